@@ -1,0 +1,49 @@
+"""Number formats: how many bits an element takes, and on which matrix unit it is multiplied."""
+
+from typing import Final, Literal, get_args
+
+Dtype = Literal[
+    "fp32",
+    "tf32",
+    "bf16",
+    "fp16",
+    "fp8",
+    "int8",
+    "fp6",
+    "nvfp4",
+    "mxfp4",
+    "int4",
+    "q4_k_m",
+    "q5_k_m",
+    "q6_k",
+    "q8_0",
+]
+DTYPES: Final[tuple[str, ...]] = get_args(Dtype)
+
+_BITS_PER_ELEMENT: Final[dict[str, float]] = {
+    "fp32": 32.0,
+    "tf32": 32.0,
+    "bf16": 16.0,
+    "fp16": 16.0,
+    "fp8": 8.0,
+    "int8": 8.0,
+    "fp6": 6.0,
+    # Block formats carry their scales: nvfp4 one fp8 scale per 16 elements, mxfp4 one e8m0 scale per 32,
+    # int4 one fp16 scale per group of 128 and a 4-bit zero point (GPTQ and AWQ checkpoints).
+    "nvfp4": 4.0 + 8.0 / 16.0,
+    "mxfp4": 4.0 + 8.0 / 32.0,
+    "int4": 4.0 + 16.0 / 128.0 + 4.0 / 128.0,
+    # llama.cpp K-quants: published bits per weight of whole Llama-3.1-8B files (ggml-org/llama.cpp, quantize README).
+    "q4_k_m": 4.89,
+    "q5_k_m": 5.70,
+    "q6_k": 6.56,
+    "q8_0": 8.50,
+}
+
+
+def bytes_per_element(dtype: str) -> float:
+    """Storage of one element including its share of block scales [bytes].
+
+    Raises: KeyError: the format is not known.
+    """
+    return _BITS_PER_ELEMENT[dtype] / 8.0

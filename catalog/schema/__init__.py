@@ -1,0 +1,49 @@
+"""The record types through which the rooms talk."""
+
+from advisor.catalog.schema.accelerator import Accelerator, Interconnect, NodeShape, ScaleUp
+from advisor.catalog.schema.calibration import Calibration
+from advisor.catalog.schema.efficiency import CollectiveRecord, EfficiencyRecord, Residual
+from advisor.catalog.schema.engine import Engine, EngineEra
+from advisor.catalog.schema.model import (
+    DenseFeedForward,
+    FeedForward,
+    GatedDeltaNet,
+    GroupedQueryAttention,
+    LatentAttention,
+    LayerGroup,
+    Mamba2,
+    Mixer,
+    Model,
+    MoeFeedForward,
+    VisionTower,
+)
+from advisor.catalog.schema.price import Price
+from advisor.catalog.schema.record import Provenance, Record, Source
+
+__all__ = [
+    "Accelerator",
+    "Calibration",
+    "CollectiveRecord",
+    "DenseFeedForward",
+    "EfficiencyRecord",
+    "Engine",
+    "EngineEra",
+    "FeedForward",
+    "GatedDeltaNet",
+    "GroupedQueryAttention",
+    "Interconnect",
+    "LatentAttention",
+    "LayerGroup",
+    "Mamba2",
+    "Mixer",
+    "Model",
+    "MoeFeedForward",
+    "NodeShape",
+    "Price",
+    "Provenance",
+    "Record",
+    "Residual",
+    "ScaleUp",
+    "Source",
+    "VisionTower",
+]

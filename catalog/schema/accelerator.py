@@ -1,0 +1,112 @@
+"""One accelerator as it is sold: one GPU, TPU chip, superchip or system-on-chip."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from advisor.catalog.schema.record import Record, Source
+
+Vendor = Literal[
+    "nvidia",
+    "amd",
+    "intel",
+    "google",
+    "aws",
+    "apple",
+    "cerebras",
+    "groq",
+    "sambanova",
+    "etched",
+    "tenstorrent",
+    "huawei",
+    "qualcomm",
+    "microsoft",
+    "meta",
+    "graphcore",
+]
+Status = Literal["released", "announced", "discontinued"]
+
+
+class ScaleUp(Record):
+    """The fast fabric inside a node or rack."""
+
+    kind: str
+    """Id of the interconnect record, e.g. nvlink4."""
+    bytes_per_s: float = Field(gt=0, lt=1e14)
+    """One direction, per accelerator."""
+    max_domain: int = Field(ge=1, le=65536)
+    """Largest number of accelerators that share the fabric in a product that is sold (8 in an HGX, 72 in an NVL72)."""
+
+
+class Accelerator(Record):
+    """Datasheet and driver facts of one accelerator; SI units; peaks are dense with FP32 accumulation."""
+
+    id: str
+    vendor: Vendor
+    name: str
+    architecture: str
+    """Key of the efficiency records, e.g. ampere, ada, hopper, blackwell, blackwell-geforce, cdna3."""
+    compute_capability: str = ""
+    form_factor: str = ""
+    released: str = ""
+    status: Status = "released"
+    memory_bytes: float | None = Field(default=None, gt=0, lt=1e14)
+    """Usable bytes as the driver reports them where known, else the nominal capacity."""
+    memory_is_measured: bool = False
+    bandwidth_bytes_per_s: float | None = Field(default=None, gt=0, lt=1e17)
+    peak_flop_per_s: dict[str, float] = Field(default_factory=dict)
+    """Dense peak by number format: keys of fp64, fp32, tf32, fp16, bf16, fp8, int8, fp6, fp4, int4."""
+    num_sms: int | None = Field(default=None, gt=0)
+    """Streaming multiprocessors, compute units or cores."""
+    clock_hz: float | None = Field(default=None, gt=0)
+    l2_bytes: float | None = Field(default=None, gt=0)
+    tdp_w: float | None = Field(default=None, gt=0)
+    scale_up: ScaleUp | None = None
+    pcie_generation: int | None = None
+    pcie_lanes: int | None = None
+    pcie_peer_to_peer: bool = True
+    """False where the driver disables peer access over PCIe (GeForce)."""
+    scale_out_bytes_per_s: float | None = None
+    """Network per accelerator in the usual node, one direction."""
+    unified_memory: bool = False
+    """Memory shared with the CPU; memory_bytes is then the largest configuration sold."""
+    msrp_usd: float | None = Field(default=None, gt=0)
+    engines: tuple[str, ...] = ()
+    """Engines that run on it (ids of engine records)."""
+    unranked_reason: str = ""
+    """Why it is listed but never ranked: which number has no source. Empty if it can be ranked."""
+    notes: str = ""
+    sources: tuple[Source, ...] = ()
+    field_sources: dict[str, Source] = Field(default_factory=dict)
+    """Source of single fields where it differs from `sources`."""
+
+
+class NodeShape(Record):
+    """A box or slice as it is sold: how many accelerators, and what joins them."""
+
+    id: str
+    name: str
+    accelerators: tuple[str, ...]
+    """Ids of the accelerators it is sold with."""
+    counts: tuple[int, ...]
+    """Accelerators per node that can be had, ascending."""
+    fabric: str
+    """Interconnect id inside the node: nvlink4, pcie4-x16, ici-v5p, ..."""
+    network_bytes_per_s_per_accelerator: float | None = None
+    sources: tuple[Source, ...] = ()
+
+
+class Interconnect(Record):
+    """A link technology."""
+
+    id: str
+    kind: str
+    bytes_per_s: float = Field(gt=0)
+    """One direction, per endpoint as named in `per`."""
+    per: str = "gpu"
+    latency_s: float | None = None
+    topology: Literal["switch", "mesh", "ring", "torus", "bridge", "host", "network"] = "switch"
+    measured_bus_bytes_per_s: float | None = None
+    """All-reduce bus bandwidth measured at large messages."""
+    in_network_reduction: bool = False
+    sources: tuple[Source, ...] = ()

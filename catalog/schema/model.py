@@ -1,0 +1,135 @@
+"""A neural network as the cost model sees it: groups of equal layers with a mixer and a feed-forward part."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from advisor.catalog.schema.record import Record, Source
+
+Count = Annotated[int, Field(ge=1, le=10_000_000)]
+
+
+class GroupedQueryAttention(Record):
+    """Multi-head, grouped-query or multi-query softmax attention."""
+
+    kind: Literal["gqa"] = "gqa"
+    num_heads: Count
+    num_kv_heads: Count
+    head_dim: Count
+    window_tokens: Count | None = None
+    """Sliding window; None is full attention."""
+    output_gate: bool = False
+    """The query projection also yields a gate of the size of the output (Qwen3-Next, Qwen3.5)."""
+    shared_kv: bool = False
+    """The layer reuses the keys and values of an earlier one (Gemma 3n / 4 E-models): no KV of its own."""
+
+
+class LatentAttention(Record):
+    """Multi-head latent attention (DeepSeek): the cache holds one latent vector per token."""
+
+    kind: Literal["mla"] = "mla"
+    num_heads: Count
+    q_lora_rank: int | None = None
+    kv_lora_rank: Count
+    qk_nope_head_dim: Count
+    qk_rope_head_dim: Count
+    v_head_dim: Count
+    sparse_top_k: int | None = None
+    """Tokens attended to under a lightning indexer (DeepSeek V3.2, GLM-5); None is dense."""
+    indexer_num_heads: int = 0
+    indexer_head_dim: int = 0
+
+
+class GatedDeltaNet(Record):
+    """Linear attention with a constant state (Qwen3-Next, Qwen3.5, Kimi Linear)."""
+
+    kind: Literal["gdn"] = "gdn"
+    num_key_heads: Count
+    num_value_heads: Count
+    key_head_dim: Count
+    value_head_dim: Count
+    conv_kernel: int = 4
+
+
+class Mamba2(Record):
+    """State-space mixer with a constant state (Nemotron-H, Granite 4, Zamba, Jamba as Mamba-2 equivalent)."""
+
+    kind: Literal["mamba2"] = "mamba2"
+    num_heads: Count
+    head_dim: Count
+    state_dim: Count
+    num_groups: int = 1
+    conv_kernel: int = 4
+
+
+Mixer = Annotated[
+    GroupedQueryAttention | LatentAttention | GatedDeltaNet | Mamba2, Field(discriminator="kind")
+]
+
+
+class DenseFeedForward(Record):
+    kind: Literal["dense"] = "dense"
+    intermediate_size: Count
+    gated: bool = True
+    """SwiGLU/GeGLU: three matrices instead of two."""
+
+
+class MoeFeedForward(Record):
+    kind: Literal["moe"] = "moe"
+    num_experts: Count
+    experts_per_token: Count
+    intermediate_size: Count
+    """Of one expert."""
+    shared_intermediate_size: int = 0
+    """Sum over shared experts; 0 where there are none."""
+    gated: bool = True
+    latent_size: int | None = None
+    """Experts work in a narrower space than hidden_size (Nemotron 3 Super)."""
+
+
+FeedForward = Annotated[DenseFeedForward | MoeFeedForward, Field(discriminator="kind")]
+
+
+class LayerGroup(Record):
+    """`count` equal layers; a layer may lack a mixer or a feed-forward part (Nemotron-H interleaves them)."""
+
+    count: Count
+    mixer: Mixer | None = None
+    feed_forward: FeedForward | None = None
+
+
+class VisionTower(Record):
+    parameters: float = 0.0
+    tokens_per_image: int | None = None
+    """Language-model tokens of one image at the default resolution."""
+
+
+class Model(Record):
+    """Architecture of a decoder (text tower). Order of layers does not matter for cost; groups are sums."""
+
+    id: str
+    """Lower-case, e.g. llama-3.1-70b."""
+    name: str
+    hf_ids: tuple[str, ...] = ()
+    """Published checkpoints with this architecture, precision variants included."""
+    family: str = ""
+    hidden_size: Count
+    vocab_size: Count
+    tied_embeddings: bool = False
+    layers: tuple[LayerGroup, ...] = ()
+    max_context_tokens: int | None = None
+    weights: str = "bf16"
+    """Format in which the default checkpoint is published (bf16, fp8, mxfp4, int4, nvfp4)."""
+    quantized_parts: Literal["all", "experts", "linear"] = "linear"
+    """What a weight format below 16 bits covers in this model's published low-bit checkpoints: 'experts' = only
+    the routed experts (gpt-oss mxfp4, Kimi int4), 'linear' = all matrices in layers; embeddings and head stay bf16."""
+    mtp_layers: int = 0
+    extra_parameters: float = 0.0
+    """Parameters outside the layers and embeddings that are loaded for text (per-layer embeddings and the like)."""
+    vision: VisionTower | None = None
+    published_parameters: float | None = None
+    published_active_parameters: float | None = None
+    released: str = ""
+    workload: Literal["decoder", "encoder", "diffusion", "speech"] = "decoder"
+    notes: str = ""
+    sources: tuple[Source, ...] = ()

@@ -1,0 +1,30 @@
+"""The only place for powers of ten and of two.
+
+Everything inside the program is SI: seconds, bytes, flop, watts, dollars. Files and reports use the
+field's customary units; they are converted here, once when read and once when shown.
+"""
+
+from typing import Final
+
+KILO: Final = 1e3
+MEGA: Final = 1e6
+GIGA: Final = 1e9
+TERA: Final = 1e12
+
+KB: Final = 1e3
+MB: Final = 1e6
+GB: Final = 1e9
+TB: Final = 1e12
+KIB: Final = 1024.0
+MIB: Final = 1024.0**2
+GIB: Final = 1024.0**3
+
+MILLISECOND_S: Final = 1e-3
+MICROSECOND_S: Final = 1e-6
+MINUTE_S: Final = 60.0
+HOUR_S: Final = 3600.0
+DAY_S: Final = 86400.0
+
+PICOSECONDS_PER_S: Final = 1_000_000_000_000
+MILLION: Final = 1_000_000
+BITS_PER_BYTE: Final = 8.0

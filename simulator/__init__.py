@@ -1,0 +1,1 @@
+"""What would happen: operator times, memory, step costs and the serving simulation."""

@@ -1,0 +1,50 @@
+"""One accelerator as the operator formulas see it: plain SI numbers, no catalog record in a hot loop."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from advisor.catalog.schema import Accelerator
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Numbers of one accelerator, SI."""
+
+    id: str
+    architecture: str
+    num_sms: int
+    clock_hz: float
+    bandwidth_bytes_per_s: float
+    l2_bytes: float
+    memory_bytes: float
+    peak_flop_per_s: Mapping[str, float]
+    """Dense peak by number format (bf16, fp8, ...)."""
+
+
+def device_of(accelerator: Accelerator) -> Device:
+    """The device view of an accelerator record.
+
+    Assumes: fields that only shape small effects (SM count, clock, L2) default to a mid-size chip where the
+    record has no sourced value; memory, bandwidth and the bf16 or fp16 peak must be there.
+    Raises: ValueError: the record lacks memory, bandwidth or a 16-bit peak.
+    Source: own definition.
+    """
+    peaks = dict(accelerator.peak_flop_per_s)
+    if (
+        accelerator.memory_bytes is None
+        or accelerator.bandwidth_bytes_per_s is None
+        or not ("bf16" in peaks or "fp16" in peaks)
+    ):
+        raise ValueError(f"{accelerator.id}: memory, bandwidth or 16-bit peak is not in the catalog")
+    peaks.setdefault("bf16", peaks.get("fp16", 0.0))
+    peaks.setdefault("fp16", peaks["bf16"])
+    return Device(
+        id=accelerator.id,
+        architecture=accelerator.architecture,
+        num_sms=accelerator.num_sms or 100,
+        clock_hz=accelerator.clock_hz or 1.5e9,
+        bandwidth_bytes_per_s=accelerator.bandwidth_bytes_per_s,
+        l2_bytes=accelerator.l2_bytes or 40e6,
+        memory_bytes=accelerator.memory_bytes,
+        peak_flop_per_s=peaks,
+    )
