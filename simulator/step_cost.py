@@ -1,0 +1,48 @@
+"""The step-cost surface: where physics meets scheduling.
+
+Everything that an iteration of one deployment costs depends on few aggregates. The surface tabulates them once;
+the scheduler then prices an iteration with a handful of integer additions. Times are integer picoseconds so that
+sums are exact whatever their order, which is what lets the simulator jump over identical iterations.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StepSurface:
+    """Time of one engine iteration of one replica [integer ps].
+
+    A decode-only iteration with `d` sequences whose contexts sum to S tokens takes
+
+        decode_base_ps[d] + decode_context_ps[d] * S + decode_window_ps[d] * S_w
+
+    where S_w = Σ min(context, window_tokens) (0 if window_tokens is None). An iteration that also carries
+    prefill takes, with T = d + prefill tokens, P prefill sequences, A = Σ n(c + n/2) over prefill chunks of n new
+    tokens on c cached ones, and A_w the same with each query's context capped at window_tokens,
+
+        mixed_base_ps[T] + decode_context_ps[d] * S + decode_window_ps[d] * S_w
+          + round(prefill_pair_ps * A + prefill_window_pair_ps * A_w) + prefill_sequence_ps * P
+
+    With num_stages > 1 these are times of the slowest pipeline stage: the iteration leaves the pipeline after
+    num_stages * (stage time + stage_transfer_ps), and up to num_stages iterations over disjoint sequences are in
+    flight.
+
+    Assumes: all sequences of an iteration share one kernel launch per layer; context slopes are linear at fixed d.
+    Source: own design; the aggregates follow from the operators' flop and byte counts.
+    """
+
+    decode_base_ps: Sequence[int]
+    """[d], d = 0..max_num_seqs; [0] is unused."""
+    decode_context_ps: Sequence[int]
+    """[d], per token of summed context."""
+    mixed_base_ps: Sequence[int]
+    """[T], T = 0..max_num_batched_tokens; [0] is unused."""
+    prefill_pair_ps: float
+    prefill_sequence_ps: int = 0
+    window_tokens: int | None = None
+    decode_window_ps: Sequence[int] = ()
+    """[d], per token of summed windowed context; empty without windows."""
+    prefill_window_pair_ps: float = 0.0
+    num_stages: int = 1
+    stage_transfer_ps: int = 0
