@@ -1,0 +1,91 @@
+"""What a person typed, turned into one catalog id: exactly, by alias, or not at all."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.catalog.errors import UnknownNameError
+
+NUM_NEAR_MISSES: Final = 5
+_SEPARATORS: Final = re.compile(r"[\s_/()-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The id that a name stands for, and a sentence for the user where it is not the name itself."""
+
+    id: str
+    note: str = ""
+
+
+def resolve(name: str, ids: Iterable[str], aliases: Mapping[str, str], kind: str) -> Resolution:
+    """The id that `name` stands for, and a note that says so where an alias or another spelling was used.
+
+    Order: id as typed; id in another case or with other separators; alias likewise. A part of a name is
+    never enough: a laptop GPU must not inherit the figures of its desktop namesake.
+
+    Assumes: alias targets are ids.
+    Raises: UnknownNameError: no id or alias equals the name, or several do; `hint` lists near misses.
+    Source: own definition.
+    """
+    known = tuple(ids)
+    if name in known:
+        return Resolution(name)
+    spellings = [(spelling, spelling) for spelling in known] + list(aliases.items())
+    for normal_form in (_dashed, _joined):
+        wanted = normal_form(name)
+        targets = {target: spelling for spelling, target in spellings if normal_form(spelling) == wanted}
+        if wanted and len(targets) == 1:
+            (target,) = targets
+            return Resolution(target, f"{kind} '{name}' is taken as {target}")
+        if wanted and len(targets) > 1:
+            raise UnknownNameError(
+                f"{kind} '{name}' can mean {' or '.join(sorted(targets))}",
+                why="the name fits more than one catalog record",
+                fix="type one of these ids in full",
+            )
+    raise _unknown(name, known, spellings, kind)
+
+
+def near_misses(name: str, ids: Iterable[str], aliases: Mapping[str, str]) -> tuple[str, ...]:
+    """Ids whose spelling or alias is close to `name`, best first, at most five.
+
+    Assumes: nothing; used for suggestions only, never to choose.
+    Source: Ratcliff-Obershelp similarity of the standard library (difflib).
+    """
+    return _near_misses(name, [(spelling, spelling) for spelling in ids] + list(aliases.items()))
+
+
+def _near_misses(name: str, spellings: list[tuple[str, str]]) -> tuple[str, ...]:
+    wanted = _joined(name)
+    if not wanted:
+        return ()
+    target_of: dict[str, str] = {}
+    for spelling, target in spellings:
+        target_of.setdefault(_joined(spelling), target)
+    close = difflib.get_close_matches(wanted, target_of, n=2 * NUM_NEAR_MISSES, cutoff=0.6)
+    containing = sorted((key for key in target_of if wanted in key or key in wanted), key=len)
+    found = dict.fromkeys(target_of[key] for key in [*close, *containing])
+    return tuple(found)[:NUM_NEAR_MISSES]
+
+
+def _unknown(
+    name: str, known: tuple[str, ...], spellings: list[tuple[str, str]], kind: str
+) -> UnknownNameError:
+    near = _near_misses(name, spellings)
+    return UnknownNameError(
+        f"unknown {kind} '{name}'",
+        why=f"none of the {len(known)} catalog records has this id or alias",
+        fix=f"type {near[0]}" if len(near) == 1 else "type an id that the catalog lists",
+        hint=f"did you mean: {', '.join(near)}" if near else "",
+    )
+
+
+def _dashed(name: str) -> str:
+    return _SEPARATORS.sub("-", name.strip().casefold()).strip("-")
+
+
+def _joined(name: str) -> str:
+    return _SEPARATORS.sub("", name.strip().casefold())
