@@ -22,6 +22,18 @@ class GroupedQueryAttention(Record):
     """The query projection also yields a gate of the size of the output (Qwen3-Next, Qwen3.5)."""
     shared_kv: bool = False
     """The layer reuses the keys and values of an earlier one (Gemma 3n / 4 E-models): no KV of its own."""
+    v_head_dim: Count | None = None
+    """Where values are narrower than queries and keys (MiMo-V2); None is head_dim."""
+    keys_are_values: bool = False
+    """Keys and values share one projection (global layers of Gemma 4); the cache holds both."""
+    sparse_top_k: int | None = None
+    """Tokens attended to where an indexer selects blocks (MiniMax-M3); None is dense."""
+    indexer_num_heads: int = 0
+    indexer_head_dim: int = 0
+    cross_attention_tokens: Count | None = None
+    """Keys and values come from an encoder with so many tokens per sequence (Whisper's decoder)."""
+    causal: bool = True
+    """False in encoders and diffusion transformers."""
 
 
 class LatentAttention(Record):
@@ -37,7 +49,18 @@ class LatentAttention(Record):
     sparse_top_k: int | None = None
     """Tokens attended to under a lightning indexer (DeepSeek V3.2, GLM-5); None is dense."""
     indexer_num_heads: int = 0
+    """0 where the layer reuses the selection of an earlier one (GLM-5.2) or has no indexer."""
     indexer_head_dim: int = 0
+    latent_only: bool = False
+    """Queries and outputs live in the latent space itself: no key and value up-projections, prefill attends
+    over one shared head as decode does (DeepSeek V4)."""
+    compress_ratio: Count = 1
+    """The cache holds one entry per so many tokens, beside the latest window_tokens in full (DeepSeek V4)."""
+    window_tokens: Count | None = None
+    """With compress_ratio 1 a plain sliding window; else the uncompressed tail."""
+    output_groups: int | None = None
+    output_lora_rank: int | None = None
+    """Output projection in two steps: heads in output_groups to this rank each, then to the hidden size."""
 
 
 class GatedDeltaNet(Record):
@@ -49,6 +72,10 @@ class GatedDeltaNet(Record):
     key_head_dim: Count
     value_head_dim: Count
     conv_kernel: int = 4
+    channel_gate_rank: int | None = None
+    """Decay per channel and output gate, both through a low-rank projection (Kimi Delta Attention); None is
+    one decay per head and a full-rank output gate (Gated DeltaNet)."""
+    state_dtype: str = "fp32"
 
 
 class Mamba2(Record):
@@ -60,6 +87,7 @@ class Mamba2(Record):
     state_dim: Count
     num_groups: int = 1
     conv_kernel: int = 4
+    state_dtype: str = "fp32"
 
 
 Mixer = Annotated[
@@ -121,15 +149,21 @@ class Model(Record):
     weights: str = "bf16"
     """Format in which the default checkpoint is published (bf16, fp8, mxfp4, int4, nvfp4)."""
     quantized_parts: Literal["all", "experts", "linear"] = "linear"
-    """What a weight format below 16 bits covers in this model's published low-bit checkpoints: 'experts' = only
-    the routed experts (gpt-oss mxfp4, Kimi int4), 'linear' = all matrices in layers; embeddings and head stay bf16."""
+    """What a weight format below 16 bits covers in this model's published low-bit checkpoints: 'experts' =
+    only the routed experts (gpt-oss mxfp4, Kimi int4), 'linear' = all matrices in layers; embeddings and head
+    stay bf16."""
+    weights_elsewhere: str = "bf16"
+    """Format of the layers' matrices that `quantized_parts` leaves out (DeepSeek V4: fp8 beside mxfp4 experts)."""
     mtp_layers: int = 0
     extra_parameters: float = 0.0
-    """Parameters outside the layers and embeddings that are loaded for text (per-layer embeddings and the like)."""
+    """Parameters outside layers and embeddings that are loaded for text (per-layer embeddings and the like)."""
     vision: VisionTower | None = None
     published_parameters: float | None = None
     published_active_parameters: float | None = None
+    published_includes: tuple[Literal["vision", "mtp"], ...] = ()
+    """What the published total counts beside text layers and embeddings."""
     released: str = ""
     workload: Literal["decoder", "encoder", "diffusion", "speech"] = "decoder"
+    """encoder: one pass over the input (embedding models); speech: encoder and decoder (Whisper)."""
     notes: str = ""
     sources: tuple[Source, ...] = ()
