@@ -16,7 +16,7 @@ from advisor.catalog.schema import (
     MoeFeedForward,
 )
 
-_FOUR_BIT_FLOATS = ("nvfp4", "mxfp4", "int4")
+_FOUR_BIT = ("nvfp4", "mxfp4", "int4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def dense_dtype(model: Model, weight_dtype: str) -> str:
     Source: nvidia/DeepSeek-R1-FP4, moonshotai/Kimi-K2.5 and openai/gpt-oss-120b quantization_config.
     """
     mixture = any(isinstance(group.feed_forward, MoeFeedForward) for group in model.layers)
-    if mixture and (weight_dtype in _FOUR_BIT_FLOATS or model.quantized_parts == "experts"):
+    if mixture and (weight_dtype in _FOUR_BIT or model.quantized_parts == "experts"):
         return "bf16"
     return weight_dtype
 
