@@ -1,0 +1,166 @@
+"""Fitted efficiencies: look one up by architecture, operator, number format and engine.
+
+One file per operator and architecture, `data/efficiency/<operator>/<architecture>.toml`: a `[source]` table
+that all records of the file share, and `[[records]]` with what differs. Only the files that a question needs
+are parsed. Where nobody measured the pair that is asked for, the nearest measured relative answers, and the
+result says so.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.schema.efficiency import EfficiencyRecord
+
+ANY_ENGINE: Final = "any"
+
+# Nearest measured relatives, nearest first: the matrix unit's generation decides, then the kind of memory.
+_RELATIVES: Final[dict[str, tuple[str, ...]]] = {
+    "volta": ("ampere",),
+    "turing": ("ampere", "ada"),
+    "ampere": ("ada", "hopper"),
+    "ampere-geforce": ("ada", "ampere"),
+    "ada": ("blackwell-geforce", "ampere"),
+    "hopper": ("blackwell", "ampere"),
+    "blackwell": ("blackwell-ultra", "hopper"),
+    "blackwell-ultra": ("blackwell", "hopper"),
+    "blackwell-geforce": ("ada", "blackwell"),
+    "rubin": ("blackwell-ultra", "blackwell"),
+    "cdna": ("hopper", "ampere"),
+    "cdna4": ("blackwell", "hopper"),
+    "gaudi": ("hopper", "ampere"),
+    "tpu": ("hopper", "ampere"),
+    "trainium": ("hopper", "ampere"),
+    "inferentia": ("ampere",),
+    "rdna": ("ada", "blackwell-geforce"),
+    "apple": ("ada", "ampere"),
+    "xe": ("xe2", "ada"),
+}
+_FALLBACK_ARCHITECTURES: Final = (
+    "hopper",
+    "ampere",
+    "ada",
+    "blackwell",
+    "blackwell-geforce",
+    "blackwell-ultra",
+    "xe2",
+)
+
+# Formats whose kernels work alike, nearest first. fp16 and bf16 run at one rate on every unit that has both.
+_RELATED_DTYPES: Final[dict[str, tuple[str, ...]]] = {
+    "fp32": ("bf16",),
+    "tf32": ("bf16",),
+    "bf16": ("fp16",),
+    "fp16": ("bf16",),
+    "fp8": ("fp8_block", "int8", "bf16"),
+    "fp8_block": ("fp8", "int8", "bf16"),
+    "int8": ("fp8", "fp8_block", "bf16"),
+    "fp6": ("fp8", "fp8_block", "nvfp4", "bf16"),
+    "nvfp4": ("mxfp4", "w4a8_mxfp4", "fp8", "bf16"),
+    "mxfp4": ("nvfp4", "w4a8_mxfp4", "fp8", "bf16"),
+    "w4a8_mxfp4": ("mxfp4", "nvfp4", "fp8_block", "fp8", "bf16"),
+    "mxfp4_wo": ("int4_wo", "int8_wo", "bf16"),
+    "int4_wo": ("mxfp4_wo", "int8_wo", "bf16"),
+    "int8_wo": ("int4_wo", "mxfp4_wo", "bf16"),
+}
+_ALIASES: Final[dict[str, str]] = {"int4": "int4_wo", "w4a16": "int4_wo", "fp16": "bf16"}
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedEfficiency:
+    """A record, and the pair it was measured for where that is not the pair asked for."""
+
+    record: EfficiencyRecord
+    transferred_from: str = ""
+    """`<architecture>/<dtype>` of the relative; empty when the record is for exactly what was asked."""
+
+
+@lru_cache(maxsize=4096)
+def efficiency(architecture: str, operator: str, dtype: str, engine: str = ANY_ENGINE) -> ResolvedEfficiency:
+    """Fitted parameters of an operator, from the nearest relative where the pair was not measured.
+
+    The candidate with the least distance wins: places along the list of relatives of the architecture plus
+    places along the list of related formats; on a tie the format that was asked for. The engine's own level
+    is used where it exists, else the level over all engines.
+
+    Raises: UnknownNameError: the operator has no records at all.
+    Source: own definition; how wrong a transfer is, is measured by tools/fit and stored beside the records.
+    """
+    measured = _measured_architectures(operator)
+    if not measured:
+        raise UnknownNameError(
+            f"no fitted efficiency for operator {operator!r}",
+            why="the catalog holds no record of it",
+            fix="use one of: " + ", ".join(operators()),
+        )
+    wanted = _ALIASES.get(dtype, dtype)
+    chain = _architecture_chain(architecture, measured)
+    formats = (wanted, *_RELATED_DTYPES.get(wanted, ("bf16",)))
+    best: tuple[int, int, EfficiencyRecord] | None = None
+    for place, relative in enumerate(chain):
+        records = _records(operator, relative)
+        for distance, candidate in enumerate(formats):
+            record = records.get((candidate, engine)) or records.get((candidate, ANY_ENGINE))
+            if record is not None and (best is None or (place + distance, distance) < best[:2]):
+                best = (place + distance, distance, record)
+    if best is None:
+        raise UnknownNameError(
+            f"no fitted efficiency of {operator} for format {dtype!r}",
+            why="neither the format nor a related one was measured on any architecture",
+            fix="use one of: " + ", ".join(sorted(_RELATED_DTYPES)),
+        )
+    record = best[2]
+    exact = record.architecture == architecture and record.dtype == wanted
+    return ResolvedEfficiency(record, "" if exact else f"{record.architecture}/{record.dtype}")
+
+
+def operators() -> tuple[str, ...]:
+    """Names of the operators that have fitted records."""
+    return tuple(sorted(entry.name for entry in _root().iterdir() if entry.is_dir()))
+
+
+def records(operator: str) -> tuple[EfficiencyRecord, ...]:
+    """All records of an operator, by architecture, format and engine."""
+    return tuple(
+        record
+        for architecture in _measured_architectures(operator)
+        for record in _records(operator, architecture).values()
+    )
+
+
+def _architecture_chain(architecture: str, measured: tuple[str, ...]) -> tuple[str, ...]:
+    relatives = _RELATIVES.get(architecture)
+    if relatives is None:
+        family = next((name for name in _RELATIVES if architecture.startswith(name)), "")
+        relatives = _RELATIVES.get(family, ())
+    chain = dict.fromkeys((architecture, *relatives, *_FALLBACK_ARCHITECTURES, *measured))
+    return tuple(name for name in chain if name == architecture or name in measured)
+
+
+def _root() -> Traversable:
+    return files("advisor.catalog") / "data" / "efficiency"
+
+
+@lru_cache(maxsize=64)
+def _measured_architectures(operator: str) -> tuple[str, ...]:
+    folder = _root() / operator
+    if not folder.is_dir():
+        return ()
+    return tuple(
+        sorted(entry.name[: -len(".toml")] for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    )
+
+
+@lru_cache(maxsize=512)
+def _records(operator: str, architecture: str) -> dict[tuple[str, str], EfficiencyRecord]:
+    file = _root() / operator / f"{architecture}.toml"
+    if not file.is_file():
+        return {}
+    data = tomllib.loads(file.read_text(encoding="utf-8"))
+    shared = {"architecture": architecture, "operator": operator, "source": data["source"]}
+    found = (EfficiencyRecord.model_validate({**shared, **entry}) for entry in data["records"])
+    return {(record.dtype, record.engine): record for record in found}

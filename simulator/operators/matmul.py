@@ -1,0 +1,184 @@
+"""Matrix multiplication: y[m, n] = x[m, k] w[k, n] with m tokens, as a kernel library would run it.
+
+The library picks, for every shape, the best of a few tile sizes and K splits. Each candidate pays for whole
+tiles and whole waves of tiles over the SMs, for filling its pipeline along K, for feeding small tiles, and
+for the bytes it moves with as many SMs as it keeps busy; the fastest candidate is the answer.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.schema.efficiency import EfficiencyRecord
+from advisor.simulator.device import Device
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulFormat:
+    """What a number format means for one multiplication."""
+
+    peak: tuple[str, ...]
+    """Keys of the device's peak table, best first: a unit without the format multiplies in the next one."""
+    weight_bytes: float
+    activation_bytes: float
+    """Per element as read by the multiplication."""
+
+
+# 4-bit formats carry scales: an fp8 per 16 elements (nvfp4), an e8m0 per 32 (mxfp4), an fp16 per 128 (int4).
+FORMATS: Final[dict[str, MatmulFormat]] = {
+    "bf16": MatmulFormat(("bf16", "fp16"), 2.0, 2.0),
+    "fp8": MatmulFormat(("fp8", "bf16", "fp16"), 1.0, 1.0),
+    "fp8_block": MatmulFormat(("fp8", "bf16", "fp16"), 1.0, 1.0),
+    "int8": MatmulFormat(("int8", "fp8", "bf16", "fp16"), 1.0, 1.0),
+    "nvfp4": MatmulFormat(("fp4", "fp8", "bf16", "fp16"), 0.5625, 0.5625),
+    "mxfp4": MatmulFormat(("fp4", "fp8", "bf16", "fp16"), 0.53125, 0.53125),
+    "w4a8_mxfp4": MatmulFormat(("fp8", "bf16", "fp16"), 0.53125, 1.0),
+    "mxfp4_wo": MatmulFormat(("bf16", "fp16"), 0.53125, 2.0),
+    "int8_wo": MatmulFormat(("bf16", "fp16"), 1.0, 2.0),
+    "int4_wo": MatmulFormat(("bf16", "fp16"), 0.515625, 2.0),
+}
+DTYPE_ALIASES: Final[dict[str, str]] = {"fp16": "bf16", "int4": "int4_wo", "w4a16": "int4_wo"}
+_OUTPUT_BYTES: Final = 2.0
+_PARTIAL_SUM_BYTES: Final = 4.0
+
+_TILES: Final = ((16, 64), (16, 128), (64, 64), (64, 128), (128, 64), (128, 128), (128, 256), (256, 128))
+_SPLITS: Final = (1, 2, 4, 8, 16)
+_MIN_SPLIT_DEPTH: Final = 256
+"""No library splits K into pieces shorter than a few pipeline stages."""
+_CANDIDATES: Final = np.array([(*tile, split) for tile in _TILES for split in _SPLITS], dtype=np.float64)
+_TILE_ROWS, _TILE_COLUMNS, _SPLIT = (column[:, None] for column in _CANDIDATES.T)
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulEfficiency:
+    """Fitted parameters of one (architecture, format, engine)."""
+
+    dtype: str
+    launch_s: float
+    """Start, drain and quantisation kernels of one call inside a captured graph."""
+    compute_fraction: float
+    """Of the dense peak, reached by an endless big tile."""
+    memory_fraction: float
+    """Of the bandwidth, reached when every SM streams."""
+    tile_half: float
+    """Tile side at which feeding the tile costs as much as multiplying it [elements]."""
+    ramp_depth: float
+    """Depth of K that filling and draining one tile's pipeline costs [elements]."""
+    wave_smoothing: float
+    """0: every wave of tiles is paid in full; 1: tiles spread over the SMs without remainder."""
+    sm_reach: float
+    """How many times its fair share of the bandwidth one SM can pull alone."""
+    split_cost: float
+    """Traffic of partial sums of a split K, relative to main memory traffic."""
+    overlap_norm: float
+    """p of the norm that joins compute and memory time; infinite = perfect overlap."""
+    quantize_bytes: float
+    """Extra traffic per activation element of quantisation in front of the multiplication."""
+    throttle: float
+    """Slow-down of calls so big that power, not the matrix unit, limits them."""
+    throttle_flop: float
+    """Work of a call per SM at which half of that slow-down is reached [flop]."""
+
+    @classmethod
+    def from_record(cls, record: EfficiencyRecord, dtype: str = "") -> "MatmulEfficiency":
+        """The parameters of a catalog record, used for `dtype` (default: the format it was fitted for).
+
+        Assumes: the record is of operator matmul; a record of a related format may stand in for one that nobody
+        measured, with the bytes and the peak of the format that is asked for.
+        Raises: KeyError: a parameter is missing or the format unknown.
+        Source: own definition.
+        """
+        names = [field.name for field in fields(cls) if field.name != "dtype"]
+        used = DTYPE_ALIASES.get(dtype, dtype) or record.dtype
+        if used not in FORMATS:
+            raise KeyError(f"no matmul format {used!r}; known: {', '.join(FORMATS)}")
+        return cls(used, *(record.parameters[name] for name in names))
+
+
+def matmul_s(
+    num_rows: FloatArray | float,
+    num_columns: FloatArray | float,
+    depth: FloatArray | float,
+    device: Device,
+    efficiency: MatmulEfficiency,
+) -> FloatArray:
+    """Time of y[rows, columns] = x[rows, depth] w[depth, columns] [s].
+
+    t = launch + quantise + min over (tile, split) of (compute^p + memory^p)^(1/p)
+
+    Assumes: weights are read from main memory (a layer's weights are cold when its turn comes again); one
+    launch inside a captured graph; activations arrive in 16 bits.
+    Raises: KeyError: the device has no 16-bit peak.
+    Error: `residual` of the catalog record, measured by tools/fit/fit_matmul.py.
+    Source: own model, fitted to GEMM measurements of ai-dynamo/aiconfigurator (Apache-2.0).
+    """
+    rows, columns, inner = np.broadcast_arrays(
+        *(np.atleast_1d(np.asarray(size, dtype=np.float64)) for size in (num_rows, num_columns, depth))
+    )
+    bandwidth = device.bandwidth_bytes_per_s * efficiency.memory_fraction
+    quantize_s = rows * inner * efficiency.quantize_bytes / bandwidth
+    kernel_s = _candidates_s(rows, columns, inner, device, efficiency).min(axis=0)
+    return np.asarray(efficiency.launch_s + quantize_s + kernel_s)
+
+
+def peak_flop_per_s(dtype: str, device: Device) -> float:
+    """Dense rate at which the device multiplies a format, falling back to wider ones [flop/s].
+
+    Assumes: a unit without the format converts on load and multiplies in the next wider format.
+    Raises: KeyError: the device has no 16-bit peak.
+    Source: own definition.
+    """
+    for key in FORMATS[dtype].peak:
+        if device.peak_flop_per_s.get(key):
+            return device.peak_flop_per_s[key]
+    raise KeyError(f"{device.id} has no peak for {dtype}")
+
+
+def _candidates_s(
+    rows: FloatArray, columns: FloatArray, depth: FloatArray, device: Device, e: MatmulEfficiency
+) -> FloatArray:
+    """Time of every candidate kernel without launch [candidate, shape]."""
+    num_tiles = np.ceil(rows / _TILE_ROWS) * np.ceil(columns / _TILE_COLUMNS) * _SPLIT
+    compute_s = _compute_s(num_tiles, rows * columns * depth, depth, device, e)
+    memory_s = _memory_s(num_tiles, rows, columns, depth, device, e)
+    longer = np.maximum(compute_s, memory_s)
+    shorter = np.minimum(compute_s, memory_s)
+    joined = longer * (1.0 + (shorter / longer) ** e.overlap_norm) ** (1.0 / e.overlap_norm)
+    too_fine = (_SPLIT > 1.0) & (depth < _MIN_SPLIT_DEPTH * _SPLIT)
+    return np.where(too_fine, np.inf, joined)
+
+
+def _compute_s(
+    num_tiles: FloatArray, volume: FloatArray, depth: FloatArray, device: Device, e: MatmulEfficiency
+) -> FloatArray:
+    waves = num_tiles / device.num_sms
+    paid_waves = e.wave_smoothing * np.maximum(waves, 1.0) + (1.0 - e.wave_smoothing) * np.ceil(waves)
+    feed = 1.0 + e.tile_half * (1.0 / _TILE_ROWS + 1.0 / _TILE_COLUMNS) / 2.0
+    tile_flop = 2.0 * _TILE_ROWS * _TILE_COLUMNS * (depth / _SPLIT + e.ramp_depth) * feed
+    flop_per_sm = 2.0 * volume / device.num_sms
+    slow = 1.0 + e.throttle * flop_per_sm / (flop_per_sm + e.throttle_flop)
+    sm_flop_per_s = peak_flop_per_s(e.dtype, device) * e.compute_fraction / device.num_sms
+    return np.asarray(paid_waves * tile_flop / sm_flop_per_s * slow)
+
+
+def _memory_s(
+    num_tiles: FloatArray,
+    rows: FloatArray,
+    columns: FloatArray,
+    depth: FloatArray,
+    device: Device,
+    e: MatmulEfficiency,
+) -> FloatArray:
+    form = FORMATS[e.dtype]
+    partial_sums = e.split_cost * 2.0 * _PARTIAL_SUM_BYTES * _SPLIT * (_SPLIT > 1.0)
+    traffic = (
+        form.weight_bytes * columns * depth
+        + form.activation_bytes * rows * depth
+        + rows * columns * (_OUTPUT_BYTES + partial_sums)
+    )
+    busy_fraction = np.minimum(1.0, num_tiles * e.sm_reach / device.num_sms)
+    return np.asarray(traffic / (device.bandwidth_bytes_per_s * e.memory_fraction * busy_fraction))

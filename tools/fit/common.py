@@ -1,0 +1,153 @@
+"""What the fitting programs share: the devices, robust fits of positive parameters, residuals, and record files."""
+
+import argparse
+import csv
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from advisor.simulator.device import Device
+
+FloatArray = NDArray[np.float64]
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+EFFICIENCY_DIR = REPOSITORY / "catalog" / "data" / "efficiency"
+DEFAULT_DATA = REPOSITORY.parent / "shared" / "data" / "kernels"
+
+# Systems of the measurements: accelerator id and architecture.
+SYSTEMS = {
+    "a100_sxm": ("a100-sxm-80gb", "ampere"),
+    "l40s": ("l40s", "ada"),
+    "h100_sxm": ("h100-sxm", "hopper"),
+    "h200_sxm": ("h200-sxm", "hopper"),
+    "b200_sxm": ("b200-sxm", "blackwell"),
+    "gb200": ("gb200", "blackwell"),
+    "b300_sxm": ("b300-sxm", "blackwell-ultra"),
+    "gb300": ("gb300", "blackwell-ultra"),
+    "rtx_pro_6000_server": ("rtx-pro-6000-server", "blackwell-geforce"),
+    "b60": ("arc-pro-b60", "xe2"),
+}
+ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm"}
+ANY_ENGINE = "any"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A positive parameter of a fit: where to start and between which bounds to search (both in its own unit)."""
+
+    name: str
+    start: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fitted parameters with what is left."""
+
+    parameters: dict[str, float]
+    residual: dict[str, float]
+
+
+def devices(data: Path) -> dict[str, Device]:
+    """Devices of the measured systems."""
+    with (data.parent / "catalog" / "accelerators.csv").open(encoding="utf-8") as file:
+        rows = {row["id"]: row for row in csv.DictReader(file)}
+    found = {}
+    for system, (accelerator, architecture) in SYSTEMS.items():
+        row = rows[accelerator]
+        peaks = {key: float(row[f"{key}_tflops"] or 0) * 1e12 for key in ("fp16", "bf16", "fp8", "fp4")}
+        peaks["int8"] = float(row["int8_tops"] or 0) * 1e12
+        found[system] = Device(
+            id=accelerator,
+            architecture=architecture,
+            num_sms=int(float(row["sm_count"] or 148)),
+            clock_hz=float(row["boost_mhz"] or 1900) * 1e6,
+            bandwidth_bytes_per_s=float(row["mem_bw_gbs"]) * 1e9,
+            l2_bytes=float(row["l2_mb"] or 126) * 1e6,
+            memory_bytes=80e9,
+            peak_flop_per_s=peaks,
+        )
+    return found
+
+
+def fit_log_ratio(
+    parameters: tuple[Parameter, ...],
+    predict: Callable[[dict[str, float]], FloatArray],
+    measured: FloatArray,
+    weights: FloatArray,
+    max_evaluations: int = 60,
+) -> dict[str, float]:
+    """Parameters that minimise a robust loss of log(predicted / measured)."""
+    low = np.log([p.low for p in parameters])
+    high = np.log([p.high for p in parameters])
+    start = np.clip(np.log([p.start for p in parameters]), low + 1e-6, high - 1e-6)
+    root = np.sqrt(weights / weights.mean())
+
+    def values(logs: FloatArray) -> dict[str, float]:
+        return {p.name: float(np.exp(x)) for p, x in zip(parameters, logs, strict=True)}
+
+    def loss(logs: FloatArray) -> FloatArray:
+        return np.asarray(np.log(predict(values(logs)) / measured) * root)
+
+    found = least_squares(
+        loss, start, bounds=(low, high), loss="soft_l1", f_scale=0.1, diff_step=1e-3, max_nfev=max_evaluations
+    )
+    return values(found.x)
+
+
+def residual(predicted: FloatArray, measured: FloatArray) -> dict[str, float]:
+    """Residual fields of a record."""
+    ratio = predicted / measured - 1.0
+    return {
+        "num_points": len(measured),
+        "median_abs_error": round(float(np.median(np.abs(ratio))), 4),
+        "p90_abs_error": round(float(np.quantile(np.abs(ratio), 0.9)), 4),
+        "bias": round(float(np.median(ratio)), 4),
+    }
+
+
+def write_records(
+    operator: str,
+    architecture: str,
+    records: list[Mapping[str, object]],
+    source: Mapping[str, str],
+    program: str,
+) -> Path:
+    """Write the records of one operator and architecture."""
+    lines = [f"# Written by {program}; run it again rather than edit.", "", "[source]"]
+    lines += [f"{key} = {_toml(value)}" for key, value in source.items()]
+    for record in records:
+        lines += ["", "[[records]]"] + [f"{key} = {_toml(value)}" for key, value in record.items()]
+    path = EFFICIENCY_DIR / operator / f"{architecture}.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, float):
+        return repr(float(f"{value:.4g}"))
+    return str(value)
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """The options that every fitting program has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--data", type=Path, default=DEFAULT_DATA, help="folder of the measured kernel tables"
+    )
+    parser.add_argument("--points", type=int, default=5000, help="measurements drawn per fit")
+    parser.add_argument("--only", default="", help="architectures to fit, separated by commas; default all")
+    parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
+    return parser
