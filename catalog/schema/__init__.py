@@ -1,6 +1,12 @@
 """The record types through which the rooms talk."""
 
-from advisor.catalog.schema.accelerator import Accelerator, Interconnect, NodeShape, ScaleUp
+from advisor.catalog.schema.accelerator import (
+    Accelerator,
+    Interconnect,
+    NodeShape,
+    PartitionShape,
+    ScaleUp,
+)
 from advisor.catalog.schema.calibration import Calibration
 from advisor.catalog.schema.efficiency import CollectiveRecord, EfficiencyRecord, Residual
 from advisor.catalog.schema.engine import Engine, EngineEra
@@ -39,6 +45,7 @@ __all__ = [
     "Model",
     "MoeFeedForward",
     "NodeShape",
+    "PartitionShape",
     "Price",
     "Provenance",
     "Record",

@@ -44,6 +44,8 @@ class Accelerator(Record):
     id: str
     vendor: Vendor
     name: str
+    aliases: tuple[str, ...] = ()
+    """Other names that people type; each stands for this record alone."""
     architecture: str
     """Key of the efficiency records, e.g. ampere, ada, hopper, blackwell, blackwell-geforce, cdna3."""
     compute_capability: str = ""
@@ -53,6 +55,7 @@ class Accelerator(Record):
     memory_bytes: float | None = Field(default=None, gt=0, lt=1e14)
     """Usable bytes as the driver reports them where known, else the nominal capacity."""
     memory_is_measured: bool = False
+    memory_type: str = ""
     bandwidth_bytes_per_s: float | None = Field(default=None, gt=0, lt=1e17)
     peak_flop_per_s: dict[str, float] = Field(default_factory=dict)
     """Dense peak by number format: keys of fp64, fp32, tf32, fp16, bf16, fp8, int8, fp6, fp4, int4."""
@@ -81,6 +84,12 @@ class Accelerator(Record):
     """Source of single fields where it differs from `sources`."""
 
 
+    @property
+    def is_ranked(self) -> bool:
+        """Whether it can win; False where a needed number has no source."""
+        return not self.unranked_reason
+
+
 class NodeShape(Record):
     """A box or slice as it is sold: how many accelerators, and what joins them."""
 
@@ -93,6 +102,22 @@ class NodeShape(Record):
     fabric: str
     """Interconnect id inside the node: nvlink4, pcie4-x16, ici-v5p, ..."""
     network_bytes_per_s_per_accelerator: float | None = None
+    sources: tuple[Source, ...] = ()
+
+
+class PartitionShape(Record):
+    """A hardware slice of one accelerator that is rented as a device of its own (NVIDIA MIG)."""
+
+    id: str
+    accelerator: str
+    """Id of the accelerator that is cut."""
+    profile: str
+    """Name that the driver gives it, e.g. 3g.40gb."""
+    max_per_accelerator: int = Field(ge=1)
+    compute_fraction: float = Field(gt=0, le=1)
+    """SMs of the slice over SMs of the whole."""
+    memory_fraction: float = Field(gt=0, le=1)
+    """Memory slices over eight: capacity and bandwidth scale with them."""
     sources: tuple[Source, ...] = ()
 
 

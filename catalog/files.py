@@ -1,0 +1,119 @@
+"""Data files in the field's customary units: reading them, and telling a person what is wrong with one."""
+
+import csv
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from advisor.catalog.errors import InputFileError
+
+DATA_DIR: Final = Path(__file__).parent / "data"
+RecordT = TypeVar("RecordT", bound=BaseModel)
+
+
+def read_text(path: Path) -> str:
+    """The whole text of a file.
+
+    Raises: InputFileError: it is missing, a folder, unreadable or not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputFileError(f"{path}: no such file", fix="check the path") from None
+    except IsADirectoryError:
+        raise InputFileError(f"{path}: is a folder, not a file", fix="name a file in it") from None
+    except UnicodeDecodeError as error:
+        raise InputFileError(
+            f"{path}: not a text file", why=f"byte {error.start} is not UTF-8", fix="save it as UTF-8 text"
+        ) from None
+    except OSError as error:
+        raise InputFileError(
+            f"{path}: cannot be read", why=str(error.strerror), fix="check its rights"
+        ) from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file.
+
+    Raises: InputFileError: it cannot be read or is not TOML; the message has line and column.
+    """
+    try:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise InputFileError(f"{path}: not valid TOML", why=str(error), fix="correct that line") from None
+
+
+def read_csv(
+    path: Path, required: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of a CSV file as (line number in the file, cells by column); lines that start with # are comments.
+
+    Raises: InputFileError: it cannot be read or is no CSV, a column is missing or unknown, or a row has too
+        many or too few cells.
+    """
+    numbered = [
+        (number, line)
+        for number, line in enumerate(read_text(path).splitlines(keepends=True), 1)
+        if line.strip() and not line.startswith("#")
+    ]
+    rows = csv.reader((line for _, line in numbered), strict=True)
+    try:
+        header = next(rows, [])
+        _check_header(path, header, required, optional)
+        for cells in rows:
+            number = numbered[rows.line_num - 1][0]
+            if len(cells) != len(header):
+                raise InputFileError(
+                    f"{path}: row {number} has {len(cells)} cells, the header has {len(header)}",
+                    fix="check for a missing or extra comma; quote a cell that contains one",
+                )
+            yield number, dict(zip(header, cells, strict=True))
+    except csv.Error as error:
+        raise InputFileError(
+            f"{path}: row {number} is not CSV", why=str(error), fix="correct its quotes"
+        ) from None
+
+
+def _check_header(
+    path: Path, header: list[str], required: tuple[str, ...], optional: tuple[str, ...]
+) -> None:
+    missing = [column for column in required if column not in header]
+    unknown = [column for column in header if column not in required and column not in optional]
+    if missing:
+        raise InputFileError(
+            f"{path}: row 1 lacks column {', '.join(missing)}",
+            fix=f"the header is {','.join((*required, *optional))}",
+        )
+    if unknown or len(set(header)) != len(header):
+        raise InputFileError(
+            f"{path}: row 1 has unknown or repeated columns: {', '.join(unknown or header)}",
+            fix=f"the header is {','.join((*required, *optional))}",
+        )
+
+
+def checked(record_type: type[RecordT], values: Mapping[str, Any], where: str) -> RecordT:
+    """The record made of `values`; `where` names file and row in the message.
+
+    Raises: InputFileError: a field is missing, unknown, of the wrong type or out of bounds.
+    """
+    try:
+        return record_type.model_validate(values)
+    except ValidationError as error:
+        problems = [_problem(detail) for detail in error.errors(include_url=False)]
+        field, value, rule = problems[0]
+        more = "; ".join(f"field {f}: {v}: {r}" for f, v, r in problems[1:])
+        raise InputFileError(
+            f"{where}: field {field}: {value}",
+            why=rule,
+            fix=f"correct {field}",
+            hint=f"also {more}" if more else "",
+        ) from None
+
+
+def _problem(detail: Any) -> tuple[str, str, str]:
+    field = ".".join(str(part) for part in detail["loc"]) or "record"
+    value = "missing" if detail["type"] == "missing" else repr(detail["input"])
+    return field, value if len(value) <= 60 else f"{value[:57]}...", detail["msg"]
