@@ -153,10 +153,12 @@ class Model(Record):
     only the routed experts (gpt-oss mxfp4, Kimi int4), 'linear' = all matrices in layers; embeddings and head
     stay bf16."""
     weights_elsewhere: str = "bf16"
-    """Format of the layers' matrices that `quantized_parts` leaves out (DeepSeek V4: fp8 beside mxfp4 experts)."""
+    """Format of layer matrices that `quantized_parts` leaves out (DeepSeek V4: fp8 beside mxfp4 experts)."""
+    fp8_scaling: Literal["tensor", "block"] = "tensor"
+    """How its published fp8 checkpoints scale: one scale per tensor (or token), or 128 × 128 blocks (DeepSeek style)."""
     mtp_layers: int = 0
     extra_parameters: float = 0.0
-    """Parameters outside layers and embeddings that are loaded for text (per-layer embeddings and the like)."""
+    """Parameters outside layers and embeddings that text needs too (per-layer embeddings and the like)."""
     vision: VisionTower | None = None
     published_parameters: float | None = None
     published_active_parameters: float | None = None
