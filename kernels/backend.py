@@ -1,0 +1,52 @@
+"""Where a kernel runs, on a GPU or in Triton's interpreter on a CPU, and what differs between the two."""
+
+import functools
+
+import torch
+import triton
+import triton.language as tl
+
+INTERPRET = tl.constexpr(bool(triton.knobs.runtime.interpret))
+"""True if kernels run in the interpreter (TRITON_INTERPRET=1 before this import)."""
+
+DEFAULT_NUM_SMS = 4
+"""Programs of a persistent grid in the interpreter: few, so that each of them loops."""
+
+
+@functools.lru_cache
+def num_sms(device_index: int) -> int:
+    """Streaming multiprocessors (compute units) of a GPU [count]."""
+    return int(torch.cuda.get_device_properties(device_index).multi_processor_count)
+
+
+def persistent_programs(device: torch.device) -> int:
+    """Programs of a persistent grid with one program per multiprocessor [count]."""
+    return num_sms(device.index or 0) if device.type == "cuda" else DEFAULT_NUM_SMS
+
+
+def has_fp8(device: torch.device) -> bool:
+    """Whether the matrix unit multiplies fp8 (NVIDIA compute capability 8.9 or later; the interpreter always)."""
+    if device.type != "cuda":
+        return True
+    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 9)
+
+
+@triton.jit
+def wide(x):
+    """The block in a format whose arithmetic is right everywhere.
+
+    The interpreter computes on the raw bits of bf16, so there a block becomes fp32 right after its load.
+    """
+    if INTERPRET:
+        return x.to(tl.float32)
+    else:
+        return x
+
+
+@triton.jit
+def dot(a, b, acc):
+    """acc + a @ b with fp32 accumulation; fp32 operands are multiplied in full precision."""
+    if INTERPRET:
+        return acc + tl.dot(a.to(tl.float32), b.to(tl.float32), input_precision="ieee")
+    else:
+        return tl.dot(a, b, acc, input_precision="ieee")
