@@ -1,0 +1,50 @@
+"""The entry point: `advisor`, or `python -m advisor` in a checkout."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code. A failure is told on stderr, as a traceback only if asked."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    _prepare_streams()
+    from typer.main import get_command
+
+    from advisor.cli.app import app
+    from advisor.cli.errors import INTERRUPTED, report
+
+    try:
+        outcome = get_command(app)(args=arguments, prog_name="advisor", standalone_mode=False)
+        code = outcome() if callable(outcome) else outcome
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _discard_stdout()
+        return 0
+    except Exception as error:
+        return report(error, verbose="-v" in arguments or "--verbose" in arguments)
+    return code if isinstance(code, int) else 0
+
+
+def _prepare_streams() -> None:
+    """Let a terminal without Unicode show `?` instead of failing, and keep colour codes out of pipes.
+
+    Typer decides about colour when it is first imported, and GITHUB_ACTIONS alone makes it colour a pipe.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    if not sys.stdout.isatty() and not os.environ.get("FORCE_COLOR"):
+        os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
+
+
+def _discard_stdout() -> None:
+    """Nobody reads any more (`advisor ... | head`): let the interpreter's last flush go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

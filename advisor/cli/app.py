@@ -1,0 +1,40 @@
+"""The tree of commands."""
+
+from typing import Annotated
+
+import typer
+
+from advisor import __version__
+from advisor.cli import catalog_commands
+from advisor.cli.command import show_help_without_subcommand
+from advisor.cli.errors import EXIT_CODES
+
+EPILOG = "Exit codes: " + " · ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES)
+
+app = typer.Typer(
+    name="advisor",
+    help="Which accelerators for AI, how many, in which layout, at what cost, how fast, and how sure.",
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"advisor {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    show_help_without_subcommand(context)
+
+
+app.add_typer(catalog_commands.app, name="catalog")

@@ -1,0 +1,79 @@
+"""How a function that answers becomes a command: shared options go in, the answer goes out."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Concatenate, ParamSpec
+
+import typer
+
+from advisor.cli.options import Shared, shared_options
+from advisor.render.answer import Answer
+
+P = ParamSpec("P")
+Answering = Callable[Concatenate[Shared, P], Answer]
+Delivery = Callable[[], int]
+
+
+def command(app: typer.Typer, name: str) -> Callable[[Answering[P]], Answering[P]]:
+    """Register a function `(shared, own options...) -> Answer` under a name; shared options are appended."""
+
+    def register(answer: Answering[P]) -> Answering[P]:
+        app.command(name, no_args_is_help=False)(_with_shared_options(answer))
+        return answer
+
+    return register
+
+
+def show_help_without_subcommand(context: typer.Context) -> None:
+    """Callback of a group: its bare name prints its help."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def _with_shared_options(answer: Callable[..., Answer]) -> Callable[..., Delivery]:
+    """The function that Typer sees: its signature is the command's own options, then the shared ones.
+
+    It hands the delivery back instead of making it: Typer turns a broken pipe into exit code 1, we do not.
+    """
+    own = list(inspect.signature(answer, eval_str=True).parameters.values())[1:]
+    common = list(inspect.signature(shared_options, eval_str=True).parameters.values())
+
+    def run(**values: Any) -> Delivery:
+        shared = shared_options(**{p.name: values.pop(p.name) for p in common})
+        return partial(deliver, answer(shared, **values), shared)
+
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own + common]
+    vars(run)["__signature__"] = inspect.Signature(parameters)
+    run.__doc__ = answer.__doc__
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
+
+
+def deliver(answer: Answer, shared: Shared) -> int:
+    """Write the file that was asked for, then print the answer; returns the exit code.
+
+    Raises: AdvisorError: the file cannot be written, or the answer has no such form.
+    """
+    from advisor.cli.notes import note, warn
+    from advisor.render.envelope import document, dump
+
+    if not shared.quiet:
+        warn(answer.warnings)
+    needs_document = shared.json or shared.output is not None
+    content = document(answer, seed=shared.seed, shared=shared.as_inputs()) if needs_document else {}
+    if shared.output is not None:
+        from advisor.render.atomic import write_text
+        from advisor.render.files import writer_for
+
+        write_text(shared.output, writer_for(shared.output)(answer, content))
+        if not shared.quiet:
+            note(f"wrote {shared.output}")
+    if shared.json:
+        sys.stdout.write(dump(content))
+    elif not (shared.quiet and shared.output is not None):
+        from advisor.render.terminal import print_blocks
+
+        print_blocks(answer.blocks, sys.stdout)
+    return answer.exit_code

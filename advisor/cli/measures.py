@@ -1,0 +1,77 @@
+"""Amounts as people type them (80GB, 50ms, 1T, 2.5M) turned into SI numbers."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from advisor.catalog import units
+from advisor.catalog.errors import AdvisorError
+
+_AMOUNT: Final = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµ]*)\s*")
+
+_BYTES: Final = {
+    "b": 1.0, "kb": units.KB, "mb": units.MB, "gb": units.GB, "tb": units.TB,
+    "kib": units.KIB, "mib": units.MIB, "gib": units.GIB,
+}  # fmt: skip
+_SECONDS: Final = {
+    "us": units.MICROSECOND_S, "µs": units.MICROSECOND_S, "ms": units.MILLISECOND_S, "s": 1.0,
+    "min": units.MINUTE_S, "h": units.HOUR_S, "d": units.DAY_S,
+}  # fmt: skip
+_COUNT: Final = {"": 1.0, "k": units.KILO, "m": units.MEGA, "b": units.GIGA, "g": units.GIGA, "t": units.TERA}
+
+
+def parse_bytes(text: str, option: str) -> float:
+    """An amount of memory [bytes], written with its unit: 80GB, 64MiB.
+
+    Raises: AdvisorError: no number, not positive, or a unit that is none.
+    """
+    return _parse(text, option, _BYTES, "80GB or 64MiB")
+
+
+def parse_seconds(text: str, option: str) -> float:
+    """A duration [s], written with its unit: 50ms, 1.5s, 30d.
+
+    Raises: AdvisorError: no number, not positive, or a unit that is none.
+    """
+    return _parse(text, option, _SECONDS, "50ms, 1.5s or 30d")
+
+
+def parse_count(text: str, option: str) -> float:
+    """A number with an optional k, M, B or T: 128k, 70B, 1.4T.
+
+    Raises: AdvisorError: no number, not positive, or a suffix that is none.
+    """
+    return _parse(text, option, _COUNT, "4096, 128k or 1.4T")
+
+
+def positive(value: float, option: str) -> float:
+    """The value itself if it is a positive, finite number.
+
+    Raises: AdvisorError: it is not.
+    """
+    if not (value > 0 and math.isfinite(value)):
+        raise AdvisorError(
+            f"{option} {value:g} is out of range",
+            why="it must be positive and finite",
+            fix=f"e.g. {option} 1",
+        )
+    return value
+
+
+def _parse(text: str, option: str, factors: Mapping[str, float], example: str) -> float:
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
+        raise AdvisorError(
+            f"{option} {text}: not an amount", fix=f"write a number and a unit, e.g. {example}"
+        )
+    number, unit = match.groups()
+    factor = factors.get(unit.lower())
+    if factor is None:
+        known = ", ".join(name for name in factors if name)
+        raise AdvisorError(
+            f"{option} {text}: {f'{unit!r} is not a unit of it' if unit else 'the unit is missing'}",
+            why=f"units are {known}",
+            fix=f"e.g. {option} {example.split(',')[0].split(' or ')[0]}",
+        )
+    return positive(float(number) * factor, option)

@@ -1,0 +1,122 @@
+"""Options that every command shares, accepted after the subcommand."""
+
+import datetime
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from typer import Option
+
+from advisor.catalog.errors import AdvisorError
+
+PANEL: Final = "Output and reproducibility"
+
+JsonFlag = Annotated[
+    bool, Option("--json", help="Print one JSON document and nothing else.", rich_help_panel=PANEL)
+]
+OutputFile = Annotated[
+    Path | None,
+    Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write the answer to a file too; the suffix says how: .json .csv .md .html.",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+QuietFlag = Annotated[
+    bool,
+    Option(
+        "--quiet", "-q", help="No progress, notes or warnings; with -o only the file.", rich_help_panel=PANEL
+    ),
+]
+VerboseFlag = Annotated[
+    bool,
+    Option("--verbose", "-v", help="More notes; the traceback of an internal error.", rich_help_panel=PANEL),
+]
+NoInputFlag = Annotated[bool, Option("--no-input", help="Never ask a question.", rich_help_panel=PANEL)]
+OfflineFlag = Annotated[bool, Option("--offline", help="Never use the network.", rich_help_panel=PANEL)]
+Seed = Annotated[
+    int,
+    Option(
+        metavar="N", min=0, help="Seed of everything random: same seed, same answer.", rich_help_panel=PANEL
+    ),
+]
+AsOf = Annotated[
+    str | None,
+    Option(
+        metavar="YYYY-MM-DD",
+        help="Prices and availability as known on that day.",
+        rich_help_panel=PANEL,
+        show_default="today",
+    ),
+]
+CalibrationFile = Annotated[
+    Path | None,
+    Option(
+        metavar="FILE",
+        help="Measured figures of one machine, from `advisor calibrate`.",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The shared options of one call, parsed."""
+
+    json: bool
+    output: Path | None
+    quiet: bool
+    verbose: bool
+    no_input: bool
+    offline: bool
+    seed: int
+    as_of: datetime.date
+    calibration: Path | None
+
+    def as_inputs(self) -> dict[str, object]:
+        """What of it decides the answer, for the JSON document's `inputs`."""
+        return {"as_of": self.as_of, "offline": self.offline, "calibration": self.calibration}
+
+
+def shared_options(
+    json: JsonFlag = False,
+    output: OutputFile = None,
+    quiet: QuietFlag = False,
+    verbose: VerboseFlag = False,
+    no_input: NoInputFlag = False,
+    offline: OfflineFlag = False,
+    seed: Seed = 0,
+    as_of: AsOf = None,
+    calibration: CalibrationFile = None,
+) -> Shared:
+    """Parse the shared options; this function's signature is their list.
+
+    Raises: AdvisorError: a bad date, an unknown output format or an output path that cannot be written.
+    """
+    from advisor.render.atomic import check_writable
+    from advisor.render.files import writer_for
+
+    if output is not None:
+        writer_for(output)
+        check_writable(output)
+    day = datetime.date.today() if as_of is None else parse_day(as_of, "--as-of")
+    return Shared(json, output, quiet, verbose, no_input, offline, seed, day, calibration)
+
+
+def parse_day(text: str, option: str) -> datetime.date:
+    """A calendar day written as YYYY-MM-DD.
+
+    Raises: AdvisorError: it is written otherwise or does not exist.
+    """
+    try:
+        return datetime.datetime.strptime(text, "%Y-%m-%d").date()
+    except ValueError:
+        raise AdvisorError(
+            f"{option} {text} is not a date",
+            why="a date is written YYYY-MM-DD and must exist",
+            fix=f"e.g. {option} 2026-11-20",
+        ) from None

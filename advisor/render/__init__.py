@@ -1,0 +1,1 @@
+"""One answer, many faces: terminal, JSON, CSV, Markdown, HTML."""

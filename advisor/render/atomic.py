@@ -1,0 +1,66 @@
+"""Files that are there whole or not at all."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from advisor.catalog.errors import InputFileError
+
+
+class UnwritableError(InputFileError):
+    """An output file cannot be written; nothing was left behind."""
+
+
+def check_writable(path: Path) -> None:
+    """Refuse an output path before the work for it starts.
+
+    Raises: UnwritableError: the folder is missing or closed, or the path is a folder.
+    """
+    folder = path.parent
+    if path.is_dir():
+        raise _refusal(path, "it is a folder", f"name a file in it, e.g. {path / 'answer.json'}")
+    if not folder.is_dir():
+        raise _refusal(path, f"there is no folder {folder}", f"mkdir -p {folder}")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise _refusal(path, "permission denied", "choose a folder that you may write to")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in one step: a reader sees the old content or the new, never a part.
+
+    Raises: UnwritableError: the system refused; a file that was there stays as it was.
+    """
+    check_writable(path)
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
+            path.write_text(text, encoding="utf-8")
+        else:
+            _replace(path.resolve(), text)
+    except OSError as error:
+        raise _refusal(path, error.strerror or str(error), "free space or choose another folder") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        temporary.chmod(_mode_of(path))
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _mode_of(path: Path) -> int:
+    """Permission bits of the file that is replaced, or those that the umask leaves to a new one."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _refusal(path: Path, why: str, fix: str) -> UnwritableError:
+    return UnwritableError(f"cannot write {path}", why=why, fix=fix)

@@ -1,0 +1,126 @@
+"""An answer as a file: the format follows from the suffix."""
+
+import csv
+import html
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from advisor.catalog.errors import AdvisorError
+from advisor.render.answer import Answer, Block, Figure, Paragraph, Table
+from advisor.render.envelope import dump
+from advisor.render.serialize import Json, flatten, to_json
+
+Writer = Callable[[Answer, Mapping[str, Json]], str]
+
+
+def as_json(answer: Answer, content: Mapping[str, Json]) -> str:
+    """The same document that --json prints."""
+    return dump(dict(content))
+
+
+def as_csv(answer: Answer, content: Mapping[str, Json]) -> str:
+    """The answer's list of records, one flat row each, SI units in the column names.
+
+    Raises: AdvisorError: the answer is not a list.
+    """
+    if not answer.records:
+        raise AdvisorError(
+            "this answer has no table to write as CSV",
+            why="it is one record with nested parts",
+            fix="use a file name that ends in .json, .md or .html",
+        )
+    rows = [flatten(to_json(row)) for row in answer.rows()]
+    rows = [{name: str(v).lower() if isinstance(v, bool) else v for name, v in row.items()} for row in rows]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def as_markdown(answer: Answer, content: Mapping[str, Json]) -> str:
+    """What the terminal shows, as Markdown, with a line that says where it comes from."""
+    return "\n\n".join([*(_markdown(block) for block in answer.blocks), f"*{_origin(content)}*"]) + "\n"
+
+
+def _markdown(block: Block) -> str:
+    match block:
+        case Paragraph(text=text, emphasis=emphasis):
+            return f"**{text}**" if emphasis else text
+        case Figure(text=text, title=title):
+            return (f"**{title}**\n\n" if title else "") + f"```\n{text}\n```"
+        case Table():
+            marks = ("---:" if column.align == "right" else "---" for column in block.columns)
+            lines = [_markdown_row(c.header for c in block.columns), _markdown_row(marks)]
+            lines += [_markdown_row(cell.replace("|", "\\|") for cell in row) for row in block.rows]
+            return (f"**{block.title}**\n\n" if block.title else "") + "\n".join(lines)
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+STYLE: Final = (
+    ":root{color-scheme:light dark}"
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}"
+    "table{border-collapse:collapse;margin:.5rem 0}"
+    "th,td{padding:.2rem .7rem;text-align:left;border-bottom:1px solid #8884}"
+    ".r{text-align:right;font-variant-numeric:tabular-nums}pre{overflow-x:auto}footer{color:#888;margin-top:2rem}"
+    "@media print{body{margin:0}}"
+)
+
+
+def as_html(answer: Answer, content: Mapping[str, Json]) -> str:
+    """One page without outside resources: opens offline, prints, follows light and dark."""
+    body = "\n".join(_html(block) for block in answer.blocks)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>advisor</title>\n'
+        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>\n<body>\n{body}\n'
+        f"<footer>{html.escape(_origin(content))}</footer>\n</body></html>\n"
+    )
+
+
+def _html(block: Block) -> str:
+    match block:
+        case Paragraph(text=text, emphasis=emphasis):
+            return f"<h2>{html.escape(text)}</h2>" if emphasis else f"<p>{html.escape(text)}</p>"
+        case Figure(text=text, title=title):
+            return (f"<h3>{html.escape(title)}</h3>" if title else "") + f"<pre>{html.escape(text)}</pre>"
+        case Table():
+            head = _html_row("th", block, [column.header for column in block.columns])
+            rows = "\n".join(_html_row("td", block, row) for row in block.rows)
+            title = f"<h3>{html.escape(block.title)}</h3>\n" if block.title else ""
+            return f"{title}<table>\n<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody></table>"
+
+
+def _html_row(tag: str, table: Table, cells: Sequence[str]) -> str:
+    marks = (' class="r"' if column.align == "right" else "" for column in table.columns)
+    inner = "".join(
+        f"<{tag}{mark}>{html.escape(cell)}</{tag}>" for mark, cell in zip(marks, cells, strict=True)
+    )
+    return f"<tr>{inner}</tr>"
+
+
+def _origin(content: Mapping[str, Json]) -> str:
+    return f"advisor {content['tool_version']}, catalog {content['catalog_version']}, seed {content['seed']}"
+
+
+WRITERS: Final[dict[str, Writer]] = {".json": as_json, ".csv": as_csv, ".md": as_markdown, ".html": as_html}
+
+
+def writer_for(path: Path) -> Writer:
+    """The writer that a file name asks for.
+
+    Raises: AdvisorError: the suffix is of no known format.
+    """
+    try:
+        return WRITERS[path.suffix.lower()]
+    except KeyError:
+        raise AdvisorError(
+            f"no output format for {path.name}",
+            why=f"the suffix {path.suffix!r} is not known" if path.suffix else "the file name has no suffix",
+            fix=f"let it end in {', '.join(WRITERS)}, e.g. -o {path.with_suffix('.json')}",
+        ) from None

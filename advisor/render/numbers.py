@@ -1,0 +1,92 @@
+"""SI numbers as people read them: three significant digits, a fitting unit, a range, a glyph of the basis."""
+
+import math
+from typing import Final
+
+from advisor.catalog import units
+from advisor.simulator.quantity import Basis, Quantity
+
+Ladder = tuple[tuple[float, str], ...]
+"""Factors to SI with their symbols, ascending."""
+
+TIME: Final[Ladder] = (
+    (units.MICROSECOND_S, "µs"),
+    (units.MILLISECOND_S, "ms"),
+    (1.0, "s"),
+    (units.MINUTE_S, "min"),
+    (units.HOUR_S, "h"),
+    (units.DAY_S, "days"),
+)
+SIZE: Final[Ladder] = ((1.0, "B"), (units.KB, "KB"), (units.MB, "MB"), (units.GB, "GB"), (units.TB, "TB"))
+RATE: Final[Ladder] = ((units.MB, "MB/s"), (units.GB, "GB/s"), (units.TB, "TB/s"))
+COMPUTE: Final[Ladder] = ((units.TERA, "TFLOP/s"),)
+POWER: Final[Ladder] = ((1.0, "W"), (units.KILO, "kW"), (units.MEGA, "MW"))
+COUNT: Final[Ladder] = ((1.0, ""), (units.MILLION, "M"), (units.GIGA, "B"), (units.TERA, "T"))
+PLAIN: Final[Ladder] = ((1.0, ""),)
+
+GLYPHS: Final[dict[Basis, str]] = {
+    "measured here": "✓",
+    "calibrated": "≈",
+    "modelled": "·",
+    "assumed": "?",
+}
+LEGEND: Final = (
+    "range = 80 % interval; ✓ measured on this machine, ≈ calibrated on published measurements, "
+    "· modelled from the data sheet, ? assumed"
+)
+MISSING: Final = "-"
+
+
+def digits(value: float, significant: int = 3) -> str:
+    """A number with so many significant digits, thousands separated, never in exponents."""
+    if value == 0:
+        return "0"
+    decimals = max(0, significant - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    whole = text.split(".")[0]
+    return whole if float(text.replace(",", "")).is_integer() else text
+
+
+def rung(value: float, ladder: Ladder) -> tuple[float, str]:
+    """The largest unit in which the value is at least 1, else the smallest unit."""
+    fitting = [step for step in ladder if abs(value) >= step[0]]
+    return fitting[-1] if fitting else ladder[0]
+
+
+def show(value: float | None, ladder: Ladder = PLAIN) -> str:
+    """A number with its unit; a dash where there is none."""
+    if value is None:
+        return MISSING
+    factor, unit = rung(value, ladder)
+    return f"{digits(value / factor)} {unit}".rstrip()
+
+
+def show_in(value: float | None, factor: float) -> str:
+    """A number in a unit that the column's header names."""
+    return MISSING if value is None else digits(value / factor)
+
+
+def usd(value: float | None) -> str:
+    """Dollars: cents below 100, whole dollars above, three digits below one dollar."""
+    if value is None:
+        return MISSING
+    if abs(value) < 1:
+        return f"${digits(value)}"
+    return f"${value:,.2f}" if abs(value) < 100 else f"${value:,.0f}"
+
+
+def percent(fraction: float | None) -> str:
+    return MISSING if fraction is None else f"{digits(100 * fraction)} %"
+
+
+def show_quantity(quantity: Quantity, ladder: Ladder = PLAIN) -> str:
+    """A prediction with its range in one unit and the glyph of its basis: `4.95 ms (4.41-5.52) ≈`."""
+    factor, unit = rung(quantity.value, ladder)
+    low, value, high = (digits(x / factor) for x in (quantity.low, quantity.value, quantity.high))
+    return " ".join(filter(None, (value, unit, f"({low}-{high})", GLYPHS[quantity.basis])))
+
+
+def usd_quantity(quantity: Quantity) -> str:
+    """Dollars with their range: `$0.42 (0.37-0.49) ≈`."""
+    low, high = usd(quantity.low)[1:], usd(quantity.high)[1:]
+    return f"{usd(quantity.value)} ({low}-{high}) {GLYPHS[quantity.basis]}"

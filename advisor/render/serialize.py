@@ -1,0 +1,70 @@
+"""The one way from records to JSON: the same for every command and every file."""
+
+import datetime
+import enum
+import math
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from pathlib import PurePath
+from typing import TypeAlias
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+def to_json(value: object, path: str = "$") -> Json:
+    """Plain JSON data of records, dataclasses, arrays and their nestings.
+
+    Raises: ValueError: a number is not finite (JSON has no NaN, and no prediction is one).
+    Raises: TypeError: the value is of no kind that has a JSON form.
+    """
+    if isinstance(value, enum.Enum):
+        return to_json(value.value, path)
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{path} is {value}")
+        return float(value)
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item, f"{path}.{key}") for key, item in value.items()}
+    if isinstance(value, AbstractSet):
+        return [to_json(item, path) for item in sorted(value)]
+    if isinstance(value, Sequence):
+        return [to_json(item, f"{path}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, datetime.date | datetime.datetime):
+        return value.isoformat()
+    if isinstance(value, PurePath):
+        return str(value)
+    return _from_record(value, path)
+
+
+def _from_record(value: object, path: str) -> Json:
+    """JSON of what names its fields; numpy and pydantic are told by their shape, so neither is imported."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_json(getattr(value, f.name), f"{path}.{f.name}") for f in fields(value)}
+    names = getattr(type(value), "model_fields", None)
+    if names is not None:
+        return {name: to_json(getattr(value, name), f"{path}.{name}") for name in names}
+    plain = getattr(value, "tolist", None)
+    if plain is not None:
+        return to_json(plain(), path)
+    raise TypeError(f"{path}: no JSON form of {type(value).__name__}")
+
+
+def flatten(record: Json, prefix: str = "") -> dict[str, Json]:
+    """One flat row of a nested record: a quantity under X becomes X, X_low, X_high and X_basis.
+
+    Lists are joined with spaces; other nested fields become X_Y.
+    """
+    if not isinstance(record, dict):
+        return {prefix: " ".join(map(str, record)) if isinstance(record, list) else record}
+    if prefix and record.keys() == {"value", "low", "high", "basis"}:
+        suffixes = {"value": "", "low": "_low", "high": "_high", "basis": "_basis"}
+        return {prefix + suffixes[key]: item for key, item in record.items()}
+    row: dict[str, Json] = {}
+    for key, item in record.items():
+        row.update(flatten(item, f"{prefix}_{key}" if prefix else key))
+    return row

@@ -1,0 +1,70 @@
+"""An answer on the terminal: rich tables that fit 100 columns."""
+
+import os
+from collections.abc import Sequence
+from typing import IO, Final
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from advisor.render.answer import Block, Figure, Paragraph, Table
+
+PIPE_WIDTH: Final = 100
+"""Columns where nobody says how wide the output is: a pipe, a file, a test."""
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the program how a reader that stops early ends the run."""
+        raise BrokenPipeError
+
+
+def console_for(stream: IO[str]) -> Console:
+    """A console that honours NO_COLOR, COLUMNS and whether a person is watching."""
+    fixed = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    return _Console(file=stream, width=fixed, highlight=False, markup=False, emoji=False)
+
+
+def print_blocks(blocks: Sequence[Block], stream: IO[str]) -> None:
+    """Print an answer, a blank line between its parts."""
+    console = console_for(stream)
+    for i, block in enumerate(blocks):
+        if i:
+            console.print()
+        _print_block(block, console)
+
+
+def _print_block(block: Block, console: Console) -> None:
+    match block:
+        case Paragraph(text=text, emphasis=emphasis):
+            console.print(Text(text, style="bold" if emphasis else ""))
+        case Figure(text=text, title=title):
+            if title:
+                console.print(Text(title, style="bold"))
+            # Copied commands and plots keep their lines; the terminal may scroll or wrap them.
+            console.print(Text(text), soft_wrap=True)
+        case Table():
+            _print_table(block, console)
+
+
+def _print_table(block: Table, console: Console) -> None:
+    if block.title:
+        console.print(Text(block.title, style="bold"))
+    table = RichTable(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
+    for column in block.columns:
+        table.add_column(
+            Text(column.header),
+            justify=column.align,
+            overflow="fold",
+            no_wrap=not column.fold and not _narrow(console),
+        )
+    for row in block.rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(Padding(table, 0, expand=False))
+
+
+def _narrow(console: Console) -> bool:
+    return console.width < PIPE_WIDTH

@@ -1,0 +1,91 @@
+"""What every test may rely on: a fixed terminal, the command line in process, golden files, the large data."""
+
+import os
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Typer and rich decide about colour and width when they are first imported, and a CI that sets GITHUB_ACTIONS
+# makes them colour a pipe: pin all of it before any test imports them.
+for _name in ("GITHUB_ACTIONS", "FORCE_COLOR", "PY_COLORS", "CLICOLOR_FORCE", "NO_COLOR", "TERMINAL_WIDTH"):
+    os.environ.pop(_name, None)
+os.environ["_TYPER_FORCE_DISABLE_TERMINAL"] = "1"
+os.environ["COLUMNS"] = "100"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the command line."""
+
+    command: str
+    code: int
+    out: str
+    err: str
+
+    def transcript(self) -> str:
+        """Command, stdout, stderr and exit code as one text, without trailing blanks."""
+        parts = [f"$ {self.command}", self.out]
+        if self.err:
+            parts += ["--- stderr", self.err]
+        if self.code:
+            parts.append(f"--- exit {self.code}")
+        return plain("\n".join(part.rstrip("\n") for part in parts))
+
+
+def plain(text: str) -> str:
+    """Lines without the blanks that pad a table's last column."""
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite golden files and documented output"
+    )
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[[str], Run]:
+    """Run a command line such as `advisor catalog gpus --json` in this process."""
+    from advisor.__main__ import main
+
+    def run(command: str) -> Run:
+        program, *arguments = shlex.split(command)
+        assert program == "advisor"
+        capsys.readouterr()
+        code = main(arguments)
+        captured = capsys.readouterr()
+        return Run(command, code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with tests/<room>/golden/<name>.txt, or rewrite that file under --update-golden."""
+    folder = request.path.parent / "golden"
+
+    def check(name: str, text: str) -> None:
+        file = folder / f"{name}.txt"
+        if request.config.getoption("--update-golden"):
+            folder.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert file.exists(), f"{file} is missing: run pytest with --update-golden"
+        assert text == file.read_text(encoding="utf-8"), f"differs from {file}; --update-golden accepts it"
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder with the large measured tables, which a clone does not contain."""
+    folder = Path(os.environ.get("ADVISOR_SHARED_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(
+            "the measured tables are not beside this checkout; ADVISOR_SHARED_DATA names their folder"
+        )
+    return folder

@@ -1,0 +1,95 @@
+"""The wheel holds one clean tree: a distribution must never install top-level packages called kernels or catalog."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from this checkout by the installed hatchling, without network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    (file,) = folder.glob("*.whl")
+    return file
+
+
+@pytest.fixture(scope="module")
+def names(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def run_python(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python away from the checkout, with the unpacked wheel first on its path."""
+    environment = os.environ | {"PYTHONPATH": str(installed)}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=installed,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_only_one_top_level_package(names: list[str]) -> None:
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"advisor", "ai_hardware_advisor-0.1.0.dist-info"}
+
+
+def test_every_tracked_file_of_the_rooms_is_in_it(names: list[str]) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "advisor", "catalog", "simulator", "probes", "kernels"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    links = {"advisor/catalog", "advisor/simulator", "advisor/probes", "advisor/kernels"}
+    tracked = {f for f in listed.stdout.split("\0") if f and f not in links and (ROOT / f).is_file()}
+    expected = {f if f.startswith("advisor/") else f"advisor/{f}" for f in tracked}
+    assert expected - set(names) == set()
+    assert "advisor/py.typed" in names
+
+
+def test_nothing_else_is_in_it(names: list[str]) -> None:
+    kinds = {Path(name).suffix for name in names if ".dist-info/" not in name}
+    assert kinds <= {".py", ".typed", ".toml", ".csv", ".json", ".md"}
+    assert not [name for name in names if "test" in Path(name).parts or "__pycache__" in name]
+
+
+def test_it_carries_licence_and_entry_point(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        info = "ai_hardware_advisor-0.1.0.dist-info"
+        assert "advisor = advisor.__main__:main" in archive.read(f"{info}/entry_points.txt").decode()
+        assert f"{info}/licenses/LICENSE" in archive.namelist()
+
+
+def test_rooms_are_importable_from_it(installed: Path) -> None:
+    code = "import advisor.catalog, advisor.simulator, advisor.probes; print(advisor.catalog.__file__)"
+    done = run_python(installed, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).is_relative_to(installed)
+
+
+def test_it_answers_away_from_the_checkout(installed: Path) -> None:
+    done = run_python(installed, "-m", "advisor", "catalog", "gpus", "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["accelerators"]) > 5
