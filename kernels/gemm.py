@@ -1,0 +1,220 @@
+"""Matrix product C = A · Bᵀ for bf16, fp16 and fp8, as linear layers store it: activations [M, K], weights [N, K].
+
+One persistent program per multiprocessor walks over output tiles. Operands come through tensor descriptors (TMA on
+Hopper and later), and the next tile's loads overlap the last tile's store.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from advisor.kernels.backend import INTERPRET, dot, persistent_programs
+
+DESCRIPTOR_ALIGNMENT_BYTES: Final = 16
+"""A tensor descriptor needs rows that start on multiples of this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One way of cutting the product into tiles."""
+
+    block_m: int
+    block_n: int
+    block_k: int
+    num_warps: int
+    num_stages: int
+    group_m: int = 8
+    """Rows of tiles that are walked together, so that their columns of B stay in the L2."""
+    split_epilogue: bool = True
+    """Store the tile in two halves: half the staging memory, so one more stage fits."""
+    rate: float = 1.0
+    """Speed per output element relative to the fastest tile shape (measured on an H200)."""
+
+
+CONFIGS: Final[dict[int, tuple[Config, ...]]] = {
+    2: (
+        Config(128, 256, 64, num_warps=8, num_stages=4),
+        Config(128, 128, 64, num_warps=8, num_stages=4, split_epilogue=False, rate=0.85),
+        Config(64, 256, 64, num_warps=4, num_stages=4, rate=0.75),
+        Config(64, 128, 64, num_warps=4, num_stages=4, split_epilogue=False, rate=0.6),
+    ),
+    1: (
+        Config(128, 256, 128, num_warps=8, num_stages=4),
+        Config(128, 128, 128, num_warps=8, num_stages=4, split_epilogue=False, rate=0.8),
+        Config(64, 256, 128, num_warps=4, num_stages=4, rate=0.7),
+        Config(64, 128, 128, num_warps=4, num_stages=4, split_epilogue=False, rate=0.55),
+    ),
+}
+"""By bytes per operand element."""
+_INTERPRETER_CONFIG: Final = Config(64, 64, 32, num_warps=4, num_stages=1)
+
+
+@triton.jit
+def tile_position(tile_id, num_tiles_m, num_tiles_n, GROUP_M: tl.constexpr):
+    """Row and column of a tile when GROUP_M rows of tiles are walked column by column."""
+    tiles_per_group = GROUP_M * num_tiles_n
+    first_m = (tile_id // tiles_per_group) * GROUP_M
+    rows = min(num_tiles_m - first_m, GROUP_M)
+    within = tile_id % tiles_per_group
+    return first_m + within % rows, within // rows
+
+
+@triton.jit
+def _gemm_kernel(
+    a_desc,
+    b_desc,
+    c_desc,
+    scale_ptr,
+    M,
+    N,
+    K,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    SPLIT_EPILOGUE: tl.constexpr,
+    HAS_SCALE: tl.constexpr,
+    NUM_PROGRAMS: tl.constexpr,
+):
+    num_tiles_m = tl.cdiv(M, BLOCK_M)
+    num_tiles_n = tl.cdiv(N, BLOCK_N)
+    num_tiles_k = tl.cdiv(K, BLOCK_K)
+    scale = tl.load(scale_ptr) if HAS_SCALE else 1.0
+    for tile_id in tl.range(tl.program_id(0), num_tiles_m * num_tiles_n, NUM_PROGRAMS, flatten=True):
+        tile_m, tile_n = tile_position(tile_id, num_tiles_m, num_tiles_n, GROUP_M)
+        row = tile_m * BLOCK_M
+        column = tile_n * BLOCK_N
+        acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+        for k in range(num_tiles_k):
+            a = a_desc.load([row, k * BLOCK_K])
+            b = b_desc.load([column, k * BLOCK_K])
+            acc = dot(a, b.T, acc)
+        if HAS_SCALE:
+            acc = acc * scale
+        if SPLIT_EPILOGUE:
+            halves = tl.permute(tl.reshape(acc, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
+            left, right = tl.split(halves)
+            c_desc.store([row, column], left.to(c_desc.dtype))
+            c_desc.store([row, column + BLOCK_N // 2], right.to(c_desc.dtype))
+        else:
+            c_desc.store([row, column], acc.to(c_desc.dtype))
+
+
+def reference(a: torch.Tensor, b: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+    """A · Bᵀ · scale in fp32 from the rounded operands.
+
+    Shapes: a [M, K], b [N, K] -> [M, N].
+    """
+    return scale * (a.float() @ b.float().T)
+
+
+def choose_config(m: int, n: int, element_bytes: int, programs: int) -> Config:
+    """The tile shape with the least predicted time [Config].
+
+    time ∝ waves · block_m · block_n / rate, waves = ⌈tiles / programs⌉
+
+    Assumes: every wave takes a whole tile's time; K does not change the order of the candidates.
+    """
+    if INTERPRET:
+        return _INTERPRETER_CONFIG
+
+    def cost(config: Config) -> float:
+        tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
+        return float(triton.cdiv(tiles, programs) * config.block_m * config.block_n) / config.rate
+
+    return min(CONFIGS[element_bytes], key=cost)
+
+
+def align_rows(x: torch.Tensor) -> torch.Tensor:
+    """The matrix with rows padded by zeros to what a tensor descriptor accepts; the same tensor if they are.
+
+    Shapes: x [R, C] -> [R, C'] with C' ≥ C.
+    """
+    multiple = DESCRIPTOR_ALIGNMENT_BYTES // x.element_size()
+    padding = -x.shape[1] % multiple
+    if padding:
+        padded = x.new_zeros((x.shape[0], x.shape[1] + padding))
+        padded[:, : x.shape[1]] = x
+        return padded
+    return x if x.stride(1) == 1 and x.stride(0) % multiple == 0 else x.contiguous()
+
+
+def empty_output(m: int, n: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """An output whose rows suit a tensor descriptor: a view of the first n columns where n does not.
+
+    Shapes: -> [m, n].
+    """
+    multiple = DESCRIPTOR_ALIGNMENT_BYTES // dtype.itemsize
+    return torch.empty((m, n + -n % multiple), dtype=dtype, device=device)[:, :n]
+
+
+def run(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+    config: Config | None = None,
+) -> torch.Tensor:
+    """A · Bᵀ · scale; bf16 and fp16 keep their format, fp8 gives bf16.
+
+    Shapes: a [M, K], b [N, K], scale [1] fp32 (fp8) -> [M, N].
+    Raises: ValueError: the inner sizes or the formats differ.
+    """
+    if a.shape[1] != b.shape[1] or a.dtype != b.dtype:
+        raise ValueError(f"cannot multiply {tuple(a.shape)} {a.dtype} by {tuple(b.shape)} {b.dtype} transposed")
+    m, n = a.shape[0], b.shape[0]
+    a, b = align_rows(a), align_rows(b)
+    programs = persistent_programs(a.device)
+    config = config or choose_config(m, n, a.element_size(), programs)
+    if out is None:
+        out = empty_output(m, n, torch.bfloat16 if a.element_size() == 1 else a.dtype, a.device)
+    store_n = config.block_n // 2 if config.split_epilogue else config.block_n
+    tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
+    programs = min(programs, tiles)
+    _gemm_kernel[(programs,)](
+        TensorDescriptor.from_tensor(a, [config.block_m, config.block_k]),
+        TensorDescriptor.from_tensor(b, [config.block_n, config.block_k]),
+        TensorDescriptor.from_tensor(out, [config.block_m, store_n]),
+        scale,
+        m,
+        n,
+        a.shape[1],
+        BLOCK_M=config.block_m,
+        BLOCK_N=config.block_n,
+        BLOCK_K=config.block_k,
+        GROUP_M=config.group_m,
+        SPLIT_EPILOGUE=config.split_epilogue,
+        HAS_SCALE=scale is not None,
+        NUM_PROGRAMS=programs,
+        num_warps=config.num_warps,
+        num_stages=config.num_stages,
+    )
+    return out
+
+
+def flop(m: int, n: int, k: int) -> int:
+    """Multiplications and additions [flop]: 2 · m · n · k."""
+    return 2 * m * n * k
+
+
+def bytes(m: int, n: int, k: int, element_bytes: int, out_bytes: int = 2) -> int:
+    """Least traffic at device memory [bytes]: each operand read once, the result written once."""
+    return (m * k + n * k) * element_bytes + m * n * out_bytes
+
+
+def make_inputs(
+    m: int, n: int, k: int, seed: int, device: torch.device, dtype: torch.dtype = torch.bfloat16
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random operands with unit variance (fp8: rounded to e4m3).
+
+    Shapes: a [m, k], b [n, k].
+    """
+    generator = torch.Generator(device=device).manual_seed(seed)
+    exact = torch.float32 if dtype.itemsize == 1 else dtype
+    a = torch.randn((m, k), generator=generator, device=device, dtype=exact).to(dtype)
+    b = torch.randn((n, k), generator=generator, device=device, dtype=exact).to(dtype)
+    return a, b
