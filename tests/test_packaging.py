@@ -1,4 +1,4 @@
-"""The wheel holds one clean tree: a distribution must never install top-level packages called kernels or catalog."""
+"""The wheel holds one clean tree: a distribution must never install top-level packages such as kernels."""
 
 import json
 import os
