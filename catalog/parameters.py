@@ -286,8 +286,7 @@ def _gdn(mixer: GatedDeltaNet, hidden: int) -> float:
     values = mixer.num_value_heads * mixer.value_head_dim
     channels = _gdn_convolution_channels(mixer)
     common = hidden * channels + channels * mixer.conv_kernel + values * hidden
-    rank = mixer.channel_gate_rank
-    if rank is None:
-        return float(common + hidden * values + 2 * hidden * mixer.num_value_heads)
-    decays = mixer.num_value_heads * mixer.key_head_dim
-    return float(common + hidden * mixer.num_value_heads + 2 * hidden * rank + rank * (decays + values))
+    gate = _low_rank(hidden, mixer.output_gate_rank, values)
+    channels_of_decay = mixer.num_value_heads * (mixer.key_head_dim if mixer.channel_gate_rank else 1)
+    decay = _low_rank(hidden, mixer.channel_gate_rank, channels_of_decay)
+    return common + gate + decay + hidden * mixer.num_value_heads

@@ -73,8 +73,9 @@ class GatedDeltaNet(Record):
     value_head_dim: Count
     conv_kernel: int = 4
     channel_gate_rank: int | None = None
-    """Decay per channel and output gate, both through a low-rank projection (Kimi Delta Attention); None is
-    one decay per head and a full-rank output gate (Gated DeltaNet)."""
+    """Decay per channel through a projection of this rank (Kimi Delta Attention); None is one decay per head."""
+    output_gate_rank: int | None = None
+    """Rank of the output gate's projection (Kimi Linear); None is full."""
     state_dtype: str = "fp32"
 
 

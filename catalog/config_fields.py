@@ -1,0 +1,148 @@
+"""Fields of a model's config.json, read with every mistake named by file and field."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from advisor.catalog.errors import InputFileError
+
+_LARGEST_COUNT: Final = 100_000_000
+_TEXT_TOWER_KEYS: Final = ("text_config", "llm_config", "language_config", "thinker_config")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFields:
+    """One JSON object of a config file; the getters take the spellings of a field, first one present wins."""
+
+    values: Mapping[str, Any]
+    file: str
+    prefix: str = ""
+
+    def has(self, *names: str) -> bool:
+        """Whether one of the spellings is there and not null."""
+        return self._present(names) is not None
+
+    def count(self, *names: str, hint: str = "") -> int:
+        """A positive whole number that must be there."""
+        value = self.optional_count(*names)
+        if value is None:
+            self.fail(
+                names[0],
+                "is missing",
+                fix=f"add {' or '.join(dict.fromkeys(names))} to the file",
+                hint=hint
+                or "take config.json from the model's repository; class defaults are not written into it",
+            )
+        return value
+
+    def optional_count(self, *names: str) -> int | None:
+        """A positive whole number, or None where no spelling is there."""
+        name = self._present(names)
+        return None if name is None else self._checked(name, self.values[name], minimum=1)
+
+    def optional_number(self, *names: str) -> int:
+        """A whole number of at least 0; 0 where no spelling is there."""
+        name = self._present(names)
+        return 0 if name is None else self._checked(name, self.values[name], minimum=0)
+
+    def flag(self, *names: str) -> bool:
+        """True only where the field is there and true."""
+        name = self._present(names)
+        return name is not None and self.values[name] is True
+
+    def text(self, *names: str) -> str:
+        """A string; empty where no spelling is there."""
+        name = self._present(names)
+        return str(self.values[name]) if name is not None else ""
+
+    def sequence(self, *names: str) -> tuple[Any, ...] | None:
+        """A list, or None where no spelling is there as a list."""
+        for name in names:
+            if isinstance(self.values.get(name), list):
+                return tuple(self.values[name])
+        return None
+
+    def per_layer(self, num_layers: int, *names: str) -> tuple[Any, ...] | None:
+        """A list with one entry per layer; longer lists (entries of MTP layers) are cut."""
+        entries = self.sequence(*names)
+        if entries is not None and len(entries) < num_layers:
+            self.fail(
+                next(name for name in names if name in self.values),
+                f"has {len(entries)} entries for {num_layers} layers",
+                fix="make num_hidden_layers and the list agree",
+            )
+        return None if entries is None else entries[:num_layers]
+
+    def section(self, *names: str) -> "ConfigFields | None":
+        """A nested object, or None."""
+        for name in names:
+            if isinstance(self.values.get(name), dict):
+                return ConfigFields(self.values[name], self.file, f"{self.prefix}{name}.")
+        return None
+
+    def text_tower(self) -> "ConfigFields":
+        """The language model's object: of a vision-language file the nested one, else this one."""
+        nested = self.section(*_TEXT_TOWER_KEYS)
+        return nested.text_tower() if nested else self
+
+    def fail(self, field: str, problem: str, *, fix: str = "", hint: str = "") -> NoReturn:
+        """Refuse the file because of one field.
+
+        Raises: InputFileError: always.
+        """
+        raise InputFileError(
+            f"{self.file}: field '{self.prefix}{field}' {problem}",
+            why="the model's shape cannot be read from this file",
+            fix=fix or f"correct '{self.prefix}{field}'",
+            hint=hint,
+        )
+
+    def _present(self, names: tuple[str, ...]) -> str | None:
+        return next((name for name in names if self.values.get(name) is not None), None)
+
+    def _checked(self, name: str, value: object, minimum: int) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.fail(name, f"is {value!r}, not a whole number")
+        if not minimum <= value <= _LARGEST_COUNT:
+            self.fail(name, f"is {value}, outside {minimum}..{_LARGEST_COUNT}")
+        return value
+
+
+def read_config(path: str | Path) -> ConfigFields:
+    """The fields of a config.json, given as the file or as its folder.
+
+    Raises: InputFileError: the file is missing, unreadable, not JSON, or not an object.
+    Source: layout of Hugging Face model repositories.
+    """
+    file = Path(path)
+    if file.is_dir():
+        file = file / "config.json"
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise InputFileError(
+            f"cannot read {file}",
+            why=str(reason),
+            fix="give the path of a config.json or of the folder that holds it",
+        ) from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        place = (
+            f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        )
+        raise InputFileError(
+            f"{file} is not JSON",
+            why=f"{getattr(error, 'msg', 'nested too deeply')} {place}".strip(),
+            fix="give the config.json of the model, not its weights or tokenizer",
+        ) from None
+    if not isinstance(values, dict):
+        raise InputFileError(
+            f"{file} does not hold a JSON object",
+            why=f"its top level is a {type(values).__name__}",
+            fix="give the config.json of the model",
+        )
+    return ConfigFields(values, str(file))

@@ -1,0 +1,228 @@
+"""Any local Hugging Face config.json as a model record."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from advisor.catalog import hf_diffusion
+from advisor.catalog.config_fields import ConfigFields, read_config
+from advisor.catalog.hf_feed_forward import expert_part, feed_forwards, is_gated
+from advisor.catalog.hf_mixers import NUM_HEADS, attention, mamba, mixers
+from advisor.catalog.hf_weights import published_weights
+from advisor.catalog.schema import (
+    DenseFeedForward,
+    FeedForward,
+    LayerGroup,
+    Mixer,
+    Model,
+    Source,
+    VisionTower,
+)
+
+_HIDDEN: Final = ("hidden_size", "n_embd", "d_model", "dim")
+_NUM_LAYERS: Final = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+_VOCAB: Final = ("vocab_size", "padded_vocab_size")
+_CONTEXT: Final = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_sequence_length",
+    "max_seq_len",
+    "seq_length",
+)
+_MTP: Final = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
+_TIED_FAMILIES: Final = (
+    "gemma",
+    "cohere",
+    "gpt2",
+    "bloom",
+    "opt",
+    "falcon",
+    "whisper",
+    "bert",
+    "xlm-roberta",
+)
+"""Model types whose embeddings are tied where the file is silent: the default of their class."""
+_ENCODERS: Final = (
+    "bert",
+    "roberta",
+    "xlm-roberta",
+    "modernbert",
+    "nomic_bert",
+    "mpnet",
+    "distilbert",
+    "new",
+)
+
+_Layer = tuple[Mixer | None, FeedForward | None]
+
+
+def model_from_hf_config(path: str | Path) -> Model:
+    """The model that a local config.json describes.
+
+    Reads dense, mixture-of-experts, latent-attention, sliding-window, linear-attention and state-space
+    decoders, the text tower of vision-language files, encoders, Whisper, and diffusion transformers; layers
+    are told apart by the fields that are there, not by model names.
+
+    Raises: InputFileError: the file cannot be read, or a field is missing, absurd or contradicts another.
+    Source: field names as written by the transformers and diffusers libraries.
+    """
+    config = read_config(path)
+    if config.has("_class_name"):
+        return hf_diffusion.diffusion_model(config, _identity(config))
+    text = config.text_tower()
+    if text.text("model_type") == "whisper":
+        return hf_diffusion.speech_model(text, _identity(config))
+    hidden = text.count(*_HIDDEN)
+    layers = _layers(text, hidden)
+    weights = published_weights(
+        config, has_experts=any(ff is not None and ff.kind == "moe" for _, ff in layers)
+    )
+    is_encoder = text.text("model_type") in _ENCODERS
+    name = _identity(config)
+    return Model(
+        id=name.lower(),
+        name=name,
+        family=config.text("model_type"),
+        hidden_size=hidden,
+        vocab_size=text.count(*_VOCAB),
+        tied_embeddings=is_encoder or _tied(config, text),
+        layers=grouped(layers),
+        max_context_tokens=text.optional_count(*_CONTEXT),
+        weights=weights.dtype,
+        quantized_parts=weights.parts,
+        weights_elsewhere=weights.elsewhere,
+        fp8_scaling=weights.fp8_scaling,
+        mtp_layers=text.optional_number(*_MTP),
+        extra_parameters=_extra_parameters(text, hidden),
+        vision=_vision(config, hidden),
+        workload="encoder" if is_encoder else "decoder",
+        sources=(Source(kind="derived", title="local config.json", where=Path(config.file).name),),
+    )
+
+
+def grouped(layers: list[_Layer]) -> tuple[LayerGroup, ...]:
+    """Equal layers as one group, in the order in which they first occur.
+
+    Source: own definition.
+    """
+    counts = Counter(layers)
+    return tuple(
+        LayerGroup(count=count, mixer=mixer, feed_forward=feed_forward)
+        for (mixer, feed_forward), count in counts.items()
+    )
+
+
+def _layers(text: ConfigFields, hidden: int) -> list[_Layer]:
+    blocks = text.sequence("block_configs")
+    if blocks is not None:
+        return [_searched_layer(text, index, hidden) for index in range(len(blocks))]
+    interleaved = _interleaved(text)
+    if interleaved is not None:
+        return [_single_part(text, kind, hidden) for kind in interleaved]
+    num_layers = text.count(
+        *_NUM_LAYERS, hint="a config.json without layers describes no model: take the full file"
+    )
+    parts = feed_forwards(text, num_layers, hidden)
+    if text.text("model_type") == "falcon_h1":  # attention and state space side by side in every layer
+        beside: list[_Layer] = [(mamba(text, hidden), None)] * num_layers
+        return beside + [(attention(text, hidden), part) for part in parts]
+    layer_mixers = mixers(text, num_layers, hidden)
+    if text.text("model_type") in _ENCODERS:
+        layer_mixers = tuple(
+            m.model_copy(update={"causal": False}) if m.kind == "gqa" else m for m in layer_mixers
+        )
+    return list(zip(layer_mixers, parts, strict=True))
+
+
+def _interleaved(text: ConfigFields) -> tuple[str, ...] | None:
+    """Nemotron-H: each layer is a mixer or a feed-forward part, as a string of letters or a list of names."""
+    pattern = text.text("hybrid_override_pattern")
+    if pattern:
+        num_layers = text.count(*_NUM_LAYERS)
+        if len(pattern) != num_layers:
+            text.fail("hybrid_override_pattern", f"has {len(pattern)} letters for {num_layers} layers")
+        return tuple(pattern)
+    names = text.sequence("layers_block_type")
+    if names is None or not set(names) & {"moe", "mlp"}:
+        return None
+    letters = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-"}
+    return tuple(letters.get(str(name), str(name)) for name in names)
+
+
+def _single_part(text: ConfigFields, kind: str, hidden: int) -> _Layer:
+    if kind == "M":
+        return mamba(text, hidden), None
+    if kind == "*":
+        return attention(text, hidden), None
+    if kind == "E":
+        return None, expert_part(text)
+    if kind == "-":
+        return None, DenseFeedForward(intermediate_size=text.count("intermediate_size"), gated=is_gated(text))
+    return text.fail("hybrid_override_pattern", f"has a layer type '{kind}' that is not known (M, *, E, -)")
+
+
+def _searched_layer(text: ConfigFields, index: int, hidden: int) -> _Layer:
+    """One block of a network found by architecture search (Nemotron NAS): parts may be absent or linear."""
+    blocks = text.sequence("block_configs") or ()
+    block = ConfigFields(blocks[index], text.file, f"{text.prefix}block_configs[{index}].")
+    mixer_fields, part_fields = block.section("attention"), block.section("ffn")
+    mixer: Mixer | None = None
+    if mixer_fields is not None and mixer_fields.has("n_heads_in_group"):
+        num_heads = text.count(*NUM_HEADS)
+        num_kv_heads = num_heads // mixer_fields.count("n_heads_in_group")
+        base = ConfigFields({**text.values, "num_key_value_heads": num_kv_heads}, text.file, text.prefix)
+        mixer = attention(base, hidden)
+    part: FeedForward | None = None
+    if part_fields is not None and part_fields.values.get("ffn_mult") is not None:
+        width = int(2 * float(part_fields.values["ffn_mult"]) * hidden / 3)
+        part = DenseFeedForward(intermediate_size=-(-width // 256) * 256)
+    elif part_fields is not None and part_fields.has("intermediate_size"):
+        part = DenseFeedForward(intermediate_size=part_fields.count("intermediate_size"))
+    return mixer, part
+
+
+def _extra_parameters(text: ConfigFields, hidden: int) -> float:
+    """Per-layer input embeddings (Gemma 3n and 4 E-models) with their projections."""
+    width = text.optional_number("hidden_size_per_layer_input")
+    if not width:
+        return 0.0
+    num_layers = text.count(*_NUM_LAYERS)
+    table = text.count("vocab_size_per_layer_input") * num_layers * width
+    return float(table + hidden * num_layers * width + num_layers * 2 * hidden * width)
+
+
+def _vision(config: ConfigFields, hidden: int) -> VisionTower | None:
+    vision = config.section("vision_config")
+    if vision is None:
+        return None
+    width = vision.optional_count("hidden_size", "vt_hidden_size", "embed_dim")
+    depth = vision.optional_count("depth", "num_hidden_layers", "vt_num_hidden_layers")
+    inner = vision.optional_count("intermediate_size", "vt_intermediate_size")
+    tokens = config.optional_count("vision_soft_tokens_per_image", "mm_tokens_per_image")
+    if width is None or depth is None:
+        return VisionTower(tokens_per_image=tokens)
+    merge = (vision.optional_count("spatial_merge_size") or 1) ** 2 * width
+    merger = merge**2 + merge * hidden if merge > width else width * hidden
+    return VisionTower(
+        parameters=float(depth * (4 * width**2 + 2 * width * (inner or 4 * width)) + merger),
+        tokens_per_image=tokens,
+    )
+
+
+def _tied(config: ConfigFields, text: ConfigFields) -> bool:
+    for fields in (text, config):
+        if fields.values.get("tie_word_embeddings") is not None:
+            return fields.flag("tie_word_embeddings")
+    return text.text("model_type").startswith(_TIED_FAMILIES) or config.text("model_type").startswith(
+        _TIED_FAMILIES
+    )
+
+
+def _identity(config: ConfigFields) -> str:
+    """A name from the file's own words: its repository name, else the folder or file it lies in."""
+    name = config.text("_name_or_path").rstrip("/").rsplit("/", 1)[-1]
+    if not name or name in (".", "main"):
+        file = Path(config.file).resolve()
+        name = file.parent.name if file.name == "config.json" else re.sub(r"[_.-]?config$", "", file.stem)
+    return name or "local-model"

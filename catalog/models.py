@@ -1,0 +1,133 @@
+"""The models of the catalog: by id, by what people type, by Hugging Face id, or from a local config.json."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.files import DATA_DIR, checked, read_csv, read_toml
+from advisor.catalog.hf_config import model_from_hf_config
+from advisor.catalog.resolve import resolve
+from advisor.catalog.schema import Model
+
+_FOLDER: Final = DATA_DIR / "models"
+NAMES_FILE: Final = _FOLDER / "names.csv"
+"""Every name that is not an id: aliases and sizes, written by hand, and the Hugging Face ids of the records.
+
+It exists so that one name costs the reading of one record; a test holds it equal to the records.
+"""
+_VARIANT: Final = re.compile(
+    r"[-_.](instruct|it|chat|base|hf|thinking|fp8|fp4|bf16|fp16|f16|nvfp4|mxfp4|awq|gptq|int4|int8|w4a16|w8a8|w8a16"
+    r"|w4a4|dynamic|static|block|pertensor|per-tensor|kv|gguf|i?q\d[\w]*|quantized|bnb|mlx|dwq|autoround|marlin"
+    r"|[48]-?bit|preview|v0\.\d|\d{4})$"
+)
+"""Endings of checkpoint names that leave the shape alone: tuning, weight format, month of release."""
+
+
+class ResolvedModel(NamedTuple):
+    """A model record, and a sentence for the user where the name typed was not its id."""
+
+    record: Model
+    note: str = ""
+
+
+def get(ref: str) -> ResolvedModel:
+    """The model that a person means: id, size ("70b"), Hugging Face id, config.json or its folder.
+
+    Raises: UnknownNameError: nothing, or more than one record, is called so; `hint` lists near misses.
+        InputFileError: the config.json cannot be read as a model.
+    """
+    if _is_path(ref):
+        return ResolvedModel(model_from_hf_config(ref), f"shape read from {ref}")
+    names = _names()
+    hf_name = names.hf.get(ref.casefold())
+    if hf_name is not None:
+        return ResolvedModel(by_id(hf_name), f"model '{ref}' is taken as {hf_name}")
+    try:
+        found = resolve(ref, all_ids(), names.aliases, "model")
+    except UnknownNameError:
+        variant = _variant_of(ref)
+        if variant is None:
+            raise
+        note = f"model '{ref}' is taken as {variant}: same shape, another checkpoint"
+        return ResolvedModel(by_id(variant), note)
+    return ResolvedModel(by_id(found.id), found.note)
+
+
+def by_hf_id(hf_id: str) -> Model | None:
+    """The record that lists this Hugging Face id, whatever its case, or None."""
+    found = _names().hf.get(hf_id.casefold())
+    return None if found is None else by_id(found)
+
+
+@cache
+def all_ids() -> tuple[str, ...]:
+    """Ids of every model of the catalog, sorted."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def all_models() -> tuple[Model, ...]:
+    """Every model of the catalog in the order of ids.
+
+    Raises: InputFileError: a bundled file is damaged.
+    """
+    return tuple(by_id(model_id) for model_id in all_ids())
+
+
+@cache
+def by_id(model_id: str) -> Model:
+    """The model with exactly this id.
+
+    Raises: UnknownNameError: there is none. InputFileError: its file is damaged.
+    """
+    if model_id not in all_ids():
+        return by_id(resolve(model_id, all_ids(), {}, "model").id)
+    path = _FOLDER / f"{model_id}.toml"
+    return checked(Model, {"id": model_id, **read_toml(path)}, path.name)
+
+
+def hf_id_rows(models: Iterable[Model]) -> list[tuple[str, str, str]]:
+    """The rows of names.csv that the records' own Hugging Face ids give: (name, id, kind)."""
+    return [(hf_id, model.id, "hf") for model in models for hf_id in model.hf_ids]
+
+
+class _Names(NamedTuple):
+    aliases: dict[str, str]
+    hf: dict[str, str]
+
+
+@cache
+def _names() -> _Names:
+    names = _Names({}, {})
+    for _, row in read_csv(NAMES_FILE, required=("name", "id", "kind")):
+        if row["kind"] == "hf":
+            names.hf[row["name"].casefold()] = row["id"]
+        else:
+            names.aliases[row["name"]] = row["id"]
+    return names
+
+
+def _variant_of(ref: str) -> str | None:
+    """The one id whose own or published name is `ref` but for organisation, tuning, format and date."""
+    names = _names()
+    wanted = _core(ref)
+    spelled = [(model_id, model_id) for model_id in all_ids()]
+    spelled += [*names.aliases.items(), *names.hf.items()]
+    targets = {model_id for name, model_id in spelled if _core(name) == wanted}
+    return targets.pop() if len(targets) == 1 else None
+
+
+@cache
+def _core(name: str) -> str:
+    core = name.casefold().rstrip("/").rsplit("/", 1)[-1].removesuffix(".gguf").removeprefix("meta-")
+    while (shorter := _VARIANT.sub("", core)) != core:
+        core = shorter
+    return core
+
+
+def _is_path(ref: str) -> bool:
+    if ref.endswith(".json") or ref.startswith((".", "/", "~")):
+        return True
+    return (Path(ref) / "config.json").is_file()
