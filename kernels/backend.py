@@ -25,7 +25,7 @@ def persistent_programs(device: torch.device) -> int:
 
 
 def has_fp8(device: torch.device) -> bool:
-    """Whether the matrix unit multiplies fp8 (NVIDIA compute capability 8.9 or later; the interpreter always)."""
+    """Whether the matrix unit multiplies fp8: NVIDIA from capability 8.9 on; the interpreter always."""
     if device.type != "cuda":
         return True
     return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 9)

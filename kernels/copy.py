@@ -1,4 +1,4 @@
-"""Device memory by three access patterns: read only, copy (one read, one write) and triad (two reads, one write).
+"""Device memory by three access patterns: read only, copy (a read, a write) and triad (two reads, a write).
 
 Healthy memory gives different rates for each, so a bandwidth without its pattern means little.
 """
@@ -108,7 +108,7 @@ def run(
 
 
 def flop(pattern: Pattern, numel: int) -> int:
-    """Floating-point operations [flop]: an addition per element read, a multiply-add per element of the triad."""
+    """Floating-point operations [flop]: an addition per element read, a multiply-add per triad element."""
     return {"read": numel, "copy": 0, "triad": 2 * numel}[pattern]
 
 

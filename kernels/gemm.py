@@ -1,7 +1,7 @@
-"""Matrix product C = A · Bᵀ for bf16, fp16 and fp8, as linear layers store it: activations [M, K], weights [N, K].
+"""Matrix product C = A · Bᵀ for bf16, fp16 and fp8, stored as linear layers do: A [M, K], weights B [N, K].
 
-One persistent program per multiprocessor walks over output tiles. Operands come through tensor descriptors (TMA on
-Hopper and later), and the next tile's loads overlap the last tile's store.
+One persistent program per multiprocessor walks over output tiles. Operands come through tensor descriptors
+(TMA on Hopper and later), and the next tile's loads overlap the last tile's store.
 """
 
 from dataclasses import dataclass
@@ -165,7 +165,9 @@ def run(
     Raises: ValueError: the inner sizes or the formats differ.
     """
     if a.shape[1] != b.shape[1] or a.dtype != b.dtype:
-        raise ValueError(f"cannot multiply {tuple(a.shape)} {a.dtype} by {tuple(b.shape)} {b.dtype} transposed")
+        raise ValueError(
+            f"cannot multiply {tuple(a.shape)} {a.dtype} by {tuple(b.shape)} {b.dtype} transposed"
+        )
     m, n = a.shape[0], b.shape[0]
     a, b = align_rows(a), align_rows(b)
     programs = persistent_programs(a.device)

@@ -11,7 +11,7 @@ import torch
 FLUSH_BYTES: Final = 256 * 1024 * 1024
 """Several times the largest L2 (126 MB on GB200); AMD's 256 MB Infinity Cache is cleared once over."""
 _HEAD_START_CYCLES: Final = 2_000_000
-"""The GPU spins about a millisecond while the host queues the first measurements: launch gaps stay outside."""
+"""The GPU spins about a millisecond while the host queues the first samples: launch gaps stay outside."""
 
 Call = Callable[[], object]
 
@@ -70,7 +70,7 @@ def synchronize(device: torch.device) -> None:
 class ColdCache:
     """Pushes everything out of the caches by reading a large buffer.
 
-    Reading leaves no modified lines behind: after a memset their write-back would be charged to the timed kernel.
+    Reading leaves no modified lines: after a memset their write-back would be charged to what is timed.
     """
 
     def __init__(self, device: torch.device, num_bytes: int = FLUSH_BYTES) -> None:
@@ -121,7 +121,7 @@ def time_graph(
 ) -> Timing:
     """Time per call when the calls are captured back to back in one graph and replayed [s].
 
-    Assumes: the calls together touch several times the L2 (rotate over input sets), else the cache is measured.
+    Assumes: the calls together touch several times the L2 (rotate over input sets), else it measures the cache.
     Without CUDA graphs the calls run one after the other and are timed on the host.
     """
     num_calls = len(calls) * num_repeats

@@ -66,8 +66,8 @@ def assert_close() -> Callable[..., None]:
     ) -> None:
         found = deviation(actual, expected, dtype, slack)
         assert found.is_allowed, (
-            f"{tuple(actual.shape)} {dtype or actual.dtype}: worst element at {found.worst:.2f} of its allowance, "
-            f"norm of the error {found.norm:.2e}"
+            f"{tuple(actual.shape)} {dtype or actual.dtype}: worst element at {found.worst:.2f} of its "
+            f"allowance, norm of the error {found.norm:.2e}"
         )
 
     return check

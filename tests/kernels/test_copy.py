@@ -1,5 +1,6 @@
 import pytest
 import torch
+
 from advisor.kernels import copy
 from advisor.kernels.copy import Config
 
@@ -11,7 +12,9 @@ SIZES = [1, 1000, 4096, 50_001]
 @pytest.mark.parametrize("pattern", ["copy", "triad"])
 def test_writes_every_element(pattern, dtype, numel, device, assert_close, poison):
     x, y = copy.make_inputs(numel, seed=numel, device=device, dtype=dtype)
-    out = copy.run(pattern, x, y, poison(torch.empty_like(x)), Config(block=4096, num_warps=4, programs_per_sm=1))
+    out = copy.run(
+        pattern, x, y, poison(torch.empty_like(x)), Config(block=4096, num_warps=4, programs_per_sm=1)
+    )
     assert_close(out, copy.reference(pattern, x, y))
 
 

@@ -1,5 +1,6 @@
 import pytest
 import torch
+
 from advisor.kernels import gemm
 from advisor.kernels.backend import has_fp8
 

@@ -1,6 +1,7 @@
 import time
 
 import pytest
+
 from advisor.kernels.timing import ColdCache, summarize, time_calls, time_graph
 
 

@@ -1,0 +1,96 @@
+"""Softmax over rows: in registers where the row fits, else in two sweeps with a running maximum."""
+
+from typing import Final
+
+import torch
+import triton
+import triton.language as tl
+
+from advisor.kernels.backend import INTERPRET
+from advisor.kernels.rms_norm import row_launch
+
+WIDEST_RESIDENT_ROW: Final = 256 if INTERPRET else 16384
+_CHUNK: Final = 128 if INTERPRET else 8192
+_CHUNK_WARPS: Final = 8
+
+
+@triton.jit
+def _resident_kernel(x_ptr, y_ptr, num_rows, num_columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, BLOCK)
+    mask = (rows[:, None] < num_rows) & (columns[None, :] < num_columns)
+    offsets = rows.to(tl.int64)[:, None] * num_columns + columns[None, :]
+    x = tl.load(x_ptr + offsets, mask=mask, other=float("-inf")).to(tl.float32)
+    # Rows beyond the end are all −inf: a maximum of 0 and a sum of 1 keep them from becoming NaN.
+    top = tl.where(rows < num_rows, tl.max(x, axis=1), 0.0)
+    weights = tl.exp(x - top[:, None])
+    total = tl.where(rows < num_rows, tl.sum(weights, axis=1), 1.0)
+    tl.store(y_ptr + offsets, weights / total[:, None], mask=mask)
+
+
+@triton.jit
+def _sweeping_kernel(x_ptr, y_ptr, num_columns, CHUNK: tl.constexpr):
+    row = tl.program_id(0)
+    start = row.to(tl.int64) * num_columns
+    top = tl.full((CHUNK,), -1e30, tl.float32)
+    total = tl.zeros((CHUNK,), tl.float32)
+    for first in tl.range(0, num_columns, CHUNK):
+        columns = first + tl.arange(0, CHUNK)
+        mask = columns < num_columns
+        x = tl.load(x_ptr + start + columns, mask=mask, other=0.0).to(tl.float32)
+        x = tl.where(mask, x, top)
+        higher = tl.maximum(top, x)
+        total = total * tl.exp(top - higher) + tl.where(mask, tl.exp(x - higher), 0.0)
+        top = higher
+    row_top = tl.max(top)
+    row_total = tl.sum(total * tl.exp(top - row_top))
+    for first in tl.range(0, num_columns, CHUNK):
+        columns = first + tl.arange(0, CHUNK)
+        mask = columns < num_columns
+        x = tl.load(x_ptr + start + columns, mask=mask, other=0.0).to(tl.float32)
+        tl.store(y_ptr + start + columns, tl.exp(x - row_top) / row_total, mask=mask)
+
+
+def reference(x: torch.Tensor) -> torch.Tensor:
+    """Softmax of each row in fp32.
+
+    Shapes: x [R, C] -> [R, C].
+    """
+    return torch.softmax(x.float(), dim=1)
+
+
+def run(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """Softmax of each row.
+
+    Shapes: x [R, C] contiguous -> [R, C].
+    """
+    num_rows, num_columns = x.shape
+    out = torch.empty_like(x) if out is None else out
+    if num_columns <= WIDEST_RESIDENT_ROW:
+        rows, block, num_warps = row_launch(num_columns)
+        grid = (triton.cdiv(num_rows, rows),)
+        _resident_kernel[grid](x, out, num_rows, num_columns, ROWS=rows, BLOCK=block, num_warps=num_warps)
+    else:
+        _sweeping_kernel[(num_rows,)](x, out, num_columns, CHUNK=_CHUNK, num_warps=_CHUNK_WARPS)
+    return out
+
+
+def flop(num_rows: int, num_columns: int) -> int:
+    """Floating-point operations [flop]: maximum, difference, exponential, sum and quotient per element."""
+    return 5 * num_rows * num_columns
+
+
+def bytes(num_rows: int, num_columns: int, element_bytes: int) -> int:
+    """Least traffic at device memory [bytes]: one array read, one written."""
+    return 2 * num_rows * num_columns * element_bytes
+
+
+def make_inputs(
+    num_rows: int, num_columns: int, seed: int, device: torch.device, dtype: torch.dtype = torch.bfloat16
+) -> tuple[torch.Tensor]:
+    """Random logits with a spread of three.
+
+    Shapes: [num_rows, num_columns].
+    """
+    generator = torch.Generator(device=device).manual_seed(seed)
+    return (3 * torch.randn((num_rows, num_columns), generator=generator, device=device, dtype=dtype),)
