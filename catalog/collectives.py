@@ -1,0 +1,86 @@
+"""Fitted collectives: α–β parameters by fabric, operation and algorithm."""
+
+import functools
+import re
+import tomllib
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.schema.efficiency import CollectiveRecord
+
+# Nearest measured relatives, nearest first: what the links are, then the age of the chips that drive them.
+_RELATIVES: Final[dict[str, tuple[str, ...]]] = {
+    "nvlink1": ("nvlink2", "nvlink3"),
+    "nvlink2": ("nvlink3",),
+    "nvlink3": ("nvlink4",),
+    "nvlink4": ("nvlink5", "nvlink3"),
+    "nvlink5": ("nvlink4",),
+    "nvlink6": ("nvlink5",),
+    "xgmi": ("xgmi-mi300x", "nvlink3"),
+    "gaudi": ("nvlink3",),
+    "neuronlink": ("nvlink3",),
+    "mi455x": ("xgmi-mi300x", "nvlink4"),
+    "ualink": ("nvlink4",),
+    "pcie": ("pcie4-x16", "pcie5-x16"),
+    "pcie5": ("pcie5-x16", "pcie4-x16"),
+    "pcie6": ("pcie5-x16", "pcie4-x16"),
+}
+_FALLBACK: Final = ("nvlink3", "nvlink4", "pcie4-x16")
+
+
+class ResolvedCollective(NamedTuple):
+    """A record, and the fabric it was measured on where that is not the one asked for."""
+
+    record: CollectiveRecord
+    transferred_from: str = ""
+
+
+@functools.cache
+def records() -> tuple[CollectiveRecord, ...]:
+    """All fitted collectives, in the file's order."""
+    path = files("advisor.catalog") / "data" / "efficiency" / "collectives.toml"
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    sources = data["sources"]
+    return tuple(
+        CollectiveRecord.model_validate({**entry, "source": sources[entry["source"]]})
+        for entry in data["records"]
+    )
+
+
+@functools.cache
+def _index() -> dict[tuple[str, str, str], CollectiveRecord]:
+    return {(record.fabric, record.operation, record.algorithm): record for record in records()}
+
+
+@functools.cache
+def collective(fabric: str, operation: str, algorithm: str) -> ResolvedCollective:
+    """Fitted parameters of a collective, from the nearest relative where the fabric was not measured.
+
+    Raises: UnknownNameError: the operation with this algorithm was measured on no relative of the fabric.
+    Source: own definition; how far relatives differ is in docs/collectives.md.
+    """
+    index = _index()
+    for candidate in dict.fromkeys((fabric, *_relatives(fabric), *_FALLBACK)):
+        record = index.get((candidate, operation, algorithm))
+        if record is not None:
+            return ResolvedCollective(record, "" if candidate == fabric else candidate)
+    raise UnknownNameError(
+        f"no fitted collective {operation} ({algorithm}) for fabric {fabric!r}",
+        why="neither the fabric nor a relative was measured",
+        fix="use one of: " + ", ".join(sorted({f"{o} ({a})" for _, o, a in index})),
+    )
+
+
+def measured(fabric: str, operation: str, algorithm: str) -> CollectiveRecord | None:
+    """The record of exactly this fabric, operation and algorithm, if there is one."""
+    return _index().get((fabric, operation, algorithm))
+
+
+def _relatives(fabric: str) -> tuple[str, ...]:
+    """Relatives by the longest known beginning of the id: nvlink4-bridge-h100nvl is an nvlink4."""
+    family = re.match(r"[a-z]+\d*", fabric)
+    stems = (fabric, family.group() if family else "", re.sub(r"\d.*", "", fabric), fabric.split("-")[0])
+    found = (_RELATIVES[stem] for stem in stems if stem in _RELATIVES)
+    exact = tuple(stem for stem in stems if stem != fabric)
+    return (*exact, *next(found, ()))
