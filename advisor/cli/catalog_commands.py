@@ -1,5 +1,6 @@
 """`advisor catalog ...`: what the program knows, with filters, as a table or as data."""
 
+import math
 from typing import Annotated, Literal
 
 import typer
@@ -11,6 +12,7 @@ from advisor.render.answer import Answer
 app = typer.Typer(help="What the catalog knows: accelerators, models, prices, engines.")
 app.callback(invoke_without_command=True)(show_help_without_subcommand)
 
+ModelOrder = Literal["id", "parameters", "active", "context", "kv"]
 GpuOrder = Literal["id", "memory", "bandwidth", "bf16", "fp8", "fp4", "power", "released"]
 
 
@@ -40,3 +42,41 @@ def gpus(
         "sort": sort,
     }
     return accelerators_answer(records, filters)
+
+
+@command(app, "models")
+def models(
+    shared: Shared,
+    family: Annotated[str | None, typer.Option(help="Only this family, e.g. qwen3.")] = None,
+    mixer: Annotated[str | None, typer.Option(help="Only with such layers: gqa, mla, gdn, mamba2.")] = None,
+    moe: Annotated[
+        bool | None, typer.Option("--moe/--dense", help="Only mixtures of experts, or none.")
+    ] = None,
+    max_parameters: Annotated[
+        str | None, typer.Option(metavar="N", help="At most so many, e.g. 70B.")
+    ] = None,
+    sort: Annotated[ModelOrder, typer.Option(help="Order; numbers come largest first.")] = "id",
+) -> Answer:
+    """List models: parameters, layers, context, KV cache per token."""
+    from advisor.cli.catalog_queries import select_models
+    from advisor.cli.measures import parse_count
+    from advisor.render.model_view import models_answer
+
+    limit = parse_count(max_parameters, "--max-parameters") if max_parameters else math.inf
+    filters = {"family": family, "mixer": mixer, "moe": moe, "max_parameters": max_parameters, "sort": sort}
+    return models_answer(select_models(family, mixer, moe, limit, sort), filters)
+
+
+@command(app, "show")
+def show(
+    shared: Shared,
+    name: Annotated[
+        str, typer.Argument(metavar="ID", help="An accelerator, a model or an engine; h100 and 70b will do.")
+    ],
+) -> Answer:
+    """Show everything about one record, each figure with its source."""
+    from advisor.cli.catalog_queries import find_record
+    from advisor.render.record_view import record_answer
+
+    record, kind, note = find_record(name)
+    return record_answer(record, kind, note, {"name": name})

@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 
 from advisor.catalog.errors import InfeasibleError, UnknownNameError
 from advisor.catalog.resolve import near_misses
-from advisor.catalog.schema import Accelerator
+from advisor.catalog.schema import Accelerator, Model, Record
 
 T = TypeVar("T")
 
@@ -46,6 +46,74 @@ def select_accelerators(
     if sort == "released":
         return sorted(kept, key=lambda r: r.released, reverse=True)
     return largest_first(kept, ACCELERATOR_KEYS[sort]) if sort in ACCELERATOR_KEYS else kept
+
+
+def select_models(
+    family: str | None, mixer: str | None, moe: bool | None, max_parameters: float, sort: str
+) -> list[Model]:
+    """Models that pass every filter, in the order asked for.
+
+    Raises: UnknownNameError: no record has that family or mixer.
+    Raises: InfeasibleError: nothing passes all filters together.
+    """
+    from advisor.catalog.models import all_models
+    from advisor.catalog.parameters import kv_bytes_per_token, parameter_count
+
+    models = all_models()
+    known_value(family, {m.family for m in models if m.family}, "family")
+    known_value(mixer, {kind for m in models for kind in _mixers(m)}, "mixer")
+    kept = [
+        m
+        for m in models
+        if (family is None or m.family == family)
+        and (mixer is None or mixer in _mixers(m))
+        and (moe is None or moe == _is_moe(m))
+        and parameter_count(m).total <= max_parameters
+    ]
+    if not kept:
+        raise nothing_left("model")
+    keys: dict[str, Callable[[Model], float | None]] = {
+        "parameters": lambda m: parameter_count(m).total,
+        "active": lambda m: parameter_count(m).active,
+        "context": lambda m: m.max_context_tokens,
+        "kv": lambda m: kv_bytes_per_token(m).full_bytes_per_token,
+    }
+    return largest_first(kept, keys[sort]) if sort in keys else kept
+
+
+def _mixers(model: Model) -> set[str]:
+    return {group.mixer.kind for group in model.layers if group.mixer is not None}
+
+
+def _is_moe(model: Model) -> bool:
+    return any(group.feed_forward is not None and group.feed_forward.kind == "moe" for group in model.layers)
+
+
+def find_record(name: str) -> tuple[Record, str, str]:
+    """The record that a person means by a name, its kind, and a note where the name is not its id.
+
+    Raises: UnknownNameError: no accelerator, model or engine is called so, or several are.
+    Raises: InputFileError: the name is a path, and the config.json there cannot be read.
+    """
+    from advisor.catalog import accelerators, models
+
+    found: list[tuple[Record, str, str]] = []
+    unknown: list[UnknownNameError] = []
+    for kind, get in (("accelerator", accelerators.get), ("model", models.get)):
+        try:
+            record, note = get(name)
+            found.append((record, kind, note))
+        except UnknownNameError as error:
+            unknown.append(error)
+    if found:
+        return found[0]
+    hints = [error.hint.removeprefix("did you mean: ") for error in unknown if error.hint]
+    raise UnknownNameError(
+        f"the catalog has no record '{name}'",
+        why="no accelerator, model or engine has this id or alias",
+        fix="advisor catalog gpus, models or engines list the ids",
+        hint=f"did you mean: {', '.join(hints)}" if hints else "",
+    )
 
 
 def largest_first(records: Iterable[T], key: Callable[[T], float | None]) -> list[T]:

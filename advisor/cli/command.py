@@ -60,7 +60,8 @@ def deliver(answer: Answer, shared: Shared) -> int:
     from advisor.render.envelope import document, dump
 
     if not shared.quiet:
-        warn(answer.warnings)
+        note(*answer.notes)
+        warn(*answer.warnings)
     needs_document = shared.json or shared.output is not None
     content = document(answer, seed=shared.seed, shared=shared.as_inputs()) if needs_document else {}
     if shared.output is not None:

@@ -1,13 +1,13 @@
 """What goes to stderr beside the answer: notes and warnings, plain lines that a log can hold."""
 
 import sys
-from collections.abc import Sequence
 
 
-def note(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+def note(*texts: str) -> None:
+    for text in texts:
+        sys.stderr.write(f"note: {text}\n")
 
 
-def warn(warnings: Sequence[str]) -> None:
-    for text in warnings:
+def warn(*texts: str) -> None:
+    for text in texts:
         sys.stderr.write(f"warning: {text}\n")

@@ -61,6 +61,9 @@ class Answer:
     records: str = ""
     """The list in `result` that a CSV file holds; empty where the answer has no natural table."""
     warnings: tuple[str, ...] = ()
+    """What may make the answer wrong: on stderr, and in the JSON document."""
+    notes: tuple[str, ...] = ()
+    """What was understood or chosen on the way: on stderr."""
     exit_code: int = 0
     """Beyond 0 only for an answer that is a verdict (4, 5): failures are raised, not answered."""
 

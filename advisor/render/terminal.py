@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import IO, Final
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -14,6 +14,9 @@ from advisor.render.answer import Block, Figure, Paragraph, Table
 
 PIPE_WIDTH: Final = 100
 """Columns where nobody says how wide the output is: a pipe, a file, a test."""
+
+GAP: Final = 2
+"""Blanks between two columns."""
 
 
 class _Console(Console):
@@ -53,18 +56,37 @@ def _print_block(block: Block, console: Console) -> None:
 def _print_table(block: Table, console: Console) -> None:
     if block.title:
         console.print(Text(block.title, style="bold"))
-    table = RichTable(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
-    for column in block.columns:
-        table.add_column(
-            Text(column.header),
-            justify=column.align,
-            overflow="fold",
-            no_wrap=not column.fold and not _narrow(console),
-        )
+    table = RichTable(
+        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold"
+    )
+    for column, width in zip(block.columns, column_widths(block, console.width), strict=True):
+        table.add_column(Text(column.header), justify=column.align, overflow="fold", width=width)
     for row in block.rows:
         table.add_row(*(Text(cell) for cell in row))
-    console.print(Padding(table, 0, expand=False))
+    console.print(table)
 
 
-def _narrow(console: Console) -> bool:
-    return console.width < PIPE_WIDTH
+def column_widths(block: Table, available: int) -> list[int]:
+    """Width of each column [characters] so that the table fits.
+
+    Columns that may fold give way first, down to their longest word; then the widest of all, one character
+    at a time. Rich's own rule can squeeze a column out of sight.
+    """
+    texts = [[column.header, *cells] for column, cells in zip(block.columns, _transposed(block), strict=True)]
+    widths = [max(map(cell_len, column)) for column in texts]
+    floors = [
+        max((cell_len(word) for text in column for word in text.split()), default=1) for column in texts
+    ]
+    excess = sum(widths) + GAP * (len(widths) - 1) - available
+    while excess > 0:
+        foldable = [i for i, column in enumerate(block.columns) if column.fold and widths[i] > floors[i]]
+        widest = max(foldable or range(len(widths)), key=widths.__getitem__)
+        if widths[widest] <= 1:
+            break
+        widths[widest] -= 1
+        excess -= 1
+    return widths
+
+
+def _transposed(block: Table) -> list[tuple[str, ...]]:
+    return list(zip(*block.rows, strict=True)) or [() for _ in block.columns]

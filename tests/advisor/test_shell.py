@@ -124,7 +124,7 @@ def test_output_file_takes_the_format_of_its_suffix(cli: Cli, tmp_path: Path, su
     file = tmp_path / f"gpus.{suffix}"
     run = cli(f"{LISTING} -o {file}")
     assert run.code == 0
-    assert run.err == f"wrote {file}\n"
+    assert run.err == f"note: wrote {file}\n"
     assert "h100-sxm" in run.out
     text = file.read_text(encoding="utf-8")
     assert "h100-sxm" in text
