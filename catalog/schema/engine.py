@@ -19,6 +19,55 @@ class EngineEra(Record):
     """Fitted host and efficiency parameters, by the names of simulator.engine_costs.EngineCosts."""
     residual: dict[str, float] = Field(default_factory=dict)
     source: Source | None = None
+    reason: str = ""
+    """What changed in the engine at this point."""
+
+
+class DefaultsFor(Record):
+    """Defaults that hold on some accelerators or in one use; the first entry that applies counts."""
+
+    usage: Literal["server", "offline"] | None = None
+    """server: HTTP server; offline: batch class or script. None is both."""
+    min_memory_bytes: float = 0.0
+    max_memory_bytes: float | None = None
+    """Exclusive."""
+    except_architectures: tuple[str, ...] = ()
+    min_tensor_parallel: int = 1
+    max_num_seqs: int | None = None
+    """None keeps the engine's own."""
+    max_num_batched_tokens: int | None = None
+    cuda_graph_max_size: int | None = None
+
+
+class MemoryReserve(Record):
+    """What an engine leaves free for activations and graphs when it computes its memory fraction.
+
+    fraction = 1 − reserve / memory, reserve = fixed + per chunk token + per graph size (+ its part per attention
+    data-parallel rank) + per accelerator of the replica, at least floor_bytes on accelerators from floor_from_bytes.
+    """
+
+    fixed_bytes: float = 0.0
+    bytes_per_chunk_token: float = 0.0
+    bytes_per_graph_size: float = 0.0
+    bytes_per_graph_size_and_dp_rank: float = 0.0
+    bytes_per_accelerator: float = 0.0
+    floor_bytes: float = 0.0
+    floor_from_bytes: float = 0.0
+
+
+class LaunchFlags(Record):
+    """Spellings that fill the launch template; an empty string means that the engine needs no flag."""
+
+    expert_parallel: str = ""
+    """May contain {ep}."""
+    data_parallel: str = ""
+    """Attention data parallelism inside a replica; may contain {dp}."""
+    weights: dict[str, str] = Field(default_factory=dict)
+    """By format: flag that quantises a 16-bit checkpoint on loading."""
+    kv: dict[str, str] = Field(default_factory=dict)
+    """By cache format."""
+    tp_counts_dp_ranks: bool = False
+    """{tp} is the number of accelerators of the replica, attention data-parallel ranks included (SGLang)."""
 
 
 class Engine(Record):
@@ -26,24 +75,51 @@ class Engine(Record):
 
     id: str
     name: str
+    aliases: tuple[str, ...] = ()
     scheduler: Literal["mixed", "prefill_first", "static", "single_stream"]
     """mixed: prefill chunks ride in decode batches (vLLM V1, TensorRT-LLM with chunked context);
     prefill_first: prefill batches run alone and go first (SGLang default); static: batch runs to its end;
     single_stream: one sequence at a time (llama.cpp without batching)."""
     chunked_prefill: bool = True
+    """False: a prompt is processed whole or waits, and must fit into max_num_batched_tokens."""
+    kv_admission: Literal["on_demand", "reserve_full", "reserve_estimate"] = "on_demand"
+    """on_demand: blocks as tokens come, preemption and recomputation when they run out (vLLM);
+    reserve_full: a request starts only if its whole output fits (TensorRT-LLM GUARANTEED_NO_EVICT);
+    reserve_estimate: a fraction of the outstanding output is set aside, see reserved_output_fraction (SGLang)."""
+    reserved_output_fraction: float | None = None
+    overlap_scheduling: bool = False
+    """The host prepares the next step while the device runs the present one."""
     max_num_seqs: int = Field(gt=0)
     max_num_batched_tokens: int = Field(gt=0)
+    """New tokens of one iteration; where the scheduler is prefill_first, the chunk of one prefill batch."""
     memory_fraction: float = Field(gt=0, le=1)
     memory_fraction_of: Literal["total", "free_after_weights"] = "total"
     """free_after_weights: the fraction applies to what is left once weights are loaded (TensorRT-LLM)."""
+    memory_reserve: MemoryReserve | None = None
+    """Where set, memory_fraction is computed from it instead."""
     kv_block_tokens: int = Field(gt=0)
     cuda_graph_sizes: tuple[int, ...] = ()
     """Batch sizes for which decode graphs are captured, ascending; a batch pads to the next one."""
+    cuda_graph_sizes_per_seq: float | None = None
+    """Graphs are captured up to this multiple of max_num_seqs (vLLM: 2)."""
+    cuda_graph_padding: bool = True
+    """False: a batch between two sizes runs without a graph."""
     prefix_caching: bool = True
+    reserve_output_fraction: float = Field(default=0.0, ge=0, le=1)
+    """Part of a request's output whose cache is reserved at admission: 0 preempts when it runs out (vLLM), 1 never
+    does (TensorRT-LLM's guaranteed-no-evict)."""
+    overlap_scheduling: bool = False
+    """The next batch is composed while one runs, so arrivals and freed slots count one iteration later."""
+    defaults_for: tuple[DefaultsFor, ...] = ()
     weight_dtypes: tuple[str, ...] = ()
     kv_dtypes: tuple[str, ...] = ()
     vendors: tuple[str, ...] = ()
+    vendor_weight_dtypes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Weight formats by vendor, where not all of weight_dtypes."""
     launch_template: str = ""
-    """Launch command with {model}, {tp}, {pp}, {dp}, {ep_flag}, {dtype_flag}, {kv_flag}, {max_num_seqs}, {max_model_len}."""
+    """Launch command with {model}, {tp}, {pp}, {dp}, {dp_flag}, {ep_flag}, {dtype_flag}, {kv_flag}, {max_num_seqs},
+    {max_num_batched_tokens}, {max_model_len}, {total_context}."""
+    flags: LaunchFlags = LaunchFlags()
     eras: tuple[EngineEra, ...] = ()
+    notes: str = ""
     sources: tuple[Source, ...] = ()
