@@ -86,9 +86,11 @@ class AcceleratorFile(Record):
             from_bus = self.memory_bus_bits * self.memory_gbit_per_s_per_pin / BITS_PER_BYTE
             if abs(from_bus / self.bandwidth_gb_per_s - 1) > MAX_BANDWIDTH_MISMATCH:
                 raise ValueError(
-                    f"bandwidth_gb_per_s {self.bandwidth_gb_per_s} is not bus x rate / 8 = {from_bus:.0f} (3 %)"
+                    f"bandwidth_gb_per_s {self.bandwidth_gb_per_s} is not bus x rate / 8 = {from_bus:.0f}"
                 )
-        unknown = [key for key in self.field_source if key not in self.model_fields and key not in PEAKS]
+        unknown = [
+            key for key in self.field_source if key not in type(self).model_fields and key not in PEAKS
+        ]
         if unknown:
             raise ValueError(f"field_source names no field: {', '.join(unknown)}")
         missing = self._missing()

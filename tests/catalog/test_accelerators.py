@@ -1,0 +1,263 @@
+"""The accelerator records: complete, cited, consistent with physics, and found under the names people use."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog import accelerators
+from advisor.catalog.accelerator_file import read_accelerator
+from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.files import DATA_DIR
+from advisor.catalog.schema import Accelerator
+
+
+def _peak16(record: Accelerator) -> float | None:
+    return record.peak_flop_per_s.get("bf16", record.peak_flop_per_s.get("fp16"))
+
+
+ALL = accelerators.all_accelerators()
+RANKED = [record for record in ALL if record.is_ranked]
+FILES = sorted((DATA_DIR / "accelerators").glob("*.toml"))
+
+# Dense 16-bit flop per clock of one SM, compute unit or core with FP32 accumulation.
+FLOP_PER_CLOCK_PER_SM = {
+    "volta": 1024,
+    "turing": 1024,
+    "ampere": 2048,
+    "hopper": 4096,
+    "blackwell": 8192,
+    "blackwell-ultra": 8192,
+    "blackwell-thor": 8192,
+    "cdna2": 1024,
+    "cdna3": 2048,
+    "cdna4": 4096,
+    "rdna3": 512,
+    "rdna3.5": 512,
+    "rdna4": 1024,
+    "xe2": 2048,
+    "wormhole": 1024,
+    "blackhole": 2048,
+}
+# One generation, two tensor rates: GeForce cards, the A10G and the L40 run at half of the professional rate.
+HALF_RATE, FULL_RATE, ORIN_RATE = 512, 1024, 2048
+MIXED = ("ampere-geforce", "ada", "blackwell-geforce")
+CUT_BELOW_SM_TIMES_CLOCK = ("h20",)
+WITH_SM_AND_CLOCK = [
+    record
+    for record in ALL
+    if record.num_sms and record.clock_hz and _peak16(record) and record.id not in CUT_BELOW_SM_TIMES_CLOCK
+]
+WITH_BUS = [path for path in FILES if "memory_gbit_per_s_per_pin" in path.read_text()]
+
+# fmt: off
+FAMILIES = {
+    "v100-sxm2-16gb", "v100-sxm2-32gb", "v100-pcie-16gb", "t4", "a10", "a10g", "a30", "a40",
+    "a100-pcie-40gb", "a100-pcie-80gb", "a100-sxm-40gb", "a100-sxm-80gb", "rtx-3060-12gb", "rtx-3090",
+    "rtx-4090", "rtx-5090", "rtx-5080", "rtx-a6000", "rtx-6000-ada", "rtx-pro-6000-ws",
+    "rtx-pro-6000-server", "rtx-pro-5000", "l4", "l40", "l40s", "h100-sxm", "h100-pcie", "h100-nvl",
+    "h800-sxm", "h20", "h200-sxm", "h200-nvl", "gh200-96gb", "gh200-144gb", "b100-sxm", "b200-sxm",
+    "b300-sxm", "gb200", "gb300", "rubin", "gb10", "jetson-agx-orin-64gb", "jetson-thor-t5000", "mi210",
+    "mi250", "mi250x", "mi300x", "mi325x", "mi350x", "mi355x", "rx-7900-xtx", "w7900", "r9700",
+    "strix-halo-8060s", "gaudi2", "gaudi3", "arc-b580", "arc-pro-b60", "max-1550", "tpu-v3", "tpu-v4",
+    "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu-v7", "trainium1", "trainium2", "trainium3", "inferentia2", "wse3",
+    "lpu-v1", "sn40l", "sohu", "n150", "n300", "p150a", "m1", "m1-max", "m2-ultra", "m3-max-40-core",
+    "m3-ultra", "m4-max-40-core", "m5", "m5-max-40-core", "ascend-910b", "rtx-4070-ti", "rtx-3080-ti",
+    "a800-sxm-80gb",
+}
+# fmt: on
+
+
+def _ids(record: Accelerator) -> str:
+    return record.id
+
+
+def test_there_are_enough_and_every_family_is_there() -> None:
+    ids = {record.id for record in ALL}
+    assert len(ids) == len(ALL) >= 95
+    assert ids >= FAMILIES
+    assert len(RANKED) >= 95
+
+
+@pytest.mark.parametrize("record", ALL, ids=_ids)
+def test_every_record_is_named_dated_and_cited(record: Accelerator) -> None:
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", record.id)
+    assert record.sources
+    for source in (*record.sources, *record.field_sources.values()):
+        assert source.title
+        assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", source.accessed)
+        assert "not recorded" not in source.title + source.where + source.note
+
+
+@pytest.mark.parametrize("record", RANKED, ids=_ids)
+def test_what_is_ranked_has_every_number_that_ranking_needs(record: Accelerator) -> None:
+    assert record.memory_bytes is not None
+    assert record.bandwidth_bytes_per_s is not None
+    assert record.tdp_w is not None
+    assert "bf16" in record.peak_flop_per_s or "fp16" in record.peak_flop_per_s
+    assert record.engines
+    assert record.status == "released"
+
+
+def test_what_is_not_ranked_says_why() -> None:
+    unranked = [record for record in ALL if not record.is_ranked]
+    assert {"rubin", "mi455x", "sohu", "wse3"} <= {record.id for record in unranked}
+    assert all(len(record.unranked_reason) > 20 for record in unranked)
+
+
+@pytest.mark.parametrize("record", WITH_SM_AND_CLOCK, ids=_ids)
+def test_published_peaks_follow_from_units_and_clock(record: Accelerator) -> None:
+    """Dense 16-bit peak = SM x clock x flop per clock and SM, within 3 %."""
+    peak = _peak16(record)
+    assert peak
+    assert record.num_sms
+    assert record.clock_hz
+    mixed = record.architecture in MIXED
+    rates = (HALF_RATE, FULL_RATE, ORIN_RATE) if mixed else (FLOP_PER_CLOCK_PER_SM[record.architecture],)
+    ratios = [peak / (record.num_sms * record.clock_hz * rate) for rate in rates]
+    assert min(abs(ratio - 1) for ratio in ratios) <= 0.03
+
+
+def test_professional_and_geforce_cards_of_one_generation_have_their_own_tensor_rate() -> None:
+    def flop_per_clock(id_: str) -> float:
+        record = accelerators.by_id(id_)
+        assert record.num_sms
+        assert record.clock_hz
+        return record.peak_flop_per_s["bf16"] / (record.num_sms * record.clock_hz)
+
+    for id_ in ("rtx-3090", "rtx-4090", "rtx-5090", "a10g", "l40"):
+        assert flop_per_clock(id_) == pytest.approx(HALF_RATE, rel=0.03)
+    for id_ in ("a10", "rtx-a6000", "l40s", "rtx-6000-ada", "rtx-pro-6000-server", "gb10"):
+        assert flop_per_clock(id_) == pytest.approx(FULL_RATE, rel=0.03)
+
+
+@pytest.mark.parametrize("record", [r for r in ALL if "bf16" in r.peak_flop_per_s], ids=_ids)
+def test_number_formats_are_in_their_usual_ratio(record: Accelerator) -> None:
+    """No sparse figure slipped in: fp8 is at most 4.4 times bf16, fp4 4 to 9 times, and none is slower."""
+    peaks = record.peak_flop_per_s
+    if "fp16" in peaks and record.id != "gaudi3":  # its FP16 rate is a quarter
+        assert peaks["fp16"] == pytest.approx(peaks["bf16"], rel=0.01)
+    if "fp8" in peaks:
+        assert 1 <= peaks["fp8"] / peaks["bf16"] <= 4.4
+    if "fp4" in peaks:
+        assert 3.7 <= peaks["fp4"] / peaks["bf16"] <= 9
+
+
+def test_derivations_cover_most_of_the_catalog() -> None:
+    assert len(WITH_SM_AND_CLOCK) >= 75
+    assert len(WITH_BUS) >= 70
+
+
+@pytest.mark.parametrize("path", WITH_BUS, ids=lambda path: path.stem)
+def test_bandwidth_is_bus_times_rate(path: Path) -> None:
+    written = tomllib.loads(path.read_text())
+    from_bus = written["memory_bus_bits"] * written["memory_gbit_per_s_per_pin"] / 8
+    assert written["bandwidth_gb_per_s"] == pytest.approx(from_bus, rel=0.03)
+
+
+@pytest.mark.parametrize("record", [r for r in ALL if r.memory_is_measured], ids=_ids)
+def test_usable_memory_is_a_little_below_what_is_on_the_box(record: Accelerator) -> None:
+    written = tomllib.loads((DATA_DIR / "accelerators" / f"{record.id}.toml").read_text())
+    nominal = written["memory_gib"] * 2**30
+    assert record.memory_bytes is not None
+    assert 0.92 * nominal <= record.memory_bytes <= 1.012 * nominal
+
+
+def test_known_traps_are_not_in_the_catalog() -> None:
+    peak = {record.id: record.peak_flop_per_s for record in ALL}
+    assert peak["rtx-4090"]["bf16"] == pytest.approx(165.2e12)
+    assert peak["l40s"]["bf16"] == pytest.approx(362.05e12)
+    assert peak["l40"]["bf16"] == pytest.approx(181.05e12)
+    assert peak["rtx-5090"]["fp4"] == pytest.approx(1676e12)
+    assert peak["b300-sxm"]["int8"] == pytest.approx(153.5e12)
+    assert peak["gaudi3"]["bf16"] == pytest.approx(1677e12)
+    assert not any(
+        "fp8" in peak[id_] for id_ in peak if accelerators.by_id(id_).architecture.startswith("ampere")
+    )
+    assert accelerators.by_id("mi300x").bandwidth_bytes_per_s == pytest.approx(5.3e12)
+    assert accelerators.by_id("b200-sxm").bandwidth_bytes_per_s == pytest.approx(7.672e12, rel=0.01)
+
+
+def test_geforce_has_no_peer_access_over_pcie() -> None:
+    for record in ALL:
+        geforce = "GeForce" in record.name
+        assert record.pcie_peer_to_peer is not geforce, record.id
+
+
+@pytest.mark.parametrize(
+    ("typed", "id_"),
+    [
+        ("h100", "h100-sxm"),
+        ("H100 SXM", "h100-sxm"),
+        ("H100_PCIe", "h100-pcie"),
+        ("NVIDIA H100", "h100-sxm"),
+        ("a100", "a100-sxm-80gb"),
+        ("A100-80GB", "a100-sxm-80gb"),
+        ("4090", "rtx-4090"),
+        ("RTX4090", "rtx-4090"),
+        ("GeForce RTX 5090", "rtx-5090"),
+        ("mi300", "mi300x"),
+        ("m4 max", "m4-max-40-core"),
+        ("dgx spark", "gb10"),
+        ("Strix Halo", "strix-halo-8060s"),
+        ("ironwood", "tpu-v7"),
+        ("tpu7x", "tpu-v7"),
+        ("v5e", "tpu-v5e"),
+        ("trn2", "trainium2"),
+        ("rtx-pro-6000", "rtx-pro-6000-server"),
+        ("910b", "ascend-910b"),
+    ],
+)
+def test_the_names_people_type_are_understood_and_the_choice_is_told(typed: str, id_: str) -> None:
+    record, note = accelerators.get(typed)
+    assert record.id == id_
+    assert id_ in note
+
+
+def test_an_unknown_name_gives_near_misses_and_no_guess() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        accelerators.get("h100-smx")
+    assert "h100-sxm" in caught.value.hint
+    with pytest.raises(UnknownNameError):
+        accelerators.get("rtx-4090-laptop")
+    with pytest.raises(UnknownNameError):
+        accelerators.by_id("h100")
+
+
+def test_no_alias_is_an_id_or_means_two_things() -> None:
+    ids = {record.id for record in ALL}
+    spelled = [alias for record in ALL for alias in record.aliases]
+    assert len(spelled) == len(set(spelled))
+    assert not ids & set(spelled)
+
+
+def _write(path: Path, change: str, replacement: str) -> Path:
+    text = (DATA_DIR / "accelerators" / "h100-sxm.toml").read_text()
+    assert change in text
+    path.write_text(text.replace(change, replacement, 1))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "replacement", "told"),
+    [
+        ("bandwidth_gb_per_s = 3350", "bandwidth_gb_per_s = -1", "bandwidth_gb_per_s"),
+        ("bandwidth_gb_per_s = 3350", "bandwidth_gb_per_s = 2000", "bus x rate"),
+        ("tdp_w = 700\n", "", "tdp_w"),
+        ("memory_gib = 80", 'memory_gib = "big"', "memory_gib"),
+        ("num_sms", "sms", "sms"),
+        ('vendor = "nvidia"', 'vendor = "acme"', "vendor"),
+        ("tdp_w = 700", "tdp_w = ", "TOML"),
+        ('id = "h100-sxm"', 'id = "h100-other"', "file name"),
+    ],
+)
+def test_a_wrong_file_is_told_by_file_and_field(
+    tmp_path: Path, change: str, replacement: str, told: str
+) -> None:
+    path = _write(tmp_path / "h100-sxm.toml", change, replacement)
+    with pytest.raises(InputFileError) as caught:
+        read_accelerator(path)
+    message = f"{caught.value.what} {caught.value.why} {caught.value.fix}"
+    assert "h100-sxm.toml" in message
+    assert told in message
