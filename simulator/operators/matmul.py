@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.schema.efficiency import EfficiencyRecord
 from advisor.simulator.device import Device
+from advisor.simulator.operators.tiles import overlapped_s, paid_waves, tile_flop
 
 FloatArray = NDArray[np.float64]
 
@@ -87,8 +88,8 @@ class MatmulEfficiency:
     def from_record(cls, record: EfficiencyRecord, dtype: str = "") -> "MatmulEfficiency":
         """The parameters of a catalog record, used for `dtype` (default: the format it was fitted for).
 
-        Assumes: the record is of operator matmul; a record of a related format may stand in for one that nobody
-        measured, with the bytes and the peak of the format that is asked for.
+        Assumes: the record is of operator matmul; a record of a related format may stand in for one that
+        nobody measured, with the bytes and the peak of the format that is asked for.
         Raises: KeyError: a parameter is missing or the format unknown.
         Source: own definition.
         """
@@ -145,9 +146,7 @@ def _candidates_s(
     num_tiles = np.ceil(rows / _TILE_ROWS) * np.ceil(columns / _TILE_COLUMNS) * _SPLIT
     compute_s = _compute_s(num_tiles, rows * columns * depth, depth, device, e)
     memory_s = _memory_s(num_tiles, rows, columns, depth, device, e)
-    longer = np.maximum(compute_s, memory_s)
-    shorter = np.minimum(compute_s, memory_s)
-    joined = longer * (1.0 + (shorter / longer) ** e.overlap_norm) ** (1.0 / e.overlap_norm)
+    joined = overlapped_s(compute_s, memory_s, e.overlap_norm)
     too_fine = (_SPLIT > 1.0) & (depth < _MIN_SPLIT_DEPTH * _SPLIT)
     return np.where(too_fine, np.inf, joined)
 
@@ -155,14 +154,12 @@ def _candidates_s(
 def _compute_s(
     num_tiles: FloatArray, volume: FloatArray, depth: FloatArray, device: Device, e: MatmulEfficiency
 ) -> FloatArray:
-    waves = num_tiles / device.num_sms
-    paid_waves = e.wave_smoothing * np.maximum(waves, 1.0) + (1.0 - e.wave_smoothing) * np.ceil(waves)
-    feed = 1.0 + e.tile_half * (1.0 / _TILE_ROWS + 1.0 / _TILE_COLUMNS) / 2.0
-    tile_flop = 2.0 * _TILE_ROWS * _TILE_COLUMNS * (depth / _SPLIT + e.ramp_depth) * feed
+    waves = paid_waves(num_tiles, device.num_sms, e.wave_smoothing)
+    work = tile_flop(_TILE_ROWS, _TILE_COLUMNS, depth / _SPLIT, e.ramp_depth, e.tile_half)
     flop_per_sm = 2.0 * volume / device.num_sms
     slow = 1.0 + e.throttle * flop_per_sm / (flop_per_sm + e.throttle_flop)
     sm_flop_per_s = peak_flop_per_s(e.dtype, device) * e.compute_fraction / device.num_sms
-    return np.asarray(paid_waves * tile_flop / sm_flop_per_s * slow)
+    return np.asarray(waves * work / sm_flop_per_s * slow)
 
 
 def _memory_s(

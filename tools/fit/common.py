@@ -1,14 +1,18 @@
-"""What the fitting programs share: the devices, robust fits of positive parameters, residuals, and record files."""
+"""What the fits of matrix and elementwise kernels share: devices, robust fits, residuals, record files."""
 
 import argparse
 import csv
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the checkout need not be installed
 
 from advisor.simulator.device import Device
 
@@ -37,7 +41,7 @@ ANY_ENGINE = "any"
 
 @dataclass(frozen=True)
 class Parameter:
-    """A positive parameter of a fit: where to start and between which bounds to search (both in its own unit)."""
+    """A positive parameter of a fit: where to start and between which bounds to search, in its own unit."""
 
     name: str
     start: float
@@ -151,3 +155,41 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", help="architectures to fit, separated by commas; default all")
     parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
     return parser
+
+
+def by_engine(table: pd.DataFrame, column: str) -> Iterator[tuple[tuple[str, str], pd.DataFrame]]:
+    """((format, engine), measurements): all engines together, then every engine alone where there are several."""
+    for value, of_value in table.groupby(column):
+        yield (str(value), ANY_ENGINE), of_value
+        engines = list(of_value.groupby("backend"))
+        if len(engines) > 1:
+            for backend, of_engine in engines:
+                yield (str(value), ENGINES[str(backend)]), of_engine
+
+
+def record(
+    dtype: str, engine: str, measured: pd.DataFrame, parameters: dict[str, float], left: dict[str, float]
+) -> dict[str, object]:
+    """One entry of a record file."""
+    fitted_on = [
+        accelerator for system, (accelerator, _) in SYSTEMS.items() if (measured.system == system).any()
+    ]
+    return {
+        "dtype": dtype,
+        "engine": engine,
+        "fitted_on": fitted_on,
+        "parameters": parameters,
+        "residual": left,
+    }
+
+
+def report(architecture: str, entry: Mapping[str, object]) -> None:
+    """Print one fitted record in a line."""
+    print(
+        architecture,
+        entry["dtype"],
+        entry["engine"],
+        _toml(entry["residual"]),
+        _toml(entry["parameters"]),
+        flush=True,
+    )

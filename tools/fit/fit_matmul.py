@@ -3,16 +3,11 @@
 python tools/fit/fit_matmul.py --data ../shared/data/kernels
 """
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
+import common
 import numpy as np
 import pandas as pd
-
-sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
-
-import common
 
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
 
@@ -100,16 +95,6 @@ def fit(table: pd.DataFrame, devices: dict, dtype: str, points: int) -> dict[str
     return {p.name: {**found, **fixed}[p.name] for p in PARAMETERS}
 
 
-def groups(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """(dtype, engine, measurements): every engine alone, and all together."""
-    for dtype, of_dtype in table.groupby("dtype"):
-        yield str(dtype), common.ANY_ENGINE, of_dtype
-        engines = list(of_dtype.groupby("backend"))
-        if len(engines) > 1:
-            for backend, of_engine in engines:
-                yield str(dtype), common.ENGINES[str(backend)], of_engine
-
-
 def usual(table: pd.DataFrame) -> pd.DataFrame:
     """The shapes on which errors are reported: LLM projections above 5 us."""
     return table[weights(table) == 1.0]
@@ -124,29 +109,13 @@ def main() -> None:
             continue
         systems = [s for s, (_, a) in common.SYSTEMS.items() if a == architecture]
         records = []
-        for dtype, engine, measured in groups(table[table.system.isin(systems)]):
+        for (dtype, engine), measured in common.by_engine(table[table.system.isin(systems)], "dtype"):
             parameters = fit(measured, devices, dtype, options.points)
             judged = usual(measured)
             judged = judged.sample(min(len(judged), 20000), random_state=1)
             left = common.residual(predict(judged, devices, dtype, parameters), judged.seconds.to_numpy())
-            fitted_on = [common.SYSTEMS[s][0] for s in systems if (measured.system == s).any()]
-            records.append(
-                {
-                    "dtype": dtype,
-                    "engine": engine,
-                    "fitted_on": fitted_on,
-                    "parameters": parameters,
-                    "residual": left,
-                }
-            )
-            print(
-                architecture,
-                dtype,
-                engine,
-                left,
-                {k: float(f"{v:.3g}") for k, v in parameters.items()},
-                flush=True,
-            )
+            records.append(common.record(dtype, engine, measured, parameters, left))
+            common.report(architecture, records[-1])
         if not options.dry_run:
             common.write_records("matmul", architecture, records, SOURCE, "tools/fit/fit_matmul.py")
 

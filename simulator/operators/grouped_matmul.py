@@ -1,0 +1,215 @@
+"""Routed experts of a mixture-of-experts layer: two grouped matrix multiplications and what surrounds them.
+
+Tokens pick experts; the busiest rank of the expert-parallel group sets the time. Its weight traffic is that of
+the experts that got a token at all, its compute that of whole tiles per expert.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.schema.efficiency import EfficiencyRecord
+from advisor.simulator.device import Device
+from advisor.simulator.operators.matmul import DTYPE_ALIASES, FORMATS, peak_flop_per_s
+from advisor.simulator.operators.tiles import overlapped_s, paid_waves, tile_flop
+
+FloatArray = NDArray[np.float64]
+
+TILE_ROWS: Final = (16.0, 32.0, 64.0, 128.0)
+_TILE_COLUMNS: Final = (64.0, 128.0, 256.0)
+_ACTIVATION_BYTES: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertShape:
+    """The expert weights of one layer as one accelerator holds them; scalars, or arrays along the tokens."""
+
+    hidden_size: FloatArray | float
+    intermediate_size: FloatArray | float
+    """After tensor parallelism."""
+    up_columns: FloatArray | float
+    """Columns of the first multiplication: twice intermediate_size with a gate."""
+    num_local_experts: FloatArray | float
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertLoad:
+    """What routing gives the busiest rank, per number of tokens."""
+
+    active_experts: FloatArray
+    """Experts of the rank that get at least one token."""
+    rows: FloatArray
+    """(token, expert) pairs on the rank."""
+    row_tiles: FloatArray
+    """Tiles along the rows, summed over experts [TILE_ROWS, tokens]."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedMatmulEfficiency:
+    """Fitted parameters of one (architecture, format, engine)."""
+
+    dtype: str
+    launch_s: float
+    """Routing, permutation, both multiplications and the sum, inside a captured graph."""
+    expert_s: float
+    """Extra per expert that the rank holds: sorting tokens, descriptors, empty groups."""
+    compute_fraction: float
+    """Of the dense peak, reached by endless big tiles."""
+    memory_fraction: float
+    """Of the bandwidth, reached when every SM streams weights."""
+    tile_half: float
+    """Tile side at which feeding the tile costs as much as multiplying it [elements]."""
+    ramp_depth: float
+    """Depth of K that filling and draining one tile's pipeline costs [elements]."""
+    wave_smoothing: float
+    """0: every wave of tiles is paid in full; 1: tiles spread over the SMs without remainder."""
+    sm_reach: float
+    """How many times its fair share of the bandwidth one SM can pull alone."""
+    overlap_norm: float
+    """p of the norm that joins compute and memory time."""
+    row_passes: float
+    """How often activations travel to memory around the multiplications, relative to once per tensor."""
+
+    @classmethod
+    def from_record(cls, record: EfficiencyRecord, dtype: str = "") -> "GroupedMatmulEfficiency":
+        """The parameters of a catalog record, used for `dtype` (default: the format it was fitted for).
+
+        Assumes: the record is of operator grouped_matmul; a related format's record may stand in.
+        Raises: KeyError: a parameter is missing or the format unknown.
+        Source: own definition.
+        """
+        names = [field.name for field in fields(cls) if field.name != "dtype"]
+        used = DTYPE_ALIASES.get(dtype, dtype) or record.dtype
+        if used not in FORMATS:
+            raise KeyError(f"no matmul format {used!r}; known: {', '.join(FORMATS)}")
+        return cls(used, *(record.parameters[name] for name in names))
+
+
+def moe_s(
+    num_tokens: FloatArray | float,
+    hidden_size: int,
+    intermediate_size: int,
+    num_experts: int,
+    experts_per_token: int,
+    device: Device,
+    efficiency: GroupedMatmulEfficiency,
+    *,
+    tensor_parallel: int = 1,
+    expert_parallel: int = 1,
+    gated: bool = True,
+    skew: float = 0.0,
+) -> FloatArray:
+    """Time of the routed experts of one layer on the busiest accelerator, without all-to-all [s].
+
+    t = launch + experts · per expert + activations / bandwidth + Σ over both multiplications of
+    min over tiles (compute^p + memory^p)^(1/p)
+
+    Assumes: num_tokens are the tokens of the whole expert-parallel group before routing; routing is random,
+    popularity has the coefficient of variation `skew`; weights are cold.
+    Raises: KeyError: the device has no 16-bit peak.
+    Error: `residual` of the catalog record, measured by tools/fit/fit_grouped_matmul.py.
+    Source: own model, fitted to MoE measurements of ai-dynamo/aiconfigurator (Apache-2.0).
+    """
+    tokens = np.atleast_1d(np.asarray(num_tokens, dtype=np.float64))
+    inner = intermediate_size / tensor_parallel
+    shape = ExpertShape(hidden_size, inner, inner * (2.0 if gated else 1.0), num_experts / expert_parallel)
+    load = expert_load(tokens, num_experts, experts_per_token, expert_parallel, skew)
+    return experts_s(tokens, shape, load, device, efficiency)
+
+
+def expert_load(
+    tokens: FloatArray, num_experts: int, experts_per_token: int, expert_parallel: int = 1, skew: float = 0.0
+) -> ExpertLoad:
+    """Experts and rows that random routing gives the busiest of `expert_parallel` ranks.
+
+    Popularities are the quantiles of a lognormal distribution with coefficient of variation `skew`. An expert
+    with mean load l of T tokens is idle with probability (1 - l/T)^T. The busiest rank has 1 + sqrt(2 ln(ranks) v)
+    times the mean, where v is the relative variance of a rank's load (of popularity and of chance).
+
+    Assumes: tokens route independently; the maximum over ranks is that of normal variables; a tile boundary
+    falls anywhere, so that an expert pays half a tile more than its rows.
+    Source: own derivation; extreme value of normal variables as in any textbook (leading order).
+    """
+    num_local = num_experts / expert_parallel
+    pairs = tokens * experts_per_token
+    variance = skew**2 / num_local * (1.0 - 1.0 / expert_parallel) + expert_parallel / pairs
+    surplus = 1.0 + np.sqrt(2.0 * np.log(expert_parallel) * variance)
+    popularity = _popularity(skew)
+    mean_load = np.minimum(pairs / num_experts * surplus, tokens)[:, None] * popularity
+    mean_load = np.minimum(mean_load, tokens[:, None])
+    active = 1.0 - (1.0 - mean_load / tokens[:, None]) ** tokens[:, None]
+    row_tiles = [np.mean(active + np.maximum(mean_load / size - 0.5, 0.0), axis=1) for size in TILE_ROWS]
+    return ExpertLoad(
+        active_experts=num_local * active.mean(axis=1),
+        rows=num_local * mean_load.mean(axis=1),
+        row_tiles=num_local * np.array(row_tiles),
+    )
+
+
+def experts_s(
+    tokens: FloatArray,
+    shape: ExpertShape,
+    load: ExpertLoad,
+    device: Device,
+    efficiency: GroupedMatmulEfficiency,
+) -> FloatArray:
+    """Time of the routed experts for a given load [s].
+
+    As `moe_s`, with the load of the busiest rank known.
+
+    Assumes: as `moe_s`.
+    Raises: KeyError: the device has no 16-bit peak.
+    Source: own model.
+    """
+    hidden, inner = shape.hidden_size, shape.intermediate_size
+    bandwidth = device.bandwidth_bytes_per_s * efficiency.memory_fraction
+    elements = load.rows * (2.0 * hidden + shape.up_columns + inner) + 2.0 * tokens * hidden
+    activations_s = efficiency.row_passes * _ACTIVATION_BYTES * elements / bandwidth
+    fixed_s = efficiency.launch_s + efficiency.expert_s * shape.num_local_experts
+    up_s = _grouped_s(shape.up_columns, hidden, load, device, efficiency)
+    down_s = _grouped_s(hidden, inner, load, device, efficiency)
+    return np.asarray(fixed_s + activations_s + up_s + down_s)
+
+
+def _grouped_s(
+    columns: FloatArray | float,
+    depth: FloatArray | float,
+    load: ExpertLoad,
+    device: Device,
+    e: GroupedMatmulEfficiency,
+) -> FloatArray:
+    """Time of one grouped multiplication, the best over tile shapes."""
+    form = FORMATS[e.dtype]
+    sm_flop_per_s = peak_flop_per_s(e.dtype, device) * e.compute_fraction / device.num_sms
+    traffic = form.weight_bytes * columns * depth * load.active_experts
+    best = np.full_like(load.rows, np.inf)
+    for tile_rows, row_tiles in zip(TILE_ROWS, load.row_tiles, strict=True):
+        for tile_columns in _TILE_COLUMNS:
+            num_tiles = row_tiles * np.ceil(columns / tile_columns)
+            work = tile_flop(tile_rows, tile_columns, depth, e.ramp_depth, e.tile_half)
+            compute_s = paid_waves(num_tiles, device.num_sms, e.wave_smoothing) * work / sm_flop_per_s
+            busy_fraction = np.minimum(1.0, num_tiles * e.sm_reach / device.num_sms)
+            memory_s = traffic / (device.bandwidth_bytes_per_s * e.memory_fraction * busy_fraction)
+            best = np.minimum(best, overlapped_s(compute_s, memory_s, e.overlap_norm))
+    return best
+
+
+def _popularity(skew: float) -> FloatArray:
+    """Relative popularity of experts at 32 quantiles; mean 1, coefficient of variation about `skew`."""
+    if skew <= 0.0:
+        return np.ones(1)
+    sigma = np.sqrt(np.log1p(skew**2))
+    normal = np.array(_NORMAL_QUANTILES)
+    weights = np.exp(sigma * normal)
+    return np.asarray(weights / weights.mean())
+
+
+def _normal_quantiles(count: int) -> tuple[float, ...]:
+    from statistics import NormalDist
+
+    return tuple(NormalDist().inv_cdf((i + 0.5) / count) for i in range(count))
+
+
+_NORMAL_QUANTILES: Final = _normal_quantiles(32)
