@@ -103,8 +103,13 @@ def shared_options(
     if output is not None:
         writer_for(output)
         check_writable(output)
-    day = datetime.date.today() if as_of is None else parse_day(as_of, "--as-of")
+    day = today() if as_of is None else parse_day(as_of, "--as-of")
     return Shared(json, output, quiet, verbose, no_input, offline, seed, day, calibration)
+
+
+def today() -> datetime.date:
+    """The day on which the question is asked; documented examples are run on a fixed one."""
+    return datetime.date.today()
 
 
 def parse_day(text: str, option: str) -> datetime.date:

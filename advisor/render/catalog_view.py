@@ -6,7 +6,7 @@ from typing import Final
 from advisor.catalog import units
 from advisor.catalog.schema import Accelerator
 from advisor.render.answer import Answer, Column, Paragraph, Table
-from advisor.render.numbers import MISSING, show_in
+from advisor.render.numbers import show_in
 from advisor.render.serialize import Json, to_json
 
 PROVENANCE_FIELDS: Final = ("sources", "field_sources", "notes")
@@ -54,7 +54,7 @@ def _accelerator_row(record: Accelerator) -> tuple[str, ...]:
         *(show_in(peaks.get(dtype), units.TERA) for dtype in ("bf16", "fp8", "fp4")),
         show_in(link, units.GB),
         show_in(record.tdp_w, 1.0),
-        ", ".join(remarks) or MISSING,
+        ", ".join(remarks),
     )
 
 

@@ -32,7 +32,7 @@ def models_answer(models: Sequence[Model], filters: Mapping[str, object]) -> Ans
         blocks=(
             Table(columns, tuple(_cells(model, row) for model, row in zip(models, rows, strict=True))),
             Paragraph(
-                f"{len(models)} models. Parameters and KV per token (16 bits; layers that keep all tokens) are "
+                f"{len(models)} models. Parameters and KV per token (16 bits; all-token layers) are "
                 "computed from the shape."
             ),
         ),

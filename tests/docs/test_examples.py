@@ -1,0 +1,136 @@
+"""README and docs are programs: every console block is run and its output compared, every python block is a doctest.
+
+A console block holds `$ advisor ...` lines, each followed by what the terminal shows (notes and warnings first, then
+the answer). A line `...` stands for any lines. `pytest tests/docs --update-golden` writes the real output into blocks
+that have no `...`.
+"""
+
+import datetime
+import doctest
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.cli.errors import EXIT_CODES
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+TODAY = datetime.date(2026, 11, 20)
+"""The day on which the documented commands are asked: prices and their age depend on it."""
+
+
+@pytest.fixture(params=DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def document(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+def test_documented_commands_print_what_the_page_shows(
+    document: Path,
+    cli: Callable[[str], Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("advisor.cli.options.today", lambda: TODAY)
+    page = document.read_text(encoding="utf-8")
+    found = BLOCK.sub(lambda block: replayed(block, cli), page)
+    if request.config.getoption("--update-golden") and found != page:
+        document.write_text(found, encoding="utf-8")
+    assert found == document.read_text(encoding="utf-8")
+
+
+def replayed(block: re.Match[str], cli: Callable[[str], Any]) -> str:
+    """A console block with the output that its commands really print."""
+    if block.group(1) != "console":
+        return block.group()
+    text = ""
+    for example in re.split(r"^(?=\$ )", block.group(2), flags=re.MULTILINE):
+        first, _, expected = example.partition("\n")
+        if not first:
+            continue
+        command = first.removeprefix("$ ")
+        assert command.startswith("advisor "), (
+            f"only advisor commands are run, others belong in ```sh: {command}"
+        )
+        printed = shown(cli(command))
+        kept = expected.rstrip("\n") if matches(expected, printed) else printed
+        text += f"$ {command}\n" + (f"{kept}\n" if kept else "")
+    return f"```console\n{text}```"
+
+
+def shown(run: Any) -> str:
+    """What a terminal shows of a run: stderr comes first, as it is written before the answer."""
+    return "\n".join(line.rstrip() for line in (run.err + run.out).splitlines()).rstrip("\n")
+
+
+def matches(expected: str, printed: str) -> bool:
+    """Whether the output is the expected one, `...` lines standing for any number of lines."""
+    lines = expected.rstrip("\n").split("\n")
+    pattern = "".join("(?:.*\n)*?" if line == "..." else re.escape(line) + "\n" for line in lines)
+    return re.fullmatch(pattern, printed + "\n") is not None
+
+
+def test_documented_python_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = [
+        b.group(2) for b in BLOCK.finditer(document.read_text(encoding="utf-8")) if b.group(1) == "python"
+    ]
+    if not blocks:
+        pytest.skip("no python block")
+    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, document.name, str(document), 0)
+    assert test.examples, "a python block needs >>> lines: only those are run"
+    report: list[str] = []
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    result = doctest.DocTestRunner(optionflags=flags, verbose=False).run(test, out=report.append)
+    assert result.failed == 0, "".join(report)
+
+
+def test_links_between_pages_lead_somewhere(document: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+        if not re.match(r"[a-z]+:", target) and not (document.parent / target).exists():
+            broken.append(target)
+    assert broken == []
+
+
+def test_readme_is_short_and_its_commands_set_everything_up() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 120
+    commands = [line for line in lines if line.startswith("python3 -m venv .venv && .venv/bin/pip install ")]
+    assert len(commands) == 2
+    assert commands[0].endswith(".venv/bin/advisor recommend --model 70b --workload serve")
+    assert commands[1].endswith(".venv/bin/python -m pytest")
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "README.md" in script
+    assert "-m pytest" in script
+
+
+def test_documented_exit_codes_are_those_of_the_program() -> None:
+    rows = re.findall(
+        r"^\| (\d+) \| (.+) \|$", (ROOT / "docs/cli.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert tuple((int(code), meaning) for code, meaning in rows) == EXIT_CODES
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed", "same"),
+    [
+        ("a\nb\n", "a\nb", True),
+        ("a\n...\n", "a\nb\nc", True),
+        ("a\n...\nc\n", "a\nc", True),
+        ("a\n", "a\nb", False),
+        ("...\nb\n", "a\nc", False),
+        ("a.b\n", "axb", False),
+    ],
+)
+def test_what_counts_as_the_same_output(expected: str, printed: str, same: bool) -> None:
+    assert matches(expected, printed) is same

@@ -1,0 +1,186 @@
+"""The house rules that a reader relies on, held by walking the tracked files."""
+
+import ast
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("advisor", "catalog", "simulator", "probes", "kernels")
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+TEXT_SUFFIXES = {".py", ".md", ".toml", ".csv", ".txt", ".json", ".sh", ".yml", ""}
+HEAVY = ("torch", "triton", "rich", "typer", "pandas", "scipy")
+
+
+def tracked_files() -> list[Path]:
+    """Files under version control or, in a copy without it, all files of the rooms and tests."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        names = [Path(name) for name in listed.stdout.split("\0") if name]
+    else:
+        folders = (*ROOMS, "tests", "tools", "benchmarks", "docs")
+        names = [
+            p.relative_to(ROOT)
+            for f in folders
+            for p in (ROOT / f).rglob("*")
+            if "__pycache__" not in p.parts
+        ]
+    return sorted(name for name in names if (ROOT / name).is_file() and not (ROOT / name).is_symlink())
+
+
+def python_files() -> list[Path]:
+    return [file for file in tracked_files() if file.suffix == ".py"]
+
+
+def functions(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_import_contracts_hold() -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "from importlinter.cli import lint_imports_command as c; c()",
+        "--no-cache",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+
+
+@pytest.mark.parametrize("room", ROOMS[1:])
+def test_rooms_are_links_and_importable_through_advisor(room: str) -> None:
+    link = ROOT / "advisor" / room
+    assert link.is_symlink()
+    assert not link.readlink().is_absolute()
+    assert link.resolve() == ROOT / room
+    assert importlib.import_module(f"advisor.{room}").__name__ == f"advisor.{room}"
+
+
+def test_kernels_stays_a_namespace() -> None:
+    # With an __init__.py, a checkout as working directory would hide Hugging Face's package of the same name.
+    assert not (ROOT / "kernels" / "__init__.py").exists()
+
+
+def test_the_simulator_loads_nothing_heavy() -> None:
+    code = (
+        "import importlib, sys\n"
+        f"for name in {modules_of('simulator')!r}: importlib.import_module(name)\n"
+        f"print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
+
+
+def test_no_catch_all_module_names() -> None:
+    bad = [
+        f
+        for f in python_files()
+        if f.stem in {"utils", "util", "helpers", "misc"} or f.stem.startswith("base_")
+    ]
+    assert bad == []
+
+
+def test_files_are_short() -> None:
+    long = {
+        str(f): n for f in python_files() if (n := len((ROOT / f).read_text().splitlines())) > MAX_FILE_LINES
+    }
+    assert long == {}
+
+
+def test_functions_are_short() -> None:
+    long = {
+        f"{file}:{node.name}": lines
+        for file in python_files()
+        for node in functions(file)
+        if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
+    }
+    assert long == {}
+
+
+def test_commands_only_parse_and_deliver() -> None:
+    """At most 15 statements' lines between the docstring and the end."""
+    long = {}
+    for file in python_files():
+        if file.parts[:2] == ("advisor", "cli") and file.stem.endswith("_commands"):
+            for node in functions(file):
+                lines = (node.end_lineno or 0) - node.body[0].lineno
+                if lines > 15:
+                    long[f"{file}:{node.name}"] = lines
+    assert long == {}
+
+
+def test_no_path_of_a_machine_is_written_down() -> None:
+    machine_path = re.compile(r"(?<![\w.])/(?:work|root|home|farm|Users|tmp)/\w")
+    found = []
+    for file in tracked_files():
+        if (
+            file.suffix in TEXT_SUFFIXES
+            and file.name != "LICENSE"
+            and file != Path("tests/test_architecture.py")
+        ):
+            text = (ROOT / file).read_text(encoding="utf-8", errors="replace")
+            found += [f"{file}: {match.group()}" for match in machine_path.finditer(text)]
+    assert found == []
+
+
+def test_powers_of_ten_come_from_units() -> None:
+    """A bare 1e9 or 1024**3 in a room is a unit conversion in the wrong place; bounds of fields are none."""
+    found = []
+    for file in python_files():
+        if (
+            file.parts[0] in ROOMS
+            and file != Path("catalog/units.py")
+            and file.parts[:2] != ("catalog", "schema")
+        ):
+            text = (ROOT / file).read_text(encoding="utf-8")
+            found += [f"{file}: {m}" for m in re.findall(r"[^\w.](1e-?(?:9|12)|1024 ?\*\* ?\d)\b", text)]
+    assert found == []
+
+
+def modules_of(room: str) -> list[str]:
+    """Names of a room's tracked modules."""
+    files = [file for file in python_files() if file.parts[0] == room and file.stem != "__init__"]
+    return [".".join(("advisor", *file.with_suffix("").parts)) for file in files]
+
+
+def public_functions(module: ModuleType) -> Iterator[tuple[str, Callable[..., object]]]:
+    """Public functions and, as `Class.method`, public methods that a module defines."""
+    for name, member in vars(module).items():
+        if name.startswith("_") or getattr(member, "__module__", "") != module.__name__:
+            continue
+        if inspect.isfunction(member):
+            yield name, member
+        elif inspect.isclass(member):
+            methods = vars(member).items()
+            yield from (
+                (f"{name}.{m}", f) for m, f in methods if inspect.isfunction(f) and not m.startswith("_")
+            )
+
+
+@pytest.mark.parametrize("module", modules_of("simulator"))
+def test_public_simulator_functions_say_answer_and_source(module: str) -> None:
+    """The first line is a sentence (its unit in brackets); `Source:` says where a function's formula is from.
+
+    Methods need no source of their own; what takes up to four lines with its signature explains itself.
+    """
+    wrong = []
+    for name, function in public_functions(importlib.import_module(module)):
+        if len(inspect.getsource(function).splitlines()) <= 4:
+            continue
+        text = inspect.getdoc(function) or ""
+        if not text.split("\n\n")[0].strip().endswith("."):
+            wrong.append(f"{name}: no docstring, or its first paragraph is no sentence")
+        elif "." not in name and "Source:" not in text:
+            wrong.append(f"{name}: no Source")
+    assert wrong == []
