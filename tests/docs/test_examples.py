@@ -1,8 +1,8 @@
-"""README and docs are programs: every console block is run and its output compared, every python block is a doctest.
+"""README and docs are programs: console blocks are run and their output compared, python blocks are doctests.
 
-A console block holds `$ advisor ...` lines, each followed by what the terminal shows (notes and warnings first, then
-the answer). A line `...` stands for any lines. `pytest tests/docs --update-golden` writes the real output into blocks
-that have no `...`.
+A console block holds `$ advisor ...` lines, each followed by what the terminal shows (notes and warnings first,
+then the answer). A line `...` stands for any lines. `pytest tests/docs --update-golden` writes the real output
+where the documented one does not match.
 """
 
 import datetime
@@ -92,11 +92,9 @@ def test_documented_python_runs(document: Path, tmp_path: Path, monkeypatch: pyt
 
 
 def test_links_between_pages_lead_somewhere(document: Path) -> None:
-    broken = []
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
-        if not re.match(r"[a-z]+:", target) and not (document.parent / target).exists():
-            broken.append(target)
-    assert broken == []
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
+    pages = [target for target in targets if not re.match(r"[a-z]+:", target)]
+    assert [page for page in pages if not (document.parent / page).exists()] == []
 
 
 def test_readme_is_short_and_its_commands_set_everything_up() -> None:
