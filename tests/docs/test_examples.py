@@ -1,7 +1,7 @@
 """README and docs are programs: console blocks are run and their output compared, python blocks are doctests.
 
-A console block holds `$ advisor ...` lines, each followed by what the terminal shows (notes and warnings first,
-then the answer). A line `...` stands for any lines. `pytest tests/docs --update-golden` writes the real output
+A console block holds `$ advisor ...` lines, each followed by what the terminal shows (notes first, then the
+answer). A line `...` stands for any lines. `pytest tests/docs --update-golden` writes the real output
 where the documented one does not match.
 """
 
