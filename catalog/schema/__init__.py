@@ -9,7 +9,7 @@ from advisor.catalog.schema.accelerator import (
 )
 from advisor.catalog.schema.calibration import Calibration
 from advisor.catalog.schema.efficiency import CollectiveRecord, EfficiencyRecord, Residual
-from advisor.catalog.schema.engine import Engine, EngineEra
+from advisor.catalog.schema.engine import DefaultsFor, Engine, EngineEra, LaunchFlags, MemoryReserve
 from advisor.catalog.schema.model import (
     DenseFeedForward,
     FeedForward,
@@ -30,6 +30,7 @@ __all__ = [
     "Accelerator",
     "Calibration",
     "CollectiveRecord",
+    "DefaultsFor",
     "DenseFeedForward",
     "EfficiencyRecord",
     "Engine",
@@ -39,8 +40,10 @@ __all__ = [
     "GroupedQueryAttention",
     "Interconnect",
     "LatentAttention",
+    "LaunchFlags",
     "LayerGroup",
     "Mamba2",
+    "MemoryReserve",
     "Mixer",
     "Model",
     "MoeFeedForward",

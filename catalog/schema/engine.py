@@ -42,8 +42,8 @@ class DefaultsFor(Record):
 class MemoryReserve(Record):
     """What an engine leaves free for activations and graphs when it computes its memory fraction.
 
-    fraction = 1 − reserve / memory, reserve = fixed + per chunk token + per graph size (+ its part per attention
-    data-parallel rank) + per accelerator of the replica, at least floor_bytes on accelerators from floor_from_bytes.
+    fraction = 1 − reserve / memory; reserve = fixed + per chunk token + per graph size (+ its part per attention
+    data-parallel rank) + per accelerator of the replica, at least floor_bytes from floor_from_bytes of memory on.
     """
 
     fixed_bytes: float = 0.0
@@ -85,7 +85,7 @@ class Engine(Record):
     kv_admission: Literal["on_demand", "reserve_full", "reserve_estimate"] = "on_demand"
     """on_demand: blocks as tokens come, preemption and recomputation when they run out (vLLM);
     reserve_full: a request starts only if its whole output fits (TensorRT-LLM GUARANTEED_NO_EVICT);
-    reserve_estimate: a fraction of the outstanding output is set aside, see reserved_output_fraction (SGLang)."""
+    reserve_estimate: reserved_output_fraction of the outstanding output is set aside (SGLang)."""
     reserved_output_fraction: float | None = None
     overlap_scheduling: bool = False
     """The host prepares the next step while the device runs the present one."""
@@ -117,8 +117,8 @@ class Engine(Record):
     vendor_weight_dtypes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Weight formats by vendor, where not all of weight_dtypes."""
     launch_template: str = ""
-    """Launch command with {model}, {tp}, {pp}, {dp}, {dp_flag}, {ep_flag}, {dtype_flag}, {kv_flag}, {max_num_seqs},
-    {max_num_batched_tokens}, {max_model_len}, {total_context}."""
+    """Launch command with {model}, {tp}, {pp}, {dp}, {dp_flag}, {ep_flag}, {dtype_flag}, {kv_flag},
+    {max_num_seqs}, {max_num_batched_tokens}, {max_model_len}, {total_context}."""
     flags: LaunchFlags = LaunchFlags()
     eras: tuple[EngineEra, ...] = ()
     notes: str = ""

@@ -73,7 +73,7 @@ class GatedDeltaNet(Record):
     value_head_dim: Count
     conv_kernel: int = 4
     channel_gate_rank: int | None = None
-    """Decay per channel through a projection of this rank (Kimi Delta Attention); None is one decay per head."""
+    """Decay per channel through a projection of this rank (Kimi Delta Attention); None is one per head."""
     output_gate_rank: int | None = None
     """Rank of the output gate's projection (Kimi Linear); None is full."""
     state_dtype: str = "fp32"
@@ -156,7 +156,7 @@ class Model(Record):
     weights_elsewhere: str = "bf16"
     """Format of layer matrices that `quantized_parts` leaves out (DeepSeek V4: fp8 beside mxfp4 experts)."""
     fp8_scaling: Literal["tensor", "block"] = "tensor"
-    """How its published fp8 checkpoints scale: one scale per tensor (or token), or 128 × 128 blocks (DeepSeek style)."""
+    """How published fp8 checkpoints scale: one scale per tensor (or token), or 128 × 128 blocks (DeepSeek)."""
     mtp_layers: int = 0
     extra_parameters: float = 0.0
     """Parameters outside layers and embeddings that text needs too (per-layer embeddings and the like)."""

@@ -1,0 +1,175 @@
+"""The serving engines of the catalog: records, the defaults that apply on an accelerator, launch commands."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Literal, NamedTuple
+
+from advisor.catalog.files import DATA_DIR, checked, read_toml
+from advisor.catalog.resolve import resolve
+from advisor.catalog.schema import Engine
+
+_FOLDER: Final = DATA_DIR / "engines"
+_SIXTEEN_BIT: Final = ("bf16", "fp16")
+
+
+class ChosenEngine(NamedTuple):
+    """An engine record, and a sentence for the user where the name typed was not its id."""
+
+    record: Engine
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDefaults:
+    """Scheduler and memory settings of an engine on one accelerator, as it would choose them itself."""
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    memory_fraction: float
+    cuda_graph_sizes: tuple[int, ...]
+
+
+def get(name: str) -> ChosenEngine:
+    """The engine that a person means by `name`, and a note that says which was chosen.
+
+    Raises: UnknownNameError: nothing, or more than one thing, is called so; `hint` lists near misses.
+    """
+    aliases = {alias: engine.id for engine in all_engines() for alias in engine.aliases}
+    found = resolve(name, all_ids(), aliases, "engine")
+    return ChosenEngine(by_id(found.id), found.note)
+
+
+@cache
+def all_ids() -> tuple[str, ...]:
+    """Ids of every engine, sorted."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+@cache
+def by_id(engine_id: str) -> Engine:
+    """The engine with exactly this id.
+
+    Raises: UnknownNameError: there is none. InputFileError: its file is damaged.
+    """
+    if engine_id not in all_ids():
+        return by_id(resolve(engine_id, all_ids(), {}, "engine").id)
+    path = _FOLDER / f"{engine_id}.toml"
+    return checked(Engine, {"id": engine_id, **read_toml(path)}, path.name)
+
+
+def all_engines() -> tuple[Engine, ...]:
+    """Every engine of the catalog in the order of ids."""
+    return tuple(by_id(engine_id) for engine_id in all_ids())
+
+
+def defaults(
+    engine: Engine,
+    memory_bytes: float,
+    architecture: str = "",
+    *,
+    tp: int = 1,
+    pp: int = 1,
+    dp: int = 1,
+    usage: Literal["server", "offline"] = "server",
+) -> EngineDefaults:
+    """The settings that the engine chooses itself on an accelerator with this memory.
+
+    The first entry of `defaults_for` that applies overrides the engine's own; a memory reserve gives
+    fraction = 1 − reserve / memory, rounded to three digits as the engine does; graphs are captured up to the
+    smaller of cuda_graph_max_size and cuda_graph_sizes_per_seq · max_num_seqs.
+
+    Assumes: memory_bytes is what the driver reports.
+    Source: the engines' own argument resolution, cited in each record.
+    """
+    num_seqs, tokens, graph_max = engine.max_num_seqs, engine.max_num_batched_tokens, None
+    for entry in engine.defaults_for:
+        if (
+            entry.usage in (None, usage)
+            and entry.min_memory_bytes <= memory_bytes < (entry.max_memory_bytes or float("inf"))
+            and architecture not in entry.except_architectures
+            and tp * dp >= entry.min_tensor_parallel
+        ):
+            num_seqs = entry.max_num_seqs or num_seqs
+            tokens = entry.max_num_batched_tokens or tokens
+            graph_max = entry.cuda_graph_max_size
+            break
+    return EngineDefaults(
+        max_num_seqs=num_seqs,
+        max_num_batched_tokens=tokens,
+        memory_fraction=_memory_fraction(engine, memory_bytes, tokens, graph_max or 0, tp * pp * dp, dp),
+        cuda_graph_sizes=graph_sizes(engine, num_seqs, graph_max),
+    )
+
+
+def graph_sizes(engine: Engine, max_num_seqs: int, graph_max: int | None = None) -> tuple[int, ...]:
+    """Batch sizes with a captured decode graph when at most `max_num_seqs` sequences run.
+
+    Source: the engines' own rules, cited in each record.
+    """
+    limits = [engine.cuda_graph_sizes[-1] if engine.cuda_graph_sizes else 0]
+    if graph_max is not None:
+        limits.append(graph_max)
+    if engine.cuda_graph_sizes_per_seq is not None:
+        limits.append(int(engine.cuda_graph_sizes_per_seq * max_num_seqs))
+    return tuple(size for size in engine.cuda_graph_sizes if size <= min(limits))
+
+
+def _memory_fraction(
+    engine: Engine, memory_bytes: float, chunk_tokens: int, graph_max: int, num_accelerators: int, dp: int
+) -> float:
+    reserve = engine.memory_reserve
+    if reserve is None:
+        return engine.memory_fraction
+    reserved_bytes = (
+        reserve.fixed_bytes
+        + reserve.bytes_per_chunk_token * chunk_tokens
+        + reserve.bytes_per_graph_size * graph_max
+        + reserve.bytes_per_accelerator * num_accelerators
+        + (reserve.bytes_per_graph_size_and_dp_rank * graph_max * dp if dp > 1 else 0.0)
+    )
+    if memory_bytes >= reserve.floor_from_bytes:
+        reserved_bytes = max(reserved_bytes, reserve.floor_bytes)
+    return round(1.0 - reserved_bytes / memory_bytes, 3)
+
+
+def launch_command(
+    engine: Engine,
+    model: str,
+    *,
+    tp: int = 1,
+    pp: int = 1,
+    dp: int = 1,
+    ep: int = 1,
+    weight_dtype: str = "bf16",
+    checkpoint_dtype: str = "bf16",
+    kv_dtype: str = "bf16",
+    max_num_seqs: int | None = None,
+    max_num_batched_tokens: int | None = None,
+    max_model_len: int = 8192,
+) -> str:
+    """The shell command that starts the engine in this layout and precision.
+
+    A weight format that the checkpoint already has needs no flag; another one is asked for by the engine's
+    flag for quantising on loading, where it has one.
+
+    Assumes: one command per replica; several nodes need the engine's own multi-node flags in addition.
+    Source: the engines' command-line references, cited in each record.
+    """
+    flags = engine.flags
+    quantise = weight_dtype != checkpoint_dtype and weight_dtype not in _SIXTEEN_BIT
+    num_seqs = max_num_seqs or engine.max_num_seqs
+    command = engine.launch_template.format(
+        model=model,
+        tp=tp * dp if flags.tp_counts_dp_ranks else tp,
+        pp=pp,
+        dp=dp,
+        dp_flag=flags.data_parallel.format(dp=dp) if dp > 1 else "",
+        ep_flag=flags.expert_parallel.format(ep=ep) if ep > 1 else "",
+        dtype_flag=flags.weights.get(weight_dtype, "") if quantise else "",
+        kv_flag=flags.kv.get(kv_dtype, "") if kv_dtype not in _SIXTEEN_BIT else "",
+        max_num_seqs=num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens or engine.max_num_batched_tokens,
+        max_model_len=max_model_len,
+        total_context=max_model_len * num_seqs,
+    )
+    return " ".join(command.split())
