@@ -158,6 +158,8 @@ def launch_command(
     flags = engine.flags
     quantise = weight_dtype != checkpoint_dtype and weight_dtype not in _SIXTEEN_BIT
     num_seqs = max_num_seqs or engine.max_num_seqs
+    yaml_lines = [flags.yaml_data_parallel if dp > 1 else "", flags.yaml_kv.get(kv_dtype, "")]
+    options = "\\n".join(line for line in yaml_lines if line)
     command = engine.launch_template.format(
         model=model,
         tp=tp * dp if flags.tp_counts_dp_ranks else tp,
@@ -171,5 +173,6 @@ def launch_command(
         max_num_batched_tokens=max_num_batched_tokens or engine.max_num_batched_tokens,
         max_model_len=max_model_len,
         total_context=max_model_len * num_seqs,
+        yaml_flag=f"--extra_llm_api_options <(printf '{options}')" if options else "",
     )
     return " ".join(command.split())

@@ -66,6 +66,9 @@ class LaunchFlags(Record):
     """By format: flag that quantises a 16-bit checkpoint on loading."""
     kv: dict[str, str] = Field(default_factory=dict)
     """By cache format."""
+    yaml_data_parallel: str = ""
+    """Line of an options file, where the engine has no flag for it (TensorRT-LLM)."""
+    yaml_kv: dict[str, str] = Field(default_factory=dict)
     tp_counts_dp_ranks: bool = False
     """{tp} is the number of accelerators of the replica, attention data-parallel ranks included (SGLang)."""
 
@@ -82,13 +85,6 @@ class Engine(Record):
     single_stream: one sequence at a time (llama.cpp without batching)."""
     chunked_prefill: bool = True
     """False: a prompt is processed whole or waits, and must fit into max_num_batched_tokens."""
-    kv_admission: Literal["on_demand", "reserve_full", "reserve_estimate"] = "on_demand"
-    """on_demand: blocks as tokens come, preemption and recomputation when they run out (vLLM);
-    reserve_full: a request starts only if its whole output fits (TensorRT-LLM GUARANTEED_NO_EVICT);
-    reserve_estimate: reserved_output_fraction of the outstanding output is set aside (SGLang)."""
-    reserved_output_fraction: float | None = None
-    overlap_scheduling: bool = False
-    """The host prepares the next step while the device runs the present one."""
     max_num_seqs: int = Field(gt=0)
     max_num_batched_tokens: int = Field(gt=0)
     """New tokens of one iteration; where the scheduler is prefill_first, the chunk of one prefill batch."""
@@ -108,6 +104,10 @@ class Engine(Record):
     reserve_output_fraction: float = Field(default=0.0, ge=0, le=1)
     """Part of a request's output whose cache is reserved at admission: 0 preempts when it runs out (vLLM), 1 never
     does (TensorRT-LLM's guaranteed-no-evict)."""
+    reserve_output_fraction_floor: float | None = Field(default=None, ge=0, le=1)
+    """Where the part falls while decoding goes well (SGLang), what it falls to ..."""
+    reserve_output_decay_steps: int = 0
+    """... and over how many decode steps."""
     overlap_scheduling: bool = False
     """The next batch is composed while one runs, so arrivals and freed slots count one iteration later."""
     defaults_for: tuple[DefaultsFor, ...] = ()
@@ -118,7 +118,7 @@ class Engine(Record):
     """Weight formats by vendor, where not all of weight_dtypes."""
     launch_template: str = ""
     """Launch command with {model}, {tp}, {pp}, {dp}, {dp_flag}, {ep_flag}, {dtype_flag}, {kv_flag},
-    {max_num_seqs}, {max_num_batched_tokens}, {max_model_len}, {total_context}."""
+    {max_num_seqs}, {max_num_batched_tokens}, {max_model_len}, {total_context}, {yaml_flag}."""
     flags: LaunchFlags = LaunchFlags()
     eras: tuple[EngineEra, ...] = ()
     notes: str = ""
