@@ -29,7 +29,9 @@ class Run:
 
     def transcript(self) -> str:
         """Command, stdout, stderr and exit code as one text, without trailing blanks."""
-        parts = [f"$ {self.command}", self.out]
+        parts = [f"$ {self.command}"]
+        if self.out:
+            parts.append(self.out)
         if self.err:
             parts += ["--- stderr", self.err]
         if self.code:

@@ -67,6 +67,21 @@ def models(
     return models_answer(select_models(family, mixer, moe, limit, sort), filters)
 
 
+@command(app, "engines")
+def engines(
+    shared: Shared,
+    vendor: Annotated[str | None, typer.Option(help="Only what runs on this vendor's accelerators.")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="Only what serves weights in this format, e.g. fp8.")
+    ] = None,
+) -> Answer:
+    """List serving engines: scheduler, defaults, formats."""
+    from advisor.cli.catalog_queries import select_engines
+    from advisor.render.catalog_view import engines_answer
+
+    return engines_answer(select_engines(vendor, precision), {"vendor": vendor, "precision": precision})
+
+
 @command(app, "show")
 def show(
     shared: Shared,

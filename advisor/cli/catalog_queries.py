@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 
 from advisor.catalog.errors import InfeasibleError, UnknownNameError
 from advisor.catalog.resolve import near_misses
-from advisor.catalog.schema import Accelerator, Model, Record
+from advisor.catalog.schema import Accelerator, Engine, Model, Record
 
 T = TypeVar("T")
 
@@ -81,6 +81,28 @@ def select_models(
     return largest_first(kept, keys[sort]) if sort in keys else kept
 
 
+def select_engines(vendor: str | None, precision: str | None) -> list[Engine]:
+    """Engines that run on a vendor's accelerators and serve a weight format.
+
+    Raises: UnknownNameError: no engine has that vendor or format.
+    Raises: InfeasibleError: none has both.
+    """
+    from advisor.catalog.engines import all_engines
+
+    engines = all_engines()
+    known_value(vendor, {name for e in engines for name in e.vendors}, "vendor")
+    known_value(precision, {dtype for e in engines for dtype in e.weight_dtypes}, "precision")
+    kept = [
+        e
+        for e in engines
+        if (vendor is None or vendor in e.vendors)
+        and (precision is None or precision in e.vendor_weight_dtypes.get(vendor or "", e.weight_dtypes))
+    ]
+    if not kept:
+        raise nothing_left("engine")
+    return kept
+
+
 def _mixers(model: Model) -> set[str]:
     return {group.mixer.kind for group in model.layers if group.mixer is not None}
 
@@ -95,11 +117,11 @@ def find_record(name: str) -> tuple[Record, str, str]:
     Raises: UnknownNameError: no accelerator, model or engine is called so, or several are.
     Raises: InputFileError: the name is a path, and the config.json there cannot be read.
     """
-    from advisor.catalog import accelerators, models
+    from advisor.catalog import accelerators, engines, models
 
     found: list[tuple[Record, str, str]] = []
     unknown: list[UnknownNameError] = []
-    for kind, get in (("accelerator", accelerators.get), ("model", models.get)):
+    for kind, get in (("accelerator", accelerators.get), ("model", models.get), ("engine", engines.get)):
         try:
             record, note = get(name)
             found.append((record, kind, note))

@@ -29,7 +29,10 @@ def report(error: Exception, *, verbose: bool) -> int:
         return error.exit_code
     if isinstance(error, TyperException):
         command = getattr(getattr(error, "ctx", None), "command_path", "advisor")
-        _tell(error.format_message(), fix=f"{command} --help lists what is accepted")
+        _tell(
+            error.format_message().replace(": Value error, ", ": "),
+            fix=f"{command} --help lists what is accepted",
+        )
         return error.exit_code
     if verbose:
         import traceback

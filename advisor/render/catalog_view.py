@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from advisor.catalog import units
-from advisor.catalog.schema import Accelerator
+from advisor.catalog.schema import Accelerator, Engine
 from advisor.render.answer import Answer, Column, Paragraph, Table
-from advisor.render.numbers import show_in
+from advisor.render.numbers import percent, show_in
 from advisor.render.serialize import Json, to_json
 
 PROVENANCE_FIELDS: Final = ("sources", "field_sources", "notes")
@@ -55,6 +55,37 @@ def _accelerator_row(record: Accelerator) -> tuple[str, ...]:
         show_in(link, units.GB),
         show_in(record.tdp_w, 1.0),
         ", ".join(remarks),
+    )
+
+
+def engines_answer(engines: Sequence[Engine], filters: Mapping[str, object]) -> Answer:
+    """A listing of serving engines with their defaults."""
+    columns = (
+        Column("engine"),
+        Column("scheduler"),
+        Column("seqs", "right"),
+        Column("tokens/step", "right"),
+        Column("memory", "right"),
+        Column("weights", fold=True),
+        Column("runs on", fold=True),
+    )
+    rows = tuple(
+        (
+            engine.id,
+            engine.scheduler,
+            str(engine.max_num_seqs),
+            str(engine.max_num_batched_tokens),
+            percent(engine.memory_fraction),
+            " ".join(engine.weight_dtypes),
+            " ".join(engine.vendors),
+        )
+        for engine in engines
+    )
+    return Answer(
+        result={"engines": [listed(engine) for engine in engines]},
+        inputs=filters,
+        blocks=(Table(columns, rows), Paragraph("Defaults where the accelerator does not change them.")),
+        records="engines",
     )
 
 

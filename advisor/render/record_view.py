@@ -1,13 +1,13 @@
 """One catalog record in full: every field that is set, in a unit that fits, with the source of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from advisor.catalog.schema import Model, Record, Source
 from advisor.catalog.units import GIGA
 from advisor.render.answer import Answer, Block, Column, Paragraph, Table
 from advisor.render.model_view import model_row
-from advisor.render.numbers import COMPUTE, POWER, RATE, SIZE, TIME, Ladder, digits, show, usd
+from advisor.render.numbers import COMPUTE, POWER, RATE, SIZE, TIME, Ladder, show, usd
 from advisor.render.serialize import Json, flatten, to_json
 
 LADDERS: Final[tuple[tuple[str, Ladder], ...]] = (
@@ -59,15 +59,15 @@ def figures_of(record: Record) -> dict[str, Json]:
     content = to_json(record)
     if not isinstance(content, dict):
         raise TypeError(f"{type(record).__name__} is not a record")
-    figures: dict[str, Json] = {}
+    return dict(_leaves({name: value for name, value in content.items() if name not in NOT_FIGURES}, ""))
+
+
+def _leaves(content: Mapping[str, Json], prefix: str) -> Iterator[tuple[str, Json]]:
     for name, value in content.items():
-        if name in NOT_FIGURES or value is None or value in ("", [], {}):
-            continue
         if isinstance(value, dict):
-            figures.update({f"{name}.{key}": item for key, item in value.items() if item is not None})
-        else:
-            figures[name] = value
-    return figures
+            yield from _leaves(value, f"{prefix}{name}.")
+        elif value not in (None, "", []):
+            yield prefix + name, value
 
 
 def _shown(name: str, value: Json) -> str:
@@ -85,7 +85,9 @@ def _number(name: str, value: float) -> str:
     if "usd" in field:
         return usd(value)
     ladder = next((ladder for suffix, ladder in LADDERS if field.endswith(suffix)), None)
-    return digits(value, significant=6) if ladder is None else show(value, ladder)
+    if ladder is not None:
+        return show(value, ladder)
+    return f"{value:,.0f}" if value.is_integer() else f"{value:g}"
 
 
 def _item(item: Json) -> str:

@@ -1,0 +1,145 @@
+"""`advisor catalog`: filters, order, one record in full, and what a wrong name gets."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from advisor.catalog.accelerators import all_accelerators
+from advisor.catalog.models import all_models
+
+Cli = Callable[[str], Any]
+Golden = Callable[[str, str], None]
+
+
+def listing(cli: Cli, command: str, key: str) -> list[dict[str, Any]]:
+    run = cli(f"advisor catalog {command} --json")
+    assert run.code == 0, run.err
+    rows: list[dict[str, Any]] = json.loads(run.out)[key]
+    return rows
+
+
+def test_gpus_lists_every_accelerator(cli: Cli) -> None:
+    rows = listing(cli, "gpus", "accelerators")
+    assert [row["id"] for row in rows] == [record.id for record in all_accelerators()]
+
+
+def test_models_lists_every_model(cli: Cli) -> None:
+    assert len(listing(cli, "models", "models")) == len(all_models())
+
+
+@pytest.mark.parametrize(
+    ("filters", "keeps"),
+    [
+        ("--vendor amd", lambda row: row["vendor"] == "amd"),
+        ("--family hopper", lambda row: row["architecture"] == "hopper"),
+        ("--engine tensorrt-llm", lambda row: "tensorrt-llm" in row["engines"]),
+        ("--min-memory 100GB", lambda row: (row["memory_bytes"] or 0) >= 100e9),
+        (
+            "--vendor nvidia --min-memory 0.1TB",
+            lambda row: row["vendor"] == "nvidia" and row["memory_bytes"] >= 1e11,
+        ),
+    ],
+)
+def test_a_filter_keeps_all_that_passes_and_nothing_else(
+    cli: Cli, filters: str, keeps: Callable[[dict[str, Any]], bool]
+) -> None:
+    everything = listing(cli, "gpus", "accelerators")
+    kept = listing(cli, f"gpus {filters}", "accelerators")
+    assert [row["id"] for row in kept] == [row["id"] for row in everything if keeps(row)]
+    assert 0 < len(kept) < len(everything)
+
+
+@pytest.mark.parametrize(
+    ("sort", "field"),
+    [("memory", "memory_bytes"), ("bandwidth", "bandwidth_bytes_per_s"), ("power", "tdp_w")],
+)
+def test_numbers_are_sorted_largest_first_and_unknown_last(cli: Cli, sort: str, field: str) -> None:
+    values = [row[field] or 0.0 for row in listing(cli, f"gpus --sort {sort}", "accelerators")]
+    assert values == sorted(values, reverse=True)
+
+
+def test_models_filter_by_kind_and_size(cli: Cli) -> None:
+    dense = listing(cli, "models --dense --max-parameters 10B", "models")
+    assert dense
+    assert all(row["num_experts"] is None and row["parameters"] <= 10e9 for row in dense)
+    experts = listing(cli, "models --moe --sort active", "models")
+    assert all(row["num_experts"] for row in experts)
+    active = [row["active_parameters"] for row in experts]
+    assert active == sorted(active, reverse=True)
+
+
+def test_engines_filter_by_vendor_and_format(cli: Cli) -> None:
+    assert "tensorrt-llm" not in {row["id"] for row in listing(cli, "engines --vendor amd", "engines")}
+    # vLLM serves nvfp4 and runs on AMD, but not both at once.
+    assert cli("advisor catalog engines --vendor amd --precision nvfp4").code == 3
+
+
+@pytest.mark.parametrize(
+    ("filters", "meant"), [("gpus --family hoper", "hopper"), ("models --family lama", "llama")]
+)
+def test_a_filter_value_that_nothing_has_is_a_mistake_not_an_empty_list(
+    cli: Cli, filters: str, meant: str
+) -> None:
+    run = cli(f"advisor catalog {filters}")
+    assert run.code == 2
+    assert run.out == ""
+    assert f"To fix: --family {meant}\n" in run.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "catalog show h100",
+        "catalog show llama-3.1-8b",
+        "catalog show h101",
+        "catalog gpus --vendor nvida",
+        "catalog gpus --min-memory 80",
+        "catalog gpus --min-memory 900TB",
+        "catalog models --max-parameters many",
+        "catalog engines --precision fp7",
+        "catalog gpus -o gpus.xlsx",
+        "catalog gpus -o missing/gpus.csv",
+        "catalog gpus --as-of 2026-02-30",
+        "catalog gpus --sort size",
+        "catalog gpu",
+        "catalog show",
+    ],
+)
+def test_golden(cli: Cli, golden: Golden, command: str) -> None:
+    name = command.replace("--", "").replace("/", "_").replace(" ", "-")
+    golden(name, cli(f"advisor {command}").transcript())
+
+
+def test_show_gives_each_figure_its_source(cli: Cli) -> None:
+    document = json.loads(cli("advisor catalog show h100-sxm --json").out)
+    record = document["record"]
+    assert document["kind"] == "accelerator"
+    assert record["id"] == "h100-sxm"
+    assert record["sources"]
+    assert set(record["field_sources"]) <= {
+        *record,
+        *(f"peak_flop_per_s.{d}" for d in record["peak_flop_per_s"]),
+    }
+
+
+def test_show_of_an_alias_says_what_was_chosen(cli: Cli) -> None:
+    run = cli("advisor catalog show h100")
+    assert "h100-sxm" in run.err
+    assert cli("advisor catalog show h100 -q").err == ""
+
+
+def test_show_of_a_model_computes_its_size(cli: Cli) -> None:
+    derived = json.loads(cli("advisor catalog show llama-3.1-70b --json").out)["derived"]
+    assert derived["parameters"] == pytest.approx(70.6e9, rel=0.01)
+    assert derived["kv_bytes_per_token"] == 2 * 80 * 8 * 128 * 2
+
+
+def test_show_reads_a_config_json(cli: Cli, tmp_path: Any) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"architectures": ["LlamaForCausalLM"], "model_type": "llama"}')
+    run = cli(f"advisor catalog show {config}")
+    assert run.code == 2
+    assert str(config) in run.err
+    assert run.out == ""
