@@ -3,17 +3,13 @@
 python tools/fit/fit_attention.py --data ../shared/data/kernels
 """
 
-import sys
 from pathlib import Path
-
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-
-sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
 
 import common
 import kernel_fit
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from advisor.simulator.device import Device
 from advisor.simulator.operators.attention import (
@@ -165,7 +161,7 @@ def decode_fit(data: Path, devices: dict[str, Device]) -> kernel_fit.OperatorFit
 
 def main() -> None:
     options = common.arguments(__doc__ or "").parse_args()
-    devices = kernel_fit.measured_devices(options.data)
+    devices = common.devices()
     for build in (prefill_fit, decode_fit):
         fit = build(options.data, devices)
         kernel_fit.run(fit, options.points, options.only, dry_run=options.dry_run, program=PROGRAM)

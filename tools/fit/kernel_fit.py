@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from advisor.catalog.accelerators import by_id
-from advisor.catalog.errors import UnknownNameError
-from advisor.simulator.device import Device, device_of
+from advisor.simulator.device import Device
 
 FloatArray = NDArray[np.float64]
 DTYPES = {"bfloat16": "bf16", "fp8": "fp8"}
@@ -32,19 +30,8 @@ class OperatorFit:
     note: str
 
 
-def measured_devices(data: Path) -> dict[str, Device]:
-    """Devices of the measured systems as the catalog has them, else from the data's own table."""
-    found = common.devices(data)
-    for system, (accelerator, _) in common.SYSTEMS.items():
-        try:
-            found[system] = device_of(by_id(accelerator))
-        except UnknownNameError:
-            continue
-    return found
-
-
 def kernel_table(path: Path, devices: Mapping[str, Device], *, level: Sequence[str] = ()) -> pd.DataFrame:
-    """A kernel table with seconds and catalog ids; per system, backend and `level` only the newest version."""
+    """A kernel table with seconds and ids; of each system, backend and `level` only the newest version."""
     table = pd.read_parquet(path)
     newest = table.groupby(["system", "backend", *level], dropna=False)["version"].transform("max")
     table = table[(table["version"] == newest) & (table["latency"] > 0)].copy()
@@ -97,12 +84,12 @@ def run(fit: OperatorFit, points: int, only: str, *, dry_run: bool, program: str
 
 def _record(fit: OperatorFit, rows: pd.DataFrame, dtype: str, engine: str, points: int) -> dict[str, object]:
     drawn = rows.sample(min(len(rows), points), random_state=0)
-    found = _fitted(fit, drawn)
+    found = fitted(fit, drawn)
     seen = drawn[fit.judged(drawn)]
     residual = common.residual(fit.predict(found, seen), seen["time_s"].to_numpy())
-    left_out = _left_out_error(fit, drawn)
+    left_out = left_out_errors(fit, drawn)
     if left_out is not None:
-        residual["left_out_median_abs_error"] = left_out
+        residual["left_out_median_abs_error"] = round(float(np.median(left_out)), 4)
     accelerators = sorted(rows["accelerator"].unique())
     return {
         "dtype": dtype,
@@ -113,22 +100,23 @@ def _record(fit: OperatorFit, rows: pd.DataFrame, dtype: str, engine: str, point
     }
 
 
-def _fitted(fit: OperatorFit, rows: pd.DataFrame) -> dict[str, float]:
+def fitted(fit: OperatorFit, rows: pd.DataFrame) -> dict[str, float]:
+    """Parameters that fit all rows best."""
     return common.fit_log_ratio(
         fit.parameters, lambda values: fit.predict(values, rows), rows["time_s"].to_numpy(), fit.weight(rows)
     )
 
 
-def _left_out_error(fit: OperatorFit, rows: pd.DataFrame) -> float | None:
-    """Median error on each accelerator when the others alone are fitted; None where there is only one."""
+def left_out_errors(fit: OperatorFit, rows: pd.DataFrame) -> FloatArray | None:
+    """Errors on each accelerator when the others alone are fitted; None where there is only one."""
     systems = rows["system"].unique()
     if len(systems) < 2:
         return None
     errors = []
     for system in systems:
         out = (rows["system"] == system).to_numpy()
-        found = _fitted(fit, rows[~out])
+        found = fitted(fit, rows[~out])
         unseen = rows[out]
         unseen = unseen[fit.judged(unseen)]
         errors.append(np.abs(fit.predict(found, unseen) / unseen["time_s"].to_numpy() - 1.0))
-    return round(float(np.median(np.concatenate(errors))), 4)
+    return np.concatenate(errors)

@@ -1,0 +1,227 @@
+"""What all attention kernels share: tiles of query rows in prefill, split streams of cache in decode.
+
+Softmax attention and latent attention differ in bytes per token and flop per score only; both forms are here,
+with the constants that are fitted on measured kernels.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.catalog.schema import EfficiencyRecord
+from advisor.simulator.device import Device
+
+Floats = NDArray[np.float64]
+
+QUERY_TILE_ROWS: Final = 64
+"""Query rows of one warpgroup; the M of the matrix instruction."""
+ACTIVATION_BYTES: Final = 2.0
+_TAIL_EXPONENT: Final = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillEfficiency:
+    """Fitted constants of a prefill kernel on one architecture."""
+
+    launch_s: float
+    peak_fraction: float
+    """Of the dense matrix peak, far from any edge."""
+    scores_per_cycle: float
+    """Softmax exponentials per clock and SM."""
+    overlap_exponent: float
+    """Norm that joins matrix and softmax time: 1 is one after the other, large is hidden."""
+    tile_overhead_cycles: float
+    """Prologue and epilogue of a tile of 64 query rows on one SM."""
+    serial_rows: float
+    """Query rows that one SM works off alone at the end of a sequence (the tail)."""
+    token_passes: float
+    """How often queries, outputs, new keys and values travel to memory (rotary embedding, cache write)."""
+    compute_dtype: str = "bf16"
+
+    @classmethod
+    def from_record(cls, record: EfficiencyRecord) -> Self:
+        """The constants of a catalog record of a prefill operator. Source: own definition."""
+        return cls(**record.parameters, compute_dtype=record.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeEfficiency:
+    """Fitted constants of a decode kernel on one architecture."""
+
+    launch_s: float
+    bandwidth_fraction: float
+    unit_overhead_cycles: float
+    """Fixed cost of one stream (a sequence's cache for one KV head) on one SM."""
+    overlap_exponent: float
+    """Norm that joins fixed cost, memory and matrix time: 1 is one after the other."""
+    stream_sms: float
+    """SMs that one stream can keep busy: the limit of split-KV."""
+    compute_fraction: float
+    """Of the dense 16-bit peak, in tiles of 64 query rows."""
+    l2_fraction: float
+    """Share of the L2 up to which a repeated call finds the cache there (only in benchmarks)."""
+    l2_speedup: float
+
+    @classmethod
+    def from_record(cls, record: EfficiencyRecord) -> Self:
+        """The constants of a catalog record of a decode operator. Source: own definition."""
+        return cls(**record.parameters)
+
+
+def attended_pairs(
+    new_tokens: ArrayLike, cached_tokens: ArrayLike, window_tokens: int | None = None
+) -> Floats:
+    """Query-key pairs of one causal sequence: n c + n (n + 1) / 2, each query capped at the window.
+
+    Assumes: a query sees its own key; with a window w it sees the last w keys.
+    Source: definition of causal attention.
+    """
+    new, cached = np.asarray(new_tokens, float), np.asarray(cached_tokens, float)
+    if window_tokens is None:
+        return np.asarray(new * cached + new * (new + 1.0) / 2.0)
+    growing = np.clip(window_tokens - cached, 0.0, new)
+    return np.asarray(growing * cached + growing * (growing + 1.0) / 2.0 + (new - growing) * window_tokens)
+
+
+def prefill_kernel_s(
+    new_tokens: ArrayLike,
+    cached_tokens: ArrayLike,
+    num_streams: ArrayLike,
+    rows_per_token: ArrayLike,
+    flop_per_score: ArrayLike,
+    bytes_per_token: ArrayLike,
+    device: Device,
+    efficiency: PrefillEfficiency,
+    *,
+    window_tokens: int | None = None,
+) -> Floats:
+    """Time of causal attention of `new_tokens` on `cached_tokens` for each of `num_streams` KV heads [s].
+
+    Rows of queries go in tiles of 64; a tile costs a fixed overhead o plus, per score, s = flop_per_score at
+    a fraction of the peak joined with one exponential. All tiles share the SMs; the last one runs alone:
+
+        t = launch + ‖(tiles o + scores s) / num_sms, o + serial_rows keys s‖ + passes bytes / bandwidth
+
+    Assumes: equal sequences; rows_per_token query heads share a KV head and its tiles; keys come from the L2.
+    Source: tile structure of FlashAttention-2 and -3, arXiv:2307.08691 and arXiv:2407.08608.
+    """
+    new, cached = np.asarray(new_tokens, float), np.asarray(cached_tokens, float)
+    streams, rows = np.asarray(num_streams, float), np.asarray(rows_per_token, float)
+    score_s = _score_s(np.asarray(flop_per_score, float), device, efficiency)
+    overhead_s = efficiency.tile_overhead_cycles / device.clock_hz
+    # A diagonal tile is computed in full: half a tile of masked scores per row.
+    keys_per_row = attended_pairs(new, cached, window_tokens) / new + np.minimum(QUERY_TILE_ROWS, new) / 2.0
+    tiles = streams * np.ceil(new * rows / QUERY_TILE_ROWS)
+    shared_s = tiles * (overhead_s + QUERY_TILE_ROWS * keys_per_row * score_s) / device.num_sms
+    last_keys = cached + new
+    if window_tokens is not None:
+        last_keys = np.minimum(last_keys, window_tokens + QUERY_TILE_ROWS)
+    alone_s = overhead_s + efficiency.serial_rows * last_keys * score_s
+    token_bytes = streams * new * np.asarray(bytes_per_token, float)
+    traffic_s = efficiency.token_passes * token_bytes / device.bandwidth_bytes_per_s
+    return np.asarray(efficiency.launch_s + joined(_TAIL_EXPONENT, shared_s, alone_s) + traffic_s)
+
+
+def decode_kernel_s(
+    num_streams: ArrayLike,
+    rows_per_stream: ArrayLike,
+    stream_bytes: ArrayLike,
+    row_flop: ArrayLike,
+    row_bytes: ArrayLike,
+    device: Device,
+    efficiency: DecodeEfficiency,
+    *,
+    warm_l2: bool = False,
+) -> Floats:
+    """Time of attention of `rows_per_stream` query rows on each of `num_streams` streams of cache [s].
+
+    Bytes over the achieved bandwidth b, joined by a p-norm with a fixed cost o per stream and tile of 64 rows
+    spread over the SMs, with the share of the bandwidth that one split stream can draw, and with matrix time:
+
+        t = launch + ‖tiles o / num_sms, bytes / b, stream_bytes / (share b), flop / (c peak)‖
+
+    Assumes: equal streams. Between two steps the weights flush the L2, so the cache comes from memory;
+    `warm_l2` prices a benchmark that repeats the call on the same cache.
+    Source: own form.
+    """
+    streams, stream = np.asarray(num_streams, float), np.asarray(stream_bytes, float)
+    rows = np.asarray(rows_per_stream, float)
+    tiles = streams * np.ceil(rows / QUERY_TILE_ROWS)
+    bandwidth = device.bandwidth_bytes_per_s * efficiency.bandwidth_fraction
+    total_bytes = streams * (stream + rows * np.asarray(row_bytes, float))
+    if warm_l2:
+        l2_bytes = device.l2_bytes * efficiency.l2_fraction
+        total_bytes = bytes_past_l2(total_bytes, l2_bytes, efficiency.l2_speedup)
+    flop = tiles * QUERY_TILE_ROWS * np.asarray(row_flop, float)
+    busy_s = joined(
+        efficiency.overlap_exponent,
+        tiles * efficiency.unit_overhead_cycles / (device.clock_hz * device.num_sms),
+        total_bytes / bandwidth,
+        stream / (bandwidth * min(1.0, efficiency.stream_sms / device.num_sms)),
+        flop / (device.peak_flop_per_s["bf16"] * efficiency.compute_fraction),
+    )
+    return np.asarray(efficiency.launch_s + busy_s)
+
+
+def secant_over_context(
+    time_s: Callable[[Floats, float], Floats], batch_sizes: ArrayLike, context_low: float, context_high: float
+) -> tuple[Floats, Floats]:
+    """Intercept [s] and slope [s per token] of a decode time between two contexts, in summed context.
+
+    Raises: ValueError: the contexts are not ascending.
+    Source: own definition.
+    """
+    if not 0.0 < context_low < context_high:
+        raise ValueError(f"contexts must ascend from above 0: {context_low} to {context_high}")
+    batch = np.asarray(batch_sizes, float)
+    low_s, high_s = time_s(batch, context_low), time_s(batch, context_high)
+    slope = (high_s - low_s) / (batch * (context_high - context_low))
+    return low_s - slope * batch * context_low, slope
+
+
+def secant_over_cache(
+    time_s: Callable[[Floats, float], Floats], chunk_tokens: ArrayLike, cached_low: float, cached_high: float
+) -> tuple[Floats, Floats]:
+    """Intercept [s] and slope [s per pair] of a chunk's prefill time, in A = n (c + n / 2).
+
+    Raises: ValueError: the cached tokens are not ascending.
+    Source: own definition.
+    """
+    if not 0.0 <= cached_low < cached_high:
+        raise ValueError(f"cached tokens must ascend from 0: {cached_low} to {cached_high}")
+    chunk = np.asarray(chunk_tokens, float)
+    low_s, high_s = time_s(chunk, cached_low), time_s(chunk, cached_high)
+    slope = (high_s - low_s) / (chunk * (cached_high - cached_low))
+    return low_s - slope * chunk * (cached_low + chunk / 2.0), slope
+
+
+def joined(exponent: float, *parts: Floats) -> Floats:
+    """p-norm of times that overlap in part: 1 adds them, infinity takes the longest.
+
+    Assumes: no time is negative.
+    Source: definition of the p-norm.
+    """
+    longest = np.maximum.reduce(np.broadcast_arrays(*parts))
+    scale = np.where(longest > 0.0, longest, 1.0)
+    return np.asarray(longest * sum((part / scale) ** exponent for part in parts) ** (1.0 / exponent))
+
+
+def bytes_past_l2(num_bytes: Floats, l2_bytes: float, l2_speedup: float) -> Floats:
+    """Bytes from memory that take as long as `num_bytes` used a moment ago, which the L2 holds in part.
+
+    Assumes: the share that the L2 holds falls from 1 to 0 around l2_bytes; its rate is l2_speedup times higher.
+    Source: own form.
+    """
+    share_in_l2 = 1.0 / (1.0 + (num_bytes / l2_bytes) ** 4)
+    return np.asarray(num_bytes * (1.0 - share_in_l2 * (1.0 - 1.0 / l2_speedup)))
+
+
+def _score_s(flop_per_score: Floats, device: Device, efficiency: PrefillEfficiency) -> Floats:
+    """Time of one query-key score on one SM: matrix work joined with its exponential [s]."""
+    peak = device.peak_flop_per_s.get(efficiency.compute_dtype, 0.0) or device.peak_flop_per_s["bf16"]
+    matrix_s = flop_per_score * device.num_sms / (peak * efficiency.peak_fraction)
+    softmax_s = 1.0 / (efficiency.scores_per_cycle * device.clock_hz)
+    return joined(efficiency.overlap_exponent, np.asarray(matrix_s), np.asarray(softmax_s))

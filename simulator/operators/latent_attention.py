@@ -1,0 +1,248 @@
+"""Multi-head latent attention (DeepSeek): the core in prefill and decode, and the absorbed products.
+
+The cache holds one vector of kv_lora_rank + qk_rope_head_dim per token. Prefill expands it to keys and values
+per head (the expansion is a matrix product that the caller prices); decode multiplies queries and outputs by
+absorbed weights instead and attends in the latent space. Heads are those of one accelerator, times of a layer.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from advisor.catalog.schema import EfficiencyRecord
+from advisor.simulator.device import Device
+from advisor.simulator.operators.attention_kernels import (
+    ACTIVATION_BYTES,
+    DecodeEfficiency,
+    Floats,
+    PrefillEfficiency,
+    bytes_past_l2,
+    decode_kernel_s,
+    joined,
+    prefill_kernel_s,
+    secant_over_cache,
+    secant_over_context,
+)
+
+LatentPrefillEfficiency = PrefillEfficiency
+LatentDecodeEfficiency = DecodeEfficiency
+
+
+@dataclass(frozen=True, slots=True)
+class AbsorbEfficiency:
+    """Fitted constants of the batched products with absorbed weights."""
+
+    launch_s: float
+    """Of one of the two products."""
+    bandwidth_fraction: float
+    peak_fraction: float
+    overlap_exponent: float
+    activation_passes: float
+    """How often inputs and outputs travel; above 1 where they are quantised first."""
+    l2_fraction: float
+    """Share of the L2 up to which data that was just used is still there."""
+    l2_speedup: float
+    weight_bytes: float
+
+    @classmethod
+    def from_record(cls, record: EfficiencyRecord) -> Self:
+        """The constants of a catalog record of operator mla_absorb. Source: own definition."""
+        return cls(**record.parameters, weight_bytes=1.0 if record.dtype == "fp8" else 2.0)
+
+
+def mla_prefill_s(
+    new_tokens: ArrayLike,
+    cached_tokens: ArrayLike,
+    batch_size: ArrayLike,
+    num_heads: ArrayLike,
+    qk_nope_head_dim: int,
+    qk_rope_head_dim: int,
+    v_head_dim: int,
+    kv_lora_rank: int,
+    device: Device,
+    efficiency: LatentPrefillEfficiency,
+) -> Floats:
+    """Time of causal latent attention in its expanded form, without any projection [s].
+
+    Every head has its own keys: 2 (nope + rope) + 2 v flop per score, in the tile form of `prefill_kernel_s`.
+
+    Assumes: cached latents were expanded to keys and values by the caller's projection; equal sequences.
+    Error: see `residual` of the catalog records; tests/simulator/test_latent_attention.py repeats it.
+    Source: DeepSeek-V2, arXiv:2405.04434, section 2.1; constants from catalog/data/efficiency/mla_prefill.
+    """
+    qk_dim = qk_nope_head_dim + qk_rope_head_dim
+    latent_bytes = ACTIVATION_BYTES * (kv_lora_rank + qk_rope_head_dim) / np.asarray(num_heads, float)
+    return prefill_kernel_s(
+        new_tokens,
+        cached_tokens,
+        np.asarray(batch_size, float) * np.asarray(num_heads, float),
+        1.0,
+        2.0 * (qk_dim + v_head_dim),
+        2.0 * ACTIVATION_BYTES * (qk_dim + v_head_dim) + latent_bytes,
+        device,
+        efficiency,
+    )
+
+
+def mla_decode_s(
+    batch_size: ArrayLike,
+    context_tokens: ArrayLike,
+    num_heads: ArrayLike,
+    kv_lora_rank: int,
+    qk_rope_head_dim: int,
+    device: Device,
+    efficiency: LatentDecodeEfficiency,
+    *,
+    kv_bytes_per_element: float = 2.0,
+    warm_l2: bool = False,
+) -> Floats:
+    """Time of one decode step of latent attention, all heads on the one latent stream of a sequence [s].
+
+    The stream form of `decode_kernel_s`: (kv_lora_rank + rope) elements and 2 (2 kv_lora_rank + rope) flop
+    per key and head. With many heads it is the matrix unit that limits, not memory.
+
+    Assumes: equal contexts; `warm_l2` prices a benchmark that repeats the call.
+    Error: see `residual` of the catalog records; tests/simulator/test_latent_attention.py repeats it.
+    Source: DeepSeek-V2, arXiv:2405.04434, section 2.1; constants from catalog/data/efficiency/mla_decode.
+    """
+    keys = np.asarray(context_tokens, float)
+    return decode_kernel_s(
+        batch_size,
+        num_heads,
+        keys * (kv_lora_rank + qk_rope_head_dim) * kv_bytes_per_element,
+        2.0 * keys * (2.0 * kv_lora_rank + qk_rope_head_dim),
+        ACTIVATION_BYTES * (2.0 * kv_lora_rank + qk_rope_head_dim),
+        device,
+        efficiency,
+        warm_l2=warm_l2,
+    )
+
+
+def mla_absorb_s(
+    num_tokens: ArrayLike,
+    num_heads: ArrayLike,
+    kv_lora_rank: int,
+    qk_nope_head_dim: int,
+    v_head_dim: int,
+    device: Device,
+    efficiency: AbsorbEfficiency,
+) -> Floats:
+    """Time of the two batched products of decode: queries into the latent space, outputs out of it [s].
+
+    Per head q[tokens, nope] W[nope, rank] before and o[tokens, rank] W[rank, v] after attention.
+
+    Assumes: weights come from memory; one batched call each.
+    Error: see `residual` of the catalog records; tests/simulator/test_latent_attention.py repeats it.
+    Source: DeepSeek-V2, arXiv:2405.04434, section 2.1.2; constants from catalog/data/efficiency/mla_absorb.
+    """
+    return absorbed_product_s(
+        num_tokens, num_heads, qk_nope_head_dim, kv_lora_rank, device, efficiency
+    ) + absorbed_product_s(num_tokens, num_heads, kv_lora_rank, v_head_dim, device, efficiency)
+
+
+def absorbed_product_s(
+    num_tokens: ArrayLike,
+    num_heads: ArrayLike,
+    depth: ArrayLike,
+    columns: ArrayLike,
+    device: Device,
+    efficiency: AbsorbEfficiency,
+    *,
+    warm_l2: bool = False,
+) -> Floats:
+    """Time of one batched product y[head, token, column] = x[head, token, depth] W[head, depth, column] [s].
+
+    t = launch + ‖bytes / (e bandwidth), flop / (c peak)‖
+
+    Assumes: activations come from the L2 as far as they fit, weights from memory; `warm_l2` prices a
+    benchmark that repeats the call with the same weights.
+    Source: own form.
+    """
+    tokens, heads = np.asarray(num_tokens, float), np.asarray(num_heads, float)
+    deep, wide = np.asarray(depth, float), np.asarray(columns, float)
+    weights = heads * efficiency.weight_bytes * deep * wide
+    activations = heads * efficiency.activation_passes * ACTIVATION_BYTES * tokens * (deep + wide)
+    l2 = (device.l2_bytes * efficiency.l2_fraction, efficiency.l2_speedup)
+    num_bytes = bytes_past_l2(weights + activations, *l2)
+    if not warm_l2:
+        num_bytes = weights + bytes_past_l2(activations, *l2)
+    flop = 2.0 * heads * tokens * deep * wide
+    return efficiency.launch_s + joined(
+        efficiency.overlap_exponent,
+        num_bytes / (device.bandwidth_bytes_per_s * efficiency.bandwidth_fraction),
+        flop / (device.peak_flop_per_s["bf16"] * efficiency.peak_fraction),
+    )
+
+
+def mla_decode_line(
+    batch_sizes: ArrayLike,
+    context_low: float,
+    context_high: float,
+    num_heads: int,
+    kv_lora_rank: int,
+    qk_rope_head_dim: int,
+    device: Device,
+    efficiency: LatentDecodeEfficiency,
+    *,
+    kv_bytes_per_element: float = 2.0,
+) -> tuple[Floats, Floats]:
+    """Intercept [s] and slope [s per token of summed context] of latent decode attention per batch size.
+
+    The secant of `mla_decode_s` between two contexts, in S = batch × context.
+
+    Raises: ValueError: the contexts are not ascending.
+    Source: own definition, see simulator/step_cost.py.
+    """
+
+    def time_s(batch: Floats, context: float) -> Floats:
+        return mla_decode_s(
+            batch,
+            context,
+            num_heads,
+            kv_lora_rank,
+            qk_rope_head_dim,
+            device,
+            efficiency,
+            kv_bytes_per_element=kv_bytes_per_element,
+        )
+
+    return secant_over_context(time_s, batch_sizes, context_low, context_high)
+
+
+def mla_prefill_line(
+    chunk_tokens: ArrayLike,
+    cached_low: float,
+    cached_high: float,
+    num_heads: int,
+    qk_nope_head_dim: int,
+    qk_rope_head_dim: int,
+    v_head_dim: int,
+    kv_lora_rank: int,
+    device: Device,
+    efficiency: LatentPrefillEfficiency,
+) -> tuple[Floats, Floats]:
+    """Intercept [s] and slope [s per pair] of latent prefill attention for a chunk of n tokens.
+
+    The secant of `mla_prefill_s` between two numbers of cached tokens c, in A = n (c + n / 2).
+
+    Raises: ValueError: the cached tokens are not ascending.
+    Source: own definition, see simulator/step_cost.py.
+    """
+
+    def time_s(chunk: Floats, cached: float) -> Floats:
+        return mla_prefill_s(
+            chunk,
+            cached,
+            1,
+            num_heads,
+            qk_nope_head_dim,
+            qk_rope_head_dim,
+            v_head_dim,
+            kv_lora_rank,
+            device,
+            efficiency,
+        )
+
+    return secant_over_cache(time_s, chunk_tokens, cached_low, cached_high)

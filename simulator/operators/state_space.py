@@ -1,0 +1,272 @@
+"""Mixers with a constant state: gated delta net, Kimi delta attention, Mamba-2, with their short convolution.
+
+Prefill works in chunks: matrix products inside a chunk, and a chain of states from chunk to chunk that one SM
+walks per head. Decode reads and writes the state once per token: a memory stream. Times are of one layer on one
+accelerator of a tensor-parallel group that splits the heads.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.schema import EfficiencyRecord, GatedDeltaNet, Mamba2
+from advisor.simulator.device import Device
+from advisor.simulator.operators.attention_kernels import ACTIVATION_BYTES, Floats, bytes_past_l2, joined
+
+DELTA_CHUNK_TOKENS: Final = 64
+SCAN_CHUNK_TOKENS: Final = 128
+_OVERLAP_EXPONENT: Final = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrenceEfficiency:
+    """Fitted constants of one kind of state mixer on one architecture."""
+
+    chunk_launch_s: float
+    """All kernels of one chunked prefill call."""
+    chunk_peak_fraction: float
+    """Of the dense 16-bit peak inside a chunk."""
+    chunk_stream_cycles: float
+    """Fixed cost of one (sequence, head) on one SM."""
+    chunk_serial_share: float
+    """Share of a head's work that its chain of chunks keeps on one SM; 1 is all of it."""
+    chunk_token_passes: float
+    """How often queries, keys, values and outputs travel to memory."""
+    step_launch_s: float
+    step_bandwidth_fraction: float
+    """Of the bandwidth, for reading and writing the state in decode."""
+    step_l2_fraction: float
+    """Share of the L2 up to which a repeated call finds the state there (only in benchmarks)."""
+    step_l2_speedup: float
+    conv_launch_s: float
+    conv_passes: float
+    conv_stream_cycles: float
+    """Fixed cost of one (sequence, channel) of the convolution on one SM."""
+    conv_step_launch_s: float
+    conv_step_passes: float
+
+    @classmethod
+    def from_record(cls, record: EfficiencyRecord) -> Self:
+        """The constants of a catalog record of operator gdn, kda or mamba2. Source: own definition."""
+        return cls(**record.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrenceShape:
+    """What a state mixer moves and multiplies on one accelerator."""
+
+    num_heads: float
+    """Heads with a state of their own."""
+    chunk_tokens: int
+    chunk_flop: float
+    """Per chunk and head."""
+    token_elements: float
+    """Queries, keys, values and outputs of one token, all heads."""
+    state_bytes: float
+    """Of one sequence."""
+    conv_channels: float
+    conv_kernel: int
+
+
+def delta_net_shape(mixer: GatedDeltaNet, tensor_parallel: int = 1) -> RecurrenceShape:
+    """Work of a gated delta net (or Kimi delta attention) on one of `tensor_parallel` accelerators.
+
+    Per chunk of C tokens and value head: 2 C² (3 k + 2 v) + 2 C³ / 3 flop inside the chunk (scores, the triangular
+    solve, outputs) and 6 C k v against the state.
+
+    Assumes: key heads split with value heads, and are repeated where there are fewer than ranks.
+    Source: Gated DeltaNet, arXiv:2412.06464, section 3.3 (chunkwise form).
+    """
+    key_heads = max(1.0, mixer.num_key_heads / tensor_parallel)
+    value_heads = max(1.0, mixer.num_value_heads / tensor_parallel)
+    key, value, chunk = mixer.key_head_dim, mixer.value_head_dim, DELTA_CHUNK_TOKENS
+    inside = 2.0 * chunk**2 * (3.0 * key + 2.0 * value) + 2.0 * chunk**3 / 3.0
+    return RecurrenceShape(
+        num_heads=value_heads,
+        chunk_tokens=chunk,
+        chunk_flop=inside + 6.0 * chunk * key * value,
+        token_elements=2.0 * key_heads * key + 2.0 * value_heads * value,
+        state_bytes=value_heads * key * value * bytes_per_element(mixer.state_dtype),
+        conv_channels=2.0 * key_heads * key + value_heads * value,
+        conv_kernel=mixer.conv_kernel,
+    )
+
+
+def mamba2_shape(mixer: Mamba2, tensor_parallel: int = 1) -> RecurrenceShape:
+    """Work of a Mamba-2 mixer on one of `tensor_parallel` accelerators.
+
+    Per chunk of C tokens and head of width p with state n: 2 C² (n groups / heads + p) flop inside the chunk and
+    4 C n p against the state.
+
+    Assumes: groups split with heads, and are repeated where there are fewer than ranks.
+    Source: Mamba-2, arXiv:2405.21060, section 6 (state-space duality algorithm).
+    """
+    heads = max(1.0, mixer.num_heads / tensor_parallel)
+    groups = max(1.0, mixer.num_groups / tensor_parallel)
+    width, state, chunk = mixer.head_dim, mixer.state_dim, SCAN_CHUNK_TOKENS
+    inside = 2.0 * chunk**2 * (state * groups / heads + width)
+    return RecurrenceShape(
+        num_heads=heads,
+        chunk_tokens=chunk,
+        chunk_flop=inside + 4.0 * chunk * state * width,
+        token_elements=2.0 * heads * width + 2.0 * groups * state,
+        state_bytes=heads * width * state * bytes_per_element(mixer.state_dtype),
+        conv_channels=heads * width + 2.0 * groups * state,
+        conv_kernel=mixer.conv_kernel,
+    )
+
+
+def gated_delta_net_s(
+    num_tokens: ArrayLike,
+    num_sequences: ArrayLike,
+    mixer: GatedDeltaNet,
+    tensor_parallel: int,
+    device: Device,
+    efficiency: RecurrenceEfficiency,
+    *,
+    decode: bool,
+) -> Floats:
+    """Time of convolution and gated delta rule of one layer for `num_tokens` in `num_sequences` [s].
+
+    Chunked prefill, or with `decode` one recurrent step per token; projections and norms are the caller's.
+
+    Assumes: equal sequences; in decode num_tokens = num_sequences.
+    Error: see `residual` of the catalog records; tests/simulator/test_state_space.py repeats it.
+    Source: `chunked_s`, `recurrent_step_s`; constants from catalog/data/efficiency/gdn and kda.
+    """
+    shape = delta_net_shape(mixer, tensor_parallel)
+    return _mixer_s(num_tokens, num_sequences, shape, device, efficiency, decode)
+
+
+def mamba2_s(
+    num_tokens: ArrayLike,
+    num_sequences: ArrayLike,
+    mixer: Mamba2,
+    tensor_parallel: int,
+    device: Device,
+    efficiency: RecurrenceEfficiency,
+    *,
+    decode: bool,
+) -> Floats:
+    """Time of convolution and state-space scan of one layer for `num_tokens` in `num_sequences` [s].
+
+    Chunked prefill, or with `decode` one recurrent step per token; projections and norms are the caller's.
+
+    Assumes: equal sequences; in decode num_tokens = num_sequences.
+    Error: see `residual` of the catalog records; tests/simulator/test_state_space.py repeats it.
+    Source: `chunked_s`, `recurrent_step_s`; constants from catalog/data/efficiency/mamba2.
+    """
+    shape = mamba2_shape(mixer, tensor_parallel)
+    return _mixer_s(num_tokens, num_sequences, shape, device, efficiency, decode)
+
+
+def _mixer_s(
+    num_tokens: ArrayLike,
+    num_sequences: ArrayLike,
+    shape: RecurrenceShape,
+    device: Device,
+    efficiency: RecurrenceEfficiency,
+    decode: bool,
+) -> Floats:
+    if decode:
+        return recurrent_step_s(num_tokens, shape, device, efficiency) + convolution_step_s(
+            num_tokens, shape, device, efficiency
+        )
+    return chunked_s(num_tokens, num_sequences, shape, device, efficiency) + convolution_s(
+        num_tokens, num_sequences, shape, device, efficiency
+    )
+
+
+def chunked_s(
+    num_tokens: ArrayLike,
+    num_sequences: ArrayLike,
+    shape: RecurrenceShape,
+    device: Device,
+    efficiency: RecurrenceEfficiency,
+) -> Floats:
+    """Time of the chunked rule in prefill [s].
+
+    A head's chain of chunks costs h = fixed + chunks flop / (c peak / num_sms); chains share the SMs, and a part
+    of each cannot be spread: t = launch + ‖heads h / num_sms, serial h‖ + passes bytes / bandwidth
+
+    Assumes: equal sequences.
+    Source: own form.
+    """
+    tokens, sequences = np.asarray(num_tokens, float), np.asarray(num_sequences, float)
+    chunks = np.ceil(tokens / sequences / shape.chunk_tokens)
+    sm_flop_per_s = device.peak_flop_per_s["bf16"] * efficiency.chunk_peak_fraction / device.num_sms
+    chain_s = efficiency.chunk_stream_cycles / device.clock_hz + chunks * shape.chunk_flop / sm_flop_per_s
+    spread_s = sequences * shape.num_heads * chain_s / device.num_sms
+    num_bytes = tokens * shape.token_elements * ACTIVATION_BYTES
+    traffic_s = efficiency.chunk_token_passes * num_bytes / device.bandwidth_bytes_per_s
+    busy_s = joined(_OVERLAP_EXPONENT, spread_s, efficiency.chunk_serial_share * chain_s)
+    return np.asarray(efficiency.chunk_launch_s + busy_s + traffic_s)
+
+
+def recurrent_step_s(
+    num_sequences: ArrayLike,
+    shape: RecurrenceShape,
+    device: Device,
+    efficiency: RecurrenceEfficiency,
+    *,
+    warm_l2: bool = False,
+) -> Floats:
+    """Time of one recurrent step in decode: the state of every sequence read and written [s].
+
+    t = launch + (2 state + inputs and outputs) / (e bandwidth)
+
+    Assumes: the state comes from memory; `warm_l2` prices a benchmark that repeats the call.
+    Source: own form.
+    """
+    sequences = np.asarray(num_sequences, float)
+    num_bytes = sequences * (2.0 * shape.state_bytes + shape.token_elements * ACTIVATION_BYTES)
+    if warm_l2:
+        l2_bytes = 2.0 * device.l2_bytes * efficiency.step_l2_fraction
+        num_bytes = bytes_past_l2(num_bytes, l2_bytes, efficiency.step_l2_speedup)
+    bandwidth = device.bandwidth_bytes_per_s * efficiency.step_bandwidth_fraction
+    return np.asarray(efficiency.step_launch_s + num_bytes / bandwidth)
+
+
+def convolution_s(
+    num_tokens: ArrayLike,
+    num_sequences: ArrayLike,
+    shape: RecurrenceShape,
+    device: Device,
+    efficiency: RecurrenceEfficiency,
+) -> Floats:
+    """Time of the causal convolution over a prefill [s].
+
+    t = launch + ‖sequences channels fixed / num_sms, passes bytes / bandwidth‖ with every input read and every
+    output written once per pass.
+
+    Assumes: equal sequences.
+    Source: own form.
+    """
+    tokens, sequences = np.asarray(num_tokens, float), np.asarray(num_sequences, float)
+    fixed_cycles = sequences * shape.conv_channels * efficiency.conv_stream_cycles
+    num_bytes = 2.0 * ACTIVATION_BYTES * tokens * shape.conv_channels
+    busy_s = joined(
+        _OVERLAP_EXPONENT,
+        np.asarray(fixed_cycles / (device.clock_hz * device.num_sms)),
+        np.asarray(efficiency.conv_passes * num_bytes / device.bandwidth_bytes_per_s),
+    )
+    return np.asarray(efficiency.conv_launch_s + busy_s)
+
+
+def convolution_step_s(
+    num_sequences: ArrayLike, shape: RecurrenceShape, device: Device, efficiency: RecurrenceEfficiency
+) -> Floats:
+    """Time of one step of the causal convolution: its window shifted by one token per sequence [s].
+
+    t = launch + passes channels (2 kernel) bytes / bandwidth
+
+    Assumes: the window of kernel − 1 inputs is read and written beside one input and one output.
+    Source: own form.
+    """
+    sequences = np.asarray(num_sequences, float)
+    num_bytes = ACTIVATION_BYTES * sequences * shape.conv_channels * 2.0 * shape.conv_kernel
+    traffic_s = efficiency.conv_step_passes * num_bytes / device.bandwidth_bytes_per_s
+    return np.asarray(efficiency.conv_step_launch_s + traffic_s)

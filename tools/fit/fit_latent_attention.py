@@ -1,0 +1,173 @@
+"""Fit latent attention (prefill, decode, absorbed products), and check that the parts explain whole modules.
+
+python tools/fit/fit_latent_attention.py --data ../shared/data/kernels
+"""
+
+from pathlib import Path
+
+import common
+import kernel_fit
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from advisor.simulator.device import Device
+from advisor.simulator.operators.latent_attention import (
+    AbsorbEfficiency,
+    LatentDecodeEfficiency,
+    LatentPrefillEfficiency,
+    absorbed_product_s,
+    mla_decode_s,
+    mla_prefill_s,
+)
+
+FloatArray = NDArray[np.float64]
+PROGRAM = "tools/fit/fit_latent_attention.py"
+
+# All measured modules are DeepSeek-V3 or share its head shape.
+KV_LORA_RANK, NOPE, ROPE, V_DIM = 512, 128, 64, 128
+
+PREFILL = (
+    common.Parameter("launch_s", 1.2e-5, 1e-6, 2e-4),
+    common.Parameter("peak_fraction", 0.65, 0.1, 1.0),
+    common.Parameter("scores_per_cycle", 16.0, 2.0, 200.0),
+    common.Parameter("overlap_exponent", 3.0, 1.0, 8.0),
+    common.Parameter("tile_overhead_cycles", 3000.0, 100.0, 30000.0),
+    common.Parameter("serial_rows", 100.0, 16.0, 256.0),
+    common.Parameter("token_passes", 1.0, 0.01, 8.0),
+)
+DECODE = (
+    common.Parameter("launch_s", 1.2e-5, 1e-6, 2e-4),
+    common.Parameter("bandwidth_fraction", 0.85, 0.2, 1.0),
+    common.Parameter("unit_overhead_cycles", 6000.0, 100.0, 60000.0),
+    common.Parameter("overlap_exponent", 2.0, 1.0, 6.0),
+    common.Parameter("stream_sms", 40.0, 1.0, 400.0),
+    common.Parameter("compute_fraction", 0.6, 0.05, 2.0),
+    common.Parameter("l2_fraction", 0.7, 0.05, 1.5),
+    common.Parameter("l2_speedup", 2.0, 1.0, 10.0),
+)
+ABSORB = (
+    common.Parameter("launch_s", 4e-6, 1e-6, 5e-5),
+    common.Parameter("bandwidth_fraction", 0.85, 0.2, 1.0),
+    common.Parameter("peak_fraction", 0.6, 0.05, 2.0),
+    common.Parameter("overlap_exponent", 2.0, 1.0, 6.0),
+    common.Parameter("activation_passes", 1.0, 0.3, 12.0),
+    common.Parameter("l2_fraction", 0.7, 0.05, 1.5),
+    common.Parameter("l2_speedup", 2.0, 1.0, 10.0),
+)
+# vLLM 0.14 timed its core kernels outside a captured graph: most rows are host time.
+_EAGER_VERSIONS = ("0.14.0",)
+# These prefill rows of SGLang attend in the latent space, which the engine does only for short extensions.
+_LATENT_PREFILL = ("flash_attention", "triton")
+
+
+def core_table(data: Path, devices: dict[str, Device], table_name: str) -> pd.DataFrame:
+    """Rows of the attention core, without those that time the host."""
+    table = kernel_fit.kernel_table(data / "mla.parquet", devices, level=("table",))
+    table = table[table["table"] == table_name]
+    table = table[~table["version"].isin(_EAGER_VERSIONS)].copy()
+    table["dtype"] = table["kv_cache_dtype"].map(kernel_fit.DTYPES)
+    return table
+
+
+def prefill_fit(data: Path, devices: dict[str, Device]) -> kernel_fit.OperatorFit:
+    table = core_table(data, devices, "context_mla")
+    table = table[~table["kernel_source"].isin(_LATENT_PREFILL)].copy()
+
+    def predict(parameters: dict[str, float], rows: pd.DataFrame) -> FloatArray:
+        def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
+            efficiency = LatentPrefillEfficiency(**parameters, compute_dtype=keys[0])
+            return mla_prefill_s(
+                rows["isl"],
+                rows["step"],
+                rows["batch_size"],
+                rows["num_heads"],
+                NOPE,
+                ROPE,
+                V_DIM,
+                KV_LORA_RANK,
+                device,
+                efficiency,
+            )
+
+        return kernel_fit.by_system(rows, devices, ["dtype"], price)
+
+    return kernel_fit.OperatorFit(
+        "mla_prefill",
+        table,
+        predict,
+        PREFILL,
+        lambda rows: np.ones(len(rows)),
+        lambda rows: np.asarray((rows["time_s"] > 5e-5) & (rows["isl"] >= 128)),
+        "systems data, context MLA tables of SGLang and TensorRT-LLM",
+        "residual over calls above 50 us with 128 tokens or more",
+    )
+
+
+def decode_fit(data: Path, devices: dict[str, Device]) -> kernel_fit.OperatorFit:
+    table = core_table(data, devices, "generation_mla")
+
+    def predict(parameters: dict[str, float], rows: pd.DataFrame) -> FloatArray:
+        def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
+            return mla_decode_s(
+                rows["batch_size"],
+                rows["isl"] + rows["step"],
+                rows["num_heads"],
+                KV_LORA_RANK,
+                ROPE,
+                device,
+                LatentDecodeEfficiency(**parameters),
+                kv_bytes_per_element=1.0 if keys[0] == "fp8" else 2.0,
+                warm_l2=True,
+            )
+
+        return kernel_fit.by_system(rows, devices, ["dtype"], price)
+
+    return kernel_fit.OperatorFit(
+        "mla_decode",
+        table,
+        predict,
+        DECODE,
+        lambda rows: np.ones(len(rows)),
+        lambda rows: np.asarray((rows["time_s"] > 1e-5) & (rows["isl"] + rows["step"] >= 128)),
+        "systems data, generation MLA tables of SGLang and TensorRT-LLM",
+        "residual over calls above 10 us with 128 tokens or more",
+    )
+
+
+def absorb_fit(data: Path, devices: dict[str, Device]) -> kernel_fit.OperatorFit:
+    table = kernel_fit.kernel_table(data / "mla_bmm.parquet", devices)
+    table["dtype"] = table["bmm_dtype"].map(kernel_fit.DTYPES)
+
+    def predict(parameters: dict[str, float], rows: pd.DataFrame) -> FloatArray:
+        def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
+            depth, columns = (NOPE, KV_LORA_RANK) if keys[1] == "mla_gen_pre" else (KV_LORA_RANK, V_DIM)
+            efficiency = AbsorbEfficiency(**parameters, weight_bytes=1.0 if keys[0] == "fp8" else 2.0)
+            return absorbed_product_s(
+                rows["num_tokens"], rows["num_heads"], depth, columns, device, efficiency, warm_l2=True
+            )
+
+        return kernel_fit.by_system(rows, devices, ["dtype", "op_name"], price)
+
+    return kernel_fit.OperatorFit(
+        "mla_absorb",
+        table,
+        predict,
+        ABSORB,
+        lambda rows: np.ones(len(rows)),
+        lambda rows: np.asarray(rows["time_s"] > 5e-6),
+        "systems data, MLA batched GEMM tables of vLLM, SGLang and TensorRT-LLM",
+        "residual over calls above 5 us",
+    )
+
+
+def main() -> None:
+    options = common.arguments(__doc__ or "").parse_args()
+    devices = common.devices()
+    for build in (prefill_fit, decode_fit, absorb_fit):
+        fit = build(options.data, devices)
+        kernel_fit.run(fit, options.points, options.only, dry_run=options.dry_run, program=PROGRAM)
+
+
+if __name__ == "__main__":
+    main()
