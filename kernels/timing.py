@@ -121,7 +121,7 @@ def time_graph(
 ) -> Timing:
     """Time per call when the calls are captured back to back in one graph and replayed [s].
 
-    Assumes: the calls together touch several times the L2 (rotate over input sets), else it measures the cache.
+    Assumes: the calls together touch several times the L2 (rotate over inputs), else it measures the cache.
     Without CUDA graphs the calls run one after the other and are timed on the host.
     """
     num_calls = len(calls) * num_repeats

@@ -1,0 +1,121 @@
+"""Linear layer with its epilogue: out = residual + GELU(A · Bᵀ + bias), without a trip through memory between."""
+
+from typing import Final
+
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from advisor.kernels.activations import gelu
+from advisor.kernels.backend import INTERPRET, dot, persistent_programs
+from advisor.kernels.gemm import Config, align_rows, empty_output, tile_position
+
+CONFIG: Final = Config(128, 128, 64, num_warps=8, num_stages=4, split_epilogue=False)
+_INTERPRETER_CONFIG: Final = Config(64, 64, 32, num_warps=4, num_stages=1, split_epilogue=False)
+
+
+@triton.jit
+def _linear_kernel(
+    a_desc,
+    b_desc,
+    bias_ptr,
+    residual_desc,
+    out_desc,
+    M,
+    N,
+    K,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    NUM_PROGRAMS: tl.constexpr,
+):
+    num_tiles_m = tl.cdiv(M, BLOCK_M)
+    num_tiles_n = tl.cdiv(N, BLOCK_N)
+    num_tiles_k = tl.cdiv(K, BLOCK_K)
+    for tile_id in tl.range(tl.program_id(0), num_tiles_m * num_tiles_n, NUM_PROGRAMS):
+        tile_m, tile_n = tile_position(tile_id, num_tiles_m, num_tiles_n, GROUP_M)
+        row = tile_m * BLOCK_M
+        column = tile_n * BLOCK_N
+        acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+        for k in range(num_tiles_k):
+            a = a_desc.load([row, k * BLOCK_K])
+            b = b_desc.load([column, k * BLOCK_K])
+            acc = dot(a, b.T, acc)
+        columns = column + tl.arange(0, BLOCK_N)
+        bias = tl.load(bias_ptr + columns, mask=columns < N, other=0.0).to(tl.float32)
+        residual = residual_desc.load([row, column]).to(tl.float32)
+        out_desc.store([row, column], (residual + gelu(acc + bias[None, :])).to(out_desc.dtype))
+
+
+def reference(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+    """residual + GELU(A · Bᵀ + bias) in fp32.
+
+    Shapes: a [M, K], b [N, K], bias [N], residual [M, N] -> [M, N].
+    """
+    return residual.float() + torch.nn.functional.gelu(a.float() @ b.float().T + bias.float())
+
+
+def run(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    bias: torch.Tensor,
+    residual: torch.Tensor,
+    out: torch.Tensor | None = None,
+    config: Config | None = None,
+) -> torch.Tensor:
+    """residual + GELU(A · Bᵀ + bias).
+
+    Shapes: a [M, K], b [N, K], bias [N], residual [M, N], bf16 or fp16 -> [M, N].
+    """
+    m, n = a.shape[0], b.shape[0]
+    a, b, residual = align_rows(a), align_rows(b), align_rows(residual)
+    config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIG)
+    out = empty_output(m, n, a.dtype, a.device) if out is None else out
+    tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
+    programs = min(persistent_programs(a.device), tiles)
+    tile = [config.block_m, config.block_n]
+    _linear_kernel[(programs,)](
+        TensorDescriptor.from_tensor(a, [config.block_m, config.block_k]),
+        TensorDescriptor.from_tensor(b, [config.block_n, config.block_k]),
+        bias,
+        TensorDescriptor.from_tensor(residual, tile),
+        TensorDescriptor.from_tensor(out, tile),
+        m,
+        n,
+        a.shape[1],
+        BLOCK_M=config.block_m,
+        BLOCK_N=config.block_n,
+        BLOCK_K=config.block_k,
+        GROUP_M=config.group_m,
+        NUM_PROGRAMS=programs,
+        num_warps=config.num_warps,
+        num_stages=config.num_stages,
+    )
+    return out
+
+
+def flop(m: int, n: int, k: int) -> int:
+    """Operations [flop]: the product, and seven per output (bias, GELU counted as five, residual)."""
+    return 2 * m * n * k + 7 * m * n
+
+
+def bytes(m: int, n: int, k: int, element_bytes: int) -> int:
+    """Least traffic at device memory [bytes]: operands, bias and residual read, the result written."""
+    return (m * k + n * k + n + 2 * m * n) * element_bytes
+
+
+def make_inputs(
+    m: int, n: int, k: int, seed: int, device: torch.device, dtype: torch.dtype = torch.bfloat16
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Random activations, weights scaled so that pre-activations have unit variance, bias and residual.
+
+    Shapes: a [m, k], b [n, k], bias [n], residual [m, n].
+    """
+    generator = torch.Generator(device=device).manual_seed(seed)
+    a = torch.randn((m, k), generator=generator, device=device, dtype=dtype)
+    b = torch.randn((n, k), generator=generator, device=device, dtype=dtype) / k**0.5
+    bias = torch.randn(n, generator=generator, device=device, dtype=dtype)
+    residual = torch.randn((m, n), generator=generator, device=device, dtype=dtype)
+    return a, b, bias, residual

@@ -1,0 +1,241 @@
+"""Linear layer with 4-bit weights and 16-bit activations, W4A16: one scale per group of 128 weights of a row.
+
+weight = (q − 8) · scale, q in 0 … 15. Eight weights share a 32-bit word. Within a group, word j holds the weights
+j, j + 16, …, j + 112, so that consecutive words meet consecutive activations.
+"""
+
+from typing import Final
+
+import torch
+import triton
+import triton.language as tl
+
+from advisor.kernels.backend import INTERPRET, dot
+
+GROUP: Final = 128
+_WEIGHTS_PER_WORD = tl.constexpr(8)
+_WORDS_PER_GROUP = tl.constexpr(16)
+_ZERO_POINT = tl.constexpr(8)
+_ONE_BITS = tl.constexpr(0x3F800000)
+_HIGH_SLOT = tl.constexpr(0x000F0000)
+_LOW_SLOT = tl.constexpr(0x0000F000)
+LARGEST_VECTOR_M: Final = 1
+"""Up to this many rows the product runs on the ordinary units, above on the matrix units."""
+
+
+@triton.jit
+def _slot_as_float(words, SLOT: tl.constexpr):
+    """1 + q · 2⁻⁷ (high slot) or 1 + q · 2⁻¹¹ (low slot): the four bits become part of a float's mantissa.
+
+    One logic operation instead of a conversion, whose units would be slower than the memory.
+    """
+    return ((words & SLOT) | _ONE_BITS).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _load_x(x_ptr, base, mask, NIBBLE: tl.constexpr):
+    return tl.load(x_ptr + base + NIBBLE * _WORDS_PER_GROUP, mask=mask, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _vector_kernel(
+    x_ptr, w_ptr, scale_ptr, out_ptr, N, words_per_row, BLOCK_N: tl.constexpr, BLOCK_W: tl.constexpr
+):
+    """One row of activations: each program multiplies BLOCK_N rows of weights, reading each word once."""
+    x_ptr += tl.program_id(1) * words_per_row * _WEIGHTS_PER_WORD
+    rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    is_row = rows < N
+    w_rows = w_ptr + rows.to(tl.int64)[:, None] * words_per_row
+    scale_rows = scale_ptr + rows[:, None] * (words_per_row // _WORDS_PER_GROUP)
+    acc = tl.zeros((BLOCK_N, BLOCK_W // 4), tl.float32)
+    for first in tl.range(0, words_per_row, BLOCK_W):
+        index = first + tl.arange(0, BLOCK_W)
+        inside = index < words_per_row
+        base = (index // _WORDS_PER_GROUP) * 128 + index % _WORDS_PER_GROUP
+        w = tl.load(w_rows + index[None, :], mask=is_row[:, None] & inside[None, :], other=0)
+        w = w.to(tl.uint32, bitcast=True)
+        high = tl.zeros((BLOCK_N, BLOCK_W), tl.float32)
+        low = tl.zeros((BLOCK_N, BLOCK_W), tl.float32)
+        high_x = tl.zeros((BLOCK_W,), tl.float32)
+        low_x = tl.zeros((BLOCK_W,), tl.float32)
+        for pair in tl.static_range(4):
+            # Bits 16–19 and 12–15 are the slots; three moves bring the other three pairs of weights there.
+            if pair == 0:
+                moved = w
+                x_high = _load_x(x_ptr, base, inside, 4)
+                x_low = _load_x(x_ptr, base, inside, 3)
+            elif pair == 1:
+                moved = w << 8
+                x_high = _load_x(x_ptr, base, inside, 2)
+                x_low = _load_x(x_ptr, base, inside, 1)
+            elif pair == 2:
+                moved = w >> 8
+                x_high = _load_x(x_ptr, base, inside, 6)
+                x_low = _load_x(x_ptr, base, inside, 5)
+            else:
+                moved = (w << 16) | (w >> 16)
+                x_high = _load_x(x_ptr, base, inside, 0)
+                x_low = _load_x(x_ptr, base, inside, 7)
+            high += _slot_as_float(moved, _HIGH_SLOT) * x_high[None, :]
+            low += _slot_as_float(moved, _LOW_SLOT) * x_low[None, :]
+            high_x += x_high
+            low_x += x_low
+        # Σ (q − 8) x, with q = (slot − 1) · 2⁷ or · 2¹¹
+        correction = (128 + _ZERO_POINT) * high_x + (2048 + _ZERO_POINT) * low_x
+        product = 128.0 * high + 2048.0 * low - correction[None, :]
+        four = tl.sum(tl.reshape(product, (BLOCK_N, BLOCK_W // 4, 4)), axis=2)
+        group = (first + 4 * tl.arange(0, BLOCK_W // 4)) // _WORDS_PER_GROUP
+        in_row = group < words_per_row // _WORDS_PER_GROUP
+        scale = tl.load(scale_rows + group[None, :], mask=is_row[:, None] & in_row[None, :], other=0.0)
+        acc += four * scale.to(tl.float32)
+    tl.store(out_ptr + tl.program_id(1) * N + rows, tl.sum(acc, axis=1), mask=is_row)
+
+
+@triton.jit
+def _matrix_kernel(
+    x_ptr,
+    w_ptr,
+    scale_ptr,
+    out_ptr,
+    M,
+    N,
+    words_per_row,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_W: tl.constexpr,
+):
+    """Several rows of activations: weights become 16-bit numbers in registers and go to the matrix units."""
+    rows = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = words_per_row * _WEIGHTS_PER_WORD
+    w_rows = w_ptr + columns.to(tl.int64)[:, None] * words_per_row
+    scale_rows = scale_ptr + columns[:, None] * (words_per_row // _WORDS_PER_GROUP)
+    acc = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
+    for first in tl.range(0, words_per_row, BLOCK_W):
+        index = first + tl.arange(0, BLOCK_W)
+        inside = index < words_per_row
+        w_mask = (columns[:, None] < N) & inside[None, :]
+        w = tl.load(w_rows + index[None, :], mask=w_mask, other=0)
+        scale = tl.load(scale_rows + (index // _WORDS_PER_GROUP)[None, :], mask=w_mask, other=0.0)
+        scale = scale.to(tl.float32)
+        base = (index // _WORDS_PER_GROUP) * 128 + index % _WORDS_PER_GROUP
+        x_mask = (rows[None, :] < M) & inside[:, None]
+        for nibble in tl.static_range(8):
+            x_offsets = rows[None, :] * k + base[:, None] + nibble * _WORDS_PER_GROUP
+            x = tl.load(x_ptr + x_offsets, mask=x_mask, other=0.0)
+            q = ((w >> (4 * nibble)) & 15) - _ZERO_POINT
+            acc = dot((q.to(tl.float32) * scale).to(x.dtype), x, acc)
+    out = out_ptr + rows[None, :] * N + columns[:, None]
+    tl.store(out, acc, mask=(rows[None, :] < M) & (columns[:, None] < N))
+
+
+def pack(q: torch.Tensor) -> torch.Tensor:
+    """Four-bit numbers packed in the order that the kernels read.
+
+    Shapes: q [N, K] int in 0 … 15 -> [N, K / 8] int32.
+    """
+    planes = q.reshape(q.shape[0], -1, 8, 16).to(torch.int64)
+    shifts = 4 * torch.arange(8, device=q.device).reshape(1, 1, 8, 1)
+    words = (planes << shifts).sum(dim=2)
+    signed = torch.where(words >= 2**31, words - 2**32, words)
+    return signed.reshape(q.shape[0], -1).to(torch.int32)
+
+
+def unpack(words: torch.Tensor) -> torch.Tensor:
+    """The four-bit numbers in the order of the weights.
+
+    Shapes: words [N, K / 8] int32 -> [N, K] int32.
+    """
+    shifts = 4 * torch.arange(8, device=words.device, dtype=torch.int32).reshape(1, 1, 8, 1)
+    planes = (words.reshape(words.shape[0], -1, 1, 16) >> shifts) & 15
+    return planes.reshape(words.shape[0], -1)
+
+
+def reference(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """The product with the dequantised weights, in fp32.
+
+    Shapes: x [M, K], words [N, K / 8] int32, scale [N, K / 128] -> [M, N].
+    """
+    weights = (unpack(words) - 8).float() * scale.float().repeat_interleave(GROUP, dim=1)
+    return x.float() @ weights.T
+
+
+def run(
+    x: torch.Tensor,
+    words: torch.Tensor,
+    scale: torch.Tensor,
+    out: torch.Tensor | None = None,
+    block_n: int = 16,
+    block_w: int = 128,
+    num_warps: int = 4,
+    num_stages: int = 3,
+) -> torch.Tensor:
+    """Activations times packed weights.
+
+    Shapes: x [M, K] bf16 or fp16, words [N, K / 8] int32, scale [N, K / 128], all contiguous -> [M, N].
+    Raises: ValueError: K is not a multiple of 128 or the sizes differ.
+    """
+    m, k = x.shape
+    n, words_per_row = words.shape
+    if k % GROUP or words_per_row * 8 != k or scale.shape != (n, k // GROUP):
+        raise ValueError(f"x {tuple(x.shape)}, words {tuple(words.shape)}, scale {tuple(scale.shape)}")
+    out = x.new_empty((m, n)) if out is None else out
+    if m <= LARGEST_VECTOR_M:
+        _vector_kernel[(triton.cdiv(n, block_n), m)](
+            x,
+            words,
+            scale,
+            out,
+            n,
+            words_per_row,
+            BLOCK_N=block_n,
+            BLOCK_W=block_w,
+            num_warps=num_warps,
+            num_stages=num_stages,
+        )
+        return out
+    block_m = 16 if INTERPRET else min(64, max(16, triton.next_power_of_2(m)))
+    _matrix_kernel[(triton.cdiv(n, 64), triton.cdiv(m, block_m))](
+        x,
+        words,
+        scale,
+        out,
+        m,
+        n,
+        words_per_row,
+        BLOCK_M=block_m,
+        BLOCK_N=64,
+        BLOCK_W=32,
+        num_warps=4,
+        num_stages=3,
+    )
+    return out
+
+
+def flop(m: int, n: int, k: int) -> int:
+    """Multiplications and additions [flop]: 2 · m · n · k."""
+    return 2 * m * n * k
+
+
+def weight_bytes(n: int, k: int, scale_bytes: int = 2) -> int:
+    """Stored weights and scales [bytes]."""
+    return n * k // 2 + n * (k // GROUP) * scale_bytes
+
+
+def bytes(m: int, n: int, k: int, element_bytes: int = 2) -> int:
+    """Least traffic at device memory [bytes]: weights, scales, activations and results once."""
+    return weight_bytes(n, k, element_bytes) + m * (n + k) * element_bytes
+
+
+def make_inputs(
+    m: int, n: int, k: int, seed: int, device: torch.device, dtype: torch.dtype = torch.bfloat16
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Random activations, words and scales.
+
+    Shapes: x [m, k], words [n, k / 8] int32, scale [n, k / 128].
+    """
+    generator = torch.Generator(device=device).manual_seed(seed)
+    x = torch.randn((m, k), generator=generator, device=device, dtype=dtype)
+    q = torch.randint(0, 16, (n, k), generator=generator, device=device, dtype=torch.int8)
+    scale = torch.rand((n, k // GROUP), generator=generator, device=device) / (4 * k**0.5) + 0.01 / k**0.5
+    return x, pack(q), scale.to(dtype)

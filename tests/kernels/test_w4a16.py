@@ -1,0 +1,45 @@
+import pytest
+import torch
+
+from advisor.kernels import w4a16
+
+SHAPES = [(1, 8, 128), (1, 40, 384), (1, 16, 1152), (2, 64, 128), (5, 70, 384), (17, 33, 256)]
+LARGE = [(1, 4096, 14336), (1, 1000, 8192), (16, 4096, 4096), (64, 1000, 4096), (100, 1000, 1024)]
+
+
+@pytest.mark.parametrize("shape", SHAPES + LARGE, ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_matches_reference(dtype, shape, device, on_gpu, assert_close, poison):
+    if shape in LARGE and not on_gpu:
+        pytest.skip("large shape: GPU only")
+    x, words, scale = w4a16.make_inputs(*shape, seed=sum(shape), device=device, dtype=dtype)
+    out = w4a16.run(x, words, scale, poison(x.new_empty(shape[:2])))
+    # With several rows the weights are rounded to 16 bits before the product.
+    assert_close(out, w4a16.reference(x, words, scale), slack=2.0)
+
+
+def test_packing_survives_a_round_trip(device):
+    q = torch.randint(0, 16, (5, 256), device=device)
+    assert torch.equal(w4a16.unpack(w4a16.pack(q)), q.to(torch.int32))
+
+
+@pytest.mark.parametrize("position", [0, 1, 17, 50, 66, 83, 100, 127])
+def test_each_weight_meets_its_activation(position, device):
+    q = torch.full((16, 128), 8, device=device)
+    q[:, position] = 15
+    x = torch.zeros((1, 128), device=device, dtype=torch.float16)
+    x[0, position] = 2.0
+    scale = torch.ones((16, 1), device=device, dtype=torch.float16)
+    assert torch.equal(w4a16.run(x, w4a16.pack(q), scale), torch.full_like(x[:, :16], 14.0))
+
+
+def test_wrong_sizes_are_refused(device):
+    x, words, scale = w4a16.make_inputs(1, 8, 256, seed=0, device=device)
+    with pytest.raises(ValueError, match="words"):
+        w4a16.run(x[:, :128], words, scale)
+
+
+def test_counts():
+    assert w4a16.weight_bytes(2, 256) == 256 + 8
+    assert w4a16.bytes(1, 2, 256) == 264 + 258 * 2
+    assert w4a16.flop(1, 2, 256) == 1024
