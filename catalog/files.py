@@ -60,6 +60,7 @@ def read_csv(
         if line.strip() and not line.startswith("#")
     ]
     rows = csv.reader((line for _, line in numbered), strict=True)
+    number = 1
     try:
         header = next(rows, [])
         _check_header(path, header, required, optional)

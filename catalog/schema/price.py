@@ -3,9 +3,11 @@
 import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from advisor.catalog.schema.record import Record
+
+Term = Literal["on_demand", "spot", "reserved_1y", "reserved_3y", "community"]
 
 
 class Price(Record):
@@ -16,7 +18,7 @@ class Price(Record):
     region: str
     accelerator: str
     num_accelerators: int = Field(ge=1, le=100_000)
-    term: Literal["on_demand", "spot", "reserved_1y", "reserved_3y", "community"]
+    term: Term
     usd_per_hour: float = Field(gt=0, lt=1e6)
     """Of the whole SKU."""
     observed_on: datetime.date
@@ -26,6 +28,12 @@ class Price(Record):
     """Page or file where it was read."""
     vcpus: int | None = None
     ram_bytes: float | None = None
+
+    @model_validator(mode="after")
+    def _interval_is_not_empty(self) -> "Price":
+        if self.valid_to is not None and self.valid_to <= self.valid_from:
+            raise ValueError(f"valid_to {self.valid_to} is not after valid_from {self.valid_from}")
+        return self
 
     @property
     def usd_per_accelerator_hour(self) -> float:

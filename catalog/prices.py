@@ -1,0 +1,182 @@
+"""Dated prices of rented accelerators: three layers, half-open validity, the same answer for the same day.
+
+A row says what one provider asked for one SKU from `valid_from` until, not including, `valid_to`, and on which
+day that was read. Rows are appended, never edited: a newer row of the same offer takes over from its
+`valid_from` on. What was read after the day asked for is not known on that day.
+"""
+
+import datetime
+import functools
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Final
+
+from advisor.catalog import accelerators as accelerator_catalog
+from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.files import DATA_DIR, checked, read_csv
+from advisor.catalog.resolve import resolve
+from advisor.catalog.schema import Price
+from advisor.catalog.units import GIB
+
+STALE_AFTER_DAYS: Final = 30
+REQUIRED_COLUMNS: Final = (
+    "provider", "accelerator", "num_accelerators", "term", "usd_per_hour", "observed_on",
+)  # fmt: skip
+OPTIONAL_COLUMNS: Final = ("sku", "region", "valid_from", "valid_to", "vcpus", "ram_gb", "url")
+PROVIDER_ALIASES: Final = {
+    "amazon": "aws",
+    "microsoft": "azure",
+    "google": "gcp",
+    "google-cloud": "gcp",
+    "lambda-labs": "lambda",
+    "lambda.ai": "lambda",
+    "vast.ai": "vast",
+    "packet.ai": "packet-ai",
+    "datacrunch": "verda",
+    "oci": "oracle",
+}
+_Offer = tuple[str, str, str, str, int, str]
+
+
+@functools.cache
+def bundled_prices() -> tuple[Price, ...]:
+    """Every price row that is shipped, whatever its date and term.
+
+    Raises: InputFileError: a bundled file is damaged.
+    """
+    return _read_folder(DATA_DIR / "prices", names_are_ids=True)
+
+
+def read_prices(path: Path) -> tuple[Price, ...]:
+    """The rows of a person's own price file; accelerators may be written by alias.
+
+    Needs provider, accelerator, num_accelerators, term, usd_per_hour (of the whole SKU) and observed_on; may
+    have sku, region, valid_from (else observed_on), valid_to, vcpus, ram_gb and url.
+
+    Raises: InputFileError: the file is unreadable or a row is wrong; the message has row, field, value and rule.
+    """
+    return _read_file(path, names_are_ids=False)
+
+
+def prices_as_of(
+    as_of: datetime.date,
+    *,
+    providers: Collection[str] | None = None,
+    terms: Collection[str] = ("on_demand",),
+    accelerators: Collection[str] | None = None,
+    user_file: Path | None = None,
+    cache_dir: Path | None = None,
+) -> tuple[Price, ...]:
+    """Offers that were valid and known on `as_of`, one row for each, cheapest per accelerator first.
+
+    An offer is a provider's SKU in a region at a term. Where several layers have it, the user's file wins over
+    the refreshed cache, and that over the bundled rows; within a layer the latest `valid_from` wins.
+
+    Assumes: `accelerators` are ids. None means all.
+    Raises: UnknownNameError: a provider is in no layer; `hint` lists near misses.
+        InputFileError: the user's file or the cache is wrong.
+    Source: own definition.
+    """
+    layers = [bundled_prices()]
+    if cache_dir is not None:
+        layers.append(_read_folder(cache_dir, names_are_ids=False))
+    if user_file is not None:
+        layers.append(read_prices(user_file))
+    wanted_providers = _resolved(providers, layers)
+    current: dict[_Offer, Price] = {}
+    for layer in layers:
+        current |= _current_of_layer(layer, as_of)
+    chosen = (
+        price
+        for price in current.values()
+        if price.term in terms
+        and (wanted_providers is None or price.provider in wanted_providers)
+        and (accelerators is None or price.accelerator in accelerators)
+    )
+    return tuple(
+        sorted(chosen, key=lambda price: (price.accelerator, price.usd_per_accelerator_hour, _offer(price)))
+    )
+
+
+def provider_names() -> tuple[str, ...]:
+    """Providers of the bundled rows, in alphabetical order."""
+    return tuple(sorted({price.provider for price in bundled_prices()}))
+
+
+def age_days(price: Price, as_of: datetime.date) -> int:
+    """Days between the reading of the price and `as_of` [days]; 0 for a row that was read later."""
+    return max(0, (as_of - price.observed_on).days)
+
+
+def is_stale(price: Price, as_of: datetime.date, days: int = STALE_AFTER_DAYS) -> bool:
+    """Whether the price was read more than `days` days before `as_of`."""
+    return age_days(price, as_of) > days
+
+
+def _current_of_layer(layer: Iterable[Price], as_of: datetime.date) -> dict[_Offer, Price]:
+    current: dict[_Offer, Price] = {}
+    for price in layer:
+        ended = price.valid_to is not None and as_of >= price.valid_to
+        if price.valid_from > as_of or price.observed_on > as_of or ended:
+            continue
+        rival = current.get(_offer(price))
+        if rival is None or (price.valid_from, price.observed_on) >= (rival.valid_from, rival.observed_on):
+            current[_offer(price)] = price
+    return current
+
+
+def _offer(price: Price) -> _Offer:
+    return (price.provider, price.sku, price.region, price.accelerator, price.num_accelerators, price.term)
+
+
+def _resolved(providers: Collection[str] | None, layers: list[tuple[Price, ...]]) -> set[str] | None:
+    if providers is None:
+        return None
+    known = sorted({price.provider for layer in layers for price in layer})
+    return {resolve(name, known, PROVIDER_ALIASES, "provider").id for name in providers}
+
+
+def _read_folder(folder: Path, *, names_are_ids: bool) -> tuple[Price, ...]:
+    if not folder.is_dir():
+        raise InputFileError(f"{folder}: no such folder", fix="name a folder with price files (*.csv)")
+    return tuple(
+        price
+        for path in sorted(folder.glob("*.csv"))
+        for price in _read_file(path, names_are_ids=names_are_ids)
+    )
+
+
+def _read_file(path: Path, *, names_are_ids: bool) -> tuple[Price, ...]:
+    rows = read_csv(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS)
+    return tuple(_price(cells, f"{path}: row {number}", names_are_ids) for number, cells in rows)
+
+
+def _price(cells: dict[str, str], where: str, names_are_ids: bool) -> Price:
+    values: dict[str, object] = {"sku": "", "region": ""}
+    values |= {column: cell.strip() for column, cell in cells.items() if cell.strip()}
+    values.setdefault("valid_from", values.get("observed_on"))
+    if "ram_gb" in values:
+        values["ram_bytes"] = _ram_bytes(str(values.pop("ram_gb")), where)
+    price = checked(Price, values, where)
+    if names_are_ids:
+        return price
+    try:
+        chosen = accelerator_catalog.get(price.accelerator).record.id
+    except UnknownNameError as error:
+        raise InputFileError(
+            f"{where}: field accelerator: {price.accelerator!r}",
+            why=error.what,
+            fix=error.fix,
+            hint=error.hint,
+        ) from None
+    return price.model_copy(update={"accelerator": chosen})
+
+
+def _ram_bytes(cell: str, where: str) -> float:
+    """Clouds write GB and mean 2**30 bytes."""
+    try:
+        return float(cell) * GIB
+    except ValueError:
+        raise InputFileError(
+            f"{where}: field ram_gb: {cell!r}", why="not a number", fix="correct ram_gb, or leave it empty"
+        ) from None
