@@ -18,6 +18,7 @@ TIME: Final[Ladder] = (
     (units.DAY_S, "days"),
 )
 SIZE: Final[Ladder] = ((1.0, "B"), (units.KB, "KB"), (units.MB, "MB"), (units.GB, "GB"), (units.TB, "TB"))
+BINARY_SIZE: Final[Ladder] = ((1.0, "B"), (units.KIB, "KiB"), (units.MIB, "MiB"), (units.GIB, "GiB"))
 RATE: Final[Ladder] = ((units.MB, "MB/s"), (units.GB, "GB/s"), (units.TB, "TB/s"))
 COMPUTE: Final[Ladder] = ((units.TERA, "TFLOP/s"),)
 POWER: Final[Ladder] = ((1.0, "W"), (units.KILO, "kW"), (units.MEGA, "MW"))
@@ -31,8 +32,8 @@ GLYPHS: Final[dict[Basis, str]] = {
     "assumed": "?",
 }
 LEGEND: Final = (
-    "range = 80 % interval; ✓ measured on this machine, ≈ calibrated on published measurements, "
-    "· modelled from the data sheet, ? assumed"
+    "Ranges are 80 % intervals; ✓ measured on this machine, ≈ calibrated on published measurements, "
+    "· modelled from the data sheet, ? assumed."
 )
 MISSING: Final = "-"
 

@@ -1,0 +1,22 @@
+"""Groups of accelerators as people name them: which, how many, in how many nodes."""
+
+from advisor.catalog.accelerators import get
+from advisor.catalog.errors import AdvisorError
+from advisor.simulator.collectives import Topology, topology_of
+
+
+def group_of(gpu: str, gpus: int, nodes: int | None) -> tuple[str, Topology, str]:
+    """The accelerator's id, the group's topology, and a note on what was understood.
+
+    Raises: UnknownNameError: no accelerator is called so.
+    Raises: AdvisorError: the accelerators cannot be spread evenly over the nodes.
+    """
+    accelerator, note = get(gpu)
+    if nodes is not None and gpus % nodes:
+        raise AdvisorError(
+            f"{gpus} accelerators cannot stand in {nodes} equal nodes",
+            why=f"{gpus} is not a multiple of {nodes}",
+            fix=f"--gpus {nodes * max(1, gpus // nodes)} or --nodes 1",
+        )
+    topology = topology_of(accelerator, gpus, ranks_per_node=gpus // nodes if nodes else None)
+    return accelerator.id, topology, note

@@ -1,0 +1,160 @@
+"""One collective predicted whole: time with its range, the algorithm that wins, and where another takes over."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+
+from advisor.catalog.collectives import collective
+from advisor.catalog.schema import Residual
+from advisor.catalog.units import GIB, KIB
+from advisor.simulator.collectives.alpha_beta import FloatArray
+from advisor.simulator.collectives.custom import custom_all_reduce_s
+from advisor.simulator.collectives.operations import (
+    Algorithm,
+    all_gather_s,
+    all_reduce_candidates,
+    all_reduce_s,
+    all_to_all_s,
+    broadcast_s,
+    bus_factor,
+    reduce_scatter_s,
+    send_recv_s,
+)
+from advisor.simulator.collectives.topology import Topology
+from advisor.simulator.collectives.torus import is_torus
+from advisor.simulator.quantity import Basis, Quantity
+
+Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
+OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
+SWEEP_BYTES: Final = tuple(KIB * 4.0**i for i in range(12))
+"""Message sizes from 1 KiB to 4 GiB."""
+Z80_FROM_MEDIAN: Final = 0.626
+"""Where the 80th percentile of a half-normal error lies between its median and its 90th percentile:
+(1.282 - 0.674) / (1.645 - 0.674)."""
+
+_SINGLE: Final[dict[str, Callable[[FloatArray, Topology], FloatArray]]] = {
+    "all_gather": all_gather_s,
+    "reduce_scatter": reduce_scatter_s,
+    "all_to_all": all_to_all_s,
+    "broadcast": broadcast_s,
+    "send_recv": send_recv_s,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """The message size from which another algorithm is faster."""
+
+    num_bytes: float
+    slower: str
+    faster: str
+
+
+@dataclass(frozen=True, slots=True)
+class CollectivePrediction:
+    """One message size."""
+
+    num_bytes: float
+    algorithm: str
+    time_s: Quantity
+    bus_bytes_per_s: Quantity
+
+
+def predict(
+    operation: Operation, num_bytes: float, topology: Topology, *, algorithm: Algorithm = "engine"
+) -> CollectivePrediction:
+    """Time [s], winning algorithm and nccl-tests bus bandwidth [bytes/s] of one collective, with 80 % ranges.
+
+    The range comes from the residual of the fit that the winner rests on.
+
+    Assumes: the error is half-normal between its median and its 90th percentile; a fabric that was not measured
+    takes the 90th percentile of its nearest relative.
+    Raises: ValueError: num_bytes is not positive and finite.
+    Source: advisor.simulator.collectives.operations; residuals of catalog/data/efficiency/collectives.toml.
+    """
+    if not num_bytes > 0:
+        raise ValueError(f"num_bytes must be positive, not {num_bytes}")
+    times = candidates_s(operation, np.asarray([num_bytes]), topology, algorithm)
+    winner = min(times, key=lambda name: float(times[name][0]))
+    seconds = float(times[winner][0])
+    error, basis = _error_of(operation, winner, topology)
+    time = Quantity(seconds, seconds / (1.0 + error), seconds * (1.0 + error), basis)
+    wire = num_bytes * bus_factor(operation, topology.num_ranks)
+    rate, slowest, fastest = (wire / t if t else 0.0 for t in (time.value, time.high, time.low))
+    bus = Quantity(rate, slowest, fastest, basis)
+    return CollectivePrediction(num_bytes, winner, time, bus)
+
+
+def candidates_s(
+    operation: Operation, sizes: FloatArray, topology: Topology, algorithm: Algorithm = "engine"
+) -> dict[str, FloatArray]:
+    """Times by the name of each algorithm that could run [s].
+
+    Raises: ValueError: a size is negative or not finite.
+    Source: as all_reduce_s.
+    """
+    if operation != "all_reduce":
+        return {_only_name(operation, topology): _SINGLE[operation](sizes, topology)}
+    if topology.num_ranks == 1 or is_torus(topology.intra_fabric):
+        return {_only_name(operation, topology): all_reduce_s(sizes, topology)}
+    times = dict(all_reduce_candidates(sizes, topology))
+    if algorithm != "nccl" and topology.num_nodes == 1:
+        engine = "any" if algorithm == "engine" else algorithm
+        custom = custom_all_reduce_s(sizes, topology, engine)
+        if custom:
+            times[f"custom-{engine}"] = np.minimum.reduce(custom)
+    return times
+
+
+def crossovers(
+    operation: Operation, topology: Topology, *, algorithm: Algorithm = "engine"
+) -> tuple[Crossover, ...]:
+    """Message sizes at which the fastest algorithm changes, between 1 KiB and 4 GiB [bytes].
+
+    Source: own definition: a grid of 4096 sizes on a logarithmic scale, 0.4 % apart.
+    """
+    sizes = np.geomspace(KIB, 4.0 * GIB, 4096)
+    times = candidates_s(operation, sizes, topology, algorithm)
+    names = list(times)
+    winners = np.argmin(np.stack([times[name] for name in names]), axis=0)
+    changes = [(i, names[a], names[b]) for i, (a, b) in enumerate(itertools.pairwise(winners), 1) if a != b]
+    return tuple(Crossover(float(sizes[i]), slower, faster) for i, slower, faster in changes)
+
+
+def _only_name(operation: str, topology: Topology) -> str:
+    if topology.num_ranks == 1:
+        return "none"
+    if is_torus(topology.intra_fabric):
+        return "torus"
+    return "pairwise" if operation in ("all_to_all", "send_recv") else "ring"
+
+
+def _error_of(operation: Operation, winner: str, topology: Topology) -> tuple[float, Basis]:
+    """Relative error at the 80th percentile, and the basis, of the fit that an algorithm rests on."""
+    if winner == "none":
+        return 0.0, "modelled"
+    found = collective(*_record_key(operation, winner, topology))
+    residual = found.record.residual
+    if found.transferred_from:
+        return residual.p90_abs_error, "modelled"
+    return _p80(residual), "calibrated" if residual.num_points else "modelled"
+
+
+def _p80(residual: Residual) -> float:
+    return residual.median_abs_error + Z80_FROM_MEDIAN * (residual.p90_abs_error - residual.median_abs_error)
+
+
+def _record_key(operation: Operation, winner: str, topology: Topology) -> tuple[str, str, str]:
+    if winner.startswith("custom"):
+        return topology.fit_fabric, "all_reduce", winner
+    if winner == "nvls":
+        return topology.intra_fabric, "all_reduce", "nvls"
+    if winner == "torus":
+        return topology.intra_fabric, "all_reduce", "torus"
+    if topology.num_nodes > 1:
+        return "network", {"pairwise": "all_to_all", "ring": "ring"}.get(winner, "tree"), "nccl"
+    measured = {"broadcast": "all_gather", "send_recv": "all_to_all"}.get(operation, operation)
+    return topology.fit_fabric, measured, "nccl"
