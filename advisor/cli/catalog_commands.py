@@ -1,6 +1,7 @@
 """`advisor catalog ...`: what the program knows, with filters, as a table or as data."""
 
 import math
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -12,6 +13,7 @@ from advisor.render.answer import Answer
 app = typer.Typer(help="What the catalog knows: accelerators, models, prices, engines.")
 app.callback(invoke_without_command=True)(show_help_without_subcommand)
 
+PriceOrder = Literal["accelerator", "price", "provider", "age"]
 ModelOrder = Literal["id", "parameters", "active", "context", "kv"]
 GpuOrder = Literal["id", "memory", "bandwidth", "bf16", "fp8", "fp4", "power", "released"]
 
@@ -65,6 +67,26 @@ def models(
     limit = parse_count(max_parameters, "--max-parameters") if max_parameters else math.inf
     filters = {"family": family, "mixer": mixer, "moe": moe, "max_parameters": max_parameters, "sort": sort}
     return models_answer(select_models(family, mixer, moe, limit, sort), filters)
+
+
+@command(app, "prices")
+def prices(
+    shared: Shared,
+    gpu: Annotated[str | None, typer.Option(metavar="ID", help="Only this accelerator.")] = None,
+    provider: Annotated[str | None, typer.Option(metavar="NAME,...", help="Only these providers.")] = None,
+    term: Annotated[str, typer.Option(metavar="TERM,...", help="Terms, or all.")] = "on_demand",
+    region: Annotated[str | None, typer.Option(help="Only regions that begin so, e.g. us.")] = None,
+    sort: Annotated[PriceOrder, typer.Option(help="Order; cheapest or newest first.")] = "accelerator",
+    price_file: Annotated[
+        Path | None, typer.Option(metavar="CSV", help="Your own prices, which win.")
+    ] = None,
+) -> Answer:
+    """List rental prices as known on a day, with their age."""
+    from advisor.cli.price_queries import PriceFilter, select_prices
+    from advisor.render.price_view import prices_answer
+
+    wanted = PriceFilter(gpu, provider, term, region, sort, price_file, shared.as_of)
+    return prices_answer(*select_prices(wanted), as_of=shared.as_of, filters=wanted.as_inputs())
 
 
 @command(app, "engines")

@@ -45,21 +45,22 @@ def parse_count(text: str, option: str) -> float:
     return _parse(text, option, _COUNT, "4096, 128k or 1.4T")
 
 
-def positive(value: float, option: str) -> float:
+def positive(value: float, option: str, *, text: str = "", example: str = "1") -> float:
     """The value itself if it is a positive, finite number.
 
     Raises: AdvisorError: it is not.
     """
     if not (value > 0 and math.isfinite(value)):
         raise AdvisorError(
-            f"{option} {value:g} is out of range",
+            f"{option} {text or f'{value:g}'} is out of range",
             why="it must be positive and finite",
-            fix=f"e.g. {option} 1",
+            fix=f"e.g. {option} {example}",
         )
     return value
 
 
 def _parse(text: str, option: str, factors: Mapping[str, float], example: str) -> float:
+    first = re.split(r",| or ", example)[0]
     match = _AMOUNT.fullmatch(text)
     if match is None:
         raise AdvisorError(
@@ -72,6 +73,6 @@ def _parse(text: str, option: str, factors: Mapping[str, float], example: str) -
         raise AdvisorError(
             f"{option} {text}: {f'{unit!r} is not a unit of it' if unit else 'the unit is missing'}",
             why=f"units are {known}",
-            fix=f"e.g. {option} {example.split(',')[0].split(' or ')[0]}",
+            fix=f"e.g. {option} {first}",
         )
-    return positive(float(number) * factor, option)
+    return positive(float(number) * factor, option, text=text, example=first)

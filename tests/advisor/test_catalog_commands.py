@@ -92,6 +92,11 @@ def test_a_filter_value_that_nothing_has_is_a_mistake_not_an_empty_list(
     "command",
     [
         "catalog show h100",
+        "catalog prices --gpu h200 --as-of 2026-08-01",
+        "catalog prices --gpu h200 --provider lambda --term spot --as-of 2026-11-20",
+        "catalog prices --term sport",
+        "catalog prices --as-of 2020-01-01",
+        "catalog prices --price-file missing.csv",
         "catalog show llama-3.1-8b",
         "catalog show h101",
         "catalog gpus --vendor nvida",
@@ -110,6 +115,56 @@ def test_a_filter_value_that_nothing_has_is_a_mistake_not_an_empty_list(
 def test_golden(cli: Cli, golden: Golden, command: str) -> None:
     name = command.replace("--", "").replace("/", "_").replace(" ", "-")
     golden(name, cli(f"advisor {command}").transcript())
+
+
+def test_prices_are_those_known_on_the_day_with_their_age(cli: Cli) -> None:
+    document = json.loads(cli("advisor catalog prices --term all --as-of 2026-07-01 --json").out)
+    assert document["inputs"]["as_of"] == "2026-07-01"
+    for row in document["prices"]:
+        assert row["observed_on"] <= "2026-07-01"
+        assert row["usd_per_accelerator_hour"] == row["usd_per_hour"] / row["num_accelerators"]
+        assert row["is_stale"] is (row["age_days"] > 30)
+
+
+def test_stale_prices_warn_and_fresh_ones_do_not(cli: Cli) -> None:
+    stale = cli("advisor catalog prices --gpu h100 --as-of 2026-11-20")
+    assert stale.code == 0
+    assert stale.err.count("warning: ") == 1
+    assert "days old" in stale.err
+    assert cli("advisor catalog prices --gpu h100 --as-of 2026-11-20 -q").err == ""
+
+
+def test_your_own_price_wins(cli: Cli, tmp_path: Any) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(
+        "provider,accelerator,num_accelerators,term,usd_per_hour,observed_on\n"
+        "desk,h100,8,on_demand,8.00,2026-11-19\n"
+    )
+    command = f"advisor catalog prices --gpu h100 --sort price --price-file {file} --as-of 2026-11-20 --json"
+    first = json.loads(cli(command).out)["prices"][0]
+    assert (first["provider"], first["usd_per_accelerator_hour"], first["is_stale"]) == ("desk", 1.0, False)
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ("desk,h100,8,on_demand,-8,2026-11-19", "usd_per_hour"),
+        ("desk,h100,8,on_demand,nan,2026-11-19", "usd_per_hour"),
+        ("desk,h1000,8,on_demand,8,2026-11-19", "accelerator"),
+        ("desk,h100,8,sometimes,8,2026-11-19", "term"),
+        ("desk,h100,8,on_demand,8,19.11.2026", "observed_on"),
+        ("desk,h100,8,on_demand", "row 2"),
+    ],
+)
+def test_a_bad_price_row_is_named(cli: Cli, tmp_path: Any, row: str, what: str) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(f"provider,accelerator,num_accelerators,term,usd_per_hour,observed_on\n{row}\n")
+    run = cli(f"advisor catalog prices --price-file {file}")
+    assert run.code == 2
+    assert str(file) in run.err
+    assert "row 2" in run.err
+    assert what in run.err
+    assert run.out == ""
 
 
 def test_show_gives_each_figure_its_source(cli: Cli) -> None:

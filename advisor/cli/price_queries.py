@@ -1,0 +1,87 @@
+"""Which prices a filter keeps, and in which order."""
+
+import datetime
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from advisor.catalog import accelerators, prices
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.schema import Price
+from advisor.catalog.schema.price import Term
+from advisor.cli.catalog_queries import known_value
+
+
+@dataclass(frozen=True, slots=True)
+class PriceFilter:
+    """What a person asked for; None is everything."""
+
+    gpu: str | None
+    provider: str | None
+    term: str
+    region: str | None
+    sort: str
+    price_file: Path | None
+    as_of: datetime.date
+
+    def as_inputs(self) -> dict[str, object]:
+        return {
+            "gpu": accelerators.get(self.gpu).record.id if self.gpu else None,
+            "provider": self.provider,
+            "term": self.terms(),
+            "region": self.region,
+            "sort": self.sort,
+            "price_file": self.price_file,
+        }
+
+    def terms(self) -> list[str]:
+        """Terms named, with `-` or `_`; `all` is every one.
+
+        Raises: UnknownNameError: there is no such term.
+        """
+        if self.term == "all":
+            return list(get_args(Term))
+        names = [name.strip().replace("-", "_") for name in self.term.split(",")]
+        for name in names:
+            known_value(name, get_args(Term), "term")
+        return names
+
+
+def select_prices(wanted: PriceFilter) -> tuple[list[Price], str]:
+    """Prices that pass every filter, in the order asked for, and a note on what was understood.
+
+    Raises: UnknownNameError: no such accelerator, provider or term.
+    Raises: InfeasibleError: nothing passes all filters on that day.
+    """
+    gpu, note = accelerators.get(wanted.gpu) if wanted.gpu else (None, "")
+    found = prices.prices_as_of(
+        wanted.as_of,
+        providers=[name.strip() for name in wanted.provider.split(",")] if wanted.provider else None,
+        terms=wanted.terms(),
+        accelerators=[gpu.id] if gpu else None,
+        user_file=wanted.price_file,
+    )
+    kept = [price for price in found if price.region.startswith(wanted.region or "")]
+    if not kept:
+        raise _none_known(wanted, gpu.id if gpu else None)
+    if wanted.sort == "price":
+        kept.sort(key=lambda price: price.usd_per_accelerator_hour)
+    elif wanted.sort == "provider":
+        kept.sort(key=lambda price: (price.provider, price.usd_per_accelerator_hour))
+    elif wanted.sort == "age":
+        kept.sort(key=lambda price: price.observed_on, reverse=True)
+    return kept, note
+
+
+def _none_known(wanted: PriceFilter, gpu: str | None) -> InfeasibleError:
+    """The failure, with the terms under which the accelerator was on offer that day, if it was."""
+    elsewhere = prices.prices_as_of(
+        wanted.as_of, terms=get_args(Term), accelerators=[gpu] if gpu else None, user_file=wanted.price_file
+    )
+    offers = sorted({f"{price.provider} ({price.term})" for price in elsewhere})
+    return InfeasibleError(
+        f"no price{f' of {gpu}' if gpu else ''} passes all filters on {wanted.as_of}",
+        why="no row that was known on that day fits provider, term and region",
+        fix="loosen one filter, or give your own prices with --price-file",
+        hint=f"known on that day: {', '.join(offers[:8])}" if offers else "",
+    )
