@@ -1,0 +1,138 @@
+"""When requests arrive: Poisson, gamma-distributed gaps, given instants, or a closed loop of clients."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.units import PICOSECONDS_PER_S
+
+_CHUNK = 4096
+"""Requests drawn at once: keeps memory flat, and fixes the order in which the generator is used."""
+_LONGEST_S = 2.0e6
+"""Times stay below 2^62 picoseconds, so that 64-bit sums of two cannot overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLoop:
+    """`concurrency` clients, each of which sends its next request when the answer to its last one is complete.
+
+    burst: all clients start at once, as benchmark clients do; staggered: evenly over ramp_s.
+    With concurrency = number of requests this is the offline load, everything submitted at once.
+    Source: own definition.
+    """
+
+    concurrency: int
+    start: Literal["burst", "staggered"] = "burst"
+    ramp_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if (
+            isinstance(self.concurrency, bool)
+            or not isinstance(self.concurrency, int)
+            or self.concurrency < 1
+        ):
+            raise AdvisorError(f"concurrency must be a whole number of at least 1, not {self.concurrency!r}")
+        if self.start not in ("burst", "staggered"):
+            raise AdvisorError(f"a closed loop starts 'burst' or 'staggered', not {self.start!r}")
+        if self.start == "staggered":
+            _positive("ramp_s of a staggered start", self.ramp_s)
+        elif self.ramp_s != 0.0:
+            raise AdvisorError("ramp_s belongs to a staggered start", fix="start='staggered'")
+
+    def start_instants_ps(self, num_clients: int) -> list[int]:
+        """When the first request of each client is sent [ps]."""
+        ramp_ps = round(self.ramp_s * PICOSECONDS_PER_S)
+        return [ramp_ps * client // self.concurrency for client in range(num_clients)]
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson:
+    """Independent arrivals at a mean rate [1/s].
+
+    Request i arrives at (Σ unit exponentials up to i) / rate: two rates see the same pattern, stretched.
+    Source: own definition.
+    """
+
+    rate_per_s: float
+
+    def __post_init__(self) -> None:
+        _positive("rate_per_s", self.rate_per_s)
+
+    def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+        """Ascending arrival instants [ps], in chunks, without end."""
+        return _accumulated(lambda: rng.standard_exponential(_CHUNK), 1.0 / self.rate_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Gamma:
+    """Arrivals whose gaps are gamma-distributed with mean 1/rate and coefficient of variation cv; cv > 1 is bursty.
+
+    Gaps have shape 1/cv² and scale cv²/rate; cv = 1 is Poisson.
+    Source: own definition.
+    """
+
+    rate_per_s: float
+    cv: float
+
+    def __post_init__(self) -> None:
+        _positive("rate_per_s", self.rate_per_s)
+        _positive("cv", self.cv)
+
+    def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+        """Ascending arrival instants [ps], in chunks, without end."""
+        shape = 1.0 / self.cv**2
+        return _accumulated(lambda: rng.standard_gamma(shape, _CHUNK), 1.0 / (shape * self.rate_per_s))
+
+
+@dataclass(frozen=True, slots=True)
+class TraceArrivals:
+    """Arrivals at given instants [s], ascending.
+
+    Source: own definition.
+    """
+
+    times_s: Sequence[float]
+
+    def __post_init__(self) -> None:
+        if len(self.times_s) == 0:
+            raise AdvisorError("the trace holds no arrivals")
+        times = np.asarray(self.times_s, dtype=np.float64)
+        if not np.all(np.isfinite(times)) or times.min() < 0 or times.max() > _LONGEST_S:
+            raise AdvisorError(f"arrival instants must be finite and between 0 and {_LONGEST_S:.0f} s")
+        steps = np.flatnonzero(np.diff(times) < 0)
+        if steps.size:
+            raise AdvisorError(
+                f"arrival {int(steps[0]) + 2} is earlier than the one before it", fix="sort the trace by time"
+            )
+
+    def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+        """Arrival instants [ps], in chunks."""
+        times = np.asarray(self.times_s, dtype=np.float64)
+        for start in range(0, len(times), _CHUNK):
+            yield np.rint(times[start : start + _CHUNK] * PICOSECONDS_PER_S).astype(np.int64)
+
+
+Arrivals = ClosedLoop | Poisson | Gamma | TraceArrivals
+
+
+def _accumulated(draw: Callable[[], NDArray[np.float64]], scale_s: float) -> Iterator[NDArray[np.int64]]:
+    """Running sums of scaled gaps [ps]."""
+    last_s = 0.0
+    while True:
+        instants_s = last_s + np.cumsum(draw()) * scale_s
+        last_s = float(instants_s[-1])
+        if last_s > _LONGEST_S:
+            raise AdvisorError(
+                f"arrivals spread over more than {_LONGEST_S:.0f} s", fix="a higher rate or fewer requests"
+            )
+        yield np.rint(instants_s * PICOSECONDS_PER_S).astype(np.int64)
+
+
+def _positive(name: str, value: float) -> None:
+    if isinstance(value, bool) or not (math.isfinite(value) and value > 0):
+        raise AdvisorError(f"{name} must be positive and finite, not {value}")

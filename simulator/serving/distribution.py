@@ -1,0 +1,186 @@
+"""Distributions of times that stay small however many values they take in: mean, quantiles, maximum."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.units import PICOSECONDS_PER_S
+
+_SUB_BINS_LOG2 = 10
+_SHIFT = 52 - _SUB_BINS_LOG2
+_FIRST_BIN = int(np.float64(1.0).view(np.int64)) >> _SHIFT
+_NUM_BINS = (63 << _SUB_BINS_LOG2) + 1
+"""Bin 0 holds zeros; then 1024 bins for each power of two up to 2^62 ps, each at most 0.1 % wide."""
+_EXACT_VALUES = 1 << 16
+"""Up to so many values are kept as they are."""
+
+
+class Distribution:
+    """Times [ps in, s out]: the mean is exact; quantiles are exact up to 65 536 values, then within 0.05 %.
+
+    Values become a histogram whose bins are the leading bits of their floating-point form, so that a bin is found
+    without a logarithm. Weighted runs (inter-token times) always go to the histogram.
+
+    Assumes: values are whole picoseconds from 0 to 2^62.
+    Error: half a bin, 0.05 % of the value, tests/simulator/serving/test_distribution.py
+    Source: own design, after high-dynamic-range histograms.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[NDArray[np.int64]] = []
+        self._counts: NDArray[np.int64] | None = None
+        self._num = 0
+        self._sum = 0
+        self._max = 0
+
+    def add(self, values: NDArray[np.int64]) -> None:
+        """Take in values [ps]."""
+        if not values.size:
+            return
+        self._num += values.size
+        self._sum += _exact_sum(values)
+        self._max = max(self._max, int(values.max()))
+        if self._counts is None:
+            self._kept.append(values)
+            if self._num > _EXACT_VALUES:
+                self._spill()
+        else:
+            self._counts += np.bincount(_bins(values), minlength=_NUM_BINS)
+
+    def add_runs(
+        self,
+        first: NDArray[np.int64],
+        slope: NDArray[np.int64],
+        num_values: NDArray[np.int64],
+        weight: NDArray[np.int64],
+    ) -> None:
+        """Take in runs of values first, first + slope, ... with a weight each; every value lands in its own bin."""
+        if not first.size:
+            return
+        self._spill()
+        assert self._counts is not None
+        last = first + slope * (num_values - 1)
+        self._num += int(np.dot(num_values, weight))
+        self._sum += _weighted_sum(first + last, num_values, weight) // 2
+        self._max = max(self._max, int(last.max()))
+        low, high = _bins(first), _bins(last)
+        inside = low == high
+        self._counts += np.bincount(
+            low[inside], weights=(num_values * weight)[inside].astype(np.float64), minlength=_NUM_BINS
+        ).astype(np.int64)
+        if not inside.all():
+            wide = ~inside
+            bins, counts = _spread(first[wide], slope[wide], num_values[wide], low[wide], high[wide])
+            np.add.at(self._counts, bins, counts * np.repeat(weight[wide], high[wide] - low[wide] + 1))
+
+    @property
+    def num_samples(self) -> int:
+        """Values taken in, each as often as its weight says."""
+        return self._num
+
+    @property
+    def mean_s(self) -> float:
+        """Mean [s]; nan without values."""
+        return self._sum / self._num / PICOSECONDS_PER_S if self._num else math.nan
+
+    @property
+    def max_s(self) -> float:
+        """Largest value [s]; nan without values."""
+        return self._max / PICOSECONDS_PER_S if self._num else math.nan
+
+    def quantile_s(self, fraction: float) -> float:
+        """Value below which a fraction of the values lies, interpolated between order statistics [s]; nan without."""
+        if not 0.0 <= fraction <= 1.0:
+            raise ValueError(f"a quantile's fraction lies in 0 to 1, not {fraction}")
+        if not self._num:
+            return math.nan
+        if self._counts is None:
+            return float(np.quantile(np.concatenate(self._kept), fraction)) / PICOSECONDS_PER_S
+        rank = fraction * (self._num - 1)
+        cumulative = np.cumsum(self._counts)
+        index = int(np.searchsorted(cumulative, rank, side="right"))
+        before = int(cumulative[index - 1]) if index else 0
+        low, high = _edges(index)
+        value = low + (high - low) * (rank - before + 0.5) / int(self._counts[index])
+        return min(value, float(self._max)) / PICOSECONDS_PER_S
+
+    def percentile_s(self, percent: float) -> float:
+        """The quantile at percent / 100 [s]."""
+        return self.quantile_s(percent / 100.0)
+
+    @property
+    def p50_s(self) -> float:
+        """Median [s]."""
+        return self.quantile_s(0.50)
+
+    @property
+    def p90_s(self) -> float:
+        """90th percentile [s]."""
+        return self.quantile_s(0.90)
+
+    @property
+    def p95_s(self) -> float:
+        """95th percentile [s]."""
+        return self.quantile_s(0.95)
+
+    @property
+    def p99_s(self) -> float:
+        """99th percentile [s]."""
+        return self.quantile_s(0.99)
+
+    def _spill(self) -> None:
+        """Turn the values kept so far into the histogram."""
+        if self._counts is None:
+            self._counts = np.zeros(_NUM_BINS, dtype=np.int64)
+            for values in self._kept:
+                self._counts += np.bincount(_bins(values), minlength=_NUM_BINS)
+            self._kept = []
+
+
+def _bins(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bin of each value: exponent and leading mantissa bits, 0 for zero."""
+    bits = values.astype(np.float64).view(np.int64) >> _SHIFT
+    bins: NDArray[np.int64] = np.maximum(bits - _FIRST_BIN + 1, 0)
+    return bins
+
+
+def _edges(index: int) -> tuple[float, float]:
+    """Lower and upper end of a bin [ps]."""
+    if index == 0:
+        return 0.0, 0.0
+    ends = np.array([index - 1 + _FIRST_BIN, index + _FIRST_BIN], dtype=np.int64) << _SHIFT
+    low, high = ends.view(np.float64).tolist()
+    return low, high
+
+
+def _spread(
+    first: NDArray[np.int64],
+    slope: NDArray[np.int64],
+    num_values: NDArray[np.int64],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many values of each ascending run fall into each bin between its lowest and its highest."""
+    widths = high - low + 1
+    run = np.repeat(np.arange(len(first)), widths)
+    offsets = np.arange(int(widths.sum())) - np.repeat(np.cumsum(widths) - widths, widths)
+    bins = low[run] + offsets
+    upper = np.ceil(((bins + _FIRST_BIN) << _SHIFT).view(np.float64)).astype(np.int64)
+    below = np.clip(-((first[run] - upper) // slope[run]), 0, num_values[run])
+    counts = np.diff(below, prepend=0)
+    starts = offsets == 0
+    counts[starts] = below[starts]
+    return bins, counts
+
+
+def _weighted_sum(ends: NDArray[np.int64], num_values: NDArray[np.int64], weight: NDArray[np.int64]) -> int:
+    """Twice the weighted sum of all runs' values, in Python's integers because products may pass 2^63."""
+    runs = zip(ends.tolist(), num_values.tolist(), weight.tolist(), strict=True)
+    return int(sum(end * count * share for end, count, share in runs))
+
+
+def _exact_sum(values: NDArray[np.int64]) -> int:
+    """Sum that cannot overflow: high and low halves apart."""
+    high, low = values >> 31, values & ((1 << 31) - 1)
+    return (int(high.sum()) << 31) + int(low.sum())

@@ -1,0 +1,172 @@
+"""How long prompts and answers are: fixed, uniform, lognormal or drawn from observed pairs."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.errors import AdvisorError
+
+LengthChunk = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Input and output tokens of consecutive requests."""
+_CHUNK = 4096
+_LONGEST_TOKENS = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FixedLengths:
+    """Every request has the same lengths. In a closed loop this locks the clients in step: prefer some spread.
+
+    Source: own definition.
+    """
+
+    input_tokens: int
+    output_tokens: int
+
+    def __post_init__(self) -> None:
+        _check_tokens(self.input_tokens, self.output_tokens)
+
+    def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
+        """Lengths of consecutive requests, in chunks, without end."""
+        while True:
+            yield np.full(_CHUNK, self.input_tokens, np.int64), np.full(_CHUNK, self.output_tokens, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class UniformLengths:
+    """Whole numbers from low_fraction × nominal up to nominal, as the usual benchmark client draws them.
+
+    The mean is (1 + low_fraction) / 2 of the nominal length.
+    Source: own definition; the random-dataset client of vLLM and SGLang.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    low_fraction: float = 0.8
+
+    def __post_init__(self) -> None:
+        _check_tokens(self.input_tokens, self.output_tokens)
+        if not (math.isfinite(self.low_fraction) and 0.0 <= self.low_fraction <= 1.0):
+            raise AdvisorError(f"low_fraction must lie in 0 to 1, not {self.low_fraction}")
+
+    def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
+        """Lengths of consecutive requests, in chunks, without end."""
+        low_input = max(1, int(self.low_fraction * self.input_tokens))
+        low_output = max(1, int(self.low_fraction * self.output_tokens))
+        while True:
+            yield (
+                inputs.integers(low_input, self.input_tokens, _CHUNK, endpoint=True),
+                outputs.integers(low_output, self.output_tokens, _CHUNK, endpoint=True),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class LognormalLengths:
+    """Lognormal lengths with the given means and log-standard-deviation sigma, clipped to [1, max].
+
+    The means hold after clipping: the location is solved for.
+    Source: own definition; mean of a clipped lognormal in closed form.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    sigma: float
+    max_input_tokens: int | None = None
+    max_output_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_tokens(self.input_tokens, self.output_tokens)
+        if not (math.isfinite(self.sigma) and 0.0 < self.sigma <= 5.0):
+            raise AdvisorError(
+                f"sigma of lognormal lengths must lie above 0 and at most at 5, not {self.sigma}"
+            )
+        for mean, largest in (
+            (self.input_tokens, self.max_input_tokens),
+            (self.output_tokens, self.max_output_tokens),
+        ):
+            if largest is not None and not mean < largest <= _LONGEST_TOKENS:
+                raise AdvisorError(f"a largest length of {largest} does not allow a mean of {mean} tokens")
+
+    def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
+        """Lengths of consecutive requests, in chunks, without end."""
+        max_input = self.max_input_tokens or _LONGEST_TOKENS
+        max_output = self.max_output_tokens or _LONGEST_TOKENS
+        input_location = lognormal_location(self.input_tokens, self.sigma, max_input)
+        output_location = lognormal_location(self.output_tokens, self.sigma, max_output)
+        while True:
+            yield (
+                _lognormal(inputs, input_location, self.sigma, max_input),
+                _lognormal(outputs, output_location, self.sigma, max_output),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class EmpiricalLengths:
+    """Observed (input, output) pairs, drawn with replacement, or replayed in order where in_order is set.
+
+    Source: own definition.
+    """
+
+    pairs: Sequence[tuple[int, int]]
+    in_order: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.pairs) == 0:
+            raise AdvisorError("the list of observed lengths is empty")
+        for number, pair in enumerate(self.pairs, start=1):
+            if len(pair) != 2 or not all(0 < length <= _LONGEST_TOKENS for length in pair):
+                raise AdvisorError(
+                    f"observed lengths, pair {number}: {pair} are not two positive token counts"
+                )
+
+    def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
+        """Lengths of consecutive requests, in chunks; without end unless replayed in order."""
+        table = np.asarray(self.pairs, dtype=np.int64)
+        if self.in_order:
+            for start in range(0, len(table), _CHUNK):
+                part = table[start : start + _CHUNK]
+                yield part[:, 0], part[:, 1]
+            return
+        while True:
+            part = table[inputs.integers(0, len(table), _CHUNK)]
+            yield part[:, 0], part[:, 1]
+
+
+Lengths = FixedLengths | UniformLengths | LognormalLengths | EmpiricalLengths
+
+
+def lognormal_location(mean: float, sigma: float, largest: float) -> float:
+    """Mean of the logarithm for which a lognormal clipped to [1, largest] has the given mean [log tokens].
+
+    E[clip(X)] = P(X < 1) + ∫ x f over [1, largest] + largest P(X > largest), increasing in the location: bisection.
+    Source: own derivation from the normal distribution function.
+    """
+
+    def clipped_mean(location: float) -> float:
+        low, high = (0.0 - location) / sigma, (math.log(largest) - location) / sigma
+        inside = math.exp(location + sigma**2 / 2.0) * (_normal_cdf(high - sigma) - _normal_cdf(low - sigma))
+        return _normal_cdf(low) + inside + largest * _normal_cdf(-high)
+
+    low, high = math.log(mean) - sigma**2 / 2.0 - 20.0 * sigma, math.log(largest) + 20.0 * sigma
+    for _ in range(80):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if clipped_mean(middle) < mean else (low, middle)
+    return (low + high) / 2.0
+
+
+def _normal_cdf(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
+
+
+def _lognormal(rng: np.random.Generator, location: float, sigma: float, largest: int) -> NDArray[np.int64]:
+    drawn = np.exp(location + sigma * rng.standard_normal(_CHUNK))
+    tokens: NDArray[np.int64] = np.rint(np.clip(drawn, 1.0, largest)).astype(np.int64)
+    return tokens
+
+
+def _check_tokens(input_tokens: int, output_tokens: int) -> None:
+    for name, tokens in (("input_tokens", input_tokens), ("output_tokens", output_tokens)):
+        if isinstance(tokens, bool) or not isinstance(tokens, int) or not 1 <= tokens <= _LONGEST_TOKENS:
+            raise AdvisorError(f"{name} must be a whole number of at least 1, not {tokens!r}")

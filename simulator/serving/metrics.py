@@ -1,0 +1,166 @@
+"""From finished requests and token gaps to the metrics that a person asks for."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.simulator.serving.distribution import Distribution
+from advisor.simulator.serving.policy import Slo
+from advisor.simulator.serving.records import NUM_FIELDS, Records, records_of
+
+_INDEX, _VISIBLE, _ADMITTED, _FIRST, _END, _INPUT, _OUTPUT, _PREEMPTIONS = range(NUM_FIELDS)
+
+
+class Recorder:
+    """Takes in what replicas report, in blocks; memory does not grow with the number of requests.
+
+    Source: own design.
+    """
+
+    def __init__(
+        self, *, num_expected: int, ramp: int, api_overhead_ps: int, slo: Slo | None, keep: bool
+    ) -> None:
+        self.ttft, self.tpot, self.e2e = Distribution(), Distribution(), Distribution()
+        self.queueing, self.itl = Distribution(), Distribution()
+        self.api_overhead_ps = api_overhead_ps
+        self.slo = slo
+        self.num_finished = self.num_violations = 0
+        self.input_tokens = self.output_tokens = 0
+        self.last_end_ps = 0
+        self.marks = (ramp, num_expected - ramp)
+        """Completions between which the system is taken to be in its steady state."""
+        self.mark_ps: list[int] = []
+        self.mark_tokens: list[int] = []
+        self.parts: list[NDArray[np.int64]] | None = [] if keep else None
+
+    def take_finished(self, flat: list[int]) -> None:
+        """Take in finished requests in order of completion, and empty the list."""
+        if not flat:
+            return
+        rows = np.array(flat, dtype=np.int64).reshape(-1, NUM_FIELDS)
+        flat.clear()
+        rows[:, _VISIBLE] -= self.api_overhead_ps
+        arrived, first, end, outputs = rows[:, _VISIBLE], rows[:, _FIRST], rows[:, _END], rows[:, _OUTPUT]
+        ttft, e2e = first - arrived, end - arrived
+        several = outputs > 1
+        tpot = (end - first)[several] // (outputs[several] - 1)
+        self.ttft.add(ttft)
+        self.e2e.add(e2e)
+        self.tpot.add(tpot)
+        self.queueing.add(rows[:, _ADMITTED] - arrived)
+        self._mark(end, outputs)
+        self.num_finished += len(rows)
+        self.input_tokens += int(rows[:, _INPUT].sum())
+        self.output_tokens += int(outputs.sum())
+        self.last_end_ps = max(self.last_end_ps, int(end[-1]))
+        if self.slo is not None:
+            good = np.ones(len(rows), dtype=np.bool_)
+            good &= ttft <= _limit_ps(self.slo.ttft_s)
+            good &= e2e <= _limit_ps(self.slo.e2e_s)
+            good[several] &= tpot <= _limit_ps(self.slo.tpot_s)
+            self.num_violations += len(rows) - int(good.sum())
+        if self.parts is not None:
+            self.parts.append(rows)
+
+    def take_gaps(self, flat: list[int]) -> None:
+        """Take in runs of inter-token times, and empty the list."""
+        if flat:
+            runs = np.array(flat, dtype=np.int64).reshape(-1, 4)
+            flat.clear()
+            self.itl.add_runs(runs[:, 0], runs[:, 1], runs[:, 2], runs[:, 3])
+
+    def steady_rates(self) -> tuple[float | None, float | None]:
+        """Requests and output tokens per second between the two marks [1/s]; None where there is no such span."""
+        if len(self.mark_ps) < 2 or self.marks[0] < 1 or self.mark_ps[1] <= self.mark_ps[0]:
+            return None, None
+        span_s = (self.mark_ps[1] - self.mark_ps[0]) / PICOSECONDS_PER_S
+        tokens = self.mark_tokens[1] - self.mark_tokens[0]
+        return (self.marks[1] - self.marks[0]) / span_s, tokens / span_s
+
+    def goodput_fraction(self) -> float | None:
+        """Share of finished requests that met the objective; None without an objective or without requests."""
+        if self.slo is None or not self.num_finished:
+            return None
+        return 1.0 - self.num_violations / self.num_finished
+
+    def records(self) -> Records | None:
+        """The records, where they were to be kept."""
+        return None if self.parts is None else records_of(self.parts)
+
+    def _mark(self, end: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
+        """Note instant and tokens at the completions that bound the steady state."""
+        for mark in self.marks:
+            position = mark - 1 - self.num_finished
+            if 0 <= position < len(end):
+                self.mark_ps.append(int(end[position]))
+                self.mark_tokens.append(self.output_tokens + int(outputs[: position + 1].sum()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ServingResult:
+    """What a simulated run of serving gave. Times in s; distributions answer mean, quantiles, number of samples.
+
+    TTFT counts from arrival, queueing and api overhead included; TPOT = (last - first token) / (output tokens - 1),
+    undefined for one token; goodput_fraction is the share of finished requests that met the objective.
+
+    Source: own definition.
+    """
+
+    num_requests: int
+    """Requests that arrived: finished, in flight and refused."""
+    num_finished: int
+    num_refused: int
+    num_in_flight: int
+    num_preemptions: int
+    num_iterations: int
+    """Iterations that the engine would run."""
+    num_events: int
+    """Iterations and jumps really processed."""
+    gave_up: bool
+    ttft: Distribution
+    tpot: Distribution
+    e2e: Distribution
+    queueing: Distribution
+    itl: Distribution
+    duration_s: float
+    """From the first arrival to the last completion."""
+    input_tokens: int
+    output_tokens: int
+    steady_output_tokens_per_s: float | None
+    """Without the first and the last tenth of the completions, or `concurrency` of them if that is more; None where
+    nothing is left."""
+    steady_requests_per_s: float | None
+    busy_fraction: float
+    """Share of the time in which a replica computes; of its first stage under pipeline parallelism."""
+    mean_batch: float
+    """Decoding sequences per iteration."""
+    mean_kv_tokens: float
+    """Cached tokens of decoding sequences, averaged over iterations, per replica."""
+    max_kv_tokens: int
+    kv_capacity_tokens: int | None
+    goodput_fraction: float | None
+    num_violations: int
+    """Finished requests that missed the objective."""
+    records: Records | None
+
+    @property
+    def output_tokens_per_s(self) -> float:
+        """Output tokens over the whole duration [1/s]."""
+        return self.output_tokens / self.duration_s if self.duration_s else math.nan
+
+    @property
+    def total_tokens_per_s(self) -> float:
+        """Input and output tokens of finished requests over the whole duration [1/s]."""
+        return (self.input_tokens + self.output_tokens) / self.duration_s if self.duration_s else math.nan
+
+    @property
+    def requests_per_s(self) -> float:
+        """Finished requests over the whole duration [1/s]."""
+        return self.num_finished / self.duration_s if self.duration_s else math.nan
+
+
+def _limit_ps(limit_s: float | None) -> float:
+    return math.inf if limit_s is None else limit_s * PICOSECONDS_PER_S

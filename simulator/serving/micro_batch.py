@@ -1,0 +1,224 @@
+"""Sequences that share their iterations: what a replica must know of them to price, grow and finish them."""
+
+from heapq import heapify, heappop, heappush
+
+from advisor.simulator.serving.kv_blocks import descending_weights, num_blocks
+
+Request = tuple[int, int, int, int]
+"""(instant at which the scheduler can see it [ps], index, input tokens, output tokens)"""
+
+Decoding = tuple[int, int, Request, int, int, int]
+"""(tick at which it ends, admission number, request, admitted at [ps], first token at [ps], preemptions)"""
+
+
+class Prefill:
+    """A request on its way to its first token, or back to decoding after a preemption."""
+
+    __slots__ = (
+        "admitted_ps",
+        "computed",
+        "first_token_ps",
+        "last_token_ps",
+        "num_generated",
+        "num_preemptions",
+        "order",
+        "request",
+        "target",
+    )
+
+    def __init__(self, request: Request, order: int, admitted_ps: int) -> None:
+        self.request = request
+        self.order = order
+        self.computed = 0
+        self.target = request[2]
+        self.admitted_ps = admitted_ps
+        self.first_token_ps = -1
+        self.last_token_ps = -1
+        self.num_generated = 0
+        self.num_preemptions = 0
+
+
+class MicroBatch:
+    """Sequences that decode together, and the run of iterations that is under way.
+
+    Every decode iteration adds one token to every sequence, so the batch counts ticks and a sequence is known by the
+    tick at which it ends; sums over the batch are updated, never recomputed. `context_sum` is the sum over sequences
+    of the tokens that the *next* iteration attends to, the one it processes included.
+    """
+
+    __slots__ = (
+        "chunk_tokens",
+        "completing",
+        "context_sum",
+        "cutoff_ps",
+        "decoding",
+        "end_ps",
+        "first_ps",
+        "freed_blocks",
+        "freed_sequences",
+        "last_token_ps",
+        "num_admitted",
+        "num_chunks",
+        "num_decoding",
+        "num_iterations",
+        "num_unsaturated",
+        "open_to_arrivals",
+        "pairs",
+        "phase_counts",
+        "prefill_blocks",
+        "prefilling",
+        "running",
+        "saturations",
+        "slope_ps",
+        "stage_ps",
+        "stage_slope_ps",
+        "stalled",
+        "start_ps",
+        "tick",
+        "ticking",
+        "unsaturated",
+        "weights",
+        "window_pairs",
+        "window_sum",
+        "window_tokens",
+    )
+
+    def __init__(self, block_tokens: int, window_tokens: int | None) -> None:
+        self.tick = 0
+        self.decoding: list[Decoding] = []
+        self.num_decoding = 0
+        """Sequences that an iteration computes; more than len(decoding) where finished ones are padded."""
+        self.context_sum = 0
+        self.phase_counts = [0] * block_tokens
+        self.weights = descending_weights(block_tokens)
+        self.prefilling: list[Prefill] = []
+        self.prefill_blocks = 0
+        self.completing: list[Prefill] = []
+
+        self.window_tokens = window_tokens
+        self.window_sum = 0
+        self.num_unsaturated = 0
+        self.unsaturated: set[int] = set()
+        self.saturations: list[tuple[int, int]] = []
+
+        self.last_token_ps = 0
+        self.stalled: dict[int, int] = {}
+        """Sequences whose last token is younger than last_token_ps, by admission number."""
+        self.cutoff_ps = 0
+        self.freed_sequences = 0
+        self.freed_blocks = 0
+
+        self.num_chunks = self.num_admitted = self.chunk_tokens = self.pairs = self.window_pairs = 0
+        """Prompt work of the iteration: chunks, new requests, tokens, Σ n(2c + n), and the same within the window."""
+        self.running = False
+        self.ticking = False
+        """Whether the iterations of the run decode; a pure prefill batch lets decoding wait."""
+        self.open_to_arrivals = False
+        self.start_ps = 0
+        self.end_ps = 0
+        self.num_iterations = 0
+        self.first_ps = 0
+        self.slope_ps = 0
+        self.stage_ps = 0
+        self.stage_slope_ps = 0
+
+    def is_empty(self) -> bool:
+        return not (self.num_decoding or self.prefilling or self.completing)
+
+    def held_blocks(self) -> int:
+        """Cache blocks that the batch holds, those of the iteration under way or of the next one [blocks]."""
+        ahead = self.num_iterations - 1 if self.running and self.ticking else 0
+        grown = self.context_sum + ahead * self.num_decoding
+        return self.prefill_blocks + num_blocks(grown, self.phase_counts, self.tick + ahead, self.weights)
+
+    def take(self, entry: Prefill, tokens: int) -> None:
+        """Put the next `tokens` tokens of a prompt into the iteration that is being composed."""
+        computed = entry.computed
+        end = computed + tokens
+        block_tokens, window = len(self.phase_counts), self.window_tokens
+        self.num_chunks += 1
+        self.chunk_tokens += tokens
+        self.pairs += tokens * (2 * computed + tokens)
+        self.prefill_blocks += (end - 1) // block_tokens - (computed - 1) // block_tokens
+        if window is not None:
+            inside = min(max(window - computed, 0), tokens)
+            self.window_pairs += inside * (2 * computed + inside) + 2 * (tokens - inside) * window
+        entry.computed = end
+        (self.completing if end == entry.target else self.prefilling).append(entry)
+
+    def join(self, sequence: Decoding, context: int) -> None:
+        """Take in a sequence whose next iteration attends to `context` tokens."""
+        heappush(self.decoding, sequence)
+        self.compute(sequence[1], context)
+
+    def compute(self, order: int, context: int) -> None:
+        """Count a sequence in every further iteration, whether it still needs tokens or only pads a static batch."""
+        self.num_decoding += 1
+        self.context_sum += context
+        self.phase_counts[(context - self.tick) % len(self.phase_counts)] += 1
+        window = self.window_tokens
+        if window is not None:
+            if context < window:
+                self.window_sum += context
+                self.num_unsaturated += 1
+                self.unsaturated.add(order)
+                heappush(self.saturations, (self.tick + window - context, order))
+            else:
+                self.window_sum += window
+
+    def leave(self, order: int, context: int) -> None:
+        """Forget the sums of a sequence that ends or is preempted at `context` tokens."""
+        self.num_decoding -= 1
+        self.context_sum -= context
+        self.phase_counts[(context - self.tick) % len(self.phase_counts)] -= 1
+        window = self.window_tokens
+        if window is not None:
+            self.window_sum -= min(context, window)
+            if order in self.unsaturated:
+                self.unsaturated.remove(order)
+                self.num_unsaturated -= 1
+
+    def saturate(self) -> None:
+        """Stop the windowed context of sequences that have reached the window."""
+        saturations = self.saturations
+        while saturations and (saturations[0][0] <= self.tick or saturations[0][1] not in self.unsaturated):
+            order = heappop(saturations)[1]
+            if order in self.unsaturated:
+                self.unsaturated.remove(order)
+                self.num_unsaturated -= 1
+
+    def last_admitted(self) -> int:
+        """Admission number of the youngest sequence."""
+        orders = [sequence[1] for sequence in self.decoding]
+        orders.extend(entry.order for entry in self.prefilling)
+        return max(orders)
+
+    def evict(self, order: int) -> Prefill:
+        """Take out a sequence by its admission number, as a request that has to recompute all its tokens."""
+        for position, entry in enumerate(self.prefilling):
+            if entry.order == order:
+                del self.prefilling[position]
+                self.prefill_blocks -= -(-entry.computed // len(self.phase_counts))
+                entry.computed = 0
+                entry.num_preemptions += 1
+                return entry
+        position = next(i for i, sequence in enumerate(self.decoding) if sequence[1] == order)
+        end_tick, _, request, admitted_ps, first_token_ps, num_preemptions = self.decoding[position]
+        self.decoding[position] = self.decoding[-1]
+        self.decoding.pop()
+        heapify(self.decoding)
+        entry = Prefill(request, order, admitted_ps)
+        entry.num_generated = request[3] - (end_tick - self.tick)
+        entry.target = request[2] + entry.num_generated
+        entry.first_token_ps = first_token_ps
+        entry.last_token_ps = self.stalled.pop(order, self.last_token_ps)
+        entry.num_preemptions = num_preemptions + 1
+        self.leave(order, entry.target)
+        return entry
+
+    def clear(self) -> None:
+        """Drop the sums of a batch that is held until its last member has ended."""
+        self.num_decoding = self.context_sum = self.window_sum = self.num_unsaturated = 0
+        self.phase_counts = [0] * len(self.phase_counts)
+        self.unsaturated.clear()
+        self.saturations.clear()

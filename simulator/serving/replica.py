@@ -1,0 +1,440 @@
+"""One replica of an engine as a state machine: plan the next run of iterations, commit it, repeat.
+
+A run is one iteration that carries prompt tokens, or n decode iterations that nothing interrupts. The times of
+decode iterations grow linearly with their number, so n of them are priced and summed in closed form. Instants are
+integer picoseconds: the sum equals stepping one by one to the last bit.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop
+
+from advisor.simulator.serving.block_ledger import BlockLedger
+from advisor.simulator.serving.kv_blocks import iterations_until_full
+from advisor.simulator.serving.micro_batch import MicroBatch, Prefill, Request
+from advisor.simulator.serving.policy import SchedulerPolicy
+from advisor.simulator.serving.runs import iterations_until, run_ps
+from advisor.simulator.serving.tables import StepTables
+
+NEVER = 1 << 62
+"""Later than every instant of a simulation [ps]."""
+
+
+class Replica:
+    """One replica: waiting requests, running batches (one per pipeline stage), cache blocks, counters.
+
+    `submit` requests, then alternate `resume(now)`, which starts what can start and returns the next instant at
+    which something happens, and `advance(now)`, which completes what is due then.
+    """
+
+    def __init__(self, tables: StepTables, policy: SchedulerPolicy, *, jump: bool = True) -> None:
+        self.tables = tables
+        self.jump = jump
+        self.num_slots = policy.num_slots
+        self.max_tokens = policy.max_num_batched_tokens
+        self.chunked = policy.chunked_prefill
+        self.mixed = policy.kind in ("mixed", "single_stream")
+        self.static = policy.kind == "static"
+        self.overlap = policy.overlap_scheduling
+        self.admission_ps = policy.admission_ps
+
+        self.inbox: deque[Request] = deque()
+        """Requests not yet admitted in the order in which the scheduler sees them, future ones included."""
+        self.refill: Callable[[], None] | None = None
+        """Called when the inbox has run empty: adds further requests if there are any."""
+        self.preempted: deque[Prefill] = deque()
+        num_batches = 1 if self.static else min(tables.num_stages, self.num_slots)
+        self.batches = [MicroBatch(policy.block_tokens, tables.window_tokens) for _ in range(num_batches)]
+        self.blocks = BlockLedger(
+            self.batches, policy, 1.0 if self.static else policy.reserve_output_fraction
+        )
+        self.stage_free_ps = [0] * tables.num_stages
+        self.num_running = 0
+        self.num_admissions = 0
+        self.batch_closed = False
+        """static: decoding has begun, so nobody joins until the batch has ended."""
+
+        self.finished: list[int] = []
+        """Flat: index, visible, admitted, first token, end [ps], input and output tokens, preemptions."""
+        self.token_gaps: list[int] = []
+        """Flat runs of inter-token times: first [ps], slope [ps per iteration], iterations, sequences."""
+        self.num_finished = 0
+        self.num_preemptions = 0
+        self.num_iterations = 0
+        self.num_events = 0
+        self.busy_ps = 0
+        self.decoded_sum = 0
+        self.context_iterations_sum = 0
+        self.max_context_sum = 0
+
+    def submit(self, request: Request) -> None:
+        """Add a request; a decode run under way ends with the first iteration after it can be seen."""
+        inbox, seen_ps = self.inbox, request[0]
+        position = len(inbox)
+        while position and inbox[position - 1][0] > seen_ps:
+            position -= 1
+        inbox.insert(position, request)
+        for batch in self.batches:
+            if batch.running and batch.open_to_arrivals and batch.end_ps > seen_ps:
+                self._end_at(batch, seen_ps)
+
+    def resume(self, now_ps: int) -> int:
+        """Start every run that can start now; the next instant at which something happens, or NEVER [ps]."""
+        batches = self.batches
+        if len(batches) == 1:
+            batch = batches[0]
+            if batch.running or self._plan(batch, now_ps):
+                return batch.end_ps
+            return self.inbox[0][0] if self.inbox else NEVER
+        for batch in sorted(batches, key=_ended_at):
+            if not batch.running and self.stage_free_ps[0] <= now_ps:
+                self._plan(batch, now_ps)
+        return self._next_event_ps(now_ps)
+
+    def advance(self, now_ps: int) -> int:
+        """Complete the runs that end now; the number of requests that finished."""
+        before = self.num_finished
+        for batch in self.batches:
+            if batch.running and batch.end_ps <= now_ps:
+                self._commit(batch)
+        return self.num_finished - before
+
+    def num_in_flight(self, now_ps: int) -> int:
+        """Requests that have reached the scheduler and not finished."""
+        running = sum(len(b.decoding) + len(b.prefilling) + len(b.completing) for b in self.batches)
+        return running + len(self.preempted) + sum(1 for request in self.inbox if request[0] <= now_ps)
+
+    # Composing -----------------------------------------------------------------------------------------------
+
+    def _plan(self, batch: MicroBatch, now_ps: int) -> bool:
+        """Compose and start the next run of a batch; False where it has nothing to do."""
+        batch.start_ps = now_ps
+        batch.num_chunks = 0
+        if not self.overlap or batch.is_empty():
+            batch.cutoff_ps = now_ps
+            batch.freed_sequences = batch.freed_blocks = 0
+        made_room = self.blocks.may_fill and self._make_room(batch)
+        if batch.prefilling:
+            made_room = self._continue_prefills(batch) or made_room
+        inbox = self.inbox
+        if not made_room and (self.preempted or (inbox and inbox[0][0] <= batch.cutoff_ps)):
+            self._admit(batch)
+        if batch.num_chunks:
+            self._start_mixed(batch)
+        elif batch.num_decoding:
+            self._start_decode(batch, made_room)
+        else:
+            return False
+        batch.running = True
+        return True
+
+    def _make_room(self, batch: MicroBatch) -> bool:
+        """Preempt the last admitted until the rest can grow by one token; True where somebody had to go."""
+        made_room = False
+        while batch.num_decoding and not self.blocks.fits(batch, 0):
+            self._preempt(batch, batch.last_admitted())
+            made_room = True
+        return made_room
+
+    def _preempt(self, batch: MicroBatch, order: int) -> None:
+        entry = batch.evict(order)
+        self.preempted.appendleft(entry)
+        self.blocks.release(entry.request)
+        self.num_running -= 1
+        self.num_preemptions += 1
+
+    def _continue_prefills(self, batch: MicroBatch) -> bool:
+        """Next chunks of prompts that did not fit into one iteration; True where one had to give up its blocks."""
+        budget = self.max_tokens - (batch.num_decoding if self.mixed else 0)
+        block_tokens = self.blocks.block_tokens
+        entries, batch.prefilling = batch.prefilling, []
+        for position, entry in enumerate(entries):
+            computed = entry.computed
+            tokens = min(entry.target - computed, budget)
+            need = (computed + tokens - 1) // block_tokens - (computed - 1) // block_tokens
+            if not tokens:
+                batch.prefilling.append(entry)
+            elif self.blocks.fits(batch, need):
+                self._take(batch, entry, tokens)
+                budget -= tokens
+            else:
+                batch.prefilling.extend(entries[position:])
+                self._preempt(batch, entries[-1].order)
+                return True
+        return False
+
+    def _admit(self, batch: MicroBatch) -> None:
+        """Admit waiting requests in order of arrival while budget, sequence slots and blocks last."""
+        budget = self.max_tokens - (batch.num_decoding if self.mixed else 0)
+        if batch.num_chunks:
+            budget -= batch.chunk_tokens
+        inbox, preempted, cutoff_ps = self.inbox, self.preempted, batch.cutoff_ps
+        while (
+            budget > 0 and self.num_running + batch.freed_sequences < self.num_slots and not self.batch_closed
+        ):
+            if preempted:
+                request, target = preempted[0].request, preempted[0].target
+            elif inbox and inbox[0][0] <= cutoff_ps:
+                request = inbox[0]
+                target = request[2]
+            else:
+                return
+            tokens = target if target <= budget else budget
+            if tokens < target and not self.chunked:
+                return
+            if not self.blocks.grant(batch, request, tokens, alone=not self.num_running):
+                return
+            self.num_admissions += 1
+            self.num_running += 1
+            if preempted:
+                entry = preempted.popleft()
+                entry.order = self.num_admissions
+            else:
+                entry = Prefill(request, self.num_admissions, batch.start_ps)
+                inbox.popleft()
+                if not inbox and self.refill is not None:
+                    self.refill()
+            self._take(batch, entry, tokens)
+            batch.num_admitted += 1
+            budget -= tokens
+
+    def _take(self, batch: MicroBatch, entry: Prefill, tokens: int) -> None:
+        if not batch.num_chunks:
+            batch.chunk_tokens = batch.pairs = batch.window_pairs = batch.num_admitted = 0
+        batch.take(entry, tokens)
+
+    # Pricing -------------------------------------------------------------------------------------------------
+
+    def _start_mixed(self, batch: MicroBatch) -> None:
+        """One iteration with prompt tokens; decoding rides along in mixed batches and waits otherwise."""
+        tables = self.tables
+        riding = batch.num_decoding if self.mixed else 0
+        stage_ps = (
+            tables.mixed_base_ps[riding + batch.chunk_tokens]
+            + round(tables.half_pair_ps * batch.pairs + tables.half_window_pair_ps * batch.window_pairs)
+            + tables.prefill_sequence_ps * batch.num_chunks
+            + self.admission_ps * batch.num_admitted
+        )
+        if riding:
+            stage_ps += tables.decode_context_ps[riding] * batch.context_sum
+            if tables.window_tokens is not None:
+                stage_ps += tables.decode_window_ps[riding] * batch.window_sum
+        batch.ticking = riding > 0
+        batch.open_to_arrivals = False
+        self._set_times(batch, stage_ps, 0)
+        self._set_end(batch, 1, alone=False)
+
+    def _start_decode(self, batch: MicroBatch, made_room: bool) -> None:
+        """Decode iterations until the next completion, arrival, exhaustion of blocks or saturation of a window."""
+        tables = self.tables
+        num_decoding = batch.num_decoding
+        slope_ps = tables.decode_context_ps[num_decoding]
+        stage_ps = tables.decode_base_ps[num_decoding] + slope_ps * batch.context_sum
+        slope_ps *= num_decoding
+        if tables.window_tokens is not None:
+            window_ps = tables.decode_window_ps[num_decoding]
+            stage_ps += window_ps * batch.window_sum
+            slope_ps += window_ps * batch.num_unsaturated
+        batch.ticking = True
+        self.batch_closed = self.static
+        inbox = self.inbox
+        waiting = bool(self.preempted) or (bool(inbox) and inbox[0][0] <= batch.start_ps)
+        most = self._most_iterations(batch, waiting) if self.jump and not made_room else 1
+        self._set_times(batch, stage_ps, slope_ps)
+        self._set_end(batch, most, alone=most > 1)
+        batch.open_to_arrivals = (
+            most > 1 and not waiting and not self.batch_closed and self.num_running < self.num_slots
+        )
+        if batch.open_to_arrivals and inbox and inbox[0][0] < batch.end_ps:
+            self._end_at(batch, inbox[0][0])
+
+    def _most_iterations(self, batch: MicroBatch, waiting: bool) -> int:
+        """Decode iterations until something other than an arrival must end the run.
+
+        A waiting request that could not be admitted cannot be until a sequence ends: blocks only get scarcer.
+        """
+        if waiting and self.overlap and not self.batch_closed:
+            late = not self.preempted and self.inbox[0][0] > batch.cutoff_ps
+            if late or batch.freed_sequences or batch.freed_blocks:
+                return 1
+        if len(self.batches) > 1 and (
+            waiting or any(b is not batch and not b.is_empty() for b in self.batches)
+        ):
+            return 1
+        most = batch.decoding[0][0] - batch.tick
+        if batch.saturations:
+            most = min(most, batch.saturations[0][0] - batch.tick)
+        if most > 1 and self.blocks.may_fill:
+            free = self.blocks.capacity - batch.prefill_blocks
+            most = iterations_until_full(
+                batch.context_sum,
+                batch.num_decoding,
+                batch.phase_counts,
+                batch.tick,
+                batch.weights,
+                free,
+                most,
+            )
+        return most
+
+    def _set_times(self, batch: MicroBatch, stage_ps: int, slope_ps: int) -> None:
+        """Time of the run's first iteration in one stage and through all of them, and what each next one adds."""
+        batch.stage_ps = stage_ps
+        batch.stage_slope_ps = slope_ps
+        stages = self.tables.num_stages
+        batch.first_ps = stages * (stage_ps + self.tables.stage_transfer_ps)
+        batch.slope_ps = stages * slope_ps
+
+    def _set_end(self, batch: MicroBatch, num_iterations: int, *, alone: bool) -> None:
+        """Let a run take num_iterations; where batches share the stages, it queues for each and occupies it.
+
+        Nothing queues in a run that has the stages for itself; only such a run has several iterations.
+        """
+        batch.num_iterations = num_iterations
+        batch.end_ps = batch.start_ps + run_ps(batch.first_ps, batch.slope_ps, num_iterations)
+        if len(self.batches) == 1:
+            return
+        last_ps = batch.first_ps + batch.slope_ps * (num_iterations - 1)
+        stage_ps = batch.stage_ps + batch.stage_slope_ps * (num_iterations - 1)
+        instant, free = batch.end_ps - last_ps, self.stage_free_ps
+        for stage in range(len(free)):
+            if not alone:
+                instant = max(instant, free[stage])
+            free[stage] = instant = instant + stage_ps
+            instant += self.tables.stage_transfer_ps
+        batch.end_ps = instant
+        if not alone:
+            batch.first_ps = instant - batch.start_ps
+
+    def _end_at(self, batch: MicroBatch, seen_ps: int) -> None:
+        """Shorten a decode run to the first iteration that ends at seen_ps or later."""
+        num_iterations = iterations_until(batch.first_ps, batch.slope_ps, seen_ps - batch.start_ps)
+        if num_iterations < batch.num_iterations:
+            self._set_end(batch, num_iterations, alone=True)
+
+    def _next_event_ps(self, now_ps: int) -> int:
+        """Earliest end of a run, or start of a batch that waits for the first stage or for a request [ps]."""
+        event = NEVER
+        head_ps = now_ps if self.preempted else self.inbox[0][0] if self.inbox else NEVER
+        stage_ps = self.stage_free_ps[0]
+        for batch in self.batches:
+            if batch.running:
+                event = min(event, batch.end_ps)
+            else:
+                ready_ps = max(stage_ps, head_ps) if batch.is_empty() else stage_ps
+                if ready_ps > now_ps:
+                    event = min(event, ready_ps)
+        return event
+
+    # Committing ----------------------------------------------------------------------------------------------
+
+    def _commit(self, batch: MicroBatch) -> None:
+        """Book the run that has just ended: tokens, completions, first tokens."""
+        num_iterations = batch.num_iterations
+        batch.running = False
+        self.num_events += 1
+        self.num_iterations += num_iterations
+        self.busy_ps += run_ps(batch.stage_ps, batch.stage_slope_ps, num_iterations)
+        if self.overlap:
+            batch.cutoff_ps = batch.end_ps - batch.first_ps - batch.slope_ps * (num_iterations - 1)
+            batch.freed_sequences = batch.freed_blocks = 0
+        stalls = batch.num_decoding > 0 and not batch.ticking
+        if batch.ticking:
+            self._tick(batch)
+        if not stalls:
+            batch.last_token_ps = batch.end_ps
+        if batch.completing:
+            self._first_tokens(batch, stalls)
+        if batch.saturations:
+            batch.saturate()
+        if self.static and not batch.decoding and not batch.prefilling:
+            batch.clear()
+            self.num_running = self.blocks.reserved_blocks = 0
+            self.batch_closed = False
+
+    def _tick(self, batch: MicroBatch) -> None:
+        """Add the decoded tokens and end the sequences that have them all."""
+        num_iterations, num_decoding = batch.num_iterations, batch.num_decoding
+        decoding = batch.decoding
+        self._book_gaps(batch)
+        self.decoded_sum += num_iterations * len(decoding)
+        self.context_iterations_sum += run_ps(batch.context_sum, num_decoding, num_iterations)
+        batch.context_sum += num_iterations * num_decoding
+        if batch.context_sum - num_decoding > self.max_context_sum:
+            self.max_context_sum = batch.context_sum - num_decoding
+        batch.window_sum += num_iterations * batch.num_unsaturated
+        batch.tick = tick = batch.tick + num_iterations
+        while decoding and decoding[0][0] == tick:
+            _, order, request, admitted_ps, first_token_ps, num_preemptions = heappop(decoding)
+            if not self.static:
+                batch.leave(order, request[2] + request[3])
+            self._finish(batch, request, admitted_ps, first_token_ps, num_preemptions)
+
+    def _book_gaps(self, batch: MicroBatch) -> None:
+        """Inter-token times of a run; the first also spans what kept the batch waiting since its last token."""
+        num_iterations, num_sequences = batch.num_iterations, len(batch.decoding)
+        first_ps, slope_ps = batch.first_ps, batch.slope_ps
+        stalled = batch.stalled
+        waited_ps = batch.start_ps - batch.last_token_ps
+        if not waited_ps and not stalled:
+            self.token_gaps.extend((first_ps, slope_ps, num_iterations, num_sequences))
+            return
+        self.token_gaps.extend((waited_ps + first_ps, 0, 1, num_sequences - len(stalled)))
+        for last_token_ps in stalled.values():
+            self.token_gaps.extend((batch.start_ps + first_ps - last_token_ps, 0, 1, 1))
+        stalled.clear()
+        if num_iterations > 1:
+            self.token_gaps.extend((first_ps + slope_ps, slope_ps, num_iterations - 1, num_sequences))
+
+    def _first_tokens(self, batch: MicroBatch, stalls: bool) -> None:
+        """Prompts that are complete yield a token; their sequences decode from the next iteration on."""
+        end_ps, tick, block_tokens = batch.end_ps, batch.tick, self.blocks.block_tokens
+        for entry in batch.completing:
+            request = entry.request
+            batch.prefill_blocks -= (entry.target - 1) // block_tokens + 1
+            num_generated = entry.num_generated + 1
+            first_token_ps = end_ps
+            if num_generated > 1:
+                first_token_ps = entry.first_token_ps
+                self.token_gaps.extend((end_ps - entry.last_token_ps, 0, 1, 1))
+            if num_generated == request[3]:
+                self._finish(batch, request, entry.admitted_ps, first_token_ps, entry.num_preemptions)
+                if self.static:
+                    batch.compute(entry.order, entry.target + 1)
+                continue
+            ends = tick + request[3] - num_generated
+            sequence = (ends, entry.order, request, entry.admitted_ps, first_token_ps, entry.num_preemptions)
+            batch.join(sequence, entry.target + 1)
+            if stalls:
+                batch.stalled[entry.order] = end_ps
+        batch.completing.clear()
+
+    def _finish(
+        self, batch: MicroBatch, request: Request, admitted_ps: int, first_token_ps: int, num_preemptions: int
+    ) -> None:
+        """Record a request whose last token is out, and free what it held."""
+        visible_ps, index, input_tokens, output_tokens = request
+        self.finished.extend(
+            (
+                index,
+                visible_ps,
+                admitted_ps,
+                first_token_ps,
+                batch.end_ps,
+                input_tokens,
+                output_tokens,
+                num_preemptions,
+            )
+        )
+        self.num_finished += 1
+        if self.static:
+            return
+        self.num_running -= 1
+        self.blocks.release(request)
+        if self.overlap:
+            batch.freed_sequences += 1
+            batch.freed_blocks += (input_tokens + output_tokens - 2) // self.blocks.block_tokens + 1
+
+
+def _ended_at(batch: MicroBatch) -> int:
+    return batch.end_ps

@@ -1,0 +1,77 @@
+"""A workload: when requests come, how long they are, how many; and the stream of requests drawn from it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from advisor.catalog.errors import AdvisorError
+from advisor.simulator.serving.arrivals import Arrivals, ClosedLoop, TraceArrivals
+from advisor.simulator.serving.lengths import EmpiricalLengths, Lengths
+
+_ARRIVAL_STREAM, _INPUT_STREAM, _OUTPUT_STREAM = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """`num_requests` requests with their arrivals and lengths.
+
+    Source: own definition.
+    """
+
+    arrivals: Arrivals
+    lengths: Lengths
+    num_requests: int
+
+    def __post_init__(self) -> None:
+        if (
+            isinstance(self.num_requests, bool)
+            or not isinstance(self.num_requests, int)
+            or self.num_requests < 1
+        ):
+            raise AdvisorError(
+                f"num_requests must be a whole number of at least 1, not {self.num_requests!r}"
+            )
+        if isinstance(self.arrivals, TraceArrivals) and self.num_requests > len(self.arrivals.times_s):
+            raise AdvisorError(
+                f"the trace holds {len(self.arrivals.times_s)} arrivals, not {self.num_requests}",
+                fix=f"at most {len(self.arrivals.times_s)} requests",
+            )
+        lengths = self.lengths
+        if (
+            isinstance(lengths, EmpiricalLengths)
+            and lengths.in_order
+            and self.num_requests > len(lengths.pairs)
+        ):
+            raise AdvisorError(
+                f"{len(lengths.pairs)} lengths replayed in order do not make {self.num_requests} requests",
+                fix=f"at most {len(lengths.pairs)} requests, or in_order=False",
+            )
+
+
+def draw_lengths(workload: Workload, seed: int) -> Iterator[tuple[int, int]]:
+    """(input, output) tokens of the workload's requests in order of arrival.
+
+    Inputs, outputs and arrivals have a random stream each: request i is the same whatever the rate.
+    Source: own definition.
+    """
+    inputs, outputs = _generator(seed, _INPUT_STREAM), _generator(seed, _OUTPUT_STREAM)
+    chunks = workload.lengths.chunks(inputs, outputs)
+    return chain.from_iterable(zip(i.tolist(), o.tolist(), strict=True) for i, o in chunks)
+
+
+def draw_arrivals(workload: Workload, seed: int) -> Iterator[int]:
+    """Ascending arrival instants [ps] of an open-loop workload's requests.
+
+    Source: own definition.
+    """
+    assert not isinstance(workload.arrivals, ClosedLoop)
+    chunks = workload.arrivals.instants_ps(_generator(seed, _ARRIVAL_STREAM))
+    return chain.from_iterable(chunk.tolist() for chunk in chunks)
+
+
+def _generator(seed: int, stream: int) -> np.random.Generator:
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise AdvisorError(f"the seed must be a whole number of at least 0, not {seed!r}")
+    return np.random.default_rng([seed, stream])

@@ -1,0 +1,217 @@
+"""A second serving simulator, as plain as possible: a list of sequences, every sum taken anew in every iteration.
+
+It shares only the surface, the policy and the drawn requests with the real one, which must equal it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+import pytest
+
+from advisor.simulator.serving import ClosedLoop, SchedulerPolicy, Workload
+from advisor.simulator.serving.workload import draw_arrivals, draw_lengths
+from advisor.simulator.step_cost import StepSurface
+
+
+@dataclass
+class Sequence:
+    index: int
+    arrived: int
+    visible: int
+    prompt: int
+    output: int
+    phase: str = "prefill"  # prefill -> decode -> (static only) padded
+    admitted: int = -1
+    first: int = -1
+    last: int = -1
+    generated: int = 0
+    context: int = 0  # cached tokens
+    preemptions: int = 0
+
+    @property
+    def target(self) -> int:
+        return self.prompt + self.generated
+
+
+class PlainSimulator:
+    """One stage, one replica, one iteration at a time."""
+
+    def __init__(self, surface: StepSurface, policy: SchedulerPolicy, workload: Workload, seed: int) -> None:
+        self.surface, self.policy = surface, policy
+        self.mixed = policy.kind in ("mixed", "single_stream")
+        self.static = policy.kind == "static"
+        self.reserve = 1.0 if self.static else policy.reserve_output_fraction
+        self.capacity = policy.kv_capacity_blocks if policy.kv_capacity_blocks is not None else 10**15
+        self.lengths = draw_lengths(workload, seed)
+        self.left = workload.num_requests
+        self.indices = count()
+        self.waiting: list[Sequence] = []
+        self.running: list[Sequence] = []
+        self.freed: list[Sequence] = []  # ended with the last iteration
+        self.decoding_begun = False
+        self.rows: list[tuple[int, ...]] = []
+        self.gaps: list[int] = []
+        self.refused = self.iterations = 0
+        self.closed = isinstance(workload.arrivals, ClosedLoop)
+        if isinstance(workload.arrivals, ClosedLoop):
+            for start in workload.arrivals.start_instants_ps(min(workload.arrivals.concurrency, self.left)):
+                self.send(start)
+        else:
+            instants = draw_arrivals(workload, seed)
+            while self.left:
+                self.send(next(instants), again=False)
+
+    def send(self, now: int, again: bool = True) -> None:
+        while self.left:
+            self.left -= 1
+            index, (prompt, output) = next(self.indices), next(self.lengths)
+            largest = self.policy.largest_request_tokens
+            if largest is None or prompt + output <= largest:
+                self.waiting.append(Sequence(index, now, now + self.policy.api_overhead_ps, prompt, output))
+                # preempted ones first, in the order in which they stand; Python's sort is stable
+                self.waiting.sort(key=lambda s: -1 if s.preemptions else s.visible)
+                return
+            self.refused += 1
+            if not again:
+                return
+
+    def blocks(self, tokens: int) -> int:
+        return -(-tokens // self.policy.block_tokens)
+
+    def held(self) -> int:
+        return sum(self.blocks(s.context + (s.phase != "prefill")) for s in self.running)
+
+    def reservation(self, s: Sequence) -> int:
+        return self.blocks(s.prompt + int(self.reserve * (s.output - 1)))
+
+    def run(self) -> None:
+        now = previous_start = 0
+        while self.running or self.waiting:
+            overlap = self.policy.overlap_scheduling and bool(self.running)
+            if not self.running and not self.waiting[0].preemptions:
+                now = max(now, self.waiting[0].visible)
+            if not overlap:
+                self.freed = []
+            took = self.iterate(now, previous_start if overlap else now)
+            previous_start, now = now, now + took
+            self.book(now)
+            if self.closed:
+                for _ in range(self.num_done):
+                    self.send(now)
+
+    def preempt(self, s: Sequence) -> None:
+        self.running.remove(s)
+        s.context, s.phase, s.preemptions = 0, "prefill", s.preemptions + 1
+        self.waiting.insert(0, s)
+
+    def iterate(self, now: int, cutoff: int) -> int:
+        """Compose one iteration and price it [ps]."""
+        policy, preempted = self.policy, False
+        if self.reserve < 1.0:
+            while any(s.phase == "decode" for s in self.running) and self.held() > self.capacity:
+                self.preempt(self.running[-1])
+                preempted = True
+        self.ticking = [s for s in self.running if s.phase != "prefill"]
+        budget = policy.max_num_batched_tokens - (len(self.ticking) if self.mixed else 0)
+        chunks: list[tuple[Sequence, int]] = []
+        for s in [s for s in self.running if s.phase == "prefill"]:
+            tokens = min(s.target - s.context, budget)
+            if self.held() - self.blocks(s.context) + self.blocks(s.context + tokens) > self.capacity:
+                self.preempt(s)
+                preempted = True
+                break
+            if tokens:
+                chunks.append((s, s.context))
+                s.context += tokens
+                budget -= tokens
+        num_admitted = 0
+        while not preempted and budget and self.may_admit(cutoff, budget):
+            s = self.waiting.pop(0)
+            self.running.append(s)
+            s.admitted = now if s.admitted < 0 else s.admitted
+            s.context = min(s.target, budget)
+            chunks.append((s, 0))
+            budget -= s.context
+            num_admitted += 1
+        self.iterations += 1
+        if chunks and not self.mixed:
+            self.ticking = []
+        if not chunks:
+            self.decoding_begun = True
+        return self.price(chunks, num_admitted)
+
+    def may_admit(self, cutoff: int, budget: int) -> bool:
+        policy = self.policy
+        if not self.waiting or len(self.running) + len(self.freed) >= policy.num_slots:
+            return False
+        s = self.waiting[0]
+        if (not s.preemptions and s.visible > cutoff) or (self.static and self.decoding_begun):
+            return False
+        tokens = min(s.target, budget)
+        if tokens < s.target and not policy.chunked_prefill:
+            return False
+        watermark = policy.watermark_blocks if self.running else 0
+        taken = sum(self.reservation(r) for r in self.running) + self.reservation(s) if self.reserve else 0
+        freed = sum(self.blocks(f.prompt + f.output - 1) for f in self.freed)
+        needed = 0 if self.static else self.held() + self.blocks(tokens) + freed
+        return needed + watermark <= self.capacity and taken + watermark <= self.capacity
+
+    def price(self, chunks: list[tuple[Sequence, int]], num_admitted: int) -> int:
+        surface, d, time = self.surface, len(self.ticking), 0
+        window = surface.window_tokens
+        if d:
+            contexts = [s.context + 1 for s in self.ticking]
+            time += surface.decode_context_ps[d] * sum(contexts)
+            if window is not None:
+                time += surface.decode_window_ps[d] * sum(min(context, window) for context in contexts)
+        if not chunks:
+            return time + surface.decode_base_ps[d]
+        pairs = sum((s.context - cached) * (cached + s.context) for s, cached in chunks) / 2
+        window_pairs = 0.0
+        if window is not None:
+            window_pairs = sum(
+                min(query + 0.5, window) for s, cached in chunks for query in range(cached, s.context)
+            )
+        time += surface.mixed_base_ps[d + sum(s.context - cached for s, cached in chunks)]
+        time += round(surface.prefill_pair_ps * pairs + surface.prefill_window_pair_ps * window_pairs)
+        return time + surface.prefill_sequence_ps * len(chunks) + self.policy.admission_ps * num_admitted
+
+    def book(self, now: int) -> None:
+        """Tokens that the iteration yields, and the sequences that they complete."""
+        self.freed, self.num_done = [], 0
+        for s in list(self.running):
+            if s in self.ticking:
+                s.context += 1
+            elif s.phase != "prefill" or s.context < s.target:
+                continue
+            if s.phase == "padded":
+                continue
+            if s.first < 0:
+                s.first = now
+            else:
+                self.gaps.append(now - s.last)
+            s.phase, s.last, s.generated = "decode", now, s.generated + 1
+            if s.generated == s.output:
+                self.num_done += 1
+                times = (s.index, s.arrived, s.admitted, s.first, now)
+                self.rows.append((*times, s.prompt, s.output, s.preemptions))
+                if self.static:
+                    s.phase = "padded"
+                else:
+                    self.freed.append(s)
+                    self.running.remove(s)
+        if self.static and all(s.phase == "padded" for s in self.running):
+            self.running, self.decoding_begun = [], False
+
+
+@pytest.fixture
+def plain() -> Callable[[StepSurface, SchedulerPolicy, Workload, int], PlainSimulator]:
+    """Run the plain simulator to its end."""
+
+    def run(surface: StepSurface, policy: SchedulerPolicy, workload: Workload, seed: int) -> PlainSimulator:
+        simulator = PlainSimulator(surface, policy, workload, seed)
+        simulator.run()
+        return simulator
+
+    return run
