@@ -81,6 +81,9 @@ def activation_dtype_for(weight_dtype: str, accelerator: Accelerator) -> str:
         return "fp8" if "fp8" in peaks else "bf16"
     if weight_dtype == "nvfp4":
         return "nvfp4" if "fp4" in peaks else "bf16"
+    if weight_dtype == "mxfp4" and "fp4" in peaks:
+        # gpt-oss checkpoints run with mxfp8 activations on NVIDIA; AMD's requantised ones with mxfp4.
+        return "mxfp4" if accelerator.vendor == "amd" else "fp8"
     if weight_dtype == "int8":
         return "int8" if "int8" in peaks else "bf16"
     return "bf16"
@@ -108,10 +111,13 @@ def check_layout(deployment: Deployment) -> None:
     num_layers = sum(group.count for group in model.layers)
     if deployment.pipeline_parallel > num_layers:
         raise InfeasibleError(
-            f"{model.id}: {deployment.pipeline_parallel} pipeline stages for {num_layers} layers", fix=f"--pp {num_layers}"
+            f"{model.id}: {deployment.pipeline_parallel} pipeline stages for {num_layers} layers",
+            fix=f"--pp {num_layers}",
         )
     if ep > 1 and not is_moe(model):
-        raise InfeasibleError(f"{model.id} has no experts, so expert parallelism {ep} means nothing", fix="--ep 1")
+        raise InfeasibleError(
+            f"{model.id} has no experts, so expert parallelism {ep} means nothing", fix="--ep 1"
+        )
     if deployment.ranks_per_stage % ep:
         raise InfeasibleError(
             f"expert parallelism {ep} does not divide the {deployment.ranks_per_stage} accelerators of a stage",

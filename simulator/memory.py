@@ -44,7 +44,8 @@ def weight_bytes(deployment: Deployment) -> float:
     """
     model, tp, stages = deployment.model, deployment.tensor_parallel, deployment.pipeline_parallel
     layers = sum(
-        group.count * layer_weight_bytes(model, group, deployment.weight_dtype, tp, deployment.ranks_per_stage)
+        group.count
+        * layer_weight_bytes(model, group, deployment.weight_dtype, tp, deployment.ranks_per_stage)
         for group in model.layers
     )
     table = model.vocab_size * model.hidden_size * bytes_per_element("bf16") / tp
@@ -72,8 +73,12 @@ def activation_bytes(deployment: Deployment, num_batched_tokens: int, num_seqs: 
         if feed_forward.kind == "dense":
             width = max(width, 3.0 * feed_forward.intermediate_size / tp)
         else:
-            routed = feed_forward.experts_per_token * (3.0 * feed_forward.intermediate_size + model.hidden_size)
-            width = max(width, routed / deployment.expert_tensor_parallel / max(1, deployment.expert_parallel) ** 0.5)
+            routed = feed_forward.experts_per_token * (
+                3.0 * feed_forward.intermediate_size + model.hidden_size
+            )
+            width = max(
+                width, routed / deployment.expert_tensor_parallel / max(1, deployment.expert_parallel) ** 0.5
+            )
     tokens = num_batched_tokens / deployment.data_parallel
     layer = tokens * (4.0 * model.hidden_size + width) * bytes_per_element("bf16")
     logits = num_seqs / deployment.data_parallel * model.vocab_size * (bytes_per_element("bf16") + 8.0)
@@ -160,7 +165,8 @@ def _graph_bytes(deployment: Deployment) -> float:
 
 def _bytes_per_token(footprint: KvFootprint, mean_context_tokens: float) -> float:
     windowed = sum(
-        per_token * min(mean_context_tokens, window) / mean_context_tokens for window, per_token in footprint.windowed
+        per_token * min(mean_context_tokens, window) / mean_context_tokens
+        for window, per_token in footprint.windowed
     )
     return footprint.full_bytes_per_token + windowed
 

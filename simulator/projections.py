@@ -60,7 +60,9 @@ def mixer_projections(mixer: Mixer | None, hidden_size: int, tensor_parallel: in
     if isinstance(mixer, GatedDeltaNet):
         key, value = mixer.num_key_heads * mixer.key_head_dim, mixer.num_value_heads * mixer.value_head_dim
         return (
-            Projection("linear_attention_in", (2 * key + 2 * value + 2 * mixer.num_value_heads) // tp, hidden_size),
+            Projection(
+                "linear_attention_in", (2 * key + 2 * value + 2 * mixer.num_value_heads) // tp, hidden_size
+            ),
             Projection("linear_attention_out", hidden_size, value // tp),
         )
     return _mamba_projections(mixer, hidden_size, tp)
@@ -83,13 +85,22 @@ def _latent_projections(mixer: LatentAttention, hidden_size: int, tp: int) -> tu
     if mixer.sparse_top_k:
         depth = mixer.q_lora_rank or hidden_size
         indexer = (Projection("indexer", mixer.indexer_num_heads * mixer.indexer_head_dim, depth),)
-    return (*down, *up, key_value, *indexer, Projection("attention_out", hidden_size, heads * mixer.v_head_dim))
+    return (
+        *down,
+        *up,
+        key_value,
+        *indexer,
+        Projection("attention_out", hidden_size, heads * mixer.v_head_dim),
+    )
 
 
 def _mamba_projections(mixer: Mamba2, hidden_size: int, tp: int) -> tuple[Projection, ...]:
     inner = mixer.num_heads * mixer.head_dim
     columns = 2 * inner + 2 * mixer.num_groups * mixer.state_dim + mixer.num_heads
-    return (Projection("mamba_in", columns // tp, hidden_size), Projection("mamba_out", hidden_size, inner // tp))
+    return (
+        Projection("mamba_in", columns // tp, hidden_size),
+        Projection("mamba_out", hidden_size, inner // tp),
+    )
 
 
 def feed_forward_projections(
@@ -103,7 +114,9 @@ def feed_forward_projections(
     if feed_forward is None:
         return ()
     if isinstance(feed_forward, DenseFeedForward):
-        return _gated_pair("feed_forward", feed_forward.intermediate_size, feed_forward.gated, hidden_size, tensor_parallel)
+        return _gated_pair(
+            "feed_forward", feed_forward.intermediate_size, feed_forward.gated, hidden_size, tensor_parallel
+        )
     router = Projection("router", feed_forward.num_experts, hidden_size, low_bit=False)
     latent: tuple[Projection, ...] = ()
     if feed_forward.latent_size:
@@ -114,12 +127,18 @@ def feed_forward_projections(
     if not feed_forward.shared_intermediate_size:
         return (router, *latent)
     shared = _gated_pair(
-        "shared_expert", feed_forward.shared_intermediate_size, feed_forward.gated, hidden_size, tensor_parallel
+        "shared_expert",
+        feed_forward.shared_intermediate_size,
+        feed_forward.gated,
+        hidden_size,
+        tensor_parallel,
     )
     return (router, *latent, *shared)
 
 
-def _gated_pair(name: str, intermediate: int, gated: bool, hidden_size: int, tp: int) -> tuple[Projection, ...]:
+def _gated_pair(
+    name: str, intermediate: int, gated: bool, hidden_size: int, tp: int
+) -> tuple[Projection, ...]:
     local = max(1, intermediate // tp)
     return (
         Projection(f"{name}_in", local * (2 if gated else 1), hidden_size),
@@ -157,7 +176,9 @@ def layer_weight_bytes(
     dense = bytes_per_element(dense_dtype(model, weight_dtype))
     total = 0.0
     projections = mixer_projections(group.mixer, model.hidden_size, tensor_parallel)
-    for projection in projections + feed_forward_projections(group.feed_forward, model.hidden_size, tensor_parallel):
+    for projection in projections + feed_forward_projections(
+        group.feed_forward, model.hidden_size, tensor_parallel
+    ):
         total += projection.elements * (dense if projection.low_bit else bytes_per_element("bf16"))
     if isinstance(group.feed_forward, MoeFeedForward):
         experts = group.feed_forward.num_experts * expert_elements(group.feed_forward, model.hidden_size)

@@ -1,0 +1,127 @@
+"""Every deployment that could answer: accelerator × engine × precision × layout, or the reason why there is none."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.simulator.deployment import Deployment, activation_dtype_for, check_layout, is_moe
+from advisor.simulator.memory import MemoryPlan, plan_memory
+from advisor.simulator.replica_model import engine_defaults
+
+_EIGHT_BIT_OR_MORE = 8.0
+_MAX_REPLICA = 64
+"""Accelerators of one replica; larger serving replicas are not sold as one answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One replica's deployment and its memory."""
+
+    deployment: Deployment
+    memory: MemoryPlan
+    max_num_seqs: int
+    max_num_batched_tokens: int
+
+
+def candidates_of(
+    accelerator: Accelerator,
+    model: Model,
+    engines: Iterable[Engine],
+    *,
+    precisions: tuple[str, ...] = (),
+    mean_context_tokens: float,
+    max_context_tokens: float,
+    max_accelerators: int = _MAX_REPLICA,
+) -> tuple[list[Candidate], str]:
+    """All feasible replicas on one accelerator, and, where there are none, the reason in words.
+
+    A replica must hold one request of `max_context_tokens`.
+
+    Source: own enumeration; layouts as the engines accept them.
+    """
+    if accelerator.unranked_reason:
+        return [], accelerator.unranked_reason
+    found: list[Candidate] = []
+    reason = f"no engine in the catalog runs {model.id} on it"
+    for engine in engines:
+        if engine.id not in accelerator.engines:
+            continue
+        for weight_dtype in usable_precisions(model, accelerator, engine, precisions):
+            for layout in _layouts(accelerator, model, min(max_accelerators, _MAX_REPLICA)):
+                tp, pp, dp, ep = layout
+                deployment = Deployment(
+                    model, accelerator, engine, tp, pp, dp, ep, 1,
+                    weight_dtype, activation_dtype_for(weight_dtype, accelerator), "bf16",
+                )  # fmt: skip
+                try:
+                    found.append(_fit(deployment, mean_context_tokens, max_context_tokens))
+                except InfeasibleError as error:
+                    reason = error.why or error.what
+        if not usable_precisions(model, accelerator, engine, precisions):
+            reason = f"{engine.name} has no kernels for {'/'.join(precisions) or model.weights} on it"
+    return found, "" if found else reason
+
+
+def usable_precisions(
+    model: Model, accelerator: Accelerator, engine: Engine, requested: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Weight formats to consider: those asked for, else the checkpoint's own and every one of 8 bits or more that
+    the chip multiplies in. Four-bit formats cost quality, so they are considered only if native or asked for.
+
+    Source: own rule; formats by engine from the engine records.
+    """
+    wanted = requested or tuple(dict.fromkeys((model.weights, "fp8", "bf16")))
+    usable = []
+    for dtype in wanted:
+        if dtype not in engine.weight_dtypes:
+            continue
+        if (
+            dtype == "fp8"
+            and "fp8" not in accelerator.peak_flop_per_s
+            and dtype not in (model.weights, *requested)
+        ):
+            continue
+        # More bits than the published checkpoint has is money without quality.
+        if not requested and bytes_per_element(dtype) > bytes_per_element(model.weights):
+            continue
+        usable.append(dtype)
+    return tuple(usable)
+
+
+def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[tuple[int, int, int, int]]:
+    """(tp, pp, dp, ep) worth considering, small replicas first."""
+    domain = accelerator.scale_up.max_domain if accelerator.scale_up else 8
+    widest = min(8, domain)
+    mixture = is_moe(model)
+    width = 1
+    while width <= min(widest, largest):
+        yield width, 1, 1, 1
+        if mixture and width > 1:
+            yield width, 1, 1, width
+            yield 1, 1, width, width
+        width *= 2
+    stages = 2
+    while widest * stages <= largest:
+        yield widest, stages, 1, 1
+        stages *= 2
+
+
+def _fit(deployment: Deployment, mean_context_tokens: float, max_context_tokens: float) -> Candidate:
+    check_layout(deployment)
+    chosen = engine_defaults(deployment)
+    memory = plan_memory(
+        deployment,
+        num_batched_tokens=chosen.max_num_batched_tokens,
+        num_seqs=chosen.max_num_seqs,
+        memory_fraction=chosen.memory_fraction,
+        mean_context_tokens=mean_context_tokens,
+    )
+    per_rank = memory.kv_capacity_tokens / deployment.data_parallel
+    if per_rank < max_context_tokens:
+        raise InfeasibleError(
+            "the KV cache is smaller than one request",
+            why=f"{per_rank:,.0f} tokens fit beside the weights, the longest request has {max_context_tokens:,.0f}",
+        )
+    return Candidate(deployment, memory, chosen.max_num_seqs, chosen.max_num_batched_tokens)

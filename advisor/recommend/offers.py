@@ -1,0 +1,99 @@
+"""How replicas fit on what is for sale: SKUs hold whole nodes, and whoever rents eight pays for eight."""
+
+import datetime
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from advisor.catalog.prices import prices_as_of
+from advisor.catalog.providers import all_providers
+from advisor.catalog.schema import Accelerator, Price
+from advisor.catalog.units import KILO
+from advisor.recommend.scenario import Constraints
+
+_NODE = 8
+"""Accelerators that a provider of single ones puts into one machine."""
+OWNED_USD_PER_KWH = 0.15
+OWNED_PUE = 1.3
+"""Own hardware is charged its electricity: a mid-range industrial tariff and cooling; printed as an assumption."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One way to buy a replica size: the SKU, and what one replica costs on it."""
+
+    price: Price
+    replicas_per_unit: int
+    """Replicas on one purchase unit (an SKU, a group of SKUs, or single accelerators of one node)."""
+    accelerators_per_unit: int
+    usd_per_unit_hour: float
+
+    @property
+    def usd_per_replica_hour(self) -> float:
+        return self.usd_per_unit_hour / self.replicas_per_unit
+
+
+def offers_by_accelerator(constraints: Constraints, as_of: datetime.date) -> dict[str, tuple[Price, ...]]:
+    """What is for sale on a day within the constraints, by accelerator id, cheapest per accelerator first.
+
+    Raises: UnknownNameError: a provider is not known. InputFileError: the price file is wrong.
+    Source: catalog.prices; the newest row of each offer.
+    """
+    rows = prices_as_of(
+        as_of,
+        providers=constraints.providers or None,
+        terms=constraints.terms,
+        accelerators=constraints.accelerators or None,
+        user_file=constraints.price_file,
+    )
+    grouped: dict[str, list[Price]] = defaultdict(list)
+    for row in rows:
+        grouped[row.accelerator].append(row)
+    return {name: tuple(found) for name, found in grouped.items()}
+
+
+def owned_offer(count: int, accelerator: Accelerator, as_of: datetime.date) -> Price:
+    """Hardware that is already there, at the price of its electricity.
+
+    Assumes: OWNED_USD_PER_KWH, OWNED_PUE, and board power at its limit.
+    Source: own definition.
+    """
+    kilowatts = count * (accelerator.tdp_w or 0.0) * OWNED_PUE / KILO
+    return Price(
+        provider="own",
+        sku=f"{count}x{accelerator.id}",
+        region="",
+        accelerator=accelerator.id,
+        num_accelerators=count,
+        term="on_demand",
+        usd_per_hour=max(1e-6, kilowatts * OWNED_USD_PER_KWH),
+        observed_on=as_of,
+        valid_from=as_of,
+    )
+
+
+def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> list[Placement]:
+    """Ways to buy replicas of `size` accelerators, cheapest per replica first.
+
+    A replica stays inside one node where it can: several replicas share a larger SKU; a price per accelerator is
+    multiplied within one node; only full nodes are joined, and only with a network between them.
+
+    Source: own definition.
+    """
+    domain = accelerator.scale_up.max_domain if accelerator.scale_up else _NODE
+    found = []
+    for price in offers:
+        count = price.num_accelerators
+        if size <= count:
+            found.append(Placement(price, count // size, count, price.usd_per_hour))
+        elif count == 1 and size <= max(_NODE, domain) and _sold_singly(price):
+            found.append(Placement(price, 1, size, size * price.usd_per_hour))
+        elif size % count == 0 and count >= min(_NODE, domain) and accelerator.scale_out_bytes_per_s:
+            units = size // count
+            found.append(Placement(price, 1, size, units * price.usd_per_hour))
+    return sorted(found, key=lambda placement: placement.usd_per_replica_hour)
+
+
+def _sold_singly(price: Price) -> bool:
+    provider = all_providers().get(price.provider)
+    return provider is not None and provider.sells_singly(price.accelerator)

@@ -1,0 +1,75 @@
+"""What is asked, whole: the frozen scenario that the search takes and that the answer echoes."""
+
+import datetime
+import math
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from advisor.catalog.schema.record import Record
+
+
+class Traffic(Record):
+    """Requests: how many tokens they have, and how they come."""
+
+    profile: str = "chat"
+    mean_input_tokens: int = Field(ge=1, le=10_000_000)
+    mean_output_tokens: int = Field(ge=1, le=10_000_000)
+    input_sigma: float = Field(default=0.0, ge=0, le=5)
+    output_sigma: float = Field(default=0.0, ge=0, le=5)
+    rate_per_s: float | None = Field(default=None, gt=0)
+    """Requests per second of the whole deployment; None asks for the highest that meets the objectives."""
+    concurrency: int | None = Field(default=None, ge=1)
+    """Users that send their next request when the last is answered."""
+    trace: Path | None = None
+    source: str = ""
+
+    @property
+    def mean_context_tokens(self) -> float:
+        """Mean context of a sequence while it decodes."""
+        return self.mean_input_tokens + self.mean_output_tokens / 2.0
+
+
+class Objectives(Record):
+    """Service levels at the 99th percentile, and what may be spent."""
+
+    ttft_p99_s: float = Field(default=2.0, gt=0)
+    tpot_p99_s: float = Field(default=0.1, gt=0)
+    budget_usd_per_hour: float | None = Field(default=None, gt=0)
+
+
+class Constraints(Record):
+    """What the answer must stay within; empty means everything."""
+
+    accelerators: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()
+    precisions: tuple[str, ...] = ()
+    terms: tuple[str, ...] = ("on_demand",)
+    own: tuple[tuple[int, str], ...] = ()
+    """Hardware that is already there: (count, accelerator id)."""
+    max_accelerators: int = Field(default=4096, ge=1)
+    price_file: Path | None = None
+
+
+class Scenario(Record):
+    """One question about serving, with everything resolved."""
+
+    model: str
+    workload: Literal["serve"] = "serve"
+    traffic: Traffic
+    objectives: Objectives = Objectives()
+    constraints: Constraints = Constraints()
+    as_of: datetime.date
+    seed: int = 0
+    top: int = Field(default=5, ge=1, le=100)
+
+    @model_validator(mode="after")
+    def _finite(self) -> "Scenario":
+        rate = self.traffic.rate_per_s
+        if rate is not None and not math.isfinite(rate):
+            raise ValueError("rate must be finite")
+        if rate is not None and self.traffic.concurrency is not None:
+            raise ValueError("give a rate or a concurrency, not both")
+        return self

@@ -1,0 +1,157 @@
+"""Attention over the cache as straight lines in the surface's aggregates: summed context and query-key pairs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, LayerGroup
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.operators.attention import (
+    DecodeEfficiency,
+    PrefillEfficiency,
+    decode_line,
+    prefill_line,
+)
+from advisor.simulator.operators.latent_attention import (
+    LatentDecodeEfficiency,
+    LatentPrefillEfficiency,
+    mla_decode_line,
+    mla_prefill_line,
+)
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class DecodeLines:
+    """Decode attention of one stage at each batch size: intercept [s] + slope·S + window_slope·S_w."""
+
+    intercept_s: FloatArray
+    slope_s: FloatArray
+    window_slope_s: FloatArray
+    window_tokens: int | None = None
+
+
+@dataclass(slots=True)
+class PrefillLines:
+    """Prefill attention of one stage: sequence [s] + token·n + pair·A + window_pair·A_w."""
+
+    sequence_s: float = 0.0
+    token_s: float = 0.0
+    pair_s: float = 0.0
+    window_pair_s: float = 0.0
+
+
+def window_of(deployment: Deployment) -> int | None:
+    """The window, in tokens, that most windowed layers share; top-k of sparse attention counts as one.
+
+    Assumes: one window per model; published models with windows have one.
+    Source: own definition.
+    """
+    votes: dict[int, int] = {}
+    for group in deployment.model.layers:
+        window = _window(group)
+        if window is not None:
+            votes[window] = votes.get(window, 0) + group.count
+    return max(votes, key=lambda window: votes[window]) if votes else None
+
+
+def decode_lines(
+    deployment: Deployment,
+    library: OperatorLibrary,
+    num_sequences: FloatArray,
+    context_low: float,
+    context_high: float,
+) -> DecodeLines:
+    """Decode attention of one pipeline stage, per number of sequences of the replica.
+
+    Attention data-parallel ranks each hold their share of the sequences, so a slope per token of the replica's
+    summed context is the rank's slope divided by the number of ranks.
+
+    Source: operators.attention.decode_line, operators.latent_attention.mla_decode_line.
+    """
+    dp, tp = deployment.data_parallel, deployment.tensor_parallel
+    key = "fp8" if deployment.kv_dtype == "fp8" else "bf16"
+    batch = np.maximum(1.0, np.ceil(num_sequences / dp))
+    zero = np.zeros_like(batch)
+    lines = DecodeLines(zero, zero.copy(), zero.copy(), window_of(deployment))
+    for group in deployment.model.layers:
+        layers = group.count / deployment.pipeline_parallel
+        mixer, window = group.mixer, _window(group)
+        if isinstance(mixer, GroupedQueryAttention):
+            intercept, slope = decode_line(
+                batch, context_low, context_high, mixer.num_heads // tp, max(1, mixer.num_kv_heads // tp),
+                mixer.head_dim,
+                library.device, library.parameters(DecodeEfficiency, "attention_decode", key), window_tokens=window,
+                kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
+            )  # fmt: skip
+        elif isinstance(mixer, LatentAttention):
+            low, high = (context_low, context_high) if window is None else (window / 2.0, float(window))
+            intercept, slope = mla_decode_line(
+                batch, low, high, mixer.num_heads // tp, mixer.kv_lora_rank, mixer.qk_rope_head_dim,
+                library.device, library.parameters(LatentDecodeEfficiency, "mla_decode", key),
+                kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
+            )  # fmt: skip
+        else:
+            continue
+        lines.intercept_s += layers * np.maximum(intercept, 0.0)
+        target = lines.slope_s if window is None else lines.window_slope_s
+        target += layers * np.maximum(slope, 0.0) / dp
+    return lines
+
+
+def prefill_lines(
+    deployment: Deployment, library: OperatorLibrary, chunk_tokens: float, cached_tokens: float
+) -> PrefillLines:
+    """Prefill attention of one pipeline stage around a typical chunk on a typical cache.
+
+    Two chunk sizes separate what a sequence costs once from what each of its tokens costs.
+
+    Source: operators.attention.prefill_line, operators.latent_attention.mla_prefill_line.
+    """
+    dp, tp = deployment.data_parallel, deployment.tensor_parallel
+    small, large = max(16.0, chunk_tokens / 4.0), max(64.0, chunk_tokens)
+    result = PrefillLines()
+    for group in deployment.model.layers:
+        layers = group.count / deployment.pipeline_parallel
+        mixer, window = group.mixer, _window(group)
+        points = []
+        for chunk in (small, large):
+            cached = max(cached_tokens, chunk)
+            if isinstance(mixer, GroupedQueryAttention):
+                line = prefill_line(
+                    chunk, 0.0, cached, mixer.num_heads // tp, max(1, mixer.num_kv_heads // tp), mixer.head_dim,
+                    library.device, library.parameters(PrefillEfficiency, "attention_prefill", "bf16"),
+                    kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
+                )  # fmt: skip
+            elif isinstance(mixer, LatentAttention):
+                line = mla_prefill_line(
+                    chunk, 0.0, cached, mixer.num_heads // tp, mixer.qk_nope_head_dim, mixer.qk_rope_head_dim,
+                    mixer.v_head_dim, mixer.kv_lora_rank, library.device,
+                    library.parameters(LatentPrefillEfficiency, "mla_prefill", "bf16"),
+                )  # fmt: skip
+            else:
+                break
+            points.append((float(line[0]), float(line[1])))
+        if not points:
+            continue
+        token = max(0.0, (points[1][0] - points[0][0]) / (large - small))
+        result.token_s += layers * token / dp
+        result.sequence_s += layers * max(0.0, points[1][0] - token * large)
+        pair = layers * max(0.0, points[1][1]) / dp
+        if window is None:
+            result.pair_s += pair
+        else:
+            result.window_pair_s += pair
+    return result
+
+
+def _window(group: LayerGroup) -> int | None:
+    if isinstance(group.mixer, GroupedQueryAttention):
+        return group.mixer.window_tokens
+    if isinstance(group.mixer, LatentAttention):
+        return group.mixer.sparse_top_k
+    return None

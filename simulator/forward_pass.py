@@ -1,0 +1,224 @@
+"""One pass of all layers over some tokens: what every iteration pays besides attention over the cache.
+
+The pass of one pipeline stage is a sum over layer groups of projections, experts, collectives and small operators,
+each priced by its own time function over a whole grid of token counts at once.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.schema import (
+    DenseFeedForward,
+    GatedDeltaNet,
+    LatentAttention,
+    LayerGroup,
+    Mamba2,
+    MoeFeedForward,
+)
+from advisor.simulator.collectives import Topology, all_gather_s, all_reduce_s, reduce_scatter_s, topology_of
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.operator_library import ExpertLayer, OperatorLibrary, matmul_key
+from advisor.simulator.operators.latent_attention import AbsorbEfficiency, mla_absorb_s
+from advisor.simulator.operators.state_space import RecurrenceEfficiency, gated_delta_net_s, mamba2_s
+from advisor.simulator.projections import dense_dtype, feed_forward_projections, mixer_projections
+
+FloatArray = NDArray[np.float64]
+
+CATEGORIES = (
+    "attention_projections",
+    "feed_forward",
+    "experts",
+    "state_space",
+    "collectives",
+    "small_operators",
+    "head",
+)
+_BYTES = 2.0  # activations travel in 16 bits
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCosts:
+    """Time of one stage's pass over a grid of token counts, by category [s]."""
+
+    tokens: FloatArray
+    seconds: Mapping[str, FloatArray]
+
+    @property
+    def total_s(self) -> FloatArray:
+        return np.asarray(sum(self.seconds.values()), dtype=np.float64)
+
+
+def token_costs(
+    deployment: Deployment, library: OperatorLibrary, tokens: FloatArray, *, decode: bool
+) -> TokenCosts:
+    """Time of one pipeline stage over `tokens` new tokens of the whole replica, by category [s].
+
+    `decode` means one token per sequence: latent attention runs absorbed and recurrent layers step; otherwise
+    prompts run through the chunked and the up-projected forms.
+
+    Assumes: attention data-parallel ranks hold equal shares; stages hold equal shares of the layers.
+    Raises: KeyError: the device has no 16-bit peak.
+    Source: own composition; operators as documented in their modules.
+    """
+    rank_tokens = np.maximum(1.0, np.ceil(tokens / deployment.data_parallel))
+    totals = {category: np.zeros_like(tokens, dtype=np.float64) for category in CATEGORIES}
+    pricing = _Pricing(deployment, library, tokens, rank_tokens, decode)
+    for group in deployment.model.layers:
+        layers = group.count / deployment.pipeline_parallel
+        for category, seconds in pricing.layer(group).items():
+            totals[category] += layers * seconds
+    return TokenCosts(tokens, totals)
+
+
+def head_s(deployment: Deployment, library: OperatorLibrary, num_sequences: FloatArray) -> FloatArray:
+    """Time of the output head and sampling for the sequences that yield a token [s].
+
+    Assumes: vocabulary split over tensor-parallel ranks and gathered; sampling passes over fp32 logits twice.
+    Source: own composition.
+    """
+    model, tp = deployment.model, deployment.tensor_parallel
+    rows = np.maximum(1.0, np.ceil(num_sequences / deployment.data_parallel))
+    seconds = library.matmul_s(rows, -(-model.vocab_size // tp), model.hidden_size, "bf16")
+    seconds = seconds + library.elementwise_s(rows * model.vocab_size * 8.0)
+    if tp > 1:
+        seconds = seconds + all_gather_s(
+            rows * model.vocab_size * _BYTES, topology_of(deployment.accelerator, tp)
+        )
+    return np.asarray(seconds)
+
+
+class _Pricing:
+    """Prices one layer at a time over a fixed grid of tokens."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        library: OperatorLibrary,
+        tokens: FloatArray,
+        rank_tokens: FloatArray,
+        decode: bool,
+    ) -> None:
+        self.deployment = deployment
+        self.library = library
+        self.tokens = tokens
+        self.rank_tokens = rank_tokens
+        self.decode = decode
+        model = deployment.model
+        self.hidden = model.hidden_size
+        block = model.fp8_scaling == "block"
+        self.dense_key = matmul_key(
+            *_formats(dense_dtype(model, deployment.weight_dtype), deployment), block_scaled=block
+        )
+        self.expert_key = matmul_key(*_formats(deployment.weight_dtype, deployment), block_scaled=block)
+        self.tp_group = topology_of(deployment.accelerator, deployment.tensor_parallel)
+        self.stage_group = topology_of(deployment.accelerator, deployment.ranks_per_stage)
+
+    def layer(self, group: LayerGroup) -> dict[str, FloatArray]:
+        """Time of one layer by category [s]."""
+        parts: dict[str, FloatArray] = {}
+        if group.mixer is not None:
+            self._mixer(group, parts)
+        if group.feed_forward is not None:
+            self._feed_forward(group, parts)
+        return parts
+
+    def _mixer(self, group: LayerGroup, parts: dict[str, FloatArray]) -> None:
+        tp, mixer = self.deployment.tensor_parallel, group.mixer
+        projections = [
+            projection
+            for projection in mixer_projections(mixer, self.hidden, tp)
+            if not (self.decode and projection.prefill_only)
+        ]
+        seconds = sum(
+            self.library.matmul_s(self.rank_tokens, p.columns, p.depth, self.dense_key) for p in projections
+        )
+        if isinstance(mixer, LatentAttention) and self.decode:
+            seconds = seconds + mla_absorb_s(
+                self.rank_tokens, mixer.num_heads // tp, mixer.kv_lora_rank, mixer.qk_nope_head_dim, mixer.v_head_dim,
+                self.library.device, self.library.parameters(AbsorbEfficiency, "mla_absorb", "bf16"),
+            )  # fmt: skip
+        _add(parts, "attention_projections", seconds)
+        widths = [2.0 * self.hidden, sum(p.columns for p in projections[:-1])]
+        _add(parts, "small_operators", self._small(widths))
+        if isinstance(mixer, GatedDeltaNet | Mamba2):
+            _add(parts, "state_space", self._recurrence(mixer))
+        self._all_reduce(parts)
+
+    def _feed_forward(self, group: LayerGroup, parts: dict[str, FloatArray]) -> None:
+        deployment, feed_forward = self.deployment, group.feed_forward
+        shared_tp = deployment.tensor_parallel
+        matmuls = feed_forward_projections(feed_forward, self.hidden, shared_tp)
+        seconds = sum(
+            self.library.matmul_s(
+                self.rank_tokens, p.columns, p.depth, self.dense_key if p.low_bit else "bf16"
+            )
+            for p in matmuls
+        )
+        _add(parts, "feed_forward", seconds)
+        widths = [2.0 * self.hidden]
+        if isinstance(feed_forward, DenseFeedForward):
+            widths.append(1.5 * matmuls[0].columns)
+        if isinstance(feed_forward, MoeFeedForward):
+            # Gating, top-k and, with shared experts, their activation and the final sum.
+            widths += [feed_forward.num_experts, 2.0 * feed_forward.experts_per_token]
+            if feed_forward.shared_intermediate_size:
+                widths += [1.5 * matmuls[-2].columns, 1.5 * self.hidden]
+            _add(parts, "experts", self._experts(feed_forward))
+        _add(parts, "small_operators", self._small(widths))
+        if isinstance(feed_forward, MoeFeedForward) and deployment.data_parallel > 1:
+            self._exchange(parts)
+        else:
+            self._all_reduce(parts)
+
+    def _experts(self, feed_forward: MoeFeedForward) -> FloatArray:
+        layer = ExpertLayer(
+            hidden_size=feed_forward.latent_size or self.hidden,
+            intermediate_size=feed_forward.intermediate_size,
+            num_experts=feed_forward.num_experts,
+            experts_per_token=feed_forward.experts_per_token,
+            tensor_parallel=self.deployment.expert_tensor_parallel,
+            expert_parallel=self.deployment.expert_parallel,
+            gated=feed_forward.gated,
+        )
+        return self.library.experts_s(self.tokens, self.expert_key, layer)
+
+    def _recurrence(self, mixer: GatedDeltaNet | Mamba2) -> FloatArray:
+        sequences = self.rank_tokens if self.decode else np.ones_like(self.tokens)
+        gated = isinstance(mixer, GatedDeltaNet)
+        run: Callable[..., FloatArray] = gated_delta_net_s if gated else mamba2_s
+        efficiency = self.library.parameters(RecurrenceEfficiency, "gdn" if gated else "mamba2", "bf16")
+        tp, device = self.deployment.tensor_parallel, self.library.device
+        return run(self.rank_tokens, sequences, mixer, tp, device, efficiency, decode=self.decode)
+
+    def _small(self, widths: list[float]) -> FloatArray:
+        """Small operators that read and write about so many 16-bit values per token."""
+        return np.asarray(
+            sum(self.library.elementwise_s(self.rank_tokens * width * 2.0 * _BYTES) for width in widths)
+        )
+
+    def _all_reduce(self, parts: dict[str, FloatArray]) -> None:
+        if self.deployment.tensor_parallel > 1:
+            _add(parts, "collectives", all_reduce_s(self.rank_tokens * self.hidden * _BYTES, self.tp_group))
+
+    def _exchange(self, parts: dict[str, FloatArray]) -> None:
+        """Tokens of all attention ranks meet at the experts and return."""
+        num_bytes = self.tokens * self.hidden * _BYTES
+        _add(parts, "collectives", all_gather_s(num_bytes, self.stage_group))
+        _add(parts, "collectives", reduce_scatter_s(num_bytes, self.stage_group))
+
+
+def stage_topology(deployment: Deployment) -> Topology:
+    """The accelerators that share the layers of one stage. Source: own definition."""
+    return topology_of(deployment.accelerator, deployment.ranks_per_stage)
+
+
+def _formats(weight_dtype: str, deployment: Deployment) -> tuple[str, str]:
+    activation = deployment.activation_dtype if weight_dtype == deployment.weight_dtype else "bf16"
+    return weight_dtype, activation
+
+
+def _add(parts: dict[str, FloatArray], category: str, seconds: FloatArray | int) -> None:
+    parts[category] = parts.get(category, 0.0) + np.asarray(seconds, dtype=np.float64)

@@ -1,0 +1,119 @@
+"""The time functions of one accelerator under one engine, with their fitted parameters looked up once."""
+
+from dataclasses import dataclass, field
+from typing import Protocol, Self, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.efficiencies import efficiency
+from advisor.catalog.schema import EfficiencyRecord
+from advisor.simulator.device import Device
+from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
+from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, moe_s
+from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
+
+FloatArray = NDArray[np.float64]
+
+_WEIGHT_ONLY = {
+    "fp8": "int8_wo",
+    "int8": "int8_wo",
+    "int4": "int4_wo",
+    "nvfp4": "int4_wo",
+    "mxfp4": "mxfp4_wo",
+    "fp6": "int8_wo",
+    "q8_0": "int8_wo",
+    "q6_k": "int8_wo",
+    "q5_k_m": "int4_wo",
+    "q4_k_m": "int4_wo",
+}
+
+
+def matmul_key(weight_dtype: str, activation_dtype: str, *, block_scaled: bool = False) -> str:
+    """Operator format of a weight format with an activation format: which kernel family multiplies them.
+
+    Source: kernel choice of vLLM and TensorRT-LLM: equal low-bit formats use the low-bit unit, unequal ones
+    dequantise weights on the fly.
+    """
+    if weight_dtype in ("bf16", "fp16", "fp32"):
+        return "bf16"
+    if weight_dtype == activation_dtype:
+        return "fp8_block" if weight_dtype == "fp8" and block_scaled else weight_dtype
+    if weight_dtype == "mxfp4" and activation_dtype == "fp8":
+        return "w4a8_mxfp4"
+    return _WEIGHT_ONLY[weight_dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertLayer:
+    """Shape and split of the routed experts of one layer."""
+
+    hidden_size: int
+    intermediate_size: int
+    num_experts: int
+    experts_per_token: int
+    tensor_parallel: int
+    expert_parallel: int
+    gated: bool
+
+
+class _FromRecord(Protocol):
+    """A parameter set that a catalog record can fill."""
+
+    @classmethod
+    def from_record(cls, record: EfficiencyRecord) -> Self: ...
+
+
+EfficiencyT = TypeVar("EfficiencyT", bound=_FromRecord)
+
+
+@dataclass(slots=True)
+class OperatorLibrary:
+    """Time functions bound to a device and an engine; remembers which parameters were transferred."""
+
+    device: Device
+    engine: str
+    transferred: set[str] = field(default_factory=set)
+    _resolved: dict[tuple[str, str], object] = field(default_factory=dict)
+
+    def matmul_s(self, tokens: FloatArray, columns: int, depth: int, dtype: str) -> FloatArray:
+        """Dense multiplication of one layer [s], per entry of tokens. Source: operators.matmul."""
+        return matmul_s(
+            tokens, columns, depth, self.device, self.parameters(MatmulEfficiency, "matmul", dtype)
+        )
+
+    def experts_s(self, tokens: FloatArray, dtype: str, shape: ExpertLayer) -> FloatArray:
+        """Routed experts of one layer on one accelerator [s]. Source: operators.grouped_matmul."""
+        return moe_s(
+            tokens,
+            shape.hidden_size,
+            shape.intermediate_size,
+            shape.num_experts,
+            shape.experts_per_token,
+            self.device,
+            self.parameters(GroupedMatmulEfficiency, "grouped_matmul", dtype),
+            tensor_parallel=shape.tensor_parallel,
+            expert_parallel=shape.expert_parallel,
+            gated=shape.gated,
+        )
+
+    def elementwise_s(self, num_bytes: FloatArray) -> FloatArray:
+        """One memory-bound small operator [s]. Source: operators.elementwise."""
+        return elementwise_s(
+            num_bytes, self.device, self.parameters(ElementwiseEfficiency, "elementwise", "bf16")
+        )
+
+    def parameters(self, kind: type[EfficiencyT], operator: str, dtype: str) -> EfficiencyT:
+        """Fitted parameters of an operator in a format on this device, transferred where nobody measured them.
+
+        Raises: UnknownNameError: the operator has no records at all.
+        Source: catalog.efficiencies.
+        """
+        key = (operator, dtype)
+        if key not in self._resolved:
+            found = efficiency(self.device.architecture, operator, dtype, self.engine)
+            if found.transferred_from:
+                self.transferred.add(f"{operator}: {found.transferred_from}")
+            # A record of a related format lends its efficiencies; bytes and peak stay those of the format asked for.
+            self._resolved[key] = kind.from_record(found.record.model_copy(update={"dtype": dtype}))
+        return cast(EfficiencyT, self._resolved[key])

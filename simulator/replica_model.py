@@ -1,0 +1,139 @@
+"""One replica ready to be simulated: its memory, its step-cost surface and its scheduler, from a deployment."""
+
+from dataclasses import dataclass
+
+from advisor.catalog.engines import EngineDefaults, defaults, graph_sizes
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.schema import GatedDeltaNet, Mamba2
+from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.simulator.deployment import Deployment, check_layout
+from advisor.simulator.device import device_of
+from advisor.simulator.engine_costs import EngineCosts, engine_costs
+from advisor.simulator.memory import MemoryPlan, plan_memory
+from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.serving.policy import SchedulerPolicy
+from advisor.simulator.step_cost import StepSurface
+from advisor.simulator.surface import SurfaceInputs, build_surface
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What a person sets when starting the engine; None takes the engine's default."""
+
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    memory_fraction: float | None = None
+    version: str = ""
+    date: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaModel:
+    """Everything that the simulator needs of one replica, and what an explanation needs besides."""
+
+    deployment: Deployment
+    memory: MemoryPlan
+    surface: StepSurface
+    policy: SchedulerPolicy
+    costs: EngineCosts
+    library: OperatorLibrary
+
+    @property
+    def transferred(self) -> tuple[str, ...]:
+        """Operators whose parameters come from another architecture or format."""
+        return tuple(sorted(self.library.transferred))
+
+
+def model_replica(
+    deployment: Deployment,
+    *,
+    mean_input_tokens: float,
+    mean_output_tokens: float,
+    max_context_tokens: int | None = None,
+    settings: EngineSettings | None = None,
+    costs: EngineCosts | None = None,
+    library: OperatorLibrary | None = None,
+) -> ReplicaModel:
+    """Memory, surface and policy of one replica for a kind of traffic.
+
+    Raises: InfeasibleError: the layout is refused, weights do not fit, or the cache is smaller than one request.
+    Source: own composition.
+    """
+    check_layout(deployment)
+    settings = settings or EngineSettings()
+    engine = deployment.engine
+    costs = costs or engine_costs(engine, version=settings.version, date=settings.date)
+    library = library or OperatorLibrary(device_of(deployment.accelerator), engine.id)
+    chosen = engine_defaults(deployment)
+    max_num_seqs = settings.max_num_seqs or chosen.max_num_seqs
+    num_batched_tokens = max(settings.max_num_batched_tokens or chosen.max_num_batched_tokens, max_num_seqs)
+    graphs = graph_sizes(engine, max_num_seqs, max(chosen.cuda_graph_sizes, default=0))
+    mean_context = mean_input_tokens + mean_output_tokens / 2.0
+    memory = plan_memory(
+        deployment,
+        num_batched_tokens=num_batched_tokens,
+        num_seqs=max_num_seqs,
+        memory_fraction=settings.memory_fraction or chosen.memory_fraction,
+        mean_context_tokens=mean_context,
+    )
+    needed = max_context_tokens or round(mean_input_tokens + mean_output_tokens)
+    if memory.kv_capacity_tokens < needed * deployment.data_parallel:
+        raise InfeasibleError(
+            f"{deployment.model.id} on {deployment.accelerators_per_replica} × {deployment.accelerator.id}: "
+            "the KV cache is smaller than one request",
+            why=f"{memory.kv_capacity_tokens:,} tokens fit beside the weights, one request has {needed:,}",
+            fix="more accelerators per replica, a smaller weight or KV format, or shorter requests",
+        )
+    surface = build_surface(
+        deployment,
+        library,
+        costs,
+        SurfaceInputs(max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs),
+    )
+    policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens)
+    return ReplicaModel(deployment, memory, surface, policy, costs, library)
+
+
+def engine_defaults(deployment: Deployment) -> EngineDefaults:
+    """What the engine would choose itself for this deployment.
+
+    Source: catalog.engines.defaults.
+    """
+    accelerator = deployment.accelerator
+    return defaults(
+        deployment.engine,
+        accelerator.memory_bytes or 0.0,
+        accelerator.architecture,
+        tp=deployment.tensor_parallel,
+        pp=deployment.pipeline_parallel,
+        dp=deployment.data_parallel,
+    )
+
+
+def policy_of(
+    deployment: Deployment, memory: MemoryPlan, costs: EngineCosts, max_num_seqs: int, num_batched_tokens: int
+) -> SchedulerPolicy:
+    """The scheduler of a deployment's engine with this much cache.
+
+    Source: engine records.
+    """
+    engine = deployment.engine
+    has_state = any(isinstance(group.mixer, GatedDeltaNet | Mamba2) for group in deployment.model.layers)
+    state_slots = None
+    if has_state and memory.state_bytes_per_sequence > 0:
+        # The state of every running sequence lives in the same pool as the cache.
+        state_slots = (
+            max(1, int(memory.kv_bytes / memory.state_bytes_per_sequence)) * deployment.data_parallel
+        )
+    return SchedulerPolicy(
+        kind=engine.scheduler,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=num_batched_tokens,
+        chunked_prefill=engine.chunked_prefill,
+        kv_capacity_blocks=max(1, memory.kv_capacity_tokens // engine.kv_block_tokens),
+        block_tokens=engine.kv_block_tokens,
+        reserve_output_fraction=engine.reserve_output_fraction,
+        max_sequences_by_state=state_slots,
+        overlap_scheduling=engine.overlap_scheduling,
+        api_overhead_ps=round(costs.request_s * PICOSECONDS_PER_S),
+    )

@@ -1,0 +1,184 @@
+"""From a deployment to its step-cost surface: the forward pass, attention lines and engine costs, tabulated once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.simulator.attention_lines import DecodeLines, decode_lines, prefill_lines
+from advisor.simulator.collectives import send_recv_s, topology_of
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.forward_pass import head_s, token_costs
+from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.step_cost import StepSurface
+
+FloatArray = NDArray[np.float64]
+
+_TYPICAL_SAMPLED = 8.0
+"""Sequences that yield a token in an iteration that carries prefill; the head is a small part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceInputs:
+    """What a surface is tabulated for."""
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    mean_input_tokens: float
+    mean_context_tokens: float
+    """Typical context during decode, around which attention is linearised."""
+    cuda_graph_sizes: tuple[int, ...] = ()
+    """Batches for which decode graphs are captured; empty where the engine captures none."""
+
+
+def build_surface(
+    deployment: Deployment, library: OperatorLibrary, costs: EngineCosts, inputs: SurfaceInputs
+) -> StepSurface:
+    """Tabulate the step-cost surface of one replica [integer ps].
+
+    A decode-only iteration runs from captured graphs: its batch pads to the next captured size and its host time
+    is the fixed part. An iteration with prefill is launched operator by operator: it lasts at least
+    eager_layer_s × layers.
+
+    Assumes: token costs between grid points are linear; attention is linear in context around the typical one.
+    Source: own composition.
+    """
+    decode_grid = _grid(inputs.max_num_seqs)
+    lines = decode_lines(
+        deployment, library, decode_grid, inputs.mean_context_tokens / 2.0, inputs.mean_context_tokens * 1.5
+    )
+    stages = deployment.pipeline_parallel
+    window = lines.window_tokens
+    mixed, sequence_s, pair_s, window_pair_s = _mixed(deployment, library, costs, inputs)
+    hop = send_recv_s(
+        inputs.max_num_seqs * deployment.model.hidden_size * 2.0, topology_of(deployment.accelerator, stages)
+    )
+    return StepSurface(
+        decode_base_ps=_decode_base(deployment, library, costs, decode_grid, lines, inputs),
+        decode_context_ps=_spread(decode_grid, lines.slope_s * costs.kernel_scale, inputs.max_num_seqs),
+        mixed_base_ps=mixed,
+        prefill_pair_ps=pair_s * PICOSECONDS_PER_S,
+        prefill_sequence_ps=round(sequence_s * PICOSECONDS_PER_S),
+        window_tokens=window,
+        decode_window_ps=()
+        if window is None
+        else _spread(decode_grid, lines.window_slope_s * costs.kernel_scale, inputs.max_num_seqs),
+        prefill_window_pair_ps=window_pair_s * PICOSECONDS_PER_S,
+        num_stages=stages,
+        stage_transfer_ps=round(float(np.max(hop)) * PICOSECONDS_PER_S) if stages > 1 else 0,
+    )
+
+
+def decode_breakdown_s(
+    deployment: Deployment,
+    library: OperatorLibrary,
+    costs: EngineCosts,
+    num_sequences: int,
+    context_tokens: float,
+) -> dict[str, float]:
+    """Where the time of one decode iteration goes [s by category]; the values add up to the iteration of one stage.
+
+    Source: own composition, the same parts as build_surface.
+    """
+    batch = np.array([float(num_sequences)])
+    pass_costs = token_costs(deployment, library, batch, decode=True)
+    lines = decode_lines(deployment, library, batch, context_tokens / 2.0, context_tokens * 1.5)
+    total_context = num_sequences * context_tokens
+    windowed = num_sequences * min(context_tokens, lines.window_tokens or 0)
+    attention = lines.intercept_s + lines.slope_s * total_context + lines.window_slope_s * windowed
+    parts = {
+        name: _engine_scale(name, costs) * float(seconds[0]) for name, seconds in pass_costs.seconds.items()
+    }
+    parts["attention"] = costs.kernel_scale * float(attention[0])
+    parts["head"] = costs.kernel_scale * float(head_s(deployment, library, batch)[0])
+    parts["host"] = costs.step_s + costs.sequence_s * num_sequences
+    return {name: seconds for name, seconds in parts.items() if seconds > 0}
+
+
+def _decode_base(
+    deployment: Deployment,
+    library: OperatorLibrary,
+    costs: EngineCosts,
+    grid: FloatArray,
+    lines: DecodeLines,
+    inputs: SurfaceInputs,
+) -> list[int]:
+    max_num_seqs, graphs = inputs.max_num_seqs, inputs.cuda_graph_sizes
+    gpu_s = _scaled_total(deployment, library, costs, grid, decode=True)
+    gpu_s += costs.kernel_scale * (head_s(deployment, library, grid) + lines.intercept_s)
+    padded = _padded(graphs, max_num_seqs)
+    seconds = np.interp(padded, grid, gpu_s)
+    num_sequences = np.arange(max_num_seqs + 1, dtype=np.float64)
+    if graphs:
+        beyond = num_sequences > max(graphs)
+        seconds = np.where(beyond, np.maximum(seconds, _launch_floor_s(deployment, costs)), seconds)
+    seconds = seconds + costs.step_s + costs.sequence_s * num_sequences
+    seconds[0] = 0.0
+    return _picoseconds(seconds)
+
+
+def _mixed(
+    deployment: Deployment, library: OperatorLibrary, costs: EngineCosts, inputs: SurfaceInputs
+) -> tuple[list[int], float, float, float]:
+    grid = _grid(inputs.max_num_batched_tokens)
+    chunk = min(inputs.mean_input_tokens, float(inputs.max_num_batched_tokens))
+    lines = prefill_lines(deployment, library, chunk, inputs.mean_input_tokens)
+    gpu_s = _scaled_total(deployment, library, costs, grid, decode=False)
+    sampled = np.minimum(grid, _TYPICAL_SAMPLED)
+    gpu_s += costs.kernel_scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
+    tokens = np.arange(inputs.max_num_batched_tokens + 1, dtype=np.float64)
+    seconds = np.maximum(np.interp(tokens, grid, gpu_s), _launch_floor_s(deployment, costs)) + costs.step_s
+    seconds[0] = 0.0
+    scale = costs.kernel_scale
+    return _picoseconds(seconds), lines.sequence_s * scale, lines.pair_s * scale, lines.window_pair_s * scale
+
+
+def _scaled_total(
+    deployment: Deployment, library: OperatorLibrary, costs: EngineCosts, grid: FloatArray, *, decode: bool
+) -> FloatArray:
+    parts = token_costs(deployment, library, grid, decode=decode).seconds
+    return np.asarray(
+        sum(_engine_scale(name, costs) * seconds for name, seconds in parts.items()), dtype=np.float64
+    )
+
+
+def _engine_scale(category: str, costs: EngineCosts) -> float:
+    return costs.kernel_scale * (costs.expert_scale if category == "experts" else 1.0)
+
+
+def _launch_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
+    layers = sum(group.count for group in deployment.model.layers) / deployment.pipeline_parallel
+    return costs.eager_layer_s * layers
+
+
+def _grid(largest: int) -> FloatArray:
+    """Token counts at which operators are priced: every power of two and points between, up to the largest."""
+    points = {1, largest}
+    step = 2
+    while step <= largest:
+        points.update(
+            point for point in (step, step * 5 // 4, step * 3 // 2, step * 7 // 4) if point <= largest
+        )
+        step *= 2
+    return np.array(sorted(points), dtype=np.float64)
+
+
+def _padded(graph_sizes: Sequence[int], max_num_seqs: int) -> FloatArray:
+    """Batch that really runs for 0..max_num_seqs sequences: the next captured size, or the batch itself beyond."""
+    counts = np.arange(max_num_seqs + 1, dtype=np.float64)
+    if not graph_sizes:
+        return counts
+    sizes = np.array(sorted(graph_sizes), dtype=np.float64)
+    slots = np.minimum(np.searchsorted(sizes, counts), len(sizes) - 1)
+    return np.minimum(np.where(counts > sizes[-1], counts, sizes[slots]), float(max_num_seqs))
+
+
+def _spread(grid: FloatArray, seconds: FloatArray, largest: int) -> list[int]:
+    return _picoseconds(np.interp(np.arange(largest + 1, dtype=np.float64), grid, seconds))
+
+
+def _picoseconds(seconds: FloatArray) -> list[int]:
+    return [int(value) for value in np.rint(seconds * PICOSECONDS_PER_S).astype(np.int64).tolist()]
