@@ -12,12 +12,10 @@ from heapq import heappop
 from advisor.simulator.serving.block_ledger import BlockLedger
 from advisor.simulator.serving.kv_blocks import iterations_until_full
 from advisor.simulator.serving.micro_batch import MicroBatch, Prefill, Request
+from advisor.simulator.serving.pipeline import NEVER, Pipeline
 from advisor.simulator.serving.policy import SchedulerPolicy
-from advisor.simulator.serving.runs import iterations_until, run_ps
+from advisor.simulator.serving.runs import run_ps
 from advisor.simulator.serving.tables import StepTables
-
-NEVER = 1 << 62
-"""Later than every instant of a simulation [ps]."""
 
 
 class Replica:
@@ -45,10 +43,10 @@ class Replica:
         self.preempted: deque[Prefill] = deque()
         num_batches = 1 if self.static else min(tables.num_stages, self.num_slots)
         self.batches = [MicroBatch(policy.block_tokens, tables.window_tokens) for _ in range(num_batches)]
+        self.pipeline = Pipeline(tables.num_stages, tables.stage_transfer_ps, self.batches)
         self.blocks = BlockLedger(
             self.batches, policy, 1.0 if self.static else policy.reserve_output_fraction
         )
-        self.stage_free_ps = [0] * tables.num_stages
         self.num_running = 0
         self.num_admissions = 0
         self.batch_closed = False
@@ -76,20 +74,21 @@ class Replica:
         inbox.insert(position, request)
         for batch in self.batches:
             if batch.running and batch.open_to_arrivals and batch.end_ps > seen_ps:
-                self._end_at(batch, seen_ps)
+                self.pipeline.end_at(batch, seen_ps)
 
     def resume(self, now_ps: int) -> int:
         """Start every run that can start now; the next instant at which something happens, or NEVER [ps]."""
-        batches = self.batches
-        if len(batches) == 1:
-            batch = batches[0]
+        pipeline, inbox = self.pipeline, self.inbox
+        if not pipeline.shared:
+            batch = self.batches[0]
             if batch.running or self._plan(batch, now_ps):
                 return batch.end_ps
-            return self.inbox[0][0] if self.inbox else NEVER
-        for batch in sorted(batches, key=_ended_at):
-            if not batch.running and self.stage_free_ps[0] <= now_ps:
+            return inbox[0][0] if inbox else NEVER
+        for batch in sorted(self.batches, key=_ended_at):
+            if not batch.running and pipeline.free_ps[0] <= now_ps:
                 self._plan(batch, now_ps)
-        return self._next_event_ps(now_ps)
+        head_ps = now_ps if self.preempted else inbox[0][0] if inbox else NEVER
+        return pipeline.next_event_ps(now_ps, head_ps)
 
     def advance(self, now_ps: int) -> int:
         """Complete the runs that end now; the number of requests that finished."""
@@ -221,8 +220,7 @@ class Replica:
                 stage_ps += tables.decode_window_ps[riding] * batch.window_sum
         batch.ticking = riding > 0
         batch.open_to_arrivals = False
-        self._set_times(batch, stage_ps, 0)
-        self._set_end(batch, 1, alone=False)
+        self.pipeline.start(batch, stage_ps, 0, 1)
 
     def _start_decode(self, batch: MicroBatch, made_room: bool) -> None:
         """Decode iterations until the next completion, arrival, exhaustion of blocks or saturation of a window."""
@@ -240,13 +238,12 @@ class Replica:
         inbox = self.inbox
         waiting = bool(self.preempted) or (bool(inbox) and inbox[0][0] <= batch.start_ps)
         most = self._most_iterations(batch, waiting) if self.jump and not made_room else 1
-        self._set_times(batch, stage_ps, slope_ps)
-        self._set_end(batch, most, alone=most > 1)
+        self.pipeline.start(batch, stage_ps, slope_ps, most)
         batch.open_to_arrivals = (
             most > 1 and not waiting and not self.batch_closed and self.num_running < self.num_slots
         )
         if batch.open_to_arrivals and inbox and inbox[0][0] < batch.end_ps:
-            self._end_at(batch, inbox[0][0])
+            self.pipeline.end_at(batch, inbox[0][0])
 
     def _most_iterations(self, batch: MicroBatch, waiting: bool) -> int:
         """Decode iterations until something other than an arrival must end the run.
@@ -276,55 +273,6 @@ class Replica:
                 most,
             )
         return most
-
-    def _set_times(self, batch: MicroBatch, stage_ps: int, slope_ps: int) -> None:
-        """Time of the run's first iteration in one stage and through all of them, and what each next one adds."""
-        batch.stage_ps = stage_ps
-        batch.stage_slope_ps = slope_ps
-        stages = self.tables.num_stages
-        batch.first_ps = stages * (stage_ps + self.tables.stage_transfer_ps)
-        batch.slope_ps = stages * slope_ps
-
-    def _set_end(self, batch: MicroBatch, num_iterations: int, *, alone: bool) -> None:
-        """Let a run take num_iterations; where batches share the stages, it queues for each and occupies it.
-
-        Nothing queues in a run that has the stages for itself; only such a run has several iterations.
-        """
-        batch.num_iterations = num_iterations
-        batch.end_ps = batch.start_ps + run_ps(batch.first_ps, batch.slope_ps, num_iterations)
-        if len(self.batches) == 1:
-            return
-        last_ps = batch.first_ps + batch.slope_ps * (num_iterations - 1)
-        stage_ps = batch.stage_ps + batch.stage_slope_ps * (num_iterations - 1)
-        instant, free = batch.end_ps - last_ps, self.stage_free_ps
-        for stage in range(len(free)):
-            if not alone:
-                instant = max(instant, free[stage])
-            free[stage] = instant = instant + stage_ps
-            instant += self.tables.stage_transfer_ps
-        batch.end_ps = instant
-        if not alone:
-            batch.first_ps = instant - batch.start_ps
-
-    def _end_at(self, batch: MicroBatch, seen_ps: int) -> None:
-        """Shorten a decode run to the first iteration that ends at seen_ps or later."""
-        num_iterations = iterations_until(batch.first_ps, batch.slope_ps, seen_ps - batch.start_ps)
-        if num_iterations < batch.num_iterations:
-            self._set_end(batch, num_iterations, alone=True)
-
-    def _next_event_ps(self, now_ps: int) -> int:
-        """Earliest end of a run, or start of a batch that waits for the first stage or for a request [ps]."""
-        event = NEVER
-        head_ps = now_ps if self.preempted else self.inbox[0][0] if self.inbox else NEVER
-        stage_ps = self.stage_free_ps[0]
-        for batch in self.batches:
-            if batch.running:
-                event = min(event, batch.end_ps)
-            else:
-                ready_ps = max(stage_ps, head_ps) if batch.is_empty() else stage_ps
-                if ready_ps > now_ps:
-                    event = min(event, ready_ps)
-        return event
 
     # Committing ----------------------------------------------------------------------------------------------
 

@@ -8,8 +8,9 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.serving.client import Client
 from advisor.simulator.serving.metrics import Recorder, ServingResult
+from advisor.simulator.serving.pipeline import NEVER
 from advisor.simulator.serving.policy import SchedulerPolicy, Slo
-from advisor.simulator.serving.replica import NEVER, Replica
+from advisor.simulator.serving.replica import Replica
 from advisor.simulator.serving.tables import step_tables
 from advisor.simulator.serving.workload import Workload
 from advisor.simulator.step_cost import StepSurface

@@ -1,0 +1,89 @@
+"""When runs of iterations begin and end on the stages of a replica; one stage is the plain case."""
+
+from collections.abc import Sequence
+
+from advisor.simulator.serving.micro_batch import MicroBatch
+from advisor.simulator.serving.runs import iterations_until, run_ps
+
+NEVER = 1 << 62
+"""Later than every instant of a simulation [ps]."""
+
+
+class Pipeline:
+    """Stages that iterations pass in order of entry; a stage holds one iteration at a time.
+
+    An iteration enters stage s when it has left stage s-1 (plus the transfer) and stage s is free. Alone it leaves
+    after num_stages × (stage time + transfer).
+
+    Assumes: all stages take the same time for one iteration.
+    Source: own formulation of a tandem queue.
+    """
+
+    def __init__(self, num_stages: int, transfer_ps: int, batches: Sequence[MicroBatch]) -> None:
+        self.num_stages = num_stages
+        self.transfer_ps = transfer_ps
+        self.batches = batches
+        self.shared = len(batches) > 1
+        """Whether several batches can be under way at once."""
+        self.free_ps = [0] * num_stages
+
+    def start(self, batch: MicroBatch, stage_ps: int, slope_ps: int, num_iterations: int) -> None:
+        """Begin a run whose iterations take stage_ps, stage_ps + slope_ps, ... in each stage.
+
+        More than one iteration is asked for only where no other batch is under way.
+        """
+        stages = self.num_stages
+        batch.stage_ps = stage_ps
+        batch.stage_slope_ps = slope_ps
+        batch.first_ps = first_ps = stages * (stage_ps + self.transfer_ps)
+        batch.slope_ps = slope_ps = stages * slope_ps
+        batch.num_iterations = num_iterations
+        batch.end_ps = batch.start_ps + run_ps(first_ps, slope_ps, num_iterations)
+        if self.shared:
+            if num_iterations == 1:
+                self._queue(batch)
+            else:
+                self._occupy(batch)
+
+    def end_at(self, batch: MicroBatch, seen_ps: int) -> None:
+        """Shorten a run of several iterations to the first one that ends at seen_ps or later."""
+        num_iterations = iterations_until(batch.first_ps, batch.slope_ps, seen_ps - batch.start_ps)
+        if num_iterations < batch.num_iterations:
+            batch.num_iterations = num_iterations
+            batch.end_ps = batch.start_ps + run_ps(batch.first_ps, batch.slope_ps, num_iterations)
+            if self.shared:
+                self._occupy(batch)
+
+    def next_event_ps(self, now_ps: int, head_ps: int) -> int:
+        """Earliest end of a run, or start of a batch that waits for the first stage or for a request [ps].
+
+        `head_ps` is the instant from which a request waits. What could start now already has.
+        """
+        events = [NEVER]
+        for batch in self.batches:
+            if batch.running:
+                events.append(batch.end_ps)
+            else:
+                ready_ps = max(self.free_ps[0], head_ps) if batch.is_empty() else self.free_ps[0]
+                if ready_ps > now_ps:
+                    events.append(ready_ps)
+        return min(events)
+
+    def _queue(self, batch: MicroBatch) -> None:
+        """Send one iteration through stages that others may hold."""
+        instant, free = batch.start_ps, self.free_ps
+        for stage in range(self.num_stages):
+            free[stage] = instant = max(instant, free[stage]) + batch.stage_ps
+            instant += self.transfer_ps
+        batch.end_ps = instant
+        batch.first_ps = instant - batch.start_ps
+
+    def _occupy(self, batch: MicroBatch) -> None:
+        """Note until when the last iteration of a run that is alone holds each stage."""
+        steps = batch.num_iterations - 1
+        stage_ps = batch.stage_ps + batch.stage_slope_ps * steps
+        left = batch.end_ps - batch.first_ps - batch.slope_ps * steps
+        for stage in range(self.num_stages):
+            left += stage_ps
+            self.free_ps[stage] = left
+            left += self.transfer_ps
