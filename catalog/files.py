@@ -118,3 +118,27 @@ def _problem(detail: Any) -> tuple[str, str, str]:
     field = ".".join(str(part) for part in detail["loc"]) or "record"
     value = "missing" if detail["type"] == "missing" else repr(detail["input"])
     return field, value if len(value) <= 60 else f"{value[:57]}...", detail["msg"]
+
+
+def read_cited_tables(path: Path, table: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Entries of an array of tables as (where, values), the names in their `sources` replaced by the sources.
+
+    Long lists share few sources: the file states each once under [sources.NAME].
+
+    Raises: InputFileError: the file is no TOML, has no such table, or an entry names a source that it lacks.
+    """
+    data = read_toml(path)
+    sources = data.get("sources", {})
+    entries = data.get(table)
+    if not isinstance(entries, list):
+        raise InputFileError(f"{path}: no [[{table}]]", fix=f"write each entry under [[{table}]]")
+    for number, entry in enumerate(entries, 1):
+        where = f"{path}: {table} {number}"
+        missing = [name for name in entry.get("sources", ()) if name not in sources]
+        if missing:
+            raise InputFileError(
+                f"{where}: field sources: {missing[0]!r}",
+                why="no such source in the file",
+                fix="add it to [sources]",
+            )
+        yield where, {**entry, "sources": [sources[name] for name in entry.get("sources", ())]}

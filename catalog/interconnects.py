@@ -1,0 +1,79 @@
+"""Link technologies: what joins accelerators inside a node, and nodes with each other."""
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.files import DATA_DIR, checked, read_cited_tables
+from advisor.catalog.resolve import near_misses
+from advisor.catalog.schema import Interconnect, Source
+from advisor.catalog.schema.record import Record
+from advisor.catalog.units import GB
+
+
+class InterconnectFile(Record):
+    """Keys of one [[interconnect]] in data/interconnects.toml."""
+
+    id: str
+    kind: str
+    per: str
+    gb_per_s_per_direction: float = Field(gt=0, lt=1e5)
+    topology: Literal["switch", "mesh", "ring", "torus", "bridge", "host", "network"]
+    measured_bus_gb_per_s: float | None = Field(default=None, gt=0, lt=1e5)
+    in_network_reduction: bool = False
+    sources: tuple[Source, ...] = Field(min_length=1)
+
+    def to_record(self) -> Interconnect:
+        """The link in SI units."""
+        bus = self.measured_bus_gb_per_s
+        return Interconnect(
+            id=self.id,
+            kind=self.kind,
+            per=self.per,
+            bytes_per_s=self.gb_per_s_per_direction * GB,
+            topology=self.topology,
+            measured_bus_bytes_per_s=None if bus is None else bus * GB,
+            in_network_reduction=self.in_network_reduction,
+            sources=self.sources,
+        )
+
+
+def read_interconnects(path: Path) -> Iterator[Interconnect]:
+    """The links written in a TOML file.
+
+    Raises: InputFileError: the file or one of its entries is wrong.
+    """
+    for where, values in read_cited_tables(path, "interconnect"):
+        yield checked(InterconnectFile, values, where).to_record()
+
+
+@functools.cache
+def all_interconnects() -> tuple[Interconnect, ...]:
+    """Every link of the catalog, in the file's order."""
+    return tuple(read_interconnects(DATA_DIR / "interconnects.toml"))
+
+
+@functools.cache
+def _by_id() -> dict[str, Interconnect]:
+    return {link.id: link for link in all_interconnects()}
+
+
+def by_id(id_: str) -> Interconnect:
+    """The link with exactly this id.
+
+    Raises: UnknownNameError: there is none; `hint` lists near misses.
+    """
+    link = _by_id().get(id_)
+    if link is None:
+        near = ", ".join(near_misses(id_, _by_id(), {}))
+        raise UnknownNameError(
+            f"unknown interconnect '{id_}'",
+            why="the catalog has no record with this id",
+            fix="type an id that the catalog lists",
+            hint=f"did you mean: {near}" if near else "",
+        )
+    return link
