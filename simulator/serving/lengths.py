@@ -75,6 +75,8 @@ class LognormalLengths:
     sigma: float
     max_input_tokens: int | None = None
     max_output_tokens: int | None = None
+    output_sigma: float | None = None
+    """Of the output lengths, where it differs from that of the inputs."""
 
     def __post_init__(self) -> None:
         _check_tokens(self.input_tokens, self.output_tokens)
@@ -89,16 +91,20 @@ class LognormalLengths:
             if largest is not None and not mean < largest <= _LONGEST_TOKENS:
                 raise AdvisorError(f"a largest length of {largest} does not allow a mean of {mean} tokens")
 
+    @property
+    def _output_sigma(self) -> float:
+        return self.sigma if self.output_sigma is None else self.output_sigma
+
     def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
         """Lengths of consecutive requests, in chunks, without end."""
         max_input = self.max_input_tokens or _LONGEST_TOKENS
         max_output = self.max_output_tokens or _LONGEST_TOKENS
         input_location = lognormal_location(self.input_tokens, self.sigma, max_input)
-        output_location = lognormal_location(self.output_tokens, self.sigma, max_output)
+        output_location = lognormal_location(self.output_tokens, self._output_sigma, max_output)
         while True:
             yield (
                 _lognormal(inputs, input_location, self.sigma, max_input),
-                _lognormal(outputs, output_location, self.sigma, max_output),
+                _lognormal(outputs, output_location, self._output_sigma, max_output),
             )
 
 
