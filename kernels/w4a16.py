@@ -13,10 +13,12 @@ import triton.language as tl
 from advisor.kernels.backend import INTERPRET, dot
 
 GROUP: Final = 128
+_WORDS_PER_WARP: Final = 128
+"""Four per thread, so that words and activations fall to the same threads."""
 _WEIGHTS_PER_WORD = tl.constexpr(8)
 _WORDS_PER_GROUP = tl.constexpr(16)
 _ZERO_POINT = tl.constexpr(8)
-_ONE_BITS = tl.constexpr(0x3F800000)
+_ONE_BITS: Final = 0x3F800000
 _HIGH_SLOT = tl.constexpr(0x000F0000)
 _LOW_SLOT = tl.constexpr(0x0000F000)
 LARGEST_VECTOR_M: Final = 1
@@ -24,70 +26,93 @@ LARGEST_VECTOR_M: Final = 1
 
 
 @triton.jit
-def _slot_as_float(words, SLOT: tl.constexpr):
+def _slot_as_float(words, one_bits, SLOT: tl.constexpr):
     """1 + q · 2⁻⁷ (high slot) or 1 + q · 2⁻¹¹ (low slot): the four bits become part of a float's mantissa.
 
-    One logic operation instead of a conversion, whose units would be slower than the memory.
+    One logic operation instead of a conversion, whose units would be slower than the memory. It takes a single
+    constant, so the other (the bits of 1.0) comes as an argument.
     """
-    return ((words & SLOT) | _ONE_BITS).to(tl.float32, bitcast=True)
+    return ((words & SLOT) | one_bits).to(tl.float32, bitcast=True)
 
 
 @triton.jit
-def _load_x(x_ptr, base, mask, NIBBLE: tl.constexpr):
-    return tl.load(x_ptr + base + NIBBLE * _WORDS_PER_GROUP, mask=mask, other=0.0).to(tl.float32)
+def _load_x(x_row, index, inside, NIBBLE: tl.constexpr):
+    offsets = (index // _WORDS_PER_GROUP) * 128 + index % _WORDS_PER_GROUP + NIBBLE * _WORDS_PER_GROUP
+    return tl.load(x_row + offsets, mask=inside, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _load_words(w_rows, is_row, index, words_per_row):
+    mask = is_row[:, None] & (index < words_per_row)
+    return tl.load(w_rows + index, mask=mask, other=0).to(tl.uint32, bitcast=True)
+
+
+@triton.jit
+def _sum_quads(x):
+    """Sums of four neighbours along the row, all of one thread and of one group."""
+    return tl.sum(tl.reshape(x, (x.shape[0], x.shape[1] // 4, 4)), axis=2)
 
 
 @triton.jit
 def _vector_kernel(
-    x_ptr, w_ptr, scale_ptr, out_ptr, N, words_per_row, BLOCK_N: tl.constexpr, BLOCK_W: tl.constexpr
+    x_ptr,
+    w_ptr,
+    scale_ptr,
+    out_ptr,
+    N,
+    words_per_row,
+    one_bits,
+    BLOCK_N: tl.constexpr,
+    BLOCK_W: tl.constexpr,
 ):
     """One row of activations: each program multiplies BLOCK_N rows of weights, reading each word once."""
-    x_ptr += tl.program_id(1) * words_per_row * _WEIGHTS_PER_WORD
+    x_row = x_ptr + tl.program_id(1) * words_per_row * _WEIGHTS_PER_WORD
     rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     is_row = rows < N
+    groups_per_row = words_per_row // _WORDS_PER_GROUP
     w_rows = w_ptr + rows.to(tl.int64)[:, None] * words_per_row
-    scale_rows = scale_ptr + rows[:, None] * (words_per_row // _WORDS_PER_GROUP)
+    scale_rows = scale_ptr + rows[:, None] * groups_per_row
+    # Activations are loaded as one row of the words' block: the same threads then hold both, without an exchange.
+    words = tl.arange(0, BLOCK_W)[None, :]
+    quads = 4 * tl.arange(0, BLOCK_W // 4)[None, :]
     acc = tl.zeros((BLOCK_N, BLOCK_W // 4), tl.float32)
+    ahead = _load_words(w_rows, is_row, words, words_per_row)
     for first in tl.range(0, words_per_row, BLOCK_W):
-        index = first + tl.arange(0, BLOCK_W)
+        w = ahead
+        index = first + words
         inside = index < words_per_row
-        base = (index // _WORDS_PER_GROUP) * 128 + index % _WORDS_PER_GROUP
-        w = tl.load(w_rows + index[None, :], mask=is_row[:, None] & inside[None, :], other=0)
-        w = w.to(tl.uint32, bitcast=True)
+        ahead = _load_words(w_rows, is_row, index + BLOCK_W, words_per_row)
+        group = (first + quads) // _WORDS_PER_GROUP
+        scale = tl.load(scale_rows + group, mask=is_row[:, None] & (group < groups_per_row), other=0.0)
         high = tl.zeros((BLOCK_N, BLOCK_W), tl.float32)
         low = tl.zeros((BLOCK_N, BLOCK_W), tl.float32)
-        high_x = tl.zeros((BLOCK_W,), tl.float32)
-        low_x = tl.zeros((BLOCK_W,), tl.float32)
+        high_x = tl.zeros((1, BLOCK_W), tl.float32)
+        low_x = tl.zeros((1, BLOCK_W), tl.float32)
         for pair in tl.static_range(4):
             # Bits 16–19 and 12–15 are the slots; three moves bring the other three pairs of weights there.
             if pair == 0:
                 moved = w
-                x_high = _load_x(x_ptr, base, inside, 4)
-                x_low = _load_x(x_ptr, base, inside, 3)
+                x_high = _load_x(x_row, index, inside, 4)
+                x_low = _load_x(x_row, index, inside, 3)
             elif pair == 1:
                 moved = w << 8
-                x_high = _load_x(x_ptr, base, inside, 2)
-                x_low = _load_x(x_ptr, base, inside, 1)
+                x_high = _load_x(x_row, index, inside, 2)
+                x_low = _load_x(x_row, index, inside, 1)
             elif pair == 2:
                 moved = w >> 8
-                x_high = _load_x(x_ptr, base, inside, 6)
-                x_low = _load_x(x_ptr, base, inside, 5)
+                x_high = _load_x(x_row, index, inside, 6)
+                x_low = _load_x(x_row, index, inside, 5)
             else:
                 moved = (w << 16) | (w >> 16)
-                x_high = _load_x(x_ptr, base, inside, 0)
-                x_low = _load_x(x_ptr, base, inside, 7)
-            high += _slot_as_float(moved, _HIGH_SLOT) * x_high[None, :]
-            low += _slot_as_float(moved, _LOW_SLOT) * x_low[None, :]
+                x_high = _load_x(x_row, index, inside, 0)
+                x_low = _load_x(x_row, index, inside, 7)
+            high += _slot_as_float(moved, one_bits, _HIGH_SLOT) * x_high
+            low += _slot_as_float(moved, one_bits, _LOW_SLOT) * x_low
             high_x += x_high
             low_x += x_low
         # Σ (q − 8) x, with q = (slot − 1) · 2⁷ or · 2¹¹
-        correction = (128 + _ZERO_POINT) * high_x + (2048 + _ZERO_POINT) * low_x
-        product = 128.0 * high + 2048.0 * low - correction[None, :]
-        four = tl.sum(tl.reshape(product, (BLOCK_N, BLOCK_W // 4, 4)), axis=2)
-        group = (first + 4 * tl.arange(0, BLOCK_W // 4)) // _WORDS_PER_GROUP
-        in_row = group < words_per_row // _WORDS_PER_GROUP
-        scale = tl.load(scale_rows + group[None, :], mask=is_row[:, None] & in_row[None, :], other=0.0)
-        acc += four * scale.to(tl.float32)
+        correction = (128 + _ZERO_POINT) * _sum_quads(high_x) + (2048 + _ZERO_POINT) * _sum_quads(low_x)
+        acc += (128.0 * _sum_quads(high) + 2048.0 * _sum_quads(low) - correction) * scale.to(tl.float32)
     tl.store(out_ptr + tl.program_id(1) * N + rows, tl.sum(acc, axis=1), mask=is_row)
 
 
@@ -165,10 +190,8 @@ def run(
     words: torch.Tensor,
     scale: torch.Tensor,
     out: torch.Tensor | None = None,
-    block_n: int = 16,
-    block_w: int = 128,
+    block_n: int = 4,
     num_warps: int = 4,
-    num_stages: int = 3,
 ) -> torch.Tensor:
     """Activations times packed weights.
 
@@ -188,10 +211,10 @@ def run(
             out,
             n,
             words_per_row,
+            _ONE_BITS,
             BLOCK_N=block_n,
-            BLOCK_W=block_w,
+            BLOCK_W=_WORDS_PER_WARP * num_warps,
             num_warps=num_warps,
-            num_stages=num_stages,
         )
         return out
     block_m = 16 if INTERPRET else min(64, max(16, triton.next_power_of_2(m)))

@@ -29,9 +29,8 @@ def test_schedule_covers_every_row_once(device):
     sizes = torch.tensor([5, 0, 16, 17, 2], device=device)
     schedule = grouped_gemm.make_schedule(sizes, num_rows=40, block_m=16)
     covered = []
-    for expert, first, end in zip(
-        *(x.tolist() for x in (schedule.expert, schedule.first_row, schedule.end_row))
-    ):
+    tiles = (x.tolist() for x in (schedule.expert, schedule.first_row, schedule.end_row))
+    for expert, first, end in zip(*tiles, strict=True):
         if expert >= 0:
             covered += [(expert, row) for row in range(first, min(first + 16, end))]
     owners = [expert for expert, size in enumerate(sizes.tolist()) for _ in range(size)]
