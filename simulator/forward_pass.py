@@ -160,12 +160,12 @@ class _Pricing:
         _add(parts, "feed_forward", seconds)
         widths = [2.0 * self.hidden]
         if isinstance(feed_forward, DenseFeedForward):
-            widths.append(1.5 * matmuls[0].columns)
+            widths.append(0.75 * matmuls[0].columns)  # reads gate and up, writes one
         if isinstance(feed_forward, MoeFeedForward):
             # Gating, top-k and, with shared experts, their activation and the final sum.
             widths += [feed_forward.num_experts, 2.0 * feed_forward.experts_per_token]
             if feed_forward.shared_intermediate_size:
-                widths += [1.5 * matmuls[-2].columns, 1.5 * self.hidden]
+                widths += [0.75 * matmuls[-2].columns, 0.75 * self.hidden]
             _add(parts, "experts", self._experts(feed_forward))
         _add(parts, "small_operators", self._small(widths))
         if isinstance(feed_forward, MoeFeedForward) and deployment.data_parallel > 1:

@@ -6,15 +6,20 @@ from dataclasses import dataclass
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.parameters import KvFootprint, kv_bytes_per_token
-from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, Model
-from advisor.catalog.units import GB, GIB, MIB
+from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, LayerGroup, Model
+from advisor.catalog.units import GB, GIB
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.projections import layer_weight_bytes
 
-_CONTEXT_BYTES = 0.55 * GIB
-"""Driver context, library handles and allocator slack of one process; nvidia-smi shows about half a GiB."""
+_CONTEXT_BYTES = 0.5 * GIB
+"""Driver context of one process, as nvidia-smi shows it on an idle torch process."""
 _COMMUNICATOR_BYTES = 0.35 * GIB
-"""NCCL buffers and the custom all-reduce workspace of a rank in a group."""
+"""NCCL buffers and the all-reduce workspace of a rank in a group."""
+_GRAPH_AND_LIBRARY_BYTES = 1.5 * GIB
+"""Captured graphs, library handles and fragmentation, which engines count before they size the cache: what is left
+of two printed cache sizes of vLLM 0.20.2 on one H200 (1.3 and 1.9 GiB) after the profile run's peak."""
+_SAMPLER_BYTES_PER_LOGIT = 14.0
+"""bf16 logits, an fp32 copy, probabilities and noise (vLLM 0.20.2, v1/sample)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,31 +63,28 @@ def weight_bytes(deployment: Deployment) -> float:
 def activation_bytes(deployment: Deployment, num_batched_tokens: int, num_seqs: int) -> float:
     """Largest activations of one iteration [bytes], as an engine's profile run finds them.
 
-    The widest moment of a layer holds the residual twice, the fused gate-up output and its activation; sampling
-    holds logits in the model's format and twice in fp32.
+    One forward pass over a full token budget, or the sampler over every sequence, whichever is larger: buffers
+    are reused. The widest moment of a layer holds the residual twice and the fused gate-up output with its result.
 
-    Assumes: buffers of earlier layers are reused; attention workspaces are small.
-    Source: memory life of a Llama layer in vLLM; own derivation.
+    Assumes: attention workspaces are small; the gathered logits hold the whole vocabulary.
+    Source: vLLM 0.20.2, profile_run; own derivation of the peak.
     """
     model, tp = deployment.model, deployment.tensor_parallel
-    width = 0.0
-    for group in model.layers:
-        feed_forward = group.feed_forward
-        if feed_forward is None:
-            continue
-        if feed_forward.kind == "dense":
-            width = max(width, 3.0 * feed_forward.intermediate_size / tp)
-        else:
-            routed = feed_forward.experts_per_token * (
-                3.0 * feed_forward.intermediate_size + model.hidden_size
-            )
-            width = max(
-                width, routed / deployment.expert_tensor_parallel / max(1, deployment.expert_parallel) ** 0.5
-            )
+    width = max((_feed_forward_width(group, deployment) for group in model.layers), default=0.0)
     tokens = num_batched_tokens / deployment.data_parallel
-    layer = tokens * (4.0 * model.hidden_size + width) * bytes_per_element("bf16")
-    logits = num_seqs / deployment.data_parallel * model.vocab_size * (bytes_per_element("bf16") + 8.0)
-    return max(layer, logits)
+    forward = tokens * (2.0 * model.hidden_size + width / tp) * bytes_per_element("bf16")
+    return max(forward, num_seqs / deployment.data_parallel * model.vocab_size * _SAMPLER_BYTES_PER_LOGIT)
+
+
+def _feed_forward_width(group: LayerGroup, deployment: Deployment) -> float:
+    """Values per token that a feed-forward part holds at its widest, before tensor parallelism."""
+    feed_forward = group.feed_forward
+    if feed_forward is None:
+        return 0.0
+    inner = float(feed_forward.intermediate_size)
+    if feed_forward.kind == "dense":
+        return 3.0 * inner
+    return feed_forward.experts_per_token * (max(2.0 * inner, deployment.model.hidden_size) + inner)
 
 
 def plan_memory(
@@ -106,13 +108,20 @@ def plan_memory(
         raise InfeasibleError(f"{accelerator.id}: its memory size has no source")
     weights = weight_bytes(deployment)
     activations = activation_bytes(deployment, num_batched_tokens, num_seqs)
-    ranks = deployment.tensor_parallel * deployment.data_parallel * deployment.pipeline_parallel
-    runtime = _CONTEXT_BYTES + (_COMMUNICATOR_BYTES if ranks > 1 else 0.0)
+    ranks = deployment.accelerators_per_replica
     fraction = memory_fraction if memory_fraction is not None else engine.memory_fraction
-    if engine.memory_fraction_of == "total":
+    context = _CONTEXT_BYTES + (_COMMUNICATOR_BYTES if ranks > 1 else 0.0)
+    if engine.memory_reserve is not None:
+        # The fraction already leaves room for activations and graphs; it applies to what was free before loading.
+        runtime = _GRAPH_AND_LIBRARY_BYTES
+        left = (total - context) * fraction - weights
+    elif engine.memory_fraction_of == "total":
+        # Context and communicators live in the part that is not requested.
+        runtime = _GRAPH_AND_LIBRARY_BYTES
         left = total * fraction - weights - activations - runtime
     else:
-        left = (total - weights - activations - runtime - _graph_bytes(deployment)) * fraction
+        runtime = _GRAPH_AND_LIBRARY_BYTES + context
+        left = (total - weights - activations - runtime) * fraction
     footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
     share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
     state = footprint.state_bytes_per_sequence / deployment.tensor_parallel / deployment.pipeline_parallel
@@ -155,12 +164,6 @@ def kv_share(model: Model, tensor_parallel: int) -> float:
             total += per_layer
             shared += per_layer
     return shared / total if total else 1.0 / tensor_parallel
-
-
-def _graph_bytes(deployment: Deployment) -> float:
-    """Memory of captured decode graphs [bytes]: a few MiB a layer and graph pool, small against the cache."""
-    layers = sum(group.count for group in deployment.model.layers) / deployment.pipeline_parallel
-    return layers * 8.0 * MIB if deployment.engine.cuda_graph_sizes else 0.0
 
 
 def _bytes_per_token(footprint: KvFootprint, mean_context_tokens: float) -> float:
