@@ -6,7 +6,7 @@ from typing import NamedTuple
 from advisor.catalog.accelerator_file import read_accelerator
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR
-from advisor.catalog.resolve import resolve
+from advisor.catalog.resolve import near_misses, resolve
 from advisor.catalog.schema import Accelerator
 
 
@@ -44,10 +44,12 @@ def by_id(id_: str) -> Accelerator:
     """
     record = _by_id().get(id_)
     if record is None:
+        near = ", ".join(near_misses(id_, _by_id(), aliases()))
         raise UnknownNameError(
             f"unknown accelerator id '{id_}'",
             why="the catalog has no record with this id",
             fix="type an id that the catalog lists",
+            hint=f"did you mean: {near}" if near else "",
         )
     return record
 

@@ -1,5 +1,7 @@
 """The accelerator records: complete, cited, consistent with physics, and found under the names people use."""
 
+import csv
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -221,8 +223,9 @@ def test_an_unknown_name_gives_near_misses_and_no_guess() -> None:
     assert "h100-sxm" in caught.value.hint
     with pytest.raises(UnknownNameError):
         accelerators.get("rtx-4090-laptop")
-    with pytest.raises(UnknownNameError):
+    with pytest.raises(UnknownNameError) as caught:
         accelerators.by_id("h100")
+    assert "h100-sxm" in caught.value.hint
 
 
 def test_no_alias_is_an_id_or_means_two_things() -> None:
@@ -261,3 +264,16 @@ def test_a_wrong_file_is_told_by_file_and_field(
     message = f"{caught.value.what} {caught.value.why} {caught.value.fix}"
     assert "h100-sxm.toml" in message
     assert told in message
+
+
+def test_every_accelerator_that_was_measured_is_in_the_catalog() -> None:
+    data = (
+        Path(os.environ.get("ADVISOR_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data")) / "truth"
+    )
+    if not data.is_dir():
+        pytest.skip("the measurements are not beside the repository")
+    ids = {record.id for record in ALL}
+    for name in ("serving", "training", "collectives", "probes"):
+        with (data / f"{name}.csv").open(newline="") as file:
+            measured = {row["gpu"] for row in csv.DictReader(file)}
+        assert measured - ids <= {"", "cpu"}, name
