@@ -26,6 +26,7 @@ from advisor.simulator.collectives.operations import (
 from advisor.simulator.collectives.topology import Topology
 from advisor.simulator.collectives.torus import is_torus
 from advisor.simulator.quantity import Basis, Quantity
+from advisor.simulator.validation.collectives import interval_factor
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
@@ -68,9 +69,10 @@ def predict(
 ) -> CollectivePrediction:
     """Time [s], winning algorithm and nccl-tests bus bandwidth [bytes/s] of one collective, with 80 % ranges.
 
-    The range comes from the residual of the fit that the winner rests on.
+    The range is that of published measurements of the fabric and size; engines' own kernels, of which none are
+    published, take the residual of their fit.
 
-    Assumes: the error is half-normal between its median and its 90th percentile; a fabric that was not measured
+    Assumes: a residual is half-normal between its median and its 90th percentile; a fabric that was not measured
     takes the 90th percentile of its nearest relative.
     Raises: ValueError: num_bytes is not positive and finite.
     Source: advisor.simulator.collectives.operations; residuals of catalog/data/efficiency/collectives.toml.
@@ -80,8 +82,8 @@ def predict(
     times = candidates_s(operation, np.asarray([num_bytes]), topology, algorithm)
     winner = min(times, key=lambda name: float(times[name][0]))
     seconds = float(times[winner][0])
-    error, basis = _error_of(operation, winner, topology)
-    time = Quantity(seconds, seconds / (1.0 + error), seconds * (1.0 + error), basis)
+    factor, basis = _range_of(operation, winner, num_bytes, topology)
+    time = Quantity(seconds, seconds / factor, seconds * factor, basis)
     wire = num_bytes * bus_factor(operation, topology.num_ranks)
     rate, slowest, fastest = (wire / t if t else 0.0 for t in (time.value, time.high, time.low))
     bus = Quantity(rate, slowest, fastest, basis)
@@ -132,15 +134,16 @@ def _only_name(operation: str, topology: Topology) -> str:
     return "pairwise" if operation in ("all_to_all", "send_recv") else "ring"
 
 
-def _error_of(operation: Operation, winner: str, topology: Topology) -> tuple[float, Basis]:
-    """Relative error at the 80th percentile, and the basis, of the fit that an algorithm rests on."""
+def _range_of(operation: Operation, winner: str, num_bytes: float, topology: Topology) -> tuple[float, Basis]:
+    """Factor of the 80 % interval, and the basis, of the fit that an algorithm rests on."""
     if winner == "none":
-        return 0.0, "modelled"
+        return 1.0, "modelled"
     found = collective(*_record_key(operation, winner, topology))
-    residual = found.record.residual
-    if found.transferred_from:
-        return residual.p90_abs_error, "modelled"
-    return _p80(residual), "calibrated" if residual.num_points else "modelled"
+    residual, transferred = found.record.residual, bool(found.transferred_from)
+    basis: Basis = "calibrated" if residual.num_points and not transferred else "modelled"
+    if winner.startswith("custom"):
+        return 1.0 + (residual.p90_abs_error if transferred else _p80(residual)), basis
+    return interval_factor(operation, num_bytes, topology), basis
 
 
 def _p80(residual: Residual) -> float:

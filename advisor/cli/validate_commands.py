@@ -1,0 +1,33 @@
+"""`advisor validate ...`: predictions beside measurements."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from advisor.cli.command import command, show_help_without_subcommand
+from advisor.cli.options import Shared
+from advisor.render.answer import Answer
+
+app = typer.Typer(help="Predict a table of cases and score it against what was measured.")
+app.callback(invoke_without_command=True)(show_help_without_subcommand)
+
+Cases = Annotated[
+    Path, typer.Argument(metavar="CASES.csv", help="Table of cases; measured columns are only compared.")
+]
+Predictions = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="OUT.csv", help="Write one prediction per row, with its 80 % interval.", show_default=False
+    ),
+]
+
+
+@command(app, "collectives")
+def collectives(shared: Shared, cases: Cases, predictions: Predictions = None) -> Answer:
+    """Predict collectives and compare them with nccl-tests results."""
+    from advisor.cli.validation import collectives_suite, validate
+    from advisor.render.validation_view import validation_answer
+
+    suite = collectives_suite()
+    return validation_answer(suite.name, cases, predictions, validate(suite, cases, predictions, shared.seed))

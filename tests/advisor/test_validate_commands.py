@@ -1,0 +1,143 @@
+"""`advisor validate`: predictions depend on inputs alone, bad rows stop nothing, files are whole or absent."""
+
+import csv
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[[str], Any]
+HEADER = "case_id,source,source_ref,gpu,n_gpus,nodes,fabric,nvls,collective,msg_bytes,time_us,algbw_gbs,busbw_gbs,notes"
+GOOD = "a,book,p1,h100-sxm,8,1,NVLink4 NVSwitch,,all_reduce,1073741824,4050,265,464,"
+UNKNOWN_GPU = "b,book,p2,h1000,8,1,NVLink4,,all_reduce,1024,10,,,"
+BAD_NUMBER = "c,book,p3,h100-sxm,eight,1,NVLink4,,all_reduce,1024,10,,,"
+RAGGED = "d,book,p4,h100-sxm"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Callable[..., Path]:
+    def write(*rows: str, header: str = HEADER) -> Path:
+        path = tmp_path / "cases.csv"
+        path.write_text("\n".join([header, *rows]) + "\n")
+        return path
+
+    return write
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_each_row_gets_one_prediction_with_its_interval(
+    cli: Cli, table: Callable[..., Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "predictions.csv"
+    run = cli(
+        f"advisor validate collectives {table(GOOD, UNKNOWN_GPU, BAD_NUMBER, RAGGED)} --predictions {out} --json"
+    )
+    assert run.code == 0
+    rows = read(out)
+    assert [(row["case_id"], row["status"]) for row in rows] == [
+        ("a", "ok"), ("b", "unsupported"), ("c", "error"), ("d", "error"),
+    ]  # fmt: skip
+    good = {name: float(rows[0][name]) for name in ("low_time_us", "pred_time_us", "high_time_us")}
+    assert good["low_time_us"] < good["pred_time_us"] < good["high_time_us"]
+    assert all(rows[3][name] == "" for name in good)
+    assert "row 4" in rows[2]["reason"]
+    assert "row 5" in rows[3]["reason"]
+    document = json.loads(run.out)
+    assert document["num_cases"] == 4
+    assert document["coverage"] == 0.25
+    assert document["statuses"] == {"ok": 1, "unsupported": 1, "error": 2}
+
+
+def test_scores_are_errors_of_the_predictions_in_the_file(
+    cli: Cli, table: Callable[..., Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "predictions.csv"
+    document = json.loads(cli(f"advisor validate collectives {table(GOOD)} --predictions {out} --json").out)
+    error = float(read(out)[0]["pred_time_us"]) / 4050.0 - 1.0
+    score = document["metrics"]["time_us"]["overall"]
+    assert score["n"] == 1
+    assert score["bias"] == pytest.approx(error)
+    assert score["mape"] == pytest.approx(abs(error))
+    assert document["metrics"]["time_us"]["by"]["gpu"]["h100-sxm"]["n"] == 1
+
+
+def test_bad_rows_are_named_on_stderr(cli: Cli, table: Callable[..., Path]) -> None:
+    run = cli(f"advisor validate collectives {table(GOOD, BAD_NUMBER, RAGGED)}")
+    assert run.code == 0
+    assert "warning: row 3: n_gpus" in run.err
+    assert "warning: row 4: 4 cells under 14 columns" in run.err
+
+
+@pytest.mark.parametrize(
+    "columns", [("time_us", "algbw_gbs", "busbw_gbs"), ("source", "source_ref", "notes")]
+)
+def test_what_was_measured_and_remarked_is_never_an_input(
+    cli: Cli, shared_data: Path, tmp_path: Path, columns: tuple[str, ...]
+) -> None:
+    rows = read(shared_data / "truth" / "collectives.csv")
+    outputs = []
+    for shuffled in (False, True):
+        for column in columns if shuffled else ():
+            values = [row[column] for row in rows]
+            random.Random(1).shuffle(values)
+            for row, value in zip(rows, values, strict=True):
+                row[column] = value
+        cases = tmp_path / "cases.csv"
+        with cases.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        out = tmp_path / f"predictions-{shuffled}.csv"
+        assert cli(f"advisor validate collectives {cases} --predictions {out} -q").code == 0
+        outputs.append(out.read_text())
+    assert outputs[0] == outputs[1]
+
+
+def test_a_table_without_measurements_is_predicted_all_the_same(cli: Cli, table: Callable[..., Path]) -> None:
+    path = table("h100-sxm,8,all_gather,1024", header="gpu,n_gpus,collective,msg_bytes")
+    run = cli(f"advisor validate collectives {path}")
+    assert run.code == 0
+    assert "nothing to compare with" in run.out
+    assert json.loads(cli(f"advisor validate collectives {path} --json").out)["metrics"] == {}
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "what"),
+    [
+        (HEADER, [], "holds no cases"),
+        ("case_id,gpu", ["a,h100-sxm"], "lacks column collective"),
+        ("", [], "lacks column"),
+        (HEADER, ['a,"b'], "is not CSV"),
+    ],
+)
+def test_a_bad_table_is_refused(
+    cli: Cli, table: Callable[..., Path], tmp_path: Path, header: str, rows: list[str], what: str
+) -> None:
+    out = tmp_path / "predictions.csv"
+    run = cli(f"advisor validate collectives {table(*rows, header=header)} --predictions {out}")
+    assert run.code == 2
+    assert what in run.err
+    assert run.out == ""
+    assert not out.exists()
+
+
+def test_a_missing_table_and_an_unwritable_output_are_refused(
+    cli: Cli, table: Callable[..., Path], tmp_path: Path
+) -> None:
+    missing = cli(f"advisor validate collectives {tmp_path / 'none.csv'}")
+    assert missing.code == 2
+    assert "no such file" in missing.err
+    assert cli(f"advisor validate collectives {tmp_path}").code == 2
+    unwritable = cli(
+        f"advisor validate collectives {table(GOOD)} --predictions {tmp_path / 'no' / 'out.csv'}"
+    )
+    assert unwritable.code == 2
+    assert "there is no folder" in unwritable.err
+    assert unwritable.out == ""
