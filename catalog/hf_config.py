@@ -53,6 +53,7 @@ _ENCODERS: Final = (
     "distilbert",
     "new",
 )
+_LEARNED_POSITIONS: Final = ("gpt2", "opt", "bert", "roberta", "xlm-roberta", "distilbert", "mpnet")
 
 _Layer = tuple[Mixer | None, FeedForward | None]
 
@@ -183,7 +184,9 @@ def _searched_layer(text: ConfigFields, index: int, hidden: int) -> _Layer:
 
 
 def _extra_parameters(text: ConfigFields, hidden: int) -> float:
-    """Per-layer input embeddings (Gemma 3n and 4 E-models) with their projections."""
+    """Learned positions; per-layer input embeddings (Gemma 3n and 4 E-models) with their projections."""
+    if text.text("model_type") in _LEARNED_POSITIONS:
+        return float((text.optional_count(*_CONTEXT) or 0) * hidden)
     width = text.optional_number("hidden_size_per_layer_input")
     if not width:
         return 0.0

@@ -6,6 +6,7 @@ from advisor.catalog.config_fields import ConfigFields
 from advisor.catalog.schema import DenseFeedForward, GroupedQueryAttention, LayerGroup, Model, Source
 
 _MLP_RATIO: Final = 4
+_TIME_FREQUENCIES: Final = 256
 _WHISPER_ENCODER_TOKENS: Final = 1500
 """30 s of audio at 50 frames per second, whatever is said in it."""
 
@@ -16,7 +17,8 @@ def diffusion_model(config: ConfigFields, name: str) -> Model:
     Blocks with two streams hold a second set of matrices for the text tokens: those, and the modulation of
     every block by the time step, are parameters without work per image token.
 
-    Assumes: MLP four times as wide as the stream; modulation by 6 (double), 3 (single) times the width.
+    Assumes: MLP four times as wide as the stream; modulation by 6 (double), 3 (single) times the width; time
+    embedded from 256 frequencies by two matrices, output modulated by 2 times the width.
     Raises: InputFileError: heads or layers are missing or absurd.
     Source: diffusers FluxTransformer2DModel, SD3Transformer2DModel, DiTTransformer2DModel.
     """
@@ -26,6 +28,7 @@ def diffusion_model(config: ConfigFields, name: str) -> Model:
     two_streams = config.has("joint_attention_dim")
     stream = 4 * hidden**2 + 2 * _MLP_RATIO * hidden**2
     modulation = (2 if two_streams else 1) * 6 * num_double * hidden**2 + 3 * num_single * hidden**2
+    conditioning = (_TIME_FREQUENCIES + config.optional_number("num_embeds_ada_norm") + 3 * hidden) * hidden
     layer = LayerGroup(
         count=num_double + num_single,
         mixer=GroupedQueryAttention(
@@ -41,10 +44,17 @@ def diffusion_model(config: ConfigFields, name: str) -> Model:
         vocab_size=1,
         tied_embeddings=True,
         layers=(layer,),
-        extra_parameters=float(modulation + (num_double * stream if two_streams else 0)),
+        extra_parameters=float(modulation + conditioning + (num_double * stream if two_streams else 0)),
         workload="diffusion",
         sources=(Source(kind="derived", title="local config.json", where="transformer/config.json"),),
     )
+
+
+def _whisper_stem(config: ConfigFields, hidden: int, tokens: int) -> int:
+    """Two convolutions of width 3 over the mel bands, and the positions of encoder and decoder."""
+    mel_bands = config.optional_count("num_mel_bins") or 80
+    positions = tokens + (config.optional_count("max_target_positions") or 0)
+    return (3 * mel_bands + 3 * hidden + positions) * hidden
 
 
 def speech_model(config: ConfigFields, name: str) -> Model:
@@ -80,6 +90,7 @@ def speech_model(config: ConfigFields, name: str) -> Model:
             LayerGroup(count=num_decoder, mixer=decoder, feed_forward=narrow),
         ),
         max_context_tokens=config.optional_count("max_target_positions"),
+        extra_parameters=float(_whisper_stem(config, hidden, tokens)),
         workload="speech",
         sources=(Source(kind="derived", title="local config.json", where="config.json"),),
     )

@@ -106,7 +106,10 @@ def attention(
     Raises: InputFileError: heads that do not divide, sizes that are missing or absurd.
     Source: field names as written by the transformers library for its model types.
     """
-    own = _windowed_fields(config) if windowed else _global_fields(config)
+    own = {
+        **(_windowed_fields(config) if windowed else _global_fields(config)),
+        **_layer_fields(config, layer),
+    }
     num_heads = own.get("heads") or config.count(*NUM_HEADS)
     num_kv_heads = own.get("kv_heads") or _num_kv_heads(config, num_heads)
     if num_heads % num_kv_heads:
@@ -149,6 +152,19 @@ def _global_fields(config: ConfigFields) -> dict[str, int | None]:
         "kv_heads": config.optional_count("num_global_key_value_heads"),
         "head_dim": config.optional_count("global_head_dim"),
     }
+
+
+def _layer_fields(config: ConfigFields, layer: int) -> dict[str, int]:
+    """Head counts that differ from layer to layer (DeciLM, Laguna)."""
+    found: dict[str, int] = {}
+    for key, name in (
+        ("heads", "num_attention_heads_per_layer"),
+        ("kv_heads", "num_key_value_heads_per_layer"),
+    ):
+        counts = config.per_layer(layer + 1, name)
+        if counts is not None:
+            found[key] = ConfigFields({name: counts[layer]}, config.file, config.prefix).count(name)
+    return found
 
 
 def _block_selection(sparse: ConfigFields) -> dict[str, int]:
@@ -235,6 +251,7 @@ def _latent(config: ConfigFields, *, own_indexer: bool) -> LatentAttention:
         sparse_top_k=config.optional_count("index_topk"),
         indexer_num_heads=config.optional_number("index_n_heads") if own_indexer else 0,
         indexer_head_dim=config.optional_number("index_head_dim") if own_indexer else 0,
+        output_gate=config.flag("mla_use_output_gate"),
     )
 
 

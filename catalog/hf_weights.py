@@ -29,8 +29,8 @@ _BY_METHOD: Final = {
 _BY_BITS: Final = {4: "int4", 8: "int8"}
 _BITS_OF_FP8: Final = 8
 _NVFP4_GROUP_SIZE: Final = 16
-_WHOLE_ATTENTION: Final = re.compile(r"(self_attn|attention)[.*$]*$")
-"""An exclusion of the attention as a whole, not of a norm or an indexer in it."""
+_WHOLE_ATTENTION: Final = re.compile(r"(self_attn|attention|q_proj|q_a_proj|qkv_proj)[.*$]*$")
+"""An exclusion of the attention's matrices, not of a norm or an indexer beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,9 @@ def published_weights(config: ConfigFields, *, has_experts: bool) -> WeightForma
     ignored = quantization.sequence("modules_to_not_convert", "ignore", "exclude_modules") or ()
     only_experts = has_experts and any(_WHOLE_ATTENTION.search(str(name)) for name in ignored)
     parts: Literal["experts", "linear"] = "experts" if only_experts else "linear"
-    blockwise = quantization.has("weight_block_size")
+    blockwise = quantization.has("weight_block_size") or '"strategy": "block"' in json.dumps(
+        quantization.values.get("config_groups")
+    )
     return WeightFormat(_quantized_dtype(quantization), parts, fp8_scaling="block" if blockwise else "tensor")
 
 

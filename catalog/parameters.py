@@ -247,7 +247,7 @@ def _mla(mixer: LatentAttention, hidden: int) -> float:
     queries = mixer.num_heads * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim)
     up = mixer.kv_lora_rank * mixer.num_heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
     down = hidden * (mixer.kv_lora_rank + mixer.qk_rope_head_dim)
-    output = mixer.num_heads * mixer.v_head_dim * hidden
+    output = mixer.num_heads * mixer.v_head_dim * hidden * (2 if mixer.output_gate else 1)
     return _low_rank(hidden, mixer.q_lora_rank, queries) + up + down + output + _indexer(mixer, hidden)
 
 

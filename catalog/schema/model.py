@@ -51,6 +51,8 @@ class LatentAttention(Record):
     indexer_num_heads: int = 0
     """0 where the layer reuses the selection of an earlier one (GLM-5.2) or has no indexer."""
     indexer_head_dim: int = 0
+    output_gate: bool = False
+    """A gate of the size of the heads' outputs, from a projection of its own (Kimi K3)."""
     latent_only: bool = False
     """Queries and outputs live in the latent space itself: no key and value up-projections, prefill attends
     over one shared head as decode does (DeepSeek V4)."""
