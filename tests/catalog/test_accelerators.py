@@ -1,7 +1,6 @@
 """The accelerator records: complete, cited, consistent with physics, and found under the names people use."""
 
 import csv
-import os
 import re
 import tomllib
 from pathlib import Path
@@ -266,14 +265,9 @@ def test_a_wrong_file_is_told_by_file_and_field(
     assert told in message
 
 
-def test_every_accelerator_that_was_measured_is_in_the_catalog() -> None:
-    data = (
-        Path(os.environ.get("ADVISOR_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data")) / "truth"
-    )
-    if not data.is_dir():
-        pytest.skip("the measurements are not beside the repository")
+def test_every_accelerator_that_was_measured_is_in_the_catalog(shared_data: Path) -> None:
     ids = {record.id for record in ALL}
     for name in ("serving", "training", "collectives", "probes"):
-        with (data / f"{name}.csv").open(newline="") as file:
+        with (shared_data / "truth" / f"{name}.csv").open(newline="") as file:
             measured = {row["gpu"] for row in csv.DictReader(file)}
         assert measured - ids <= {"", "cpu"}, name
