@@ -18,6 +18,8 @@ class Traffic(Record):
     mean_output_tokens: int = Field(ge=1, le=10_000_000)
     input_sigma: float = Field(default=0.0, ge=0, le=5)
     output_sigma: float = Field(default=0.0, ge=0, le=5)
+    max_input_tokens: int | None = None
+    max_output_tokens: int | None = None
     rate_per_s: float | None = Field(default=None, gt=0)
     """Requests per second of the whole deployment; None asks for the highest that meets the objectives."""
     concurrency: int | None = Field(default=None, ge=1)
@@ -26,9 +28,23 @@ class Traffic(Record):
     source: str = ""
 
     @property
+    def longest_request_tokens(self) -> int:
+        """Tokens of the longest request that a replica must hold: the 99.9th percentile, or the stated maxima."""
+        longest_input = self.max_input_tokens or _lognormal_quantile(self.mean_input_tokens, self.input_sigma)
+        longest_output = self.max_output_tokens or _lognormal_quantile(
+            self.mean_output_tokens, self.output_sigma
+        )
+        return round(longest_input + longest_output)
+
+    @property
     def mean_context_tokens(self) -> float:
         """Mean context of a sequence while it decodes."""
         return self.mean_input_tokens + self.mean_output_tokens / 2.0
+
+
+def _lognormal_quantile(mean: float, sigma: float) -> float:
+    """99.9th percentile of a lognormal with this mean."""
+    return mean * math.exp(3.09 * sigma - sigma**2 / 2.0)
 
 
 class Objectives(Record):

@@ -1,0 +1,109 @@
+"""The answer, whole and frozen: the only thing that renderers and files see."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from advisor.simulator.quantity import Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Where the accelerators of an option come from."""
+
+    provider: str
+    provider_class: str
+    sku: str
+    region: str
+    term: str
+    usd_per_hour: float
+    """Of the whole deployment."""
+    price_observed_on: str
+    price_age_days: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One deployment that answers, with what it costs and how it behaves."""
+
+    rank: int
+    accelerator: str
+    accelerator_name: str
+    num_accelerators: int
+    num_replicas: int
+    tensor_parallel: int
+    pipeline_parallel: int
+    expert_parallel: int
+    data_parallel: int
+    weight_dtype: str
+    kv_dtype: str
+    engine: str
+    provider: str
+    provider_class: str
+    sku: str
+    region: str
+    term: str
+    price_observed_on: str
+    price_age_days: int
+    price_url: str
+    usd_per_hour: float
+    usd_per_million_tokens: Quantity
+    usd_per_million_output_tokens: Quantity
+    ttft_s: Mapping[str, Quantity]
+    tpot_s: Mapping[str, Quantity]
+    e2e_s: Mapping[str, Quantity]
+    output_tokens_per_s: Quantity
+    total_tokens_per_s: Quantity
+    requests_per_s: Quantity
+    utilisation_fraction: float
+    mean_batch: float
+    meets_slo: bool
+    slo_confidence: str
+    """Whether the whole 80 % interval of every objective meets it: sure, likely or marginal."""
+    bottleneck: str
+    binding_objective: str
+    step_breakdown_s: Mapping[str, float]
+    memory_bytes: Mapping[str, float]
+    kv_capacity_tokens: int
+    power_w: float
+    energy_j_per_token: float
+    quality_note: str
+    launch_command: str
+    basis_notes: tuple[str, ...] = ()
+    variants: tuple["Option", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An accelerator that is not among the answers, and why."""
+
+    accelerator: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchStatistics:
+    num_candidates: int
+    num_modelled: int
+    """Candidates whose step-cost surface was built."""
+    num_simulated: int
+    num_simulated_requests: int
+    screen_wall_s: float
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The ranked answer to a scenario."""
+
+    kind: str
+    model: str
+    workload: str
+    headline: str
+    options: tuple[Option, ...]
+    rejected: tuple[Rejected, ...]
+    what_would_change: tuple[str, ...]
+    search: SearchStatistics
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    extra: Mapping[str, object] = field(default_factory=dict)
