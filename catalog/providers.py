@@ -19,6 +19,8 @@ class Provider(Record):
     kind: Literal["hyperscaler", "neocloud", "marketplace"] = Field(alias="class")
     per_accelerator: tuple[str, ...] = ()
     """Accelerators ("*": all) whose one-accelerator price also holds for several of one node."""
+    node_of: int = Field(default=1, ge=1)
+    """Accelerators of the least that can be rented, where prices are quoted per accelerator."""
 
     def sells_singly(self, accelerator: str) -> bool:
         return "*" in self.per_accelerator or accelerator in self.per_accelerator

@@ -20,6 +20,8 @@ SEARCH_REQUESTS = 400
 FINAL_REQUESTS = 2000
 """Requests of the run whose figures are shown: twenty lie beyond the 99th percentile."""
 _TOLERANCE = 0.03
+_LEAST_RATE = 1e-3
+"""Requests per second below which a replica is no answer: one request in a quarter of an hour."""
 _MAX_TRIALS = 12
 
 
@@ -51,6 +53,8 @@ def highest_rate(
     rate, best, binding = bound_per_s * 0.7, None, "throughput"
     trials = 0
     while trials < _MAX_TRIALS and high - low > _TOLERANCE * high:
+        if rate < _LEAST_RATE:
+            return None
         trials += 1
         result = run_at_rate(replica, traffic, rate, SEARCH_REQUESTS, seed)
         missed = misses(result, rate, objectives)

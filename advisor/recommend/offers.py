@@ -83,6 +83,7 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
     domain = accelerator.scale_up.max_domain if accelerator.scale_up else _NODE
     found = []
     for price in offers:
+        price = _least_rented(price)
         count = price.num_accelerators
         if size <= count:
             found.append(Placement(price, count // size, count, price.usd_per_hour))
@@ -92,6 +93,17 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
             units = size // count
             found.append(Placement(price, 1, size, units * price.usd_per_hour))
     return sorted(found, key=lambda placement: placement.usd_per_replica_hour)
+
+
+def _least_rented(price: Price) -> Price:
+    """The price of the least that can be rented, where it is quoted per accelerator but sold by the node."""
+    provider = all_providers().get(price.provider)
+    if provider is None or provider.node_of <= price.num_accelerators:
+        return price
+    factor = provider.node_of // price.num_accelerators
+    return price.model_copy(
+        update={"num_accelerators": provider.node_of, "usd_per_hour": price.usd_per_hour * factor}
+    )
 
 
 def _sold_singly(price: Price) -> bool:
