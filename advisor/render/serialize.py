@@ -57,10 +57,14 @@ def _from_record(value: object, path: str) -> Json:
 def flatten(record: Json, prefix: str = "") -> dict[str, Json]:
     """One flat row of a nested record: a quantity under X becomes X, X_low, X_high and X_basis.
 
-    Lists are joined with spaces; other nested fields become X_Y.
+    Lists of plain values are joined with spaces, lists of records have no place in a row; other nested fields
+    become X_Y.
     """
+    if isinstance(record, list):
+        plain = not any(isinstance(item, dict | list) for item in record)
+        return {prefix: " ".join(map(str, record))} if plain else {}
     if not isinstance(record, dict):
-        return {prefix: " ".join(map(str, record)) if isinstance(record, list) else record}
+        return {prefix: record}
     if prefix and record.keys() == {"value", "low", "high", "basis"}:
         suffixes = {"value": "", "low": "_low", "high": "_high", "basis": "_basis"}
         return {prefix + suffixes[key]: item for key, item in record.items()}

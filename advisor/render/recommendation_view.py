@@ -1,0 +1,190 @@
+"""A recommendation as an answer: the option to take, its rivals, why not the others, and what would change it."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from advisor.catalog.units import GB, MILLISECOND_S
+from advisor.recommend.result import Option, Recommendation, Rejected
+from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table
+from advisor.render.numbers import (
+    GLYPHS,
+    LEGEND,
+    MISSING,
+    POWER,
+    TIME,
+    digits,
+    percent,
+    show,
+    show_quantity,
+    usd,
+)
+from advisor.render.plot import Axis, Point, scatter
+from advisor.simulator.quantity import Quantity
+
+MAX_REJECTED: Final = 8
+"""Reasons that the terminal lists without --explain; JSON has all."""
+ENVELOPE_FIELDS: Final = ("warnings", "notes")
+
+
+def recommendation_answer(found: Recommendation, inputs: Mapping[str, object], *, explain: bool) -> Answer:
+    """The whole answer; with explain also the arithmetic of the first option."""
+    blocks: list[Block] = [Paragraph(found.headline, emphasis=True), _options_table(found.options)]
+    plot = _pareto(found.options)
+    if plot:
+        blocks.append(plot)
+    if explain and found.options:
+        blocks += _explanation(found.options[0])
+    blocks += _rejected_tables(found.rejected, everything=explain)
+    if found.what_would_change:
+        blocks.append(
+            Paragraph(
+                "What would change this answer:\n" + "\n".join(f"- {x}" for x in found.what_would_change)
+            )
+        )
+    if found.options:
+        blocks.append(Figure(found.options[0].launch_command, title="Start it with"))
+    blocks.append(Paragraph(LEGEND))
+    fields = type(found).__dataclass_fields__
+    return Answer(
+        result={name: getattr(found, name) for name in fields if name not in ENVELOPE_FIELDS},
+        inputs=inputs,
+        blocks=tuple(blocks),
+        records="options",
+        warnings=found.warnings,
+        notes=found.notes,
+    )
+
+
+def layout(option: Option) -> str:
+    """The layout in words: `40 x h100-sxm = 5 x (TP8)`."""
+    degrees = (
+        ("TP", option.tensor_parallel),
+        ("PP", option.pipeline_parallel),
+        ("DP", option.data_parallel),
+        ("EP", option.expert_parallel),
+    )
+    inner = " ".join(f"{name}{degree}" for name, degree in degrees if degree > 1)
+    total = f"{option.num_accelerators} x {option.accelerator}"
+    if option.num_replicas == 1:
+        return f"{total} ({inner})" if inner else total
+    return f"{total} = {option.num_replicas} x ({inner or 'one each'})"
+
+
+def _options_table(options: Sequence[Option]) -> Table:
+    columns = (
+        Column("#", "right"),
+        Column("deployment", fold=True),
+        Column("engine", fold=True),
+        Column("from", fold=True),
+        Column("$/h", "right"),
+        Column("$/M tokens"),
+        Column("p99 TTFT", "right"),
+        Column("p99 TPOT", "right"),
+        Column("limit", fold=True),
+    )
+    return Table(columns, tuple(_option_row(option) for option in options))
+
+
+def _option_row(option: Option) -> tuple[str, ...]:
+    return (
+        str(option.rank),
+        layout(option),
+        f"{option.engine} {option.weight_dtype}",
+        option.provider,
+        usd(option.usd_per_hour),
+        _usd_range(option.usd_per_million_tokens),
+        _p99(option.ttft_s),
+        _p99(option.tpot_s),
+        option.bottleneck + ("" if option.meets_slo else ", misses the SLO"),
+    )
+
+
+def _usd_range(quantity: Quantity) -> str:
+    """Cost with a range of two digits: a table of five options has no room for more."""
+    low, high = digits(quantity.low, 2), digits(quantity.high, 2)
+    return f"${digits(quantity.value, 2)} ({low}-{high}) {GLYPHS[quantity.basis]}"
+
+
+def _p99(times: Mapping[str, Quantity]) -> str:
+    quantity = times.get("p99")
+    return MISSING if quantity is None else show(quantity.value, TIME)
+
+
+def _pareto(options: Sequence[Option]) -> Figure | None:
+    """Options by cost and p99 time per token: ranks as digits, their variants as dots."""
+    points = [_point(option, str(option.rank)[-1]) for option in options]
+    points += [_point(variant, ".") for option in options for variant in option.variants]
+    known = [point for point in points if point is not None]
+    if len(known) < 2:
+        return None
+    text = scatter(
+        known,
+        Axis("TPOT p99, ms (left is faster)", MILLISECOND_S),
+        Axis("$ per million tokens (down is cheaper)"),
+    )
+    return Figure(text, title="Cost against latency")
+
+
+def _point(option: Option, mark: str) -> Point | None:
+    tpot, cost = option.tpot_s.get("p99"), option.usd_per_million_tokens.value
+    return Point(tpot.value, cost, mark) if tpot is not None and tpot.value > 0 and cost > 0 else None
+
+
+def _explanation(option: Option) -> list[Block]:
+    """One step of the first option, its memory, and its latencies with their ranges."""
+    total_s = sum(option.step_breakdown_s.values())
+    step = tuple(
+        (name, show(seconds, TIME), percent(seconds / total_s))
+        for name, seconds in sorted(option.step_breakdown_s.items(), key=lambda item: -item[1])
+        if total_s > 0
+    )
+    memory = tuple((name, digits(size / GB)) for name, size in option.memory_bytes.items())
+    latencies = tuple(
+        (f"{name} {statistic}", show_quantity(quantity, TIME))
+        for name, times in (("TTFT", option.ttft_s), ("TPOT", option.tpot_s), ("E2E", option.e2e_s))
+        for statistic, quantity in times.items()
+    )
+    right = (Column("time", "right"), Column("share", "right"))
+    return [
+        Table((Column("part of one step"), *right), step, title=f"Option 1: {layout(option)}"),
+        Table((Column("memory of one accelerator"), Column("GB", "right")), memory),
+        Table((Column("latency"), Column("with its range")), latencies),
+        Paragraph(_remarks(option)),
+    ]
+
+
+def _remarks(option: Option) -> str:
+    """What the numbers leave out: quality, power, the age of the price, on what the prediction rests."""
+    lines = [
+        option.quality_note,
+        f"Power {show(option.power_w, POWER)}, {digits(option.energy_j_per_token)} J per token.",
+        f"Price read on {option.price_observed_on} ({option.price_age_days} days ago): {option.price_url}",
+        *option.basis_notes,
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _rejected_tables(rejected: Sequence[Rejected], *, everything: bool) -> list[Block]:
+    """Accelerators that are not among the answers, those with the same reason together."""
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for entry in rejected:
+        by_reason[entry.reason].append(entry.accelerator)
+    if not by_reason:
+        return []
+    reasons = list(by_reason.items())
+    shown = reasons if everything else reasons[:MAX_REJECTED]
+    rows = tuple((_names(names, everything), reason) for reason, names in shown)
+    title = f"Why not the other {len(rejected)} accelerators"
+    blocks: list[Block] = [
+        Table((Column("accelerator", fold=True), Column("reason", fold=True)), rows, title=title)
+    ]
+    if len(shown) < len(reasons):
+        blocks.append(Paragraph(f"{len(reasons) - len(shown)} more reasons with --explain or --json."))
+    return blocks
+
+
+def _names(names: Sequence[str], everything: bool) -> str:
+    if everything or len(names) <= 4:
+        return ", ".join(names)
+    return f"{', '.join(names[:3])} and {len(names) - 3} more"
