@@ -17,6 +17,7 @@ from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.schema.efficiency import EfficiencyRecord
 
 ANY_ENGINE: Final = "any"
+_UNKNOWN_TRANSFER_ERROR: Final = 0.3
 
 # Nearest measured relatives, nearest first: the matrix unit's generation decides, then the kind of memory.
 _RELATIVES: Final[dict[str, tuple[str, ...]]] = {
@@ -78,19 +79,28 @@ class ResolvedEfficiency:
     transferred_from: str = ""
     """`<architecture>/<dtype>` of the relative; empty when the record is for exactly what was asked."""
 
+    @property
+    def median_abs_error(self) -> float:
+        """Expected median of |predicted / measured - 1|: of the fit, or of a transfer where there was one."""
+        own = self.record.residual.median_abs_error
+        return max(own, transfer_error(self.record.operator)) if self.transferred_from else own
+
 
 @lru_cache(maxsize=4096)
-def efficiency(architecture: str, operator: str, dtype: str, engine: str = ANY_ENGINE) -> ResolvedEfficiency:
+def efficiency(
+    architecture: str, operator: str, dtype: str, engine: str = ANY_ENGINE, without: str = ""
+) -> ResolvedEfficiency:
     """Fitted parameters of an operator, from the nearest relative where the pair was not measured.
 
     The candidate with the least distance wins: places along the list of relatives of the architecture plus
     places along the list of related formats; on a tie the format that was asked for. The engine's own level
-    is used where it exists, else the level over all engines.
+    is used where it exists, else the level over all engines. `without` hides one architecture's records, to
+    measure what a transfer costs.
 
     Raises: UnknownNameError: the operator has no records at all.
     Source: own definition; how wrong a transfer is, is measured by tools/fit and stored beside the records.
     """
-    measured = _measured_architectures(operator)
+    measured = tuple(name for name in _measured_architectures(operator) if name != without)
     if not measured:
         raise UnknownNameError(
             f"no fitted efficiency for operator {operator!r}",
@@ -102,6 +112,8 @@ def efficiency(architecture: str, operator: str, dtype: str, engine: str = ANY_E
     formats = (wanted, *_RELATED_DTYPES.get(wanted, ("bf16",)))
     best: tuple[int, int, EfficiencyRecord] | None = None
     for place, relative in enumerate(chain):
+        if best is not None and place > best[0]:
+            break  # nothing further along can be nearer; its file need not be parsed
         records = _records(operator, relative)
         for distance, candidate in enumerate(formats):
             record = records.get((candidate, engine)) or records.get((candidate, ANY_ENGINE))
@@ -116,6 +128,15 @@ def efficiency(architecture: str, operator: str, dtype: str, engine: str = ANY_E
     record = best[2]
     exact = record.architecture == architecture and record.dtype == wanted
     return ResolvedEfficiency(record, "" if exact else f"{record.architecture}/{record.dtype}")
+
+
+def transfer_error(operator: str) -> float:
+    """Median of |predicted / measured - 1| when a relative's record stands in for an architecture.
+
+    Measured by hiding each measured architecture in turn (tools/fit/measure_transfer.py); 0.3 for operators that
+    were measured on too few architectures to tell.
+    """
+    return _transfer_errors().get(operator, _UNKNOWN_TRANSFER_ERROR)
 
 
 def operators() -> tuple[str, ...]:
@@ -138,11 +159,20 @@ def _architecture_chain(architecture: str, measured: tuple[str, ...]) -> tuple[s
         family = next((name for name in _RELATIVES if architecture.startswith(name)), "")
         relatives = _RELATIVES.get(family, ())
     chain = dict.fromkeys((architecture, *relatives, *_FALLBACK_ARCHITECTURES, *measured))
-    return tuple(name for name in chain if name == architecture or name in measured)
+    return tuple(name for name in chain if name in measured)
 
 
 def _root() -> Traversable:
     return files("advisor.catalog") / "data" / "efficiency"
+
+
+@lru_cache(maxsize=1)
+def _transfer_errors() -> dict[str, float]:
+    file = _root() / "transfer.toml"
+    if not file.is_file():
+        return {}
+    found = tomllib.loads(file.read_text(encoding="utf-8"))["median_abs_error"]
+    return {operator: float(error) for operator, error in found.items()}
 
 
 @lru_cache(maxsize=64)

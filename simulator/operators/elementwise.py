@@ -73,7 +73,7 @@ def quantize_s(
 
     As `elementwise_s` with rows · columns · (2 + bytes of the target) bytes.
 
-    Assumes: the efficiency is the record of the target format, which counts every kernel that the engine starts.
+    Assumes: the efficiency is the record of the target format, which counts every kernel that is started.
     Raises: KeyError: the format is not known.
     Source: as `elementwise_s`.
     """

@@ -1,7 +1,7 @@
 """Routed experts of a mixture-of-experts layer: two grouped matrix multiplications and what surrounds them.
 
-Tokens pick experts; the busiest rank of the expert-parallel group sets the time. Its weight traffic is that of
-the experts that got a token at all, its compute that of whole tiles per expert.
+Tokens pick experts; the busiest rank of the expert-parallel group sets the time. Its weight traffic is that
+of the experts that got a token at all, its compute that of whole tiles per expert.
 """
 
 from dataclasses import dataclass, fields
@@ -42,6 +42,8 @@ class ExpertLoad:
     """Experts of the rank that get at least one token."""
     rows: FloatArray
     """(token, expert) pairs on the rank."""
+    all_rows: FloatArray
+    """The same on all ranks together."""
     row_tiles: FloatArray
     """Tiles along the rows, summed over experts [TILE_ROWS, tokens]."""
 
@@ -65,12 +67,14 @@ class GroupedMatmulEfficiency:
     """Depth of K that filling and draining one tile's pipeline costs [elements]."""
     wave_smoothing: float
     """0: every wave of tiles is paid in full; 1: tiles spread over the SMs without remainder."""
-    sm_reach: float
-    """How many times its fair share of the bandwidth one SM can pull alone."""
+    depth_cycles: float
+    """Least time of one step of depth in a tile's loop, however small the tile: load latency [cycles]."""
     overlap_norm: float
     """p of the norm that joins compute and memory time."""
     row_passes: float
     """How often activations travel to memory around the multiplications, relative to once per tensor."""
+    foreign_passes: float
+    """The same for rows that belong to other ranks, in kernels that do not compact their rows."""
 
     @classmethod
     def from_record(cls, record: EfficiencyRecord, dtype: str = "") -> "GroupedMatmulEfficiency":
@@ -125,8 +129,9 @@ def expert_load(
     """Experts and rows that random routing gives the busiest of `expert_parallel` ranks.
 
     Popularities are the quantiles of a lognormal distribution with coefficient of variation `skew`. An expert
-    with mean load l of T tokens is idle with probability (1 - l/T)^T. The busiest rank has 1 + sqrt(2 ln(ranks) v)
-    times the mean, where v is the relative variance of a rank's load (of popularity and of chance).
+    with mean load l of T tokens is idle with probability (1 - l/T)^T. The busiest rank has
+    1 + sqrt(2 ln(ranks) v) times the mean, where v is the relative variance of a rank's load (of popularity
+    and of chance).
 
     Assumes: tokens route independently; the maximum over ranks is that of normal variables; a tile boundary
     falls anywhere, so that an expert pays half a tile more than its rows.
@@ -144,6 +149,7 @@ def expert_load(
     return ExpertLoad(
         active_experts=num_local * active.mean(axis=1),
         rows=num_local * mean_load.mean(axis=1),
+        all_rows=pairs,
         row_tiles=num_local * np.array(row_tiles),
     )
 
@@ -165,8 +171,11 @@ def experts_s(
     """
     hidden, inner = shape.hidden_size, shape.intermediate_size
     bandwidth = device.bandwidth_bytes_per_s * efficiency.memory_fraction
-    elements = load.rows * (2.0 * hidden + shape.up_columns + inner) + 2.0 * tokens * hidden
-    activations_s = efficiency.row_passes * _ACTIVATION_BYTES * elements / bandwidth
+    row_elements = 2.0 * hidden + shape.up_columns + inner
+    foreign_rows = np.maximum(load.all_rows - load.rows, 0.0)
+    own = efficiency.row_passes * (load.rows * row_elements + 2.0 * tokens * hidden)
+    foreign = efficiency.foreign_passes * foreign_rows * row_elements
+    activations_s = _ACTIVATION_BYTES * (own + foreign) / bandwidth
     fixed_s = efficiency.launch_s + efficiency.expert_s * shape.num_local_experts
     up_s = _grouped_s(shape.up_columns, hidden, load, device, efficiency)
     down_s = _grouped_s(hidden, inner, load, device, efficiency)
@@ -184,15 +193,15 @@ def _grouped_s(
     form = FORMATS[e.dtype]
     sm_flop_per_s = peak_flop_per_s(e.dtype, device) * e.compute_fraction / device.num_sms
     traffic = form.weight_bytes * columns * depth * load.active_experts
+    memory_s = traffic / (device.bandwidth_bytes_per_s * e.memory_fraction)
+    latency_s = np.asarray(depth * e.depth_cycles / device.clock_hz)
     best = np.full_like(load.rows, np.inf)
     for tile_rows, row_tiles in zip(TILE_ROWS, load.row_tiles, strict=True):
         for tile_columns in _TILE_COLUMNS:
             num_tiles = row_tiles * np.ceil(columns / tile_columns)
             work = tile_flop(tile_rows, tile_columns, depth, e.ramp_depth, e.tile_half)
             compute_s = paid_waves(num_tiles, device.num_sms, e.wave_smoothing) * work / sm_flop_per_s
-            busy_fraction = np.minimum(1.0, num_tiles * e.sm_reach / device.num_sms)
-            memory_s = traffic / (device.bandwidth_bytes_per_s * e.memory_fraction * busy_fraction)
-            best = np.minimum(best, overlapped_s(compute_s, memory_s, e.overlap_norm))
+            best = np.minimum(best, overlapped_s(np.maximum(compute_s, latency_s), memory_s, e.overlap_norm))
     return best
 
 

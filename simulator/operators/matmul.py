@@ -71,14 +71,16 @@ class MatmulEfficiency:
     """Depth of K that filling and draining one tile's pipeline costs [elements]."""
     wave_smoothing: float
     """0: every wave of tiles is paid in full; 1: tiles spread over the SMs without remainder."""
-    sm_reach: float
-    """How many times its fair share of the bandwidth one SM can pull alone."""
-    split_cost: float
-    """Traffic of partial sums of a split K, relative to main memory traffic."""
+    depth_cycles: float
+    """Least time of one step of depth in a tile's loop, however small the tile: load latency [cycles]."""
+    split_cycles: float
+    """Fixed cost of summing the parts of a split K [cycles]."""
     overlap_norm: float
     """p of the norm that joins compute and memory time; infinite = perfect overlap."""
     quantize_bytes: float
     """Extra traffic per activation element of quantisation in front of the multiplication."""
+    quantize_row_cycles: float
+    """Time of one SM per activation row of that quantisation, however short the row [cycles]."""
     throttle: float
     """Slow-down of calls so big that power, not the matrix unit, limits them."""
     throttle_flop: float
@@ -122,6 +124,7 @@ def matmul_s(
     )
     bandwidth = device.bandwidth_bytes_per_s * efficiency.memory_fraction
     quantize_s = rows * inner * efficiency.quantize_bytes / bandwidth
+    quantize_s += rows * efficiency.quantize_row_cycles / (device.num_sms * device.clock_hz)
     kernel_s = _candidates_s(rows, columns, inner, device, efficiency).min(axis=0)
     return np.asarray(efficiency.launch_s + quantize_s + kernel_s)
 
@@ -145,8 +148,10 @@ def _candidates_s(
     """Time of every candidate kernel without launch [candidate, shape]."""
     num_tiles = np.ceil(rows / _TILE_ROWS) * np.ceil(columns / _TILE_COLUMNS) * _SPLIT
     compute_s = _compute_s(num_tiles, rows * columns * depth, depth, device, e)
-    memory_s = _memory_s(num_tiles, rows, columns, depth, device, e)
-    joined = overlapped_s(compute_s, memory_s, e.overlap_norm)
+    memory_s = _memory_s(rows, columns, depth, device, e)
+    latency_s = depth / _SPLIT * e.depth_cycles / device.clock_hz
+    joined = overlapped_s(np.maximum(compute_s, latency_s), memory_s, e.overlap_norm)
+    joined += e.split_cycles / device.clock_hz * (_SPLIT > 1.0)
     too_fine = (_SPLIT > 1.0) & (depth < _MIN_SPLIT_DEPTH * _SPLIT)
     return np.where(too_fine, np.inf, joined)
 
@@ -163,19 +168,13 @@ def _compute_s(
 
 
 def _memory_s(
-    num_tiles: FloatArray,
-    rows: FloatArray,
-    columns: FloatArray,
-    depth: FloatArray,
-    device: Device,
-    e: MatmulEfficiency,
+    rows: FloatArray, columns: FloatArray, depth: FloatArray, device: Device, e: MatmulEfficiency
 ) -> FloatArray:
     form = FORMATS[e.dtype]
-    partial_sums = e.split_cost * 2.0 * _PARTIAL_SUM_BYTES * _SPLIT * (_SPLIT > 1.0)
+    partial_sums = _PARTIAL_SUM_BYTES * _SPLIT * (_SPLIT > 1.0)
     traffic = (
         form.weight_bytes * columns * depth
         + form.activation_bytes * rows * depth
         + rows * columns * (_OUTPUT_BYTES + partial_sums)
     )
-    busy_fraction = np.minimum(1.0, num_tiles * e.sm_reach / device.num_sms)
-    return np.asarray(traffic / (device.bandwidth_bytes_per_s * e.memory_fraction * busy_fraction))
+    return np.asarray(traffic / (device.bandwidth_bytes_per_s * e.memory_fraction))

@@ -1,7 +1,6 @@
 """What the fits of matrix and elementwise kernels share: devices, robust fits, residuals, record files."""
 
 import argparse
-import csv
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,8 @@ from scipy.optimize import least_squares
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the checkout need not be installed
 
-from advisor.simulator.device import Device
+from advisor.catalog.accelerators import by_id
+from advisor.simulator.device import Device, device_of
 
 FloatArray = NDArray[np.float64]
 
@@ -57,26 +57,9 @@ class Fit:
     residual: dict[str, float]
 
 
-def devices(data: Path) -> dict[str, Device]:
+def devices() -> dict[str, Device]:
     """Devices of the measured systems."""
-    with (data.parent / "catalog" / "accelerators.csv").open(encoding="utf-8") as file:
-        rows = {row["id"]: row for row in csv.DictReader(file)}
-    found = {}
-    for system, (accelerator, architecture) in SYSTEMS.items():
-        row = rows[accelerator]
-        peaks = {key: float(row[f"{key}_tflops"] or 0) * 1e12 for key in ("fp16", "bf16", "fp8", "fp4")}
-        peaks["int8"] = float(row["int8_tops"] or 0) * 1e12
-        found[system] = Device(
-            id=accelerator,
-            architecture=architecture,
-            num_sms=int(float(row["sm_count"] or 148)),
-            clock_hz=float(row["boost_mhz"] or 1900) * 1e6,
-            bandwidth_bytes_per_s=float(row["mem_bw_gbs"]) * 1e9,
-            l2_bytes=float(row["l2_mb"] or 126) * 1e6,
-            memory_bytes=80e9,
-            peak_flop_per_s=peaks,
-        )
-    return found
+    return {system: device_of(by_id(accelerator)) for system, (accelerator, _) in SYSTEMS.items()}
 
 
 def fit_log_ratio(
@@ -157,23 +140,56 @@ def arguments(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def by_engine(table: pd.DataFrame, column: str) -> Iterator[tuple[tuple[str, str], pd.DataFrame]]:
-    """((format, engine), measurements): all engines together, then every engine alone where there are several."""
-    for value, of_value in table.groupby(column):
-        yield (str(value), ANY_ENGINE), of_value
-        engines = list(of_value.groupby("backend"))
+def by_engine(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """(format, engine, measurements): all engines together, then each alone where there are several."""
+    for dtype, of_dtype in table.groupby("dtype"):
+        yield str(dtype), ANY_ENGINE, of_dtype
+        engines = list(of_dtype.groupby("backend"))
         if len(engines) > 1:
             for backend, of_engine in engines:
-                yield (str(value), ENGINES[str(backend)]), of_engine
+                yield str(dtype), ENGINES[str(backend)], of_engine
 
 
-def record(
-    dtype: str, engine: str, measured: pd.DataFrame, parameters: dict[str, float], left: dict[str, float]
-) -> dict[str, object]:
-    """One entry of a record file."""
-    fitted_on = [
-        accelerator for system, (accelerator, _) in SYSTEMS.items() if (measured.system == system).any()
-    ]
+@dataclass(frozen=True)
+class Operator:
+    """What a fitting program knows about its operator."""
+
+    name: str
+    program: str
+    source: Mapping[str, str]
+    fit: Callable[[pd.DataFrame, str], dict[str, float]]
+    """(measurements, format) -> parameters."""
+    predict: Callable[[pd.DataFrame, str, dict[str, float]], FloatArray]
+    """(measurements, format, parameters) -> seconds."""
+    judged: Callable[[pd.DataFrame], pd.DataFrame]
+    """The measurements on which errors are reported."""
+
+
+def fit_operator(operator: Operator, table: pd.DataFrame, only: str, dry_run: bool) -> None:
+    """Fit every architecture, format and engine of a table; print each record and write the files."""
+    for architecture in dict.fromkeys(architecture for _, architecture in SYSTEMS.values()):
+        systems = [system for system, (_, its) in SYSTEMS.items() if its == architecture]
+        mine = table[table.system.isin(systems)]
+        if mine.empty or (only and architecture not in only.split(",")):
+            continue
+        records = [_record(operator, *group) for group in by_engine(mine)]
+        for entry in records:
+            numbers = f"{_toml(entry['residual'])} {_toml(entry['parameters'])}"
+            print(architecture, entry["dtype"], entry["engine"], numbers, flush=True)
+        if not dry_run:
+            write_records(operator.name, architecture, records, operator.source, operator.program)
+
+
+def _record(operator: Operator, dtype: str, engine: str, measured: pd.DataFrame) -> dict[str, object]:
+    parameters = operator.fit(measured, dtype)
+    left = _residual(operator, operator.judged(measured), dtype, parameters)
+    first, *others = [system for system in SYSTEMS if (measured.system == system).any()]
+    if others:
+        known = measured[measured.system == first]
+        left_out = operator.judged(measured[measured.system != first])
+        blind = _residual(operator, left_out, dtype, operator.fit(known, dtype))
+        left["left_out_median_abs_error"] = blind["median_abs_error"]
+    fitted_on = [SYSTEMS[system][0] for system in (first, *others)]
     return {
         "dtype": dtype,
         "engine": engine,
@@ -183,13 +199,8 @@ def record(
     }
 
 
-def report(architecture: str, entry: Mapping[str, object]) -> None:
-    """Print one fitted record in a line."""
-    print(
-        architecture,
-        entry["dtype"],
-        entry["engine"],
-        _toml(entry["residual"]),
-        _toml(entry["parameters"]),
-        flush=True,
-    )
+def _residual(
+    operator: Operator, judged: pd.DataFrame, dtype: str, parameters: dict[str, float]
+) -> dict[str, float]:
+    judged = judged.sample(min(len(judged), 15000), random_state=1)
+    return residual(operator.predict(judged, dtype, parameters), judged.seconds.to_numpy())

@@ -3,7 +3,8 @@
 python tools/fit/fit_elementwise.py --data ../shared/data/kernels
 
 A static quantisation kernel reads 16 bits and writes 8 per element without any reduction: it stands for the
-norms, activations and residual sums of a layer (record `bf16`). Record `fp8` is the whole dynamic quantisation.
+norms, activations and residual sums of a layer (record `bf16`). Record `fp8` is the whole dynamic
+quantisation.
 """
 
 from pathlib import Path
@@ -12,6 +13,7 @@ import common
 import numpy as np
 import pandas as pd
 
+from advisor.simulator.device import Device
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
 
 PARAMETERS = (
@@ -20,6 +22,7 @@ PARAMETERS = (
     common.Parameter("l2_bytes_per_cycle", 30.0, 2.0, 128.0),
     common.Parameter("l2_share", 0.7, 0.1, 1.5),
 )
+Devices = dict[str, Device]
 SOURCE = {
     "kind": "measured",
     "title": "ai-dynamo/aiconfigurator activation quantisation measurements (Apache-2.0)",
@@ -37,7 +40,7 @@ def load(data: Path) -> pd.DataFrame:
     keys = ["system", "backend", "m", "k"]
     wide = table.pivot_table(index=keys, columns="op_name", values="seconds", aggfunc="min").reset_index()
     wide["bytes"] = wide.m * wide.k * _BYTES_PER_ELEMENT
-    # SGLang's table times one old kernel at a tenth of the bandwidth, far above what its own fp8 GEMM calls take.
+    # SGLang's table times one old kernel at a tenth of the bandwidth, far above what its fp8 GEMM calls take.
     wide = wide[wide.backend != "sglang"]
     static = wide.assign(dtype="bf16", seconds=lambda t: t.scale_matrix)
     dynamic = wide.assign(dtype="fp8", seconds=lambda t: t.scale_matrix + t.compute_scale.fillna(0.0))
@@ -45,9 +48,9 @@ def load(data: Path) -> pd.DataFrame:
     return both[both.k.between(512, 20000) & (both.seconds > 0)]
 
 
-def predict(table: pd.DataFrame, devices: dict, parameters: dict[str, float]) -> np.ndarray:
+def predict(table: pd.DataFrame, devices: Devices, dtype: str, parameters: dict[str, float]) -> np.ndarray:
     """Predicted seconds of every row."""
-    efficiency = ElementwiseEfficiency(dtype="bf16", **parameters)
+    efficiency = ElementwiseEfficiency(dtype=dtype, **parameters)
     out = np.empty(len(table))
     for system in table.system.unique():
         mine = (table.system == system).to_numpy()
@@ -55,32 +58,27 @@ def predict(table: pd.DataFrame, devices: dict, parameters: dict[str, float]) ->
     return out
 
 
-def fit(table: pd.DataFrame, devices: dict, points: int) -> dict[str, float]:
+def fit(table: pd.DataFrame, devices: Devices, dtype: str, points: int) -> dict[str, float]:
     """Parameters of one group of measurements."""
     chosen = table.sample(min(points, len(table)), random_state=0)
     measured = chosen.seconds.to_numpy()
     return common.fit_log_ratio(
-        PARAMETERS, lambda values: predict(chosen, devices, values), measured, np.ones(len(chosen))
+        PARAMETERS, lambda values: predict(chosen, devices, dtype, values), measured, np.ones(len(chosen))
     )
 
 
 def main() -> None:
     options = common.arguments(__doc__ or "").parse_args()
-    devices = common.devices(options.data)
-    table = load(options.data)
-    for architecture in dict.fromkeys(architecture for _, architecture in common.SYSTEMS.values()):
-        systems = [s for s, (_, a) in common.SYSTEMS.items() if a == architecture]
-        mine = table[table.system.isin(systems)]
-        if mine.empty or (options.only and architecture not in options.only.split(",")):
-            continue
-        records = []
-        for (dtype, engine), measured in common.by_engine(mine, "dtype"):
-            parameters = fit(measured, devices, options.points)
-            left = common.residual(predict(measured, devices, parameters), measured.seconds.to_numpy())
-            records.append(common.record(dtype, engine, measured, parameters, left))
-            common.report(architecture, records[-1])
-        if not options.dry_run:
-            common.write_records("elementwise", architecture, records, SOURCE, "tools/fit/fit_elementwise.py")
+    devices = common.devices()
+    operator = common.Operator(
+        name="elementwise",
+        program="tools/fit/fit_elementwise.py",
+        source=SOURCE,
+        fit=lambda table, dtype: fit(table, devices, dtype, options.points),
+        predict=lambda table, dtype, parameters: predict(table, devices, dtype, parameters),
+        judged=lambda table: table,
+    )
+    common.fit_operator(operator, load(options.data), options.only, options.dry_run)
 
 
 if __name__ == "__main__":
