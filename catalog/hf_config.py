@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -124,16 +125,27 @@ def _layers(text: ConfigFields, hidden: int) -> list[_Layer]:
     num_layers = text.count(
         *_NUM_LAYERS, hint="a config.json without layers describes no model: take the full file"
     )
+    if text.has("state_size") and not text.has(*NUM_HEADS):  # Mamba: no attention, no feed-forward part
+        return [(mamba(text, hidden), None)] * num_layers
     parts = feed_forwards(text, num_layers, hidden)
-    if text.text("model_type") == "falcon_h1":  # attention and state space side by side in every layer
-        beside: list[_Layer] = [(mamba(text, hidden), None)] * num_layers
-        return beside + [(attention(text, hidden), part) for part in parts]
-    layer_mixers = mixers(text, num_layers, hidden)
-    if text.text("model_type") in _ENCODERS:
-        layer_mixers = tuple(
-            m.model_copy(update={"causal": False}) if m.kind == "gqa" else m for m in layer_mixers
-        )
-    return list(zip(layer_mixers, parts, strict=True))
+    model_type = text.text("model_type")
+    if model_type == "falcon_h1":  # attention and state space side by side in every layer
+        return _beside_mamba(text, hidden, num_layers, [(attention(text, hidden), part) for part in parts])
+    layers: list[_Layer] = list(zip(mixers(text, num_layers, hidden), parts, strict=True))
+    if model_type.startswith("zamba"):  # attention blocks beside the Mamba layers that call them
+        calls = [(mixer, part) for mixer, part in layers if mixer is not None and mixer.kind == "gqa"]
+        return _beside_mamba(text, hidden, num_layers, calls)
+    if model_type in _ENCODERS:
+        return [(_without_causality(mixer), part) for mixer, part in layers]
+    return layers
+
+
+def _beside_mamba(text: ConfigFields, hidden: int, num_layers: int, others: Sequence[_Layer]) -> list[_Layer]:
+    return [*[(mamba(text, hidden), None)] * num_layers, *others]
+
+
+def _without_causality(mixer: Mixer | None) -> Mixer | None:
+    return mixer.model_copy(update={"causal": False}) if mixer is not None and mixer.kind == "gqa" else mixer
 
 
 def _interleaved(text: ConfigFields) -> tuple[str, ...] | None:

@@ -119,6 +119,8 @@ def _dense(config: ConfigFields, hidden: int, beside_experts: bool, width: Any) 
     names = _DENSE_WIDTH_BESIDE_EXPERTS if beside_experts else _DENSE_WIDTH
     if isinstance(width, int) and width > 0:
         intermediate = width
+    elif config.values.get("num_local_experts") == 0 and config.has("shared_intermediate_size"):
+        intermediate = config.count("shared_intermediate_size")  # Granite 4 without experts
     elif not config.has(*names) and config.has(*_FOUR_TIMES_HIDDEN):
         intermediate = 4 * hidden
     else:

@@ -208,6 +208,8 @@ def mamba(config: ConfigFields, hidden: int) -> Mamba2:
     num_heads = config.optional_count("mamba_num_heads", "mamba_n_heads", "n_mamba_heads")
     head_dim = config.optional_count("mamba_head_dim", "mamba_d_head", "mamba_headdim")
     inner = config.optional_count("mamba_d_ssm", "mamba_intermediate_size")
+    if inner is None and not config.has(*NUM_HEADS):
+        inner = config.optional_count("intermediate_size")
     inner = inner or (config.optional_count("mamba_expand", "expand") or 2) * hidden
     if head_dim is None:
         head_dim = inner // num_heads if num_heads and num_heads > 1 else _MAMBA_HEAD_DIM

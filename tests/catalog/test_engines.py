@@ -1,0 +1,134 @@
+"""Engine records: complete, sourced, and with the defaults that the engines themselves choose."""
+
+import pytest
+
+from advisor.catalog import engines
+from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.schema import Engine
+from advisor.catalog.units import GIB
+
+ALL = engines.all_engines()
+
+
+def test_the_engines_are_there() -> None:
+    assert set(engines.all_ids()) == {"vllm", "sglang", "tensorrt-llm", "llama.cpp", "mlx", "atom"}
+
+
+@pytest.mark.parametrize("engine", ALL, ids=lambda engine: engine.id)
+def test_record_is_complete_and_sourced(engine: Engine) -> None:
+    assert engine.sources
+    assert engine.eras
+    assert all(era.reason for era in engine.eras)
+    assert [era.from_date for era in engine.eras] == sorted(era.from_date for era in engine.eras)
+    assert list(engine.cuda_graph_sizes) == sorted(set(engine.cuda_graph_sizes))
+    assert engine.vendors
+    assert engine.weight_dtypes
+    assert set(engine.vendor_weight_dtypes) <= set(engine.vendors)
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [("vLLM", "vllm"), ("trtllm", "tensorrt-llm"), ("llama-cpp", "llama.cpp"), ("MLX", "mlx")],
+)
+def test_get_finds_what_people_type(typed: str, expected: str) -> None:
+    assert engines.get(typed).record.id == expected
+
+
+def test_unknown_engines_are_refused_with_a_hint() -> None:
+    with pytest.raises(UnknownNameError) as raised:
+        engines.get("vllmm")
+    assert "vllm" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("memory_gib", "architecture", "usage", "num_seqs", "tokens"),
+    [
+        (139.8, "hopper", "server", 1024, 8192),
+        (139.8, "hopper", "offline", 1024, 16384),
+        (79.3, "ampere", "server", 256, 2048),
+        (79.3, "ampere", "offline", 256, 8192),
+        (23.5, "ada", "server", 256, 2048),
+    ],
+)
+def test_vllm_chooses_by_memory_and_use(
+    memory_gib: float, architecture: str, usage: str, num_seqs: int, tokens: int
+) -> None:
+    vllm = engines.get("vllm").record
+    found = engines.defaults(vllm, memory_gib * GIB, architecture, usage=usage)  # type: ignore[arg-type]
+    assert (found.max_num_seqs, found.max_num_batched_tokens) == (num_seqs, tokens)
+
+
+def test_vllm_graph_sizes_follow_the_number_of_sequences() -> None:
+    vllm = engines.get("vllm").record
+    assert engines.graph_sizes(vllm, 1) == (1, 2)
+    assert engines.graph_sizes(vllm, 16) == (1, 2, 4, 8, 16, 24, 32)
+    assert engines.graph_sizes(vllm, 128)[-1] == 256
+    assert len(engines.graph_sizes(vllm, 128)) == 35
+    assert engines.graph_sizes(vllm, 1024)[-1] == 512
+    assert len(engines.graph_sizes(vllm, 1024)) == 51
+
+
+@pytest.mark.parametrize(
+    ("memory_gib", "tp", "tokens", "largest_graph", "fraction"),
+    [
+        # reserve [MiB]: 512 + 1.5 chunk + 2 graph + 128 per accelerator, at least 10240 above 60 GiB
+        (23.5, 1, 2048, 24, 1 - (512 + 3072 + 48 + 128) / (23.5 * 1024)),
+        (44.0, 4, 4096, 160, 1 - (512 + 6144 + 320 + 512) / (44.0 * 1024)),
+        (79.3, 1, 8192, 256, 1 - (512 + 12288 + 512 + 128) / (79.3 * 1024)),
+        (139.8, 8, 8192, 512, 1 - (512 + 12288 + 1024 + 1024) / (139.8 * 1024)),
+        (179.0, 1, 16384, 512, 1 - (512 + 24576 + 1024 + 128) / (179.0 * 1024)),
+    ],
+)
+def test_sglang_sizes_its_chunk_graphs_and_memory(
+    memory_gib: float, tp: int, tokens: int, largest_graph: int, fraction: float
+) -> None:
+    found = engines.defaults(engines.get("sglang").record, memory_gib * GIB, tp=tp)
+    assert found.max_num_batched_tokens == tokens
+    assert found.cuda_graph_sizes[-1] == largest_graph
+    assert found.memory_fraction == pytest.approx(fraction, abs=6e-4)
+
+
+def test_sglang_reserves_more_with_attention_data_parallelism() -> None:
+    sglang = engines.get("sglang").record
+    plain = engines.defaults(sglang, 139.8 * GIB, tp=8).memory_fraction
+    assert engines.defaults(sglang, 139.8 * GIB, tp=1, dp=8).memory_fraction < plain
+
+
+def test_tensorrt_llm_takes_its_fraction_of_what_is_free() -> None:
+    engine = engines.get("tensorrt-llm").record
+    assert engine.memory_fraction_of == "free_after_weights"
+    assert engines.defaults(engine, 139.8 * GIB).memory_fraction == 0.9
+    assert (engine.max_num_seqs, engine.max_num_batched_tokens) == (2048, 8192)
+
+
+@pytest.mark.parametrize("engine", ALL, ids=lambda engine: engine.id)
+def test_launch_command_is_filled_completely(engine: Engine) -> None:
+    for kwargs in ({}, {"tp": 4, "dp": 2, "ep": 8, "weight_dtype": "fp8", "kv_dtype": "fp8"}):
+        command = engines.launch_command(engine, "org/model", max_model_len=4096, **kwargs)  # type: ignore[arg-type]
+        assert "org/model" in command
+        assert "  " not in command
+        assert "{m" not in command
+
+
+def test_launch_flags_say_what_differs_from_the_checkpoint() -> None:
+    vllm = engines.get("vllm").record
+    plain = engines.launch_command(vllm, "m", tp=2)
+    assert "--tensor-parallel-size 2" in plain
+    assert "--quantization" not in plain
+    assert "--kv-cache-dtype" not in plain
+    assert "--enable-expert-parallel" not in plain
+    online = engines.launch_command(vllm, "m", weight_dtype="fp8", kv_dtype="fp8", ep=4)
+    assert "--quantization fp8" in online
+    assert "--kv-cache-dtype fp8" in online
+    assert "--enable-expert-parallel" in online
+    published = engines.launch_command(vllm, "m", weight_dtype="fp8", checkpoint_dtype="fp8")
+    assert "--quantization" not in published
+
+
+def test_attention_data_parallelism_is_counted_as_each_engine_counts_it() -> None:
+    vllm = engines.launch_command(engines.get("vllm").record, "m", tp=1, dp=8)
+    assert "--tensor-parallel-size 1" in vllm
+    assert "--data-parallel-size 8" in vllm
+    sglang = engines.launch_command(engines.get("sglang").record, "m", tp=1, dp=8)
+    assert "--tp-size 8" in sglang
+    assert "--dp-size 8 --enable-dp-attention" in sglang
