@@ -1,0 +1,228 @@
+"""What a person typed about traffic, service levels and limits, turned into a frozen scenario."""
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, get_args
+
+from advisor.catalog import accelerators, engines, models, profiles
+from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema.price import Term
+from advisor.catalog.units import HOUR_S, MINUTE_S
+from advisor.cli.catalog_queries import known_value
+from advisor.cli.measures import parse_seconds, positive
+from advisor.cli.options import Shared
+from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
+from advisor.simulator.serving.trace_files import read_trace
+
+_RATE: Final = re.compile(r"([^/]+?)\s*(?:/\s*(s|min|h))?")
+_RATE_UNIT_S: Final = {"s": 1.0, "min": MINUTE_S, "h": HOUR_S}
+_OWN: Final = re.compile(r"(\d+)\s*x\s*(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadInput:
+    """The load as typed: a profile or token counts or a trace; a rate or a concurrency or neither."""
+
+    rate: str | None
+    concurrency: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    trace: Path | None
+    profile: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitInput:
+    """What the answer must stay within, as typed; comma-separated names."""
+
+    gpu: str | None
+    provider: str | None
+    engine: str | None
+    precision: str | None
+    term: str
+    own: str | None
+    budget: float | None
+    max_gpus: int
+    price_file: Path | None
+
+
+def traffic_of(load: LoadInput) -> Traffic:
+    """The traffic that a load stands for; the profile `chat` where nothing is said.
+
+    Raises: AdvisorError: parts of it exclude each other or a number is out of range. UnknownNameError: no such
+        profile. InputFileError: the trace is malformed.
+    """
+    _check_one_of(load)
+    rate = parse_rate(load.rate) if load.rate is not None else None
+    if load.trace is not None:
+        trace = read_trace(load.trace)
+        spread = (
+            _log_spread([pair[0] for pair in trace.pairs]),
+            _log_spread([pair[1] for pair in trace.pairs]),
+        )
+        return Traffic(
+            profile="trace",
+            mean_input_tokens=round(trace.mean_input_tokens),
+            mean_output_tokens=round(trace.mean_output_tokens),
+            input_sigma=spread[0],
+            output_sigma=spread[1],
+            rate_per_s=rate or (len(trace.pairs) / trace.duration_s if trace.duration_s else None),
+            concurrency=load.concurrency,
+            trace=load.trace,
+            source=str(load.trace),
+        )
+    name = load.profile or "chat"
+    profile = profiles.get(name)
+    typed = load.input_tokens is not None or load.output_tokens is not None
+    return Traffic(
+        profile="custom" if typed else name,
+        mean_input_tokens=load.input_tokens or profile.mean_input_tokens,
+        mean_output_tokens=load.output_tokens or profile.mean_output_tokens,
+        input_sigma=profile.input_sigma,
+        output_sigma=profile.output_sigma,
+        rate_per_s=rate,
+        concurrency=load.concurrency,
+        source=f"token counts as typed, spread of the profile {name}" if typed else profile.source,
+    )
+
+
+def _check_one_of(load: LoadInput) -> None:
+    if load.rate is not None and load.concurrency is not None:
+        raise AdvisorError(
+            "--rate and --concurrency exclude each other",
+            why="a rate says when requests come, a concurrency that each waits for the one before it",
+            fix="give one of them",
+        )
+    lengths = load.input_tokens is not None or load.output_tokens is not None
+    given = [
+        name
+        for name, used in (
+            ("--trace", load.trace),
+            ("--profile", load.profile),
+            ("--input-tokens", lengths or None),
+        )
+        if used is not None
+    ]
+    if len(given) > 1 and "--trace" in given:
+        raise AdvisorError(
+            f"{' and '.join(given)} exclude each other", why="a trace has lengths of its own", fix="drop one"
+        )
+    if load.concurrency is not None and load.concurrency < 1:
+        raise AdvisorError(
+            f"--concurrency {load.concurrency} is out of range", fix="a whole number of at least 1"
+        )
+
+
+def parse_rate(text: str, option: str = "--rate") -> float:
+    """Requests per second [1/s], written 10, 10/s, 600/min or 1e4/h.
+
+    Raises: AdvisorError: no number, or not positive and finite.
+    """
+    match = _RATE.fullmatch(text.strip())
+    try:
+        number = float(match.group(1)) if match else math.nan
+    except ValueError:
+        number = math.nan
+        match = None
+    if match is None:
+        raise AdvisorError(
+            f"{option} {text}: not a rate", fix=f"requests per second, e.g. {option} 10, or 600/min"
+        )
+    return positive(number / _RATE_UNIT_S[match.group(2) or "s"], option, text=text, example="10")
+
+
+def parse_own(text: str) -> tuple[tuple[int, str], ...]:
+    """Hardware that is already there, written 8xh100-sxm or 2xl40s,4xa100.
+
+    Raises: AdvisorError: it is written otherwise. UnknownNameError: no such accelerator.
+    """
+    own = []
+    for part in names_of(text, "--own"):
+        match = _OWN.fullmatch(part)
+        if match is None or int(match.group(1)) < 1:
+            raise AdvisorError(f"--own {part}: not a count and an accelerator", fix="e.g. --own 8xh100-sxm")
+        own.append((int(match.group(1)), accelerators.get(match.group(2)).record.id))
+    return tuple(own)
+
+
+def names_of(text: str | None, option: str) -> tuple[str, ...]:
+    """Names of a comma-separated option; none where it was not given.
+
+    Raises: AdvisorError: it was given, but holds an empty name.
+    """
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise AdvisorError(f"{option} {text!r} has an empty name", fix=f"{option} NAME,NAME or no {option}")
+    return names
+
+
+def constraints_of(limits: LimitInput) -> tuple[Constraints, tuple[str, ...]]:
+    """The constraints, ids resolved, and notes on what was understood.
+
+    Raises: AdvisorError: a value is malformed. UnknownNameError: a name is in no record.
+    """
+    chosen = [accelerators.get(name) for name in names_of(limits.gpu, "--gpu")]
+    served = [engines.get(name) for name in names_of(limits.engine, "--engine")]
+    precisions = names_of(limits.precision, "--precision")
+    for precision in precisions:
+        known_value(precision, DTYPES, "precision")
+    terms = tuple(name.replace("-", "_") for name in names_of(limits.term, "--term"))
+    for term in terms:
+        known_value(term, get_args(Term), "term")
+    constraints = Constraints(
+        accelerators=tuple(choice.record.id for choice in chosen),
+        providers=names_of(limits.provider, "--provider"),
+        engines=tuple(choice.record.id for choice in served),
+        precisions=precisions,
+        terms=terms,
+        own=parse_own(limits.own) if limits.own else (),
+        max_accelerators=limits.max_gpus,
+        price_file=limits.price_file,
+    )
+    notes = [choice.note for choice in chosen] + [choice.note for choice in served]
+    return constraints, tuple(filter(None, notes))
+
+
+def scenario_of(
+    model: str,
+    load: LoadInput,
+    limits: LimitInput,
+    *,
+    ttft_p99: str,
+    tpot_p99: str,
+    top: int,
+    shared: Shared,
+) -> tuple[Scenario, tuple[str, ...]]:
+    """The whole question, and notes on what was understood.
+
+    Raises: AdvisorError and its kinds: something typed is malformed, unknown or out of range.
+    """
+    found = models.get(model)
+    constraints, notes = constraints_of(limits)
+    budget = positive(limits.budget, "--budget", example="20") if limits.budget is not None else None
+    scenario = Scenario(
+        model=model if found.note.startswith("shape read") else found.record.id,
+        traffic=traffic_of(load),
+        objectives=Objectives(
+            ttft_p99_s=parse_seconds(ttft_p99, "--ttft-p99"),
+            tpot_p99_s=parse_seconds(tpot_p99, "--tpot-p99"),
+            budget_usd_per_hour=budget,
+        ),
+        constraints=constraints,
+        as_of=shared.as_of,
+        seed=shared.seed,
+        top=top,
+    )
+    return scenario, (*((found.note,) if found.note else ()), *notes)
+
+
+def _log_spread(lengths: list[int]) -> float:
+    """Standard deviation of the logarithm of lengths."""
+    logs = [math.log(length) for length in lengths]
+    mean = math.fsum(logs) / len(logs)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / len(logs))
