@@ -135,11 +135,14 @@ def test_no_path_of_a_machine_is_written_down() -> None:
 
 
 def test_powers_of_ten_come_from_units() -> None:
-    """A bare 1e9 or 1024**3 in a room is a unit conversion in the wrong place; bounds of fields are none."""
+    """A bare 1e9 or 1024**3 in a room is a unit conversion in the wrong place; bounds of fields are none.
+
+    Kernels know no other room, so they cannot take units from the catalog.
+    """
     found = []
     for file in python_files():
         if (
-            file.parts[0] in ROOMS
+            file.parts[0] in ROOMS[:-1]
             and file != Path("catalog/units.py")
             and file.parts[:2] != ("catalog", "schema")
         ):
