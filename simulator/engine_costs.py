@@ -12,19 +12,23 @@ class EngineCosts:
     Source: tools/fit/fit_engines.py; residuals stand beside the parameters.
     """
 
-    step_s: float = 0.6e-3
+    step_s: float = 0.2e-3
     """Exposed host time of each iteration: scheduling, input preparation, sampling, output handling."""
-    sequence_s: float = 5.0e-6
+    sequence_s: float = 3.0e-6
     """Added per running sequence and iteration."""
-    eager_layer_s: float = 250.0e-6
+    mixed_step_s: float = 1.0e-3
+    """Added to each iteration that carries prefill: new requests, block tables, no captured graph to replay."""
+    eager_layer_s: float = 150.0e-6
     """Host launch time per layer of an iteration outside captured graphs; hides behind longer kernels."""
-    small_operator_s: float = 2.0e-6
-    """Time of one small operator inside a graph (norm, rotary embedding, cache write, activation)."""
+    eager_expert_layer_s: float = 150.0e-6
+    """The same, added for a layer with routed experts."""
     kernel_scale: float = 1.0
     """Kernels inside the running engine against kernels measured alone."""
     expert_scale: float = 1.0
-    """The same for routed experts, on top of kernel_scale."""
-    request_s: float = 15.0e-3
+    """The same for routed experts in decode iterations, on top of kernel_scale."""
+    prefill_scale: float = 1.0
+    """The same for every kernel of an iteration with prefill, on top of kernel_scale."""
+    request_s: float = 10.0e-3
     """From arrival to the scheduler and from the first token back: HTTP, tokenizer, detokenizer."""
 
 

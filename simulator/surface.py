@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.attention_lines import DecodeLines, decode_lines, prefill_lines
 from advisor.simulator.collectives import send_recv_s, topology_of
-from advisor.simulator.deployment import Deployment
+from advisor.simulator.deployment import Deployment, moe_layers
 from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.forward_pass import head_s, token_costs
 from advisor.simulator.operator_library import OperatorLibrary
@@ -90,7 +90,8 @@ def decode_breakdown_s(
     windowed = num_sequences * min(context_tokens, lines.window_tokens or 0)
     attention = lines.intercept_s + lines.slope_s * total_context + lines.window_slope_s * windowed
     parts = {
-        name: _engine_scale(name, costs) * float(seconds[0]) for name, seconds in pass_costs.seconds.items()
+        name: _engine_scale(name, costs, decode=True) * float(seconds[0])
+        for name, seconds in pass_costs.seconds.items()
     }
     parts["attention"] = costs.kernel_scale * float(attention[0])
     parts["head"] = costs.kernel_scale * float(head_s(deployment, library, batch)[0])
@@ -128,11 +129,12 @@ def _mixed(
     lines = prefill_lines(deployment, library, chunk, inputs.mean_input_tokens)
     gpu_s = _scaled_total(deployment, library, costs, grid, decode=False)
     sampled = np.minimum(grid, _TYPICAL_SAMPLED)
-    gpu_s += costs.kernel_scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
+    scale = costs.kernel_scale * costs.prefill_scale
+    gpu_s += scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
     tokens = np.arange(inputs.max_num_batched_tokens + 1, dtype=np.float64)
-    seconds = np.maximum(np.interp(tokens, grid, gpu_s), _launch_floor_s(deployment, costs)) + costs.step_s
+    seconds = np.maximum(np.interp(tokens, grid, gpu_s), _launch_floor_s(deployment, costs))
+    seconds += costs.step_s + costs.mixed_step_s
     seconds[0] = 0.0
-    scale = costs.kernel_scale
     return _picoseconds(seconds), lines.sequence_s * scale, lines.pair_s * scale, lines.window_pair_s * scale
 
 
@@ -140,18 +142,22 @@ def _scaled_total(
     deployment: Deployment, library: OperatorLibrary, costs: EngineCosts, grid: FloatArray, *, decode: bool
 ) -> FloatArray:
     parts = token_costs(deployment, library, grid, decode=decode).seconds
-    return np.asarray(
-        sum(_engine_scale(name, costs) * seconds for name, seconds in parts.items()), dtype=np.float64
-    )
+    whole = sum(_engine_scale(name, costs, decode=decode) * seconds for name, seconds in parts.items())
+    return np.asarray(whole, dtype=np.float64)
 
 
-def _engine_scale(category: str, costs: EngineCosts) -> float:
+def _engine_scale(category: str, costs: EngineCosts, *, decode: bool) -> float:
+    if not decode:
+        return costs.kernel_scale * costs.prefill_scale
     return costs.kernel_scale * (costs.expert_scale if category == "experts" else 1.0)
 
 
 def _launch_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
-    layers = sum(group.count for group in deployment.model.layers) / deployment.pipeline_parallel
-    return costs.eager_layer_s * layers
+    """Host time to launch one stage's layers operator by operator [s]."""
+    layers = sum(group.count for group in deployment.model.layers)
+    expert_layers = sum(group.count for group in moe_layers(deployment.model))
+    launches = costs.eager_layer_s * layers + costs.eager_expert_layer_s * expert_layers
+    return launches / deployment.pipeline_parallel
 
 
 def _grid(largest: int) -> FloatArray:

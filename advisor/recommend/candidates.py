@@ -10,9 +10,10 @@ from advisor.simulator.deployment import Deployment, activation_dtype_for, check
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.replica_model import engine_defaults
 
-_EIGHT_BIT_OR_MORE = 8.0
 _MAX_REPLICA = 64
 """Accelerators of one replica; larger serving replicas are not sold as one answer."""
+_MAX_TENSOR_PARALLEL = 8
+_PCIE_NODE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +45,31 @@ def candidates_of(
     if accelerator.unranked_reason:
         return [], accelerator.unranked_reason
     found: list[Candidate] = []
+    size_limit = min(max_accelerators, _MAX_REPLICA)
     reason = f"no engine in the catalog runs {model.id} on it"
     for engine in engines:
         if engine.id not in accelerator.engines:
             continue
         for weight_dtype in usable_precisions(model, accelerator, engine, precisions):
-            for layout in _layouts(accelerator, model, min(max_accelerators, _MAX_REPLICA)):
-                tp, pp, dp, ep = layout
-                deployment = Deployment(
-                    model, accelerator, engine, tp, pp, dp, ep, 1,
-                    weight_dtype, activation_dtype_for(weight_dtype, accelerator), "bf16",
-                )  # fmt: skip
-                try:
-                    found.append(_fit(deployment, mean_context_tokens, max_context_tokens))
-                except InfeasibleError as error:
-                    reason = error.why or error.what
+            for layouts in (
+                _layouts(accelerator, model, size_limit),
+                _staged_layouts(accelerator, size_limit),
+            ):
+                fitting = []
+                for tp, pp, dp, ep in layouts:
+                    deployment = Deployment(
+                        model, accelerator, engine, tp, pp, dp, ep, 1,
+                        weight_dtype, activation_dtype_for(weight_dtype, accelerator), "bf16",
+                    )  # fmt: skip
+                    try:
+                        fitting.append(_fit(deployment, mean_context_tokens, max_context_tokens))
+                    except InfeasibleError as error:
+                        reason = error.why or error.what
+                    if fitting and pp > 1:
+                        break
+                found += fitting
+                if fitting:
+                    break  # pipelines only where no single domain holds the model
         if not usable_precisions(model, accelerator, engine, precisions):
             reason = f"{engine.name} has no kernels for {'/'.join(precisions) or model.weights} on it"
     return found, "" if found else reason
@@ -91,9 +102,10 @@ def usable_precisions(
 
 
 def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[tuple[int, int, int, int]]:
-    """(tp, pp, dp, ep) worth considering, small replicas first."""
-    domain = accelerator.scale_up.max_domain if accelerator.scale_up else 8
-    widest = min(8, domain)
+    """(tp, pp, dp, ep) worth considering inside one fast domain, small replicas first."""
+    widest = min(
+        _MAX_TENSOR_PARALLEL, accelerator.scale_up.max_domain if accelerator.scale_up else _PCIE_NODE
+    )
     mixture = is_moe(model)
     width = 1
     while width <= min(widest, largest):
@@ -102,6 +114,13 @@ def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[t
             yield width, 1, 1, width
             yield 1, 1, width, width
         width *= 2
+
+
+def _staged_layouts(accelerator: Accelerator, largest: int) -> Iterator[tuple[int, int, int, int]]:
+    """Pipelines of full domains, for models that no single domain holds; shortest first."""
+    widest = min(
+        _MAX_TENSOR_PARALLEL, accelerator.scale_up.max_domain if accelerator.scale_up else _PCIE_NODE
+    )
     stages = 2
     while widest * stages <= largest:
         yield widest, stages, 1, 1
