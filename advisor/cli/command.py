@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Concatenate, ParamSpec
 
@@ -16,11 +17,16 @@ Answering = Callable[Concatenate[Shared, P], Answer]
 Delivery = Callable[[], int]
 
 
-def command(app: typer.Typer, name: str) -> Callable[[Answering[P]], Answering[P]]:
-    """Register a function `(shared, own options...) -> Answer` under a name; shared options are appended."""
+def command(
+    app: typer.Typer, name: str, *, uses_calibration: bool = False
+) -> Callable[[Answering[P]], Answering[P]]:
+    """Register a function `(shared, own options...) -> Answer` under a name; shared options are appended.
+
+    A calibration is read and checked for every command; one that does not use it says so.
+    """
 
     def register(answer: Answering[P]) -> Answering[P]:
-        app.command(name, no_args_is_help=False)(_with_shared_options(answer))
+        app.command(name)(_with_shared_options(answer, uses_calibration))
         return answer
 
     return register
@@ -32,7 +38,7 @@ def show_help_without_subcommand(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-def _with_shared_options(answer: Callable[..., Answer]) -> Callable[..., Delivery]:
+def _with_shared_options(answer: Callable[..., Answer], uses_calibration: bool) -> Callable[..., Delivery]:
     """The function that Typer sees: its signature is the command's own options, then the shared ones.
 
     It hands the delivery back instead of making it: Typer turns a broken pipe into exit code 1, we do not.
@@ -42,7 +48,10 @@ def _with_shared_options(answer: Callable[..., Answer]) -> Callable[..., Deliver
 
     def run(**values: Any) -> Delivery:
         shared = shared_options(**{p.name: values.pop(p.name) for p in common})
-        return partial(deliver, answer(shared, **values), shared)
+        found = answer(shared, **values)
+        if shared.calibration is not None and not uses_calibration:
+            found = replace(found, warnings=(*found.warnings, "this answer does not use the calibration"))
+        return partial(deliver, found, shared)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own + common]
     vars(run)["__signature__"] = inspect.Signature(parameters)

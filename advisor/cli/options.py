@@ -95,7 +95,8 @@ def shared_options(
 ) -> Shared:
     """Parse the shared options; this function's signature is their list.
 
-    Raises: AdvisorError: a bad date, an unknown output format or an output path that cannot be written.
+    Raises: AdvisorError: a bad date, an unknown output format, an output path that cannot be written, or a file
+        that is no calibration.
     """
     from advisor.render.atomic import check_writable
     from advisor.render.files import writer_for
@@ -103,6 +104,10 @@ def shared_options(
     if output is not None:
         writer_for(output)
         check_writable(output)
+    if calibration is not None:
+        from advisor.cli.calibration_file import read_calibration
+
+        read_calibration(calibration)
     day = today() if as_of is None else parse_day(as_of, "--as-of")
     return Shared(json, output, quiet, verbose, no_input, offline, seed, day, calibration)
 

@@ -255,3 +255,37 @@ def test_an_interrupt_ends_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
 def test_shell_completion_is_offered() -> None:
     done = in_subprocess(_ADVISOR_COMPLETE="complete_bash", COMP_WORDS="advisor catalog g", COMP_CWORD="2")
     assert "gpus" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (None, "no such file"),
+        ("{", "not valid JSON"),
+        ('{"kind": "probe"}', "is no calibration"),
+        ('{"kind": "calibration"}', "accelerator"),
+        (
+            '{"kind": "calibration", "accelerator": "h100-sxm", "bandwidth_bytes_per_s": -1}',
+            "bandwidth_bytes_per_s",
+        ),
+    ],
+)
+def test_a_file_that_is_no_calibration_is_refused(
+    cli: Cli, tmp_path: Path, text: str | None, what: str
+) -> None:
+    file = tmp_path / "calibration.json"
+    if text is not None:
+        file.write_text(text)
+    run = cli(f"{LISTING} --calibration {file}")
+    assert run.code == 2
+    assert what in run.err
+    assert str(file) in run.err
+    assert run.out == ""
+
+
+def test_a_command_that_does_not_use_the_calibration_says_so(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "calibration.json"
+    file.write_text('{"kind": "calibration", "accelerator": "h100-sxm"}')
+    run = cli(f"{LISTING} --calibration {file} --json")
+    assert run.code == 0
+    assert json.loads(run.out)["warnings"] == ["this answer does not use the calibration"]

@@ -1,0 +1,24 @@
+"""Calibration files: what a probe measured on one machine, read and checked."""
+
+import json
+from pathlib import Path
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import checked, read_text
+from advisor.catalog.schema import Calibration
+
+
+def read_calibration(path: Path) -> Calibration:
+    """The calibration in a JSON file.
+
+    Raises: InputFileError: the file cannot be read, is not JSON, or is no calibration.
+    """
+    try:
+        values = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise InputFileError(f"{path}: not valid JSON", why=str(error), fix="correct that place") from None
+    if not isinstance(values, dict) or values.get("kind") != "calibration":
+        raise InputFileError(
+            f"{path}: is no calibration", why='its field kind is not "calibration"', fix="name another file"
+        )
+    return checked(Calibration, values, str(path))

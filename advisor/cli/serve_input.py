@@ -1,0 +1,221 @@
+"""One stated deployment and its load, as typed, turned into what the serving simulator takes."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.catalog import accelerators, engines, models
+from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.schema import Accelerator, Engine
+from advisor.cli.catalog_queries import known_value
+from advisor.cli.measures import positive
+from advisor.cli.scenario_input import LoadInput, traffic_of
+from advisor.recommend.scenario import Traffic
+from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.serving import (
+    Arrivals,
+    ClosedLoop,
+    EmpiricalLengths,
+    FixedLengths,
+    Lengths,
+    LognormalLengths,
+    Poisson,
+    TraceArrivals,
+    UniformLengths,
+    Workload,
+)
+from advisor.simulator.serving.trace_files import read_trace
+
+REQUESTS_PER_CLIENT = 10
+DEFAULT_REQUESTS = 2000
+"""Twenty requests lie beyond the 99th percentile."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentInput:
+    """Names and degrees as typed."""
+
+    model: str
+    gpu: str
+    engine: str
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    replicas: int
+    precision: str | None
+    kv_precision: str
+
+
+def deployment_of(typed: DeploymentInput) -> tuple[Deployment, tuple[str, ...]]:
+    """The deployment, ids resolved, and notes on what was understood.
+
+    Raises: UnknownNameError: a model, accelerator, engine or format is in no record. InfeasibleError: the engine
+        does not run there or not in this format.
+    """
+    model, accelerator, engine = (
+        models.get(typed.model),
+        accelerators.get(typed.gpu),
+        engines.get(typed.engine),
+    )
+    weights = typed.precision or model.record.weights
+    for name, option in ((weights, "precision"), (typed.kv_precision, "kv-precision")):
+        known_value(name, DTYPES, option)
+    _check_engine(engine.record, accelerator.record, weights)
+    deployment = Deployment(
+        model=model.record,
+        accelerator=accelerator.record,
+        engine=engine.record,
+        tensor_parallel=typed.tp,
+        pipeline_parallel=typed.pp,
+        data_parallel=typed.dp,
+        expert_parallel=typed.ep,
+        num_replicas=typed.replicas,
+        weight_dtype=weights,
+        activation_dtype=activation_dtype_for(weights, accelerator.record),
+        kv_dtype=typed.kv_precision,
+    )
+    return deployment, tuple(filter(None, (model.note, accelerator.note, engine.note)))
+
+
+def _check_engine(engine: Engine, accelerator: Accelerator, weights: str) -> None:
+    if engine.id not in accelerator.engines:
+        runs = ", ".join(accelerator.engines)
+        raise InfeasibleError(
+            f"{engine.name} does not run on {accelerator.id}",
+            why=f"engines that do: {runs}" if runs else "no engine of the catalog does",
+            fix=f"--engine {accelerator.engines[0]}" if runs else "another accelerator",
+        )
+    formats = engine.vendor_weight_dtypes.get(accelerator.vendor, engine.weight_dtypes)
+    if weights not in formats:
+        raise InfeasibleError(
+            f"{engine.name} does not serve {weights} weights on {accelerator.id}",
+            why=f"formats that it serves there: {', '.join(formats)}",
+            fix=f"--precision {formats[0]}" if formats else "another engine",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """The load of the whole deployment, and the workload of one replica."""
+
+    traffic: Traffic
+    workload: Workload
+    mean_input_tokens: float
+    mean_output_tokens: float
+    longest_request_tokens: int
+
+
+def load_of(load: LoadInput, length_dist: str | None, num_requests: int | None, replicas: int) -> LoadPlan:
+    """The workload of one replica; requests are dealt out to replicas at random, so each sees an equal share.
+
+    Raises: AdvisorError: neither rate nor concurrency nor trace is given, or parts of the load exclude each other.
+        InputFileError: the trace is malformed.
+    """
+    traffic = traffic_of(load)
+    if load.trace is not None:
+        return _trace_plan(load.trace, traffic, num_requests, replicas)
+    lengths = _lengths(length_dist, traffic)
+    arrivals = _arrivals(traffic, replicas)
+    if num_requests is None:
+        clients = arrivals.concurrency if isinstance(arrivals, ClosedLoop) else 0
+        num_requests = max(DEFAULT_REQUESTS, REQUESTS_PER_CLIENT * clients)
+    share = max(1, num_requests // replicas)
+    mean = _mean_fraction(lengths)
+    return LoadPlan(
+        traffic,
+        Workload(arrivals, lengths, share),
+        mean * traffic.mean_input_tokens,
+        mean * traffic.mean_output_tokens,
+        traffic.longest_request_tokens if isinstance(lengths, LognormalLengths) else _nominal(traffic),
+    )
+
+
+def _trace_plan(path: Path, traffic: Traffic, num_requests: int | None, replicas: int) -> LoadPlan:
+    trace = read_trace(path)
+    if replicas > 1:
+        raise AdvisorError(
+            "--trace is replayed on one replica",
+            why="how a router deals out a trace is not known",
+            fix="--replicas 1",
+        )
+    count = min(num_requests or len(trace.pairs), len(trace.pairs))
+    arrivals: Arrivals = TraceArrivals(trace.times_s[:count])
+    if traffic.concurrency is not None:
+        arrivals = ClosedLoop(traffic.concurrency)
+    workload = Workload(arrivals, EmpiricalLengths(trace.pairs[:count], in_order=True), count)
+    longest = max(sum(pair) for pair in trace.pairs[:count])
+    return LoadPlan(traffic, workload, trace.mean_input_tokens, trace.mean_output_tokens, longest)
+
+
+def _arrivals(traffic: Traffic, replicas: int) -> Arrivals:
+    if traffic.rate_per_s is not None:
+        return Poisson(traffic.rate_per_s / replicas)
+    if traffic.concurrency is None:
+        raise AdvisorError(
+            "no load is given",
+            why="a simulation needs to know how requests come",
+            fix="--rate 10 or --concurrency 64",
+        )
+    if traffic.concurrency % replicas:
+        raise AdvisorError(
+            f"{traffic.concurrency} clients cannot be shared evenly by {replicas} replicas",
+            fix=f"--concurrency {replicas * max(1, traffic.concurrency // replicas)}",
+        )
+    return ClosedLoop(traffic.concurrency // replicas)
+
+
+def _lengths(text: str | None, traffic: Traffic) -> Lengths:
+    """Lengths written fixed, uniform:LOW or lognormal:SIGMA; the profile's spread where nothing is said."""
+    inputs, outputs = traffic.mean_input_tokens, traffic.mean_output_tokens
+    if text is None:
+        if traffic.input_sigma <= 0:
+            return FixedLengths(inputs, outputs)
+        return LognormalLengths(
+            inputs, outputs, sigma=traffic.input_sigma, output_sigma=traffic.output_sigma or None
+        )
+    kind, _, detail = text.partition(":")
+    try:
+        number = float(detail) if detail else None
+    except ValueError:
+        number = float("nan")
+    if kind == "fixed" and number is None:
+        return FixedLengths(inputs, outputs)
+    if kind == "uniform" and (number is None or 0 <= number <= 1):
+        return UniformLengths(inputs, outputs, 0.8 if number is None else number)
+    if (
+        kind == "lognormal"
+        and number is not None
+        and positive(number, "--length-dist lognormal", text=text) <= 5
+    ):
+        return LognormalLengths(inputs, outputs, sigma=number)
+    raise AdvisorError(
+        f"--length-dist {text}: not a distribution",
+        why="fixed, uniform:LOW with LOW from 0 to 1, or lognormal:SIGMA with SIGMA up to 5",
+        fix="e.g. --length-dist uniform:0.8",
+    )
+
+
+def _mean_fraction(lengths: Lengths) -> float:
+    """Mean length over the nominal one: uniform lengths stay below it."""
+    return (1.0 + lengths.low_fraction) / 2.0 if isinstance(lengths, UniformLengths) else 1.0
+
+
+def _nominal(traffic: Traffic) -> int:
+    return traffic.mean_input_tokens + traffic.mean_output_tokens
+
+
+def as_inputs(deployment: Deployment, plan: LoadPlan) -> dict[str, object]:
+    """Everything resolved, for the JSON document."""
+    ids = {"model": deployment.model.id, "gpu": deployment.accelerator.id, "engine": deployment.engine.id}
+    numbers = {
+        field.name: getattr(deployment, field.name)
+        for field in dataclasses.fields(deployment)
+        if field.name not in ("model", "accelerator", "engine")
+    }
+    return (
+        ids
+        | numbers
+        | {"traffic": plan.traffic, "num_requests": plan.workload.num_requests * deployment.num_replicas}
+    )
