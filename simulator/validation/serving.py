@@ -7,7 +7,6 @@ from functools import lru_cache
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
-from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment, activation_dtype_for, is_moe
 from advisor.simulator.engine_costs import EngineCosts, engine_costs
 from advisor.simulator.quantity import Basis
@@ -28,6 +27,10 @@ _REQUESTS_PER_CLIENT = 10
 """How many requests per concurrent client the usual benchmark client sends."""
 _SHAREGPT_SIGMA = 1.0
 """Spread of conversation lengths where only means were published (ShareGPT-like; lengths/sharegpt: 0.9 to 1.3)."""
+
+
+_JITTER_SIGMA = 0.05
+"""Spread that keeps equal requests of a closed loop out of step, small against any length effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,25 +150,9 @@ def _metrics(case: ServingCase, replica: ReplicaModel, seed: int) -> dict[str, f
 def _closed(case: ServingCase, replica: ReplicaModel, seed: int) -> ServingResult:
     if not case.concurrency:
         raise AdvisorError("a closed loop needs a concurrency of at least 1")
-    lengths, num_requests = _lengths(case), case.num_requests
-    loop = ClosedLoop(case.concurrency)
-    if num_requests is None:
-        # Without a stated protocol the figures are a steady state: clients out of step, as with spread lengths.
-        num_requests = _REQUESTS_PER_CLIENT * case.concurrency
-        loop = ClosedLoop(case.concurrency, start="staggered", ramp_s=_request_s(case, replica))
-    workload = Workload(loop, lengths, max(num_requests, case.concurrency))
+    num_requests = case.num_requests or _REQUESTS_PER_CLIENT * case.concurrency
+    workload = Workload(ClosedLoop(case.concurrency), _lengths(case), max(num_requests, case.concurrency))
     return simulate(replica.surface, replica.policy, workload, seed=seed)
-
-
-def _request_s(case: ServingCase, replica: ReplicaModel) -> float:
-    """Rough time of one request at this concurrency: its share of decode steps and of everybody's prompts [s]."""
-    surface, policy = replica.surface, replica.policy
-    batch = min(case.concurrency or 1, policy.num_slots)
-    context = batch * (case.isl + case.osl / 2.0)
-    step_ps = surface.decode_base_ps[batch] + surface.decode_context_ps[batch] * context
-    chunk = min(case.isl, policy.max_num_batched_tokens)
-    prompt_ps = surface.mixed_base_ps[chunk] * case.isl / chunk + surface.prefill_pair_ps * case.isl**2 / 2.0
-    return float(case.osl * step_ps + batch * prompt_ps) / PICOSECONDS_PER_S
 
 
 def _poisson(case: ServingCase, replica: ReplicaModel, seed: int) -> ServingResult:
@@ -196,6 +183,9 @@ def _lengths(case: ServingCase) -> FixedLengths | UniformLengths | LognormalLeng
     if kind == "lognormal":
         sigma = detail.split(",")[-1].split()[0] if detail else _SHAREGPT_SIGMA
         return LognormalLengths(isl, osl, float(sigma))
+    if case.num_requests is None and case.load == "closed":
+        # A client whose protocol is not stated sits behind HTTP: answers jitter, and slots do not stay in step.
+        return LognormalLengths(isl, osl, _JITTER_SIGMA)
     return FixedLengths(isl, osl)
 
 
