@@ -1,0 +1,232 @@
+"""Fit what engines add to their kernels, by (engine, era), on published serving measurements.
+
+    python tools/fit/fit_engines.py --truth ../shared/data/truth/serving.csv --write
+
+Only conditions of a row enter its prediction. Parameters are few and carry priors; whole groups (accelerator,
+model, engine) are left out in turn to see how the fit does on what it has not seen. Writes the parameters with
+their residuals into the engine records and the left-out quantiles into data/intervals.toml.
+"""
+
+import argparse
+import csv
+import json
+import math
+import multiprocessing
+import re
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from advisor.catalog import accelerators, engines
+from advisor.catalog.files import DATA_DIR
+from advisor.simulator.engine_costs import EngineCosts, era_of
+from advisor.simulator.validation.serving import predict_case
+from advisor.simulator.validation.serving_case import ServingCase, parse_case
+
+TIERS = ("A1", "A2", "A3", "B2", "B5", "OWN")
+KERNEL_ARCHITECTURES = ("ampere", "hopper", "blackwell", "blackwell-ultra", "ada", "blackwell-geforce")
+ROWS_PER_ERA = 72
+NUM_FOLDS = 4
+PRIOR = EngineCosts()
+PRIOR_SIGMA = {
+    "step_s": 1.0,
+    "sequence_s": 0.7,
+    "mixed_step_s": 1.2,
+    "eager_layer_s": 1.0,
+    "eager_expert_layer_s": 1.2,
+    "kernel_scale": 0.12,
+    "expert_scale": 0.35,
+    "prefill_scale": 0.35,
+    "request_s": 1.0,
+}
+"""Standard deviation of the logarithm of each parameter around its default: what engineers' experience allows."""
+TTFT_WEIGHT, TPOT_WEIGHT, THROUGHPUT_WEIGHT = 0.5, 1.0, 0.7
+ROBUST_SCALE = 0.15
+METRICS = {"ttft": "ttft_ms_mean", "tpot": "tpot_ms_mean", "throughput": "output_tok_s"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case with what was measured."""
+
+    case: ServingCase
+    group: str
+    tier: str
+    truth: dict[str, float]
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Rows that engines are fitted on: aggregated closed loops without speculation, all conditions known."""
+    rows = []
+    with path.open(encoding="utf-8") as stream:
+        for number, raw in enumerate(csv.DictReader(stream), start=2):
+            wanted = raw["mode"] == "agg" and raw["load"] == "closed" and raw["spec_decode"] == "none"
+            known = all(raw[name] for name in ("model", "gpu", "tp", "isl", "osl", "weight_dtype"))
+            if not (wanted and known and raw["tier"] in TIERS):
+                continue
+            truth = {name: float(raw[column]) for name, column in METRICS.items() if raw[column]}
+            rows.append(Row(parse_case(raw, number), raw["group"], raw["tier"], truth))
+    return rows
+
+
+def era_key(row: Row) -> tuple[str, str] | None:
+    """(engine, era) of a row; None where the engine is not in the catalog."""
+    if row.case.engine not in engines.all_ids():
+        return None
+    era = era_of(engines.by_id(row.case.engine), version=row.case.engine_version, date=row.case.date)
+    return (row.case.engine, era.id) if era else None
+
+
+def has_kernels(row: Row) -> bool:
+    """Whether the accelerator's architecture was measured, so that misses are the engine's."""
+    return accelerators.by_id(row.case.gpu).architecture in KERNEL_ARCHITECTURES
+
+
+def predictions(rows: Iterable[Row], costs: EngineCosts | None) -> list[dict[str, float]]:
+    """Predicted / measured by metric for each row; empty where there is no prediction."""
+    ratios = []
+    for row in rows:
+        metrics = predict_case(row.case, costs=costs).metrics
+        ratios.append({name: metrics[METRICS[name]] / value for name, value in row.truth.items() if METRICS[name] in metrics})
+    return ratios
+
+
+def fit(rows: list[Row]) -> EngineCosts:
+    """Parameters that bring predictions closest to the rows, held by the priors."""
+    names = [field.name for field in fields(EngineCosts)]
+    start = np.zeros(len(names))
+    prior = np.array([getattr(PRIOR, name) for name in names])
+    sigma = np.array([PRIOR_SIGMA[name] for name in names])
+    weights = {"ttft": TTFT_WEIGHT, "tpot": TPOT_WEIGHT, "throughput": THROUGHPUT_WEIGHT}
+    per_group = defaultdict(int)
+    for row in rows:
+        per_group[row.group] += 1
+
+    def costs_of(x: np.ndarray) -> EngineCosts:
+        return EngineCosts(**dict(zip(names, (prior * np.exp(x * sigma)).tolist(), strict=True)))
+
+    def residuals(x: np.ndarray) -> np.ndarray:
+        out = []
+        for row, ratio in zip(rows, predictions(rows, costs_of(x)), strict=True):
+            # A group counts by the square root of its rows: neighbours are almost collinear.
+            share = 1.0 / math.sqrt(per_group[row.group] / math.sqrt(per_group[row.group]))
+            for name in METRICS:
+                if name in row.truth:
+                    miss = math.log(ratio[name]) if name in ratio else 0.0
+                    scaled = miss / ROBUST_SCALE
+                    robust = math.copysign(math.sqrt(2.0 * (math.sqrt(1.0 + scaled**2) - 1.0)), scaled)
+                    out.append(share * weights[name] * robust)
+        return np.array([*out, *x])
+
+    found = least_squares(residuals, start, diff_step=0.05, max_nfev=9, x_scale=1.0)
+    return costs_of(found.x)
+
+
+def thin(rows: list[Row], limit: int, seed: int = 0) -> list[Row]:
+    """At most `limit` rows, drawn evenly over groups; very long runs last."""
+    rng = np.random.default_rng(seed)
+    by_group = defaultdict(list)
+    for row in rows:
+        if (row.case.concurrency or 1) <= 256:
+            by_group[row.group].append(row)
+    for members in by_group.values():
+        rng.shuffle(members)
+    chosen: list[Row] = []
+    while len(chosen) < limit and any(by_group.values()):
+        for members in by_group.values():
+            if members and len(chosen) < limit:
+                chosen.append(members.pop())
+    return chosen
+
+
+def fit_era(job: tuple[tuple[str, str], list[Row]]) -> dict:
+    """Fit one era on all its rows, and predict each group by a fit that has not seen it."""
+    key, rows = job
+    started = time.time()
+    costs = fit(thin(rows, ROWS_PER_ERA))
+    groups = sorted({row.group for row in rows})
+    left_out = []
+    for fold in range(min(NUM_FOLDS, len(groups))):
+        held = set(groups[fold::NUM_FOLDS])
+        train = [row for row in rows if row.group not in held]
+        test = [row for row in rows if row.group in held]
+        fold_costs = fit(thin(train, ROWS_PER_ERA // 2)) if train else PRIOR
+        for row, ratio in zip(test, predictions(test, fold_costs), strict=True):
+            left_out.append((row.case.case_id, ratio))
+    seen = predictions(rows, costs)
+    print(f"{key}: {len(rows)} rows, {len(groups)} groups, {time.time() - started:.0f} s", flush=True)
+    for name in METRICS:
+        print(f"   {name:10s} seen {summary(seen, name)}   left out {summary([r for _, r in left_out], name)}", flush=True)
+    print("   ", {name: float(f"{value:.4g}") for name, value in asdict(costs).items()}, flush=True)
+    return {"key": key, "costs": costs, "seen": seen, "left_out": left_out, "num_rows": len(rows)}
+
+
+def summary(ratios: list[dict[str, float]], name: str) -> str:
+    """Median error and bias in words."""
+    values = np.array([ratio[name] for ratio in ratios if name in ratio])
+    if not len(values):
+        return "-"
+    errors = values - 1.0
+    return f"median {np.median(abs(errors)):.3f} p90 {np.quantile(abs(errors), 0.9):.3f} bias {np.median(errors):+.3f} n {len(values)}"
+
+
+def write_engine(engine_id: str, era_id: str, costs: EngineCosts, result: dict) -> None:
+    """Replace the fitted tables of one era in the engine's record."""
+    path = DATA_DIR / "engines" / f"{engine_id}.toml"
+    text = path.read_text(encoding="utf-8")
+    start = text.index(f'id = "{era_id}"')
+    stop = min((at for at in (text.find("\n[[", start), len(text)) if at > 0), default=len(text))
+    block = re.sub(r"\n(parameters|residual|source) = \{[^\n]*\}", "", text[start:stop]).rstrip("\n")
+    parameters = ", ".join(f"{name} = {value:.4g}" for name, value in asdict(costs).items())
+    medians = ", ".join(f"{name}_median = {error:.3f}" for name, error in left_out_medians(result).items())
+    block += f"\nparameters = {{ {parameters} }}"
+    block += f"\nresidual = {{ num_points = {result['num_rows']}, {medians} }}"
+    block += (
+        '\nsource = { kind = "derived", title = "tools/fit/fit_engines.py on published serving measurements", '
+        'note = "residual: median of |predicted / measured - 1| with whole groups left out" }'
+    )
+    path.write_text(text[:start] + block + "\n" + text[stop:], encoding="utf-8")
+
+
+def left_out_medians(result: dict) -> dict[str, float]:
+    """Median absolute error by metric over left-out rows."""
+    medians = {}
+    for name in METRICS:
+        values = [abs(ratio[name] - 1.0) for _, ratio in result["left_out"] if name in ratio]
+        if values:
+            medians[name] = float(np.median(values))
+    return medians
+
+
+def main() -> None:
+    """Fit every era with enough rows."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--truth", type=Path, default=Path("../shared/data/truth/serving.csv"))
+    parser.add_argument("--write", action="store_true", help="write parameters and intervals into the catalog")
+    parser.add_argument("--only", default="", help="engine to fit, e.g. vllm")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--dump", type=Path, help="left-out ratios as JSON")
+    arguments = parser.parse_args()
+    by_era = defaultdict(list)
+    for row in read_rows(arguments.truth):
+        key = era_key(row)
+        if key and has_kernels(row) and arguments.only in ("", key[0]):
+            by_era[key].append(row)
+    jobs = sorted(((key, rows) for key, rows in by_era.items() if len(rows) >= 8), key=lambda job: -len(job[1]))
+    with multiprocessing.Pool(arguments.processes) as pool:
+        results = pool.map(fit_era, jobs, chunksize=1)
+    if arguments.write:
+        for result in results:
+            write_engine(*result["key"], result["costs"], result)
+    if arguments.dump:
+        ratios = [[list(result["key"]), case_id, ratio] for result in results for case_id, ratio in result["left_out"]]
+        arguments.dump.write_text(json.dumps(ratios), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
