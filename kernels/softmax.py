@@ -12,6 +12,7 @@ from advisor.kernels.rms_norm import row_launch
 WIDEST_RESIDENT_ROW: Final = 256 if INTERPRET else 16384
 _CHUNK: Final = 128 if INTERPRET else 8192
 _CHUNK_WARPS: Final = 8
+_LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
@@ -32,23 +33,22 @@ def _resident_kernel(x_ptr, y_ptr, num_rows, num_columns, ROWS: tl.constexpr, BL
 def _sweeping_kernel(x_ptr, y_ptr, num_columns, CHUNK: tl.constexpr):
     row = tl.program_id(0)
     start = row.to(tl.int64) * num_columns
-    top = tl.full((CHUNK,), -1e30, tl.float32)
+    top = -1e30
     total = tl.zeros((CHUNK,), tl.float32)
     for first in tl.range(0, num_columns, CHUNK):
         columns = first + tl.arange(0, CHUNK)
         mask = columns < num_columns
-        x = tl.load(x_ptr + start + columns, mask=mask, other=0.0).to(tl.float32)
-        x = tl.where(mask, x, top)
-        higher = tl.maximum(top, x)
-        total = total * tl.exp(top - higher) + tl.where(mask, tl.exp(x - higher), 0.0)
+        x = tl.load(x_ptr + start + columns, mask=mask, other=float("-inf")).to(tl.float32) * _LOG2_E
+        # One maximum for the whole chunk: a single exponential per element, whose units are the bottleneck.
+        higher = tl.maximum(top, tl.max(x))
+        total = total * tl.exp2(top - higher) + tl.exp2(x - higher)
         top = higher
-    row_top = tl.max(top)
-    row_total = tl.sum(total * tl.exp(top - row_top))
+    inverse = 1.0 / tl.sum(total)
     for first in tl.range(0, num_columns, CHUNK):
         columns = first + tl.arange(0, CHUNK)
         mask = columns < num_columns
-        x = tl.load(x_ptr + start + columns, mask=mask, other=0.0).to(tl.float32)
-        tl.store(y_ptr + start + columns, tl.exp(x - row_top) / row_total, mask=mask)
+        x = tl.load(x_ptr + start + columns, mask=mask, other=float("-inf")).to(tl.float32) * _LOG2_E
+        tl.store(y_ptr + start + columns, tl.exp2(x - top) * inverse, mask=mask)
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
