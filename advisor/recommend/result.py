@@ -62,8 +62,8 @@ class Option:
     """Whether the whole 80 % interval of every objective meets it: sure, likely or marginal."""
     bottleneck: str
     binding_objective: str
-    step_breakdown_s: Mapping[str, float]
-    memory_bytes: Mapping[str, float]
+    step_breakdown: Mapping[str, float]
+    memory: Mapping[str, float]
     kv_capacity_tokens: int
     power_w: float
     energy_j_per_token: float

@@ -14,6 +14,7 @@ from advisor.render.numbers import (
     POWER,
     TIME,
     digits,
+    layout_words,
     percent,
     show,
     show_quantity,
@@ -57,18 +58,15 @@ def recommendation_answer(found: Recommendation, inputs: Mapping[str, object], *
 
 
 def layout(option: Option) -> str:
-    """The layout in words: `40 x h100-sxm = 5 x (TP8)`."""
-    degrees = (
-        ("TP", option.tensor_parallel),
-        ("PP", option.pipeline_parallel),
-        ("DP", option.data_parallel),
-        ("EP", option.expert_parallel),
+    """The layout of an option in words."""
+    return layout_words(
+        option.accelerator,
+        option.num_replicas,
+        tp=option.tensor_parallel,
+        pp=option.pipeline_parallel,
+        dp=option.data_parallel,
+        ep=option.expert_parallel,
     )
-    inner = " ".join(f"{name}{degree}" for name, degree in degrees if degree > 1)
-    total = f"{option.num_accelerators} x {option.accelerator}"
-    if option.num_replicas == 1:
-        return f"{total} ({inner})" if inner else total
-    return f"{total} = {option.num_replicas} x ({inner or 'one each'})"
 
 
 def _options_table(options: Sequence[Option]) -> Table:
@@ -133,13 +131,13 @@ def _point(option: Option, mark: str) -> Point | None:
 
 def _explanation(option: Option) -> list[Block]:
     """One step of the first option, its memory, and its latencies with their ranges."""
-    total_s = sum(option.step_breakdown_s.values())
+    total_s = sum(option.step_breakdown.values())
     step = tuple(
         (name, show(seconds, TIME), percent(seconds / total_s))
-        for name, seconds in sorted(option.step_breakdown_s.items(), key=lambda item: -item[1])
+        for name, seconds in sorted(option.step_breakdown.items(), key=lambda item: -item[1])
         if total_s > 0
     )
-    memory = tuple((name, digits(size / GB)) for name, size in option.memory_bytes.items())
+    memory = tuple((name, digits(size / GB)) for name, size in option.memory.items())
     latencies = tuple(
         (f"{name} {statistic}", show_quantity(quantity, TIME))
         for name, times in (("TTFT", option.ttft_s), ("TPOT", option.tpot_s), ("E2E", option.e2e_s))

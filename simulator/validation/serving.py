@@ -9,7 +9,8 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.simulator.deployment import Deployment, activation_dtype_for, is_moe
 from advisor.simulator.engine_costs import EngineCosts, engine_costs
-from advisor.simulator.quantity import Basis
+from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import (
     ClosedLoop,
@@ -21,7 +22,7 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
-from advisor.simulator.validation.serving_case import ServingCase
+from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
 _REQUESTS_PER_CLIENT = 10
 """How many requests per concurrent client the usual benchmark client sends."""
@@ -42,7 +43,7 @@ class Prediction:
     """ok, unsupported (a mechanism or name that is not modelled), infeasible (does not fit), error."""
     reason: str = ""
     basis: Basis = "modelled"
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, Quantity] = field(default_factory=dict)
 
 
 def predict_case(case: ServingCase, *, costs: EngineCosts | None = None, seed: int = 0) -> Prediction:
@@ -52,12 +53,41 @@ def predict_case(case: ServingCase, *, costs: EngineCosts | None = None, seed: i
     """
     try:
         replica = replica_of(case, costs=costs)
-        metrics = _metrics(case, replica, seed)
+        values, num_samples = _metrics(case, replica, seed)
     except InfeasibleError as error:
         return Prediction(case.case_id, "infeasible", error.why or error.what)
     except AdvisorError as error:
         return Prediction(case.case_id, "unsupported", error.what)
-    return Prediction(case.case_id, "ok", "", "assumed" if replica.transferred else "modelled", metrics)
+    basis: Basis = "assumed" if replica.transferred else "modelled"
+    class_name = prediction_class(case.engine, transferred=bool(replica.transferred))
+    metrics = {
+        name: with_interval(
+            value, _error_metric(name), class_name, basis, num_samples=num_samples, **_tail(name)
+        )
+        for name, value in values.items()
+    }
+    return Prediction(case.case_id, "ok", "", basis, metrics)
+
+
+def predict_row(row: Mapping[str, str], row_number: int, *, seed: int = 0) -> Prediction:
+    """Predicted metrics of one CSV row; a bad row is a prediction with status error.
+
+    Source: own composition.
+    """
+    try:
+        case = parse_case(row, row_number)
+    except AdvisorError as error:
+        return Prediction(row.get("case_id") or f"row-{row_number}", "error", error.what)
+    return predict_case(case, seed=seed)
+
+
+def _error_metric(column: str) -> str:
+    """Which residuals a column shares: ttft, tpot or throughput."""
+    return next((name for name in ("ttft", "tpot") if column.startswith(name)), "throughput")
+
+
+def _tail(column: str) -> dict[str, float]:
+    return {"tail_fraction": 0.99} if column.endswith("p99") else {}
 
 
 def replica_of(case: ServingCase, *, costs: EngineCosts | None = None) -> ReplicaModel:
@@ -132,18 +162,20 @@ def _max_num_seqs(case: ServingCase, engine: Engine) -> int | None:
     return None
 
 
-def _metrics(case: ServingCase, replica: ReplicaModel, seed: int) -> dict[str, float]:
+def _metrics(case: ServingCase, replica: ReplicaModel, seed: int) -> tuple[dict[str, float], int]:
+    """Values by column, and the number of requests behind them."""
     if case.load == "closed":
-        return _from_result(_closed(case, replica, seed))
+        result = _closed(case, replica, seed)
+        return _from_result(result), result.num_finished
     if case.load == "poisson":
-        return _from_result(_poisson(case, replica, seed))
+        result = _poisson(case, replica, seed)
+        return _from_result(result), result.num_finished
     if case.load == "offline":
         result = _offline(case, replica, seed)
+        names = ("output_tok_s", "total_tok_s", "req_s")
         return {
-            "output_tok_s": result.output_tokens_per_s,
-            "total_tok_s": result.total_tokens_per_s,
-            "req_s": result.requests_per_s,
-        }
+            name: value for name, value in _from_result(result).items() if name in names
+        }, result.num_finished
     raise AdvisorError(f"load {case.load} is not modelled")
 
 

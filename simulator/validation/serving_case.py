@@ -55,7 +55,6 @@ class ServingCase:
     max_num_batched_tokens: int | None
     spec_decode: str
     context_depth: int
-    moe_ep: int | None
 
 
 def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
@@ -64,72 +63,70 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
     Raises: InputFileError: a needed field is missing or is not a number of the right kind; names row and field.
     Source: own definition of the columns, see docs/validation.md.
     """
+    cells = _Cells(row, row_number)
+    for name in ("model", "gpu", "engine", "load"):
+        if not cells.text(name):
+            raise InputFileError(f"row {row_number}: {name} is blank", fix=f"give {name} a value")
+    if cells.text("load") not in LOADS:
+        raise InputFileError(
+            f"row {row_number}: load {cells.text('load')!r} is not known", fix=f"one of {', '.join(LOADS)}"
+        )
+    tp, pp, dp = (max(1, cells.whole(name, 1)) for name in ("tp", "pp", "dp"))
+    return ServingCase(
+        case_id=cells.text("case_id") or f"row-{row_number}",
+        engine=cells.text("engine"),
+        engine_version=cells.text("engine_version"),
+        date=cells.text("date"),
+        model=cells.text("model"),
+        gpu=cells.text("gpu"),
+        num_gpus=max(1, cells.whole("n_gpus", tp * pp * dp)),
+        tp=tp,
+        pp=pp,
+        ep=max(1, cells.whole("moe_ep", cells.whole("ep", 1))),
+        dp=dp,
+        mode=cells.text("mode") or "agg",
+        weight_dtype=cells.text("weight_dtype") or "bf16",
+        kv_dtype=cells.text("kv_dtype") or "bf16",
+        load=cells.text("load"),
+        concurrency=cells.whole_or_none("concurrency"),
+        request_rate=cells.number("request_rate"),
+        isl=cells.whole("isl", 0),
+        osl=cells.whole("osl", 0),
+        length_dist=cells.text("length_dist") or "fixed",
+        num_requests=cells.whole_or_none("num_requests"),
+        max_num_seqs=cells.whole_or_none("max_num_seqs"),
+        max_num_batched_tokens=cells.whole_or_none("max_num_batched_tokens"),
+        spec_decode=cells.text("spec_decode") or "none",
+        context_depth=cells.whole("context_depth", 0),
+    )
 
-    def text(name: str) -> str:
-        return (row.get(name) or "").strip()
 
-    def number(name: str, default: float | None = None) -> float:
-        found = optional(name)
-        if found is None:
-            if default is None:
-                raise InputFileError(f"row {row_number}: {name} is blank", fix=f"give {name} a value")
-            return default
-        return found
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Typed access to the cells of a row, with errors that name row and field."""
 
-    def optional(name: str) -> float | None:
-        raw = text(name)
+    row: Mapping[str, str]
+    row_number: int
+
+    def text(self, name: str) -> str:
+        return (self.row.get(name) or "").strip()
+
+    def number(self, name: str) -> float | None:
+        raw = self.text(name)
         if not raw:
             return None
         try:
             value = float(raw)
         except ValueError:
-            raise InputFileError(f"row {row_number}: {name} is {raw!r}, not a number") from None
+            raise InputFileError(f"row {self.row_number}: {name} is {raw!r}, not a number") from None
         if not math.isfinite(value) or value < 0:
-            raise InputFileError(
-                f"row {row_number}: {name} is {raw}, which is not a finite number of at least 0"
-            )
+            raise InputFileError(f"row {self.row_number}: {name} is {raw}, not a finite number of at least 0")
         return value
 
-    def whole(name: str, default: float | None = None) -> int:
-        return round(number(name, default))
-
-    def whole_or_none(name: str) -> int | None:
-        value = optional(name)
+    def whole_or_none(self, name: str) -> int | None:
+        value = self.number(name)
         return None if value is None else round(value)
 
-    for name in ("model", "gpu", "engine", "load"):
-        if not text(name):
-            raise InputFileError(f"row {row_number}: {name} is blank", fix=f"give {name} a value")
-    if text("load") not in LOADS:
-        raise InputFileError(
-            f"row {row_number}: load {text('load')!r} is not known", fix=f"one of {', '.join(LOADS)}"
-        )
-    num_gpus = whole("n_gpus", number("tp", 1) * number("pp", 1) * number("dp", 1))
-    return ServingCase(
-        case_id=text("case_id") or f"row-{row_number}",
-        engine=text("engine"),
-        engine_version=text("engine_version"),
-        date=text("date"),
-        model=text("model"),
-        gpu=text("gpu"),
-        num_gpus=max(1, num_gpus),
-        tp=max(1, whole("tp", 1)),
-        pp=max(1, whole("pp", 1)),
-        ep=max(1, whole("moe_ep", number("ep", 1))),
-        dp=max(1, whole("dp", 1)),
-        mode=text("mode") or "agg",
-        weight_dtype=text("weight_dtype") or "bf16",
-        kv_dtype=text("kv_dtype") or "bf16",
-        load=text("load"),
-        concurrency=whole_or_none("concurrency"),
-        request_rate=optional("request_rate"),
-        isl=whole("isl", 0),
-        osl=whole("osl", 0),
-        length_dist=text("length_dist") or "fixed",
-        num_requests=whole_or_none("num_requests"),
-        max_num_seqs=whole_or_none("max_num_seqs"),
-        max_num_batched_tokens=whole_or_none("max_num_batched_tokens"),
-        spec_decode=text("spec_decode") or "none",
-        context_depth=whole("context_depth", 0),
-        moe_ep=whole_or_none("moe_ep"),
-    )
+    def whole(self, name: str, default: int) -> int:
+        value = self.whole_or_none(name)
+        return default if value is None else value

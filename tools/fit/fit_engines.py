@@ -92,7 +92,13 @@ def predictions(rows: Iterable[Row], costs: EngineCosts | None) -> list[dict[str
     ratios = []
     for row in rows:
         metrics = predict_case(row.case, costs=costs).metrics
-        ratios.append({name: metrics[METRICS[name]] / value for name, value in row.truth.items() if METRICS[name] in metrics})
+        ratios.append(
+            {
+                name: metrics[METRICS[name]].value / value
+                for name, value in row.truth.items()
+                if METRICS[name] in metrics
+            }
+        )
     return ratios
 
 
@@ -161,7 +167,10 @@ def fit_era(job: tuple[tuple[str, str], list[Row]]) -> dict:
     seen = predictions(rows, costs)
     print(f"{key}: {len(rows)} rows, {len(groups)} groups, {time.time() - started:.0f} s", flush=True)
     for name in METRICS:
-        print(f"   {name:10s} seen {summary(seen, name)}   left out {summary([r for _, r in left_out], name)}", flush=True)
+        print(
+            f"   {name:10s} seen {summary(seen, name)}   left out {summary([r for _, r in left_out], name)}",
+            flush=True,
+        )
     print("   ", {name: float(f"{value:.4g}") for name, value in asdict(costs).items()}, flush=True)
     return {"key": key, "costs": costs, "seen": seen, "left_out": left_out, "num_rows": len(rows)}
 
@@ -172,7 +181,8 @@ def summary(ratios: list[dict[str, float]], name: str) -> str:
     if not len(values):
         return "-"
     errors = values - 1.0
-    return f"median {np.median(abs(errors)):.3f} p90 {np.quantile(abs(errors), 0.9):.3f} bias {np.median(errors):+.3f} n {len(values)}"
+    median, p90 = np.quantile(abs(errors), (0.5, 0.9))
+    return f"median {median:.3f} p90 {p90:.3f} bias {np.median(errors):+.3f} n {len(values)}"
 
 
 def write_engine(engine_id: str, era_id: str, costs: EngineCosts, result: dict) -> None:
@@ -207,7 +217,9 @@ def main() -> None:
     """Fit every era with enough rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--truth", type=Path, default=Path("../shared/data/truth/serving.csv"))
-    parser.add_argument("--write", action="store_true", help="write parameters and intervals into the catalog")
+    parser.add_argument(
+        "--write", action="store_true", help="write parameters and intervals into the catalog"
+    )
     parser.add_argument("--only", default="", help="engine to fit, e.g. vllm")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--dump", type=Path, help="left-out ratios as JSON")
@@ -217,14 +229,20 @@ def main() -> None:
         key = era_key(row)
         if key and has_kernels(row) and arguments.only in ("", key[0]):
             by_era[key].append(row)
-    jobs = sorted(((key, rows) for key, rows in by_era.items() if len(rows) >= 8), key=lambda job: -len(job[1]))
+    jobs = sorted(
+        ((key, rows) for key, rows in by_era.items() if len(rows) >= 8), key=lambda job: -len(job[1])
+    )
     with multiprocessing.Pool(arguments.processes) as pool:
         results = pool.map(fit_era, jobs, chunksize=1)
     if arguments.write:
         for result in results:
             write_engine(*result["key"], result["costs"], result)
     if arguments.dump:
-        ratios = [[list(result["key"]), case_id, ratio] for result in results for case_id, ratio in result["left_out"]]
+        ratios = [
+            [list(result["key"]), case_id, ratio]
+            for result in results
+            for case_id, ratio in result["left_out"]
+        ]
         arguments.dump.write_text(json.dumps(ratios), encoding="utf-8")
 
 

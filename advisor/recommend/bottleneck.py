@@ -1,0 +1,48 @@
+"""What limits an option: the part of a step that takes longest, named as the resource that it waits for."""
+
+from collections.abc import Mapping
+
+from advisor.simulator.replica_model import ReplicaModel
+
+_LINK = ("collectives",)
+_HOST = ("host",)
+_KV = ("attention",)
+_NEARLY_FULL = 0.9
+
+
+def bottleneck_of(
+    replica: ReplicaModel, breakdown_s: Mapping[str, float], batch: float, mean_kv_tokens: float
+) -> str:
+    """The resource that the decode step waits for most: KV capacity, HBM (weights), HBM (KV cache), compute, link or
+    host.
+
+    Weights count as compute where multiplying the batch takes longer than reading the matrices.
+
+    Assumes: the batch is what the simulated run had on average.
+    Source: own definition; roofline of the weights at that batch.
+    """
+    capacity = replica.memory.kv_capacity_tokens
+    if capacity and mean_kv_tokens > _NEARLY_FULL * capacity:
+        return "KV capacity"
+    total = sum(breakdown_s.values())
+    shares = {
+        "link": sum(breakdown_s.get(name, 0.0) for name in _LINK) / total,
+        "host": sum(breakdown_s.get(name, 0.0) for name in _HOST) / total,
+        "HBM (KV cache)": sum(breakdown_s.get(name, 0.0) for name in _KV) / total,
+    }
+    shares["weights"] = 1.0 - sum(shares.values())
+    largest = max(shares, key=lambda name: shares[name])
+    if largest != "weights":
+        return largest
+    return "compute" if _compute_bound(replica, batch) else "HBM (weights)"
+
+
+def _compute_bound(replica: ReplicaModel, batch: float) -> bool:
+    """Whether a batch multiplies longer than its weights take to read."""
+    device, deployment = replica.library.device, replica.deployment
+    peaks = device.peak_flop_per_s
+    peak = peaks.get(deployment.activation_dtype, peaks["bf16"])
+    bytes_per_element = replica.memory.weight_bytes
+    read_s = bytes_per_element / device.bandwidth_bytes_per_s
+    elements = replica.memory.weight_bytes / (1.0 if deployment.weight_dtype in ("fp8", "int8") else 2.0)
+    return 2.0 * elements * batch / peak > read_s

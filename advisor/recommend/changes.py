@@ -1,0 +1,44 @@
+"""What would change the answer: the prices and needs at which another option wins."""
+
+from advisor.recommend.result import Option
+from advisor.recommend.scenario import Scenario
+
+
+def what_would_change(scenario: Scenario, options: tuple[Option, ...]) -> tuple[str, ...]:
+    """Short sentences: break-even prices of the runners-up, overlapping intervals, the objective that binds.
+
+    Source: own definition; costs are linear in the hourly price.
+    """
+    first, sentences = options[0], []
+    for option in options[1:3]:
+        ratio = first.usd_per_million_tokens.value / option.usd_per_million_tokens.value
+        per_accelerator = option.usd_per_hour / option.num_accelerators
+        sentences.append(
+            f"{option.accelerator} wins below ${per_accelerator * ratio:.2f} per accelerator and hour "
+            f"(now ${per_accelerator:.2f} at {option.provider})"
+        )
+    close = [
+        option.accelerator
+        for option in options[1:]
+        if option.usd_per_million_tokens.low <= first.usd_per_million_tokens.high
+    ]
+    if close:
+        sentences.append(
+            f"within the model's error the order against {', '.join(close)} is open: "
+            "benchmark both before a long contract"
+        )
+    if first.binding_objective == "ttft":
+        limit = f"{scenario.objectives.ttft_p99_s:g} s"
+        sentences.append(
+            f"the time to first token binds: a p99 above {limit} lets the same hardware carry more"
+        )
+    elif first.binding_objective == "tpot":
+        limit = f"{1000 * scenario.objectives.tpot_p99_s:g} ms"
+        sentences.append(
+            f"the time per output token binds: a p99 above {limit} lets the same hardware carry more"
+        )
+    if not scenario.constraints.precisions and first.weight_dtype in ("bf16", "fp16", "fp8"):
+        sentences.append(
+            "4-bit weights were not considered: --precision int4 or nvfp4 if your quality tests allow them"
+        )
+    return tuple(sentences)

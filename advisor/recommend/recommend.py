@@ -1,0 +1,169 @@
+"""The headline job: a scenario in, a ranked, priced, explained recommendation out."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from advisor.catalog import accelerators as accelerator_catalog
+from advisor.catalog import engines as engine_catalog
+from advisor.catalog import models as model_catalog
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.schema import Accelerator, Engine, Model, Price
+from advisor.recommend.changes import what_would_change
+from advisor.recommend.offers import OWNED_PUE, OWNED_USD_PER_KWH, offers_by_accelerator, owned_offer
+from advisor.recommend.options import option_of
+from advisor.recommend.result import Option, Recommendation, Rejected, SearchStatistics
+from advisor.recommend.scenario import Scenario
+from advisor.recommend.search import Found, Progress, SearchOutcome, search
+
+_MAX_VARIANTS = 4
+_STALE_DAYS = 30
+
+
+def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) -> Recommendation:
+    """Which accelerator, how many, which layout, precision and engine, at which cost, with which latencies.
+
+    Every accelerator of the catalog is considered; the options shown were simulated, and no other could be cheaper
+    by its optimistic bound.
+
+    Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
+        InfeasibleError: nothing satisfies the request; the reasons are in the message.
+    Source: own composition.
+    """
+    started = time.perf_counter()
+    model, model_note = model_catalog.get(scenario.model)
+    accelerators = _accelerators(scenario)
+    offers = _offers(scenario, accelerators)
+    outcome = search(scenario, model, accelerators, _engines(scenario), offers, progress=progress)
+    ranked = sorted(
+        (found for found in outcome.found.values() if found),
+        key=lambda options: options[0].usd_per_million_tokens,
+    )[: scenario.top]
+    if not ranked:
+        raise _nothing(scenario, model, outcome)
+    options = tuple(_with_variants(rank, found, scenario) for rank, found in enumerate(ranked, start=1))
+    shown = {option.accelerator for option in options}
+    return Recommendation(
+        kind="plan",
+        model=model.id,
+        workload=scenario.workload,
+        headline=_headline(options[0], model, scenario),
+        options=options,
+        rejected=_rejected(outcome, accelerators, shown, options[-1]),
+        what_would_change=what_would_change(scenario, options),
+        search=SearchStatistics(
+            num_candidates=outcome.num_candidates,
+            num_modelled=outcome.num_modelled,
+            num_simulated=outcome.num_simulated,
+            num_simulated_requests=outcome.num_requests,
+            screen_wall_s=outcome.screen_wall_s,
+            wall_s=time.perf_counter() - started,
+        ),
+        warnings=_warnings(options),
+        notes=tuple(note for note in (model_note, *_owned_note(scenario)) if note),
+    )
+
+
+def _accelerators(scenario: Scenario) -> dict[str, Accelerator]:
+    constraints = scenario.constraints
+    if constraints.own:
+        return {name: accelerator_catalog.by_id(name) for _, name in constraints.own}
+    if constraints.accelerators:
+        return {name: accelerator_catalog.by_id(name) for name in constraints.accelerators}
+    return {record.id: record for record in accelerator_catalog.all_accelerators()}
+
+
+def _engines(scenario: Scenario) -> tuple[Engine, ...]:
+    wanted = scenario.constraints.engines
+    return tuple(engine for engine in engine_catalog.all_engines() if not wanted or engine.id in wanted)
+
+
+def _offers(scenario: Scenario, accelerators: Mapping[str, Accelerator]) -> Mapping[str, tuple[Price, ...]]:
+    if scenario.constraints.own:
+        return {
+            name: (owned_offer(count, accelerators[name], scenario.as_of),)
+            for count, name in scenario.constraints.own
+        }
+    return offers_by_accelerator(scenario.constraints, scenario.as_of)
+
+
+def _with_variants(rank: int, found: list[Found], scenario: Scenario) -> Option:
+    best = option_of(rank, found[0], scenario)
+    others = tuple(option_of(rank, variant, scenario) for variant in found[1 : 1 + _MAX_VARIANTS])
+    return replace(best, variants=others)
+
+
+def _headline(option: Option, model: Model, scenario: Scenario) -> str:
+    load = scenario.traffic.rate_per_s
+    carried = (
+        f"at the {load:g} requests/s asked for"
+        if load
+        else f"at up to {option.requests_per_s.value:.3g} requests/s"
+    )
+    count = f"{option.num_accelerators} × {option.accelerator_name}"
+    replicas = f" as {option.num_replicas} replicas" if option.num_replicas > 1 else ""
+    return (
+        f"{model.name}: rent {count}{replicas} from {option.provider} for ${option.usd_per_hour:.2f}/h, "
+        f"${option.usd_per_million_tokens.value:.3g} per million tokens {carried}"
+    )
+
+
+def _rejected(
+    outcome: SearchOutcome, accelerators: Mapping[str, Accelerator], shown: set[str], last: Option
+) -> tuple[Rejected, ...]:
+    """Every accelerator that is not an option: dearer ones first, then those that cannot answer."""
+    dearer, others = [], []
+    for name in accelerators:
+        if name in shown:
+            continue
+        found = outcome.found.get(name)
+        if found:
+            dearer.append((found[0].usd_per_million_tokens, name, "simulated"))
+        elif name in outcome.bounds:
+            dearer.append((outcome.bounds[name], name, "at best"))
+        else:
+            others.append(Rejected(name, outcome.reasons.get(name, "no feasible deployment")))
+    limit = last.usd_per_million_tokens.value
+    ranked = [
+        Rejected(name, f"${usd:.3g} per million tokens {how}, against ${limit:.3g} for option {last.rank}")
+        for usd, name, how in sorted(dearer)
+    ]
+    return (*ranked, *others)
+
+
+def _warnings(options: tuple[Option, ...]) -> tuple[str, ...]:
+    stale = [option for option in options if option.price_age_days > _STALE_DAYS]
+    if not stale:
+        return ()
+    oldest = max(option.price_age_days for option in stale)
+    return (
+        f"{len(stale)} of {len(options)} prices are older than {_STALE_DAYS} days (oldest {oldest} days): "
+        "check before you rent, or give your own with --price-file",
+    )
+
+
+def _owned_note(scenario: Scenario) -> tuple[str, ...]:
+    if not scenario.constraints.own:
+        return ()
+    return (
+        f"own hardware is charged its electricity only: {OWNED_USD_PER_KWH} USD/kWh at a PUE of {OWNED_PUE}; "
+        "advisor cost adds the purchase",
+    )
+
+
+def _nothing(scenario: Scenario, model: Model, outcome: SearchOutcome) -> AdvisorError:
+    """Why there is no answer: the most common reason first."""
+    reasons: dict[str, int] = {}
+    for reason in outcome.reasons.values():
+        reasons[reason] = reasons.get(reason, 0) + 1
+    common = sorted(reasons.items(), key=lambda item: -item[1])[:3]
+    objectives = scenario.objectives
+    return InfeasibleError(
+        f"nothing serves {model.id} within p99 TTFT {objectives.ttft_p99_s:g} s and "
+        f"p99 TPOT {1000 * objectives.tpot_p99_s:g} ms under these constraints",
+        why="; ".join(
+            f"{reason} ({count} accelerators)" if count > 1 else reason for reason, count in common
+        ),
+        fix="loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision",
+        hint="advisor recommend --explain lists the reason for every accelerator",
+    )
