@@ -30,8 +30,8 @@ from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
 TIERS = ("A1", "A2", "A3", "B2", "B5", "OWN")
 KERNEL_ARCHITECTURES = ("ampere", "hopper", "blackwell", "blackwell-ultra", "ada", "blackwell-geforce")
-ROWS_PER_ERA = 72
-NUM_FOLDS = 4
+ROWS_PER_ERA = 40
+NUM_FOLDS = 3
 PRIOR = EngineCosts()
 PRIOR_SIGMA = {
     "step_s": 1.0,
@@ -129,7 +129,7 @@ def fit(rows: list[Row]) -> EngineCosts:
                     out.append(share * weights[name] * robust)
         return np.array([*out, *x])
 
-    found = least_squares(residuals, start, diff_step=0.05, max_nfev=9, x_scale=1.0)
+    found = least_squares(residuals, start, diff_step=0.05, max_nfev=7, x_scale=1.0)
     return costs_of(found.x)
 
 
@@ -138,7 +138,7 @@ def thin(rows: list[Row], limit: int, seed: int = 0) -> list[Row]:
     rng = np.random.default_rng(seed)
     by_group = defaultdict(list)
     for row in rows:
-        if (row.case.concurrency or 1) <= 256:
+        if (row.case.concurrency or 1) <= 128:
             by_group[row.group].append(row)
     for members in by_group.values():
         rng.shuffle(members)
@@ -150,21 +150,21 @@ def thin(rows: list[Row], limit: int, seed: int = 0) -> list[Row]:
     return chosen
 
 
-def fit_era(job: tuple[tuple[str, str], list[Row]]) -> dict:
+def fit_era(job: tuple[tuple[str, str], list[Row], int]) -> dict:
     """Fit one era on all its rows, and predict each group by a fit that has not seen it."""
-    key, rows = job
+    key, rows, num_folds = job
     started = time.time()
     costs = fit(thin(rows, ROWS_PER_ERA))
     groups = sorted({row.group for row in rows})
     left_out = []
-    for fold in range(min(NUM_FOLDS, len(groups))):
-        held = set(groups[fold::NUM_FOLDS])
+    for fold in range(min(num_folds, len(groups))):
+        held = set(groups[fold::num_folds])
         train = [row for row in rows if row.group not in held]
         test = [row for row in rows if row.group in held]
         fold_costs = fit(thin(train, ROWS_PER_ERA // 2)) if train else PRIOR
         for row, ratio in zip(test, predictions(test, fold_costs), strict=True):
             left_out.append((row.case.case_id, ratio))
-    seen = predictions(rows, costs)
+    seen = predictions(thin(rows, 4 * ROWS_PER_ERA), costs)
     print(f"{key}: {len(rows)} rows, {len(groups)} groups, {time.time() - started:.0f} s", flush=True)
     for name in METRICS:
         print(
@@ -221,6 +221,9 @@ def main() -> None:
         "--write", action="store_true", help="write parameters and intervals into the catalog"
     )
     parser.add_argument("--only", default="", help="engine to fit, e.g. vllm")
+    parser.add_argument(
+        "--folds", type=int, default=NUM_FOLDS, help="parts into which groups are left out; 0: none"
+    )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--dump", type=Path, help="left-out ratios as JSON")
     arguments = parser.parse_args()
