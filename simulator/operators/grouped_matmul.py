@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.schema.efficiency import EfficiencyRecord
 from advisor.simulator.device import Device
-from advisor.simulator.operators.matmul import DTYPE_ALIASES, FORMATS, peak_flop_per_s
+from advisor.simulator.operators.matmul import DTYPE_ALIASES, FORMATS, peak_flop_per_s, relative_sm_rate
 from advisor.simulator.operators.tiles import overlapped_s, paid_waves, tile_flop
 
 FloatArray = NDArray[np.float64]
@@ -75,6 +75,8 @@ class GroupedMatmulEfficiency:
     """How often activations travel to memory around the multiplications, relative to once per tensor."""
     foreign_passes: float
     """The same for rows that belong to other ranks, in kernels that do not compact their rows."""
+    sm_flop_per_cycle: float
+    """Dense rate of one SM of the devices that were measured [flop per cycle]."""
 
     @classmethod
     def from_record(cls, record: EfficiencyRecord, dtype: str = "") -> "GroupedMatmulEfficiency":
@@ -85,7 +87,8 @@ class GroupedMatmulEfficiency:
         Source: own definition.
         """
         names = [field.name for field in fields(cls) if field.name != "dtype"]
-        used = DTYPE_ALIASES.get(dtype, dtype) or record.dtype
+        used = dtype or record.dtype
+        used = DTYPE_ALIASES.get(used, used)
         if used not in FORMATS:
             raise KeyError(f"no matmul format {used!r}; known: {', '.join(FORMATS)}")
         return cls(used, *(record.parameters[name] for name in names))
@@ -191,7 +194,9 @@ def _grouped_s(
 ) -> FloatArray:
     """Time of one grouped multiplication, the best over tile shapes."""
     form = FORMATS[e.dtype]
-    sm_flop_per_s = peak_flop_per_s(e.dtype, device) * e.compute_fraction / device.num_sms
+    peak = peak_flop_per_s(e.dtype, device)
+    relative = relative_sm_rate(peak, device, e.sm_flop_per_cycle)
+    sm_flop_per_s = peak * e.compute_fraction / device.num_sms
     traffic = form.weight_bytes * columns * depth * load.active_experts
     memory_s = traffic / (device.bandwidth_bytes_per_s * e.memory_fraction)
     latency_s = np.asarray(depth * e.depth_cycles / device.clock_hz)
@@ -199,7 +204,7 @@ def _grouped_s(
     for tile_rows, row_tiles in zip(TILE_ROWS, load.row_tiles, strict=True):
         for tile_columns in _TILE_COLUMNS:
             num_tiles = row_tiles * np.ceil(columns / tile_columns)
-            work = tile_flop(tile_rows, tile_columns, depth, e.ramp_depth, e.tile_half)
+            work = tile_flop(tile_rows, tile_columns, depth, e.ramp_depth * relative, e.tile_half * relative)
             compute_s = paid_waves(num_tiles, device.num_sms, e.wave_smoothing) * work / sm_flop_per_s
             best = np.minimum(best, overlapped_s(np.maximum(compute_s, latency_s), memory_s, e.overlap_norm))
     return best

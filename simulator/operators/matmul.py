@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema.efficiency import EfficiencyRecord
 from advisor.simulator.device import Device
 from advisor.simulator.operators.tiles import overlapped_s, paid_waves, tile_flop
@@ -29,6 +30,8 @@ class MatmulFormat:
     """Per element as read by the multiplication."""
 
 
+GGUF_DTYPES: Final = ("q4_k_m", "q5_k_m", "q6_k", "q8_0")
+
 # 4-bit formats carry scales: an fp8 per 16 elements (nvfp4), an e8m0 per 32 (mxfp4), an fp16 per 128 (int4).
 FORMATS: Final[dict[str, MatmulFormat]] = {
     "bf16": MatmulFormat(("bf16", "fp16"), 2.0, 2.0),
@@ -41,8 +44,11 @@ FORMATS: Final[dict[str, MatmulFormat]] = {
     "mxfp4_wo": MatmulFormat(("bf16", "fp16"), 0.53125, 2.0),
     "int8_wo": MatmulFormat(("bf16", "fp16"), 1.0, 2.0),
     "int4_wo": MatmulFormat(("bf16", "fp16"), 0.515625, 2.0),
+    "fp6": MatmulFormat(("fp6", "fp8", "bf16", "fp16"), 0.75, 1.0),
+    **{name: MatmulFormat(("bf16", "fp16"), bytes_per_element(name), 2.0) for name in GGUF_DTYPES},
 }
 DTYPE_ALIASES: Final[dict[str, str]] = {"fp16": "bf16", "int4": "int4_wo", "w4a16": "int4_wo"}
+_LEAST_RELATIVE_RATE: Final = 0.25
 _OUTPUT_BYTES: Final = 2.0
 _PARTIAL_SUM_BYTES: Final = 4.0
 
@@ -85,6 +91,8 @@ class MatmulEfficiency:
     """Slow-down of calls so big that power, not the matrix unit, limits them."""
     throttle_flop: float
     """Work of a call per SM at which half of that slow-down is reached [flop]."""
+    sm_flop_per_cycle: float
+    """Dense rate of one SM of the devices that were measured [flop per cycle]."""
 
     @classmethod
     def from_record(cls, record: EfficiencyRecord, dtype: str = "") -> "MatmulEfficiency":
@@ -96,7 +104,8 @@ class MatmulEfficiency:
         Source: own definition.
         """
         names = [field.name for field in fields(cls) if field.name != "dtype"]
-        used = DTYPE_ALIASES.get(dtype, dtype) or record.dtype
+        used = dtype or record.dtype
+        used = DTYPE_ALIASES.get(used, used)
         if used not in FORMATS:
             raise KeyError(f"no matmul format {used!r}; known: {', '.join(FORMATS)}")
         return cls(used, *(record.parameters[name] for name in names))
@@ -142,6 +151,20 @@ def peak_flop_per_s(dtype: str, device: Device) -> float:
     raise KeyError(f"{device.id} has no peak for {dtype}")
 
 
+def relative_sm_rate(peak: float, device: Device, measured_flop_per_cycle: float) -> float:
+    """Rate of one SM relative to the measured one, at most 1 [ratio].
+
+    Operand feed, pipeline fill and power were fitted on SMs of some rate. An SM of the same family with half the
+    matrix rate (GeForce boards, FP32 accumulation) waits half as long for them. A faster SM is taken to come
+    with the feed it needs.
+
+    Assumes: same clock domain for matrix unit and feed.
+    Source: own model.
+    """
+    flop_per_cycle = peak / (device.num_sms * device.clock_hz)
+    return min(1.0, max(_LEAST_RELATIVE_RATE, flop_per_cycle / measured_flop_per_cycle))
+
+
 def _candidates_s(
     rows: FloatArray, columns: FloatArray, depth: FloatArray, device: Device, e: MatmulEfficiency
 ) -> FloatArray:
@@ -159,11 +182,16 @@ def _candidates_s(
 def _compute_s(
     num_tiles: FloatArray, volume: FloatArray, depth: FloatArray, device: Device, e: MatmulEfficiency
 ) -> FloatArray:
+    peak = peak_flop_per_s(e.dtype, device)
+    relative = relative_sm_rate(peak, device, e.sm_flop_per_cycle)
     waves = paid_waves(num_tiles, device.num_sms, e.wave_smoothing)
-    work = tile_flop(_TILE_ROWS, _TILE_COLUMNS, depth / _SPLIT, e.ramp_depth, e.tile_half)
+    work = tile_flop(
+        _TILE_ROWS, _TILE_COLUMNS, depth / _SPLIT, e.ramp_depth * relative, e.tile_half * relative
+    )
     flop_per_sm = 2.0 * volume / device.num_sms
-    slow = 1.0 + e.throttle * flop_per_sm / (flop_per_sm + e.throttle_flop)
-    sm_flop_per_s = peak_flop_per_s(e.dtype, device) * e.compute_fraction / device.num_sms
+    most = max(0.0, (1.0 + e.throttle) * relative - 1.0)
+    slow = 1.0 + most * flop_per_sm / (flop_per_sm + e.throttle_flop)
+    sm_flop_per_s = peak * e.compute_fraction / device.num_sms
     return np.asarray(waves * work / sm_flop_per_s * slow)
 
 

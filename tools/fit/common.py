@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the checkout nee
 
 from advisor.catalog.accelerators import by_id
 from advisor.simulator.device import Device, device_of
+from advisor.simulator.operators.matmul import peak_flop_per_s
 
 FloatArray = NDArray[np.float64]
 
@@ -85,6 +86,15 @@ def fit_log_ratio(
         loss, start, bounds=(low, high), loss="soft_l1", f_scale=0.1, diff_step=1e-3, max_nfev=max_evaluations
     )
     return values(found.x)
+
+
+def sm_flop_per_cycle(table: pd.DataFrame, devices: Mapping[str, Device], dtype: str) -> float:
+    """Dense rate of one SM of the measured devices, in the middle [flop per cycle]."""
+    rates = []
+    for system in table.system.unique():
+        device = devices[system]
+        rates.append(peak_flop_per_s(dtype, device) / (device.num_sms * device.clock_hz))
+    return float(np.median(rates))
 
 
 def residual(predicted: FloatArray, measured: FloatArray) -> dict[str, float]:

@@ -216,9 +216,14 @@ def fit(table: pd.DataFrame, devices: Devices, dtype: str, points: int) -> dict[
         pick = np.random.default_rng(0).choice(len(table), points, replace=False, p=weight / weight.sum())
         table, weight = table.iloc[pick], np.ones(points)
     prepared = prepare(table)
-    return common.fit_log_ratio(
-        PARAMETERS, lambda values: predict(prepared, devices, dtype, values), table.seconds.to_numpy(), weight
+    rate = {"sm_flop_per_cycle": common.sm_flop_per_cycle(table, devices, dtype)}
+    found = common.fit_log_ratio(
+        PARAMETERS,
+        lambda values: predict(prepared, devices, dtype, {**values, **rate}),
+        table.seconds.to_numpy(),
+        weight,
     )
+    return found | rate
 
 
 def report_models(operator: common.Operator, table: pd.DataFrame) -> None:
