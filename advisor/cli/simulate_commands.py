@@ -1,18 +1,68 @@
 """`advisor simulate ...`: what would happen."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from advisor.cli import load_options
 from advisor.cli.command import command, show_help_without_subcommand
 from advisor.cli.options import Shared
+from advisor.cli.serve_options import degree, layout, objective, setting
 from advisor.render.answer import Answer
 
-app = typer.Typer(help="What would happen: collectives and serving, without a GPU.")
+app = typer.Typer(help="What would happen: serving and collectives, without a GPU.")
 app.callback(invoke_without_command=True)(show_help_without_subcommand)
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 Library = Literal["engine", "vllm", "sglang", "tensorrt-llm", "nccl"]
+
+
+@command(app, "serve")
+def serve(
+    shared: Shared,
+    model: Annotated[
+        str, typer.Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.")
+    ],
+    gpu: Annotated[str, typer.Option(metavar="ID", help="Accelerator; h100 and the like will do.")],
+    tp: Annotated[int, degree("Tensor parallelism.")] = 1,
+    pp: Annotated[int, degree("Pipeline stages.")] = 1,
+    ep: Annotated[int, degree("Expert parallelism, over the same accelerators.")] = 1,
+    dp: Annotated[int, degree("Attention data parallelism inside a replica.")] = 1,
+    replicas: Annotated[int, degree("Equal replicas; requests are dealt out at random.")] = 1,
+    precision: Annotated[str | None, layout("FORMAT", "Weights.", "the checkpoint's")] = None,
+    kv_precision: Annotated[str, layout("FORMAT", "KV cache.")] = "bf16",
+    engine: Annotated[str, layout("NAME", "Serving engine.")] = "vllm",
+    max_num_seqs: Annotated[int | None, setting("Sequences that may run at once.")] = None,
+    max_num_batched_tokens: Annotated[int | None, setting("Tokens of one engine step.")] = None,
+    rate: load_options.Rate = None,
+    concurrency: load_options.Concurrency = None,
+    input_tokens: load_options.InputTokens = None,
+    output_tokens: load_options.OutputTokens = None,
+    trace: load_options.TraceFile = None,
+    profile: load_options.ProfileName = None,
+    length_dist: load_options.LengthDistribution = None,
+    requests: load_options.NumRequests = None,
+    ttft: Annotated[str | None, objective("Time to the first token", "1s")] = None,
+    tpot: Annotated[str | None, objective("Time per output token", "50ms")] = None,
+    step_by_step: Annotated[
+        bool, typer.Option("--step-by-step", help="Process every engine step; same records, slower.")
+    ] = False,
+    records: Annotated[
+        Path | None, typer.Option(metavar="OUT.csv", help="Write one row per request.", show_default=False)
+    ] = None,
+) -> Answer:
+    """Simulate one deployment under one load: latencies, rates, cache and memory."""
+    from advisor.cli.scenario_input import LoadInput
+    from advisor.cli.serve_input import DeploymentInput
+    from advisor.cli.serve_run import RunInput, run_serving
+
+    deployment = DeploymentInput(model, gpu, engine, tp, pp, ep, dp, replicas, precision, kv_precision)
+    load = LoadInput(rate, concurrency, input_tokens, output_tokens, trace, profile)
+    how = RunInput(
+        length_dist, requests, max_num_seqs, max_num_batched_tokens, ttft, tpot, step_by_step, records
+    )
+    return run_serving(deployment, load, how, shared.seed)
 
 
 @command(app, "collective")

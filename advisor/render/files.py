@@ -31,7 +31,12 @@ def as_csv(answer: Answer, content: Mapping[str, Json]) -> str:
             why="it is one record with nested parts",
             fix="use a file name that ends in .json, .md or .html",
         )
-    rows = [flatten(to_json(row)) for row in answer.rows()]
+    return csv_text(answer.rows())
+
+
+def csv_text(records: Iterable[object]) -> str:
+    """CSV of records, one flat row each; a column for every field that any of them has."""
+    rows = [flatten(to_json(record)) for record in records]
     rows = [{name: str(v).lower() if isinstance(v, bool) else v for name, v in row.items()} for row in rows]
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()

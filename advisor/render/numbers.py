@@ -23,6 +23,8 @@ RATE: Final[Ladder] = ((units.MB, "MB/s"), (units.GB, "GB/s"), (units.TB, "TB/s"
 COMPUTE: Final[Ladder] = ((units.TERA, "TFLOP/s"),)
 POWER: Final[Ladder] = ((1.0, "W"), (units.KILO, "kW"), (units.MEGA, "MW"))
 COUNT: Final[Ladder] = ((1.0, ""), (units.MILLION, "M"), (units.GIGA, "B"), (units.TERA, "T"))
+TOKEN_RATE: Final[Ladder] = ((1.0, "tokens/s"),)
+REQUEST_RATE: Final[Ladder] = ((1.0, "requests/s"),)
 PLAIN: Final[Ladder] = ((1.0, ""),)
 
 GLYPHS: Final[dict[Basis, str]] = {
@@ -80,14 +82,32 @@ def percent(fraction: float | None) -> str:
     return MISSING if fraction is None else f"{digits(100 * fraction)} %"
 
 
+def layout_words(accelerator: str, num_replicas: int, *, tp: int, pp: int, dp: int, ep: int) -> str:
+    """A deployment in words: `4 x h100-sxm (TP4)`, `40 x h100-sxm = 5 x (TP8)`."""
+    degrees = (("TP", tp), ("PP", pp), ("DP", dp), ("EP", ep))
+    inner = " ".join(f"{name}{degree}" for name, degree in degrees if degree > 1)
+    total = f"{num_replicas * tp * pp * dp} x {accelerator}"
+    if num_replicas == 1:
+        return f"{total} ({inner})" if inner else total
+    return f"{total} = {num_replicas} x ({inner or 'one each'})"
+
+
 def show_quantity(quantity: Quantity, ladder: Ladder = PLAIN) -> str:
-    """A prediction with its range in one unit and the glyph of its basis: `4.95 ms (4.41-5.52) ≈`."""
+    """A prediction with its range in one unit and the glyph of its basis: `4.95 ms (4.4-5.5) ≈`."""
     factor, unit = rung(quantity.value, ladder)
-    low, value, high = (digits(x / factor) for x in (quantity.low, quantity.value, quantity.high))
-    return " ".join(filter(None, (value, unit, f"({low}-{high})", GLYPHS[quantity.basis])))
+    span = range_words(quantity.low / factor, quantity.high / factor)
+    return " ".join(
+        filter(None, (digits(quantity.value / factor), unit, f"({span})", GLYPHS[quantity.basis]))
+    )
+
+
+def range_words(low: float, high: float) -> str:
+    """An interval with two digits, with three where its ends lie within a tenth of each other."""
+    significant = 2 if high > 1.1 * low else 3
+    return f"{digits(low, significant)}-{digits(high, significant)}"
 
 
 def usd_quantity(quantity: Quantity) -> str:
     """Dollars with their range: `$0.42 (0.37-0.49) ≈`."""
-    low, high = usd(quantity.low)[1:], usd(quantity.high)[1:]
-    return f"{usd(quantity.value)} ({low}-{high}) {GLYPHS[quantity.basis]}"
+    span = range_words(quantity.low, quantity.high)
+    return f"${digits(quantity.value, 2)} ({span}) {GLYPHS[quantity.basis]}"

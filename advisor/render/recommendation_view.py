@@ -8,7 +8,6 @@ from advisor.catalog.units import GB, MILLISECOND_S
 from advisor.recommend.result import Option, Recommendation, Rejected
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table
 from advisor.render.numbers import (
-    GLYPHS,
     LEGEND,
     MISSING,
     POWER,
@@ -19,6 +18,7 @@ from advisor.render.numbers import (
     show,
     show_quantity,
     usd,
+    usd_quantity,
 )
 from advisor.render.plot import Axis, Point, scatter
 from advisor.simulator.quantity import Quantity
@@ -91,17 +91,11 @@ def _option_row(option: Option) -> tuple[str, ...]:
         f"{option.engine} {option.weight_dtype}",
         option.provider,
         usd(option.usd_per_hour),
-        _usd_range(option.usd_per_million_tokens),
+        usd_quantity(option.usd_per_million_tokens),
         _p99(option.ttft_s),
         _p99(option.tpot_s),
         option.bottleneck + ("" if option.meets_slo else ", misses the SLO"),
     )
-
-
-def _usd_range(quantity: Quantity) -> str:
-    """Cost with a range of two digits: a table of five options has no room for more."""
-    low, high = digits(quantity.low, 2), digits(quantity.high, 2)
-    return f"${digits(quantity.value, 2)} ({low}-{high}) {GLYPHS[quantity.basis]}"
 
 
 def _p99(times: Mapping[str, Quantity]) -> str:

@@ -185,9 +185,21 @@ def test_show(value: float | None, ladder: numbers.Ladder, text: str) -> None:
 
 def test_a_quantity_shows_its_range_in_the_unit_of_its_value() -> None:
     wide = Quantity(1.2, 0.9, 1.6, "modelled")
-    assert numbers.show_quantity(LATENCY, numbers.TIME) == "4.95 ms (4.40-5.60) ≈"
-    assert numbers.show_quantity(wide, numbers.TIME) == "1.20 s (0.900-1.60) ·"
-    assert numbers.usd_quantity(Quantity(0.42, 0.37, 0.49, "assumed")) == "$0.420 (0.370-0.490) ?"
+    assert numbers.show_quantity(LATENCY, numbers.TIME) == "4.95 ms (4.4-5.6) ≈"
+    assert numbers.show_quantity(wide, numbers.TIME) == "1.20 s (0.90-1.6) ·"
+    assert numbers.usd_quantity(Quantity(0.42, 0.37, 0.49, "assumed")) == "$0.42 (0.37-0.49) ?"
+
+
+def test_a_tight_range_gets_a_third_digit() -> None:
+    assert numbers.range_words(4.01, 4.09) == "4.01-4.09"
+    assert numbers.range_words(4.01, 4.9) == "4-4.9"
+
+
+def test_a_layout_in_words() -> None:
+    assert numbers.layout_words("h100-sxm", 1, tp=1, pp=1, dp=1, ep=1) == "1 x h100-sxm"
+    assert numbers.layout_words("h100-sxm", 1, tp=4, pp=2, dp=1, ep=1) == "8 x h100-sxm (TP4 PP2)"
+    assert numbers.layout_words("h100-sxm", 5, tp=8, pp=1, dp=1, ep=8) == "40 x h100-sxm = 5 x (TP8 EP8)"
+    assert numbers.layout_words("l40s", 3, tp=1, pp=1, dp=1, ep=1) == "3 x l40s = 3 x (one each)"
 
 
 @pytest.mark.parametrize(

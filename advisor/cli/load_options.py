@@ -1,0 +1,88 @@
+"""Options that say what is asked of a service; shared by every command that serves."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+from typer import Option
+
+PANEL: Final = "Load"
+
+Rate = Annotated[
+    str | None,
+    Option(
+        metavar="R",
+        help="Requests per second: 10, 10/s or 600/min.",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+Concurrency = Annotated[
+    int | None,
+    Option(
+        metavar="C",
+        min=1,
+        help="Clients that each wait for one answer before the next request.",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+InputTokens = Annotated[
+    int | None,
+    Option(
+        metavar="N",
+        min=1,
+        max=10_000_000,
+        help="Mean prompt.",
+        rich_help_panel=PANEL,
+        show_default="of the profile",
+    ),
+]
+OutputTokens = Annotated[
+    int | None,
+    Option(
+        metavar="N",
+        min=1,
+        max=10_000_000,
+        help="Mean answer.",
+        rich_help_panel=PANEL,
+        show_default="of the profile",
+    ),
+]
+TraceFile = Annotated[
+    Path | None,
+    Option(
+        metavar="FILE",
+        help="Recorded requests: CSV or JSON lines, own, Azure or Mooncake columns.",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+ProfileName = Annotated[
+    str | None,
+    Option(
+        metavar="NAME",
+        help="Published lengths: chat, rag, code, agent, batch, reasoning.",
+        rich_help_panel=PANEL,
+        show_default="chat",
+    ),
+]
+LengthDistribution = Annotated[
+    str | None,
+    Option(
+        metavar="DIST",
+        help="fixed, uniform:0.8 or lognormal:SIGMA.",
+        rich_help_panel=PANEL,
+        show_default="spread of the profile",
+    ),
+]
+NumRequests = Annotated[
+    int | None,
+    Option(
+        metavar="N",
+        min=1,
+        max=100_000_000,
+        help="How many are simulated.",
+        rich_help_panel=PANEL,
+        show_default="2000, or 10 a client",
+    ),
+]

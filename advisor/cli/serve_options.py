@@ -1,0 +1,32 @@
+"""Options of one stated deployment: a line of help each."""
+
+from typing import Any, Final
+
+from typer import Option
+
+PANEL: Final = "Layout and precision"
+
+
+def degree(text: str) -> Any:
+    """A degree of parallelism."""
+    return Option(metavar="N", min=1, help=text, rich_help_panel=PANEL)
+
+
+def layout(metavar: str, text: str, default: str | bool = True) -> Any:
+    """A name that belongs to the deployment."""
+    return Option(metavar=metavar, help=text, rich_help_panel=PANEL, show_default=default)
+
+
+def setting(text: str) -> Any:
+    """A number that overrides the engine's default."""
+    return Option(metavar="N", min=1, help=text, rich_help_panel=PANEL, show_default="the engine's")
+
+
+def objective(what: str, example: str) -> Any:
+    """A latency that a request must reach to count as good."""
+    return Option(
+        metavar="TIME",
+        help=f"{what} that still counts as good, e.g. {example}.",
+        rich_help_panel="Objectives",
+        show_default=False,
+    )

@@ -1,0 +1,167 @@
+"""A simulated run of serving as an answer."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from advisor.catalog.units import GB
+from advisor.recommend.scenario import Traffic
+from advisor.render.answer import Answer, Block, Column, Paragraph, Table
+from advisor.render.numbers import (
+    LEGEND,
+    MISSING,
+    REQUEST_RATE,
+    TIME,
+    TOKEN_RATE,
+    digits,
+    layout_words,
+    percent,
+    show_quantity,
+)
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.replica_model import ReplicaModel
+from advisor.simulator.serving import ServingResult
+from advisor.simulator.serving_prediction import PERCENTILES, ServingPrediction
+
+STATISTICS = ("mean", *(f"p{p}" for p in PERCENTILES))
+
+
+@dataclass(frozen=True, slots=True)
+class ServeRun:
+    """A finished run of one replica of a deployment."""
+
+    replica: ReplicaModel
+    result: ServingResult
+    prediction: ServingPrediction
+    """Of the whole deployment."""
+    wall_s: float
+
+
+def serve_answer(
+    run: ServeRun, traffic: Traffic, inputs: Mapping[str, object], notes: tuple[str, ...]
+) -> Answer:
+    """Latencies, rates and state of one deployment under one load."""
+    prediction, result, replica = run.prediction, run.result, run.replica
+    metrics = {name: getattr(prediction, name) for name in type(prediction).__dataclass_fields__}
+    metrics |= {
+        "goodput_fraction": result.goodput_fraction,
+        "utilisation": result.busy_fraction,
+        "mean_batch": _known(result.mean_batch),
+        "kv_tokens": {
+            "mean": _known(result.mean_kv_tokens),
+            "max": result.max_kv_tokens,
+            "capacity": result.kv_capacity_tokens,
+        },
+        "num_refused": result.num_refused,
+        "num_preemptions": result.num_preemptions,
+    }
+    return Answer(
+        result={
+            "metrics": metrics,
+            "memory_bytes": _memory(replica),
+            "simulation": {
+                "num_requests": result.num_requests,
+                "num_iterations": result.num_iterations,
+                "num_events": result.num_events,
+                "duration_s": result.duration_s,
+                "wall_s": run.wall_s,
+            },
+        },
+        inputs=inputs,
+        blocks=_blocks(_headline(replica, traffic), prediction, result, replica),
+        warnings=_warnings(result, replica),
+        notes=notes,
+    )
+
+
+def _blocks(
+    headline: str, prediction: ServingPrediction, result: ServingResult, replica: ReplicaModel
+) -> tuple[Block, ...]:
+    rows = tuple(
+        (label, *(_cell(times.get(name)) for name in STATISTICS))
+        for label, times in (
+            ("TTFT", prediction.ttft_s),
+            ("TPOT", prediction.tpot_s),
+            ("token gap", prediction.itl_s),
+            ("end to end", prediction.e2e_s),
+        )
+    )
+    output, total = prediction.output_tokens_per_s, prediction.total_tokens_per_s
+    rates = (
+        f"Output {show_quantity(output, TOKEN_RATE)}, in all {show_quantity(total, TOKEN_RATE)}, "
+        f"{show_quantity(prediction.requests_per_s, REQUEST_RATE)}."
+    )
+    state = (
+        f"Busy {percent(result.busy_fraction)} of the time, {digits(result.mean_batch)} sequences per step, "
+        f"KV cache {_kv_state(result)}; memory of one accelerator [GB]: "
+        + ", ".join(f"{name} {digits(size / GB)}" for name, size in _memory(replica).items())
+        + "."
+    )
+    goodput = (
+        []
+        if result.goodput_fraction is None
+        else [f"Within the objectives: {percent(result.goodput_fraction)}."]
+    )
+    return (
+        Paragraph(headline, emphasis=True),
+        Table((Column("latency"), *(Column(name) for name in STATISTICS)), rows),
+        Paragraph("\n".join([rates, state, *goodput, LEGEND])),
+    )
+
+
+def _headline(replica: ReplicaModel, traffic: Traffic) -> str:
+    """Deployment and load in one line: `llama-3.1-70b (fp8) on 4 x h100-sxm (TP4), vllm, 5 requests/s`."""
+    deployment = replica.deployment
+    where = layout_words(
+        deployment.accelerator.id,
+        deployment.num_replicas,
+        tp=deployment.tensor_parallel,
+        pp=deployment.pipeline_parallel,
+        dp=deployment.data_parallel,
+        ep=deployment.expert_parallel,
+    )
+    load = f"{traffic.concurrency} clients"
+    if traffic.rate_per_s is not None and traffic.concurrency is None:
+        load = f"{digits(traffic.rate_per_s)} requests/s"
+    return (
+        f"{deployment.model.id} ({deployment.weight_dtype}) on {where}, {deployment.engine.id}, {load} of "
+        f"{traffic.mean_input_tokens} in, {traffic.mean_output_tokens} out"
+    )
+
+
+def _cell(quantity: Quantity | None) -> str:
+    return MISSING if quantity is None else show_quantity(quantity, TIME)
+
+
+def _kv_state(result: ServingResult) -> str:
+    if not result.kv_capacity_tokens:
+        return "unlimited"
+    return f"{percent(result.max_kv_tokens / result.kv_capacity_tokens)} full at most"
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _memory(replica: ReplicaModel) -> dict[str, float]:
+    plan = replica.memory
+    return {
+        "weights": plan.weight_bytes,
+        "activations": plan.activation_bytes,
+        "runtime": plan.runtime_bytes,
+        "kv_cache": plan.kv_bytes,
+    }
+
+
+def _warnings(result: ServingResult, replica: ReplicaModel) -> tuple[str, ...]:
+    found = []
+    if result.num_refused:
+        found.append(
+            f"{result.num_refused} of {result.num_requests} requests are longer than the KV cache and were refused"
+        )
+    if replica.transferred:
+        found.append(
+            f"no kernels were measured on {replica.deployment.accelerator.architecture}: "
+            f"{', '.join(replica.transferred)} are taken from related hardware, ranges are wide"
+        )
+    return tuple(found)

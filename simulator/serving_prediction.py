@@ -1,0 +1,81 @@
+"""A simulated run as predictions: its latencies and rates with their 80 % intervals."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from advisor.simulator.intervals import factors, prediction_class, with_interval
+from advisor.simulator.quantity import Basis, Quantity
+from advisor.simulator.replica_model import ReplicaModel
+from advisor.simulator.serving import Distribution, ServingResult
+
+PERCENTILES = (50, 90, 99)
+
+
+@dataclass(frozen=True, slots=True)
+class ServingPrediction:
+    """What a deployment of equal replicas would show; times per request, rates of all replicas together."""
+
+    ttft_s: Mapping[str, Quantity]
+    tpot_s: Mapping[str, Quantity]
+    itl_s: Mapping[str, Quantity]
+    e2e_s: Mapping[str, Quantity]
+    output_tokens_per_s: Quantity
+    total_tokens_per_s: Quantity
+    requests_per_s: Quantity
+
+
+def predicted(result: ServingResult, replica: ReplicaModel, *, num_replicas: int = 1) -> ServingPrediction:
+    """Latencies [s] by mean, p50, p90, p99 and rates [1/s] of a run, with intervals of the replica's class.
+
+    Assumes: replicas behave alike, so rates add up; an end-to-end time errs as its parts do, the time to the first
+    token and the rest; the gap between two tokens errs as their mean does.
+    Raises: ValueError: no request finished.
+    Source: advisor.simulator.intervals.
+    """
+    if not result.num_finished:
+        raise ValueError("no request finished, so there is nothing to predict")
+    basis: Basis = "modelled" if replica.transferred else "calibrated"
+    class_name = prediction_class(replica.deployment.engine.id, transferred=bool(replica.transferred))
+    rates = [
+        num_replicas * rate
+        for rate in (result.output_tokens_per_s, result.total_tokens_per_s, result.requests_per_s)
+    ]
+    return ServingPrediction(
+        _statistics(result.ttft, "ttft", class_name, basis),
+        _statistics(result.tpot, "tpot", class_name, basis),
+        _statistics(result.itl, "tpot", class_name, basis),
+        _end_to_end(result, class_name, basis),
+        *(with_interval(rate, "throughput", class_name, basis) for rate in rates),
+    )
+
+
+def _statistics(times: Distribution, metric: str, class_name: str, basis: Basis) -> dict[str, Quantity]:
+    """Mean and percentiles; nothing where no value was seen (the time per output token of one-token answers)."""
+    if not times.num_samples:
+        return {}
+    found = {"mean": with_interval(times.mean_s, metric, class_name, basis)}
+    for percent in PERCENTILES:
+        found[f"p{percent}"] = with_interval(
+            times.percentile_s(percent),
+            metric,
+            class_name,
+            basis,
+            num_samples=times.num_samples,
+            tail_fraction=percent / 100.0,
+        )
+    return found
+
+
+def _end_to_end(result: ServingResult, class_name: str, basis: Basis) -> dict[str, Quantity]:
+    times = result.e2e
+    share = result.ttft.mean_s / times.mean_s if times.mean_s > 0 else 0.0
+    (ttft_low, ttft_high), (tpot_low, tpot_high) = factors("ttft", class_name), factors("tpot", class_name)
+    low = min(1.0, share * ttft_low + (1.0 - share) * tpot_low)
+    high = max(1.0, share * ttft_high + (1.0 - share) * tpot_high)
+    values = {"mean": times.mean_s} | {f"p{percent}": times.percentile_s(percent) for percent in PERCENTILES}
+    return {
+        name: Quantity(value, value * low, value * high, basis)
+        for name, value in values.items()
+        if math.isfinite(value)
+    }

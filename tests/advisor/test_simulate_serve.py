@@ -1,0 +1,139 @@
+"""`advisor simulate serve`: the contract of its answer, and what a mistake gets."""
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[[str], Any]
+BASE = "advisor simulate serve --model llama-3.1-8b --gpu h100-sxm --precision fp8 --requests 400"
+
+
+def answer(cli: Cli, options: str) -> dict[str, Any]:
+    run = cli(f"{BASE} {options} --json")
+    assert run.code == 0, run.err
+    document: dict[str, Any] = json.loads(run.out)
+    return document
+
+
+def test_answer_has_the_contract(cli: Cli) -> None:
+    document = answer(cli, "--rate 10 --ttft 500ms --tpot 20ms")
+    metrics = document["metrics"]
+    for name in ("ttft_s", "tpot_s", "itl_s", "e2e_s"):
+        assert list(metrics[name]) == ["mean", "p50", "p90", "p99"]
+        for quantity in metrics[name].values():
+            assert quantity["low"] < quantity["value"] < quantity["high"]
+    assert metrics["ttft_s"]["p50"]["value"] <= metrics["ttft_s"]["p99"]["value"]
+    assert 0 <= metrics["goodput_fraction"] <= 1
+    assert document["simulation"]["num_requests"] == 400
+    assert document["simulation"]["num_events"] <= document["simulation"]["num_iterations"]
+    assert document["inputs"]["traffic"]["rate_per_s"] == 10.0
+    assert document["inputs"]["weight_dtype"] == "fp8"
+
+
+def test_stepping_gives_the_same_answer_with_more_events(cli: Cli, tmp_path: Path) -> None:
+    jumping, stepping = tmp_path / "jump.csv", tmp_path / "step.csv"
+    jumped = answer(cli, f"--concurrency 16 --records {jumping}")
+    stepped = answer(cli, f"--concurrency 16 --records {stepping} --step-by-step")
+    assert jumped["metrics"] == stepped["metrics"]
+    assert jumping.read_text() == stepping.read_text()
+    assert stepped["simulation"]["num_events"] >= stepped["simulation"]["num_iterations"]
+    assert jumped["simulation"]["num_events"] < stepped["simulation"]["num_events"]
+
+
+def test_records_agree_with_the_metrics(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "records.csv"
+    metrics = answer(cli, f"--rate 5 --records {path}")["metrics"]
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 400
+    ttft = [float(row["ttft_s"]) for row in rows]
+    assert sum(ttft) / len(ttft) == pytest.approx(metrics["ttft_s"]["mean"]["value"], rel=1e-9)
+
+
+def test_same_seed_same_answer_and_another_seed_another(cli: Cli) -> None:
+    first, again, other = (answer(cli, f"--rate 10 --seed {seed}")["metrics"] for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_replicas_share_the_load_and_add_their_rates(cli: Cli) -> None:
+    one = answer(cli, "--rate 5")["metrics"]
+    two = answer(cli, "--rate 10 --replicas 2 --requests 800")["metrics"]
+    assert two["ttft_s"] == one["ttft_s"]
+    assert two["requests_per_s"]["value"] == pytest.approx(2 * one["requests_per_s"]["value"])
+
+
+def test_a_trace_is_replayed(cli: Cli, tmp_path: Path) -> None:
+    path, out = tmp_path / "trace.csv", tmp_path / "records.csv"
+    path.write_text("arrived_at_s,input_tokens,output_tokens\n100,500,20\n101,600,30\n103,700,40\n")
+    run = cli(
+        f"advisor simulate serve --model llama-3.1-8b --gpu h100-sxm --trace {path} --records {out} --json"
+    )
+    assert run.code == 0, run.err
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["input_tokens"]) for row in rows] == [500, 600, 700]
+    assert [float(row["arrived_at_s"]) for row in rows] == pytest.approx([0.0, 1.0, 3.0], abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "inputs", "outputs"),
+    [("fixed", {1000}, {50}), ("uniform:0.9", set(range(900, 1001)), set(range(45, 51)))],
+)
+def test_lengths_follow_the_distribution(
+    cli: Cli, tmp_path: Path, options: str, inputs: set[int], outputs: set[int]
+) -> None:
+    path = tmp_path / "records.csv"
+    answer(cli, f"--rate 5 --input-tokens 1000 --output-tokens 50 --length-dist {options} --records {path}")
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {int(row["input_tokens"]) for row in rows} <= inputs
+    assert {int(row["output_tokens"]) for row in rows} <= outputs
+
+
+def test_the_terminal_shows_the_same_numbers(cli: Cli) -> None:
+    run = cli(f"{BASE} --rate 10")
+    assert run.code == 0
+    assert run.out.startswith("llama-3.1-8b (fp8) on 1 x h100-sxm, vllm, 10 requests/s of 1155 in, 211 out\n")
+    shown = re.search(r"TTFT\s+([\d.]+) ms", run.out)
+    assert shown is not None
+    assert float(shown.group(1)) == pytest.approx(
+        1e3 * answer(cli, "--rate 10")["metrics"]["ttft_s"]["mean"]["value"], rel=0.01
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "what"),
+    [
+        ("--model llama-3.1-8b --gpu h100-sxm", 2, "no load is given"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate -1", 2, "out of range"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate nan", 2, "out of range"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --concurrency 2", 2, "exclude each other"),
+        ("--model llama-3.1-8b --gpu h100-sxm --concurrency 3 --replicas 2", 2, "shared evenly"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --length-dist normal:1", 2, "not a distribution"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --length-dist uniform:2", 2, "not a distribution"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --trace none.csv", 2, "no such file"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --ttft 1", 2, "unit is missing"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --records no/r.csv", 2, "there is no folder"),
+        ("--model llama-9b --gpu h100-sxm --rate 1", 2, "llama-9b"),
+        ("--model llama-3.1-8b --gpu h101 --rate 1", 2, "h101"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --engine vlm", 2, "vlm"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --precision fp7", 2, "fp7"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --precision q4_k_m", 3, "does not serve q4_k_m"),
+        ("--model llama-3.1-8b --gpu rtx-4090 --rate 1 --engine mlx", 3, "does not run on"),
+        ("--model llama-3.1-70b --gpu h100-sxm --rate 1", 3, "does not fit"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --tp 3", 3, "do not divide"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --ep 2 --tp 2", 3, "no experts"),
+    ],
+)
+def test_a_mistake_is_told_and_leaves_nothing(cli: Cli, command: str, code: int, what: str) -> None:
+    run = cli(f"advisor simulate serve {command}")
+    assert run.code == code, run.err
+    assert what in run.err
+    assert "To fix:" in run.err
+    assert run.out == ""
