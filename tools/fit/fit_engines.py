@@ -232,9 +232,8 @@ def main() -> None:
         key = era_key(row)
         if key and has_kernels(row) and arguments.only in ("", key[0]):
             by_era[key].append(row)
-    jobs = sorted(
-        ((key, rows) for key, rows in by_era.items() if len(rows) >= 8), key=lambda job: -len(job[1])
-    )
+    eras = sorted((item for item in by_era.items() if len(item[1]) >= 8), key=lambda item: -len(item[1]))
+    jobs = [(key, rows, arguments.folds) for key, rows in eras]
     with multiprocessing.Pool(arguments.processes) as pool:
         results = pool.map(fit_era, jobs, chunksize=1)
     if arguments.write:
