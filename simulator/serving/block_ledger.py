@@ -19,12 +19,17 @@ class BlockLedger:
     ) -> None:
         self.batches = batches
         self.block_tokens = policy.block_tokens
+        self.tail_tokens = policy.block_tokens - 1
         self.capacity = UNLIMITED if policy.kv_capacity_blocks is None else policy.kv_capacity_blocks
+        self.sure_capacity = self.capacity if len(batches) == 1 else -1
         self.watermark = policy.watermark_blocks
         self.reserve_fraction = reserve_fraction
         self.reserved_blocks = 0
-        self.may_fill = policy.kv_capacity_blocks is not None and reserve_fraction < 1.0
-        """Whether decoding can run out of blocks."""
+
+    def surely_fits(self, batch: MicroBatch) -> bool:
+        """Whether a batch alone in the cache can grow by a token even if all its last blocks are full."""
+        tokens = batch.context_sum + batch.num_decoding * self.tail_tokens
+        return tokens // self.block_tokens + batch.prefill_blocks <= self.sure_capacity
 
     def fits(self, batch: MicroBatch, need: int) -> bool:
         """Whether `need` more blocks are free beside what the batches hold; a cheap upper bound is tried first."""

@@ -3,6 +3,7 @@
 from heapq import heapify, heappop, heappush
 
 from advisor.simulator.serving.kv_blocks import descending_weights, num_blocks
+from advisor.simulator.serving.runs import run_ps
 
 Request = tuple[int, int, int, int]
 """(instant at which the scheduler can see it [ps], index, input tokens, output tokens)"""
@@ -64,9 +65,9 @@ class MicroBatch:
         "num_unsaturated",
         "open_to_arrivals",
         "pairs",
+        "partial",
         "phase_counts",
         "prefill_blocks",
-        "prefilling",
         "running",
         "saturations",
         "slope_ps",
@@ -91,9 +92,11 @@ class MicroBatch:
         self.context_sum = 0
         self.phase_counts = [0] * block_tokens
         self.weights = descending_weights(block_tokens)
-        self.prefilling: list[Prefill] = []
-        self.prefill_blocks = 0
+        self.partial: Prefill | None = None
+        """The prompt that did not fit into the last iteration: there is at most one, as it took all the budget."""
         self.completing: list[Prefill] = []
+        """Prompts whose last chunk is in the iteration."""
+        self.prefill_blocks = 0
 
         self.window_tokens = window_tokens
         self.window_sum = 0
@@ -123,7 +126,11 @@ class MicroBatch:
         self.stage_slope_ps = 0
 
     def is_empty(self) -> bool:
-        return not (self.num_decoding or self.prefilling or self.completing)
+        return not (self.num_decoding or self.completing or self.partial)
+
+    def stage_work_ps(self) -> int:
+        """Time for which the run keeps one stage busy [ps]."""
+        return run_ps(self.stage_ps, self.stage_slope_ps, self.num_iterations)
 
     def held_blocks(self) -> int:
         """Cache blocks that the batch holds, those of the iteration under way or of the next one [blocks]."""
@@ -144,7 +151,11 @@ class MicroBatch:
             inside = min(max(window - computed, 0), tokens)
             self.window_pairs += inside * (2 * computed + inside) + 2 * (tokens - inside) * window
         entry.computed = end
-        (self.completing if end == entry.target else self.prefilling).append(entry)
+        if end == entry.target:
+            self.partial = None
+            self.completing.append(entry)
+        else:
+            self.partial = entry
 
     def join(self, sequence: Decoding, context: int) -> None:
         """Take in a sequence whose next iteration attends to `context` tokens."""
@@ -166,16 +177,18 @@ class MicroBatch:
             else:
                 self.window_sum += window
 
-    def leave(self, order: int, context: int) -> None:
-        """Forget the sums of a sequence that ends or is preempted at `context` tokens."""
+    def leave(self, sequence: Decoding) -> None:
+        """Forget the sums of a sequence that ends or is preempted now."""
+        request = sequence[2]
+        context = request[2] + request[3] + self.tick - sequence[0]
         self.num_decoding -= 1
         self.context_sum -= context
         self.phase_counts[(context - self.tick) % len(self.phase_counts)] -= 1
         window = self.window_tokens
         if window is not None:
             self.window_sum -= min(context, window)
-            if order in self.unsaturated:
-                self.unsaturated.remove(order)
+            if sequence[1] in self.unsaturated:
+                self.unsaturated.remove(sequence[1])
                 self.num_unsaturated -= 1
 
     def saturate(self) -> None:
@@ -188,32 +201,43 @@ class MicroBatch:
                 self.num_unsaturated -= 1
 
     def last_admitted(self) -> int:
-        """Admission number of the youngest sequence."""
+        """Admission number of the youngest sequence, 0 in an empty batch."""
         orders = [sequence[1] for sequence in self.decoding]
-        orders.extend(entry.order for entry in self.prefilling)
-        return max(orders)
+        orders.extend(entry.order for entry in self.completing)
+        if self.partial is not None:
+            orders.append(self.partial.order)
+        return max(orders, default=0)
 
     def evict(self, order: int) -> Prefill:
         """Take out a sequence by its admission number, as a request that has to recompute all its tokens."""
-        for position, entry in enumerate(self.prefilling):
-            if entry.order == order:
-                del self.prefilling[position]
-                self.prefill_blocks -= -(-entry.computed // len(self.phase_counts))
-                entry.computed = 0
-                entry.num_preemptions += 1
-                return entry
-        position = next(i for i, sequence in enumerate(self.decoding) if sequence[1] == order)
-        end_tick, _, request, admitted_ps, first_token_ps, num_preemptions = self.decoding[position]
-        self.decoding[position] = self.decoding[-1]
-        self.decoding.pop()
-        heapify(self.decoding)
-        entry = Prefill(request, order, admitted_ps)
-        entry.num_generated = request[3] - (end_tick - self.tick)
-        entry.target = request[2] + entry.num_generated
-        entry.first_token_ps = first_token_ps
-        entry.last_token_ps = self.stalled.pop(order, self.last_token_ps)
-        entry.num_preemptions = num_preemptions + 1
-        self.leave(order, entry.target)
+        entry = self._evict_prefill(order)
+        if entry is None:
+            sequence = next(sequence for sequence in self.decoding if sequence[1] == order)
+            self.decoding.remove(sequence)
+            heapify(self.decoding)
+            self.leave(sequence)
+            end_tick, _, request, admitted_ps, first_token_ps, entry_preemptions = sequence
+            entry = Prefill(request, order, admitted_ps)
+            entry.num_generated = request[3] - (end_tick - self.tick)
+            entry.target = request[2] + entry.num_generated
+            entry.first_token_ps = first_token_ps
+            entry.last_token_ps = self.stalled.pop(order, self.last_token_ps)
+            entry.num_preemptions = entry_preemptions
+        entry.num_preemptions += 1
+        return entry
+
+    def _evict_prefill(self, order: int) -> Prefill | None:
+        """Take out a prompt, if the admission number is that of one."""
+        entry = self.partial
+        if entry is not None and entry.order == order:
+            self.partial = None
+        else:
+            entry = next((entry for entry in self.completing if entry.order == order), None)
+            if entry is None:
+                return None
+            self.completing.remove(entry)
+        self.prefill_blocks -= (entry.computed - 1) // len(self.phase_counts) + 1
+        entry.computed = 0
         return entry
 
     def clear(self) -> None:

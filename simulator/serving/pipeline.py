@@ -23,6 +23,8 @@ class Pipeline:
         self.num_stages = num_stages
         self.transfer_ps = transfer_ps
         self.batches = batches
+        self.plain = num_stages == 1 and not transfer_ps
+        """Whether time in the pipeline is time in its one stage."""
         self.shared = len(batches) > 1
         """Whether several batches can be under way at once."""
         self.free_ps = [0] * num_stages
@@ -32,13 +34,17 @@ class Pipeline:
 
         More than one iteration is asked for only where no other batch is under way.
         """
-        stages = self.num_stages
-        batch.stage_ps = stage_ps
-        batch.stage_slope_ps = slope_ps
-        batch.first_ps = first_ps = stages * (stage_ps + self.transfer_ps)
-        batch.slope_ps = slope_ps = stages * slope_ps
         batch.num_iterations = num_iterations
-        batch.end_ps = batch.start_ps + run_ps(first_ps, slope_ps, num_iterations)
+        if self.plain:
+            batch.first_ps, batch.slope_ps = stage_ps, slope_ps
+        else:
+            stages = self.num_stages
+            batch.stage_ps, batch.stage_slope_ps = stage_ps, slope_ps
+            batch.first_ps, batch.slope_ps = stages * (stage_ps + self.transfer_ps), stages * slope_ps
+        if num_iterations == 1:
+            batch.end_ps = batch.start_ps + batch.first_ps
+        else:
+            batch.end_ps = batch.start_ps + run_ps(batch.first_ps, batch.slope_ps, num_iterations)
         if self.shared:
             if num_iterations == 1:
                 self._queue(batch)

@@ -44,9 +44,11 @@ class Replica:
         num_batches = 1 if self.static else min(tables.num_stages, self.num_slots)
         self.batches = [MicroBatch(policy.block_tokens, tables.window_tokens) for _ in range(num_batches)]
         self.pipeline = Pipeline(tables.num_stages, tables.stage_transfer_ps, self.batches)
-        self.blocks = BlockLedger(
-            self.batches, policy, 1.0 if self.static else policy.reserve_output_fraction
-        )
+        reserve_fraction = 1.0 if self.static else policy.reserve_output_fraction
+        self.blocks = BlockLedger(self.batches, policy, reserve_fraction)
+        self.limited = policy.kv_capacity_blocks is not None
+        self.may_fill = self.limited and reserve_fraction < 1.0
+        """Whether decoding can run out of blocks."""
         self.num_running = 0
         self.num_admissions = 0
         self.batch_closed = False
@@ -68,10 +70,10 @@ class Replica:
     def submit(self, request: Request) -> None:
         """Add a request; a decode run under way ends with the first iteration after it can be seen."""
         inbox, seen_ps = self.inbox, request[0]
-        position = len(inbox)
-        while position and inbox[position - 1][0] > seen_ps:
-            position -= 1
-        inbox.insert(position, request)
+        if not inbox or inbox[-1][0] <= seen_ps:
+            inbox.append(request)
+        else:
+            inbox.insert(sum(1 for other in inbox if other[0] <= seen_ps), request)
         for batch in self.batches:
             if batch.running and batch.open_to_arrivals and batch.end_ps > seen_ps:
                 self.pipeline.end_at(batch, seen_ps)
@@ -100,7 +102,7 @@ class Replica:
 
     def num_in_flight(self, now_ps: int) -> int:
         """Requests that have reached the scheduler and not finished."""
-        running = sum(len(b.decoding) + len(b.prefilling) + len(b.completing) for b in self.batches)
+        running = sum(len(b.decoding) + len(b.completing) + (b.partial is not None) for b in self.batches)
         return running + len(self.preempted) + sum(1 for request in self.inbox if request[0] <= now_ps)
 
     # Composing -----------------------------------------------------------------------------------------------
@@ -108,14 +110,13 @@ class Replica:
     def _plan(self, batch: MicroBatch, now_ps: int) -> bool:
         """Compose and start the next run of a batch; False where it has nothing to do."""
         batch.start_ps = now_ps
-        batch.num_chunks = 0
         if not self.overlap or batch.is_empty():
             batch.cutoff_ps = now_ps
             batch.freed_sequences = batch.freed_blocks = 0
-        made_room = self.blocks.may_fill and self._make_room(batch)
-        if batch.prefilling:
-            made_room = self._continue_prefills(batch) or made_room
         inbox = self.inbox
+        made_room = self.may_fill and not self.blocks.surely_fits(batch) and self._make_room(batch)
+        if batch.partial is not None:
+            made_room = self._continue_prefill(batch) or made_room
         if not made_room and (self.preempted or (inbox and inbox[0][0] <= batch.cutoff_ps)):
             self._admit(batch)
         if batch.num_chunks:
@@ -128,49 +129,48 @@ class Replica:
         return True
 
     def _make_room(self, batch: MicroBatch) -> bool:
-        """Preempt the last admitted until the rest can grow by one token; True where somebody had to go."""
+        """Preempt the last admitted until the batch can grow by a token each; True where somebody had to go."""
         made_room = False
         while batch.num_decoding and not self.blocks.fits(batch, 0):
-            self._preempt(batch, batch.last_admitted())
+            self._preempt_youngest()
             made_room = True
         return made_room
 
-    def _preempt(self, batch: MicroBatch, order: int) -> None:
-        entry = batch.evict(order)
+    def _continue_prefill(self, batch: MicroBatch) -> bool:
+        """Next chunk of the prompt that did not fit into one iteration; True where somebody had to go for it."""
+        entry = batch.partial
+        assert entry is not None
+        computed, block_tokens = entry.computed, self.blocks.block_tokens
+        tokens = min(entry.target - computed, self.max_tokens - (batch.num_decoding if self.mixed else 0))
+        need = (computed + tokens - 1) // block_tokens - (computed - 1) // block_tokens
+        made_room = False
+        while tokens and not self.blocks.fits(batch, need):
+            self._preempt_youngest()
+            made_room = True
+            if batch.partial is None:
+                return True
+        if tokens:
+            batch.take(entry, tokens)
+        return made_room
+
+    def _preempt_youngest(self) -> None:
+        """Send the last admitted sequence back to the head of the queue, even out of an iteration under way.
+
+        The oldest sequence therefore always gets on, whatever batch it is in.
+        """
+        batch = max(self.batches, key=_last_admitted)
+        entry = batch.evict(_last_admitted(batch))
         self.preempted.appendleft(entry)
         self.blocks.release(entry.request)
         self.num_running -= 1
         self.num_preemptions += 1
 
-    def _continue_prefills(self, batch: MicroBatch) -> bool:
-        """Next chunks of prompts that did not fit into one iteration; True where one had to give up its blocks."""
-        budget = self.max_tokens - (batch.num_decoding if self.mixed else 0)
-        block_tokens = self.blocks.block_tokens
-        entries, batch.prefilling = batch.prefilling, []
-        for position, entry in enumerate(entries):
-            computed = entry.computed
-            tokens = min(entry.target - computed, budget)
-            need = (computed + tokens - 1) // block_tokens - (computed - 1) // block_tokens
-            if not tokens:
-                batch.prefilling.append(entry)
-            elif self.blocks.fits(batch, need):
-                self._take(batch, entry, tokens)
-                budget -= tokens
-            else:
-                batch.prefilling.extend(entries[position:])
-                self._preempt(batch, entries[-1].order)
-                return True
-        return False
-
     def _admit(self, batch: MicroBatch) -> None:
         """Admit waiting requests in order of arrival while budget, sequence slots and blocks last."""
-        budget = self.max_tokens - (batch.num_decoding if self.mixed else 0)
-        if batch.num_chunks:
-            budget -= batch.chunk_tokens
+        budget = self.max_tokens - batch.chunk_tokens - (batch.num_decoding if self.mixed else 0)
+        slots = 0 if self.batch_closed else self.num_slots - self.num_running - batch.freed_sequences
         inbox, preempted, cutoff_ps = self.inbox, self.preempted, batch.cutoff_ps
-        while (
-            budget > 0 and self.num_running + batch.freed_sequences < self.num_slots and not self.batch_closed
-        ):
+        while budget > 0 and slots > 0:
             if preempted:
                 request, target = preempted[0].request, preempted[0].target
             elif inbox and inbox[0][0] <= cutoff_ps:
@@ -181,26 +181,22 @@ class Replica:
             tokens = target if target <= budget else budget
             if tokens < target and not self.chunked:
                 return
-            if not self.blocks.grant(batch, request, tokens, alone=not self.num_running):
+            if self.limited and not self.blocks.grant(batch, request, tokens, alone=not self.num_running):
                 return
-            self.num_admissions += 1
+            self.num_admissions = order = self.num_admissions + 1
             self.num_running += 1
             if preempted:
                 entry = preempted.popleft()
-                entry.order = self.num_admissions
+                entry.order = order
             else:
-                entry = Prefill(request, self.num_admissions, batch.start_ps)
+                entry = Prefill(request, order, batch.start_ps)
                 inbox.popleft()
                 if not inbox and self.refill is not None:
                     self.refill()
-            self._take(batch, entry, tokens)
+            batch.take(entry, tokens)
             batch.num_admitted += 1
             budget -= tokens
-
-    def _take(self, batch: MicroBatch, entry: Prefill, tokens: int) -> None:
-        if not batch.num_chunks:
-            batch.chunk_tokens = batch.pairs = batch.window_pairs = batch.num_admitted = 0
-        batch.take(entry, tokens)
+            slots -= 1
 
     # Pricing -------------------------------------------------------------------------------------------------
 
@@ -261,7 +257,7 @@ class Replica:
         most = batch.decoding[0][0] - batch.tick
         if batch.saturations:
             most = min(most, batch.saturations[0][0] - batch.tick)
-        if most > 1 and self.blocks.may_fill:
+        if most > 1 and self.may_fill:
             free = self.blocks.capacity - batch.prefill_blocks
             most = iterations_until_full(
                 batch.context_sum,
@@ -282,7 +278,7 @@ class Replica:
         batch.running = False
         self.num_events += 1
         self.num_iterations += num_iterations
-        self.busy_ps += run_ps(batch.stage_ps, batch.stage_slope_ps, num_iterations)
+        self.busy_ps += batch.end_ps - batch.start_ps if self.pipeline.plain else batch.stage_work_ps()
         if self.overlap:
             batch.cutoff_ps = batch.end_ps - batch.first_ps - batch.slope_ps * (num_iterations - 1)
             batch.freed_sequences = batch.freed_blocks = 0
@@ -291,32 +287,36 @@ class Replica:
             self._tick(batch)
         if not stalls:
             batch.last_token_ps = batch.end_ps
-        if batch.completing:
+        if batch.num_chunks:
             self._first_tokens(batch, stalls)
         if batch.saturations:
             batch.saturate()
-        if self.static and not batch.decoding and not batch.prefilling:
+        if self.static and not batch.decoding and batch.partial is None:
             batch.clear()
             self.num_running = self.blocks.reserved_blocks = 0
             self.batch_closed = False
 
     def _tick(self, batch: MicroBatch) -> None:
         """Add the decoded tokens and end the sequences that have them all."""
-        num_iterations, num_decoding = batch.num_iterations, batch.num_decoding
-        decoding = batch.decoding
-        self._book_gaps(batch)
+        num_iterations, num_decoding, static = batch.num_iterations, batch.num_decoding, self.static
+        decoding, context_sum = batch.decoding, batch.context_sum
+        if batch.start_ps == batch.last_token_ps and not batch.stalled:
+            self.token_gaps.extend((batch.first_ps, batch.slope_ps, num_iterations, len(decoding)))
+        else:
+            self._book_gaps(batch)
         self.decoded_sum += num_iterations * len(decoding)
-        self.context_iterations_sum += run_ps(batch.context_sum, num_decoding, num_iterations)
-        batch.context_sum += num_iterations * num_decoding
-        if batch.context_sum - num_decoding > self.max_context_sum:
-            self.max_context_sum = batch.context_sum - num_decoding
+        grown = num_iterations * num_decoding
+        self.context_iterations_sum += num_iterations * context_sum + grown * (num_iterations - 1) // 2
+        batch.context_sum = context_sum = context_sum + grown
+        if context_sum - num_decoding > self.max_context_sum:
+            self.max_context_sum = context_sum - num_decoding
         batch.window_sum += num_iterations * batch.num_unsaturated
         batch.tick = tick = batch.tick + num_iterations
         while decoding and decoding[0][0] == tick:
-            _, order, request, admitted_ps, first_token_ps, num_preemptions = heappop(decoding)
-            if not self.static:
-                batch.leave(order, request[2] + request[3])
-            self._finish(batch, request, admitted_ps, first_token_ps, num_preemptions)
+            sequence = heappop(decoding)
+            if not static:
+                batch.leave(sequence)
+            self._finish(batch, sequence[2], sequence[3], sequence[4], sequence[5])
 
     def _book_gaps(self, batch: MicroBatch) -> None:
         """Inter-token times of a run; the first also spans what kept the batch waiting since its last token."""
@@ -324,9 +324,6 @@ class Replica:
         first_ps, slope_ps = batch.first_ps, batch.slope_ps
         stalled = batch.stalled
         waited_ps = batch.start_ps - batch.last_token_ps
-        if not waited_ps and not stalled:
-            self.token_gaps.extend((first_ps, slope_ps, num_iterations, num_sequences))
-            return
         self.token_gaps.extend((waited_ps + first_ps, 0, 1, num_sequences - len(stalled)))
         for last_token_ps in stalled.values():
             self.token_gaps.extend((batch.start_ps + first_ps - last_token_ps, 0, 1, 1))
@@ -356,6 +353,7 @@ class Replica:
             if stalls:
                 batch.stalled[entry.order] = end_ps
         batch.completing.clear()
+        batch.num_chunks = batch.num_admitted = batch.chunk_tokens = batch.pairs = batch.window_pairs = 0
 
     def _finish(
         self, batch: MicroBatch, request: Request, admitted_ps: int, first_token_ps: int, num_preemptions: int
@@ -386,3 +384,7 @@ class Replica:
 
 def _ended_at(batch: MicroBatch) -> int:
     return batch.end_ps
+
+
+def _last_admitted(batch: MicroBatch) -> int:
+    return batch.last_admitted()
