@@ -4,6 +4,7 @@ import functools
 import re
 import tomllib
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
 from advisor.catalog.errors import UnknownNameError
@@ -39,13 +40,16 @@ class ResolvedCollective(NamedTuple):
 @functools.cache
 def records() -> tuple[CollectiveRecord, ...]:
     """All fitted collectives, in the file's order."""
-    path = files("advisor.catalog") / "data" / "efficiency" / "collectives.toml"
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    data = tomllib.loads(_path().read_text(encoding="utf-8"))
     sources = data["sources"]
     return tuple(
         CollectiveRecord.model_validate({**entry, "source": sources[entry["source"]]})
         for entry in data["records"]
     )
+
+
+def _path() -> Traversable:
+    return files("advisor.catalog") / "data" / "efficiency" / "collectives.toml"
 
 
 @functools.cache
@@ -70,11 +74,6 @@ def collective(fabric: str, operation: str, algorithm: str) -> ResolvedCollectiv
         why="neither the fabric nor a relative was measured",
         fix="use one of: " + ", ".join(sorted({f"{o} ({a})" for _, o, a in index})),
     )
-
-
-def measured(fabric: str, operation: str, algorithm: str) -> CollectiveRecord | None:
-    """The record of exactly this fabric, operation and algorithm, if there is one."""
-    return _index().get((fabric, operation, algorithm))
 
 
 def _relatives(fabric: str) -> tuple[str, ...]:

@@ -1,19 +1,22 @@
 """The one formula behind every collective: a start, steps of fixed latency, and bytes over a link."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.collectives import collective, measured
+from advisor.catalog.collectives import collective
 
 FloatArray = NDArray[np.float64]
 
 PROTOCOLS = ("ll", "ll128", "simple", "bulk")
 """How NCCL hands data over: flags in every word, in every line, or behind a fence, the last also in its largest
 chunks. Each needs more time to start than the one before and moves more payload per byte on the wire."""
+
+
+_DIRECT_LINKS = ("bridge", "nvlink1", "nvlink2", "xgmi", "gaudi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,10 @@ class AlphaBeta:
     efficiency: tuple[float, ...]
     small_group_loss: float = 0.0
     """Small groups keep fewer links busy: the rate is multiplied by 1 − loss / group."""
+
+    def fitting(self, by_protocol: tuple[float, ...]) -> tuple[float, ...]:
+        """The last values of a tuple over all protocols: a curve with fewer branches lacks the first ones."""
+        return by_protocol[len(by_protocol) - len(self.base_s) :]
 
     def rate_fraction(self, group: int) -> float:
         """Share of the link rate that the best branch reaches in a group of this size."""
@@ -69,15 +76,16 @@ def group_s(
 def curve_of(fabric: str, operation: str, algorithm: str) -> AlphaBeta:
     """Fitted branches of an algorithm on a fabric, or on its nearest measured relative.
 
+    Assumes: where links join chips directly, a small group has fewer of them but uses each fully, so the loss
+    that a switched relative shows in small groups does not carry over.
     Raises: UnknownNameError: no relative was measured either.
     Source: catalog/data/efficiency/collectives.toml.
     """
-    return alpha_beta(collective(fabric, operation, algorithm).record.parameters)
-
-
-def is_measured(fabric: str, operation: str, algorithm: str) -> bool:
-    """Whether the catalog has a fit of exactly this fabric."""
-    return measured(fabric, operation, algorithm) is not None
+    found = collective(fabric, operation, algorithm)
+    curve = alpha_beta(found.record.parameters)
+    if found.transferred_from and any(word in fabric for word in _DIRECT_LINKS):
+        return replace(curve, small_group_loss=0.0)
+    return curve
 
 
 def alpha_beta(parameters: Mapping[str, float], names: tuple[str, ...] = PROTOCOLS) -> AlphaBeta:

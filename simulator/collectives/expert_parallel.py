@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -23,22 +24,22 @@ def moe_dispatch_s(
     topology: Topology,
     *,
     bytes_per_element: float = FP8_SCALED_BYTES,
+    num_experts: int = 256,
     mode: Mode = "low_latency",
 ) -> FloatArray:
     """Time to send num_tokens per rank to their experts' ranks [s]; the group is the expert-parallel group.
 
-    base + copies · copy time + the slower of scale-up and network bytes over their links. Low-latency mode
-    sends one copy per expert; normal mode one per rank that holds a chosen expert, over the network one per
-    node.
+    base + the slower of scale-up and network bytes over their links, see scale_up_exchange and
+    network_exchange. Low-latency mode sends one copy per expert; normal mode one per rank that holds a chosen
+    expert, over the network one per node.
 
-    Assumes: uniform routing; one hidden vector per copy; the library's usual share of SMs.
-    Raises: ValueError: a count is negative or not finite, or experts_per_token or hidden_size below 1.
+    Assumes: uniform routing; one hidden vector per copy; 20 SMs in normal mode, all in low-latency mode.
+    Raises: ValueError: a count is negative or not finite, or a size is below 1.
     Error: docs/collectives.md.
     Source: DeepEP (deepseek-ai/DeepEP), parameters: catalog/data/efficiency/collectives.toml.
     """
-    return _exchange_s(
-        "moe_dispatch", num_tokens, hidden_size, experts_per_token, topology, bytes_per_element, mode
-    )
+    exchange = Exchange(hidden_size * bytes_per_element, experts_per_token, num_experts, mode)
+    return _exchange_s("moe_dispatch", num_tokens, exchange, topology)
 
 
 def moe_combine_s(
@@ -48,6 +49,7 @@ def moe_combine_s(
     topology: Topology,
     *,
     bytes_per_element: float = 2.0,
+    num_experts: int = 256,
     mode: Mode = "low_latency",
 ) -> FloatArray:
     """Time to bring the experts' outputs of num_tokens per rank back and sum them [s].
@@ -59,9 +61,28 @@ def moe_combine_s(
     Error: docs/collectives.md.
     Source: as moe_dispatch_s.
     """
-    return _exchange_s(
-        "moe_combine", num_tokens, hidden_size, experts_per_token, topology, bytes_per_element, mode
-    )
+    exchange = Exchange(hidden_size * bytes_per_element, experts_per_token, num_experts, mode)
+    return _exchange_s("moe_combine", num_tokens, exchange, topology)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What is sent for one token."""
+
+    vector_bytes: float
+    experts_per_token: int
+    num_experts: int
+    mode: Mode
+
+    def __post_init__(self) -> None:
+        if not self.vector_bytes > 0 or self.experts_per_token < 1 or self.num_experts < 1:
+            raise ValueError("hidden size, bytes per element, experts and experts per token must be positive")
+
+    def copies(self, num_holders: int) -> float:
+        """Copies of a token: one per expert in low-latency mode, one per holder of a chosen expert in normal."""
+        if self.mode == "low_latency":
+            return float(self.experts_per_token)
+        return distinct_holders(num_holders, self.experts_per_token)
 
 
 def distinct_holders(num_holders: int, experts_per_token: int) -> float:
@@ -75,59 +96,28 @@ def distinct_holders(num_holders: int, experts_per_token: int) -> float:
     return num_holders * (1.0 - (1.0 - 1.0 / num_holders) ** experts_per_token)
 
 
-def _exchange_s(
-    operation: str,
-    num_tokens: FloatArray | float,
-    hidden_size: int,
-    experts_per_token: int,
-    topology: Topology,
-    bytes_per_element: float,
-    mode: Mode,
-) -> FloatArray:
-    tokens = np.asarray(num_tokens, dtype=np.float64)
-    if not np.all(np.isfinite(tokens)) or np.any(tokens < 0):
-        raise ValueError("num_tokens must be finite and not negative")
-    if hidden_size < 1 or experts_per_token < 1 or not bytes_per_element > 0:
-        raise ValueError("hidden_size, experts_per_token and bytes_per_element must be positive")
-    if topology.num_ranks == 1:
-        return np.zeros_like(tokens)
-    algorithm = f"deepep-{mode.replace('_', '-')}"
-    local = collective(topology.intra_fabric, operation, algorithm).record.parameters
-    vector_bytes = hidden_size * bytes_per_element
-    start_s, token_s = scale_up_exchange(local, vector_bytes, experts_per_token, topology, mode)
-    if topology.num_nodes > 1:
-        network = collective("network", operation, algorithm).record.parameters
-        extra_s, network_token_s = network_exchange(network, vector_bytes, experts_per_token, topology, mode)
-        start_s, token_s = start_s + extra_s, max(token_s, network_token_s)
-    return np.where(tokens > 0, start_s + tokens * token_s, 0.0)
-
-
 def scale_up_exchange(
-    parameters: Mapping[str, float],
-    vector_bytes: float,
-    experts_per_token: int,
-    topology: Topology,
-    mode: Mode,
+    parameters: Mapping[str, float], exchange: Exchange, topology: Topology
 ) -> tuple[float, float]:
     """Start [s] and time per token [s] of the part inside a scale-up domain.
 
-    Copies that leave the rank: k · (n − 1)/n in low-latency mode, distinct ranks · (n − 1)/n in normal mode.
+    start = base + expert · experts per rank; per token copies · copy time + (copies · (k − 1)/k + extra) · vector
+    / rate, k ranks in the domain. `extra` is the token's own vector, read or written beside the copies. In
+    low-latency mode every expert has its own thread blocks: below `full_experts` part of the chip is idle.
 
     Source: as moe_dispatch_s.
     """
-    n = topology.ranks_in_node if mode == "normal" else topology.num_ranks
-    copies = distinct_holders(n, experts_per_token) if mode == "normal" else float(experts_per_token)
-    leaving = copies * (n - 1) / n
-    byte_s = 1.0 / (topology.intra_bytes_per_s * parameters["efficiency"])
-    return parameters["base_s"], copies * parameters["copy_s"] + leaving * vector_bytes * byte_s
+    n, k = topology.num_ranks, topology.ranks_in_node
+    copies = exchange.copies(n)
+    leaving = copies * (k - 1) / k + parameters["extra_copies"]
+    rate = topology.intra_bytes_per_s * parameters["efficiency"]
+    busy = min(exchange.num_experts / parameters.get("full_experts", 1.0), 1.0)
+    start_s = parameters["base_s"] + parameters.get("expert_s", 0.0) * exchange.num_experts / n
+    return start_s, (copies * parameters["copy_s"] + leaving * exchange.vector_bytes / rate) / busy
 
 
 def network_exchange(
-    parameters: Mapping[str, float],
-    vector_bytes: float,
-    experts_per_token: int,
-    topology: Topology,
-    mode: Mode,
+    parameters: Mapping[str, float], exchange: Exchange, topology: Topology
 ) -> tuple[float, float]:
     """Extra start [s] and time per token [s] of the part between nodes.
 
@@ -136,7 +126,41 @@ def network_exchange(
     Source: as moe_dispatch_s.
     """
     nodes = topology.num_nodes
-    copies = distinct_holders(nodes, experts_per_token) if mode == "normal" else float(experts_per_token)
-    leaving = copies * (nodes - 1) / nodes
+    leaving = exchange.copies(nodes) * (nodes - 1) / nodes
     start_s = parameters["base_s"] + parameters["level_s"] * math.log2(nodes)
-    return start_s, leaving * vector_bytes / (topology.inter_bytes_per_s * parameters["efficiency"])
+    rate = topology.inter_bytes_per_s * parameters["efficiency"]
+    return start_s, leaving * exchange.vector_bytes / rate
+
+
+def exchange_times(
+    local: Mapping[str, float], network: Mapping[str, float] | None, exchange: Exchange, topology: Topology
+) -> tuple[float, float]:
+    """Start [s] and time per token [s] of a whole exchange.
+
+    Between nodes the slower of scale-up and network; forwarding what arrives leaves `forward_fraction` of the
+    scale-up rate.
+
+    Source: as moe_dispatch_s.
+    """
+    start_s, token_s = scale_up_exchange(local, exchange, topology)
+    if network is None:
+        return start_s, token_s
+    extra_s, network_token_s = network_exchange(network, exchange, topology)
+    return start_s + extra_s, max(token_s / network["forward_fraction"], network_token_s)
+
+
+def _exchange_s(
+    operation: str, num_tokens: FloatArray | float, exchange: Exchange, topology: Topology
+) -> FloatArray:
+    tokens = np.asarray(num_tokens, dtype=np.float64)
+    if not np.all(np.isfinite(tokens)) or np.any(tokens < 0):
+        raise ValueError("num_tokens must be finite and not negative")
+    if topology.num_ranks == 1:
+        return np.zeros_like(tokens)
+    algorithm = f"deepep-{exchange.mode.replace('_', '-')}"
+    local = collective(topology.intra_fabric, operation, algorithm).record.parameters
+    network = None
+    if topology.num_nodes > 1:
+        network = collective("network", operation, algorithm).record.parameters
+    start_s, token_s = exchange_times(local, network, exchange, topology)
+    return np.where(tokens > 0, start_s + tokens * token_s, 0.0)

@@ -6,12 +6,16 @@ import numpy as np
 
 from advisor.catalog.collectives import collective
 from advisor.simulator.collectives.alpha_beta import (
+    PROTOCOLS,
     AlphaBeta,
     FloatArray,
     branches_s,
     curve_of,
 )
 from advisor.simulator.collectives.topology import Topology
+
+NODE_RANKS = 8
+"""Accelerators of the largest node that is not a rack."""
 
 
 def network_ring_s(operation: str, sizes: FloatArray, topology: Topology) -> FloatArray:
@@ -33,7 +37,7 @@ def network_ring_s(operation: str, sizes: FloatArray, topology: Topology) -> Flo
     wire_bytes = sizes * (passes * (n - 1) / n)
     return branches_s(
         wire_bytes,
-        _latencies_s(curve, intra_steps, inter_steps, topology),
+        _latencies_s(curve, intra_steps, inter_steps, passes, topology, "ring"),
         _rates(curve, topology, node_bytes_per_s(topology)),
     )
 
@@ -45,7 +49,8 @@ def network_tree_s(sizes: FloatArray, topology: Topology) -> FloatArray:
     buffer up once and, from three nodes on, down once more: `egress` · size over its network; each scale-up
     link carries the buffer twice.
 
-    Assumes: double binary tree, every node inner in one tree and leaf in the other.
+    Assumes: double binary tree, every node inner in one tree and leaf in the other; over racks only for small
+    messages (published 1440-rank sums take the latency of a ring at every size).
     Error: docs/collectives.md, whole sources left out.
     Source: Sanders, Speck, Träff 2009 (two-tree); NCCL src/graph/tuning.cc (levels).
     """
@@ -54,8 +59,12 @@ def network_tree_s(sizes: FloatArray, topology: Topology) -> FloatArray:
     levels = math.ceil(math.log2(topology.num_nodes))
     egress = tree_egress(topology)
     network = node_bytes_per_s(topology) * (2.0 * (n - 1) / n) / egress
-    latencies = _latencies_s(curve, 2 * (k - 1), 2 * levels, topology)
-    return branches_s(sizes * (2.0 * (n - 1) / n), latencies, _rates(curve, topology, network))
+    latencies = _latencies_s(curve, 2 * (k - 1), 2 * levels, 2, topology, "tree")
+    fraction = collective(topology.intra_fabric, "all_reduce", "tree").record.parameters["scale_up_fraction"]
+    rates = _rates(curve, topology, network, fraction)
+    if k > NODE_RANKS:
+        latencies, rates = latencies[:-2], rates[:-2]
+    return branches_s(sizes * (2.0 * (n - 1) / n), latencies, rates)
 
 
 def network_all_to_all_s(sizes: FloatArray, topology: Topology) -> FloatArray:
@@ -73,7 +82,8 @@ def network_all_to_all_s(sizes: FloatArray, topology: Topology) -> FloatArray:
     curve = curve_of(topology.fit_fabric, "all_to_all", "nccl")
     network_s = (n - k) / n / (topology.inter_bytes_per_s * parameters["efficiency"])
     scale_up_s = (k - 1) / n / (topology.intra_bytes_per_s * curve.rate_fraction(k))
-    start_s = curve.base_s[0] + topology.inter_latency_s + (n - k) * parameters["message_s"]
+    hops = 1.0 + (n - k) * parameters["hops_per_message"]
+    start_s = curve.base_s[0] + hops * topology.inter_latency_s
     return np.asarray(start_s + sizes * max(network_s, scale_up_s), dtype=np.float64)
 
 
@@ -102,23 +112,48 @@ def network_parameters(operation: str) -> dict[str, float]:
     return collective("network", operation, "nccl").record.parameters
 
 
+def protocol_hops(algorithm: str) -> tuple[float, ...]:
+    """Length of one step between nodes under each protocol, in small-message tree steps.
+
+    Source: ratios of NCCL's tuning constants (src/graph/tuning.cc, NET).
+    """
+    parameters = network_parameters(algorithm)
+    return tuple(parameters[f"hops_{protocol}"] for protocol in PROTOCOLS)
+
+
 def _latencies_s(
-    curve: AlphaBeta, intra_steps: int, inter_steps: int, topology: Topology
+    curve: AlphaBeta, intra_steps: int, inter_steps: int, passes: int, topology: Topology, algorithm: str
 ) -> tuple[float, ...]:
-    """Start of every protocol; one that must fence at each step waits longer for the network too."""
-    slowest_step = curve.step_s[0]
+    """Start of every protocol.
+
+    The fitted step of the protocols for large messages holds the filling of their chunks, which a longer ring does
+    not repeat: steps beyond one domain's cost no more than those of the light protocols.
+    """
+    near = min(intra_steps, passes * (topology.ranks_in_node - 1))
+    light = curve.step_s[min(1, len(curve.step_s) - 1)]
     return tuple(
-        base + intra_steps * step + inter_steps * (topology.inter_latency_s + max(step - slowest_step, 0.0))
-        for base, step in zip(curve.base_s, curve.step_s, strict=True)
+        base
+        + near * step
+        + (intra_steps - near) * min(step, light)
+        + inter_steps * hops * topology.inter_latency_s
+        for base, step, hops in zip(
+            curve.base_s, curve.step_s, curve.fitting(protocol_hops(algorithm)), strict=True
+        )
     )
 
 
-def _rates(curve: AlphaBeta, topology: Topology, network: float) -> tuple[float, ...]:
+def _rates(
+    curve: AlphaBeta, topology: Topology, network: float, scale_up_fraction: float = 1.0
+) -> tuple[float, ...]:
     """Bytes per second of every protocol: the slower of scale-up link and network, each at its efficiency."""
-    scale_up = topology.intra_bytes_per_s * (1.0 - curve.small_group_loss / topology.num_ranks)
+    if topology.ranks_in_node == 1:
+        scale_up = math.inf
+    else:
+        loss = curve.small_group_loss / topology.num_ranks
+        scale_up = topology.intra_bytes_per_s * scale_up_fraction * (1.0 - loss)
     best = curve.efficiency[-1]
-    one_per_node = topology.ranks_in_node == 1
+    shares = curve.fitting((network_parameters("tree")["ll_share"], 1.0, 1.0, 1.0))
     return tuple(
-        network * e / best if one_per_node else min(scale_up * e, network * e / best)
-        for e in curve.efficiency
+        min(scale_up * e, network * e / best) * share
+        for e, share in zip(curve.efficiency, shares, strict=True)
     )

@@ -4,7 +4,7 @@ Message sizes follow the nccl-tests convention: all_reduce, broadcast and send_r
 all_gather the gathered output; reduce_scatter the whole input; all_to_all the send buffer of one rank.
 """
 
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from advisor.simulator.collectives.switch import in_switch_all_reduce_s
 from advisor.simulator.collectives.topology import Topology, pair_of
 from advisor.simulator.collectives.torus import is_torus, torus_all_to_all_s, torus_ring_s
 
-Algorithm = Literal["engine", "vllm", "sglang", "tensorrt-llm", "nccl"]
-ENGINES: Final = ("vllm", "sglang", "tensorrt-llm")
+Algorithm = Literal["engine", "vllm", "sglang", "sglang-0.5.14", "tensorrt-llm", "nccl"]
+"""`engine` is the level over all engines; `sglang-0.5.14` SGLang from that version on, with a faster small sum."""
 
 
 def all_reduce_s(

@@ -23,10 +23,10 @@ from advisor.simulator.collectives.operations import (
     reduce_scatter_s,
     send_recv_s,
 )
+from advisor.simulator.collectives.spread import interval_factor
 from advisor.simulator.collectives.topology import Topology
 from advisor.simulator.collectives.torus import is_torus
 from advisor.simulator.quantity import Basis, Quantity
-from advisor.simulator.validation.collectives import interval_factor
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)

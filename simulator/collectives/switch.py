@@ -6,10 +6,13 @@ import numpy as np
 
 from advisor.catalog.collectives import collective
 from advisor.simulator.collectives.alpha_beta import FloatArray
-from advisor.simulator.collectives.hierarchical import node_bytes_per_s, tree_egress
+from advisor.simulator.collectives.hierarchical import (
+    NODE_RANKS,
+    node_bytes_per_s,
+    protocol_hops,
+    tree_egress,
+)
 from advisor.simulator.collectives.topology import Topology
-
-_NODE_RANKS = 8
 
 
 def in_switch_all_reduce_s(sizes: FloatArray, topology: Topology) -> dict[str, FloatArray]:
@@ -19,7 +22,7 @@ def in_switch_all_reduce_s(sizes: FloatArray, topology: Topology) -> dict[str, F
     size · (1 + 1/n) over the link. Domains wider than one board lose `loss_per_doubling` with each doubling.
     Between nodes a tree carries the sums, hidden behind the slower of the two.
 
-    Assumes: NCCL uses it from `min_ranks` on (5 on nvlink4, 6 on nvlink5).
+    Assumes: NCCL uses it from `min_ranks` on (5 on nvlink4, 6 on nvlink5), not between racks.
     Error: docs/collectives.md.
     Source: NVLink SHARP; parameters from catalog/data/efficiency/collectives.toml.
     """
@@ -27,17 +30,19 @@ def in_switch_all_reduce_s(sizes: FloatArray, topology: Topology) -> dict[str, F
         return {}
     parameters = collective(topology.intra_fabric, "all_reduce", "nvls").record.parameters
     k = topology.ranks_in_node
-    if k < parameters["min_ranks"]:
+    racks = k > NODE_RANKS and topology.num_nodes > 1
+    if k < parameters["min_ranks"] or racks:
         return {}
-    widening = max(math.log2(k / _NODE_RANKS), 0.0)
+    widening = max(math.log2(k / NODE_RANKS), 0.0)
     rate = topology.intra_bytes_per_s * (1.0 - parameters["loss_per_doubling"]) ** widening / (1.0 + 1.0 / k)
     name, levels, network = "nvls", 0, math.inf
     if topology.num_nodes > 1:
         name, levels = "nvls_tree", math.ceil(math.log2(topology.num_nodes))
         network = node_bytes_per_s(topology) / tree_egress(topology)
+    hops = protocol_hops("tree")[-1]
     times = [
         parameters[f"base_{kind}_s"]
-        + 2 * levels * topology.inter_latency_s
+        + 2 * levels * hops * topology.inter_latency_s
         + sizes / min(rate * parameters[f"efficiency_{kind}"], network)
         for kind in ("simple", "bulk")
     ]

@@ -25,6 +25,8 @@ ETHERNET_BYTES_PER_S: Final = 3.125 * GB
 """25 Gb/s: what a node without a sourced network figure is taken to have."""
 _PCIE_RANKS_PER_NODE: Final = 8
 _MESH_KINDS: Final = ("xgmi", "gaudi")
+_CUBE_MESH_RINGS: Final = {2: 1.0, 3: 2.0, 4: 4.0, 5: 1.6, 6: 2.0, 7: 4.0, 8: 6.0}
+"""Rings over the first n GPUs of a DGX-1; among five one GPU hangs on a single peer, so part goes over PCIe."""
 _SWITCHED_REDUCTION: Final = ("nvlink4", "nvlink5", "nvlink6")
 
 
@@ -81,32 +83,46 @@ class Topology:
 def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int | None = None) -> Topology:
     """Topology of a group of equal accelerators in their usual node.
 
-    Assumes: consecutive ranks fill a scale-up domain before the next begins; on a full mesh of pairwise
-    links a group of n uses n − 1 of the domain's links; without a scale-up fabric eight accelerators share a
-    node over PCIe; without a sourced network figure the node has 25 Gb/s per accelerator.
+    Assumes: consecutive ranks fill a scale-up domain before the next begins; cards joined by bridges, and cards
+    without a scale-up fabric, stand eight to a node on PCIe; without a sourced network figure a node has 25 Gb/s per
+    accelerator.
     Raises: ValueError: fewer than one rank.
     Source: catalog record of the accelerator.
     """
     if num_ranks < 1:
         raise ValueError(f"a group needs at least one rank, not {num_ranks}")
-    domain = accelerator.scale_up.max_domain if accelerator.scale_up else 1
-    if accelerator.scale_up is not None and domain > 1 and (num_ranks <= domain or domain > 2):
-        kind, rate = accelerator.scale_up.kind, accelerator.scale_up.bytes_per_s
-        in_node = min(num_ranks, ranks_per_node or domain)
-        if kind.startswith(_MESH_KINDS) and in_node > 1:
-            rate *= (in_node - 1) / (domain - 1)
+    scale_up = accelerator.scale_up
+    domain = scale_up.max_domain if scale_up else 1
+    bridged = scale_up is not None and "bridge" in scale_up.kind
+    if scale_up is None or domain == 1 or (bridged and num_ranks > domain):
+        kind, rate, domain = *_pcie(accelerator), _PCIE_RANKS_PER_NODE
     else:
-        kind, rate = _pcie(accelerator)
-        in_node = min(num_ranks, ranks_per_node or _PCIE_RANKS_PER_NODE)
+        kind, rate = scale_up.kind, scale_up.bytes_per_s
+    in_node = min(num_ranks, ranks_per_node or domain)
     return Topology(
         num_ranks=num_ranks,
         ranks_per_node=in_node,
         intra_fabric=kind,
-        intra_bytes_per_s=rate,
+        intra_bytes_per_s=rate * usable_link_fraction(kind, in_node, domain),
         inter_bytes_per_s=accelerator.scale_out_bytes_per_s or ETHERNET_BYTES_PER_S,
-        in_network_reduction=kind in _SWITCHED_REDUCTION,
+        in_network_reduction=kind.startswith(_SWITCHED_REDUCTION) and not bridged,
         peer_to_peer=accelerator.pcie_peer_to_peer,
     )
+
+
+def usable_link_fraction(fabric: str, num_ranks: int, domain: int) -> float:
+    """Share of a rank's scale-up links that lead to members of its group.
+
+    All of a switch's; (n − 1) of (domain − 1) on a full mesh; on the hybrid cube mesh of eight V100s the rings that
+    fit among the first n GPUs, of the six that fit among all.
+
+    Source: AMD CDNA 3 white paper (mesh); NVIDIA DGX-1 with V100 white paper, figure 4 (cube mesh).
+    """
+    if num_ranks > 1 and fabric.startswith(_MESH_KINDS):
+        return (num_ranks - 1) / max(domain - 1, 1)
+    if fabric == "nvlink2" and num_ranks > 1:
+        return _CUBE_MESH_RINGS[min(num_ranks, 8)] / _CUBE_MESH_RINGS[8]
+    return 1.0
 
 
 def pair_of(topology: Topology) -> Topology:

@@ -14,7 +14,7 @@ _DEFAULT_DIMENSIONS = 2
 
 def is_torus(fabric: str) -> bool:
     """Whether the fabric joins neighbours only."""
-    return fabric.startswith("ici")
+    return fabric.startswith(("ici", "neuronlink"))
 
 
 def torus_ring_s(sizes: FloatArray, topology: Topology, passes: int) -> FloatArray:

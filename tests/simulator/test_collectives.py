@@ -9,9 +9,6 @@ from advisor.simulator.collectives import (
     all_reduce_s,
     all_to_all_s,
     broadcast_s,
-    bus_bytes_per_s,
-    moe_combine_s,
-    moe_dispatch_s,
     reduce_scatter_s,
     send_recv_s,
 )
