@@ -4,7 +4,7 @@ Healthy memory gives different rates for each, so a bandwidth without its patter
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import torch
 import triton
@@ -34,6 +34,10 @@ CONFIGS: dict[Pattern, Config] = {
 }
 
 
+_REPEAT_BLOCK: Final = 4096
+_REPEAT_PROGRAMS_PER_SM: Final = 8
+
+
 @triton.jit
 def _read_kernel(x_ptr, sums_ptr, numel, num_blocks, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -42,6 +46,16 @@ def _read_kernel(x_ptr, sums_ptr, numel, num_blocks, BLOCK: tl.constexpr):
     for block_id in tl.range(pid, num_blocks, tl.num_programs(0)):
         offsets = block_id * step + tl.arange(0, BLOCK)
         total += tl.load(x_ptr + offsets, mask=offsets < numel, other=0.0).to(tl.float32)
+    tl.store(sums_ptr + pid, tl.sum(total))
+
+
+@triton.jit
+def _repeated_read_kernel(x_ptr, sums_ptr, num_blocks, num_passes, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for step in tl.range(pid, num_blocks * num_passes, tl.num_programs(0)):
+        offsets = (step % num_blocks) * BLOCK + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + offsets).to(tl.float32)
     tl.store(sums_ptr + pid, tl.sum(total))
 
 
@@ -104,6 +118,21 @@ def run(
         _copy_kernel[(programs,)](x, out, numel, num_blocks, **launch)
     else:
         _triad_kernel[(programs,)](x, y, out, SCALAR, numel, num_blocks, **launch)
+    return out
+
+
+def run_repeated_read(x: torch.Tensor, num_passes: int, out: torch.Tensor | None = None) -> torch.Tensor:
+    """Partial sums over the array read several times in one launch: what fits in a cache is read from there.
+
+    Shapes: x [n] with n a multiple of 4096 -> [programs] fp32.
+    Raises: ValueError: the array is no multiple of a block.
+    """
+    if x.numel() % _REPEAT_BLOCK:
+        raise ValueError(f"{x.numel()} elements are no multiple of {_REPEAT_BLOCK}")
+    num_blocks = x.numel() // _REPEAT_BLOCK
+    programs = min(num_blocks * num_passes, _REPEAT_PROGRAMS_PER_SM * persistent_programs(x.device))
+    out = x.new_empty(programs, dtype=torch.float32) if out is None else out[:programs]
+    _repeated_read_kernel[(programs,)](x, out, num_blocks, num_passes, BLOCK=_REPEAT_BLOCK, num_warps=8)
     return out
 
 

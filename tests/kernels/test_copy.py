@@ -39,3 +39,13 @@ def test_more_programs_than_blocks_is_harmless(device, assert_close):
 def test_traffic_counts_reads_and_writes():
     assert [copy.bytes(pattern, 10, 4) for pattern in ("read", "copy", "triad")] == [40, 80, 120]
     assert [copy.flop(pattern, 10) for pattern in ("read", "copy", "triad")] == [10, 0, 20]
+
+
+def test_repeated_read_takes_every_element_in_every_pass(device):
+    x, _ = copy.make_inputs(3 * 4096, seed=5, device=device)
+    sums = copy.run_repeated_read(x, num_passes=4)
+    assert abs(float(sums.double().sum()) - 4 * float(x.double().sum())) < 1e-3 * float(
+        x.double().abs().sum()
+    )
+    with pytest.raises(ValueError, match="multiple"):
+        copy.run_repeated_read(x[:100], num_passes=1)

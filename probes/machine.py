@@ -1,0 +1,270 @@
+"""Which machine this is, without torch: GPUs by driver or sysfs, CPU, memory, operating system, packages."""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from advisor.catalog.files import read_csv
+from advisor.catalog.units import KIB, MIB
+from advisor.probes import nvml
+from advisor.probes.record import Gpu, Machine
+
+_PCI_IDS: Final = Path(__file__).parent / "pci_ids.csv"
+_PCI_DEVICES: Final = Path("/sys/bus/pci/devices")
+_AMD: Final = "1002"
+_DISPLAY_CLASSES: Final = ("0x0300", "0x0302", "0x0380", "0x1200")
+_SMI_FIELDS: Final = (
+    "index,name,pci.device_id,pci.sub_device_id,uuid,serial,memory.total,memory.used,power.limit,"
+    "power.default_limit,ecc.mode.current,mig.mode.current,pcie.link.gen.max,pcie.link.width.max,"
+    "clocks.max.sm,clocks.max.memory,temperature.gpu,driver_version"
+)
+_TIMEOUT_S: Final = 20.0
+
+
+def accelerator_of(pci_id: str) -> str:
+    """Catalog id of the board with this PCI vendor and device id, e.g. 10de:2335; empty if unknown."""
+    rows = read_csv(_PCI_IDS, ("pci_id", "accelerator"))
+    return next((row["accelerator"] for _, row in rows if row["pci_id"] == pci_id.lower()), "")
+
+
+def identify(gpus: Sequence[int] | None = None) -> Machine:
+    """The machine and the GPUs with these indices (default: all), as the drivers report them.
+
+    Assumes: nothing is installed: what cannot be read stays empty and is listed under `missing`.
+    """
+    found, missing = _find_gpus()
+    if gpus is not None:
+        found = tuple(gpu for gpu in found if gpu.index in gpus)
+    missing += [
+        f"{name} is not installed: {consequence}"
+        for name, consequence in (
+            ("torch", "GPU rates are not measured"),
+            ("triton", "only the vendor's libraries are measured"),
+        )
+        if not _version(name)
+    ]
+    return Machine(
+        host_name=platform.node(),
+        system=f"{platform.system()} {platform.release()}",
+        cpu=_cpu_name(),
+        num_cpus=os.cpu_count() or 0,
+        memory_bytes=_memory_bytes(),
+        num_numa_nodes=len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or None,
+        hypervisor=_hypervisor(),
+        driver=nvml.text(nvml.field("nvmlSystemGetDriverVersion")) or _smi_driver(),
+        cuda_driver=_cuda_version(),
+        torch=_version("torch"),
+        triton=_version("triton"),
+        gpus=found,
+        missing=tuple(missing),
+    )
+
+
+def _find_gpus() -> tuple[tuple[Gpu, ...], list[str]]:
+    if number := nvml.count():
+        return tuple(_nvml_gpu(index) for index in range(number)), []
+    if gpus := _smi_gpus():
+        return gpus, ["nvidia-ml-py is not installed: clocks, power and throttling are not recorded"]
+    if gpus := _amd_gpus():
+        return gpus, ["AMD GPUs are measured through torch alone; advisor was never verified on one"]
+    if platform.system() == "Darwin" and platform.machine() == "arm64":
+        return (), ["Apple GPUs are measured through torch alone; advisor was never verified on one"]
+    return (), ["no GPU driver answers: only the CPU, memory and storage are measured"]
+
+
+def _scaled(value: Any, unit: float) -> float | None:
+    return None if value is None else float(value) * unit
+
+
+def _flag(value: Any) -> bool | None:
+    return None if value is None else bool(value)
+
+
+def _nvml_gpu(index: int) -> Gpu:
+    device = nvml.handle(index)
+    pci = nvml.field("nvmlDeviceGetPciInfo", device)
+    pci_id = _pci_pair(pci.pciDeviceId) if pci else ""
+    memory = nvml.field("nvmlDeviceGetMemoryInfo", device)
+    limits = nvml.field("nvmlDeviceGetPowerManagementLimitConstraints", device)
+    ecc = nvml.field("nvmlDeviceGetEccMode", device)
+    mig = nvml.field("nvmlDeviceGetMigMode", device)
+    remapped = nvml.field("nvmlDeviceGetRemappedRows", device)
+    capability = nvml.field("nvmlDeviceGetCudaComputeCapability", device)
+    load = nvml.field("nvmlDeviceGetUtilizationRates", device)
+    processes = nvml.field("nvmlDeviceGetComputeRunningProcesses", device)
+    mode = nvml.field("nvmlDeviceGetVirtualizationMode", device)
+    return Gpu(
+        index=index,
+        name=nvml.text(nvml.field("nvmlDeviceGetName", device)),
+        vendor="nvidia",
+        accelerator=accelerator_of(pci_id),
+        pci_device_id=pci_id,
+        pci_subsystem_id=_pci_pair(pci.pciSubSystemId) if pci else "",
+        uuid=nvml.text(nvml.field("nvmlDeviceGetUUID", device)),
+        serial=nvml.text(nvml.field("nvmlDeviceGetSerial", device)),
+        compute_capability=f"{capability[0]}.{capability[1]}" if capability else "",
+        memory_bytes=float(memory.total) if memory else None,
+        memory_used_bytes=float(memory.used) if memory else None,
+        bus_width_bits=nvml.field("nvmlDeviceGetMemoryBusWidth", device),
+        max_sm_clock_hz=_scaled(nvml.field("nvmlDeviceGetMaxClockInfo", device, 1), nvml.MEGAHERTZ),
+        max_memory_clock_hz=_scaled(nvml.field("nvmlDeviceGetMaxClockInfo", device, 2), nvml.MEGAHERTZ),
+        power_limit_w=_scaled(nvml.field("nvmlDeviceGetEnforcedPowerLimit", device), nvml.MILLIWATT),
+        power_default_w=_scaled(
+            nvml.field("nvmlDeviceGetPowerManagementDefaultLimit", device), nvml.MILLIWATT
+        ),
+        power_max_w=_scaled(limits[1], nvml.MILLIWATT) if limits else None,
+        ecc_enabled=_flag(ecc[0]) if ecc else None,
+        ecc_uncorrected=nvml.field("nvmlDeviceGetTotalEccErrors", device, 1, 1),
+        rows_remap_pending=_flag(remapped[2]) if remapped else None,
+        rows_remap_failed=_flag(remapped[3]) if remapped else None,
+        mig_enabled=_flag(mig[0]) if mig else None,
+        virtualization=nvml.VIRTUALIZATION.get(mode, "") if mode is not None else "",
+        pcie_max_generation=nvml.field("nvmlDeviceGetMaxPcieLinkGeneration", device),
+        pcie_max_width=nvml.field("nvmlDeviceGetMaxPcieLinkWidth", device),
+        num_nvlinks=nvml.num_nvlinks(device),
+        utilization_fraction=load.gpu / 100 if load else None,
+        num_other_processes=None if processes is None else len(processes),
+        temperature_c=_scaled(nvml.field("nvmlDeviceGetTemperature", device, 0), 1.0),
+        throttle_reasons=nvml.throttle_reasons(device),
+        vbios=nvml.text(nvml.field("nvmlDeviceGetVbiosVersion", device)),
+    )
+
+
+def _pci_pair(number: int) -> str:
+    """10de:2335 from NVML's 0x233510de."""
+    return f"{number & 0xFFFF:04x}:{number >> 16 & 0xFFFF:04x}"
+
+
+def _smi(fields: str) -> list[list[str]]:
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    if done.returncode != 0:
+        return []
+    return [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
+
+
+def _smi_driver() -> str:
+    rows = _smi("driver_version")
+    return rows[0][0] if rows else ""
+
+
+def _smi_gpus() -> tuple[Gpu, ...]:
+    return tuple(smi_gpu(row) for row in _smi(_SMI_FIELDS))
+
+
+def smi_gpu(cells: Sequence[str]) -> Gpu:
+    """A GPU from one line of `nvidia-smi --query-gpu` with this module's fields."""
+    names = _SMI_FIELDS.split(",")
+    row = {name: cell for name, cell in zip(names, cells, strict=True) if not cell.startswith("[")}
+
+    def number(name: str, unit: float = 1.0) -> float | None:
+        try:
+            return float(row[name]) * unit
+        except (KeyError, ValueError):
+            return None
+
+    def whole(name: str) -> int | None:
+        value = number(name)
+        return None if value is None else int(value)
+
+    def switch(name: str) -> bool | None:
+        return {"Enabled": True, "Disabled": False}.get(row.get(name, ""))
+
+    pci_id = _pci_pair(int(row["pci.device_id"], 16)) if "pci.device_id" in row else ""
+    return Gpu(
+        index=int(row["index"]),
+        name=row.get("name", ""),
+        vendor="nvidia",
+        accelerator=accelerator_of(pci_id),
+        pci_device_id=pci_id,
+        uuid=row.get("uuid", ""),
+        serial=row.get("serial", ""),
+        memory_bytes=number("memory.total", MIB),
+        memory_used_bytes=number("memory.used", MIB),
+        power_limit_w=number("power.limit"),
+        power_default_w=number("power.default_limit"),
+        ecc_enabled=switch("ecc.mode.current"),
+        mig_enabled=switch("mig.mode.current"),
+        pcie_max_generation=whole("pcie.link.gen.max"),
+        pcie_max_width=whole("pcie.link.width.max"),
+        max_sm_clock_hz=number("clocks.max.sm", nvml.MEGAHERTZ),
+        max_memory_clock_hz=number("clocks.max.memory", nvml.MEGAHERTZ),
+        temperature_c=number("temperature.gpu"),
+    )
+
+
+def _amd_gpus() -> tuple[Gpu, ...]:
+    """AMD GPUs by what the kernel shows about PCI devices."""
+    found: list[Gpu] = []
+    for device in sorted(_PCI_DEVICES.glob("*")) if _PCI_DEVICES.is_dir() else []:
+        if _read(device / "vendor") != f"0x{_AMD}" or not _read(device / "class").startswith(
+            _DISPLAY_CLASSES
+        ):
+            continue
+        pci_id = f"{_AMD}:{_read(device / 'device')[2:]}"
+        total, used = (_read(device / f"mem_info_vram_{name}") for name in ("total", "used"))
+        width = _read(device / "max_link_width")
+        found.append(
+            Gpu(
+                index=len(found),
+                name=accelerator_of(pci_id) or pci_id,
+                vendor="amd",
+                accelerator=accelerator_of(pci_id),
+                pci_device_id=pci_id,
+                memory_bytes=float(total) if total else None,
+                memory_used_bytes=float(used) if used else None,
+                pcie_max_width=int(width) if width else None,
+            )
+        )
+    return tuple(found)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _cuda_version() -> str:
+    number = nvml.field("nvmlSystemGetCudaDriverVersion")
+    return f"{number // 1000}.{number % 1000 // 10}" if number else ""
+
+
+def _cpu_name() -> str:
+    for line in _read(Path("/proc/cpuinfo")).splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _memory_bytes() -> float | None:
+    for line in _read(Path("/proc/meminfo")).splitlines():
+        if line.startswith("MemTotal"):
+            return float(line.split()[1]) * KIB
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (ValueError, OSError):
+        return None
+
+
+def _hypervisor() -> str:
+    if kind := _read(Path("/sys/hypervisor/type")):
+        return kind
+    product = _read(Path("/sys/class/dmi/id/sys_vendor"))
+    flags = next((line for line in _read(Path("/proc/cpuinfo")).splitlines() if line.startswith("flags")), "")
+    return (product or "yes") if " hypervisor" in flags else ""

@@ -1,0 +1,145 @@
+"""What a probe writes down: the machine, measurements with their verdicts, and nothing that names its owner."""
+
+from typing import Literal
+
+from advisor.catalog.schema import Record
+
+Status = Literal["pass", "warn", "fail", "info", "not_measured"]
+ORDER: tuple[Status, ...] = ("fail", "warn", "pass", "info", "not_measured")
+
+
+class Conditions(Record):
+    """State of the GPU while something was measured: lowest and highest of the samples taken meanwhile."""
+
+    sm_clock_hz: tuple[float, float] | None = None
+    memory_clock_hz: tuple[float, float] | None = None
+    power_w: tuple[float, float] | None = None
+    temperature_c: tuple[float, float] | None = None
+    memory_temperature_c: tuple[float, float] | None = None
+    throttle_reasons: tuple[str, ...] = ()
+    """Every reason that was active in at least one sample, idle excepted."""
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    num_samples: int = 0
+
+
+class Measurement(Record):
+    """One quantity, how it was measured, and what it was expected to be."""
+
+    id: str
+    """E.g. memory.read, compute.matmul.bf16, identity.ecc."""
+    gpu: int | None = None
+    """Index of the GPU; None for the host or the whole machine."""
+    title: str = ""
+    instrument: str = ""
+    """Which program measured: triton, torch (vendor library), nccl, nvml, numpy, ..."""
+    pattern: str = ""
+    """Access pattern, shape or algorithm: a rate means little without it."""
+    value: float | str | None = None
+    p5: float | None = None
+    p95: float | None = None
+    num_samples: int = 0
+    variation: float | None = None
+    """Standard deviation ÷ mean of the samples."""
+    unit: str = ""
+    expected: float | str | None = None
+    required: float | str | None = None
+    operator: Literal["", ">=", "<=", "=="] = ""
+    """How `value` is held against `required`."""
+    source: str = ""
+    """Where `expected` comes from."""
+    status: Status = "info"
+    purpose: str = ""
+    remediation: str = ""
+    note: str = ""
+    conditions: Conditions | None = None
+
+
+class Gpu(Record):
+    """Identity of one GPU as its driver reports it; None where the driver does not say."""
+
+    index: int
+    name: str = ""
+    vendor: str = ""
+    accelerator: str = ""
+    """Catalog id by PCI id; empty if unknown."""
+    pci_device_id: str = ""
+    """Vendor and device, e.g. 10de:2335."""
+    pci_subsystem_id: str = ""
+    uuid: str = ""
+    serial: str = ""
+    compute_capability: str = ""
+    num_sms: int | None = None
+    memory_bytes: float | None = None
+    memory_used_bytes: float | None = None
+    bus_width_bits: int | None = None
+    max_sm_clock_hz: float | None = None
+    max_memory_clock_hz: float | None = None
+    l2_bytes: float | None = None
+    power_limit_w: float | None = None
+    power_default_w: float | None = None
+    power_max_w: float | None = None
+    ecc_enabled: bool | None = None
+    ecc_uncorrected: int | None = None
+    rows_remap_pending: bool | None = None
+    rows_remap_failed: bool | None = None
+    mig_enabled: bool | None = None
+    virtualization: str = ""
+    """none, passthrough, vgpu, host_vgpu, host_vsga, or empty where unknown."""
+    pcie_max_generation: int | None = None
+    pcie_max_width: int | None = None
+    num_nvlinks: int | None = None
+    """NVLinks that are up; None where the driver does not say (virtual machines)."""
+    utilization_fraction: float | None = None
+    num_other_processes: int | None = None
+    temperature_c: float | None = None
+    throttle_reasons: tuple[str, ...] = ()
+    vbios: str = ""
+    max_threads_per_sm: int | None = None
+    registers_per_sm: int | None = None
+    shared_memory_per_sm_bytes: float | None = None
+    shared_memory_per_block_bytes: float | None = None
+
+
+class Machine(Record):
+    """The host and its GPUs."""
+
+    host_name: str = ""
+    system: str = ""
+    cpu: str = ""
+    num_cpus: int = 0
+    memory_bytes: float | None = None
+    num_numa_nodes: int | None = None
+    hypervisor: str = ""
+    driver: str = ""
+    cuda_driver: str = ""
+    torch: str = ""
+    triton: str = ""
+    nccl: str = ""
+    runtime: str = ""
+    """cuda, rocm, mps or cpu."""
+    gpus: tuple[Gpu, ...] = ()
+    missing: tuple[str, ...] = ()
+    """What was not there and what therefore was not measured."""
+
+
+REDACTED = "redacted"
+
+
+def redacted(machine: Machine) -> Machine:
+    """The machine without what identifies its owner: host name, serial numbers, UUIDs.
+
+    Equal serials stay recognisable as equal only inside one file: they become redacted-0, redacted-1, ...
+    """
+    serials = sorted({gpu.serial for gpu in machine.gpus if gpu.serial})
+    gpus = tuple(
+        gpu.model_copy(
+            update={
+                "serial": f"{REDACTED}-{serials.index(gpu.serial)}" if gpu.serial else "",
+                "uuid": f"{REDACTED}-{gpu.index}" if gpu.uuid else "",
+            }
+        )
+        for gpu in machine.gpus
+    )
+    host_name = REDACTED if machine.host_name else ""
+    return machine.model_copy(update={"gpus": gpus, "host_name": host_name})
