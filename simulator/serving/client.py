@@ -1,11 +1,13 @@
 """The clients of a simulated service: they send the workload's requests and count what becomes of them."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from advisor.simulator.serving.arrivals import ClosedLoop
 from advisor.simulator.serving.micro_batch import Request
+from advisor.simulator.serving.pipeline import NEVER
 from advisor.simulator.serving.policy import SchedulerPolicy
-from advisor.simulator.serving.workload import Workload, draw_arrivals, draw_lengths
+from advisor.simulator.serving.workload import Workload, draw_arrivals, draw_requests
 
 _BLOCK = 1024
 """Open-loop requests handed over at once."""
@@ -21,69 +23,46 @@ class Client:
     """
 
     def __init__(self, workload: Workload, policy: SchedulerPolicy, seed: int) -> None:
-        self.num_left = workload.num_requests
-        self.num_refused = 0
-        self.first_arrival_ps: int | None = None
-        self._largest = policy.largest_request_tokens
-        self._api_ps = policy.api_overhead_ps
-        self._index = 0
-        self._lengths: Iterator[tuple[int, int]] = draw_lengths(workload, seed)
-        self._instants: Iterator[int] | None = None
-        arrivals = workload.arrivals
-        if isinstance(arrivals, ClosedLoop):
-            self.ramp = max(arrivals.concurrency, workload.num_requests // 10)
-            self._starts = arrivals.start_instants_ps(min(arrivals.concurrency, workload.num_requests))
-        else:
-            self.ramp = workload.num_requests // 10
-            self._starts = []
-            self._instants = draw_arrivals(workload, seed)
-
-    @property
-    def is_closed_loop(self) -> bool:
-        return self._instants is None
-
-    @property
-    def num_sent(self) -> int:
+        self.num_sent = 0
         """Requests sent so far, refused ones included."""
-        return self._index
-
-    def begin(self, submit: Callable[[Request], None]) -> None:
-        """Send the first request of every client of a closed loop."""
-        for start_ps in self._starts:
-            self.send(start_ps, submit)
+        self.num_refused = 0
+        self._largest = policy.largest_request_tokens or NEVER
+        self._api_ps = policy.api_overhead_ps
+        self._drawn = draw_requests(workload, seed)
+        arrivals = workload.arrivals
+        self.is_closed_loop = isinstance(arrivals, ClosedLoop)
+        self.ramp = max(1, workload.num_requests // 10)
+        if isinstance(arrivals, ClosedLoop):
+            self.ramp = max(arrivals.concurrency, self.ramp)
+            instants: Iterator[int] = iter(arrivals.start_instants_ps(min(arrivals.concurrency, workload.num_requests)))
+        else:
+            instants = draw_arrivals(workload, seed)
+        self.first_arrival_ps = next(instants)
+        self._instants = chain((self.first_arrival_ps,), instants)
+        """Arrivals that do not depend on completions: all of an open loop, the first ones of a closed loop."""
 
     def send(self, now_ps: int, submit: Callable[[Request], None]) -> None:
-        """Send a client's next request now; a refused one is followed by the next at once."""
-        while self.num_left:
-            request = self._next(now_ps)
-            if request is not None:
-                submit(request)
+        """Send a client's next request now, if there is one; a refused one is followed by the next at once."""
+        for index, input_tokens, output_tokens in self._drawn:
+            self.num_sent = index + 1
+            if input_tokens + output_tokens <= self._largest:
+                submit((now_ps + self._api_ps, index, input_tokens, output_tokens))
                 return
-
-    def open_loop(self) -> Iterator[Request]:
-        """Requests of an open loop in order of arrival."""
-        assert self._instants is not None
-        for instant_ps in self._instants:
-            if not self.num_left:
-                return
-            request = self._next(instant_ps)
-            if request is not None:
-                yield request
-
-    def refill(self, requests: Iterator[Request], submit: Callable[[Request], None]) -> None:
-        """Hand over the next requests of an open loop."""
-        for _, request in zip(range(_BLOCK), requests, strict=False):
-            submit(request)
-
-    def _next(self, now_ps: int) -> Request | None:
-        """The next request, sent now; None where it is refused."""
-        self.num_left -= 1
-        if self.first_arrival_ps is None:
-            self.first_arrival_ps = now_ps
-        index = self._index
-        self._index = index + 1
-        input_tokens, output_tokens = next(self._lengths)
-        if self._largest is not None and input_tokens + output_tokens > self._largest:
             self.num_refused += 1
-            return None
-        return (now_ps + self._api_ps, index, input_tokens, output_tokens)
+
+    def refill(self, submit: Callable[[Request], None]) -> None:
+        """Send the next requests whose instants are known beforehand, at least one if there is any."""
+        if self.is_closed_loop:
+            for instant_ps in self._instants:
+                self.send(instant_ps, submit)
+            return
+        num_left, largest, api_ps = _BLOCK, self._largest, self._api_ps
+        for (index, input_tokens, output_tokens), instant_ps in zip(self._drawn, self._instants, strict=False):
+            self.num_sent = index + 1
+            if input_tokens + output_tokens > largest:
+                self.num_refused += 1
+                continue
+            submit((instant_ps + api_ps, index, input_tokens, output_tokens))
+            num_left -= 1
+            if not num_left:
+                return

@@ -63,7 +63,7 @@ class Distribution:
         last = first + slope * (num_values - 1)
         self._num += int(np.dot(num_values, weight))
         self._sum += _weighted_sum(first + last, num_values, weight) // 2
-        self._max = max(self._max, int(last.max()))
+        self._max = max(self._max, int((last * (weight > 0)).max()))
         low, high = _bins(first), _bins(last)
         inside = low == high
         self._counts += np.bincount(

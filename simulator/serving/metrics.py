@@ -11,6 +11,7 @@ from advisor.simulator.serving.distribution import Distribution
 from advisor.simulator.serving.policy import Slo
 from advisor.simulator.serving.records import NUM_FIELDS, Records, records_of
 
+NUM_GAP_FIELDS = 6
 _INDEX, _VISIBLE, _ADMITTED, _FIRST, _END, _INPUT, _OUTPUT, _PREEMPTIONS = range(NUM_FIELDS)
 
 
@@ -30,6 +31,9 @@ class Recorder:
         self.num_finished = self.num_violations = 0
         self.input_tokens = self.output_tokens = 0
         self.last_end_ps = 0
+        self.context_sum = 0
+        """Cached tokens that decoding attended to, summed over iterations."""
+        self.max_context = 0
         self.marks = (ramp, num_expected - ramp)
         """Completions between which the system is taken to be in its steady state."""
         self.mark_ps: list[int] = []
@@ -66,11 +70,16 @@ class Recorder:
             self.parts.append(rows)
 
     def take_gaps(self, flat: list[int]) -> None:
-        """Take in runs of inter-token times, and empty the list."""
-        if flat:
-            runs = np.array(flat, dtype=np.int64).reshape(-1, 4)
-            flat.clear()
-            self.itl.add_runs(runs[:, 0], runs[:, 1], runs[:, 2], runs[:, 3])
+        """Take in decode runs: inter-token times and cached tokens; and empty the list."""
+        if not flat:
+            return
+        runs = np.array(flat, dtype=np.int64).reshape(-1, NUM_GAP_FIELDS)
+        flat.clear()
+        first, slope, num_iterations, num_sequences, context, growth = (runs[:, i] for i in range(NUM_GAP_FIELDS))
+        self.itl.add_runs(first, slope, num_iterations, num_sequences)
+        last = context + growth * (num_iterations - 1)
+        self.context_sum += int(((context + last) * num_iterations).sum()) // 2
+        self.max_context = max(self.max_context, int(last.max()))
 
     def steady_rates(self) -> tuple[float | None, float | None]:
         """Requests and output tokens per second between the two marks [1/s]; None where there is no such span."""
@@ -136,7 +145,7 @@ class ServingResult:
     busy_fraction: float
     """Share of the time in which a replica computes; of its first stage under pipeline parallelism."""
     mean_batch: float
-    """Decoding sequences per iteration."""
+    """Tokens after the first of their requests per iteration: decoding sequences."""
     mean_kv_tokens: float
     """Cached tokens of decoding sequences, averaged over iterations, per replica."""
     max_kv_tokens: int

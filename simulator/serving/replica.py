@@ -14,7 +14,6 @@ from advisor.simulator.serving.kv_blocks import iterations_until_full
 from advisor.simulator.serving.micro_batch import MicroBatch, Prefill, Request
 from advisor.simulator.serving.pipeline import NEVER, Pipeline
 from advisor.simulator.serving.policy import SchedulerPolicy
-from advisor.simulator.serving.runs import run_ps
 from advisor.simulator.serving.tables import StepTables
 
 
@@ -57,15 +56,13 @@ class Replica:
         self.finished: list[int] = []
         """Flat: index, visible, admitted, first token, end [ps], input and output tokens, preemptions."""
         self.token_gaps: list[int] = []
-        """Flat runs of inter-token times: first [ps], slope [ps per iteration], iterations, sequences."""
+        """Flat decode runs: first inter-token time [ps], its growth per iteration, iterations, sequences that yield
+        tokens, cached tokens of the first iteration, their growth per iteration."""
         self.num_finished = 0
         self.num_preemptions = 0
         self.num_iterations = 0
         self.num_events = 0
         self.busy_ps = 0
-        self.decoded_sum = 0
-        self.context_iterations_sum = 0
-        self.max_context_sum = 0
 
     def submit(self, request: Request) -> None:
         """Add a request; a decode run under way ends with the first iteration after it can be seen."""
@@ -298,38 +295,36 @@ class Replica:
 
     def _tick(self, batch: MicroBatch) -> None:
         """Add the decoded tokens and end the sequences that have them all."""
-        num_iterations, num_decoding, static = batch.num_iterations, batch.num_decoding, self.static
-        decoding, context_sum = batch.decoding, batch.context_sum
+        num_iterations, num_decoding, decoding = batch.num_iterations, batch.num_decoding, batch.decoding
         if batch.start_ps == batch.last_token_ps and not batch.stalled:
-            self.token_gaps.extend((batch.first_ps, batch.slope_ps, num_iterations, len(decoding)))
+            self.token_gaps.extend(
+                (batch.first_ps, batch.slope_ps, num_iterations, len(decoding), batch.context_sum, num_decoding)
+            )
         else:
             self._book_gaps(batch)
-        self.decoded_sum += num_iterations * len(decoding)
-        grown = num_iterations * num_decoding
-        self.context_iterations_sum += num_iterations * context_sum + grown * (num_iterations - 1) // 2
-        batch.context_sum = context_sum = context_sum + grown
-        if context_sum - num_decoding > self.max_context_sum:
-            self.max_context_sum = context_sum - num_decoding
-        batch.window_sum += num_iterations * batch.num_unsaturated
+        batch.context_sum += num_iterations * num_decoding
+        if batch.num_unsaturated:
+            batch.window_sum += num_iterations * batch.num_unsaturated
         batch.tick = tick = batch.tick + num_iterations
         while decoding and decoding[0][0] == tick:
             sequence = heappop(decoding)
-            if not static:
+            if not self.static:
                 batch.leave(sequence)
             self._finish(batch, sequence[2], sequence[3], sequence[4], sequence[5])
 
     def _book_gaps(self, batch: MicroBatch) -> None:
-        """Inter-token times of a run; the first also spans what kept the batch waiting since its last token."""
-        num_iterations, num_sequences = batch.num_iterations, len(batch.decoding)
-        first_ps, slope_ps = batch.first_ps, batch.slope_ps
-        stalled = batch.stalled
-        waited_ps = batch.start_ps - batch.last_token_ps
-        self.token_gaps.extend((waited_ps + first_ps, 0, 1, num_sequences - len(stalled)))
+        """Inter-token times of a run whose first also spans what kept sequences waiting since their last token."""
+        num_iterations, num_sequences, stalled = batch.num_iterations, len(batch.decoding), batch.stalled
+        context, growth, first_ps, slope_ps = batch.context_sum, batch.num_decoding, batch.first_ps, batch.slope_ps
+        gaps, end_ps = self.token_gaps, batch.start_ps + first_ps
+        gaps.extend((end_ps - batch.last_token_ps, 0, 1, num_sequences - len(stalled), context, 0))
         for last_token_ps in stalled.values():
-            self.token_gaps.extend((batch.start_ps + first_ps - last_token_ps, 0, 1, 1))
+            gaps.extend((end_ps - last_token_ps, 0, 1, 1, 0, 0))
         stalled.clear()
         if num_iterations > 1:
-            self.token_gaps.extend((first_ps + slope_ps, slope_ps, num_iterations - 1, num_sequences))
+            gaps.extend(
+                (first_ps + slope_ps, slope_ps, num_iterations - 1, num_sequences, context + growth, growth)
+            )
 
     def _first_tokens(self, batch: MicroBatch, stalls: bool) -> None:
         """Prompts that are complete yield a token; their sequences decode from the next iteration on."""
@@ -341,7 +336,7 @@ class Replica:
             first_token_ps = end_ps
             if num_generated > 1:
                 first_token_ps = entry.first_token_ps
-                self.token_gaps.extend((end_ps - entry.last_token_ps, 0, 1, 1))
+                self.token_gaps.extend((end_ps - entry.last_token_ps, 0, 1, 1, 0, 0))
             if num_generated == request[3]:
                 self._finish(batch, request, entry.admitted_ps, first_token_ps, entry.num_preemptions)
                 if self.static:

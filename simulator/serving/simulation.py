@@ -54,12 +54,9 @@ def simulate(
     options = Options(records=records, slo=slo, give_up_after_violations=give_up_after_violations)
     recorder = new_recorder(client, workload, policy, options)
     replica = Replica(step_tables(surface, policy), policy, jump=jump)
-    submit = replica.submit
-    if client.is_closed_loop:
-        client.begin(submit)
-    else:
-        replica.refill = partial(client.refill, client.open_loop(), submit)
-        replica.refill()
+    client.refill(replica.submit)
+    if not client.is_closed_loop:
+        replica.refill = partial(client.refill, replica.submit)
     limit = NEVER if give_up_after_violations is None else give_up_after_violations
     now_ps = _run(replica, client, recorder, limit)
     return result_of([replica], client, recorder, policy, now_ps, gave_up=recorder.num_violations > limit)
@@ -132,9 +129,8 @@ def result_of(
             f"{num_arrived} requests arrived, but {recorder.num_finished} are done, {num_in_flight} in flight and "
             f"{client.num_refused} refused"
         )
-    duration_ps = max(0, recorder.last_end_ps - (client.first_arrival_ps or 0))
+    duration_ps = max(0, recorder.last_end_ps - client.first_arrival_ps)
     num_iterations = sum(replica.num_iterations for replica in replicas)
-    context_sum = sum(replica.context_iterations_sum for replica in replicas)
     steady_requests, steady_tokens = recorder.steady_rates()
     capacity = policy.kv_capacity_blocks
     return ServingResult(
@@ -159,9 +155,9 @@ def result_of(
         busy_fraction=sum(r.busy_ps for r in replicas) / (len(replicas) * duration_ps)
         if duration_ps
         else 0.0,
-        mean_batch=sum(r.decoded_sum for r in replicas) / num_iterations if num_iterations else 0.0,
-        mean_kv_tokens=context_sum / num_iterations if num_iterations else 0.0,
-        max_kv_tokens=max(replica.max_context_sum for replica in replicas),
+        mean_batch=recorder.itl.num_samples / num_iterations if num_iterations else 0.0,
+        mean_kv_tokens=recorder.context_sum / num_iterations if num_iterations else 0.0,
+        max_kv_tokens=recorder.max_context,
         kv_capacity_tokens=None if capacity is None else capacity * policy.block_tokens,
         goodput_fraction=recorder.goodput_fraction(),
         num_violations=recorder.num_violations,

@@ -50,15 +50,24 @@ class Workload:
             )
 
 
-def draw_lengths(workload: Workload, seed: int) -> Iterator[tuple[int, int]]:
-    """(input, output) tokens of the workload's requests in order of arrival.
+def draw_requests(workload: Workload, seed: int) -> Iterator[tuple[int, int, int]]:
+    """(index, input tokens, output tokens) of the workload's requests in order of arrival.
 
     Inputs, outputs and arrivals have a random stream each: request i is the same whatever the rate.
     Source: own definition.
     """
+    return chain.from_iterable(_numbered(workload, seed))
+
+
+def _numbered(workload: Workload, seed: int) -> Iterator[Iterator[tuple[int, int, int]]]:
     inputs, outputs = _generator(seed, _INPUT_STREAM), _generator(seed, _OUTPUT_STREAM)
-    chunks = workload.lengths.chunks(inputs, outputs)
-    return chain.from_iterable(zip(i.tolist(), o.tolist(), strict=True) for i, o in chunks)
+    start = 0
+    for input_tokens, output_tokens in workload.lengths.chunks(inputs, outputs):
+        end = min(start + len(input_tokens), workload.num_requests)
+        yield zip(range(start, end), input_tokens.tolist(), output_tokens.tolist(), strict=False)
+        start = end
+        if end == workload.num_requests:
+            return
 
 
 def draw_arrivals(workload: Workload, seed: int) -> Iterator[int]:

@@ -5,12 +5,11 @@ It shares only the surface, the policy and the drawn requests with the real one,
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
 
 import pytest
 
 from advisor.simulator.serving import ClosedLoop, SchedulerPolicy, Workload
-from advisor.simulator.serving.workload import draw_arrivals, draw_lengths
+from advisor.simulator.serving.workload import draw_arrivals, draw_requests
 from advisor.simulator.step_cost import StepSurface
 
 
@@ -43,9 +42,8 @@ class PlainSimulator:
         self.static = policy.kind == "static"
         self.reserve = 1.0 if self.static else policy.reserve_output_fraction
         self.capacity = policy.kv_capacity_blocks if policy.kv_capacity_blocks is not None else 10**15
-        self.lengths = draw_lengths(workload, seed)
+        self.drawn = draw_requests(workload, seed)
         self.left = workload.num_requests
-        self.indices = count()
         self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []
         self.freed: list[Sequence] = []  # ended with the last iteration
@@ -65,7 +63,7 @@ class PlainSimulator:
     def send(self, now: int, again: bool = True) -> None:
         while self.left:
             self.left -= 1
-            index, (prompt, output) = next(self.indices), next(self.lengths)
+            index, prompt, output = next(self.drawn)
             largest = self.policy.largest_request_tokens
             if largest is None or prompt + output <= largest:
                 self.waiting.append(Sequence(index, now, now + self.policy.api_overhead_ps, prompt, output))
