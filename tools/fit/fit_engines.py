@@ -193,9 +193,10 @@ def write_engine(engine_id: str, era_id: str, costs: EngineCosts, result: dict) 
     stop = min((at for at in (text.find("\n[[", start), len(text)) if at > 0), default=len(text))
     block = re.sub(r"\n(parameters|residual|source) = \{[^\n]*\}", "", text[start:stop]).rstrip("\n")
     parameters = ", ".join(f"{name} = {value:.4g}" for name, value in asdict(costs).items())
-    medians = ", ".join(f"{name}_median = {error:.3f}" for name, error in left_out_medians(result).items())
+    residuals = {"num_points": result["num_rows"]}
+    residuals |= {f"{name}_median": round(error, 3) for name, error in left_out_medians(result).items()}
     block += f"\nparameters = {{ {parameters} }}"
-    block += f"\nresidual = {{ num_points = {result['num_rows']}, {medians} }}"
+    block += "\nresidual = { " + ", ".join(f"{name} = {value}" for name, value in residuals.items()) + " }"
     block += (
         '\nsource = { kind = "derived", title = "tools/fit/fit_engines.py on published serving measurements", '
         'note = "residual: median of |predicted / measured - 1| with whole groups left out" }'
