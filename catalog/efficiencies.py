@@ -17,7 +17,7 @@ from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.schema.efficiency import EfficiencyRecord
 
 ANY_ENGINE: Final = "any"
-_UNKNOWN_TRANSFER_ERROR: Final = 0.3
+_OTHER_VENDOR_ERROR: Final = 0.3
 
 # Nearest measured relatives, nearest first: the matrix unit's generation decides, then the kind of memory.
 _RELATIVES: Final[dict[str, tuple[str, ...]]] = {
@@ -31,8 +31,9 @@ _RELATIVES: Final[dict[str, tuple[str, ...]]] = {
     "blackwell-ultra": ("blackwell", "hopper"),
     "blackwell-geforce": ("ada", "blackwell"),
     "rubin": ("blackwell-ultra", "blackwell"),
-    "cdna": ("hopper", "ampere"),
+    "cdna": ("cdna3", "hopper", "ampere"),
     "cdna4": ("blackwell", "hopper"),
+    "cdna5": ("cdna4", "blackwell"),
     "gaudi": ("hopper", "ampere"),
     "tpu": ("hopper", "ampere"),
     "trainium": ("hopper", "ampere"),
@@ -50,6 +51,8 @@ _FALLBACK_ARCHITECTURES: Final = (
     "blackwell-ultra",
     "xe2",
 )
+
+_NVIDIA: Final = ("volta", "turing", "ampere", "ada", "hopper", "blackwell", "rubin")
 
 # Formats whose kernels work alike, nearest first. fp16 and bf16 run at one rate on every unit that has both.
 _RELATED_DTYPES: Final[dict[str, tuple[str, ...]]] = {
@@ -78,12 +81,14 @@ class ResolvedEfficiency:
     record: EfficiencyRecord
     transferred_from: str = ""
     """`<architecture>/<dtype>` of the relative; empty when the record is for exactly what was asked."""
+    asked: str = ""
+    """The architecture that was asked for."""
 
     @property
     def median_abs_error(self) -> float:
         """Expected median of |predicted / measured - 1|: of the fit, or of a transfer where there was one."""
         own = self.record.residual.median_abs_error
-        return max(own, transfer_error(self.record.operator)) if self.transferred_from else own
+        return max(own, transfer_error(self.record.operator, self.asked)) if self.transferred_from else own
 
 
 @lru_cache(maxsize=4096)
@@ -127,16 +132,18 @@ def efficiency(
         )
     record = best[2]
     exact = record.architecture == architecture and record.dtype == wanted
-    return ResolvedEfficiency(record, "" if exact else f"{record.architecture}/{record.dtype}")
+    return ResolvedEfficiency(record, "" if exact else f"{record.architecture}/{record.dtype}", architecture)
 
 
-def transfer_error(operator: str) -> float:
+def transfer_error(operator: str, architecture: str = "hopper") -> float:
     """Median of |predicted / measured - 1| when a relative's record stands in for an architecture.
 
-    Measured by hiding each measured architecture in turn (tools/fit/measure_transfer.py); 0.3 for operators that
-    were measured on too few architectures to tell.
+    Measured by hiding each measured architecture in turn (tools/fit/measure_transfer.py), which tells of
+    neighbours of one vendor. Across vendors, and for operators measured too rarely to tell, it is 0.3: what
+    records of other GPUs miss by on the one Intel part that was measured.
     """
-    return _transfer_errors().get(operator, _UNKNOWN_TRANSFER_ERROR)
+    same_vendor = architecture.startswith(_NVIDIA)
+    return _transfer_errors().get(operator, _OTHER_VENDOR_ERROR) if same_vendor else _OTHER_VENDOR_ERROR
 
 
 def operators() -> tuple[str, ...]:
@@ -157,7 +164,7 @@ def _architecture_chain(architecture: str, measured: tuple[str, ...]) -> tuple[s
     relatives = _RELATIVES.get(architecture)
     if relatives is None:
         family = next((name for name in _RELATIVES if architecture.startswith(name)), "")
-        relatives = _RELATIVES.get(family, ())
+        relatives = (family, *_RELATIVES.get(family, ()))
     chain = dict.fromkeys((architecture, *relatives, *_FALLBACK_ARCHITECTURES, *measured))
     return tuple(name for name in chain if name in measured)
 

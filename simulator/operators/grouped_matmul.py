@@ -143,7 +143,7 @@ def expert_load(
     num_local = num_experts / expert_parallel
     pairs = tokens * experts_per_token
     variance = skew**2 / num_local * (1.0 - 1.0 / expert_parallel) + expert_parallel / pairs
-    surplus = 1.0 + np.sqrt(2.0 * np.log(expert_parallel) * variance)
+    surplus = np.minimum(1.0 + np.sqrt(2.0 * np.log(expert_parallel) * variance), expert_parallel)
     popularity = _popularity(skew)
     mean_load = np.minimum(pairs / num_experts * surplus, tokens)[:, None] * popularity
     mean_load = np.minimum(mean_load, tokens[:, None])

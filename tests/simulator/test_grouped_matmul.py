@@ -1,0 +1,141 @@
+"""Laws of the routed-experts model and of the load that routing gives the busiest rank."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.catalog.accelerators import by_id
+from advisor.catalog.efficiencies import efficiency, records
+from advisor.catalog.units import MICROSECOND_S
+from advisor.simulator.device import device_of
+from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, expert_load, moe_s
+
+MEASURED = {
+    "ampere": "a100-sxm-80gb",
+    "ada": "l40s",
+    "hopper": "h100-sxm",
+    "blackwell": "b200-sxm",
+    "blackwell-ultra": "b300-sxm",
+    "blackwell-geforce": "rtx-pro-6000-server",
+}
+RECORDS = [record for record in records("grouped_matmul") if record.architecture in MEASURED]
+# hidden, intermediate, experts, experts per token
+MODELS = {
+    "gpt-oss-120b": (2880, 2880, 128, 4),
+    "deepseek-r1": (7168, 2048, 256, 8),
+    "qwen3-235b": (4096, 1536, 128, 8),
+    "mixtral-8x7b": (4096, 14336, 8, 2),
+}
+any_record = st.sampled_from(RECORDS)
+any_model = st.sampled_from(list(MODELS.values()))
+tokens = st.integers(min_value=1, max_value=16384)
+ranks = st.sampled_from([1, 2, 4, 8])
+
+
+def priced(record, num_tokens, model, device=None, **options):
+    device = device or device_of(by_id(MEASURED[record.architecture]))
+    return moe_s(num_tokens, *model, device, GroupedMatmulEfficiency.from_record(record), **options)
+
+
+@given(any_record, tokens, any_model, ranks, ranks, st.floats(0.0, 2.0))
+@settings(max_examples=200, deadline=None)
+def test_time_is_positive_and_finite(record, num_tokens, model, tensor, expert, skew):
+    seconds = priced(record, num_tokens, model, tensor_parallel=tensor, expert_parallel=expert, skew=skew)
+    assert seconds.shape == (1,)
+    assert np.isfinite(seconds[0])
+    assert seconds[0] > record.parameters["launch_s"]
+
+
+@given(any_record, tokens, any_model, ranks, st.floats(1.01, 8.0), st.floats(1.0, 8.0))
+@settings(max_examples=200, deadline=None)
+def test_faster_hardware_is_never_slower(record, num_tokens, model, expert, bandwidth, rate):
+    device = device_of(by_id(MEASURED[record.architecture]))
+    faster = replace(
+        device,
+        bandwidth_bytes_per_s=device.bandwidth_bytes_per_s * bandwidth,
+        peak_flop_per_s={key: value * rate for key, value in device.peak_flop_per_s.items()},
+    )
+    before = priced(record, num_tokens, model, expert_parallel=expert)
+    after = priced(record, num_tokens, model, faster, expert_parallel=expert)
+    assert after[0] <= before[0] * (1 + 1e-12)
+
+
+@given(any_record, any_model, ranks)
+@settings(max_examples=100, deadline=None)
+def test_more_tokens_take_longer_but_for_tile_effects(record, model, expert):
+    seconds = priced(record, np.array([1, 8, 64, 512, 4096, 16384.0]), model, expert_parallel=expert)
+    assert (np.diff(seconds) > 0.0).all()
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=list(MODELS))
+def test_tensor_and_expert_parallelism_divide_the_weights(model):
+    record = efficiency("hopper", "grouped_matmul", "bf16").record
+    whole = priced(record, 256, model)[0]
+    assert 2.0 < whole / priced(record, 256, model, tensor_parallel=8)[0] < 8.5
+    assert 2.0 < whole / priced(record, 256, model, expert_parallel=8)[0] < 8.5
+
+
+@given(st.integers(1, 20000), any_model, ranks, st.floats(0.0, 2.0))
+@settings(max_examples=200, deadline=None)
+def test_load_is_conserved_and_bounded(num_tokens, model, expert_parallel, skew):
+    _, _, num_experts, topk = model
+    load = expert_load(np.array([float(num_tokens)]), num_experts, topk, expert_parallel, skew)
+    pairs = num_tokens * topk
+    assert 0.0 < load.active_experts[0] <= num_experts / expert_parallel + 1e-9
+    assert load.rows[0] <= pairs + 1e-6
+    if skew == 0.0:
+        assert load.rows[0] >= pairs / expert_parallel * (1 - 1e-9)
+        if expert_parallel == 1:
+            assert load.rows[0] == pytest.approx(pairs)
+    # A tile holds at least one and at most `size` rows; an idle expert has none.
+    assert (np.diff(load.row_tiles[:, 0]) <= 1e-9).all()
+    assert (load.row_tiles[:, 0] >= load.active_experts[0] - 1e-9).all()
+
+
+def test_active_experts_match_a_simulated_router():
+    rng = np.random.default_rng(1)
+    for num_tokens in (1, 4, 16, 64, 256):
+        seen = [
+            len(np.unique([rng.choice(128, 4, replace=False) for _ in range(num_tokens)])) for _ in range(40)
+        ]
+        expected = expert_load(np.array([float(num_tokens)]), 128, 4).active_experts[0]
+        assert expected == pytest.approx(np.mean(seen), rel=0.05)
+
+
+def test_the_busiest_rank_matches_a_simulated_router():
+    rng = np.random.default_rng(2)
+    busiest = []
+    for _ in range(200):
+        experts = np.argsort(rng.random((512, 256)), axis=1)[:, :8]
+        busiest.append(np.bincount(experts.ravel() // 32, minlength=8).max())
+    predicted = expert_load(np.array([512.0]), 256, 8, 8).rows[0]
+    assert predicted == pytest.approx(np.mean(busiest), rel=0.06)
+
+
+@pytest.mark.parametrize("skew", [0.5, 1.0])
+def test_skew_leaves_experts_idle_and_ranks_uneven(skew):
+    few, many = np.array([32.0]), np.array([4096.0])
+    assert expert_load(few, 128, 4, skew=skew).active_experts < expert_load(few, 128, 4).active_experts
+    assert expert_load(many, 128, 4, 8, skew).rows > expert_load(many, 128, 4, 8).rows
+
+
+# One layer of gpt-oss-120b in mxfp4 under vLLM on one H100 (kernel tables of aiconfigurator): an even load that
+# fills whole tiles, and a power law. Random routing lies between them once every expert has work.
+@pytest.mark.parametrize(
+    ("num_tokens", "even_us", "power_law_us"), [(512, 715, 1075), (2048, 1041, 1766), (8192, 2931, 3954)]
+)
+def test_published_gpt_oss_layer_on_h100(num_tokens, even_us, power_law_us):
+    record = efficiency("hopper", "grouped_matmul", "mxfp4_wo", "vllm").record
+    seconds = priced(record, num_tokens, MODELS["gpt-oss-120b"])[0]
+    assert even_us * 0.95 <= seconds / MICROSECOND_S <= power_law_us * 1.05
+
+
+# One layer of DeepSeek-R1 in nvfp4 under SGLang on one B200, weights split over 8, power law.
+@pytest.mark.parametrize(("num_tokens", "published_us"), [(64, 111), (1024, 268), (8192, 643)])
+def test_published_deepseek_layer_on_b200(num_tokens, published_us):
+    record = efficiency("blackwell", "grouped_matmul", "nvfp4", "sglang").record
+    seconds = priced(record, num_tokens, MODELS["deepseek-r1"], tensor_parallel=8, skew=1.0)[0]
+    assert seconds / MICROSECOND_S == pytest.approx(published_us, rel=0.25)

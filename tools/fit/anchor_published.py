@@ -1,0 +1,119 @@
+"""Derive records for architectures of which only the best published rates are known.
+
+python tools/fit/anchor_published.py
+
+The record over all engines of a relative is taken over; its compute and memory fractions are scaled so that the
+largest multiplications and reads reach what was published. Everything else stays a transfer, and so does the error.
+"""
+
+import argparse
+from dataclasses import dataclass
+
+import common
+import numpy as np
+
+from advisor.catalog.accelerators import by_id
+from advisor.catalog.efficiencies import efficiency
+from advisor.catalog.units import TERA
+from advisor.simulator.device import device_of
+from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
+
+DTYPES = ("bf16", "fp8", "fp8_block", "mxfp4_wo", "int4_wo")
+_SQUARES = (4096, 8192, 12288)
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """Best bf16 rates of accelerators of one architecture, and the read rate relative to the relative's."""
+
+    architecture: str
+    relative: str
+    best_bf16_tflops: dict[str, float]
+    memory_ratio: float
+    title: str
+    where: str
+
+
+ANCHORS = (
+    Anchor(
+        "cdna3",
+        "hopper",
+        {"mi300x": 668.4, "mi325x": 784.9},
+        # 4199 of 5300 GB/s against 2906 of 3350 on H100, best copies of either.
+        (4199 / 5300) / (2906 / 3350),
+        "stas00/ml-engineering@744d01e; ProjectPhysX/OpenCL-Benchmark@4694a5b",
+        "maximum achievable matmul FLOPS, random data; coalesced read",
+    ),
+    Anchor(
+        "cdna4",
+        "blackwell",
+        {"mi355x": 1565.0},
+        1.0,
+        "stas00/ml-engineering@744d01e",
+        "maximum achievable matmul FLOPS, random data",
+    ),
+)
+
+
+def compute_ratio(anchor: Anchor) -> float:
+    """Published rate over the rate that the relative's record predicts, middle over accelerators."""
+    record = efficiency(anchor.relative, "matmul", "bf16").record
+    parameters = MatmulEfficiency.from_record(record)
+    ratios = []
+    for accelerator, tflops in anchor.best_bf16_tflops.items():
+        device = device_of(by_id(accelerator))
+        best = max(2.0 * n**3 / matmul_s(n, n, n, device, parameters)[0] for n in _SQUARES)
+        ratios.append(tflops * TERA / best)
+    return float(np.median(ratios))
+
+
+def derived_records(anchor: Anchor, operator: str) -> list[dict[str, object]]:
+    """One record per format, scaled from the relative's."""
+    ratio = compute_ratio(anchor)
+    derived: list[dict[str, object]] = []
+    for dtype in DTYPES:
+        found = efficiency(anchor.relative, operator, dtype).record
+        parameters = dict(found.parameters)
+        parameters["compute_fraction"] *= ratio
+        parameters["memory_fraction"] *= anchor.memory_ratio
+        residual = {
+            "num_points": len(anchor.best_bf16_tflops),
+            "median_abs_error": common.OTHER_VENDOR_ERROR,
+            "p90_abs_error": 2.0 * common.OTHER_VENDOR_ERROR,
+            "bias": 0.0,
+        }
+        derived.append(
+            {
+                "dtype": dtype,
+                "engine": common.ANY_ENGINE,
+                "fitted_on": list(anchor.best_bf16_tflops),
+                "parameters": parameters,
+                "residual": residual,
+            }
+        )
+    return derived
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    for anchor in ANCHORS:
+        for operator in ("matmul", "grouped_matmul"):
+            source = {
+                "kind": "derived",
+                "title": anchor.title,
+                "where": anchor.where,
+                "accessed": "2026-11-20",
+                "note": f"records of {anchor.relative} scaled to published rates; errors are those of a transfer",
+            }
+            common.write_records(
+                operator,
+                anchor.architecture,
+                derived_records(anchor, operator),
+                source,
+                "tools/fit/anchor_published.py",
+            )
+            print(anchor.architecture, operator, f"compute x {compute_ratio(anchor):.3f}")
+
+
+if __name__ == "__main__":
+    main()
