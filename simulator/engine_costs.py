@@ -20,16 +20,18 @@ class EngineCosts:
     """Added to each iteration that carries prefill: new requests, block tables, no captured graph to replay."""
     eager_layer_s: float = 150.0e-6
     """Host launch time per layer of an iteration outside captured graphs; hides behind longer kernels."""
-    eager_expert_layer_s: float = 150.0e-6
+    eager_expert_layer_s: float = 300.0e-6
     """The same, added for a layer with routed experts."""
     kernel_scale: float = 1.0
     """Kernels inside the running engine against kernels measured alone."""
     expert_scale: float = 1.0
     """The same for routed experts in decode iterations, on top of kernel_scale."""
-    prefill_scale: float = 1.0
-    """The same for every kernel of an iteration with prefill, on top of kernel_scale."""
+    expert_prefill_scale: float = 1.0
+    """The same for routed experts in iterations with prefill."""
     request_s: float = 10.0e-3
     """From arrival to the scheduler and from the first token back: HTTP, tokenizer, detokenizer."""
+    request_expert_layer_s: float = 100.0e-6
+    """Latency of a first token per layer with routed experts that delays nobody else's tokens."""
 
 
 DEFAULT_COSTS = EngineCosts()

@@ -6,7 +6,7 @@ from advisor.catalog.engines import EngineDefaults, defaults, graph_sizes
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import GatedDeltaNet, Mamba2
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.deployment import Deployment, check_layout
+from advisor.simulator.deployment import Deployment, check_layout, moe_layers
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts, engine_costs
 from advisor.simulator.memory import MemoryPlan, plan_memory
@@ -110,6 +110,15 @@ def engine_defaults(deployment: Deployment) -> EngineDefaults:
     )
 
 
+def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:
+    """What a request waits outside the scheduler before its first token arrives [s].
+
+    Source: engine costs, fitted by tools/fit/fit_engines.py.
+    """
+    expert_layers = sum(group.count for group in moe_layers(deployment.model))
+    return costs.request_s + costs.request_expert_layer_s * expert_layers
+
+
 def policy_of(
     deployment: Deployment, memory: MemoryPlan, costs: EngineCosts, max_num_seqs: int, num_batched_tokens: int
 ) -> SchedulerPolicy:
@@ -135,5 +144,5 @@ def policy_of(
         reserve_output_fraction=engine.reserve_output_fraction,
         max_sequences_by_state=state_slots,
         overlap_scheduling=engine.overlap_scheduling,
-        api_overhead_ps=round(costs.request_s * PICOSECONDS_PER_S),
+        api_overhead_ps=round(request_latency_s(deployment, costs) * PICOSECONDS_PER_S),
     )

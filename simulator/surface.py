@@ -129,7 +129,7 @@ def _mixed(
     lines = prefill_lines(deployment, library, chunk, inputs.mean_input_tokens)
     gpu_s = _scaled_total(deployment, library, costs, grid, decode=False)
     sampled = np.minimum(grid, _TYPICAL_SAMPLED)
-    scale = costs.kernel_scale * costs.prefill_scale
+    scale = costs.kernel_scale
     gpu_s += scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
     tokens = np.arange(inputs.max_num_batched_tokens + 1, dtype=np.float64)
     seconds = np.maximum(np.interp(tokens, grid, gpu_s), _launch_floor_s(deployment, costs))
@@ -147,9 +147,9 @@ def _scaled_total(
 
 
 def _engine_scale(category: str, costs: EngineCosts, *, decode: bool) -> float:
-    if not decode:
-        return costs.kernel_scale * costs.prefill_scale
-    return costs.kernel_scale * (costs.expert_scale if category == "experts" else 1.0)
+    if category != "experts":
+        return costs.kernel_scale
+    return costs.kernel_scale * (costs.expert_scale if decode else costs.expert_prefill_scale)
 
 
 def _launch_floor_s(deployment: Deployment, costs: EngineCosts) -> float:

@@ -38,15 +38,17 @@ PRIOR_SIGMA = {
     "sequence_s": 0.7,
     "mixed_step_s": 1.2,
     "eager_layer_s": 1.0,
-    "eager_expert_layer_s": 1.2,
-    "kernel_scale": 0.12,
-    "expert_scale": 0.35,
-    "prefill_scale": 0.35,
-    "request_s": 1.0,
+    "eager_expert_layer_s": 1.5,
+    "kernel_scale": 0.06,
+    "expert_scale": 0.3,
+    "expert_prefill_scale": 0.3,
+    "request_s": 0.8,
+    "request_expert_layer_s": 2.0,
 }
 """Standard deviation of the logarithm of each parameter around its default: what engineers' experience allows."""
 TTFT_WEIGHT, TPOT_WEIGHT, THROUGHPUT_WEIGHT = 0.5, 1.0, 0.7
 ROBUST_SCALE = 0.15
+"""Relative error from which on a point counts as an outlier (Cauchy loss)."""
 METRICS = {"ttft": "ttft_ms_mean", "tpot": "tpot_ms_mean", "throughput": "output_tok_s"}
 
 
@@ -125,7 +127,7 @@ def fit(rows: list[Row]) -> EngineCosts:
                 if name in row.truth:
                     miss = math.log(ratio[name]) if name in ratio else 0.0
                     scaled = miss / ROBUST_SCALE
-                    robust = math.copysign(math.sqrt(2.0 * (math.sqrt(1.0 + scaled**2) - 1.0)), scaled)
+                    robust = math.copysign(math.sqrt(math.log1p(scaled**2)), scaled)
                     out.append(share * weights[name] * robust)
         return np.array([*out, *x])
 
