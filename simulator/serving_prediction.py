@@ -35,7 +35,7 @@ def predicted(result: ServingResult, replica: ReplicaModel, *, num_replicas: int
     """
     if not result.num_finished:
         raise ValueError("no request finished, so there is nothing to predict")
-    basis: Basis = "modelled" if replica.transferred else "calibrated"
+    basis: Basis = "assumed" if replica.transferred else "modelled"
     class_name = prediction_class(replica.deployment.engine.id, transferred=bool(replica.transferred))
     rates = [
         num_replicas * rate

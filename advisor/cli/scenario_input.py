@@ -218,7 +218,9 @@ def scenario_of(
         seed=shared.seed,
         top=top,
     )
-    return scenario, (*((found.note,) if found.note else ()), *notes)
+    if load.trace is not None:
+        notes = (*notes, f"of {load.trace}, lengths and mean rate count; its bursts and its order do not")
+    return scenario, tuple(filter(None, (found.note, *notes)))
 
 
 def _log_spread(lengths: list[int]) -> float:

@@ -23,6 +23,16 @@ Predictions = Annotated[
 ]
 
 
+@command(app, "serving")
+def serving(shared: Shared, cases: Cases, predictions: Predictions = None) -> Answer:
+    """Predict serving runs and compare them with published measurements."""
+    from advisor.cli.validation import serving_suite, validate
+    from advisor.render.validation_view import validation_answer
+
+    suite = serving_suite()
+    return validation_answer(suite.name, cases, predictions, validate(suite, cases, predictions, shared.seed))
+
+
 @command(app, "collectives")
 def collectives(shared: Shared, cases: Cases, predictions: Predictions = None) -> Answer:
     """Predict collectives and compare them with nccl-tests results."""

@@ -9,8 +9,8 @@ from advisor.cli.case_files import CaseRow, PredictedRow, measured_value, read_c
 from advisor.render.atomic import check_writable
 from advisor.simulator.validation.scores import Comparison, MetricScore, score_metrics
 
-PredictRows = Callable[[Sequence[CaseRow], int], list[PredictedRow]]
-"""From rows that hold nothing but inputs, and a seed, to one prediction each."""
+PredictRow = Callable[[CaseRow, int], PredictedRow]
+"""From a row that holds nothing but inputs, and a seed, to its prediction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Suite:
     inputs: tuple[str, ...]
     metrics: tuple[str, ...]
     groups: tuple[str, ...]
-    predict: PredictRows
+    predict: PredictRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,7 @@ def validate(suite: Suite, cases: Path, predictions: Path | None, seed: int) -> 
     if predictions is not None:
         check_writable(predictions)
     rows = read_cases(cases, suite.needed)
-    whole = [row for row in rows if not row.problem]
-    visible = [CaseRow(row.number, _only(row.cells, suite.inputs)) for row in whole]
-    predicted = dict(zip((row.number for row in whole), suite.predict(visible, seed), strict=True))
-    results = [predicted.get(row.number) or _unreadable(row) for row in rows]
+    results = [_predicted(suite, row, seed) for row in rows]
     if predictions is not None:
         write_predictions(predictions, results, suite.metrics)
     comparisons = [
@@ -68,12 +65,20 @@ def validate(suite: Suite, cases: Path, predictions: Path | None, seed: int) -> 
     return Validation(results, problems, score_metrics(comparisons, suite.groups))
 
 
+def _predicted(suite: Suite, row: CaseRow, seed: int) -> PredictedRow:
+    """The prediction of one row; whatever is wrong with it does not stop the others."""
+    case_id = row.cells.get("case_id") or f"row-{row.number}"
+    if row.problem:
+        return PredictedRow(case_id, "error", row.problem, "", {})
+    try:
+        return suite.predict(CaseRow(row.number, _only(row.cells, suite.inputs)), seed)
+    except Exception as error:
+        reason = f"row {row.number}: internal error {type(error).__name__}: {error}"
+        return PredictedRow(case_id, "error", reason, "", {})
+
+
 def _only(cells: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     return {name: cells[name] for name in names if name in cells}
-
-
-def _unreadable(row: CaseRow) -> PredictedRow:
-    return PredictedRow(row.cells.get("case_id") or f"row-{row.number}", "error", row.problem, "", {})
 
 
 def collectives_suite() -> Suite:
@@ -81,9 +86,22 @@ def collectives_suite() -> Suite:
     from advisor.simulator.validation.collective_case import INPUT_COLUMNS, METRICS
     from advisor.simulator.validation.collectives import predict_row
 
-    def predict(rows: Sequence[CaseRow], seed: int) -> list[PredictedRow]:
-        found = [predict_row(row.cells, row.number) for row in rows]
-        return [PredictedRow(p.case_id, p.status, p.reason, p.basis, p.metrics) for p in found]
+    def predict(row: CaseRow, seed: int) -> PredictedRow:
+        found = predict_row(row.cells, row.number)
+        return PredictedRow(found.case_id, found.status, found.reason, found.basis, found.metrics)
 
     groups = ("gpu", "collective", "fabric", "source")
     return Suite("collectives", ("collective", "gpu"), INPUT_COLUMNS, METRICS, groups, predict)
+
+
+def serving_suite() -> Suite:
+    """Serving: the columns of published serving measurements."""
+    from advisor.simulator.validation.serving import predict_row
+    from advisor.simulator.validation.serving_case import INPUT_COLUMNS, METRICS
+
+    def predict(row: CaseRow, seed: int) -> PredictedRow:
+        found = predict_row(row.cells, row.number, seed=seed)
+        return PredictedRow(found.case_id, found.status, found.reason, found.basis, found.metrics)
+
+    groups = ("gpu", "engine", "model", "source", "tier", "group")
+    return Suite("serving", ("engine", "model", "gpu", "load"), INPUT_COLUMNS, METRICS, groups, predict)

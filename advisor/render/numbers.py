@@ -83,13 +83,13 @@ def percent(fraction: float | None) -> str:
 
 
 def layout_words(accelerator: str, num_replicas: int, *, tp: int, pp: int, dp: int, ep: int) -> str:
-    """A deployment in words: `4 x h100-sxm (TP4)`, `40 x h100-sxm = 5 x (TP8)`."""
+    """A deployment in words: `4 x h100-sxm (TP4)`, `40 x h100-sxm = 5 x (TP8)`, `3 x l40s = 3 replicas`."""
     degrees = (("TP", tp), ("PP", pp), ("DP", dp), ("EP", ep))
     inner = " ".join(f"{name}{degree}" for name, degree in degrees if degree > 1)
     total = f"{num_replicas * tp * pp * dp} x {accelerator}"
     if num_replicas == 1:
         return f"{total} ({inner})" if inner else total
-    return f"{total} = {num_replicas} x ({inner or 'one each'})"
+    return f"{total} = {num_replicas} x ({inner})" if inner else f"{total} = {num_replicas} replicas"
 
 
 def show_quantity(quantity: Quantity, ladder: Ladder = PLAIN) -> str:

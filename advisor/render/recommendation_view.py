@@ -6,6 +6,7 @@ from typing import Final
 
 from advisor.catalog.units import GB, MILLISECOND_S
 from advisor.recommend.result import Option, Recommendation, Rejected
+from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table
 from advisor.render.numbers import (
     LEGEND,
@@ -15,6 +16,7 @@ from advisor.render.numbers import (
     digits,
     layout_words,
     percent,
+    rung,
     show,
     show_quantity,
     usd,
@@ -28,7 +30,9 @@ MAX_REJECTED: Final = 8
 ENVELOPE_FIELDS: Final = ("warnings", "notes")
 
 
-def recommendation_answer(found: Recommendation, inputs: Mapping[str, object], *, explain: bool) -> Answer:
+def recommendation_answer(
+    found: Recommendation, scenario: Scenario, notes: tuple[str, ...], *, explain: bool
+) -> Answer:
     """The whole answer; with explain also the arithmetic of the first option."""
     blocks: list[Block] = [Paragraph(found.headline, emphasis=True), _options_table(found.options)]
     plot = _pareto(found.options)
@@ -45,15 +49,29 @@ def recommendation_answer(found: Recommendation, inputs: Mapping[str, object], *
         )
     if found.options:
         blocks.append(Figure(found.options[0].launch_command, title="Start it with"))
-    blocks.append(Paragraph(LEGEND))
+    blocks.append(Paragraph(f"{_question(scenario, found)}\n{LEGEND}"))
     fields = type(found).__dataclass_fields__
     return Answer(
         result={name: getattr(found, name) for name in fields if name not in ENVELOPE_FIELDS},
-        inputs=inputs,
+        inputs={name: getattr(scenario, name) for name in type(scenario).model_fields},
         blocks=tuple(blocks),
         records="options",
         warnings=found.warnings,
-        notes=found.notes,
+        notes=tuple(dict.fromkeys((*notes, *found.notes))),
+    )
+
+
+def _question(scenario: Scenario, found: Recommendation) -> str:
+    """What was asked, defaults included, and how much was looked at."""
+    traffic, goals, limits = scenario.traffic, scenario.objectives, scenario.constraints
+    load = "the highest load within them"
+    if traffic.rate_per_s is not None:
+        load = f"{digits(traffic.rate_per_s)} requests/s"
+    return (
+        f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), p99 TTFT "
+        f"{show(goals.ttft_p99_s, TIME)}, p99 TPOT {show(goals.tpot_p99_s, TIME)}, {load}; "
+        f"{', '.join(limits.terms)} prices as of {scenario.as_of}. "
+        f"{found.search.num_candidates} deployments considered, {found.search.num_simulated} simulated."
     )
 
 
@@ -76,12 +94,13 @@ def _options_table(options: Sequence[Option]) -> Table:
         Column("engine", fold=True),
         Column("from", fold=True),
         Column("$/h", "right"),
-        Column("$/M tokens"),
-        Column("p99 TTFT", "right"),
-        Column("p99 TPOT", "right"),
+        Column("$/M tokens", fold=True),
+        Column("TTFT", "right"),
+        Column("TPOT", "right"),
         Column("limit", fold=True),
     )
-    return Table(columns, tuple(_option_row(option) for option in options))
+    title = "Best options, one per accelerator; TTFT and TPOT are what 99 % of requests keep"
+    return Table(columns, tuple(_option_row(option) for option in options), title=title)
 
 
 def _option_row(option: Option) -> tuple[str, ...]:
@@ -100,7 +119,10 @@ def _option_row(option: Option) -> tuple[str, ...]:
 
 def _p99(times: Mapping[str, Quantity]) -> str:
     quantity = times.get("p99")
-    return MISSING if quantity is None else show(quantity.value, TIME)
+    if quantity is None:
+        return MISSING
+    factor, unit = rung(quantity.value, TIME)
+    return f"{digits(quantity.value / factor, 2)} {unit}"
 
 
 def _pareto(options: Sequence[Option]) -> Figure | None:

@@ -199,7 +199,7 @@ def test_a_layout_in_words() -> None:
     assert numbers.layout_words("h100-sxm", 1, tp=1, pp=1, dp=1, ep=1) == "1 x h100-sxm"
     assert numbers.layout_words("h100-sxm", 1, tp=4, pp=2, dp=1, ep=1) == "8 x h100-sxm (TP4 PP2)"
     assert numbers.layout_words("h100-sxm", 5, tp=8, pp=1, dp=1, ep=8) == "40 x h100-sxm = 5 x (TP8 EP8)"
-    assert numbers.layout_words("l40s", 3, tp=1, pp=1, dp=1, ep=1) == "3 x l40s = 3 x (one each)"
+    assert numbers.layout_words("l40s", 3, tp=1, pp=1, dp=1, ep=1) == "3 x l40s = 3 replicas"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""`advisor recommend`: which accelerator, how many, which layout, at what cost."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from advisor.cli import load_options, recommend_options
+from advisor.cli.command import command
+from advisor.cli.options import Shared
+from advisor.render.answer import Answer
+
+
+def add_recommend(app: typer.Typer) -> None:
+    """Register the command at the top of the tree."""
+    command(app, "recommend")(recommend)
+
+
+def recommend(
+    shared: Shared,
+    model: Annotated[
+        str, typer.Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.")
+    ],
+    workload: Annotated[Literal["serve"], typer.Option(help="What the hardware is for.")] = "serve",
+    rate: load_options.Rate = None,
+    input_tokens: load_options.InputTokens = None,
+    output_tokens: load_options.OutputTokens = None,
+    trace: load_options.TraceFile = None,
+    profile: load_options.ProfileName = None,
+    ttft_p99: recommend_options.TtftP99 = "2s",
+    tpot_p99: recommend_options.TpotP99 = "100ms",
+    budget: recommend_options.Budget = None,
+    gpu: recommend_options.Gpus = None,
+    provider: recommend_options.Providers = None,
+    engine: recommend_options.Engines = None,
+    precision: recommend_options.Precisions = None,
+    own: recommend_options.Own = None,
+    term: recommend_options.Terms = "on-demand",
+    max_gpus: recommend_options.MaxGpus = 64,
+    price_file: recommend_options.PriceFile = None,
+    top: recommend_options.Top = 5,
+    explain: recommend_options.Explain = False,
+) -> Answer:
+    """Rank every accelerator on the market for a model: layout, engine, latencies, dollars per million tokens."""
+    from advisor.cli.progress import progress
+    from advisor.cli.scenario_input import LimitInput, LoadInput, scenario_of
+    from advisor.recommend.recommend import recommend as ranked
+    from advisor.render.recommendation_view import recommendation_answer
+
+    load = LoadInput(rate, None, input_tokens, output_tokens, trace, profile)
+    limits = LimitInput(gpu, provider, engine, precision, term, own, budget, max_gpus, price_file)
+    goals = {"ttft_p99": ttft_p99, "tpot_p99": tpot_p99}
+    scenario, notes = scenario_of(model, load, limits, **goals, top=top, shared=shared)
+    with progress(quiet=shared.quiet) as line:
+        found = ranked(scenario, progress=line)
+    return recommendation_answer(found, scenario, notes, explain=explain)

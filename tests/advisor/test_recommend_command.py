@@ -1,0 +1,190 @@
+"""`advisor recommend`: the contract of its answer, its question, and what a mistake gets."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[[str], Any]
+QUICK = (
+    "advisor recommend --model llama-3.1-8b --workload serve --gpu h100-sxm,l40s,rtx-4090 --as-of 2026-11-20"
+)
+OPTION_FIELDS = (
+    "rank", "accelerator", "num_accelerators", "num_replicas", "tensor_parallel", "pipeline_parallel",
+    "expert_parallel", "data_parallel", "weight_dtype", "kv_dtype", "engine", "provider", "sku", "price_observed_on",
+    "usd_per_hour", "usd_per_million_tokens", "usd_per_million_output_tokens", "ttft_s", "tpot_s",
+    "output_tokens_per_s", "requests_per_s", "meets_slo", "bottleneck", "step_breakdown", "memory", "power_w",
+    "quality_note", "launch_command",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    """One answer as JSON, for the tests that only read it."""
+    import contextlib
+    import io
+
+    from advisor.__main__ import main
+
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        code = main([*QUICK.split()[1:], "--json"])
+    assert code == 0
+    found: dict[str, Any] = json.loads(out.getvalue())
+    return found
+
+
+def test_options_have_the_contracts_fields(document: dict[str, Any]) -> None:
+    assert document["options"]
+    for option in document["options"]:
+        assert set(OPTION_FIELDS) <= set(option)
+        assert option["num_accelerators"] % option["num_replicas"] == 0
+        cost = option["usd_per_million_tokens"]
+        assert cost["low"] < cost["value"] < cost["high"]
+        assert {"mean", "p50", "p99"} <= set(option["ttft_s"])
+    assert set(document["search"]) >= {"num_candidates", "num_simulated", "screen_wall_s", "wall_s"}
+
+
+def test_options_are_ranked_by_cost_one_per_accelerator(document: dict[str, Any]) -> None:
+    options = document["options"]
+    costs = [option["usd_per_million_tokens"]["value"] for option in options]
+    assert costs == sorted(costs)
+    assert [option["rank"] for option in options] == list(range(1, len(options) + 1))
+    names = [option["accelerator"] for option in options]
+    assert len(set(names)) == len(names)
+    for option in options:
+        assert all(variant["accelerator"] == option["accelerator"] for variant in option["variants"])
+
+
+def test_every_accelerator_asked_for_is_an_option_or_has_a_reason(document: dict[str, Any]) -> None:
+    shown = {option["accelerator"] for option in document["options"]}
+    rejected = {entry["accelerator"]: entry["reason"] for entry in document["rejected"]}
+    assert shown | set(rejected) == {"h100-sxm", "l40s", "rtx-4090"}
+    assert all(rejected.values())
+
+
+def test_the_objectives_are_met(document: dict[str, Any]) -> None:
+    goals = document["inputs"]["objectives"]
+    for option in document["options"]:
+        assert option["ttft_s"]["p99"]["value"] <= goals["ttft_p99_s"]
+        assert option["tpot_s"]["p99"]["value"] <= goals["tpot_p99_s"]
+
+
+def test_defaults_are_resolved_and_echoed(document: dict[str, Any]) -> None:
+    inputs = document["inputs"]
+    assert inputs["traffic"]["profile"] == "chat"
+    assert inputs["objectives"]["ttft_p99_s"] == 2.0
+    assert inputs["constraints"]["accelerators"] == ["h100-sxm", "l40s", "rtx-4090"]
+    assert inputs["as_of"] == "2026-11-20"
+
+
+def test_the_terminal_tells_the_question_the_answer_and_how_to_start_it(cli: Cli) -> None:
+    run = cli(QUICK)
+    assert run.code == 0
+    words = " ".join(run.out.split())
+    for part in (
+        "Best options",
+        "Cost against latency",
+        "Start it with",
+        "Asked: 1155 tokens in, 211 out (chat)",
+    ):
+        assert part in words
+    assert max(len(line) for line in run.out.split("Start it with")[0].splitlines()) <= 100
+
+
+def test_explain_shows_the_arithmetic(cli: Cli) -> None:
+    run = cli(f"{QUICK} --explain")
+    for part in ("part of one step", "memory of one accelerator", "TTFT mean", "Price read on"):
+        assert part in run.out
+
+
+def test_a_given_rate_is_carried(cli: Cli) -> None:
+    document = json.loads(cli(f"{QUICK} --rate 200 --json").out)
+    for option in document["options"]:
+        assert option["requests_per_s"]["value"] == pytest.approx(200.0)
+        hourly = option["usd_per_million_tokens"]["value"] * 200 * (1155 + 211) * 3600 / 1e6
+        assert hourly == pytest.approx(option["usd_per_hour"])
+
+
+def test_own_hardware_is_the_only_candidate(cli: Cli) -> None:
+    document = json.loads(cli("advisor recommend --model llama-3.1-8b --own 2xrtx-4090 --json").out)
+    assert {option["accelerator"] for option in document["options"]} == {"rtx-4090"}
+    assert document["options"][0]["provider"] == "own"
+
+
+def test_the_file_formats_hold_the_same_options(cli: Cli, tmp_path: Path, document: dict[str, Any]) -> None:
+    for suffix in ("json", "csv", "md", "html"):
+        file = tmp_path / f"plan.{suffix}"
+        assert cli(f"{QUICK} -q -o {file}").code == 0
+        text = file.read_text(encoding="utf-8")
+        assert all(option["accelerator"] in text for option in document["options"])
+
+
+def test_the_same_question_has_the_same_answer(cli: Cli, document: dict[str, Any]) -> None:
+    again = json.loads(cli(f"{QUICK} --json").out)
+    assert again["options"] == document["options"]
+    assert again["rejected"] == document["rejected"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "what"),
+    [
+        ("--model 70x", 2, "70x"),
+        ("", 2, "--model"),
+        ("--model 8b --gpu h101", 2, "h101"),
+        ("--model 8b --gpu ,", 2, "empty name"),
+        ("--model 8b --provider nobody", 2, "nobody"),
+        ("--model 8b --provider ,", 2, "empty name"),
+        ("--model 8b --rate 0", 2, "out of range"),
+        ("--model 8b --rate inf", 2, "out of range"),
+        ("--model 8b --rate fast", 2, "not a rate"),
+        ("--model 8b --budget -5", 2, "--budget"),
+        ("--model 8b --budget nan", 2, "--budget"),
+        ("--model 8b --ttft-p99 1", 2, "unit is missing"),
+        ("--model 8b --tpot-p99 -1ms", 2, "out of range"),
+        ("--model 8b --top 0", 2, "--top"),
+        ("--model 8b --workload train", 2, "--workload"),
+        ("--model 8b --trace none.csv", 2, "no such file"),
+        ("--model 8b --price-file none.csv", 2, "no such file"),
+        ("--model 8b --own h100", 2, "not a count and an accelerator"),
+        ("--model 8b --gpu h100 --tpot-p99 1us", 3, "nothing serves llama-3.1-8b"),
+        ("--model llama-3.1-405b --gpu rtx-4090", 3, "nothing serves llama-3.1-405b"),
+        ("--model 8b --gpu h100 --as-of 2020-01-01", 3, "nothing serves"),
+    ],
+)
+def test_a_mistake_is_told_and_leaves_nothing(
+    cli: Cli, tmp_path: Path, options: str, code: int, what: str
+) -> None:
+    run = cli(f"advisor recommend {options} -o {tmp_path / 'plan.json'}")
+    assert run.code == code, run.err
+    assert what in run.err
+    assert "To fix:" in run.err
+    assert "Traceback" not in run.err
+    assert run.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_config_json_without_layers_is_refused(cli: Cli, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096}')
+    run = cli(f"advisor recommend --model {config}")
+    assert run.code == 2
+    assert str(config) in run.err
+    assert run.out == ""
+
+
+def test_neither_torch_nor_pandas_is_imported() -> None:
+    import subprocess
+    import sys
+
+    root = Path(__file__).resolve().parents[2]
+    code = (
+        "import sys; from advisor.__main__ import main;"
+        f"main({[*QUICK.split()[1:], '-q']!r});"
+        "heavy = {'torch', 'triton', 'pandas', 'scipy'} & set(sys.modules);"
+        "sys.exit(f'imported: {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
