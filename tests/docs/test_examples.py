@@ -2,7 +2,7 @@
 
 A console block holds `$ advisor ...` lines, each followed by what the terminal shows (notes first, then the
 answer). A line `...` stands for any lines. `pytest tests/docs --update-golden` writes the real output
-where the documented one does not match.
+where the documented one does not match, in blocks of both kinds.
 """
 
 import datetime
@@ -76,19 +76,62 @@ def matches(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, printed + "\n") is not None
 
 
-def test_documented_python_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_python_runs(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = [
-        b.group(2) for b in BLOCK.finditer(document.read_text(encoding="utf-8")) if b.group(1) == "python"
-    ]
+    page = document.read_text(encoding="utf-8")
+    blocks = [block for block in BLOCK.finditer(page) if block.group(1) == "python"]
     if not blocks:
         pytest.skip("no python block")
-    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, document.name, str(document), 0)
+    test = doctest.DocTestParser().get_doctest(masked(page, blocks), {}, document.name, str(document), 0)
     assert test.examples, "a python block needs >>> lines: only those are run"
-    report: list[str] = []
-    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    result = doctest.DocTestRunner(optionflags=flags, verbose=False).run(test, out=report.append)
-    assert result.failed == 0, "".join(report)
+    runner, report = Runner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS, verbose=False), []
+    failed = runner.run(test, out=report.append).failed
+    if failed == len(runner.printed) and request.config.getoption("--update-golden"):
+        document.write_text(with_outputs(page, runner.printed), encoding="utf-8")
+        return
+    assert failed == 0, "".join(report)
+
+
+class Runner(doctest.DocTestRunner):
+    """Remembers what the examples whose output differs have printed; an exception is nothing to write down."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.printed: list[tuple[doctest.Example, str]] = []
+
+    def report_failure(self, out: Any, test: doctest.DocTest, example: doctest.Example, got: str) -> None:
+        self.printed.append((example, got))
+        super().report_failure(out, test, example, got)
+
+
+def masked(page: str, blocks: list[re.Match[str]]) -> str:
+    """The page with every line outside the blocks blank, so that line numbers stay those of the page."""
+    lines = [""] * page.count("\n")
+    for block in blocks:
+        first = page.count("\n", 0, block.start(2))
+        inside = block.group(2).splitlines()
+        lines[first : first + len(inside)] = inside
+    return "\n".join(lines) + "\n"
+
+
+def with_outputs(page: str, printed: list[tuple[doctest.Example, str]]) -> str:
+    """The page with the output of these examples replaced by what they print."""
+    lines = page.splitlines(keepends=True)
+    for example, output in reversed(printed):
+        first = example.lineno + example.source.count("\n")
+        shown_lines = [line.rstrip() or "<BLANKLINE>" for line in output.splitlines()]
+        lines[first : first + example.want.count("\n")] = [f"{line}\n" for line in shown_lines]
+    return "".join(lines)
+
+
+def test_outputs_are_written_where_they_belong() -> None:
+    page = "# A\n```python\n>>> 1 + 1\n3\n>>> print('a\\n\\nb')\nx\ny\n```\nend\n"
+    parsed = doctest.DocTestParser().get_examples(masked(page, list(BLOCK.finditer(page))))
+    assert [example.lineno for example in parsed] == [2, 4]
+    fixed = with_outputs(page, list(zip(parsed, ("2\n", "a\n\nb\n"), strict=True)))
+    assert fixed == "# A\n```python\n>>> 1 + 1\n2\n>>> print('a\\n\\nb')\na\n<BLANKLINE>\nb\n```\nend\n"
 
 
 def test_links_between_pages_lead_somewhere(document: Path) -> None:
