@@ -88,8 +88,9 @@ def _blocks(
     )
     output, total = prediction.output_tokens_per_s, prediction.total_tokens_per_s
     rates = (
-        f"Output {show_quantity(output, TOKEN_RATE)}, in all {show_quantity(total, TOKEN_RATE)}, "
-        f"{show_quantity(prediction.requests_per_s, REQUEST_RATE)}."
+        f"Output: {show_quantity(output, TOKEN_RATE)}\n"
+        f"Input and output: {show_quantity(total, TOKEN_RATE)}\n"
+        f"Requests: {show_quantity(prediction.requests_per_s, REQUEST_RATE)}"
     )
     state = (
         f"Busy {percent(result.busy_fraction)} of the time, {digits(result.mean_batch)} sequences per step, "
