@@ -30,8 +30,7 @@ def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
     transferred = bool(replica.transferred)
     basis: Basis = "assumed" if transferred else "modelled"
     class_name = prediction_class(deployment.engine.id, transferred=transferred)
-    requests_per_s = scenario.traffic.rate_per_s or found.num_replicas * found.capacity.requests_per_s
-    throughput = with_interval(requests_per_s, "throughput", class_name, basis)
+    throughput = with_interval(found.requests_per_s, "throughput", class_name, basis)
     tokens_in, tokens_out = scenario.traffic.mean_input_tokens, scenario.traffic.mean_output_tokens
     ttft = _percentiles(result.ttft, "ttft", class_name, basis)
     tpot = _percentiles(result.tpot, "tpot", class_name, basis)

@@ -41,7 +41,9 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     )[: scenario.top]
     if not ranked:
         raise _nothing(scenario, model, outcome)
-    options = tuple(_with_variants(rank, found, scenario) for rank, found in enumerate(ranked, start=1))
+    options = tuple(
+        _with_variants(rank, found, outcome, scenario) for rank, found in enumerate(ranked, start=1)
+    )
     shown = {option.accelerator for option in options}
     return Recommendation(
         kind="plan",
@@ -87,10 +89,16 @@ def _offers(scenario: Scenario, accelerators: Mapping[str, Accelerator]) -> Mapp
     return offers_by_accelerator(scenario.constraints, scenario.as_of)
 
 
-def _with_variants(rank: int, found: list[Found], scenario: Scenario) -> Option:
-    best = option_of(rank, found[0], scenario)
-    others = tuple(option_of(rank, variant, scenario) for variant in found[1 : 1 + _MAX_VARIANTS])
-    return replace(best, variants=others)
+def _with_variants(rank: int, confirmed: list[Found], outcome: SearchOutcome, scenario: Scenario) -> Option:
+    """An accelerator's best deployment with its other simulated layouts, cheapest first."""
+    best = confirmed[0]
+    known = {found.candidate: found for found in (*outcome.estimated[best.accelerator_id], *confirmed)}
+    others = sorted(
+        (found for candidate, found in known.items() if candidate is not best.candidate),
+        key=lambda found: found.usd_per_million_tokens,
+    )
+    variants = tuple(option_of(rank, found, scenario) for found in others[:_MAX_VARIANTS])
+    return replace(option_of(rank, best, scenario), variants=variants)
 
 
 def _headline(option: Option, model: Model, scenario: Scenario) -> str:

@@ -5,12 +5,12 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.candidates import Candidate, candidates_of
-from advisor.recommend.capacity import Capacity, highest_rate
+from advisor.recommend.capacity import Capacity, confirm, highest_load
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.roofline_bound import max_requests_per_s as roofline_requests_per_s
 from advisor.recommend.scenario import Scenario
@@ -32,6 +32,8 @@ class Found:
     placement: Placement
     num_replicas: int
     num_units: int
+    requests_per_s: float
+    """Served by the whole deployment."""
     usd_per_million_tokens: float
 
     @property
@@ -48,6 +50,9 @@ class SearchOutcome:
     """What the search found, by accelerator, and what it skipped and why."""
 
     found: dict[str, list[Found]] = field(default_factory=lambda: defaultdict(list))
+    """Confirmed by a long run, cheapest first."""
+    estimated: dict[str, list[Found]] = field(default_factory=lambda: defaultdict(list))
+    """Simulated in short runs."""
     reasons: dict[str, str] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
     """Best bound [usd per million tokens] of accelerators that were never simulated."""
@@ -60,12 +65,16 @@ class SearchOutcome:
 
 @dataclass(order=True, slots=True)
 class _Entry:
+    """A candidate at one of four stages: bounded by its roofline, by its surface (replica known), estimated by short
+    runs (capacity known), and then confirmed by a long one (a Found)."""
+
     usd_bound: float
     order: int
     candidate: Candidate = field(compare=False)
     placement: Placement = field(compare=False)
     rate_bound: float = field(compare=False)
     replica: ReplicaModel | None = field(compare=False, default=None)
+    capacity: Capacity | None = field(compare=False, default=None)
 
 
 def search(
@@ -80,9 +89,9 @@ def search(
 ) -> SearchOutcome:
     """Rank accelerators by dollars per million tokens, simulating only candidates whose bound could still win.
 
-    A heap holds every candidate at its optimistic cost. The cheapest bound is tightened from the roofline to the
-    step-cost surface, then simulated; the search ends when the next bound is dearer than the `top`-th best
-    accelerator found. `exhaustive` simulates everything (to check the search against).
+    A heap holds every candidate at its optimistic cost. The cheapest is tightened: from the roofline to the step-cost
+    surface, to an estimate by short simulated runs, to a long confirming run. The search ends when the next bound is
+    dearer than the `top`-th best confirmed accelerator. `exhaustive` confirms everything (to check the search).
 
     Source: best-first branch and bound; own formulation.
     """
@@ -98,12 +107,13 @@ def search(
             continue
         if entry.replica is None:
             _tighten(scenario, entry, libraries, outcome, heap)
-            continue
-        deployment = entry.candidate.deployment
-        progress(
-            f"simulating {deployment.model.id} on {deployment.accelerators_per_replica} x {deployment.accelerator.id}"
-        )
-        _simulate(scenario, entry, outcome)
+        elif entry.capacity is None:
+            deployment = entry.candidate.deployment
+            size, name = deployment.accelerators_per_replica, deployment.accelerator.id
+            progress(f"simulating {deployment.model.id} on {size} x {name} ({deployment.engine.id})")
+            _estimate(scenario, entry, outcome, heap)
+        else:
+            _confirm(scenario, entry, outcome)
     return outcome
 
 
@@ -179,7 +189,7 @@ def _tighten(
             max_context_tokens=traffic.longest_request_tokens,
             library=libraries[key],
         )
-    except (InfeasibleError, AdvisorError) as error:
+    except AdvisorError as error:
         outcome.reasons.setdefault(deployment.accelerator.id, error.why or error.what)
         return
     outcome.num_modelled += 1
@@ -193,10 +203,11 @@ def _tighten(
     heapq.heappush(heap, _Entry(usd, entry.order, entry.candidate, entry.placement, rate, replica))
 
 
-def _simulate(scenario: Scenario, entry: _Entry, outcome: SearchOutcome) -> None:
+def _estimate(scenario: Scenario, entry: _Entry, outcome: SearchOutcome, heap: list[_Entry]) -> None:
+    """Find the highest load by short runs and put the candidate back at the cost that this gives."""
     assert entry.replica is not None
     accelerator_id = entry.candidate.deployment.accelerator.id
-    capacity = highest_rate(
+    capacity = highest_load(
         entry.replica, scenario.traffic, scenario.objectives, bound_per_s=entry.rate_bound, seed=scenario.seed
     )
     outcome.num_simulated += 1
@@ -208,25 +219,61 @@ def _simulate(scenario: Scenario, entry: _Entry, outcome: SearchOutcome) -> None
     if found is None:
         outcome.reasons.setdefault(accelerator_id, "costs more than the budget")
         return
+    outcome.estimated[accelerator_id].append(found)
+    heapq.heappush(heap, replace(entry, usd_bound=found.usd_per_million_tokens, capacity=capacity))
+
+
+def _confirm(scenario: Scenario, entry: _Entry, outcome: SearchOutcome) -> None:
+    """Hold a candidate to a long run at the load that it will carry."""
+    assert entry.replica is not None
+    assert entry.capacity is not None
+    accelerator_id = entry.candidate.deployment.accelerator.id
+    load = _load_per_replica(scenario, entry, entry.capacity)
+    aim = replace(entry.capacity, load=load)
+    capacity = confirm(entry.replica, scenario.traffic, scenario.objectives, aim, scenario.seed)
+    if capacity is None:
+        outcome.reasons.setdefault(accelerator_id, "misses the latency objectives in a long run")
+        return
+    outcome.num_requests += capacity.num_requests - entry.capacity.num_requests
+    found = _priced(scenario, entry, capacity)
+    if found is None:
+        outcome.reasons.setdefault(accelerator_id, "costs more than the budget")
+        return
     outcome.found[accelerator_id].append(found)
     outcome.found[accelerator_id].sort(key=lambda option: option.usd_per_million_tokens)
+
+
+def _load_per_replica(scenario: Scenario, entry: _Entry, capacity: Capacity) -> float:
+    """What one replica will carry: its share of the load asked for, or the most that it can."""
+    asked = scenario.traffic.rate_per_s or scenario.traffic.concurrency
+    if asked is None:
+        return capacity.load
+    replicas = _replicas_for(asked, capacity.load)
+    share = asked / replicas
+    return math.ceil(share) if scenario.traffic.concurrency else share
+
+
+def _replicas_for(asked: float, load_per_replica: float) -> int:
+    return max(1, math.ceil(asked / load_per_replica - 1e-9))
 
 
 def _priced(scenario: Scenario, entry: _Entry, capacity: Capacity) -> Found | None:
     """What a simulated candidate costs at the load asked for, or at its highest; None above the budget."""
     assert entry.replica is not None
     traffic, placement = scenario.traffic, entry.placement
-    load = traffic.rate_per_s
-    num_replicas = placement.replicas_per_unit if load is None else math.ceil(load / capacity.requests_per_s)
+    asked = traffic.rate_per_s or traffic.concurrency
+    num_replicas = placement.replicas_per_unit if asked is None else _replicas_for(asked, capacity.load)
     num_units = math.ceil(num_replicas / placement.replicas_per_unit)
-    if load is None:
-        load = num_replicas * capacity.requests_per_s
+    served_per_s = traffic.rate_per_s or num_replicas * capacity.requests_per_s
     usd_per_hour = num_units * placement.usd_per_unit_hour
     budget = scenario.objectives.budget_usd_per_hour
     if budget is not None and usd_per_hour > budget:
         return None
-    usd = usd_per_million_tokens(usd_per_hour, load, traffic.mean_input_tokens + traffic.mean_output_tokens)
-    return Found(entry.candidate, entry.replica, capacity, placement, num_replicas, num_units, usd)
+    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
+    usd = usd_per_million_tokens(usd_per_hour, served_per_s, tokens)
+    return Found(
+        entry.candidate, entry.replica, capacity, placement, num_replicas, num_units, served_per_s, usd
+    )
 
 
 def usd_per_million_tokens(usd_per_hour: float, requests_per_s: float, tokens_per_request: float) -> float:
