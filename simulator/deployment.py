@@ -8,13 +8,10 @@ from advisor.catalog.schema import (
     Engine,
     GatedDeltaNet,
     GroupedQueryAttention,
-    LatentAttention,
     LayerGroup,
     Model,
     MoeFeedForward,
 )
-
-_FOUR_BIT = ("int4", "nvfp4", "mxfp4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +97,13 @@ def check_layout(deployment: Deployment) -> None:
     ):  # fmt: skip
         if degree < 1:
             raise InfeasibleError(f"{name} parallelism must be at least 1, not {degree}")
-    for group in model.layers:
-        heads = _shardable_heads(group)
-        if heads and heads % tp:
-            valid = max(d for d in range(1, tp + 1) if heads % d == 0)
-            raise InfeasibleError(
-                f"{model.id}: {heads} heads do not divide among tensor parallelism {tp}",
-                fix=f"--tp {valid}",
-            )
+    refused = _refused_heads(model, tp)
+    if refused:
+        valid = max(degree for degree in range(1, tp) if not _refused_heads(model, degree))
+        raise InfeasibleError(
+            f"{model.id}: {refused} do not divide among tensor parallelism {tp}",
+            fix=f"--tp {valid}",
+        )
     num_layers = sum(group.count for group in model.layers)
     if deployment.pipeline_parallel > num_layers:
         raise InfeasibleError(
@@ -118,30 +114,46 @@ def check_layout(deployment: Deployment) -> None:
         raise InfeasibleError(
             f"{model.id} has no experts, so expert parallelism {ep} means nothing", fix="--ep 1"
         )
-    if deployment.ranks_per_stage % ep:
-        raise InfeasibleError(
-            f"expert parallelism {ep} does not divide the {deployment.ranks_per_stage} accelerators of a stage",
-            fix=f"--ep {deployment.ranks_per_stage}",
-        )
-    for group in moe_layers(model):
-        feed_forward = group.feed_forward
-        assert isinstance(feed_forward, MoeFeedForward)
-        if feed_forward.num_experts % ep:
-            raise InfeasibleError(
-                f"{model.id}: {feed_forward.num_experts} experts do not divide among expert parallelism {ep}",
-                fix=f"--ep {max(d for d in range(1, ep + 1) if feed_forward.num_experts % d == 0)}",
-            )
+    _check_expert_parallel(deployment)
 
 
-def _shardable_heads(group: LayerGroup) -> int:
-    mixer = group.mixer
-    if isinstance(mixer, GroupedQueryAttention | LatentAttention):
-        return mixer.num_heads
-    if isinstance(mixer, GatedDeltaNet):
-        return mixer.num_value_heads
-    return 0
+def _check_expert_parallel(deployment: Deployment) -> None:
+    model, ranks, ep = deployment.model, deployment.ranks_per_stage, deployment.expert_parallel
+    experts = {
+        group.feed_forward.num_experts
+        for group in model.layers
+        if isinstance(group.feed_forward, MoeFeedForward)
+    }
+    uneven = sorted(number for number in experts if number % ep)
+    if ranks % ep == 0 and not uneven:
+        return
+    valid = max(d for d in range(1, ep) if ranks % d == 0 and not any(number % d for number in experts))
+    raise InfeasibleError(
+        f"expert parallelism {ep} does not divide the {ranks} accelerators of a stage"
+        if ranks % ep
+        else f"{model.id}: {uneven[0]} experts do not divide among expert parallelism {ep}",
+        fix=f"--ep {valid}",
+    )
 
 
-def is_four_bit(dtype: str) -> bool:
-    """Whether a weight format stores about four bits per element."""
-    return dtype in _FOUR_BIT
+def _refused_heads(model: Model, tensor_parallel: int) -> str:
+    """The heads that keep an engine from starting at this degree, in words; empty if none do.
+
+    Key-value heads are repeated where there are fewer of them than ranks, and then ranks divide among heads.
+
+    Source: vLLM 0.20.2, config/model.py (verify_with_parallel_config) and the attention layers' own checks.
+    """
+    for group in model.layers:
+        mixer = group.mixer
+        if isinstance(mixer, GatedDeltaNet):
+            heads = (mixer.num_value_heads, mixer.num_key_heads)
+        else:
+            heads = (mixer.num_heads,) if mixer is not None else ()
+        uneven = [number for number in heads if number % tensor_parallel]
+        if uneven:
+            return f"{uneven[0]} heads"
+        if isinstance(mixer, GroupedQueryAttention):
+            kv_heads = mixer.num_kv_heads
+            if kv_heads % tensor_parallel and tensor_parallel % kv_heads:
+                return f"{kv_heads} key-value heads"
+    return ""

@@ -19,7 +19,7 @@ from advisor.catalog.schema import (
     MoeFeedForward,
 )
 from advisor.simulator.collectives import Topology, all_gather_s, all_reduce_s, reduce_scatter_s, topology_of
-from advisor.simulator.deployment import Deployment
+from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.operator_library import ExpertLayer, OperatorLibrary, matmul_key
 from advisor.simulator.operators.latent_attention import AbsorbEfficiency, mla_absorb_s
 from advisor.simulator.operators.state_space import RecurrenceEfficiency, gated_delta_net_s, mamba2_s
@@ -216,8 +216,9 @@ def stage_topology(deployment: Deployment) -> Topology:
 
 
 def _formats(weight_dtype: str, deployment: Deployment) -> tuple[str, str]:
-    activation = deployment.activation_dtype if weight_dtype == deployment.weight_dtype else "bf16"
-    return weight_dtype, activation
+    if weight_dtype == deployment.weight_dtype:
+        return weight_dtype, deployment.activation_dtype
+    return weight_dtype, activation_dtype_for(weight_dtype, deployment.accelerator)
 
 
 def _add(parts: dict[str, FloatArray], category: str, seconds: FloatArray | int) -> None:

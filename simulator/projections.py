@@ -17,6 +17,7 @@ from advisor.catalog.schema import (
 )
 
 _FOUR_BIT = ("nvfp4", "mxfp4", "int4")
+_SIXTEEN_BIT = ("bf16", "fp16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +156,16 @@ def expert_elements(feed_forward: MoeFeedForward, hidden_size: int) -> int:
 def dense_dtype(model: Model, weight_dtype: str) -> str:
     """Format of the dense matrices outside the routed experts.
 
-    Published 4-bit checkpoints of mixture-of-experts models quantise the experts and leave attention in 16 bits.
+    Published 4-bit checkpoints of mixture-of-experts models quantise the experts and leave attention in 16 bits,
+    or in the format that the model's record names (DeepSeek V4: fp8 beside mxfp4 experts).
 
     Source: nvidia/DeepSeek-R1-FP4, moonshotai/Kimi-K2.5 and openai/gpt-oss-120b quantization_config.
     """
     mixture = any(isinstance(group.feed_forward, MoeFeedForward) for group in model.layers)
-    if mixture and (weight_dtype in _FOUR_BIT or model.quantized_parts == "experts"):
-        return "bf16"
+    if not mixture or weight_dtype in _SIXTEEN_BIT:
+        return weight_dtype
+    if weight_dtype in _FOUR_BIT or model.quantized_parts == "experts":
+        return model.weights_elsewhere
     return weight_dtype
 
 
