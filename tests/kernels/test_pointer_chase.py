@@ -1,5 +1,4 @@
 import pytest
-import torch
 
 from advisor.kernels import pointer_chase
 

@@ -1,0 +1,108 @@
+"""What the measuring steps share: the device, its telemetry, and how a timing becomes a measurement."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from advisor.kernels.timing import Call, ColdCache, Timing, time_calls, time_graph
+from advisor.probes.record import Measurement
+from advisor.probes.telemetry import Sampler
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One device under test."""
+
+    device: torch.device
+    gpu: int
+    """Index by which the report and the driver name it."""
+    quick: bool
+    seed: int = 0
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.device.type in ("cuda", "mps")
+
+    def free_bytes(self) -> float:
+        """Memory that can be allocated now [bytes]."""
+        if self.device.type == "cuda":
+            return float(torch.cuda.mem_get_info(self.device)[0])
+        return float(torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
+
+    def time_rate(
+        self,
+        check: str,
+        instrument: str,
+        pattern: str,
+        call: Call,
+        amount: float,
+        unit: str,
+        *,
+        num_samples: int = 30,
+        flush: ColdCache | None = None,
+    ) -> Measurement:
+        """A rate: `amount` per call over the call's time, sampled with the GPU's state."""
+        with Sampler(self.gpu) as sampler:
+            timing = time_calls(call, self.device, num_samples=num_samples, flush=flush)
+        return self.rate(check, instrument, pattern, timing, amount, unit, sampler)
+
+    def graph_rate(
+        self,
+        check: str,
+        instrument: str,
+        pattern: str,
+        calls: Sequence[Call],
+        amount: float,
+        unit: str,
+        *,
+        num_samples: int = 10,
+    ) -> Measurement:
+        """A rate from calls replayed back to back in one graph; they should rotate over several inputs."""
+        with Sampler(self.gpu) as sampler:
+            timing = time_graph(calls, self.device, num_samples=num_samples)
+        return self.rate(check, instrument, pattern, timing, amount, unit, sampler)
+
+    def rate(
+        self,
+        check: str,
+        instrument: str,
+        pattern: str,
+        timing: Timing,
+        amount: float,
+        unit: str,
+        sampler: Sampler | None = None,
+    ) -> Measurement:
+        """The measurement of a rate; p5 and p95 are of the rate, so the slow end comes first."""
+        return Measurement(
+            id=check,
+            gpu=self.gpu,
+            instrument=instrument,
+            pattern=pattern,
+            value=amount / timing.median_s,
+            p5=amount / timing.p95_s,
+            p95=amount / timing.p5_s,
+            num_samples=timing.num_samples,
+            variation=timing.variation,
+            unit=unit,
+            conditions=sampler.conditions() if sampler is not None else None,
+        )
+
+    def duration(self, check: str, instrument: str, pattern: str, timing: Timing) -> Measurement:
+        """The measurement of a time [s]."""
+        return Measurement(
+            id=check,
+            gpu=self.gpu,
+            instrument=instrument,
+            pattern=pattern,
+            value=timing.median_s,
+            p5=timing.p5_s,
+            p95=timing.p95_s,
+            num_samples=timing.num_samples,
+            variation=timing.variation,
+            unit="s",
+        )
+
+    def skipped(self, check: str, reason: str) -> Measurement:
+        """What was not measured, and why."""
+        return Measurement(id=check, gpu=self.gpu, status="not_measured", note=reason)

@@ -1,0 +1,160 @@
+"""Between host and GPU: pinned copies each way, both ways at once, and copies hidden behind computation."""
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from advisor.catalog.units import MIB
+from advisor.kernels.timing import Call, time_calls
+from advisor.probes import nvml
+from advisor.probes.bench import Bench
+from advisor.probes.record import Measurement
+
+_BYTES: Final = int(512 * MIB)
+_PATTERN: Final = "512 MiB pinned"
+_MATRIX: Final = 4096
+
+
+def host_link(bench: Bench) -> list[Measurement]:
+    """Pinned copies to the device, from it, and both at once; in full mode also pageable and overlapped ones."""
+    if bench.device.type != "cuda":
+        return [bench.skipped("host_link.h2d", "host and device share their memory")]
+    host = torch.empty(_BYTES, dtype=torch.uint8).random_(0, 255).pin_memory()
+    other = torch.empty(_BYTES, dtype=torch.uint8, pin_memory=True)
+    device = host.to(bench.device)
+    back = torch.empty_like(device)
+    num_samples = 10 if bench.quick else 20
+    amount = float(_BYTES)
+    calls: dict[str, tuple[Call, float]] = {
+        "host_link.h2d": (lambda: device.copy_(host, non_blocking=True), amount),
+        "host_link.d2h": (lambda: other.copy_(device, non_blocking=True), amount),
+        "host_link.both": (_both_ways(bench, host, device, back, other), 2 * amount),
+    }
+    found = [
+        bench.time_rate(check, "torch", _PATTERN, call, total, "bytes/s", num_samples=num_samples)
+        for check, (call, total) in calls.items()
+    ]
+    intact = torch.equal(other, host)
+    found.append(
+        Measurement(
+            id="host_link.intact",
+            gpu=bench.gpu,
+            instrument="torch",
+            pattern="random bytes there and back",
+            value="intact" if intact else "altered",
+            expected="intact",
+            required="intact",
+            operator="==",
+            source="rule",
+            status="pass" if intact else "fail",
+        )
+    )
+    found.append(_affinity(bench))
+    if not bench.quick:
+        pageable = torch.empty(_BYTES, dtype=torch.uint8)
+        found.append(
+            bench.time_rate(
+                "host_link.h2d_pageable",
+                "torch",
+                "512 MiB pageable",
+                lambda: device.copy_(pageable),
+                amount,
+                "bytes/s",
+                num_samples=5,
+            )
+        )
+        found.append(_overlap(bench, host, device))
+    return found
+
+
+def _stream(bench: Bench) -> Any:
+    make: Any = torch.cuda.Stream
+    return make(bench.device)
+
+
+def _both_ways(
+    bench: Bench, host: torch.Tensor, device: torch.Tensor, back: torch.Tensor, other: torch.Tensor
+) -> Call:
+    down, up = _stream(bench), _stream(bench)
+
+    def call() -> None:
+        current = torch.cuda.current_stream(bench.device)
+        down.wait_stream(current)
+        up.wait_stream(current)
+        with torch.cuda.stream(down):
+            back.copy_(host, non_blocking=True)
+        with torch.cuda.stream(up):
+            other.copy_(device, non_blocking=True)
+        current.wait_stream(down)
+        current.wait_stream(up)
+
+    return call
+
+
+def _overlap(bench: Bench, host: torch.Tensor, device: torch.Tensor) -> Measurement:
+    """Share of the shorter of copy and computation that is hidden when both run at once."""
+    a = torch.randn((_MATRIX, _MATRIX), device=bench.device, dtype=torch.bfloat16)
+    side = _stream(bench)
+
+    def copy() -> None:
+        device.copy_(host, non_blocking=True)
+
+    def compute() -> None:
+        for _ in range(40):
+            torch.mm(a, a)
+
+    def together() -> None:
+        current = torch.cuda.current_stream(bench.device)
+        side.wait_stream(current)
+        with torch.cuda.stream(side):
+            copy()
+        compute()
+        current.wait_stream(side)
+
+    copy_s, compute_s, both_s = (
+        time_calls(call, bench.device, num_warmup=2, num_samples=8).median_s
+        for call in (copy, compute, together)
+    )
+    hidden = (copy_s + compute_s - both_s) / min(copy_s, compute_s)
+    return Measurement(
+        id="host_link.overlap",
+        gpu=bench.gpu,
+        instrument="torch",
+        pattern=f"{_PATTERN} copy beside bf16 products of {_MATRIX}",
+        value=max(0.0, min(1.0, hidden)),
+        unit="fraction of the shorter hidden",
+    )
+
+
+def _affinity(bench: Bench) -> Measurement:
+    """NUMA node of the GPU against the CPUs that this process may use."""
+    node = _gpu_node(bench.gpu)
+    nodes = sorted({n for n in (_cpu_node(cpu) for cpu in os.sched_getaffinity(0)) if n is not None})
+    known = node is not None and bool(nodes)
+    return Measurement(
+        id="host_link.numa",
+        gpu=bench.gpu,
+        instrument="sysfs",
+        value=f"GPU on node {node}, CPUs on {', '.join(map(str, nodes))}" if known else None,
+        status="info" if known else "not_measured",
+        note="" if not known or node in nodes else "copies cross the link between the processors",
+    )
+
+
+def _gpu_node(index: int) -> int | None:
+    pci = nvml.field("nvmlDeviceGetPciInfo", nvml.handle(index))
+    if pci is None:
+        return None
+    bus_id = nvml.text(pci.busId).lower()[-12:]
+    try:
+        node = int(Path(f"/sys/bus/pci/devices/{bus_id}/numa_node").read_text())
+    except (OSError, ValueError):
+        return None
+    return max(node, 0)
+
+
+def _cpu_node(cpu: int) -> int | None:
+    found = list(Path(f"/sys/devices/system/cpu/cpu{cpu}").glob("node[0-9]*"))
+    return int(found[0].name[4:]) if found else None

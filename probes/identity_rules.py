@@ -1,0 +1,315 @@
+"""Is this the machine that was sold? Rules over what drivers report, before and after anything was measured."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import GIB
+from advisor.probes.record import Gpu, Machine, Measurement, Status
+from advisor.probes.verdict import with_text
+
+MIN_MEMORY_FRACTION: Final = 0.98
+BANDWIDTH_TOLERANCE: Final = 0.03
+MIN_POWER_FRACTION: Final = 0.97
+MAX_FOREIGN_BYTES: Final = 2 * GIB
+MAX_FOREIGN_UTILIZATION: Final = 0.10
+WARM_C: Final = 85.0
+HOT_C: Final = 95.0
+DATA_RATE: Final = 2
+"""Transfers per clock as NVML counts memory clocks."""
+USUAL_COUNTS: Final = (1, 2, 4, 8, 16)
+_SLOWDOWNS: Final = ("hw_slowdown", "hw_thermal", "hw_power_brake", "sw_thermal")
+Rule = Callable[[Gpu, Accelerator], Measurement | None]
+
+
+def check_machine(
+    machine: Machine, accelerator: Accelerator | None, num_expected: int | None = None
+) -> list[Measurement]:
+    """All identity checks of the machine against the accelerator that was sold (or that it claims to be)."""
+    checks = [check_count(machine, num_expected)] if machine.gpus or num_expected else []
+    for gpu in machine.gpus:
+        if accelerator is not None:
+            checks += [found for rule in RULES if (found := rule(gpu, accelerator)) is not None]
+        checks += [found for rule in PLAIN_RULES if (found := rule(gpu)) is not None]
+    if accelerator is not None:
+        checks += check_nvlink(machine, accelerator)
+    return [with_text(check) for check in checks]
+
+
+def _compare(
+    name: str,
+    gpu: Gpu | None,
+    actual: float | str | None,
+    wanted: float | str | None,
+    status: Status,
+    *,
+    unit: str = "",
+    source: str = "catalog",
+    note: str = "",
+    required: float | str | None = None,
+) -> Measurement:
+    return Measurement(
+        id=f"identity.{name}",
+        gpu=None if gpu is None else gpu.index,
+        instrument="driver",
+        value=actual,
+        unit=unit,
+        expected=wanted,
+        required=wanted if required is None else required,
+        operator="==" if isinstance(wanted, str) else ">=",
+        source=source,
+        status=status,
+        note=note,
+    )
+
+
+def check_count(machine: Machine, num_expected: int | None) -> Measurement:
+    """As many GPUs as were ordered; without an order, a number in which machines are sold."""
+    number = len(machine.gpus)
+    if num_expected is not None:
+        status: Status = "pass" if number == num_expected else "fail"
+        return _compare("count", None, float(number), float(num_expected), status, source="order")
+    usual = number in USUAL_COUNTS
+    note = (
+        ""
+        if usual
+        else f"machines are sold with {', '.join(map(str, USUAL_COUNTS))} GPUs: one may be missing"
+    )
+    larger = float(min((n for n in USUAL_COUNTS if n >= number), default=number))
+    return _compare(
+        "count", None, float(number), larger, "pass" if usual else "warn", source="usual", note=note
+    )
+
+
+def check_sku(gpu: Gpu, accelerator: Accelerator) -> Measurement:
+    """The board by its PCI id."""
+    if not gpu.accelerator:
+        note = f"PCI id {gpu.pci_device_id or 'unknown'} ({gpu.name}) is not in the list"
+        return _compare("sku", gpu, gpu.name, accelerator.id, "info", source="order", note=note)
+    status: Status = "pass" if gpu.accelerator == accelerator.id else "fail"
+    return _compare("sku", gpu, gpu.accelerator, accelerator.id, status, source="order", note=gpu.name)
+
+
+def check_sms(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
+    """All multiprocessors of the board."""
+    if gpu.num_sms is None or accelerator.num_sms is None:
+        return None
+    status: Status = "pass" if gpu.num_sms == accelerator.num_sms else "fail"
+    return _compare("sms", gpu, float(gpu.num_sms), float(accelerator.num_sms), status)
+
+
+def check_memory(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
+    """The whole memory; a nominal capacity gets 8 % of room for what firmware keeps."""
+    if gpu.memory_bytes is None or accelerator.memory_bytes is None:
+        return None
+    fraction = MIN_MEMORY_FRACTION if accelerator.memory_is_measured else 0.92
+    required = fraction * accelerator.memory_bytes
+    status: Status = "pass" if gpu.memory_bytes >= required else "fail"
+    return _compare(
+        "memory", gpu, gpu.memory_bytes, accelerator.memory_bytes, status, unit="bytes", required=required
+    )
+
+
+def check_bandwidth_peak(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
+    """Peak bandwidth by bus width × memory clock × 2."""
+    if not gpu.bus_width_bits or not gpu.max_memory_clock_hz or not accelerator.bandwidth_bytes_per_s:
+        return None
+    peak = gpu.bus_width_bits / 8 * gpu.max_memory_clock_hz * DATA_RATE
+    required = (1 - BANDWIDTH_TOLERANCE) * accelerator.bandwidth_bytes_per_s
+    status: Status = "pass" if peak >= required else "fail"
+    note = f"{gpu.bus_width_bits} bit"
+    return _compare(
+        "bandwidth_peak",
+        gpu,
+        peak,
+        accelerator.bandwidth_bytes_per_s,
+        status,
+        unit="bytes/s of the bus",
+        note=note,
+        required=required,
+    )
+
+
+def check_power_limit(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
+    """The limit that is enforced against the board's default, or the datasheet where that is unknown."""
+    wanted = gpu.power_default_w or accelerator.tdp_w
+    if gpu.power_limit_w is None or wanted is None:
+        return None
+    required = MIN_POWER_FRACTION * wanted
+    status: Status = "pass" if gpu.power_limit_w >= required else "fail"
+    source = "the board's default" if gpu.power_default_w else "catalog"
+    return _compare(
+        "power_limit", gpu, gpu.power_limit_w, wanted, status, unit="W", source=source, required=required
+    )
+
+
+def check_pcie(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
+    """The link that the slot and the board allow."""
+    wanted_generation, wanted_width = accelerator.pcie_generation, accelerator.pcie_lanes
+    generation, width = gpu.pcie_max_generation, gpu.pcie_max_width
+    if not generation or not width or not wanted_generation or not wanted_width:
+        return None
+    wide = width >= wanted_width and generation >= wanted_generation
+    status: Status = "pass" if wide else "fail"
+    return _compare(
+        "pcie", gpu, f"gen {generation} x{width}", f"gen {wanted_generation} x{wanted_width}", status
+    )
+
+
+def check_ecc(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
+    """Error correction is on; boards with GDDR memory are often sold with it off, for 10 % more bandwidth."""
+    if gpu.ecc_enabled is None:
+        return None
+    is_default_on = accelerator.memory_type.upper().startswith("HBM")
+    status: Status = "pass" if gpu.ecc_enabled else "fail" if is_default_on else "info"
+    return _compare("ecc", gpu, "on" if gpu.ecc_enabled else "off", "on", status, source="rule")
+
+
+def check_ecc_errors(gpu: Gpu) -> Measurement | None:
+    """No uncorrectable error and no row that waits for replacement."""
+    if gpu.ecc_uncorrected is None and gpu.rows_remap_pending is None:
+        return None
+    bad = bool(gpu.ecc_uncorrected) or bool(gpu.rows_remap_pending) or bool(gpu.rows_remap_failed)
+    note = ", ".join(
+        text
+        for text, is_true in (
+            ("a row waits to be replaced", gpu.rows_remap_pending),
+            ("replacing a row failed", gpu.rows_remap_failed),
+        )
+        if is_true
+    )
+    found = _compare(
+        "ecc_errors", gpu, float(gpu.ecc_uncorrected or 0), 0.0, "fail" if bad else "pass", note=note
+    )
+    return found.model_copy(update={"operator": "<=", "source": "rule"})
+
+
+def check_mig(gpu: Gpu) -> Measurement | None:
+    """The GPU is not sliced."""
+    if gpu.mig_enabled is None:
+        return None
+    status: Status = "fail" if gpu.mig_enabled else "pass"
+    return _compare("mig", gpu, "on" if gpu.mig_enabled else "off", "off", status, source="rule")
+
+
+def check_virtualization(gpu: Gpu) -> Measurement | None:
+    """A whole GPU, bare or passed through."""
+    if not gpu.virtualization:
+        return None
+    status: Status = "pass" if gpu.virtualization in ("none", "passthrough") else "fail"
+    return _compare("virtualization", gpu, gpu.virtualization, "none or passthrough", status, source="rule")
+
+
+def check_shared(gpu: Gpu) -> Measurement | None:
+    """Before anything ran here: nobody else computes on the GPU or holds its memory."""
+    if gpu.memory_used_bytes is None:
+        return None
+    busy = (gpu.utilization_fraction or 0.0) > MAX_FOREIGN_UTILIZATION
+    held = gpu.memory_used_bytes > MAX_FOREIGN_BYTES
+    note = f"{gpu.utilization_fraction:.0%} busy" if busy and gpu.utilization_fraction else ""
+    status: Status = "warn" if busy or held or gpu.num_other_processes else "pass"
+    found = _compare(
+        "shared", gpu, gpu.memory_used_bytes, MAX_FOREIGN_BYTES, status, unit="bytes in use", note=note
+    )
+    return found.model_copy(update={"operator": "<=", "source": "rule"})
+
+
+def check_nvlink(machine: Machine, accelerator: Accelerator) -> list[Measurement]:
+    """Links are up where the board has NVLink and the driver says how many."""
+    if (
+        accelerator.scale_up is None
+        or not accelerator.scale_up.kind.startswith("nvlink")
+        or len(machine.gpus) < 2
+    ):
+        return []
+    found = []
+    for gpu in machine.gpus:
+        if gpu.num_nvlinks is None:
+            note = "the driver does not say: the copies between GPUs show it"
+            found.append(_compare("nvlink", gpu, None, None, "not_measured", note=note))
+        else:
+            status: Status = "pass" if gpu.num_nvlinks else "fail"
+            found.append(_compare("nvlink", gpu, float(gpu.num_nvlinks), 1.0, status, unit="links up"))
+    return found
+
+
+def check_conditions(measurements: Iterable[Measurement], gpus: Sequence[Gpu]) -> list[Measurement]:
+    """Heat, throttling and the PCIe link while work was done, from the samples of all measurements."""
+    checks = []
+    for gpu in gpus:
+        seen = [m.conditions for m in measurements if m.gpu == gpu.index and m.conditions is not None]
+        temperatures = [c.temperature_c[1] for c in seen if c.temperature_c]
+        temperatures += [c.memory_temperature_c[1] for c in seen if c.memory_temperature_c]
+        if temperatures:
+            checks.append(_health("temperature", gpu, max(temperatures), WARM_C, "°C"))
+        if any(c.num_samples for c in seen):
+            reasons = sorted({reason for c in seen for reason in c.throttle_reasons})
+            checks.append(_throttle(gpu, reasons))
+        widths = [c.pcie_width for c in seen if c.pcie_width]
+        generations = [c.pcie_generation for c in seen if c.pcie_generation]
+        if widths and generations:
+            checks.append(_link_under_load(gpu, max(generations), max(widths)))
+    return [with_text(check) for check in checks]
+
+
+def _health(name: str, gpu: Gpu, value: float, limit: float, unit: str) -> Measurement:
+    status: Status = "fail" if value >= HOT_C else "warn" if value >= limit else "pass"
+    return Measurement(
+        id=f"health.{name}",
+        gpu=gpu.index,
+        instrument="nvml",
+        value=value,
+        unit=unit,
+        expected=limit,
+        required=limit,
+        operator="<=",
+        source="rule: 85 °C warns, 95 °C fails",
+        status=status,
+    )
+
+
+def _throttle(gpu: Gpu, reasons: Sequence[str]) -> Measurement:
+    slowed = [reason for reason in reasons if reason in _SLOWDOWNS]
+    note = "" if slowed or not reasons else f"{', '.join(reasons)}: normal at full load"
+    return Measurement(
+        id="health.throttle",
+        gpu=gpu.index,
+        instrument="nvml",
+        value=", ".join(slowed) or "none",
+        expected="none",
+        required="none",
+        operator="==",
+        source="rule",
+        status="fail" if slowed else "pass",
+        note=note,
+    )
+
+
+def _link_under_load(gpu: Gpu, generation: int, width: int) -> Measurement:
+    wanted_generation, wanted_width = gpu.pcie_max_generation or generation, gpu.pcie_max_width or width
+    trained = generation >= wanted_generation and width >= wanted_width
+    return _compare(
+        "pcie_under_load",
+        gpu,
+        f"gen {generation} x{width}",
+        f"gen {wanted_generation} x{wanted_width}",
+        "pass" if trained else "fail",
+        source="the link's own maximum",
+    )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    check_sku,
+    check_sms,
+    check_memory,
+    check_bandwidth_peak,
+    check_power_limit,
+    check_pcie,
+    check_ecc,
+)
+PLAIN_RULES: Final[tuple[Callable[[Gpu], Measurement | None], ...]] = (
+    check_ecc_errors,
+    check_mig,
+    check_virtualization,
+    check_shared,
+)

@@ -1,0 +1,275 @@
+"""Kernels of language models near the hardware's limit: what a slow kernel and a slow GPU look like apart."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+from advisor.catalog.units import MIB
+from advisor.kernels import (
+    activations,
+    attention,
+    decode_attention,
+    grouped_gemm,
+    layer_norm,
+    linear_gelu_residual,
+    rms_norm,
+    selective_scan,
+    softmax,
+    transpose,
+    w4a16,
+    w8a8,
+)
+from advisor.kernels.timing import Call, time_graph
+from advisor.probes.bench import Bench
+from advisor.probes.record import Measurement
+from advisor.probes.telemetry import Sampler
+
+_COLD_BYTES: Final = 600 * MIB
+"""Inputs that rotate in a graph add up to at least this: several times the largest cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One operator at one size: calls that do the same work on different inputs, and how much work that is."""
+
+    check: str
+    pattern: str
+    calls: Sequence[Call]
+    amount: float
+    unit: str
+    vendor: Sequence[Call] = ()
+    """The same with torch's own operators; empty where it has none."""
+
+
+def _copies(num_bytes: float) -> int:
+    return max(1, min(64, round(_COLD_BYTES / num_bytes + 0.5)))
+
+
+def rms_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
+    """RMSNorm with residual: two arrays read, two written."""
+    inputs = rms_norm.make_inputs(rows, columns, 0, device)
+    out = (torch.empty_like(inputs[0]), torch.empty_like(inputs[0]))
+    amount = float(rms_norm.bytes(rows, columns, 2))
+    return Case(
+        "operator.rms_norm",
+        f"{rows} x {columns} bf16, with residual",
+        [lambda: rms_norm.run(*inputs, out=out)],
+        amount,
+        "bytes/s",
+    )
+
+
+def layer_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
+    """LayerNorm: one array read, one written."""
+    x, weight, bias = layer_norm.make_inputs(rows, columns, 0, device)
+    out = torch.empty_like(x)
+    return Case(
+        "operator.layer_norm",
+        f"{rows} x {columns} bf16",
+        [lambda: layer_norm.run(x, weight, bias, out=out)],
+        float(layer_norm.bytes(rows, columns, 2)),
+        "bytes/s",
+        [lambda: torch.nn.functional.layer_norm(x, (columns,), weight, bias)],
+    )
+
+
+def softmax_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
+    """Softmax over rows."""
+    (x,) = softmax.make_inputs(rows, columns, 0, device)
+    out = torch.empty_like(x)
+    return Case(
+        "operator.softmax",
+        f"{rows} x {columns} bf16",
+        [lambda: softmax.run(x, out)],
+        float(softmax.bytes(rows, columns, 2)),
+        "bytes/s",
+        [lambda: torch.softmax(x, dim=1)],
+    )
+
+
+def swiglu_case(device: torch.device, rows: int = 16384, columns: int = 28672) -> Case:
+    """SwiGLU of gate and up."""
+    (x,) = activations.make_inputs(rows, columns, 0, device)
+    out = x.new_empty((rows, columns // 2))
+    return Case(
+        "operator.swiglu",
+        f"{rows} x {columns} bf16",
+        [lambda: activations.run("swiglu", x, out)],
+        float(activations.bytes("swiglu", rows * columns // 2, 2)),
+        "bytes/s",
+    )
+
+
+def gelu_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
+    """GELU of one array."""
+    (x,) = activations.make_inputs(rows, columns, 0, device)
+    out = torch.empty_like(x)
+    return Case(
+        "operator.gelu",
+        f"{rows} x {columns} bf16",
+        [lambda: activations.run("gelu", x, out)],
+        float(activations.bytes("gelu", rows * columns, 2)),
+        "bytes/s",
+        [lambda: torch.nn.functional.gelu(x)],
+    )
+
+
+def transpose_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
+    """Matrix transpose."""
+    (x,) = transpose.make_inputs(rows, columns, 0, device)
+    out = x.new_empty((columns, rows))
+    return Case(
+        "operator.transpose",
+        f"{rows} x {columns} bf16",
+        [lambda: transpose.run(x, out)],
+        float(transpose.bytes(rows, columns, 2)),
+        "bytes/s",
+        [lambda: x.T.contiguous()],
+    )
+
+
+def attention_case(device: torch.device, tokens: int = 16384) -> Case:
+    """Causal attention of one long prompt, 32 heads of 128 over 8 key-value heads."""
+    q, k, v = attention.make_inputs(1, tokens, tokens, 32, 8, 128, 0, device)
+    out = torch.empty_like(q)
+    q_bhsd, k_bgtd, v_bgtd = (x.transpose(1, 2) for x in (q, k, v))
+    return Case(
+        "operator.attention",
+        f"{tokens} tokens, causal, 32 heads of 128 over 8, bf16",
+        [lambda: attention.run(q, k, v, True, out)],
+        float(attention.flop(1, tokens, tokens, 32, 128, True)),
+        "flop/s",
+        [
+            lambda: torch.nn.functional.scaled_dot_product_attention(
+                q_bhsd, k_bgtd, v_bgtd, is_causal=True, enable_gqa=True
+            )
+        ],
+    )
+
+
+def decode_case(device: torch.device, sequences: int = 64, tokens: int = 8192) -> Case:
+    """One token per sequence over a paged cache, 32 heads of 128 over 8, pages of 16."""
+    inputs = decode_attention.make_inputs(32, 8, 128, [tokens] * sequences, 16, 0, device)
+    out = torch.empty_like(inputs[0])
+    return Case(
+        "operator.decode_attention",
+        f"{sequences} sequences of {tokens} tokens, 32 heads of 128 over 8, pages of 16, bf16",
+        [lambda: decode_attention.run(*inputs, out=out)],
+        float(decode_attention.bytes(8, 128, sequences * tokens, 2)),
+        "bytes/s",
+    )
+
+
+def w4a16_case(device: torch.device, m: int = 1, n: int = 57344, k: int = 8192) -> Case:
+    """4-bit weights times few rows; the rate counts weight bytes alone."""
+    weight_bytes = w4a16.weight_bytes(n, k)
+    sets = [w4a16.make_inputs(m, n, k, seed, device) for seed in range(_copies(weight_bytes))]
+    return Case(
+        "operator.w4a16",
+        f"{m} x {n} x {k}, int4 weights in groups of 128, bf16",
+        [lambda inputs=inputs: w4a16.run(*inputs) for inputs in sets],
+        float(weight_bytes),
+        "bytes/s",
+    )
+
+
+def w8a8_case(device: torch.device, size: int = 8192) -> Case:
+    """8-bit integers with a scale per row."""
+    inputs = w8a8.make_inputs(size, size, size, 0, device)
+    return Case(
+        "operator.w8a8",
+        f"{size} x {size} x {size}",
+        [lambda: w8a8.run(*inputs)],
+        float(w8a8.flop(size, size, size)),
+        "flop/s",
+        [lambda: torch._int_mm(inputs[0], inputs[2].T)],
+    )
+
+
+def grouped_case(
+    device: torch.device, rows: int = 16384, experts: int = 8, n: int = 14336, k: int = 4096
+) -> Case:
+    """Rows sorted by expert times each expert's weights."""
+    a, b, sizes = grouped_gemm.make_inputs(rows, experts, n, k, 0, device)
+    out = a.new_empty((rows, n))
+    return Case(
+        "operator.grouped_gemm",
+        f"{rows} rows, {experts} experts of {n} x {k}, bf16",
+        [lambda: grouped_gemm.run(a, b, sizes, out)],
+        float(grouped_gemm.flop(rows, n, k)),
+        "flop/s",
+    )
+
+
+def linear_case(device: torch.device, size: int = 8192) -> Case:
+    """Linear layer with GELU and residual in its epilogue, against the three operators one by one."""
+    a, b, bias, residual = linear_gelu_residual.make_inputs(size, size, size, 0, device)
+    return Case(
+        "operator.linear_gelu_residual",
+        f"{size} x {size} x {size}, bf16",
+        [lambda: linear_gelu_residual.run(a, b, bias, residual)],
+        float(linear_gelu_residual.flop(size, size, size)),
+        "flop/s",
+        [lambda: residual + torch.nn.functional.gelu(torch.nn.functional.linear(a, b, bias))],
+    )
+
+
+def scan_case(device: torch.device, sequences: int = 8, tokens: int = 4096, channels: int = 5120) -> Case:
+    """Selective scan with 16 states per channel."""
+    inputs = selective_scan.make_inputs(sequences, tokens, channels, 16, 0, device)
+    return Case(
+        "operator.selective_scan",
+        f"{sequences} sequences of {tokens} tokens, {channels} channels, 16 states",
+        [lambda: selective_scan.run(*inputs)],
+        float(selective_scan.bytes(sequences, tokens, channels, 16)),
+        "bytes/s",
+    )
+
+
+CASES: Final[tuple[Callable[[torch.device], Case], ...]] = (
+    rms_norm_case,
+    layer_norm_case,
+    softmax_case,
+    gelu_case,
+    swiglu_case,
+    transpose_case,
+    attention_case,
+    decode_case,
+    w4a16_case,
+    w8a8_case,
+    grouped_case,
+    linear_case,
+    scan_case,
+)
+
+
+def operators(bench: Bench) -> list[Measurement]:
+    """Every operator with Triton, and with torch's own where it has one."""
+    if bench.device.type != "cuda":
+        return [bench.skipped("operator", "Triton needs a GPU of NVIDIA or AMD")]
+    found: list[Measurement] = []
+    for make in CASES:
+        try:
+            found += measure_case(bench, make(bench.device))
+        except torch.OutOfMemoryError:
+            name = make.__name__.removesuffix("_case")
+            found.append(bench.skipped(f"operator.{name}", "not enough free memory"))
+        torch.cuda.empty_cache()
+    return found
+
+
+def measure_case(bench: Bench, case: Case, num_samples: int = 10) -> list[Measurement]:
+    """The case with each instrument; calls are replayed in a graph, so launches do not count."""
+    found = []
+    for instrument, calls in (("triton", case.calls), ("torch", case.vendor)):
+        if calls:
+            with Sampler(bench.gpu) as sampler:
+                timing = time_graph(
+                    calls, bench.device, num_repeats=max(1, 4 // len(calls)), num_samples=num_samples
+                )
+            found.append(
+                bench.rate(case.check, instrument, case.pattern, timing, case.amount, case.unit, sampler)
+            )
+    return found

@@ -1,0 +1,145 @@
+"""From measurements to a verdict: pure rules over what was recorded, so that fixtures can test every one.
+
+No GPU fails by a single rate: two instruments must agree, and identity, capacity and health are judged apart.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from advisor.catalog.schema import Accelerator
+from advisor.probes.expectations import Expectation, expected, text_of
+from advisor.probes.record import Measurement, Status
+
+PASS_FRACTION: Final = {"measured": 0.95, "floor": 0.95, "estimate": 0.90}
+FAIL_FRACTION: Final = {"measured": 0.90, "floor": 0.90, "estimate": 0.75}
+"""Below 0.90 of what others measured a board is defective (gpu-fryer's rule); an estimate gets more room."""
+PEER_WARN: Final = 0.05
+PEER_FAIL: Final = 0.10
+RATE_UNITS: Final = ("bytes/s", "flop/s")
+WORST_FIRST: Final[tuple[Status, ...]] = ("fail", "warn", "pass", "info", "not_measured")
+
+
+def judge_rate(value: float, expectation: Expectation) -> Status:
+    """Pass, warn or fail of a rate against what it should reach."""
+    ratio = value / expectation.value
+    if ratio >= PASS_FRACTION[expectation.kind]:
+        return "pass"
+    return "warn" if ratio >= FAIL_FRACTION[expectation.kind] else "fail"
+
+
+def with_text(measurement: Measurement) -> Measurement:
+    """The measurement with title, purpose and, where something is wrong, remediation."""
+    text = text_of(measurement.id)
+    wrong = measurement.status in ("warn", "fail")
+    return measurement.model_copy(
+        update={
+            "title": measurement.title or text.title,
+            "purpose": measurement.purpose or text.purpose,
+            "remediation": measurement.remediation or (text.remediation if wrong else ""),
+        }
+    )
+
+
+def judge(
+    measurements: Iterable[Measurement], accelerator: Accelerator | None, algorithm: str = ""
+) -> list[Measurement]:
+    """Every measurement with its expectation and status, and the comparisons between GPUs.
+
+    Measurements that were judged already (identity, health, capacity) keep their status.
+    """
+    judged = [_judged(m, accelerator, algorithm) for m in measurements]
+    judged = _agree(judged)
+    return [with_text(m) for m in judged + compare_peers(judged)]
+
+
+def _judged(measurement: Measurement, accelerator: Accelerator | None, algorithm: str) -> Measurement:
+    if measurement.status != "info" or not isinstance(measurement.value, float):
+        return measurement
+    if measurement.unit not in RATE_UNITS or measurement.operator:
+        return measurement
+    is_group = measurement.id.startswith("collective.")
+    num_gpus = _group_size(measurement)
+    found = expected(
+        accelerator, measurement.id, num_gpus, algorithm or _algorithm(measurement) if is_group else ""
+    )
+    if found is None:
+        return measurement
+    return measurement.model_copy(
+        update={
+            "expected": found.value,
+            "required": FAIL_FRACTION[found.kind] * found.value,
+            "operator": ">=",
+            "source": found.source,
+            "status": judge_rate(measurement.value, found),
+        }
+    )
+
+
+def _group_size(measurement: Measurement) -> int:
+    """GPUs that took part: `pattern` of a group begins with it, e.g. "8 ranks, ring, 1 GiB"."""
+    first = measurement.pattern.split(" ", 1)[0]
+    is_group = measurement.id.startswith(("collective.", "peer."))
+    return int(first) if is_group and first.isdigit() else 1
+
+
+def _algorithm(measurement: Measurement) -> str:
+    parts = [part.strip() for part in measurement.pattern.split(",")]
+    return parts[1] if len(parts) > 1 else ""
+
+
+def _agree(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """Where one instrument reaches what is expected, another that does not shows slow software, not hardware."""
+    best: dict[tuple[str, int | None], Measurement] = {}
+    for m in measurements:
+        if m.status in ("pass", "warn", "fail") and m.unit in RATE_UNITS and isinstance(m.value, float):
+            key = (m.id, m.gpu)
+            if key not in best or m.value > float(best[key].value or 0.0):
+                best[key] = m
+    settled = []
+    for m in measurements:
+        other = best.get((m.id, m.gpu))
+        if m.status == "fail" and other is not None and other.status != "fail":
+            rate = f"{float(other.value or 0.0):.3g} {m.unit}"
+            note = f"{other.instrument} reaches {rate}: the software is slow, not the GPU"
+            m = m.model_copy(update={"status": "warn", "note": note})
+        settled.append(m)
+    return settled
+
+
+def compare_peers(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """For every rate that several GPUs have: the slowest against the best of them."""
+    groups: dict[tuple[str, str, str], list[Measurement]] = defaultdict(list)
+    for m in measurements:
+        if m.gpu is not None and m.unit in RATE_UNITS and isinstance(m.value, float) and m.value > 0:
+            groups[(m.id, m.instrument, m.pattern)].append(m)
+    found = []
+    for (check, instrument, pattern), members in groups.items():
+        if len({m.gpu for m in members}) < 2:
+            continue
+        slowest = min(members, key=lambda m: float(m.value or 0.0))
+        best = max(float(m.value or 0.0) for m in members)
+        lag = 1.0 - float(slowest.value or 0.0) / best
+        status: Status = "fail" if lag > PEER_FAIL else "warn" if lag > PEER_WARN else "pass"
+        found.append(
+            Measurement(
+                id=f"health.peers.{check}",
+                gpu=slowest.gpu,
+                instrument=instrument,
+                pattern=pattern,
+                value=lag,
+                unit="fraction below the best GPU",
+                expected=0.0,
+                required=PEER_FAIL,
+                operator="<=",
+                source="spread on one machine: 5 % is normal (stas00/ml-engineering@744d01e)",
+                status=status,
+            )
+        )
+    return found
+
+
+def verdict(measurements: Iterable[Measurement]) -> Status:
+    """The worst status of all that were judged; not_measured if nothing was."""
+    seen = {m.status for m in measurements}
+    return next((status for status in WORST_FIRST if status in seen), "not_measured")
