@@ -21,33 +21,44 @@ class BlockLedger:
         self.block_tokens = policy.block_tokens
         self.tail_tokens = policy.block_tokens - 1
         self.capacity = UNLIMITED if policy.kv_capacity_blocks is None else policy.kv_capacity_blocks
-        self.sure_capacity = self.capacity if len(batches) == 1 else -1
+        self.limited = policy.kv_capacity_blocks is not None
+        self.sure_capacity = self.capacity if len(batches) == 1 or not self.limited else -1
         self.watermark = policy.watermark_blocks
-        self.reserve_fraction = reserve_fraction
+        self.reserve_fraction = reserve_fraction if self.limited else 0.0
         self.reserved_blocks = 0
 
-    def surely_fits(self, batch: MicroBatch) -> bool:
-        """Whether a batch alone in the cache can grow by a token even if all its last blocks are full."""
+    def surely_free(self, batch: MicroBatch) -> int:
+        """Blocks that are free even if every last block is full; negative where that cannot be said.
+
+        Several batches in one cache are always counted exactly, by `fits`.
+        """
         tokens = batch.context_sum + batch.num_decoding * self.tail_tokens
-        return tokens // self.block_tokens + batch.prefill_blocks <= self.sure_capacity
+        return self.sure_capacity - tokens // self.block_tokens - batch.prefill_blocks
+
+    def free_to_admit(self, batch: MicroBatch) -> int:
+        """Blocks that newcomers may take without `grant` being asked."""
+        if self.reserve_fraction:
+            return -1
+        return self.surely_free(batch) - batch.freed_blocks - self.watermark
 
     def fits(self, batch: MicroBatch, need: int) -> bool:
-        """Whether `need` more blocks are free beside what the batches hold; a cheap upper bound is tried first."""
-        tails = batch.num_decoding * (self.block_tokens - 1)
-        bound = (batch.context_sum + tails) // self.block_tokens + batch.prefill_blocks
-        free = self.capacity - need
-        if len(self.batches) > 1:
-            free -= sum(other.held_blocks() for other in self.batches if other is not batch)
-        return bound <= free or batch.held_blocks() <= free
+        """Whether `need` more blocks are free beside what the batches hold.
 
-    def grant(self, batch: MicroBatch, request: Request, tokens: int, *, alone: bool) -> bool:
-        """Whether a request whose first chunk has `tokens` tokens may be admitted; its reservation is made if so."""
-        watermark = 0 if alone else self.watermark
-        if not self.fits(batch, -(-tokens // self.block_tokens) + batch.freed_blocks + watermark):
+        A cheap upper bound is tried first; what was reserved to its end on admission always fits.
+        """
+        if need <= self.surely_free(batch) or self.reserve_fraction == 1.0:
+            return True
+        others = sum(other.held_blocks() for other in self.batches if other is not batch)
+        return batch.held_blocks() + others + need <= self.capacity
+
+    def grant(self, batch: MicroBatch, request: Request, need: int, *, alone: bool) -> bool:
+        """Whether a request whose first chunk needs `need` blocks may be admitted; reserves for its end if so."""
+        spare = batch.freed_blocks + (0 if alone else self.watermark)
+        if not self.fits(batch, need + spare):
             return False
         if self.reserve_fraction:
             reserved = self.reserved_blocks + self.reservation(request)
-            if reserved + watermark > self.capacity:
+            if reserved + spare > self.capacity:
                 return False
             self.reserved_blocks = reserved
         return True

@@ -1,7 +1,7 @@
 """The clients of a simulated service: they send the workload's requests and count what becomes of them."""
 
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, islice
 
 from advisor.simulator.serving.arrivals import ClosedLoop
 from advisor.simulator.serving.micro_batch import Request
@@ -27,37 +27,41 @@ class Client:
         """Requests sent so far, refused ones included."""
         self.num_refused = 0
         self._largest = policy.largest_request_tokens or NEVER
-        self._api_ps = policy.api_overhead_ps
+        self.api_ps = policy.api_overhead_ps
         self._drawn = draw_requests(workload, seed)
         arrivals = workload.arrivals
         self.is_closed_loop = isinstance(arrivals, ClosedLoop)
         self.ramp = max(1, workload.num_requests // 10)
         if isinstance(arrivals, ClosedLoop):
             self.ramp = max(arrivals.concurrency, self.ramp)
-            instants: Iterator[int] = iter(arrivals.start_instants_ps(min(arrivals.concurrency, workload.num_requests)))
+            instants: Iterator[int] = iter(
+                arrivals.start_instants_ps(min(arrivals.concurrency, workload.num_requests))
+            )
         else:
             instants = draw_arrivals(workload, seed)
         self.first_arrival_ps = next(instants)
-        self._instants = chain((self.first_arrival_ps,), instants)
-        """Arrivals that do not depend on completions: all of an open loop, the first ones of a closed loop."""
+        self._instants = islice(chain((self.first_arrival_ps,), instants), workload.num_requests)
+        """Arrivals that do not depend on completions: all of an open loop, the first ones of a closed loop [ps]."""
 
-    def send(self, now_ps: int, submit: Callable[[Request], None]) -> None:
+    def send(self, now_ps: int, submit: Callable[[Request], object]) -> None:
         """Send a client's next request now, if there is one; a refused one is followed by the next at once."""
         for index, input_tokens, output_tokens in self._drawn:
             self.num_sent = index + 1
             if input_tokens + output_tokens <= self._largest:
-                submit((now_ps + self._api_ps, index, input_tokens, output_tokens))
+                submit((now_ps + self.api_ps, index, input_tokens, output_tokens))
                 return
             self.num_refused += 1
 
-    def refill(self, submit: Callable[[Request], None]) -> None:
+    def refill(self, submit: Callable[[Request], object]) -> None:
         """Send the next requests whose instants are known beforehand, at least one if there is any."""
         if self.is_closed_loop:
             for instant_ps in self._instants:
                 self.send(instant_ps, submit)
             return
-        num_left, largest, api_ps = _BLOCK, self._largest, self._api_ps
-        for (index, input_tokens, output_tokens), instant_ps in zip(self._drawn, self._instants, strict=False):
+        num_left, largest, api_ps = _BLOCK, self._largest, self.api_ps
+        for (index, input_tokens, output_tokens), instant_ps in zip(
+            self._drawn, self._instants, strict=False
+        ):
             self.num_sent = index + 1
             if input_tokens + output_tokens > largest:
                 self.num_refused += 1

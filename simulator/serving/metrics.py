@@ -75,7 +75,9 @@ class Recorder:
             return
         runs = np.array(flat, dtype=np.int64).reshape(-1, NUM_GAP_FIELDS)
         flat.clear()
-        first, slope, num_iterations, num_sequences, context, growth = (runs[:, i] for i in range(NUM_GAP_FIELDS))
+        first, slope, num_iterations, num_sequences, context, growth = (
+            runs[:, i] for i in range(NUM_GAP_FIELDS)
+        )
         self.itl.add_runs(first, slope, num_iterations, num_sequences)
         last = context + growth * (num_iterations - 1)
         self.context_sum += int(((context + last) * num_iterations).sum()) // 2

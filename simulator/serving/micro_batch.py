@@ -138,19 +138,17 @@ class MicroBatch:
         grown = self.context_sum + ahead * self.num_decoding
         return self.prefill_blocks + num_blocks(grown, self.phase_counts, self.tick + ahead, self.weights)
 
-    def take(self, entry: Prefill, tokens: int) -> None:
-        """Put the next `tokens` tokens of a prompt into the iteration that is being composed."""
-        computed = entry.computed
-        end = computed + tokens
-        block_tokens, window = len(self.phase_counts), self.window_tokens
+    def take(self, entry: Prefill, tokens: int, num_blocks: int) -> None:
+        """Put the next `tokens` tokens of a prompt, which need num_blocks, into the iteration being composed."""
+        computed, window = entry.computed, self.window_tokens
         self.num_chunks += 1
         self.chunk_tokens += tokens
+        self.prefill_blocks += num_blocks
         self.pairs += tokens * (2 * computed + tokens)
-        self.prefill_blocks += (end - 1) // block_tokens - (computed - 1) // block_tokens
         if window is not None:
             inside = min(max(window - computed, 0), tokens)
             self.window_pairs += inside * (2 * computed + inside) + 2 * (tokens - inside) * window
-        entry.computed = end
+        entry.computed = end = computed + tokens
         if end == entry.target:
             self.partial = None
             self.completing.append(entry)

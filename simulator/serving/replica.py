@@ -42,12 +42,14 @@ class Replica:
         self.preempted: deque[Prefill] = deque()
         num_batches = 1 if self.static else min(tables.num_stages, self.num_slots)
         self.batches = [MicroBatch(policy.block_tokens, tables.window_tokens) for _ in range(num_batches)]
+        self.alone = self.batches[0] if num_batches == 1 else None
         self.pipeline = Pipeline(tables.num_stages, tables.stage_transfer_ps, self.batches)
         reserve_fraction = 1.0 if self.static else policy.reserve_output_fraction
         self.blocks = BlockLedger(self.batches, policy, reserve_fraction)
-        self.limited = policy.kv_capacity_blocks is not None
-        self.may_fill = self.limited and reserve_fraction < 1.0
+        self.block_tokens = policy.block_tokens
+        self.may_fill = policy.kv_capacity_blocks is not None and reserve_fraction < 1.0
         """Whether decoding can run out of blocks."""
+        self.plain = self.pipeline.plain
         self.num_running = 0
         self.num_admissions = 0
         self.batch_closed = False
@@ -64,25 +66,32 @@ class Replica:
         self.num_events = 0
         self.busy_ps = 0
 
-    def submit(self, request: Request) -> None:
-        """Add a request; a decode run under way ends with the first iteration after it can be seen."""
-        inbox, seen_ps = self.inbox, request[0]
+    def submit(self, request: Request) -> bool:
+        """Add a request; whether the next instant at which something happens may have changed.
+
+        A decode run under way ends with the first iteration after the request can be seen.
+        """
+        inbox, seen_ps, changed = self.inbox, request[0], False
         if not inbox or inbox[-1][0] <= seen_ps:
             inbox.append(request)
         else:
             inbox.insert(sum(1 for other in inbox if other[0] <= seen_ps), request)
         for batch in self.batches:
-            if batch.running and batch.open_to_arrivals and batch.end_ps > seen_ps:
+            if not batch.running:
+                changed = True
+            elif batch.open_to_arrivals and batch.end_ps > seen_ps:
                 self.pipeline.end_at(batch, seen_ps)
+                changed = True
+        return changed
 
     def resume(self, now_ps: int) -> int:
         """Start every run that can start now; the next instant at which something happens, or NEVER [ps]."""
-        pipeline, inbox = self.pipeline, self.inbox
-        if not pipeline.shared:
-            batch = self.batches[0]
+        batch, inbox = self.alone, self.inbox
+        if batch is not None:
             if batch.running or self._plan(batch, now_ps):
                 return batch.end_ps
             return inbox[0][0] if inbox else NEVER
+        pipeline = self.pipeline
         for batch in sorted(self.batches, key=_ended_at):
             if not batch.running and pipeline.free_ps[0] <= now_ps:
                 self._plan(batch, now_ps)
@@ -91,11 +100,9 @@ class Replica:
 
     def advance(self, now_ps: int) -> int:
         """Complete the runs that end now; the number of requests that finished."""
-        before = self.num_finished
-        for batch in self.batches:
-            if batch.running and batch.end_ps <= now_ps:
-                self._commit(batch)
-        return self.num_finished - before
+        if self.alone is not None:
+            return self._commit(self.alone) if self.alone.running and self.alone.end_ps <= now_ps else 0
+        return sum(self._commit(batch) for batch in self.batches if batch.running and batch.end_ps <= now_ps)
 
     def num_in_flight(self, now_ps: int) -> int:
         """Requests that have reached the scheduler and not finished."""
@@ -111,7 +118,7 @@ class Replica:
             batch.cutoff_ps = now_ps
             batch.freed_sequences = batch.freed_blocks = 0
         inbox = self.inbox
-        made_room = self.may_fill and not self.blocks.surely_fits(batch) and self._make_room(batch)
+        made_room = self.may_fill and self.blocks.surely_free(batch) < 0 and self._make_room(batch)
         if batch.partial is not None:
             made_room = self._continue_prefill(batch) or made_room
         if not made_room and (self.preempted or (inbox and inbox[0][0] <= batch.cutoff_ps)):
@@ -137,7 +144,7 @@ class Replica:
         """Next chunk of the prompt that did not fit into one iteration; True where somebody had to go for it."""
         entry = batch.partial
         assert entry is not None
-        computed, block_tokens = entry.computed, self.blocks.block_tokens
+        computed, block_tokens = entry.computed, self.block_tokens
         tokens = min(entry.target - computed, self.max_tokens - (batch.num_decoding if self.mixed else 0))
         need = (computed + tokens - 1) // block_tokens - (computed - 1) // block_tokens
         made_room = False
@@ -147,7 +154,7 @@ class Replica:
             if batch.partial is None:
                 return True
         if tokens:
-            batch.take(entry, tokens)
+            batch.take(entry, tokens, need)
         return made_room
 
     def _preempt_youngest(self) -> None:
@@ -166,7 +173,13 @@ class Replica:
         """Admit waiting requests in order of arrival while budget, sequence slots and blocks last."""
         budget = self.max_tokens - batch.chunk_tokens - (batch.num_decoding if self.mixed else 0)
         slots = 0 if self.batch_closed else self.num_slots - self.num_running - batch.freed_sequences
-        inbox, preempted, cutoff_ps = self.inbox, self.preempted, batch.cutoff_ps
+        inbox, preempted, cutoff_ps, block_tokens = (
+            self.inbox,
+            self.preempted,
+            batch.cutoff_ps,
+            self.block_tokens,
+        )
+        free = self.blocks.free_to_admit(batch)
         while budget > 0 and slots > 0:
             if preempted:
                 request, target = preempted[0].request, preempted[0].target
@@ -176,9 +189,10 @@ class Replica:
             else:
                 return
             tokens = target if target <= budget else budget
+            need = (tokens - 1) // block_tokens + 1
             if tokens < target and not self.chunked:
                 return
-            if self.limited and not self.blocks.grant(batch, request, tokens, alone=not self.num_running):
+            if need > free and not self.blocks.grant(batch, request, need, alone=not self.num_running):
                 return
             self.num_admissions = order = self.num_admissions + 1
             self.num_running += 1
@@ -190,42 +204,25 @@ class Replica:
                 inbox.popleft()
                 if not inbox and self.refill is not None:
                     self.refill()
-            batch.take(entry, tokens)
+            batch.take(entry, tokens, need)
             batch.num_admitted += 1
             budget -= tokens
             slots -= 1
+            free -= need
 
     # Pricing -------------------------------------------------------------------------------------------------
 
     def _start_mixed(self, batch: MicroBatch) -> None:
         """One iteration with prompt tokens; decoding rides along in mixed batches and waits otherwise."""
-        tables = self.tables
         riding = batch.num_decoding if self.mixed else 0
-        stage_ps = (
-            tables.mixed_base_ps[riding + batch.chunk_tokens]
-            + round(tables.half_pair_ps * batch.pairs + tables.half_window_pair_ps * batch.window_pairs)
-            + tables.prefill_sequence_ps * batch.num_chunks
-            + self.admission_ps * batch.num_admitted
-        )
-        if riding:
-            stage_ps += tables.decode_context_ps[riding] * batch.context_sum
-            if tables.window_tokens is not None:
-                stage_ps += tables.decode_window_ps[riding] * batch.window_sum
+        stage_ps = self.tables.mixed_ps(batch, riding) + self.admission_ps * batch.num_admitted
         batch.ticking = riding > 0
         batch.open_to_arrivals = False
         self.pipeline.start(batch, stage_ps, 0, 1)
 
     def _start_decode(self, batch: MicroBatch, made_room: bool) -> None:
         """Decode iterations until the next completion, arrival, exhaustion of blocks or saturation of a window."""
-        tables = self.tables
-        num_decoding = batch.num_decoding
-        slope_ps = tables.decode_context_ps[num_decoding]
-        stage_ps = tables.decode_base_ps[num_decoding] + slope_ps * batch.context_sum
-        slope_ps *= num_decoding
-        if tables.window_tokens is not None:
-            window_ps = tables.decode_window_ps[num_decoding]
-            stage_ps += window_ps * batch.window_sum
-            slope_ps += window_ps * batch.num_unsaturated
+        stage_ps, slope_ps = self.tables.decode_ps(batch)
         batch.ticking = True
         self.batch_closed = self.static
         inbox = self.inbox
@@ -269,21 +266,24 @@ class Replica:
 
     # Committing ----------------------------------------------------------------------------------------------
 
-    def _commit(self, batch: MicroBatch) -> None:
-        """Book the run that has just ended: tokens, completions, first tokens."""
-        num_iterations = batch.num_iterations
+    def _commit(self, batch: MicroBatch) -> int:
+        """Book the run that has just ended: tokens, completions, first tokens; the number of finished requests."""
+        before, end_ps = self.num_finished, batch.end_ps
         batch.running = False
         self.num_events += 1
-        self.num_iterations += num_iterations
-        self.busy_ps += batch.end_ps - batch.start_ps if self.pipeline.plain else batch.stage_work_ps()
+        self.num_iterations += batch.num_iterations
+        self.busy_ps += end_ps - batch.start_ps if self.plain else batch.stage_work_ps()
         if self.overlap:
-            batch.cutoff_ps = batch.end_ps - batch.first_ps - batch.slope_ps * (num_iterations - 1)
+            batch.cutoff_ps = end_ps - batch.first_ps - batch.slope_ps * (batch.num_iterations - 1)
             batch.freed_sequences = batch.freed_blocks = 0
-        stalls = batch.num_decoding > 0 and not batch.ticking
+        stalls = False
         if batch.ticking:
             self._tick(batch)
-        if not stalls:
-            batch.last_token_ps = batch.end_ps
+            batch.last_token_ps = end_ps
+        elif batch.num_decoding:
+            stalls = True
+        else:
+            batch.last_token_ps = end_ps
         if batch.num_chunks:
             self._first_tokens(batch, stalls)
         if batch.saturations:
@@ -292,13 +292,21 @@ class Replica:
             batch.clear()
             self.num_running = self.blocks.reserved_blocks = 0
             self.batch_closed = False
+        return self.num_finished - before
 
     def _tick(self, batch: MicroBatch) -> None:
         """Add the decoded tokens and end the sequences that have them all."""
         num_iterations, num_decoding, decoding = batch.num_iterations, batch.num_decoding, batch.decoding
         if batch.start_ps == batch.last_token_ps and not batch.stalled:
             self.token_gaps.extend(
-                (batch.first_ps, batch.slope_ps, num_iterations, len(decoding), batch.context_sum, num_decoding)
+                (
+                    batch.first_ps,
+                    batch.slope_ps,
+                    num_iterations,
+                    len(decoding),
+                    batch.context_sum,
+                    num_decoding,
+                )
             )
         else:
             self._book_gaps(batch)
@@ -315,7 +323,12 @@ class Replica:
     def _book_gaps(self, batch: MicroBatch) -> None:
         """Inter-token times of a run whose first also spans what kept sequences waiting since their last token."""
         num_iterations, num_sequences, stalled = batch.num_iterations, len(batch.decoding), batch.stalled
-        context, growth, first_ps, slope_ps = batch.context_sum, batch.num_decoding, batch.first_ps, batch.slope_ps
+        context, growth, first_ps, slope_ps = (
+            batch.context_sum,
+            batch.num_decoding,
+            batch.first_ps,
+            batch.slope_ps,
+        )
         gaps, end_ps = self.token_gaps, batch.start_ps + first_ps
         gaps.extend((end_ps - batch.last_token_ps, 0, 1, num_sequences - len(stalled), context, 0))
         for last_token_ps in stalled.values():
@@ -328,7 +341,7 @@ class Replica:
 
     def _first_tokens(self, batch: MicroBatch, stalls: bool) -> None:
         """Prompts that are complete yield a token; their sequences decode from the next iteration on."""
-        end_ps, tick, block_tokens = batch.end_ps, batch.tick, self.blocks.block_tokens
+        end_ps, tick, block_tokens = batch.end_ps, batch.tick, self.block_tokens
         for entry in batch.completing:
             request = entry.request
             batch.prefill_blocks -= (entry.target - 1) // block_tokens + 1
@@ -374,7 +387,7 @@ class Replica:
         self.blocks.release(request)
         if self.overlap:
             batch.freed_sequences += 1
-            batch.freed_blocks += (input_tokens + output_tokens - 2) // self.blocks.block_tokens + 1
+            batch.freed_blocks += (input_tokens + output_tokens - 2) // self.block_tokens + 1
 
 
 def _ended_at(batch: MicroBatch) -> int:

@@ -15,9 +15,9 @@ from advisor.simulator.serving.tables import step_tables
 from advisor.simulator.serving.workload import Workload
 from advisor.simulator.step_cost import StepSurface
 
-_BLOCK = 1 << 15
+BLOCK = 1 << 15
 """Integers that replicas collect before the recorder takes them in."""
-_WATCHED_BLOCK = 1 << 9
+WATCHED_BLOCK = 1 << 9
 """The same while violations are watched."""
 
 
@@ -66,7 +66,7 @@ def _run(replica: Replica, client: Client, recorder: Recorder, limit: int) -> in
     """Alternate resume and advance until nothing happens any more; the last instant [ps]."""
     resume, advance, send, submit = replica.resume, replica.advance, client.send, replica.submit
     finished, gaps = replica.finished, replica.token_gaps
-    closed, block = client.is_closed_loop, _WATCHED_BLOCK if limit < NEVER else _BLOCK
+    closed, block = client.is_closed_loop, WATCHED_BLOCK if limit < NEVER else BLOCK
     now_ps, next_ps = 0, resume(0)
     while next_ps != NEVER:
         now_ps = next_ps
@@ -79,7 +79,7 @@ def _run(replica: Replica, client: Client, recorder: Recorder, limit: int) -> in
                 recorder.take_finished(finished)
                 if recorder.num_violations > limit:
                     break
-        if len(gaps) > _BLOCK:
+        if len(gaps) > BLOCK:
             recorder.take_gaps(gaps)
         next_ps = resume(now_ps)
     recorder.take_finished(finished)

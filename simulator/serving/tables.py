@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.catalog.errors import AdvisorError
+from advisor.simulator.serving.micro_batch import MicroBatch
 from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 
@@ -25,6 +26,31 @@ class StepTables:
     window_tokens: int | None
     num_stages: int
     stage_transfer_ps: int
+
+    def mixed_ps(self, batch: MicroBatch, riding: int) -> int:
+        """Time in one stage of an iteration with the batch's chunks and `riding` of its decoding sequences [ps]."""
+        time_ps = (
+            self.mixed_base_ps[riding + batch.chunk_tokens]
+            + round(self.half_pair_ps * batch.pairs + self.half_window_pair_ps * batch.window_pairs)
+            + self.prefill_sequence_ps * batch.num_chunks
+        )
+        if riding:
+            time_ps += self.decode_context_ps[riding] * batch.context_sum
+            if self.window_tokens is not None:
+                time_ps += self.decode_window_ps[riding] * batch.window_sum
+        return time_ps
+
+    def decode_ps(self, batch: MicroBatch) -> tuple[int, int]:
+        """Time in one stage of the next decode iteration, and what each further one adds [ps]."""
+        num_decoding = batch.num_decoding
+        slope_ps = self.decode_context_ps[num_decoding]
+        time_ps = self.decode_base_ps[num_decoding] + slope_ps * batch.context_sum
+        slope_ps *= num_decoding
+        if self.window_tokens is not None:
+            window_ps = self.decode_window_ps[num_decoding]
+            time_ps += window_ps * batch.window_sum
+            slope_ps += window_ps * batch.num_unsaturated
+        return time_ps, slope_ps
 
 
 def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepTables:

@@ -115,7 +115,8 @@ class PlainSimulator:
         chunks: list[tuple[Sequence, int]] = []
         for s in [s for s in self.running if s.phase == "prefill"]:
             tokens = min(s.target - s.context, budget)
-            if self.held() - self.blocks(s.context) + self.blocks(s.context + tokens) > self.capacity:
+            needed = self.held() - self.blocks(s.context) + self.blocks(s.context + tokens)
+            if self.reserve < 1.0 and needed > self.capacity:
                 self.preempt(s)
                 preempted = True
                 break
@@ -152,8 +153,9 @@ class PlainSimulator:
         watermark = policy.watermark_blocks if self.running else 0
         taken = sum(self.reservation(r) for r in self.running) + self.reservation(s) if self.reserve else 0
         freed = sum(self.blocks(f.prompt + f.output - 1) for f in self.freed)
-        needed = 0 if self.static else self.held() + self.blocks(tokens) + freed
-        return needed + watermark <= self.capacity and taken + watermark <= self.capacity
+        spare = freed + watermark
+        needed = self.held() + self.blocks(tokens) if self.reserve < 1.0 else 0
+        return needed + spare <= self.capacity and taken + spare <= self.capacity
 
     def price(self, chunks: list[tuple[Sequence, int]], num_admitted: int) -> int:
         surface, d, time = self.surface, len(self.ticking), 0
