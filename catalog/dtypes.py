@@ -20,6 +20,17 @@ Dtype = Literal[
 ]
 DTYPES: Final[tuple[str, ...]] = get_args(Dtype)
 
+
+def grouped_bits(bits: float, group_size: int, scale_bits: float, zero_point_bits: float = 0.0) -> float:
+    """Storage of one element of a format whose groups share a scale, and a zero point where it has one [bits].
+
+    bits + (scale_bits + zero_point_bits) / group_size
+
+    Source: definition.
+    """
+    return bits + (scale_bits + zero_point_bits) / group_size
+
+
 _BITS_PER_ELEMENT: Final[dict[str, float]] = {
     "fp32": 32.0,
     "tf32": 32.0,
@@ -30,9 +41,9 @@ _BITS_PER_ELEMENT: Final[dict[str, float]] = {
     "fp6": 6.0,
     # Block formats carry their scales: nvfp4 one fp8 scale per 16 elements, mxfp4 one e8m0 scale per 32,
     # int4 one fp16 scale per group of 128 and a 4-bit zero point (GPTQ and AWQ checkpoints).
-    "nvfp4": 4.0 + 8.0 / 16.0,
-    "mxfp4": 4.0 + 8.0 / 32.0,
-    "int4": 4.0 + 16.0 / 128.0 + 4.0 / 128.0,
+    "nvfp4": grouped_bits(4.0, 16, 8.0),
+    "mxfp4": grouped_bits(4.0, 32, 8.0),
+    "int4": grouped_bits(4.0, 128, 16.0, 4.0),
     # llama.cpp K-quants: published bits per weight of whole Llama-3.1-8B files (ggml-org/llama.cpp, quantize README).
     "q4_k_m": 4.89,
     "q5_k_m": 5.70,
