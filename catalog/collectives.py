@@ -27,6 +27,7 @@ _RELATIVES: Final[dict[str, tuple[str, ...]]] = {
     "pcie5": ("pcie5-x16", "pcie4-x16"),
     "pcie6": ("pcie5-x16", "pcie4-x16"),
 }
+_RING_LIKE: Final = ("all_gather", "reduce_scatter", "all_to_all")
 _FALLBACK: Final = ("nvlink3", "nvlink4", "pcie4-x16")
 
 
@@ -61,14 +62,20 @@ def _index() -> dict[tuple[str, str, str], CollectiveRecord]:
 def collective(fabric: str, operation: str, algorithm: str) -> ResolvedCollective:
     """Fitted parameters of a collective, from the nearest relative where the fabric was not measured.
 
+    The same fabric's all-reduce comes before another fabric: its steps and its rate are those of the other ring
+    operations, and of an exchange within what is known.
+
     Raises: UnknownNameError: the operation with this algorithm was measured on no relative of the fabric.
     Source: own definition; how far relatives differ is in docs/collectives.md.
     """
     index = _index()
+    operations = dict.fromkeys((operation, "all_reduce")) if operation in _RING_LIKE else (operation,)
     for candidate in dict.fromkeys((fabric, *_relatives(fabric), *_FALLBACK)):
-        record = index.get((candidate, operation, algorithm))
-        if record is not None:
-            return ResolvedCollective(record, "" if candidate == fabric else candidate)
+        for other in operations:
+            record = index.get((candidate, other, algorithm))
+            if record is not None:
+                exact = candidate == fabric and other == operation
+                return ResolvedCollective(record, "" if exact else candidate)
     raise UnknownNameError(
         f"no fitted collective {operation} ({algorithm}) for fabric {fabric!r}",
         why="neither the fabric nor a relative was measured",

@@ -16,6 +16,7 @@ PROTOCOLS = ("ll", "ll128", "simple", "bulk")
 chunks. Each needs more time to start than the one before and moves more payload per byte on the wire."""
 
 
+_FULL_GROUP = 8
 _DIRECT_LINKS = ("bridge", "nvlink1", "nvlink2", "xgmi", "gaudi")
 
 
@@ -83,9 +84,25 @@ def curve_of(fabric: str, operation: str, algorithm: str) -> AlphaBeta:
     """
     found = collective(fabric, operation, algorithm)
     curve = alpha_beta(found.record.parameters)
-    if found.transferred_from and any(word in fabric for word in _DIRECT_LINKS):
+    if found.transferred_from not in ("", fabric) and any(word in fabric for word in _DIRECT_LINKS):
         return replace(curve, small_group_loss=0.0)
     return curve
+
+
+def streaming_curve(fabric: str) -> AlphaBeta:
+    """Fitted branches of a stream in one direction (broadcast, send): the fabric's own, or from its all-gather.
+
+    Assumes: a stream keeps its links as busy as an all-gather of eight does, in groups of any size.
+    Raises: UnknownNameError: no relative was measured either.
+    Source: catalog/data/efficiency/collectives.toml.
+    """
+    found = collective(fabric, "broadcast", "nccl")
+    if not found.transferred_from:
+        return alpha_beta(found.record.parameters)
+    curve = curve_of(fabric, "all_gather", "nccl")
+    full = 1.0 - max(curve.small_group_loss, 0.0) / _FULL_GROUP
+    loss = min(curve.small_group_loss, 0.0)
+    return replace(curve, efficiency=tuple(full * e for e in curve.efficiency), small_group_loss=loss)
 
 
 def alpha_beta(parameters: Mapping[str, float], names: tuple[str, ...] = PROTOCOLS) -> AlphaBeta:

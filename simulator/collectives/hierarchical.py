@@ -73,14 +73,17 @@ def network_all_to_all_s(sizes: FloatArray, topology: Topology) -> FloatArray:
     base + messages · step + the slower of size · (n − k) / n over the rank's network and size · (k − 1) / n
     over its scale-up link, k ranks a node.
 
-    Assumes: ports cannot be pooled for one rank's messages.
+    Assumes: ports cannot be pooled for one rank's messages; over PCIe a port is no faster than the slot.
     Error: docs/collectives.md, whole sources left out.
     Source: NCCL maintainers on NIC use: NVIDIA/nccl-tests issue 267; parameters: catalog/data/efficiency.
     """
     n, k = topology.num_ranks, topology.ranks_in_node
     parameters = network_parameters("all_to_all")
     curve = curve_of(topology.fit_fabric, "all_to_all", "nccl")
-    network_s = (n - k) / n / (topology.inter_bytes_per_s * parameters["efficiency"])
+    port = topology.inter_bytes_per_s
+    if topology.intra_fabric.startswith("pcie"):
+        port = min(port, topology.intra_bytes_per_s)
+    network_s = (n - k) / n / (port * parameters["efficiency"])
     scale_up_s = (k - 1) / n / (topology.intra_bytes_per_s * curve.rate_fraction(k))
     hops = 1.0 + (n - k) * parameters["hops_per_message"]
     start_s = curve.base_s[0] + hops * topology.inter_latency_s

@@ -13,6 +13,7 @@ from advisor.simulator.collectives.alpha_beta import (
     checked_bytes,
     curve_of,
     group_s,
+    streaming_curve,
 )
 from advisor.simulator.collectives.custom import custom_all_reduce_s
 from advisor.simulator.collectives.hierarchical import (
@@ -115,10 +116,11 @@ def all_to_all_s(num_bytes: FloatArray | float, topology: Topology) -> FloatArra
 
 
 def send_recv_s(num_bytes: FloatArray | float, topology: Topology) -> FloatArray:
-    """Time to move num_bytes from one rank to another [s]: inside a node, or across when the group spans
-    nodes.
+    """Time to move num_bytes from one rank to another [s]: inside a node, or across when the group spans nodes.
 
-    Assumes: one pair talks; a pair behaves as an all-to-all of two, which sends half of its buffer each way.
+    Inside a node a broadcast to one; across nodes half of an exchange between two.
+
+    Assumes: one pair talks.
     Raises: ValueError: num_bytes is negative or not finite.
     Source: as all_reduce_s.
     """
@@ -126,21 +128,28 @@ def send_recv_s(num_bytes: FloatArray | float, topology: Topology) -> FloatArray
     if topology.num_ranks == 1:
         return np.zeros_like(sizes)
     pair = pair_of(topology)
-    return all_to_all_s(sizes * 2.0, pair)
+    if pair.num_nodes > 1 and not is_torus(pair.intra_fabric):
+        return all_to_all_s(sizes * 2.0, pair)
+    return broadcast_s(sizes, pair)
 
 
 def broadcast_s(num_bytes: FloatArray | float, topology: Topology) -> FloatArray:
     """Time to copy num_bytes from one rank to all others [s].
 
-    A pipelined ring: the steps of an all-gather, all bytes over every link.
+    A pipelined ring: n − 1 steps, all bytes over every link.
 
-    Assumes: as all_reduce_s.
+    Assumes: as all_reduce_s; over nodes as an all-gather that sends as many bytes.
     Raises: ValueError: num_bytes is negative or not finite.
     Source: as all_reduce_s.
     """
     n = topology.num_ranks
     sizes = checked_bytes(num_bytes)
-    return np.zeros_like(sizes) if n == 1 else all_gather_s(sizes * (n / (n - 1)), topology)
+    if n == 1:
+        return np.zeros_like(sizes)
+    if topology.num_nodes > 1 or is_torus(topology.intra_fabric):
+        return all_gather_s(sizes * (n / (n - 1)), topology)
+    curve = streaming_curve(topology.fit_fabric)
+    return _nothing_for_nothing(group_s(sizes, n - 1, topology.intra_bytes_per_s, curve, n), sizes)
 
 
 def bus_bytes_per_s(op: str, num_bytes: float, time_s: float, num_ranks: int) -> float:

@@ -8,6 +8,7 @@ from advisor.catalog.collectives import collective
 from advisor.simulator.collectives.alpha_beta import FloatArray
 from advisor.simulator.collectives.hierarchical import (
     NODE_RANKS,
+    network_parameters,
     node_bytes_per_s,
     protocol_hops,
     tree_egress,
@@ -20,7 +21,8 @@ def in_switch_all_reduce_s(sizes: FloatArray, topology: Topology) -> dict[str, F
 
     The switch reads each rank's buffer once and writes the sum once, of which a rank itself stores 1/n:
     size · (1 + 1/n) over the link. Domains wider than one board lose `loss_per_doubling` with each doubling.
-    Between nodes a tree carries the sums, hidden behind the slower of the two.
+    Between nodes a tree carries the sums, hidden behind the slower of the two; feeding the network leaves
+    `switch_share` of the switch's rate.
 
     Assumes: NCCL uses it from `min_ranks` on (5 on nvlink4, 6 on nvlink5), not between racks.
     Error: docs/collectives.md.
@@ -39,6 +41,7 @@ def in_switch_all_reduce_s(sizes: FloatArray, topology: Topology) -> dict[str, F
     if topology.num_nodes > 1:
         name, levels = "nvls_tree", math.ceil(math.log2(topology.num_nodes))
         network = node_bytes_per_s(topology) / tree_egress(topology)
+        rate *= network_parameters("tree")["switch_share"]
     hops = protocol_hops("tree")[-1]
     times = [
         parameters[f"base_{kind}_s"]

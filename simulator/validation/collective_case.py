@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog.accelerators import by_id
-from advisor.catalog.errors import InputFileError
+from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, MICROSECOND_S
 from advisor.simulator.collectives.topology import INFINIBAND_HOP_S, Topology, topology_of
@@ -29,6 +29,8 @@ _EFA_FIRST_HOP_S: Final = 70.0 * MICROSECOND_S
 _EFA_EFFICIENCY: Final = 0.96
 """Bulk rate of EFA relative to InfiniBand, from the same sweeps."""
 _NIC_GBIT: Final = {"hdr": 200.0, "ndr": 400.0, "xdr": 800.0, "edr": 100.0, "cx7": 400.0, "cx8": 800.0}
+_AMD_DEFAULT: Final = "mi355x"
+"""Sold with AMD's own network cards, the only clue that some results give."""
 _NODE_RANKS: Final = 8
 _TRAY_RANKS: Final = 4
 """Accelerators in one tray of a rack-scale system."""
@@ -65,7 +67,7 @@ def parse_case(row: Mapping[str, str], row_number: int) -> CollectiveCase:
         )
     num_bytes = _number(row, "msg_bytes", row_number)
     num_ranks, num_nodes = _number(row, "n_gpus", row_number), _number(row, "nodes", row_number)
-    accelerator = _accelerator(row)
+    accelerator, named = _accelerator(row)
     topology, assumptions = describe(
         accelerator,
         _text(row, "fabric"),
@@ -73,7 +75,7 @@ def parse_case(row: Mapping[str, str], row_number: int) -> CollectiveCase:
         None if num_nodes is None else int(num_nodes),
         _text(row, "nvls"),
     )
-    return CollectiveCase(_text(row, "case_id"), collective, topology, num_bytes, assumptions)
+    return CollectiveCase(_text(row, "case_id"), collective, topology, num_bytes, (*named, *assumptions))
 
 
 def describe(
@@ -170,13 +172,16 @@ def _ports(words: str, ranks_in_node: int) -> tuple[float, float | None]:
     return 1.0, None
 
 
-def _accelerator(row: Mapping[str, str]) -> Accelerator:
+def _accelerator(row: Mapping[str, str]) -> tuple[Accelerator, tuple[str, ...]]:
+    """The accelerator, and the assumption where only its maker can be told from the network."""
     name = _text(row, "gpu")
+    if not name and "amd" in _text(row, "fabric").lower():
+        return by_id(_AMD_DEFAULT), (_AMD_DEFAULT,)
     if not name:
         raise UnsupportedCaseError("the accelerator is not named")
     try:
-        return by_id(name)
-    except Exception as error:
+        return by_id(name), ()
+    except UnknownNameError as error:
         raise UnsupportedCaseError(f"accelerator {name!r} is not in the catalog") from error
 
 

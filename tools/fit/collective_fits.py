@@ -95,7 +95,7 @@ def fit_protocols(fabric: str, operation: str, rows: pd.DataFrame) -> Fit:
         curve = protocols(x, fabric)
         result = np.empty(len(sizes))
         for n, rate, here in groups:
-            wire = sizes[here] * (passes * (n - 1) / n)
+            wire = sizes[here] * (1.0 if operation == "broadcast" else passes * (n - 1) / n)
             result[here] = group_s(wire, passes * (n - 1), rate, curve, n)
         return result
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from collective_fits import Fit, all_fits, fit_expert_exchange
-from collective_rows import engine_rows, handed_over, nccl_rows, published_rows
+from collective_rows import engine_rows, handed_over, nccl_rows, own_rows, published_rows
 
 HEAD = Path(__file__).with_name("collectives_fixed.toml")
 OUT = Path(__file__).resolve().parents[2] / "catalog" / "data" / "efficiency" / "collectives.toml"
@@ -36,7 +36,7 @@ def main() -> None:
 
 def fit_all(data: Path, left_out: str = "") -> list[Fit]:
     engines = engine_rows(data)
-    library = pd.concat([nccl_rows(data), handed_over(engines), published_rows(data, left_out)])
+    library = pd.concat([nccl_rows(data), handed_over(engines), published_rows(data, left_out), own_rows()])
     return [*all_fits(library, engines), *fit_expert_exchange(data)]
 
 

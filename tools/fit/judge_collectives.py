@@ -18,7 +18,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 from collective_fits import all_fits, fit_expert_exchange
-from collective_rows import engine_rows, handed_over, nccl_rows, published_rows
+from collective_rows import engine_rows, handed_over, nccl_rows, own_rows, published_rows
 from fit_collectives import write
 
 from advisor.catalog import collectives as catalog
@@ -48,7 +48,7 @@ def judgements(data: Path, rows: list[dict[str, str]], in_sample: bool) -> Itera
         return
     engines, exchange = engine_rows(data), list(fit_expert_exchange(data))
     for source in sorted({row["source"] for row in rows}):
-        library = pd.concat([nccl_rows(data), handed_over(engines), published_rows(data, source)])
+        library = pd.concat([nccl_rows(data), handed_over(engines), published_rows(data, source), own_rows()])
         with (
             tempfile.TemporaryDirectory() as folder,
             fitted(Path(folder), [*all_fits(library, engines), *exchange]),

@@ -1,0 +1,114 @@
+"""Pasted nccl-tests output: what is read from it, and whether a run is judged normal."""
+
+import pytest
+
+from advisor.catalog.errors import AdvisorError, InputFileError
+from advisor.simulator.collectives.nccl_tests import judge_nccl_tests, parse_nccl_tests
+
+TABLE_HEAD = """\
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+"""
+
+
+def header(num_ranks: int, device: str, per_host: int = 8) -> str:
+    lines = ["# nThread 1 nGpus 1 minBytes 8 maxBytes 17179869184 step: 2(factor) warmup iters: 5 iters: 20"]
+    lines += [
+        f"#  Rank {rank:2d} Group  0 Pid {300 + rank} on host-{rank // per_host}"
+        f" device {rank % per_host:2d} [0x18] {device}"
+        for rank in range(num_ranks)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def row(num_bytes: int, time_us: float, factor: float, redop: str = "sum      -1") -> str:
+    algorithm = num_bytes / time_us / 1e3
+    timing = f"{time_us:.1f} {algorithm:.2f} {algorithm * factor:.2f}"
+    return f"  {num_bytes} {num_bytes // 4} float {redop} {timing} 0 {timing} N/A\n"
+
+
+def run(
+    times_us: dict[int, float], num_ranks: int = 8, device: str = "NVIDIA H200", factor: float = 1.75
+) -> str:
+    rows = "".join(row(size, time, factor) for size, time in times_us.items())
+    return header(num_ranks, device) + TABLE_HEAD + rows + "# Avg bus bandwidth    : 123.4\n"
+
+
+# HGX H200, nccl-tests with switch sums and without (stas00/ml-engineering, network): 473.1 and 365.6 GB/s at 8 GiB.
+WITH_SWITCH = {8 * 2**30: 31775.0, 2**30: 4053.0}
+WITHOUT_SWITCH = {8 * 2**30: 41118.0, 2**30: 5220.0}
+
+
+def test_header_and_rows_are_read() -> None:
+    found = parse_nccl_tests(run(WITH_SWITCH))
+    assert (found.operation, found.num_ranks, found.num_nodes) == ("all_reduce", 8, 1)
+    assert found.device == "NVIDIA H200"
+    assert [line.num_bytes for line in found.rows] == list(WITH_SWITCH)
+    assert found.rows[0].time_s == pytest.approx(31.775e-3)
+    assert found.rows[0].bus_bytes_per_s == pytest.approx(473.1e9, rel=1e-3)
+
+
+def test_hosts_are_counted() -> None:
+    text = header(16, "NVIDIA H100 80GB HBM3") + TABLE_HEAD + row(2**30, 4607.6, 1.875)
+    assert parse_nccl_tests(text).num_nodes == 2
+
+
+def test_without_header_the_ratio_of_bandwidths_tells_ranks() -> None:
+    assert parse_nccl_tests(row(2**30, 4607.6, 1.875)).num_ranks == 16
+
+
+@pytest.mark.parametrize(
+    ("program", "operation"),
+    [("alltoall_perf", "all_to_all"), ("all_gather_perf", "all_gather"), ("sendrecv_perf", "send_recv")],
+)
+def test_the_program_names_the_operation(program: str, operation: str) -> None:
+    text = f"$ mpirun ./build/{program} -b 8M -e 1G\n" + header(8, "NVIDIA H200") + row(2**30, 3000.0, 0.875)
+    assert parse_nccl_tests(text).operation == operation
+
+
+def test_old_format_without_root_is_read() -> None:
+    line = (
+        "   1048576  262144   float     sum   120.5    8.70   15.23  4e-07   119.9    8.75   15.30  4e-07\n"
+    )
+    found = parse_nccl_tests(header(8, "NVIDIA A100-SXM4-80GB") + line)
+    assert found.rows[0].time_s == pytest.approx(120.5e-6)
+
+
+def test_a_normal_run_is_normal() -> None:
+    judged = judge_nccl_tests(run(WITH_SWITCH))
+    assert judged.accelerator == "h200-sxm"
+    assert judged.verdict == "as expected"
+    assert judged.explanations == ()
+
+
+def test_a_run_without_switch_sums_is_slow_and_says_why() -> None:
+    judged = judge_nccl_tests(run(WITHOUT_SWITCH))
+    assert judged.verdict == "slow"
+    assert any("switch" in words for words in judged.explanations)
+
+
+def test_a_network_on_half_its_ports_is_slow_and_says_why() -> None:
+    # NCCL's maintainers expect 46 to 48 GB/s of each 400 Gb/s port; this run has half of that.
+    size = 8 * 2**30
+    text = header(32, "NVIDIA H100 80GB HBM3") + TABLE_HEAD + row(size, size * 1.9375 / 185e9 * 1e6, 1.9375)
+    judged = judge_nccl_tests(text)
+    assert judged.verdict == "slow"
+    assert any("half" in words for words in judged.explanations)
+
+
+def test_implausibly_fast_is_said_too() -> None:
+    assert judge_nccl_tests(run({2**30: 1000.0})).verdict == "fast"
+
+
+@pytest.mark.parametrize("text", ["", "hello", "# Rank 0", "1 2 3 4 5 6 7 8 9", "8 2 float sum -1 0 0 0"])
+def test_text_without_results_is_refused(text: str) -> None:
+    with pytest.raises(InputFileError, match="no nccl-tests results"):
+        parse_nccl_tests(text)
+
+
+def test_a_device_must_be_named_somewhere() -> None:
+    with pytest.raises(AdvisorError, match="device"):
+        judge_nccl_tests(row(2**30, 4607.6, 1.75))
+    assert judge_nccl_tests(row(2**30, 4607.6, 1.75), "h100").accelerator == "h100-sxm"
+    with pytest.raises(AdvisorError, match="unknown device 'NVIDIA Nonesuch'"):
+        judge_nccl_tests(run(WITH_SWITCH, device="NVIDIA Nonesuch"))
