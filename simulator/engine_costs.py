@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from advisor.catalog.schema import Engine, EngineEra
+from advisor.catalog.schema import Engine, EngineEra, Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,8 @@ class EngineCosts:
     """Added per running sequence and iteration."""
     mixed_step_s: float = 1.0e-3
     """Added to each iteration that carries prefill: new requests, block tables, no captured graph to replay."""
-    eager_layer_s: float = 150.0e-6
-    """Host launch time per layer of an iteration outside captured graphs; hides behind longer kernels."""
-    eager_expert_layer_s: float = 300.0e-6
-    """The same, added for a layer with routed experts."""
+    eager_launch_s: float = 10.0e-6
+    """Host time per operator of an iteration outside captured graphs; hides behind longer kernels."""
     kernel_scale: float = 1.0
     """Kernels inside the running engine against kernels measured alone."""
     expert_scale: float = 1.0
@@ -30,11 +28,43 @@ class EngineCosts:
     """The same for routed experts in iterations with prefill."""
     request_s: float = 10.0e-3
     """From arrival to the scheduler and from the first token back: HTTP, tokenizer, detokenizer."""
-    request_expert_layer_s: float = 100.0e-6
-    """Latency of a first token per layer with routed experts that delays nobody else's tokens."""
+    request_launch_s: float = 20.0e-6
+    """Latency of a first token per operator of the model, which delays nobody else's tokens: the host launches a
+    prompt's operators ahead of the device."""
 
 
 DEFAULT_COSTS = EngineCosts()
+
+
+_HOST_TIME = {"blackwell": 0.55, "blackwell-ultra": 0.55}
+"""Host time against the hosts of Hopper systems: Blackwell systems ship with a newer generation of processors."""
+
+_MIXER_OPERATORS = {"gqa": 8, "mla": 16, "gdn": 16, "mamba2": 14}
+"""Kernels per layer outside a graph: norms, projections, rotary embedding, cache write, attention and its reduction."""
+_FEED_FORWARD_OPERATORS = {"dense": 4, "moe": 12}
+"""Norm, two projections and activation; routing, sorting, two grouped products and their sum for experts."""
+
+
+def num_operators(model: Model) -> int:
+    """Operators that the host launches for one pass of a model, counted by layer type.
+
+    Assumes: the counts above, which are those of vLLM's and SGLang's model definitions, fused where they fuse.
+    Source: own count.
+    """
+    total = 0
+    for group in model.layers:
+        mixer = _MIXER_OPERATORS[group.mixer.kind] if group.mixer else 0
+        feed_forward = _FEED_FORWARD_OPERATORS[group.feed_forward.kind] if group.feed_forward else 0
+        total += group.count * (mixer + feed_forward)
+    return total
+
+
+def host_time_factor(architecture: str) -> float:
+    """Host time on the systems that carry an architecture, relative to Hopper systems.
+
+    Source: fitted with tools/fit/fit_engines.py on rows of both.
+    """
+    return _HOST_TIME.get(architecture, 1.0)
 
 
 def era_of(engine: Engine, *, version: str = "", date: str = "") -> EngineEra | None:

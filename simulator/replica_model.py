@@ -6,9 +6,9 @@ from advisor.catalog.engines import EngineDefaults, defaults, graph_sizes
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import GatedDeltaNet, Mamba2
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.deployment import Deployment, check_layout, moe_layers
+from advisor.simulator.deployment import Deployment, check_layout
 from advisor.simulator.device import device_of
-from advisor.simulator.engine_costs import EngineCosts, engine_costs
+from advisor.simulator.engine_costs import EngineCosts, engine_costs, host_time_factor, num_operators
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.serving.policy import SchedulerPolicy
@@ -115,8 +115,8 @@ def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:
 
     Source: engine costs, fitted by tools/fit/fit_engines.py.
     """
-    expert_layers = sum(group.count for group in moe_layers(deployment.model))
-    return costs.request_s + costs.request_expert_layer_s * expert_layers
+    host = host_time_factor(deployment.accelerator.architecture)
+    return host * (costs.request_s + costs.request_launch_s * num_operators(deployment.model))
 
 
 def policy_of(

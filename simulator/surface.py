@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.attention_lines import DecodeLines, decode_lines, prefill_lines
 from advisor.simulator.collectives import send_recv_s, topology_of
-from advisor.simulator.deployment import Deployment, moe_layers
-from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.engine_costs import EngineCosts, host_time_factor, num_operators
 from advisor.simulator.forward_pass import head_s, token_costs
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.step_cost import StepSurface
@@ -153,11 +153,9 @@ def _engine_scale(category: str, costs: EngineCosts, *, decode: bool) -> float:
 
 
 def _launch_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
-    """Host time to launch one stage's layers operator by operator [s]."""
-    layers = sum(group.count for group in deployment.model.layers)
-    expert_layers = sum(group.count for group in moe_layers(deployment.model))
-    launches = costs.eager_layer_s * layers + costs.eager_expert_layer_s * expert_layers
-    return launches / deployment.pipeline_parallel
+    """Host time to launch one stage operator by operator [s]."""
+    operators = num_operators(deployment.model) / deployment.pipeline_parallel
+    return costs.eager_launch_s * operators * host_time_factor(deployment.accelerator.architecture)
 
 
 def _grid(largest: int) -> FloatArray:

@@ -1,8 +1,12 @@
-"""How much load one replica carries within its service levels: bracketing by simulation."""
+"""How much load one replica carries within its service levels: bracketing by simulation.
+
+A short run starts from an empty replica and ends before its queues are full, so what it carries is an optimistic
+estimate; a long one, of many residence times, confirms what lasts.
+"""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,22 +19,32 @@ from advisor.simulator.serving import (
     LognormalLengths,
     Poisson,
     ServingResult,
+    Slo,
     Workload,
     simulate,
 )
 from advisor.simulator.serving.trace_files import read_trace
 
-SEARCH_REQUESTS = 300
-"""Requests of one trial while bracketing."""
+ESTIMATE_REQUESTS = 300
+"""Requests of one run while estimating."""
 CONFIRM_REQUESTS = 2000
-"""Requests of the run whose figures are shown: twenty lie beyond the 99th percentile."""
-_TOLERANCE = 0.05
-_MAX_TRIALS = 9
-_CONFIRM_STEP = 0.96
-_MAX_CONFIRMATIONS = 6
-_LEAST_RATE = 1e-3
-"""Requests per second below which a replica is no answer: one request in a quarter of an hour."""
+"""Least requests of a run whose figures are shown: twenty lie beyond the 99th percentile."""
+_MOST_REQUESTS = 20_000
+_RESIDENCES = 10
+"""A confirming run lasts at least so many mean residence times, and so many times the TTFT objective: a backlog that
+grows by a tenth of the arrivals then shows as a missed objective."""
+_CLIENT_ROUNDS = 10
+"""Requests per client of a closed loop, as the usual benchmark client sends them."""
 _KEEPS_UP = 0.9
+"""Least part of the offered rate that a long run serves between its first and last tenth; filling the batch takes
+the rest."""
+_TOLERANCE = 0.04
+_MAX_RUNS = 10
+_LEAST_RATE = 2e-3
+"""Requests per second below which a replica is no answer: one request in eight minutes."""
+_FIRST_STEP = 0.8
+_MISSED_BY_TWO_PERCENT = 0.02
+"""More requests than that missing TTFT or TPOT mean that a 99th percentile misses: the rest need not be simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,62 +53,60 @@ class Capacity:
 
     load: float
     """Requests per second, or clients where the traffic is a closed loop."""
+    requests_per_s: float
+    """Served by one replica at this load."""
     result: ServingResult
     num_requests: int
-    """Simulated over all trials."""
+    """Simulated over all runs."""
     binding: str
     """What breaks first above this load: ttft, tpot, throughput or kv cache."""
 
-    @property
-    def requests_per_s(self) -> float:
-        """Served by one replica at this load."""
-        served = self.result.steady_requests_per_s
-        return served if served is not None else self.result.requests_per_s
+
+_Run = Callable[[ReplicaModel, Traffic, float, Objectives, int], tuple[ServingResult, float, str]]
 
 
 def highest_load(
     replica: ReplicaModel, traffic: Traffic, objectives: Objectives, *, bound_per_s: float, seed: int
 ) -> Capacity | None:
-    """The highest load of one replica whose p99 TTFT and TPOT meet the objectives, by bisection on short runs.
+    """An optimistic estimate of the highest load of one replica whose p99 TTFT and TPOT meet the objectives.
 
-    Open loop: a Poisson rate. Closed loop (the traffic names a concurrency): a number of clients. All trials draw
+    Open loop: a Poisson rate. Closed loop (the traffic names a concurrency): a number of clients. All runs draw
     the same request lengths and unit-rate gaps (common random numbers), so that they differ by the load alone.
     None where even the lightest load misses an objective.
 
     Assumes: `bound_per_s` is an upper bound on requests per second.
     Source: own procedure.
     """
-    if traffic.concurrency is not None:
-        return _bracket(replica, traffic, objectives, 1.0, float(traffic.concurrency), seed, whole=True)
-    return _bracket(replica, traffic, objectives, _LEAST_RATE, bound_per_s * 1.05, seed, whole=False)
+    most = bound_per_s if traffic.concurrency is None else float(traffic.concurrency)
+    return _highest(replica, traffic, objectives, most, seed, run=_short_run)
 
 
 def confirm(
     replica: ReplicaModel, traffic: Traffic, objectives: Objectives, found: Capacity, seed: int
 ) -> Capacity | None:
-    """Run long at the load found; step down while the longer run misses what the short one met.
+    """The highest load up to the one found that long runs hold; None where none does.
 
     Source: own procedure.
     """
-    load, binding, spent = found.load, found.binding, found.num_requests
-    for _ in range(_MAX_CONFIRMATIONS):
-        result = run_at(replica, traffic, load, CONFIRM_REQUESTS, seed)
-        spent += CONFIRM_REQUESTS
-        missed = misses(result, traffic, load, objectives)
-        if not missed:
-            return Capacity(load, result, spent, binding)
-        load, binding = load * _CONFIRM_STEP, missed
-        if traffic.concurrency is not None:
-            load = math.floor(load)
-            if load < 1:
-                return None
-    return None
+    held = _highest(replica, traffic, objectives, found.load, seed, run=_long_run)
+    if held is None:
+        return None
+    binding = held.binding if held.load < found.load else found.binding
+    return replace(held, num_requests=found.num_requests + held.num_requests, binding=binding)
 
 
 def run_at(
-    replica: ReplicaModel, traffic: Traffic, load: float, num_requests: int, seed: int
+    replica: ReplicaModel,
+    traffic: Traffic,
+    load: float,
+    num_requests: int,
+    seed: int,
+    *,
+    objectives: Objectives | None = None,
 ) -> ServingResult:
     """Simulate one replica under a Poisson rate, or under a number of clients where the traffic is a closed loop.
+
+    With objectives the run ends as soon as it is certain that a 99th percentile misses one.
 
     Source: simulator.serving.
     """
@@ -102,8 +114,16 @@ def run_at(
         workload = Workload(Poisson(load), lengths_of(traffic), num_requests)
     else:
         clients = max(1, round(load))
-        workload = Workload(ClosedLoop(clients), lengths_of(traffic), max(num_requests, 4 * clients))
-    return simulate(replica.surface, replica.policy, workload, seed=seed)
+        workload = Workload(
+            ClosedLoop(clients), lengths_of(traffic), max(num_requests, _CLIENT_ROUNDS * clients)
+        )
+    if objectives is None:
+        return simulate(replica.surface, replica.policy, workload, seed=seed)
+    slo = Slo(ttft_s=objectives.ttft_p99_s, tpot_s=objectives.tpot_p99_s)
+    limit = int(_MISSED_BY_TWO_PERCENT * workload.num_requests)
+    return simulate(
+        replica.surface, replica.policy, workload, seed=seed, slo=slo, give_up_after_violations=limit
+    )
 
 
 def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalLengths:
@@ -127,57 +147,88 @@ def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalL
     )
 
 
-def misses(result: ServingResult, traffic: Traffic, load: float, objectives: Objectives) -> str:
-    """Which objective a run misses first: kv cache, ttft, tpot, throughput; empty if it meets all.
-
-    An open-loop run keeps up when its steady throughput stays near the offered rate: a queue that grows through a
-    short run may still meet the latency objectives.
+def strain(result: ServingResult, objectives: Objectives) -> tuple[float, str]:
+    """How near a run comes to its tightest objective, as a ratio that is above 1 where it misses, and which it is.
 
     Source: own definition.
     """
     if result.num_refused:
-        return "kv cache"
-    if result.ttft.p99_s > objectives.ttft_p99_s:
-        return "ttft"
-    if math.isfinite(result.tpot.p99_s) and result.tpot.p99_s > objectives.tpot_p99_s:
-        return "tpot"
+        return math.inf, "kv cache"
+    ratios = [(result.ttft.p99_s / objectives.ttft_p99_s, "ttft")]
+    if math.isfinite(result.tpot.p99_s):
+        ratios.append((result.tpot.p99_s / objectives.tpot_p99_s, "tpot"))
+    return max(ratios)
+
+
+def _short_run(
+    replica: ReplicaModel, traffic: Traffic, load: float, objectives: Objectives, seed: int
+) -> tuple[ServingResult, float, str]:
+    result = run_at(replica, traffic, load, ESTIMATE_REQUESTS, seed, objectives=objectives)
+    return result, *strain(result, objectives)
+
+
+def _long_run(
+    replica: ReplicaModel, traffic: Traffic, load: float, objectives: Objectives, seed: int
+) -> tuple[ServingResult, float, str]:
+    """A run that is long against what it holds; it must also keep up with its arrivals."""
+    result = run_at(replica, traffic, load, CONFIRM_REQUESTS, seed, objectives=objectives)
+    tightest, name = strain(result, objectives)
+    if traffic.concurrency is not None or tightest > 1.0:
+        return result, tightest, name
+    needed = math.ceil(_RESIDENCES * load * max(result.e2e.mean_s, objectives.ttft_p99_s))
+    if needed > CONFIRM_REQUESTS:
+        result = run_at(replica, traffic, load, min(needed, _MOST_REQUESTS), seed, objectives=objectives)
+        tightest, name = strain(result, objectives)
     served = result.steady_requests_per_s
-    if traffic.concurrency is None and served is not None and served < _KEEPS_UP * load:
-        return "throughput"
-    return ""
+    if tightest <= 1.0 and served is not None and served < _KEEPS_UP * load:
+        return result, _KEEPS_UP * load / served, "throughput"
+    return result, tightest, name
 
 
-def _bracket(
-    replica: ReplicaModel,
-    traffic: Traffic,
-    objectives: Objectives,
-    least: float,
-    most: float,
-    seed: int,
-    *,
-    whole: bool,
+def _highest(
+    replica: ReplicaModel, traffic: Traffic, objectives: Objectives, most: float, seed: int, *, run: _Run
 ) -> Capacity | None:
-    """Bisect between the lightest load that makes sense and a bound; the first guess is near the bound."""
-    rounded: Callable[[float], float] = round if whole else float
-    low, high, best, binding = 0.0, most, None, "throughput"
-    load = rounded(most) if whole else most * 0.7
-    spent = 0
-    for _ in range(_MAX_TRIALS):
+    """Search down from `most`: steps that double until a load holds, then interpolation between hold and miss."""
+    whole = traffic.concurrency is not None
+    least = 1.0 if whole else _LEAST_RATE
+    held: tuple[float, float, ServingResult] | None = None
+    missed_load, missed_strain, binding, step = most, math.inf, "throughput", _FIRST_STEP
+    load, spent = most, 0
+    for _ in range(_MAX_RUNS):
         if load < least:
             break
-        result = run_at(replica, traffic, load, SEARCH_REQUESTS, seed)
-        spent += SEARCH_REQUESTS
-        missed = misses(result, traffic, load, objectives)
-        if missed:
-            high, binding = load, missed
+        result, tightest, name = run(replica, traffic, load, objectives, seed)
+        spent += result.num_requests
+        if tightest > 1.0:
+            missed_load, missed_strain, binding = load, tightest, name
         else:
-            low, best = load, result
-        if whole and low >= most:
+            held = load, tightest, result
+        if held is not None and missed_load - held[0] <= (1.0 if whole else _TOLERANCE * missed_load):
             break
-        if high - low <= (1.0 if whole else _TOLERANCE * high):
-            break
-        load = rounded((low + high) / 2.0 if low else high * 0.5)
-    return Capacity(low, best, spent, binding) if best is not None else None
+        if held is None:
+            load, step = load * step, step**2
+        else:
+            load = _between(held[0], held[1], missed_load, missed_strain)
+        load = float(math.floor(load)) if whole else load
+    if held is None:
+        return None
+    load, _, result = held
+    return Capacity(load, _served(result, load, whole=whole), result, spent, binding)
+
+
+def _between(low: float, low_strain: float, high: float, high_strain: float) -> float:
+    """The load at which the strain reaches 1 by logarithmic interpolation, well inside the interval."""
+    part = 0.5
+    if 0.0 < low_strain and math.isfinite(high_strain):
+        part = math.log(1.0 / low_strain) / math.log(high_strain / low_strain)
+    return low * (high / low) ** min(0.8, max(0.2, part))
+
+
+def _served(result: ServingResult, load: float, *, whole: bool) -> float:
+    """Requests per second at a load that holds: what arrives is served, clients are served as fast as they are."""
+    if not whole:
+        return load
+    return result.steady_requests_per_s or result.requests_per_s
 
 
 @lru_cache(maxsize=4)

@@ -36,14 +36,13 @@ PRIOR = EngineCosts()
 PRIOR_SIGMA = {
     "step_s": 1.0,
     "sequence_s": 0.7,
-    "mixed_step_s": 1.2,
-    "eager_layer_s": 1.0,
-    "eager_expert_layer_s": 1.5,
+    "mixed_step_s": 0.8,
+    "eager_launch_s": 1.2,
     "kernel_scale": 0.06,
     "expert_scale": 0.3,
     "expert_prefill_scale": 0.3,
     "request_s": 0.8,
-    "request_expert_layer_s": 2.0,
+    "request_launch_s": 1.2,
 }
 """Standard deviation of the logarithm of each parameter around its default: what engineers' experience allows."""
 TTFT_WEIGHT, TPOT_WEIGHT, THROUGHPUT_WEIGHT = 1.0, 1.0, 0.7
