@@ -1,7 +1,9 @@
 """One way to run one model on some accelerators: the layout that everything else prices."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
+from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import (
     Accelerator,
@@ -53,6 +55,29 @@ class Deployment:
 
     def with_replicas(self, num_replicas: int) -> "Deployment":
         return replace(self, num_replicas=num_replicas)
+
+
+def named_deployment(
+    model: str, accelerator: str, engine: str = "vllm", *, weight_dtype: str | None = None, **layout: Any
+) -> Deployment:
+    """A deployment of catalog records, by the names that people type.
+
+    Weights are in the published checkpoint's format unless said otherwise, activations in what goes with it;
+    `layout` sets the other fields of Deployment.
+
+    Raises: UnknownNameError: no record, or several, are called so.
+    Source: own definition.
+    """
+    chosen, chip = models.get(model).record, accelerators.get(accelerator).record
+    weights = weight_dtype or chosen.weights
+    return Deployment(
+        model=chosen,
+        accelerator=chip,
+        engine=engines.get(engine).record,
+        weight_dtype=weights,
+        activation_dtype=activation_dtype_for(weights, chip),
+        **layout,
+    )
 
 
 def is_moe(model: Model) -> bool:
@@ -145,6 +170,7 @@ def _refused_heads(model: Model, tensor_parallel: int) -> str:
     """
     for group in model.layers:
         mixer = group.mixer
+        heads: tuple[int, ...]
         if isinstance(mixer, GatedDeltaNet):
             heads = (mixer.num_value_heads, mixer.num_key_heads)
         else:

@@ -8,6 +8,8 @@ sums are exact whatever their order, which is what lets the simulator jump over 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from advisor.catalog.units import PICOSECONDS_PER_S
+
 
 @dataclass(frozen=True, slots=True)
 class StepSurface:
@@ -46,3 +48,37 @@ class StepSurface:
     prefill_window_pair_ps: float = 0.0
     num_stages: int = 1
     stage_transfer_ps: int = 0
+
+
+def decode_iteration_s(surface: StepSurface, num_sequences: int, context_tokens: float) -> float:
+    """Time of one decode iteration of sequences with this mean context, alone in the pipeline [s].
+
+    Source: StepSurface.
+    """
+    summed = num_sequences * context_tokens
+    stage_ps = surface.decode_base_ps[num_sequences] + surface.decode_context_ps[num_sequences] * summed
+    if surface.window_tokens is not None:
+        windowed = num_sequences * min(context_tokens, surface.window_tokens)
+        stage_ps += surface.decode_window_ps[num_sequences] * windowed
+    return _through_stages_s(surface, stage_ps)
+
+
+def prefill_iteration_s(surface: StepSurface, new_tokens: int, cached_tokens: float = 0.0) -> float:
+    """Time of one iteration that computes one chunk of a prompt behind cached tokens and nothing else [s].
+
+    Source: StepSurface.
+    """
+    window = surface.window_tokens
+    stage_ps: float = surface.mixed_base_ps[new_tokens] + surface.prefill_sequence_ps
+    stage_ps += surface.prefill_pair_ps * new_tokens * (cached_tokens + new_tokens / 2.0)
+    if window is not None:
+        growing = min(float(new_tokens), max(0.0, window - cached_tokens))
+        pairs = growing * (cached_tokens + growing / 2.0) + (new_tokens - growing) * window
+        stage_ps += surface.prefill_window_pair_ps * pairs
+    return _through_stages_s(surface, stage_ps)
+
+
+def _through_stages_s(surface: StepSurface, stage_ps: float) -> float:
+    if surface.num_stages == 1:
+        return stage_ps / PICOSECONDS_PER_S
+    return surface.num_stages * (stage_ps + surface.stage_transfer_ps) / PICOSECONDS_PER_S
