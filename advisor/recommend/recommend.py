@@ -92,11 +92,9 @@ def _offers(scenario: Scenario, accelerators: Mapping[str, Accelerator]) -> Mapp
 def _with_variants(rank: int, confirmed: list[Found], outcome: SearchOutcome, scenario: Scenario) -> Option:
     """An accelerator's best deployment with its other simulated layouts, cheapest first."""
     best = confirmed[0]
-    known = {found.candidate: found for found in (*outcome.estimated[best.accelerator_id], *confirmed)}
-    others = sorted(
-        (found for candidate, found in known.items() if candidate is not best.candidate),
-        key=lambda found: found.usd_per_million_tokens,
-    )
+    tried = {id(found.candidate): found for found in (*outcome.estimated[best.accelerator_id], *confirmed)}
+    tried.pop(id(best.candidate), None)
+    others = sorted(tried.values(), key=lambda found: found.usd_per_million_tokens)
     variants = tuple(option_of(rank, found, scenario) for found in others[:_MAX_VARIANTS])
     return replace(option_of(rank, best, scenario), variants=variants)
 
