@@ -14,7 +14,7 @@ PERCENTILES = (50, 90, 99)
 
 @dataclass(frozen=True, slots=True)
 class ServingPrediction:
-    """What a deployment of equal replicas would show; times per request, rates of all replicas together."""
+    """What a deployment would show; times per request, rates of all replicas together."""
 
     ttft_s: Mapping[str, Quantity]
     tpot_s: Mapping[str, Quantity]
@@ -25,11 +25,11 @@ class ServingPrediction:
     requests_per_s: Quantity
 
 
-def predicted(result: ServingResult, replica: ReplicaModel, *, num_replicas: int = 1) -> ServingPrediction:
+def predicted(result: ServingResult, replica: ReplicaModel) -> ServingPrediction:
     """Latencies [s] by mean, p50, p90, p99 and rates [1/s] of a run, with intervals of the replica's class.
 
-    Assumes: replicas behave alike, so rates add up; an end-to-end time errs as its parts do, the time to the first
-    token and the rest; the gap between two tokens errs as their mean does.
+    Assumes: an end-to-end time errs as its parts do, the time to the first token and the rest; the gap between two
+    tokens errs as their mean does.
     Raises: ValueError: no request finished.
     Source: advisor.simulator.intervals.
     """
@@ -37,10 +37,7 @@ def predicted(result: ServingResult, replica: ReplicaModel, *, num_replicas: int
         raise ValueError("no request finished, so there is nothing to predict")
     basis: Basis = "assumed" if replica.transferred else "modelled"
     class_name = prediction_class(replica.deployment.engine.id, transferred=bool(replica.transferred))
-    rates = [
-        num_replicas * rate
-        for rate in (result.output_tokens_per_s, result.total_tokens_per_s, result.requests_per_s)
-    ]
+    rates = (result.output_tokens_per_s, result.total_tokens_per_s, result.requests_per_s)
     return ServingPrediction(
         _statistics(result.ttft, "ttft", class_name, basis),
         _statistics(result.tpot, "tpot", class_name, basis),

@@ -22,6 +22,7 @@ def recommend(
     ],
     workload: Annotated[Literal["serve"], typer.Option(help="What the hardware is for.")] = "serve",
     rate: load_options.Rate = None,
+    concurrency: load_options.Concurrency = None,
     input_tokens: load_options.InputTokens = None,
     output_tokens: load_options.OutputTokens = None,
     trace: load_options.TraceFile = None,
@@ -46,7 +47,7 @@ def recommend(
     from advisor.recommend.recommend import recommend as ranked
     from advisor.render.recommendation_view import recommendation_answer
 
-    load = LoadInput(rate, None, input_tokens, output_tokens, trace, profile)
+    load = LoadInput(rate, concurrency, input_tokens, output_tokens, trace, profile)
     limits = LimitInput(gpu, provider, engine, precision, term, own, budget, max_gpus, price_file)
     goals = {"ttft_p99": ttft_p99, "tpot_p99": tpot_p99}
     scenario, notes = scenario_of(model, load, limits, **goals, top=top, shared=shared)

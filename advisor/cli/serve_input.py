@@ -98,7 +98,7 @@ def _check_engine(engine: Engine, accelerator: Accelerator, weights: str) -> Non
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """The load of the whole deployment, and the workload of one replica."""
+    """The load of a deployment."""
 
     traffic: Traffic
     workload: Workload
@@ -107,39 +107,31 @@ class LoadPlan:
     longest_request_tokens: int
 
 
-def load_of(load: LoadInput, length_dist: str | None, num_requests: int | None, replicas: int) -> LoadPlan:
-    """The workload of one replica; requests are dealt out to replicas at random, so each sees an equal share.
+def load_of(load: LoadInput, length_dist: str | None, num_requests: int | None) -> LoadPlan:
+    """The workload that a load stands for.
 
     Raises: AdvisorError: neither rate nor concurrency nor trace is given, or parts of the load exclude each other.
         InputFileError: the trace is malformed.
     """
     traffic = traffic_of(load)
     if load.trace is not None:
-        return _trace_plan(load.trace, traffic, num_requests, replicas)
-    lengths = _lengths(length_dist, traffic)
-    arrivals = _arrivals(traffic, replicas)
+        return _trace_plan(load.trace, traffic, num_requests)
+    lengths, arrivals = _lengths(length_dist, traffic), _arrivals(traffic)
     if num_requests is None:
-        clients = arrivals.concurrency if isinstance(arrivals, ClosedLoop) else 0
-        num_requests = max(DEFAULT_REQUESTS, REQUESTS_PER_CLIENT * clients)
-    share = max(1, num_requests // replicas)
+        num_requests = max(DEFAULT_REQUESTS, REQUESTS_PER_CLIENT * (traffic.concurrency or 0))
     mean = _mean_fraction(lengths)
     return LoadPlan(
         traffic,
-        Workload(arrivals, lengths, share),
+        Workload(arrivals, lengths, num_requests),
         mean * traffic.mean_input_tokens,
         mean * traffic.mean_output_tokens,
         traffic.longest_request_tokens if isinstance(lengths, LognormalLengths) else _nominal(traffic),
     )
 
 
-def _trace_plan(path: Path, traffic: Traffic, num_requests: int | None, replicas: int) -> LoadPlan:
+def _trace_plan(path: Path, traffic: Traffic, num_requests: int | None) -> LoadPlan:
+    """A trace is replayed at its own instants, or by clients if their number is given."""
     trace = read_trace(path)
-    if replicas > 1:
-        raise AdvisorError(
-            "--trace is replayed on one replica",
-            why="how a router deals out a trace is not known",
-            fix="--replicas 1",
-        )
     count = min(num_requests or len(trace.pairs), len(trace.pairs))
     arrivals: Arrivals = TraceArrivals(trace.times_s[:count])
     if traffic.concurrency is not None:
@@ -149,21 +141,16 @@ def _trace_plan(path: Path, traffic: Traffic, num_requests: int | None, replicas
     return LoadPlan(traffic, workload, trace.mean_input_tokens, trace.mean_output_tokens, longest)
 
 
-def _arrivals(traffic: Traffic, replicas: int) -> Arrivals:
+def _arrivals(traffic: Traffic) -> Arrivals:
     if traffic.rate_per_s is not None:
-        return Poisson(traffic.rate_per_s / replicas)
-    if traffic.concurrency is None:
-        raise AdvisorError(
-            "no load is given",
-            why="a simulation needs to know how requests come",
-            fix="--rate 10 or --concurrency 64",
-        )
-    if traffic.concurrency % replicas:
-        raise AdvisorError(
-            f"{traffic.concurrency} clients cannot be shared evenly by {replicas} replicas",
-            fix=f"--concurrency {replicas * max(1, traffic.concurrency // replicas)}",
-        )
-    return ClosedLoop(traffic.concurrency // replicas)
+        return Poisson(traffic.rate_per_s)
+    if traffic.concurrency is not None:
+        return ClosedLoop(traffic.concurrency)
+    raise AdvisorError(
+        "no load is given",
+        why="a simulation needs to know how requests come",
+        fix="--rate 10 or --concurrency 64",
+    )
 
 
 def _lengths(text: str | None, traffic: Traffic) -> Lengths:
@@ -214,8 +201,4 @@ def as_inputs(deployment: Deployment, plan: LoadPlan) -> dict[str, object]:
         for field in dataclasses.fields(deployment)
         if field.name not in ("model", "accelerator", "engine")
     }
-    return (
-        ids
-        | numbers
-        | {"traffic": plan.traffic, "num_requests": plan.workload.num_requests * deployment.num_replicas}
-    )
+    return ids | numbers | {"traffic": plan.traffic, "num_requests": plan.workload.num_requests}

@@ -14,7 +14,8 @@ from advisor.render.files import csv_text
 from advisor.render.serve_view import ServeRun, serve_answer
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
-from advisor.simulator.serving import ServingResult, Slo, simulate
+from advisor.simulator.serving import ServingResult, Slo, Workload, simulate
+from advisor.simulator.serving.cluster import Router, simulate_cluster
 from advisor.simulator.serving_prediction import predicted
 
 
@@ -28,12 +29,13 @@ class RunInput:
     max_num_batched_tokens: int | None
     ttft: str | None
     tpot: str | None
+    router: Router
     step_by_step: bool
     records: Path | None
 
 
 def run_serving(typed: DeploymentInput, load: LoadInput, how: RunInput, seed: int) -> Answer:
-    """Simulate one replica under its share of the load; writes the request records if asked.
+    """Simulate a deployment under a load; writes the request records if asked.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, the model does not fit, or no
         request can be served.
@@ -42,26 +44,31 @@ def run_serving(typed: DeploymentInput, load: LoadInput, how: RunInput, seed: in
         check_writable(how.records)
     slo = _slo(how)
     deployment, notes = deployment_of(typed)
-    plan = load_of(load, how.length_dist, how.num_requests, deployment.num_replicas)
+    plan = load_of(load, how.length_dist, how.num_requests)
     replica = _replica(deployment, plan, how)
     started = time.perf_counter()
-    result = simulate(
-        replica.surface,
-        replica.policy,
-        plan.workload,
-        jump=not how.step_by_step,
-        records=how.records is not None,
-        seed=seed,
-        slo=slo,
-    )
+    result = _run(replica, plan.workload, how, seed, slo)
     wall_s = time.perf_counter() - started
     _check_served(result)
     if how.records is not None and result.records is not None:
         write_text(how.records, csv_text(result.records.rows()))
         notes = (*notes, f"wrote {how.records}")
-    prediction = predicted(result, replica, num_replicas=deployment.num_replicas)
-    run = ServeRun(replica, result, prediction, wall_s)
-    return serve_answer(run, plan.traffic, as_inputs(deployment, plan), notes)
+    run = ServeRun(replica, result, predicted(result, replica), wall_s)
+    return serve_answer(run, plan.traffic, as_inputs(deployment, plan) | {"router": how.router}, notes)
+
+
+def _run(
+    replica: ReplicaModel, workload: Workload, how: RunInput, seed: int, slo: Slo | None
+) -> ServingResult:
+    """One replica needs no router, and the loop without one is faster; both give the same records."""
+    count, router = replica.deployment.num_replicas, how.router
+    jump, records = not how.step_by_step, how.records is not None
+    what = (replica.surface, replica.policy, workload)
+    if count == 1:
+        return simulate(*what, jump=jump, records=records, seed=seed, slo=slo)
+    return simulate_cluster(
+        *what, num_replicas=count, router=router, jump=jump, records=records, seed=seed, slo=slo
+    )
 
 
 def _slo(how: RunInput) -> Slo | None:

@@ -15,6 +15,7 @@ app = typer.Typer(help="What would happen: serving and collectives, without a GP
 app.callback(invoke_without_command=True)(show_help_without_subcommand)
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
+Router = Literal["round_robin", "least_outstanding"]
 Library = Literal["engine", "vllm", "sglang", "tensorrt-llm", "nccl"]
 
 
@@ -29,7 +30,8 @@ def serve(
     pp: Annotated[int, degree("Pipeline stages.")] = 1,
     ep: Annotated[int, degree("Expert parallelism, over the same accelerators.")] = 1,
     dp: Annotated[int, degree("Attention data parallelism inside a replica.")] = 1,
-    replicas: Annotated[int, degree("Equal replicas; requests are dealt out at random.")] = 1,
+    replicas: Annotated[int, degree("Equal replicas behind a router.")] = 1,
+    router: Annotated[Router, layout("RULE", "How the router deals out requests.")] = "least_outstanding",
     precision: Annotated[str | None, layout("FORMAT", "Weights.", "the checkpoint's")] = None,
     kv_precision: Annotated[str, layout("FORMAT", "KV cache.")] = "bf16",
     engine: Annotated[str, layout("NAME", "Serving engine.")] = "vllm",
@@ -60,7 +62,7 @@ def serve(
     deployment = DeploymentInput(model, gpu, engine, tp, pp, ep, dp, replicas, precision, kv_precision)
     load = LoadInput(rate, concurrency, input_tokens, output_tokens, trace, profile)
     how = RunInput(
-        length_dist, requests, max_num_seqs, max_num_batched_tokens, ttft, tpot, step_by_step, records
+        length_dist, requests, max_num_seqs, max_num_batched_tokens, ttft, tpot, router, step_by_step, records
     )
     return run_serving(deployment, load, how, shared.seed)
 

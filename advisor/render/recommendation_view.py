@@ -65,7 +65,9 @@ def _question(scenario: Scenario, found: Recommendation) -> str:
     """What was asked, defaults included, and how much was looked at."""
     traffic, goals, limits = scenario.traffic, scenario.objectives, scenario.constraints
     load = "the highest load within them"
-    if traffic.rate_per_s is not None:
+    if traffic.concurrency is not None:
+        load = f"{traffic.concurrency} clients"
+    elif traffic.rate_per_s is not None:
         load = f"{digits(traffic.rate_per_s)} requests/s"
     return (
         f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), p99 TTFT "
@@ -135,7 +137,7 @@ def _pareto(options: Sequence[Option]) -> Figure | None:
     text = scatter(
         known,
         Axis("TPOT p99, ms (left is faster)", MILLISECOND_S),
-        Axis("$ per million tokens (down is cheaper)"),
+        Axis("USD per million tokens (down is cheaper)"),
     )
     return Figure(text, title="Cost against latency")
 

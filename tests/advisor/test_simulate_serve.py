@@ -61,11 +61,13 @@ def test_same_seed_same_answer_and_another_seed_another(cli: Cli) -> None:
     assert first != other
 
 
-def test_replicas_share_the_load_and_add_their_rates(cli: Cli) -> None:
-    one = answer(cli, "--rate 5")["metrics"]
-    two = answer(cli, "--rate 10 --replicas 2 --requests 800")["metrics"]
-    assert two["ttft_s"] == one["ttft_s"]
-    assert two["requests_per_s"]["value"] == pytest.approx(2 * one["requests_per_s"]["value"])
+def test_replicas_share_the_load_behind_a_router(cli: Cli) -> None:
+    alone = answer(cli, "--rate 40")["metrics"]
+    shared = answer(cli, "--rate 40 --replicas 2")["metrics"]
+    by_turns = answer(cli, "--rate 40 --replicas 2 --router round_robin")["metrics"]
+    assert shared["tpot_s"]["mean"]["value"] < alone["tpot_s"]["mean"]["value"]
+    assert shared["requests_per_s"]["value"] >= alone["requests_per_s"]["value"]
+    assert by_turns["ttft_s"] != shared["ttft_s"]
 
 
 def test_a_trace_is_replayed(cli: Cli, tmp_path: Path) -> None:
@@ -114,7 +116,7 @@ def test_the_terminal_shows_the_same_numbers(cli: Cli) -> None:
         ("--model llama-3.1-8b --gpu h100-sxm --rate -1", 2, "out of range"),
         ("--model llama-3.1-8b --gpu h100-sxm --rate nan", 2, "out of range"),
         ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --concurrency 2", 2, "exclude each other"),
-        ("--model llama-3.1-8b --gpu h100-sxm --concurrency 3 --replicas 2", 2, "shared evenly"),
+        ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --router random", 2, "--router"),
         ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --length-dist normal:1", 2, "not a distribution"),
         ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --length-dist uniform:2", 2, "not a distribution"),
         ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --trace none.csv", 2, "no such file"),

@@ -50,7 +50,7 @@ def replayed(block: re.Match[str], cli: Callable[[str], Any]) -> str:
     if block.group(1) != "console":
         return block.group()
     text = ""
-    for example in re.split(r"^(?=\$ )", block.group(2), flags=re.MULTILINE):
+    for example in re.split(r"^(?=\$ advisor )", block.group(2), flags=re.MULTILINE):
         first, _, expected = example.partition("\n")
         if not first:
             continue
