@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import torch
@@ -112,7 +113,7 @@ def gelu_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> C
         [lambda: activations.run("gelu", x, out)],
         float(activations.bytes("gelu", rows * columns, 2)),
         "bytes/s",
-        [lambda: torch.nn.functional.gelu(x)],
+        [partial(torch.nn.functional.gelu, x)],
     )
 
 
@@ -126,7 +127,7 @@ def transpose_case(device: torch.device, rows: int = 32768, columns: int = 8192)
         [lambda: transpose.run(x, out)],
         float(transpose.bytes(rows, columns, 2)),
         "bytes/s",
-        [lambda: x.T.contiguous()],
+        [x.T.contiguous],
     )
 
 
@@ -169,7 +170,7 @@ def w4a16_case(device: torch.device, m: int = 1, n: int = 57344, k: int = 8192) 
     return Case(
         "operator.w4a16",
         f"{m} x {n} x {k}, int4 weights in groups of 128, bf16",
-        [lambda inputs=inputs: w4a16.run(*inputs) for inputs in sets],
+        [partial(w4a16.run, *inputs) for inputs in sets],
         float(weight_bytes),
         "bytes/s",
     )

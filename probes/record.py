@@ -53,6 +53,8 @@ class Measurement(Record):
     remediation: str = ""
     note: str = ""
     conditions: Conditions | None = None
+    step: str = ""
+    """Where and by which step it was measured, e.g. gpu0/matmul; empty for what follows from other measurements."""
 
 
 class Gpu(Record):

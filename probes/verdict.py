@@ -53,6 +53,14 @@ def judge(
     return [with_text(m) for m in judged + compare_peers(judged)]
 
 
+def unjudged(measurement: Measurement) -> Measurement:
+    """The measurement as its step delivered it, so that it can be judged anew; rules' verdicts stay."""
+    if measurement.unit not in RATE_UNITS or measurement.source == "rule" or measurement.expected is None:
+        return measurement
+    blank = {"expected": None, "required": None, "operator": "", "source": "", "status": "info"}
+    return measurement.model_copy(update={**blank, "note": "", "remediation": ""})
+
+
 def _judged(measurement: Measurement, accelerator: Accelerator | None, algorithm: str) -> Measurement:
     if measurement.status != "info" or not isinstance(measurement.value, float):
         return measurement

@@ -1,0 +1,188 @@
+"""One rank of the collective measurement: sweeps over operations and sizes, launched one by one and in a graph.
+
+Bus bandwidth as nccl-tests define it: the share of the message that every rank must send, over the time. It is
+comparable between numbers of ranks; with reduction in the switch it may exceed the link.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import sys
+from typing import Final
+
+import torch
+import torch.distributed as dist
+
+from advisor.catalog.units import GIB, KIB, MIB
+from advisor.kernels.timing import Call, Timing, summarize, time_once
+from advisor.probes.record import Measurement
+
+OPERATIONS: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+_QUICK_SIZES: Final = (8 * KIB, 64 * KIB, 1 * MIB, 16 * MIB, 128 * MIB, 1 * GIB)
+_FULL_SIZES: Final = tuple(int(4 * KIB) << shift for shift in range(0, 19, 2))
+_GRAPH_LIMIT: Final = 4 * MIB
+_GRAPH_CALLS: Final = 20
+_NUM_SAMPLES: Final = {True: 8, False: 15}
+
+
+def bus_factor(operation: str, num_ranks: int) -> float:
+    """Bytes each rank must send per byte of the message [ratio]: 2 (n − 1) / n of an all-reduce, else (n − 1) / n."""
+    share = (num_ranks - 1) / num_ranks
+    return 2 * share if operation == "all_reduce" else share
+
+
+def make_call(operation: str, num_bytes: int, num_ranks: int, device: torch.device) -> Call:
+    """A call of the operation on a message of this size (the whole of it, as nccl-tests count) in bf16."""
+    numel = max(num_ranks, num_bytes // 2 // num_ranks * num_ranks)
+    whole = torch.randn(numel, device=device, dtype=torch.bfloat16)
+    part = torch.empty(numel // num_ranks, device=device, dtype=torch.bfloat16)
+    if operation == "all_reduce":
+        return lambda: dist.all_reduce(whole)
+    if operation == "all_gather":
+        return lambda: dist.all_gather_into_tensor(whole, part)
+    if operation == "reduce_scatter":
+        return lambda: dist.reduce_scatter_tensor(part, whole)
+    received = torch.empty_like(whole)
+    return lambda: dist.all_to_all_single(received, whole)
+
+
+def time_group(call: Call, num_calls: int, num_samples: int, device: torch.device) -> Timing:
+    """Time of one call as the slowest rank sees it [s]."""
+
+    def many() -> None:
+        for _ in range(num_calls):
+            call()
+
+    call()
+    torch.cuda.synchronize(device)
+    samples = []
+    for _ in range(num_samples):
+        dist.barrier(device_ids=[device.index])
+        samples.append(time_once(many, device) / num_calls)
+    slowest = torch.tensor(samples, device=device)
+    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+    return summarize(slowest.tolist())
+
+
+def verify(device: torch.device, rank: int, num_ranks: int) -> bool:
+    """Whether an all-reduce of numbers that only a right sum gives arrives right on this rank."""
+    x = torch.arange(1 << 20, device=device, dtype=torch.float32) % 251 + rank
+    expected = num_ranks * (torch.arange(1 << 20, device=device, dtype=torch.float32) % 251)
+    expected += num_ranks * (num_ranks - 1) / 2
+    dist.all_reduce(x)
+    return bool(torch.equal(x, expected))
+
+
+def _captured(call: Call, device: torch.device) -> Call:
+    call()
+    torch.cuda.synchronize(device)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(_GRAPH_CALLS):
+            call()
+    replay: Call = graph.replay
+    return replay
+
+
+def describe(num_bytes: float) -> str:
+    """A size in words, e.g. 64 KiB."""
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if num_bytes >= unit:
+            return f"{num_bytes / unit:g} {name}"
+    return f"{num_bytes:g} B"
+
+
+def measure(
+    operation: str, num_bytes: int, num_ranks: int, algorithm: str, quick: bool, device: torch.device
+) -> list[Measurement]:
+    """One operation at one size: bus bandwidth, and time where it is latency that counts."""
+    call = make_call(operation, num_bytes, num_ranks, device)
+    num_calls = max(1, min(20, int(64 * MIB // num_bytes)))
+    is_largest = num_bytes == int(GIB)
+    suffix = "" if is_largest else ".sweep"
+    pattern = f"{num_ranks} ranks, {algorithm}, {describe(num_bytes)}"
+    timings = {"": time_group(call, num_calls, _NUM_SAMPLES[quick], device)}
+    if num_bytes <= _GRAPH_LIMIT:
+        replay = _captured(call, device)
+        timings[", graph"] = time_group(replay, 1, _NUM_SAMPLES[quick], device).per_call(_GRAPH_CALLS)
+    moved = bus_factor(operation, num_ranks) * num_bytes
+    found = []
+    for how, timing in timings.items():
+        found.append(
+            Measurement(
+                id=f"collective.{operation}{suffix}",
+                instrument="nccl",
+                pattern=pattern + how,
+                value=moved / timing.median_s,
+                p5=moved / timing.p95_s,
+                p95=moved / timing.p5_s,
+                num_samples=timing.num_samples,
+                variation=timing.variation,
+                unit="bytes/s",
+                note=f"{timing.median_s * 1e6:.1f} us per call",
+            )
+        )
+        if num_bytes <= 8 * KIB:
+            found.append(
+                Measurement(
+                    id=f"collective.{operation}.latency",
+                    instrument="nccl",
+                    pattern=pattern + how,
+                    value=timing.median_s,
+                    p5=timing.p5_s,
+                    p95=timing.p95_s,
+                    num_samples=timing.num_samples,
+                    unit="s",
+                )
+            )
+    return found
+
+
+def main() -> int:
+    """Run as one rank; rank 0 prints measurements as lines of JSON."""
+    parser = argparse.ArgumentParser(prog="advisor.probes.collective_worker")
+    parser.add_argument("--algorithm", default="ring")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--timeout-s", type=float, default=60.0)
+    options = parser.parse_args()
+    rank, num_ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    device = torch.device("cuda", rank)
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", timeout=datetime.timedelta(seconds=options.timeout_s), device_id=device)
+    right = verify(device, rank, num_ranks)
+    everywhere = torch.tensor([float(right)], device=device)
+    dist.all_reduce(everywhere, op=dist.ReduceOp.MIN)
+    _print(rank, [_verified(num_ranks, bool(everywhere.item()))])
+    for operation in OPERATIONS:
+        for num_bytes in _QUICK_SIZES if options.quick else _FULL_SIZES:
+            _print(
+                rank, measure(operation, int(num_bytes), num_ranks, options.algorithm, options.quick, device)
+            )
+    dist.destroy_process_group()
+    return 0
+
+
+def _verified(num_ranks: int, right: bool) -> Measurement:
+    return Measurement(
+        id="collective.sum_is_right",
+        instrument="nccl",
+        pattern=f"{num_ranks} ranks, 4 MiB fp32",
+        value="right" if right else "wrong",
+        expected="right",
+        required="right",
+        operator="==",
+        source="rule",
+        status="pass" if right else "fail",
+    )
+
+
+def _print(rank: int, measurements: list[Measurement]) -> None:
+    if rank == 0:
+        for m in measurements:
+            sys.stdout.write(json.dumps(m.model_dump(mode="json", exclude_defaults=True)) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""The device that torch offers, and what torch alone knows about it."""
+
+import torch
+
+from advisor.catalog.errors import MissingHardwareError
+
+
+def open_device() -> torch.device:
+    """The first device that this process may use: CUDA or ROCm, else Apple's Metal.
+
+    Raises: MissingHardwareError: torch sees none.
+    """
+    if torch.cuda.is_available():
+        return torch.device("cuda", 0)
+    if torch.backends.mps.is_available():
+        return torch.device("mps", 0)
+    raise MissingHardwareError(
+        "torch sees no GPU",
+        why="the installed torch was built without GPU support, or the driver does not answer",
+        fix="install a torch build for this driver; `nvidia-smi` must list the GPU",
+    )
+
+
+def runtime_name() -> str:
+    """cuda, rocm or mps."""
+    if torch.cuda.is_available():
+        return "rocm" if torch.version.hip else "cuda"
+    return "mps"
+
+
+def describe() -> tuple[str, dict[str, float | int | str]]:
+    """Runtime and facts, as one line of JSON carries them."""
+    return runtime_name(), properties()
+
+
+def properties() -> dict[str, float | int | str]:
+    """Fields of a GPU's record that the driver's tools do not tell but torch does."""
+    if not torch.cuda.is_available():
+        return {}
+    found = torch.cuda.get_device_properties(0)
+    wanted = {
+        "num_sms": "multi_processor_count",
+        "l2_bytes": "L2_cache_size",
+        "max_threads_per_sm": "max_threads_per_multi_processor",
+        "registers_per_sm": "regs_per_multiprocessor",
+        "shared_memory_per_sm_bytes": "shared_memory_per_multiprocessor",
+        "shared_memory_per_block_bytes": "shared_memory_per_block_optin",
+    }
+    facts: dict[str, float | int | str] = {
+        name: getattr(found, attribute) for name, attribute in wanted.items() if hasattr(found, attribute)
+    }
+    if hasattr(found, "gcnArchName"):
+        facts["compute_capability"] = str(found.gcnArchName)
+    else:
+        facts["compute_capability"] = f"{found.major}.{found.minor}"
+    return facts

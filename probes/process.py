@@ -1,0 +1,126 @@
+"""Child processes that measure: what they see, how long they may be silent, and ranks that work together."""
+
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+import advisor
+from advisor.probes.record import Measurement
+
+POLL_S: Final = 0.2
+START_S: Final = 120.0
+"""Importing torch and opening the device counts apart from the step, once per process."""
+_STDERR_TAIL: Final = 400
+_NVLS_RANKS: Final = 5
+"""From so many GPUs on, NCCL reduces in the NVSwitch on an HGX H100 or H200, unless that is switched off."""
+
+
+def environment(gpus: Sequence[int]) -> dict[str, str]:
+    """Environment of a worker that sees these GPUs alone, by the driver's order, and finds this package."""
+    root = str(Path(advisor.__file__).parent.parent)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH", "")])]
+    return {
+        **os.environ,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+class Process:
+    """A child whose lines can be awaited with a time limit."""
+
+    def __init__(self, command: Sequence[str], env: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._errors: list[str] = []
+        self.timed_out = False
+        for stream, sink in (
+            (self._process.stdout, self._lines.put),
+            (self._process.stderr, self._errors.append),
+        ):
+            threading.Thread(target=_pump, args=(stream, sink), daemon=True).start()
+
+    def next_line(self, timeout_s: float) -> str | None:
+        """The next line; None at the end, or after so long without one (then `timed_out` is set)."""
+        deadline_s = time.monotonic() + timeout_s
+        while time.monotonic() < deadline_s:
+            try:
+                return self._lines.get(timeout=POLL_S)
+            except queue.Empty:
+                continue
+        self.timed_out = True
+        return None
+
+    def stop(self) -> None:
+        """End the child if it still runs."""
+        if self._process.poll() is None:
+            try:
+                self._process.wait(timeout=POLL_S * 10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def kill(self) -> None:
+        """End the child at once."""
+        self._process.kill()
+
+    def last_words(self) -> str:
+        """Exit code and the end of stderr, on one line."""
+        told = " ".join(line.strip() for line in self._errors if line and line.strip())
+        return f"ended with code {self._process.returncode}: {told[-_STDERR_TAIL:]}"
+
+
+def _pump(stream: IO[str], sink: Callable[[Any], object]) -> None:
+    for line in stream:
+        sink(line)
+    sink(None)
+
+
+def algorithm_of(num_ranks: int, env: dict[str, str]) -> str:
+    """How NCCL reduces among so many GPUs of one NVSwitch board: in the switch (nvls) or in a ring."""
+    off = env.get("NCCL_NVLS_ENABLE") == "0" or env.get("NCCL_ALGO", "").lower().startswith("ring")
+    return "nvls" if num_ranks >= _NVLS_RANKS and not off else "ring"
+
+
+def run_collective(gpus: Sequence[int], quick: bool, limit_s: float) -> list[Measurement]:
+    """Collectives among these GPUs, one process per rank; what came before a hang or crash is kept."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    env = environment(gpus)
+    command = [sys.executable, "-m", "advisor.probes.collective_worker", "--timeout-s", f"{limit_s:g}"]
+    command += ["--algorithm", algorithm_of(len(gpus), env)] + (["--quick"] if quick else [])
+    env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(len(gpus))}
+    ranks = [Process(command, env | {"RANK": str(rank)}) for rank in range(len(gpus))]
+    found = []
+    deadline_s = time.monotonic() + START_S + limit_s
+    try:
+        while (line := ranks[0].next_line(max(1.0, deadline_s - time.monotonic()))) is not None:
+            found.append(Measurement.model_validate_json(line))
+    finally:
+        for rank in ranks:
+            rank.stop()
+    if len(found) < 2 or ranks[0].timed_out:
+        hung = f"hung for {limit_s:.0f} s and was stopped" if ranks[0].timed_out else ranks[0].last_words()
+        found.append(
+            Measurement(
+                id="collective",
+                pattern=f"{len(gpus)} ranks",
+                status="fail",
+                value="did not finish",
+                note=hung,
+                instrument="nccl",
+            )
+        )
+    return found

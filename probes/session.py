@@ -1,0 +1,289 @@
+"""A whole probe: identity first, then every GPU in a process of its own, then the group, the host, the verdict.
+
+What is finished is handed over at once, so that an interruption, a crash or a hang loses only the step it hit.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.schema import Accelerator
+from advisor.probes.identity_rules import check_conditions, check_machine
+from advisor.probes.machine import identify
+from advisor.probes.process import POLL_S, START_S, Process, environment, run_collective
+from advisor.probes.record import Machine, Measurement
+from advisor.probes.steps import Step, duration_s, plan, remaining_s, timeout_s
+from advisor.probes.verdict import judge, unjudged
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is being done and how long the rest will take."""
+
+    text: str
+    num_done: int
+    num_steps: int
+    left_s: float
+
+
+@dataclass(slots=True)
+class Session:
+    """State of a running probe; `save` gets all measurements after each step."""
+
+    quick: bool
+    expected: Accelerator | None = None
+    """The board that was ordered; without one, the board that the first GPU claims to be."""
+    num_expected: int | None = None
+    gpus: Sequence[int] | None = None
+    seed: int = 0
+    done: dict[str, list[Measurement]] = field(default_factory=dict)
+    """Finished steps by key, e.g. "gpu0/matmul"; filled from an earlier file to resume."""
+    report: Callable[[Progress], None] = lambda progress: None
+    save: Callable[[Machine, list[Measurement]], None] = lambda machine, measurements: None
+    _lock: Any = field(default_factory=threading.Lock)
+    _live: set[Process] = field(default_factory=set)
+
+    def run(self) -> tuple[Machine, list[Measurement]]:
+        """Everything this machine allows, judged.
+
+        Raises: KeyboardInterrupt: the user stopped it; what was finished has been saved.
+        """
+        machine = visible(identify(self.gpus))
+        keys = self._keys(machine)
+        self._tell(keys, "identity")
+        self.save(machine, self.judged(machine))
+        try:
+            with tempfile.TemporaryDirectory(prefix="advisor-probe-") as folder:
+                if machine.torch:
+                    machine = self._measure_gpus(machine, Path(folder) / "exclusive", keys)
+                    self._measure_group(machine, keys)
+                self._measure_steps(machine, "host", plan(self.quick, "host"), -1, None, keys)
+        finally:
+            for process in tuple(self._live):
+                process.kill()
+        return machine, self.judged(machine)
+
+    def judged(self, machine: Machine) -> list[Measurement]:
+        """All measurements so far with identity, health, expectations and comparisons."""
+        with self._lock:
+            measured = [m for found in self.done.values() for m in found]
+        claimed = self.claimed(machine)
+        checks = check_machine(machine, self.expected or claimed, self.num_expected)
+        checks += check_conditions(measured, machine.gpus)
+        return checks + judge(measured, self.expected or claimed)
+
+    def claimed(self, machine: Machine) -> Accelerator | None:
+        """The catalog's record of the first GPU by its PCI id; None if the board is unknown."""
+        from advisor.catalog.accelerators import by_id
+
+        names = [gpu.accelerator for gpu in machine.gpus if gpu.accelerator]
+        return by_id(names[0]) if names else None
+
+    def _keys(self, machine: Machine) -> dict[str, Step]:
+        keys: dict[str, Step] = {}
+        if machine.torch:
+            for gpu in _indices(machine):
+                keys |= {f"gpu{gpu}/{step.name}": step for step in plan(self.quick, "gpu")}
+            if len(machine.gpus) > 1:
+                keys |= {f"group/{step.name}": step for step in plan(self.quick, "group")}
+        return keys | {f"host/{step.name}": step for step in plan(self.quick, "host")}
+
+    def _tell(self, keys: dict[str, Step], text: str) -> None:
+        with self._lock:
+            left = {key: step for key, step in keys.items() if key not in self.done}
+        columns: dict[str, list[Step]] = {}
+        for key, step in left.items():
+            columns.setdefault(key.partition("/")[0], []).append(step)
+        # GPUs work side by side: the longest column counts, except for what they take turns at.
+        parallel = [
+            remaining_s(steps, self.quick) for name, steps in columns.items() if name.startswith("gpu")
+        ]
+        turns = sum(
+            duration_s(step, self.quick)
+            for name, steps in columns.items()
+            for step in steps
+            if step.is_exclusive and name.startswith("gpu")
+        )
+        alone = sum(
+            remaining_s(steps, self.quick) for name, steps in columns.items() if not name.startswith("gpu")
+        )
+        left_s = max([*parallel, turns], default=0.0) + alone
+        self.report(Progress(text, len(keys) - len(left), len(keys), left_s))
+
+    def _store(self, key: str, found: list[Measurement], machine: Machine, keys: dict[str, Step]) -> None:
+        with self._lock:
+            self.done[key] = [m.model_copy(update={"step": key}) for m in found]
+        self.save(machine, self.judged(machine))
+        step = keys.get(key)
+        self._tell(keys, f"{key.partition('/')[0]}: {step.title if step else key}")
+
+    def _measure_gpus(self, machine: Machine, lock: Path, keys: dict[str, Step]) -> Machine:
+        machine = self._with_torch_facts(machine)
+        threads = [
+            threading.Thread(
+                target=self._measure_steps,
+                args=(machine, f"gpu{gpu}", plan(self.quick, "gpu"), gpu, lock, keys),
+                daemon=True,
+            )
+            for gpu in _indices(machine)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(POLL_S)
+        return machine
+
+    def _with_torch_facts(self, machine: Machine) -> Machine:
+        code = "import json; from advisor.probes import devices as d; print(json.dumps(d.describe()))"
+        gpus = []
+        runtime = ""
+        for gpu in machine.gpus:
+            done = subprocess.run(
+                [sys.executable, "-c", code],
+                env=environment([gpu.index]),
+                capture_output=True,
+                text=True,
+                timeout=START_S,
+                check=False,
+            )
+            if done.returncode == 0:
+                runtime, facts = json.loads(done.stdout.splitlines()[-1])
+                gpu = gpu.model_copy(update=facts)
+            gpus.append(gpu)
+        return machine.model_copy(update={"gpus": tuple(gpus), "runtime": runtime})
+
+    def _measure_steps(
+        self,
+        machine: Machine,
+        place: str,
+        steps: Sequence[Step],
+        gpu: int,
+        lock: Path | None,
+        keys: dict[str, Step],
+    ) -> None:
+        """Run steps in a worker; after a crash or a hang, the rest in a new one."""
+        waiting = [step for step in steps if f"{place}/{step.name}" not in self.done]
+        while waiting:
+            lost = self._run_worker(machine, place, waiting, gpu, lock, keys)
+            waiting = [step for step in waiting if f"{place}/{step.name}" not in self.done]
+            if lost is None:
+                return
+            if waiting and waiting[0].name == lost.name:
+                waiting = waiting[1:]
+
+    def _run_worker(
+        self,
+        machine: Machine,
+        place: str,
+        steps: Sequence[Step],
+        gpu: int,
+        lock: Path | None,
+        keys: dict[str, Step],
+    ) -> Step | None:
+        """One process over the steps; the step that it died of, or None when all are through."""
+        names = {step.name: step for step in steps}
+        command = [
+            sys.executable,
+            "-m",
+            "advisor.probes.worker",
+            "--steps",
+            ",".join(names),
+            "--gpu",
+            str(gpu),
+        ]
+        command += ["--seed", str(self.seed), "--num-gpus", str(len(machine.gpus))]
+        command += ["--quick"] if self.quick else []
+        command += ["--lock", str(lock)] if lock else []
+        seen = [gpu] if gpu >= 0 else [g.index for g in machine.gpus]
+        worker = Process(command, environment(seen))
+        self._live.add(worker)
+        current: Step | None = steps[0]
+        limit_s = START_S + timeout_s(steps[0], self.quick)
+        try:
+            while (line := worker.next_line(limit_s)) is not None:
+                event = json.loads(line)
+                step = names[event["step"]]
+                key = f"{place}/{step.name}"
+                if event["event"] == "start":
+                    current = step
+                    waits = timeout_s(step, self.quick) * (len(machine.gpus) if step.is_exclusive else 1)
+                    limit_s = waits
+                    self._tell(keys, f"{place}: {step.title}")
+                    continue
+                current = None
+                limit_s = START_S
+                if event["event"] == "done":
+                    found = [Measurement.model_validate(m) for m in event["measurements"]]
+                else:
+                    found = [_lost(step, gpu, event["reason"])]
+                self._store(key, found, machine, keys)
+        finally:
+            worker.stop()
+            self._live.discard(worker)
+        left = [step for step in steps if f"{place}/{step.name}" not in self.done]
+        if not left:
+            return None
+        broken = current if current is not None else left[0]
+        reason = f"took longer than {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
+        self._store(f"{place}/{broken.name}", [_lost(broken, gpu, reason)], machine, keys)
+        return broken
+
+    def _measure_group(self, machine: Machine, keys: dict[str, Step]) -> None:
+        steps = plan(self.quick, "group")
+        if len(machine.gpus) < 2:
+            return
+        copies = [step for step in steps if step.name == "peer"]
+        self._measure_steps(machine, "group", copies, -1, None, keys)
+        for step in (
+            step for step in steps if step.name == "collective" and "group/collective" not in self.done
+        ):
+            self._tell(keys, f"group: {step.title}")
+            found: list[Measurement] = []
+            sizes = [n for n in (2, 4, 8, 16) if n < len(machine.gpus)] + [len(machine.gpus)]
+            for num_ranks in sizes:
+                ranks = [gpu.index for gpu in machine.gpus[:num_ranks]]
+                found += run_collective(ranks, self.quick, timeout_s(step, self.quick))
+            self._store("group/collective", found, machine, keys)
+
+
+def visible(machine: Machine) -> Machine:
+    """The machine with the GPUs alone that CUDA_VISIBLE_DEVICES leaves, where it is set."""
+    names = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    if not names:
+        return machine
+    kept = [
+        gpu for gpu in machine.gpus if str(gpu.index) in names or any(gpu.uuid.startswith(n) for n in names)
+    ]
+    return machine.model_copy(update={"gpus": tuple(kept)})
+
+
+def resumed(measurements: Sequence[Measurement]) -> dict[str, list[Measurement]]:
+    """Finished steps of an earlier file, their judgement undone; steps that were lost are left out."""
+    steps: dict[str, list[Measurement]] = {}
+    for m in measurements:
+        if m.step:
+            steps.setdefault(m.step, []).append(unjudged(m))
+    return {key: found for key, found in steps.items() if not any(m.id.startswith("step.") for m in found)}
+
+
+def _indices(machine: Machine) -> list[int]:
+    """GPUs to measure; -1 is the one that only torch sees (Apple)."""
+    return [gpu.index for gpu in machine.gpus] or ([0] if sys.platform == "darwin" else [])
+
+
+def _lost(step: Step, gpu: int, reason: str) -> Measurement:
+    return Measurement(
+        id=f"step.{step.name}",
+        gpu=gpu if gpu >= 0 else None,
+        title=step.title,
+        status="not_measured",
+        note=reason,
+    )

@@ -1,0 +1,66 @@
+"""The steps of a probe: their names, how long they take, and which function measures them.
+
+Functions are named as text and imported by the process that runs them: this module loads neither torch nor Triton.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Place = Literal["gpu", "host", "group"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One part of a probe that is measured, reported and resumed as a whole."""
+
+    name: str
+    title: str
+    function: str
+    """Module and function, e.g. "memory:touch"."""
+    quick_s: float
+    """Expected time in quick mode on an H200, 0 = not part of it; a step that takes ten times as long is stopped."""
+    full_s: float
+    place: Place = "gpu"
+    is_exclusive: bool = False
+    """One GPU at a time: the GPUs share what is measured."""
+
+
+STEPS: Final[tuple[Step, ...]] = (
+    Step("touch", "fill and read back the memory", "memory:touch", 3, 3),
+    Step("bandwidth", "memory bandwidth", "memory:bandwidth", 3, 4),
+    Step("matmul", "matrix products, vendor library", "compute:matmul", 3, 5),
+    Step("triton_matmul", "matrix products, Triton", "compute:triton_matmul", 3, 5),
+    Step("host_link", "host link", "host_link:host_link", 4, 8, is_exclusive=True),
+    Step("launch", "launch overhead", "launch:launch", 2, 2),
+    Step("sustained", "sustained matrix rate", "compute:sustained", 5, 32),
+    Step("cache", "cache bandwidth", "memory:cache_curve", 0, 3),
+    Step("latency", "memory latency", "memory:latency", 0, 4),
+    Step("stride", "strided reads", "memory:stride_curve", 0, 2),
+    Step("shapes", "matrix products by shape", "compute:shape_sweep", 0, 4),
+    Step("operators", "operators of language models", "operators:operators", 0, 25),
+    Step("processor", "processor and its memory", "host:processor", 2, 3, place="host"),
+    Step("storage", "storage", "host:storage", 2, 8, place="host"),
+    Step("peer", "copies between GPUs", "peers:peer", 8, 12, place="group"),
+    Step("collective", "collectives", "collective_worker", 15, 40, place="group"),
+)
+
+
+def plan(quick: bool, place: Place) -> list[Step]:
+    """The steps of this mode and place in their order."""
+    return [step for step in STEPS if step.place == place and duration_s(step, quick) > 0]
+
+
+def duration_s(step: Step, quick: bool) -> float:
+    """Expected time of the step [s]."""
+    return step.quick_s if quick else step.full_s
+
+
+def timeout_s(step: Step, quick: bool) -> float:
+    """Time after which the step counts as hung [s]: ten times the expected one, at least a minute."""
+    return max(60.0, 10 * duration_s(step, quick))
+
+
+def remaining_s(steps: Sequence[Step], quick: bool) -> float:
+    """Expected time of the steps that are left [s]."""
+    return sum(duration_s(step, quick) for step in steps)

@@ -1,0 +1,83 @@
+"""A process that measures one device step by step and prints each result as a line of JSON.
+
+Started by the session: a crash, a hang or a poisoned CUDA context ends this process, not the probe.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import importlib
+import json
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from advisor.probes.record import Measurement
+from advisor.probes.steps import STEPS, Step
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the steps that the session asks for; always 0, failures are events."""
+    parser = argparse.ArgumentParser(prog="advisor.probes.worker")
+    parser.add_argument("--steps", required=True)
+    parser.add_argument("--gpu", type=int, default=-1)
+    parser.add_argument("--num-gpus", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--lock", type=Path, default=None)
+    options = parser.parse_args(arguments)
+    # Libraries print to stdout as they like: events go to the real one, everything else to stderr.
+    events = sys.stdout
+    sys.stdout = sys.stderr
+    wanted = options.steps.split(",")
+    for step in (step for step in STEPS if step.name in wanted):
+        _emit(events, {"event": "start", "step": step.name})
+        try:
+            with _turn(options.lock if step.is_exclusive else None):
+                found = _run(step, options)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            traceback.print_exc()
+            _emit(events, {"event": "failed", "step": step.name, "reason": reason})
+            if "CUDA error" in str(error):
+                return 1
+        else:
+            measurements = [m.model_dump(mode="json", exclude_defaults=True) for m in found]
+            _emit(events, {"event": "done", "step": step.name, "measurements": measurements})
+    return 0
+
+
+def _emit(stream: TextIO, event: dict[str, object]) -> None:
+    stream.write(json.dumps(event, allow_nan=False) + "\n")
+    stream.flush()
+
+
+@contextlib.contextmanager
+def _turn(lock: Path | None) -> Iterator[None]:
+    """Wait until no other worker holds the lock."""
+    if lock is None:
+        yield
+        return
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _run(step: Step, options: argparse.Namespace) -> list[Measurement]:
+    module, _, name = step.function.partition(":")
+    function = getattr(importlib.import_module(f"advisor.probes.{module}"), name)
+    if step.place == "host":
+        return list(function(options.quick))
+    if step.place == "group":
+        return list(function(options.num_gpus, options.quick))
+    from advisor.probes.bench import Bench
+    from advisor.probes.devices import open_device
+
+    device = open_device()
+    return list(function(Bench(device, options.gpu, options.quick, options.seed)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
