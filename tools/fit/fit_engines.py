@@ -48,6 +48,7 @@ PRIOR_SIGMA = {
 TTFT_WEIGHT, TPOT_WEIGHT, THROUGHPUT_WEIGHT = 1.0, 1.0, 0.7
 ROBUST_SCALES = {"ttft": 0.35, "tpot": 0.15, "throughput": 0.15}
 """Relative error from which on a point counts as an outlier (Cauchy loss)."""
+MIN_INTERVAL_POINTS = 20
 JACOBIAN_STEP = 0.2
 """In standard deviations of the prior."""
 METRICS = {"ttft": "ttft_ms_mean", "tpot": "tpot_ms_mean", "throughput": "output_tok_s"}
@@ -224,6 +225,36 @@ def left_out_medians(result: dict) -> dict[str, float]:
     return medians
 
 
+def interval_lines(classes: dict[str, list[dict[str, float]]]) -> str:
+    """TOML of 10th and 90th percentiles of measured / predicted by class and metric; thin classes borrow from all."""
+    everything = [ratio for name, ratios in classes.items() if name != "transferred" for ratio in ratios]
+    lines = [
+        "# (low, high) of measured / predicted that hold 80 % of the points left out of the fit, by class and metric.",
+        "# Written by tools/fit/fit_engines.py.",
+    ]
+    for name, ratios in {"any": everything, **classes}.items():
+        lines.append(f"\n[{name}]")
+        for metric in METRICS:
+            values = [1.0 / ratio[metric] for ratio in ratios if ratio.get(metric)]
+            if len(values) < MIN_INTERVAL_POINTS:
+                values = [1.0 / ratio[metric] for ratio in everything if ratio.get(metric)]
+            low, high = np.quantile(values, (0.1, 0.9))
+            lines.append(f"{metric} = [{low:.3f}, {high:.3f}]")
+    return "\n".join(lines) + "\n"
+
+
+def write_intervals(results: list[dict], rows: list[Row]) -> None:
+    """Replace data/intervals.toml: engines by their left-out rows, transferred hardware by all of its rows."""
+    classes: dict[str, list[dict[str, float]]] = defaultdict(list)
+    for result in results:
+        classes[result["key"][0]] += [ratio for _, ratio in result["left_out"]] or result["seen"]
+    fitted = {result["key"]: result["costs"] for result in results}
+    for row in rows:
+        if era_key(row) and not has_kernels(row):
+            classes["transferred"] += predictions([row], fitted.get(era_key(row)))
+    (DATA_DIR / "intervals.toml").write_text(interval_lines(classes), encoding="utf-8")
+
+
 def main() -> None:
     """Fit every era with enough rows."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -239,17 +270,19 @@ def main() -> None:
     parser.add_argument("--dump", type=Path, help="left-out ratios as JSON")
     arguments = parser.parse_args()
     by_era = defaultdict(list)
-    for row in read_rows(arguments.truth):
+    rows = read_rows(arguments.truth)
+    for row in rows:
         key = era_key(row)
         if key and has_kernels(row) and arguments.only in ("", key[0]):
             by_era[key].append(row)
     eras = sorted((item for item in by_era.items() if len(item[1]) >= 8), key=lambda item: -len(item[1]))
-    jobs = [(key, rows, arguments.folds) for key, rows in eras]
+    jobs = [(key, members, arguments.folds) for key, members in eras]
     with multiprocessing.Pool(arguments.processes) as pool:
         results = pool.map(fit_era, jobs, chunksize=1)
     if arguments.write:
         for result in results:
             write_engine(*result["key"], result["costs"], result)
+        write_intervals(results, rows)
     if arguments.dump:
         ratios = [
             [list(result["key"]), case_id, ratio]

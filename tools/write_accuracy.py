@@ -1,0 +1,169 @@
+"""Write docs/accuracy.md: how far predictions are from published serving measurements, seen and left out.
+
+    python tools/write_accuracy.py --truth ../shared/data/truth/serving.csv --left-out out/left_out.json
+
+`--left-out` is the dump of tools/fit/fit_engines.py: each row predicted by engine parameters that were fitted
+without its whole group (accelerator, model, engine).
+"""
+
+import argparse
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from advisor.simulator.validation.serving import Prediction, predict_row
+
+CORE_TIERS = ("A1", "A2", "A3", "B2", "B5", "OWN")
+METRICS = {"TPOT": "tpot_ms_mean", "TTFT": "ttft_ms_mean", "throughput": "output_tok_s"}
+NEEDED = ("model", "gpu", "tp", "isl", "osl", "weight_dtype")
+HEADER = """# Accuracy
+
+How far the simulator is from published serving measurements. Errors are |predicted / measured − 1|; *median* is over
+rows, *macro* first takes the median of each group (accelerator, model, engine) and then their mean, so that large
+groups do not drown small ones. A row without a prediction counts as 100 %.
+
+Made by `python tools/write_accuracy.py`; the measurements are public (InferenceX points and internal runs in NVIDIA's
+AIConfigurator repository, GPUStack's performance lab, SGLang's cookbook, own vLLM runs on an H200) and are not shipped.
+Rows: aggregated serving, closed loop, no speculative decoding, all conditions published.
+"""
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows that are judged."""
+    with path.open(encoding="utf-8") as stream:
+        return [
+            row
+            for row in csv.DictReader(stream)
+            if row["mode"] == "agg"
+            and row["load"] == "closed"
+            and row["spec_decode"] == "none"
+            and row["tier"] in CORE_TIERS
+            and all(row[name] for name in NEEDED)
+        ]
+
+
+def ratios(
+    rows: list[dict[str, str]], predictions: list[Prediction], column: str
+) -> list[tuple[dict[str, str], float | None]]:
+    """(row, predicted / measured) where the column was measured; None without a prediction."""
+    found = []
+    for row, prediction in zip(rows, predictions, strict=True):
+        if row[column]:
+            quantity = prediction.metrics.get(column)
+            found.append((row, quantity.value / float(row[column]) if quantity else None))
+    return found
+
+
+def median_error(values: Iterable[float | None]) -> float:
+    """Median of |ratio − 1|, a missing one counting as 100 %."""
+    return float(np.median([1.0 if value is None else abs(value - 1.0) for value in values]))
+
+
+def table(title: str, rows: list[tuple[str, ...]], head: tuple[str, ...]) -> str:
+    """A Markdown table."""
+    lines = [f"\n## {title}\n", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def by_column(
+    rows: list[dict[str, str]], predictions: list[Prediction], column: str
+) -> list[tuple[str, ...]]:
+    """One line per value of a column: rows, then median error of each metric."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        groups[row[column]].append(number)
+    lines = []
+    for name, members in sorted(groups.items(), key=lambda item: -len(item[1])):
+        chosen, found = [rows[i] for i in members], [predictions[i] for i in members]
+        cells = [name, str(len(members))]
+        for metric in METRICS.values():
+            values = [value for _, value in ratios(chosen, found, metric)]
+            cells.append(f"{100 * median_error(values):.1f} %" if values else "–")
+        lines.append(tuple(cells))
+    return lines
+
+
+def overall(rows: list[dict[str, str]], predictions: list[Prediction]) -> list[tuple[str, ...]]:
+    """Median, macro, 90th percentile, bias and interval coverage of each metric."""
+    lines = []
+    for name, column in METRICS.items():
+        pairs = ratios(rows, predictions, column)
+        known = [value for _, value in pairs if value is not None]
+        groups = defaultdict(list)
+        for row, value in pairs:
+            groups[row["group"]].append(value)
+        macro = float(np.mean([median_error(values) for values in groups.values()]))
+        inside = [
+            quantity.low <= float(row[column]) <= quantity.high
+            for row, prediction in zip(rows, predictions, strict=True)
+            if row[column] and (quantity := prediction.metrics.get(column)) is not None
+        ]
+        errors = np.abs(np.array(known) - 1.0)
+        lines.append(
+            (
+                name,
+                str(len(pairs)),
+                f"{100 * len(known) / len(pairs):.1f} %",
+                f"{100 * median_error(value for _, value in pairs):.1f} %",
+                f"{100 * macro:.1f} %",
+                f"{100 * np.quantile(errors, 0.9):.0f} %",
+                f"{100 * (np.median(known) - 1.0):+.1f} %",
+                f"{100 * np.mean(inside):.0f} %",
+            )
+        )
+    return lines
+
+
+def left_out_table(path: Path) -> list[tuple[str, ...]]:
+    """Median error by engine era over rows whose group was left out of the fit."""
+    by_era: dict[str, list[dict[str, float]]] = defaultdict(list)
+    for (engine, era), _, found in json.loads(path.read_text(encoding="utf-8")):
+        by_era[f"{engine} {era}"].append(found)
+        by_era["all"].append(found)
+    lines = []
+    for name, found in sorted(by_era.items(), key=lambda item: (item[0] == "all", item[0])):
+        cells = [name, str(len(found))]
+        for metric in ("tpot", "ttft", "throughput"):
+            values = [ratio[metric] for ratio in found if metric in ratio]
+            cells.append(f"{100 * median_error(values):.1f} %" if values else "–")
+        lines.append(tuple(cells))
+    return lines
+
+
+def main() -> None:
+    """Predict, compare, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--truth", type=Path, default=Path("../shared/data/truth/serving.csv"))
+    parser.add_argument("--left-out", type=Path)
+    parser.add_argument("--output", type=Path, default=Path("docs/accuracy.md"))
+    arguments = parser.parse_args()
+    rows = read(arguments.truth)
+    predictions = [predict_row(row, number) for number, row in enumerate(rows, start=2)]
+    text = HEADER
+    head = ("metric", "rows", "predicted", "median", "macro", "p90", "bias", "inside 80 % interval")
+    text += table("All rows, with the shipped parameters", overall(rows, predictions), head)
+    if arguments.left_out:
+        head = ("engine and era", "rows", *METRICS)
+        text += table("Left out: whole groups unseen by the fit", left_out_table(arguments.left_out), head)
+    for title, column in (
+        ("By engine", "engine"),
+        ("By accelerator", "gpu"),
+        ("By model", "model"),
+        ("By tier", "tier"),
+    ):
+        text += table(
+            f"{title} (shipped parameters, median)",
+            by_column(rows, predictions, column),
+            (column, "rows", *METRICS),
+        )
+    arguments.output.write_text(text, encoding="utf-8")
+    for line in overall(rows, predictions):
+        print(*line, sep="\t")
+
+
+if __name__ == "__main__":
+    main()
