@@ -126,11 +126,13 @@ def _accumulated(draw: Callable[[], NDArray[np.float64]], scale_s: float) -> Ite
     while True:
         instants_s = last_s + np.cumsum(draw()) * scale_s
         last_s = float(instants_s[-1])
+        within = instants_s[instants_s <= _LONGEST_S]
+        if within.size:  # a chunk may reach further than the requests that are asked for
+            yield np.rint(within * PICOSECONDS_PER_S).astype(np.int64)
         if last_s > _LONGEST_S:
             raise AdvisorError(
                 f"arrivals spread over more than {_LONGEST_S:.0f} s", fix="a higher rate or fewer requests"
             )
-        yield np.rint(instants_s * PICOSECONDS_PER_S).astype(np.int64)
 
 
 def _positive(name: str, value: float) -> None:
