@@ -113,4 +113,4 @@ def test_memory_does_not_grow_with_the_number_of_requests(monkeypatch):
         simulate(surface, policy, workload)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 1.02 * peaks[0]
+    assert peaks[1] < 1.1 * peaks[0]
