@@ -31,14 +31,14 @@ class EngineCosts:
     request_launch_s: float = 20.0e-6
     """Latency of a first token per operator of the model, which delays nobody else's tokens: the host launches a
     prompt's operators ahead of the device."""
+    blackwell_host_factor: float = 0.8
+    """Host times on Blackwell systems, which ship with newer processors, against Hopper systems."""
 
 
 DEFAULT_COSTS = EngineCosts()
 
 
-_HOST_TIME = {"blackwell": 0.55, "blackwell-ultra": 0.55}
-"""Host time against the hosts of Hopper systems: Blackwell systems ship with a newer generation of processors."""
-
+_BLACKWELL_HOSTS = ("blackwell", "blackwell-ultra")
 _MIXER_OPERATORS = {"gqa": 8, "mla": 16, "gdn": 16, "mamba2": 14}
 """Kernels per layer outside a graph: norms, projections, rotary embedding, cache write, attention and its reduction."""
 _FEED_FORWARD_OPERATORS = {"dense": 4, "moe": 12}
@@ -59,12 +59,12 @@ def num_operators(model: Model) -> int:
     return total
 
 
-def host_time_factor(architecture: str) -> float:
+def host_time_factor(architecture: str, costs: EngineCosts) -> float:
     """Host time on the systems that carry an architecture, relative to Hopper systems.
 
-    Source: fitted with tools/fit/fit_engines.py on rows of both.
+    Source: fitted by engine and era with tools/fit/fit_engines.py on rows of both.
     """
-    return _HOST_TIME.get(architecture, 1.0)
+    return costs.blackwell_host_factor if architecture in _BLACKWELL_HOSTS else 1.0
 
 
 def era_of(engine: Engine, *, version: str = "", date: str = "") -> EngineEra | None:

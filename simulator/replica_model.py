@@ -115,7 +115,7 @@ def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:
 
     Source: engine costs, fitted by tools/fit/fit_engines.py.
     """
-    host = host_time_factor(deployment.accelerator.architecture)
+    host = host_time_factor(deployment.accelerator.architecture, costs)
     return host * (costs.request_s + costs.request_launch_s * num_operators(deployment.model))
 
 

@@ -155,7 +155,7 @@ def _engine_scale(category: str, costs: EngineCosts, *, decode: bool) -> float:
 def _launch_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
     """Host time to launch one stage operator by operator [s]."""
     operators = num_operators(deployment.model) / deployment.pipeline_parallel
-    return costs.eager_launch_s * operators * host_time_factor(deployment.accelerator.architecture)
+    return costs.eager_launch_s * operators * host_time_factor(deployment.accelerator.architecture, costs)
 
 
 def _grid(largest: int) -> FloatArray:

@@ -1,10 +1,12 @@
 """Predict published serving measurements from their conditions: build the deployment, replay the load."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from advisor.catalog import accelerators, engines, models
+from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.simulator.deployment import Deployment, activation_dtype_for, is_moe
@@ -65,6 +67,7 @@ def predict_case(case: ServingCase, *, costs: EngineCosts | None = None, seed: i
             value, _error_metric(name), class_name, basis, num_samples=num_samples, **_tail(name)
         )
         for name, value in values.items()
+        if math.isfinite(value)
     }
     return Prediction(case.case_id, "ok", "", basis, metrics)
 
@@ -127,6 +130,8 @@ def deployment_of(case: ServingCase) -> Deployment:
     """
     model, accelerator, engine = _records(case.model, case.gpu, case.engine)
     weight = case.weight_dtype
+    if weight not in DTYPES:
+        raise AdvisorError(f"weight format {weight} is not modelled")
     return Deployment(
         model=model,
         accelerator=accelerator,

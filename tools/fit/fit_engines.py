@@ -43,6 +43,7 @@ PRIOR_SIGMA = {
     "expert_prefill_scale": 0.3,
     "request_s": 0.8,
     "request_launch_s": 1.2,
+    "blackwell_host_factor": 0.35,
 }
 """Standard deviation of the logarithm of each parameter around its default: what engineers' experience allows."""
 TTFT_WEIGHT, TPOT_WEIGHT, THROUGHPUT_WEIGHT = 1.0, 1.0, 0.7

@@ -89,9 +89,11 @@ def load(data: Path, devices: Devices) -> pd.DataFrame:
     untuned = (table.backend == "vllm") & source.str.contains("modeloptfp8moe_flashinfer_cutlass")
     # Triton without mxfp4 support: the weights were read in 16 bits.
     widened = (table.dtype == "mxfp4_wo") & source.str.contains("sglang_fused_moe_triton")
-    optional = source.str.contains("min_latency")
-    # Fallbacks for shapes or checkpoint formats that the engine's main kernel did not take.
     main_is_trtllm = table.system.isin(["b200_sxm", "gb200", "b300_sxm", "gb300"])
+    # TensorRT-LLM's generated kernels: published recipes choose them wherever they take the shape, on Blackwell.
+    generated = source.str.contains("min_latency")
+    optional = (generated & ~main_is_trtllm) | _replaced_by_generated(table, generated & main_is_trtllm)
+    # Fallbacks for shapes or checkpoint formats that the engine's main kernel did not take.
     fallback = main_is_trtllm & source.str.contains("sglang_fused_moe_triton")
     fallback |= source.str.contains("w4a4mxfp4moe_marlin")
     table = table[~(unclear | folded | untuned | widened | optional | fallback) & (table.seconds > 0)]
@@ -112,6 +114,20 @@ def load(data: Path, devices: Devices) -> pd.DataFrame:
     same_work = [key for key in keys if key != "backend"]
     fastest = table.groupby(same_work, observed=True).seconds.transform("min")
     return table[table.seconds <= _UNTUNED * fastest]
+
+
+def _replaced_by_generated(table: pd.DataFrame, generated: pd.Series) -> pd.Series:
+    """TensorRT-LLM's CUTLASS rows of shapes and formats for which the same sweep timed generated kernels."""
+    keys = ["system", "backend", "dtype", *SHAPE]
+    shapes = set(map(tuple, table.loc[generated, keys].drop_duplicates().to_numpy()))
+    cutlass = table.kernel_source.eq("moe_torch_flow_cutlass")
+    candidates = table.loc[cutlass, keys].drop_duplicates()
+    dropped = {row for row in map(tuple, candidates.to_numpy()) if row in shapes}
+    marks = pd.Series(False, index=table.index)
+    if dropped:
+        rows = table.loc[cutlass, keys]
+        marks.loc[rows.index] = [row in dropped for row in zip(*(rows[key] for key in keys), strict=True)]
+    return marks
 
 
 def _warm(table: pd.DataFrame, devices: Devices) -> np.ndarray:
