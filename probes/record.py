@@ -5,7 +5,6 @@ from typing import Literal
 from advisor.catalog.schema import Record
 
 Status = Literal["pass", "warn", "fail", "info", "not_measured"]
-ORDER: tuple[Status, ...] = ("fail", "warn", "pass", "info", "not_measured")
 
 
 class Conditions(Record):

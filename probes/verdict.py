@@ -17,7 +17,7 @@ FAIL_FRACTION: Final = {"measured": 0.90, "floor": 0.90, "estimate": 0.75}
 PEER_WARN: Final = 0.05
 PEER_FAIL: Final = 0.10
 RATE_UNITS: Final = ("bytes/s", "flop/s")
-WORST_FIRST: Final[tuple[Status, ...]] = ("fail", "warn", "pass", "info", "not_measured")
+WORST_FIRST: Final[tuple[Status, ...]] = ("fail", "warn", "pass")
 
 
 def judge_rate(value: float, expectation: Expectation) -> Status:

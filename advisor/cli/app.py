@@ -5,7 +5,13 @@ from typing import Annotated
 import typer
 
 from advisor import __version__
-from advisor.cli import catalog_commands, recommend_commands, simulate_commands, validate_commands
+from advisor.cli import (
+    catalog_commands,
+    probe_commands,
+    recommend_commands,
+    simulate_commands,
+    validate_commands,
+)
 from advisor.cli.command import show_help_without_subcommand
 from advisor.cli.errors import EXIT_CODES
 
@@ -38,6 +44,7 @@ def top(
 
 
 recommend_commands.add_recommend(app)
+probe_commands.add_probe(app)
 app.add_typer(simulate_commands.app, name="simulate")
 app.add_typer(validate_commands.app, name="validate")
 app.add_typer(catalog_commands.app, name="catalog")

@@ -21,4 +21,10 @@ def read_calibration(path: Path) -> Calibration:
         raise InputFileError(
             f"{path}: is no calibration", why='its field kind is not "calibration"', fix="name another file"
         )
-    return checked(Calibration, values, str(path))
+    # `advisor calibrate -o` wraps the record in the document that every command writes.
+    record = values.get("calibration", values)
+    if not isinstance(record, dict):
+        raise InputFileError(
+            f"{path}: calibration is no object", fix="name a file that `advisor calibrate` wrote"
+        )
+    return checked(Calibration, record, str(path))

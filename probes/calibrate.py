@@ -1,0 +1,79 @@
+"""From a probe to the figures with which the simulator replaces its catalog values."""
+
+from collections.abc import Callable, Sequence
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.schema import Calibration
+from advisor.probes.document import Probe
+from advisor.probes.record import Measurement
+
+
+def calibration_of(probe: Probe) -> Calibration:
+    """Measured figures of the machine; what was not measured stays empty.
+
+    Each rate is that of the slowest GPU with its better instrument: in a parallel job the slowest one sets the pace.
+
+    Raises: InputFileError: the probe names no accelerator of the catalog, or measured nothing that is used.
+    """
+    if not probe.accelerator:
+        raise InputFileError(
+            "the probe names no accelerator of the catalog",
+            why="the board's PCI id is unknown and no --expect was given",
+            fix="probe again with --expect ID",
+        )
+    groups = [m for m in probe.measurements if m.id.startswith("collective.")]
+    largest = max((_num_ranks(m) for m in groups), default=0)
+    groups = [m for m in groups if _num_ranks(m) == largest]
+    found = Calibration(
+        accelerator=probe.accelerator,
+        num_accelerators=max(1, len(probe.machine.gpus)),
+        measured_on=probe.measured_on,
+        driver=probe.machine.driver,
+        tool_version=probe.tool_version,
+        bandwidth_bytes_per_s=slowest_gpu(probe.measurements, "memory.read"),
+        matmul_flop_per_s={
+            name: rate
+            for name in ("bf16", "fp16", "tf32", "fp32", "fp8", "int8")
+            if (rate := slowest_gpu(probe.measurements, f"compute.matmul.{name}")) is not None
+        },
+        launch_s=_best(probe.measurements, "launch.graph_interval", min),
+        collective_bus_bytes_per_s={
+            m.id.split(".")[1]: float(m.value)
+            for m in groups
+            if m.id.count(".") == 1 and isinstance(m.value, float) and m.unit == "bytes/s"
+        },
+        collective_latency_s={
+            m.id.split(".")[1]: float(m.value)
+            for m in groups
+            if m.id.endswith(".latency") and isinstance(m.value, float)
+        },
+        host_to_device_bytes_per_s=slowest_gpu(probe.measurements, "host_link.h2d"),
+    )
+    if found.bandwidth_bytes_per_s is None and not found.matmul_flop_per_s:
+        raise InputFileError(
+            "the probe holds nothing to calibrate with",
+            why="neither memory bandwidth nor a matrix rate was measured",
+            fix="probe a machine with a GPU and torch",
+        )
+    return found
+
+
+def _num_ranks(measurement: Measurement) -> int:
+    first = measurement.pattern.split(" ", 1)[0]
+    return int(first) if first.isdigit() else 0
+
+
+def slowest_gpu(measurements: Sequence[Measurement], check: str) -> float | None:
+    """The rate of the slowest GPU, each with its best instrument [SI]; None if none was measured."""
+    best: dict[int | None, float] = {}
+    for m in measurements:
+        if m.id == check and isinstance(m.value, float):
+            best[m.gpu] = max(best.get(m.gpu, 0.0), m.value)
+    return min(best.values()) if best else None
+
+
+def _best(
+    measurements: Sequence[Measurement], check: str, choose: Callable[[Sequence[float]], float]
+) -> float | None:
+    values = [m.value for m in measurements if m.id == check and isinstance(m.value, float)]
+    return choose(values) if values else None

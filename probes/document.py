@@ -1,0 +1,126 @@
+"""A probe's result as the document that scripts read, and that document read back."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import checked, read_text
+from advisor.catalog.schema import Accelerator
+from advisor.probes.record import Machine, Measurement, Status, redacted
+from advisor.probes.verdict import verdict
+
+KIND: Final = "probe"
+BENCHMARK_VERSION: Final = 1
+"""Raised when a measurement changes so that figures are no longer comparable with earlier ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One probe of one machine."""
+
+    machine: Machine
+    measurements: tuple[Measurement, ...]
+    accelerator: str = ""
+    """What it was judged as: the board that was ordered or, without an order, that it claims to be."""
+    mode: str = "quick"
+    measured_on: str = ""
+    tool_version: str = ""
+    is_complete: bool = True
+
+    @property
+    def verdict(self) -> Status:
+        return verdict(self.measurements)
+
+    def remediation(self) -> list[dict[str, object]]:
+        """What to do about every check that failed or warned, worst first."""
+        wrong = [m for m in self.measurements if m.status in ("fail", "warn")]
+        wrong.sort(key=lambda m: m.status != "fail")
+        return [{"id": m.id, "gpu": m.gpu, "status": m.status, "action": m.remediation} for m in wrong]
+
+
+def content_of(probe: Probe) -> dict[str, object]:
+    """Fields of the JSON document; host name, serial numbers and UUIDs are redacted."""
+    return {
+        "kind": KIND,
+        "benchmark_version": BENCHMARK_VERSION,
+        "mode": probe.mode,
+        "measured_on": probe.measured_on,
+        "accelerator": probe.accelerator,
+        "is_complete": probe.is_complete,
+        "verdict": probe.verdict,
+        "machine": redacted(probe.machine),
+        "measurements": probe.measurements,
+        "remediation": probe.remediation(),
+    }
+
+
+def probe_of(
+    machine: Machine,
+    measurements: Sequence[Measurement],
+    accelerator: Accelerator | None,
+    *,
+    quick: bool,
+    measured_on: str,
+    is_complete: bool = True,
+) -> Probe:
+    """A probe of what was measured; bare measurements say so by their place."""
+    return Probe(
+        machine=machine,
+        measurements=tuple(measurements),
+        accelerator=accelerator.id if accelerator else "",
+        mode="quick" if quick else "full",
+        measured_on=measured_on,
+        is_complete=is_complete,
+    )
+
+
+def read_probe(path: Path) -> Probe:
+    """The probe in a JSON file.
+
+    Raises: InputFileError: the file cannot be read, is not JSON, or holds no probe that this version understands.
+    """
+    try:
+        values = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise InputFileError(f"{path}: not valid JSON", why=str(error), fix="correct that place") from None
+    if not isinstance(values, dict) or values.get("kind") != KIND:
+        raise InputFileError(
+            f"{path}: is no probe",
+            why=f'its field kind is not "{KIND}"',
+            fix="name a file that `advisor probe -o FILE` wrote",
+        )
+    if values.get("benchmark_version") != BENCHMARK_VERSION:
+        raise InputFileError(
+            f"{path}: written by another version of the benchmark",
+            why=f"benchmark_version is {values.get('benchmark_version')!r}, this is {BENCHMARK_VERSION}",
+            fix="measure again with this version",
+        )
+    rows = _list_of(values, "measurements", path)
+    return Probe(
+        machine=checked(Machine, _mapping(values.get("machine"), "machine", path), f"{path}: machine"),
+        measurements=tuple(
+            checked(Measurement, _mapping(row, f"measurements[{i}]", path), f"{path}: measurements[{i}]")
+            for i, row in enumerate(rows)
+        ),
+        accelerator=str(values.get("accelerator", "")),
+        mode=str(values.get("mode", "quick")),
+        measured_on=str(values.get("measured_on", "")),
+        tool_version=str(values.get("tool_version", "")),
+        is_complete=bool(values.get("is_complete", True)),
+    )
+
+
+def _list_of(values: dict[str, Any], name: str, path: Path) -> list[Any]:
+    found = values.get(name)
+    if not isinstance(found, list):
+        raise InputFileError(f"{path}: {name} is missing or no list", fix="name a file that advisor wrote")
+    return found
+
+
+def _mapping(value: object, name: str, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputFileError(f"{path}: {name} is missing or no object", fix="name a file that advisor wrote")
+    return value
