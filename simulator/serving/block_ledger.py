@@ -22,18 +22,18 @@ class BlockLedger:
         self.tail_tokens = policy.block_tokens - 1
         self.capacity = UNLIMITED if policy.kv_capacity_blocks is None else policy.kv_capacity_blocks
         self.limited = policy.kv_capacity_blocks is not None
-        self.sure_capacity = self.capacity if len(batches) == 1 or not self.limited else -1
+        self.shared = self.limited and len(batches) > 1
         self.watermark = policy.watermark_blocks
         self.reserve_fraction = reserve_fraction if self.limited else 0.0
         self.reserved_blocks = 0
 
     def surely_free(self, batch: MicroBatch) -> int:
-        """Blocks that are free even if every last block is full; negative where that cannot be said.
-
-        Several batches in one cache are always counted exactly, by `fits`.
-        """
+        """Blocks that are free even if every last block is full: the cheap test, often enough."""
         tokens = batch.context_sum + batch.num_decoding * self.tail_tokens
-        return self.sure_capacity - tokens // self.block_tokens - batch.prefill_blocks
+        free = self.capacity - tokens // self.block_tokens - batch.prefill_blocks
+        if self.shared:
+            free -= sum([other.most_blocks() for other in self.batches if other is not batch])
+        return free
 
     def free_to_admit(self, batch: MicroBatch) -> int:
         """Blocks that newcomers may take without `grant` being asked."""

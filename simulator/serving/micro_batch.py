@@ -138,6 +138,12 @@ class MicroBatch:
         grown = self.context_sum + ahead * self.num_decoding
         return self.prefill_blocks + num_blocks(grown, self.phase_counts, self.tick + ahead, self.weights)
 
+    def most_blocks(self) -> int:
+        """Upper bound of held_blocks: every last block full [blocks]."""
+        block_tokens = len(self.phase_counts)
+        tokens = self.context_sum + self.num_decoding * (self.num_iterations + block_tokens - 1)
+        return tokens // block_tokens + self.prefill_blocks
+
     def take(self, entry: Prefill, tokens: int, num_blocks: int) -> None:
         """Put the next `tokens` tokens of a prompt, which need num_blocks, into the iteration being composed."""
         computed, window = entry.computed, self.window_tokens
