@@ -35,12 +35,6 @@ class BlockLedger:
             free -= sum([other.most_blocks() for other in self.batches if other is not batch])
         return free
 
-    def free_to_admit(self, batch: MicroBatch) -> int:
-        """Blocks that newcomers may take without `grant` being asked."""
-        if self.reserve_fraction:
-            return -1
-        return self.surely_free(batch) - batch.freed_blocks - self.watermark
-
     def fits(self, batch: MicroBatch, need: int) -> bool:
         """Whether `need` more blocks are free beside what the batches hold.
 

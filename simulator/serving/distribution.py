@@ -175,12 +175,14 @@ def _spread(
 
 
 def _weighted_sum(ends: NDArray[np.int64], num_values: NDArray[np.int64], weight: NDArray[np.int64]) -> int:
-    """Twice the weighted sum of all runs' values, in Python's integers because products may pass 2^63."""
+    """Twice the weighted sum of all runs' values; in Python's integers where 64 bits might not hold it."""
+    if int(ends.max()) * int(num_values.max()) < 1 << 62 and int(weight.sum()) < 1 << 31:
+        return _exact_sum(ends * num_values, weight)
     runs = zip(ends.tolist(), num_values.tolist(), weight.tolist(), strict=True)
     return int(sum(end * count * share for end, count, share in runs))
 
 
-def _exact_sum(values: NDArray[np.int64]) -> int:
-    """Sum that cannot overflow: high and low halves apart."""
+def _exact_sum(values: NDArray[np.int64], weight: NDArray[np.int64] | int = 1) -> int:
+    """Weighted sum that cannot overflow: high and low halves apart."""
     high, low = values >> 31, values & ((1 << 31) - 1)
-    return (int(high.sum()) << 31) + int(low.sum())
+    return (int((high * weight).sum()) << 31) + int((low * weight).sum())

@@ -12,7 +12,7 @@ from advisor.simulator.serving.policy import Slo
 from advisor.simulator.serving.records import NUM_FIELDS, Records, records_of
 
 NUM_GAP_FIELDS = 6
-_INDEX, _VISIBLE, _ADMITTED, _FIRST, _END, _INPUT, _OUTPUT, _PREEMPTIONS = range(NUM_FIELDS)
+_VISIBLE, _INDEX, _INPUT, _OUTPUT, _ADMITTED, _FIRST, _END, _PREEMPTIONS = range(NUM_FIELDS)
 
 
 class Recorder:

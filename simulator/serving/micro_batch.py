@@ -48,6 +48,7 @@ class MicroBatch:
     """
 
     __slots__ = (
+        "block_tokens",
         "chunk_tokens",
         "completing",
         "context_sum",
@@ -90,6 +91,7 @@ class MicroBatch:
         self.num_decoding = 0
         """Sequences that an iteration computes; more than len(decoding) where finished ones are padded."""
         self.context_sum = 0
+        self.block_tokens = block_tokens
         self.phase_counts = [0] * block_tokens
         self.weights = descending_weights(block_tokens)
         self.partial: Prefill | None = None
@@ -140,7 +142,7 @@ class MicroBatch:
 
     def most_blocks(self) -> int:
         """Upper bound of held_blocks: every last block full [blocks]."""
-        block_tokens = len(self.phase_counts)
+        block_tokens = self.block_tokens
         tokens = self.context_sum + self.num_decoding * (self.num_iterations + block_tokens - 1)
         return tokens // block_tokens + self.prefill_blocks
 
@@ -170,7 +172,7 @@ class MicroBatch:
         """Count a sequence in every further iteration, whether it still needs tokens or only pads a static batch."""
         self.num_decoding += 1
         self.context_sum += context
-        self.phase_counts[(context - self.tick) % len(self.phase_counts)] += 1
+        self.phase_counts[(context - self.tick) % self.block_tokens] += 1
         window = self.window_tokens
         if window is not None:
             if context < window:
@@ -181,18 +183,16 @@ class MicroBatch:
             else:
                 self.window_sum += window
 
-    def leave(self, sequence: Decoding) -> None:
-        """Forget the sums of a sequence that ends or is preempted now."""
-        request = sequence[2]
-        context = request[2] + request[3] + self.tick - sequence[0]
+    def leave(self, order: int, context: int) -> None:
+        """Forget the sums of a sequence that ends or is preempted before an iteration on `context` tokens."""
         self.num_decoding -= 1
         self.context_sum -= context
-        self.phase_counts[(context - self.tick) % len(self.phase_counts)] -= 1
+        self.phase_counts[(context - self.tick) % self.block_tokens] -= 1
         window = self.window_tokens
         if window is not None:
             self.window_sum -= min(context, window)
-            if sequence[1] in self.unsaturated:
-                self.unsaturated.remove(sequence[1])
+            if order in self.unsaturated:
+                self.unsaturated.remove(order)
                 self.num_unsaturated -= 1
 
     def saturate(self) -> None:
@@ -219,11 +219,11 @@ class MicroBatch:
             sequence = next(sequence for sequence in self.decoding if sequence[1] == order)
             self.decoding.remove(sequence)
             heapify(self.decoding)
-            self.leave(sequence)
             end_tick, _, request, admitted_ps, first_token_ps, entry_preemptions = sequence
             entry = Prefill(request, order, admitted_ps)
             entry.num_generated = request[3] - (end_tick - self.tick)
             entry.target = request[2] + entry.num_generated
+            self.leave(order, entry.target)
             entry.first_token_ps = first_token_ps
             entry.last_token_ps = self.stalled.pop(order, self.last_token_ps)
             entry.num_preemptions = entry_preemptions
@@ -240,13 +240,13 @@ class MicroBatch:
             if entry is None:
                 return None
             self.completing.remove(entry)
-        self.prefill_blocks -= (entry.computed - 1) // len(self.phase_counts) + 1
+        self.prefill_blocks -= (entry.computed - 1) // self.block_tokens + 1
         entry.computed = 0
         return entry
 
     def clear(self) -> None:
         """Drop the sums of a batch that is held until its last member has ended."""
         self.num_decoding = self.context_sum = self.window_sum = self.num_unsaturated = 0
-        self.phase_counts = [0] * len(self.phase_counts)
+        self.phase_counts = [0] * self.block_tokens
         self.unsaturated.clear()
         self.saturations.clear()

@@ -63,5 +63,6 @@ def records_of(parts: Sequence[NDArray[np.int64]]) -> Records:
     Source: own definition.
     """
     table = np.concatenate(parts) if parts else np.empty((0, NUM_FIELDS), dtype=np.int64)
-    table = table[np.argsort(table[:, 0], kind="stable")]
-    return Records(*(np.ascontiguousarray(table[:, column]) for column in range(NUM_FIELDS)))
+    table = table[np.argsort(table[:, 1], kind="stable")]
+    arrived, index, inputs, outputs, admitted, first_token, finished, preemptions = table.T.copy()
+    return Records(index, arrived, admitted, first_token, finished, inputs, outputs, preemptions)

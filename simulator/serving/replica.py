@@ -47,6 +47,7 @@ class Replica:
         reserve_fraction = 1.0 if self.static else policy.reserve_output_fraction
         self.blocks = BlockLedger(self.batches, policy, reserve_fraction)
         self.block_tokens = policy.block_tokens
+        self.reserves = self.blocks.reserve_fraction > 0.0
         self.may_fill = policy.kv_capacity_blocks is not None and reserve_fraction < 1.0
         """Whether decoding can run out of blocks."""
         self.plain = self.pipeline.plain
@@ -56,7 +57,7 @@ class Replica:
         """static: decoding has begun, so nobody joins until the batch has ended."""
 
         self.finished: list[int] = []
-        """Flat: index, visible, admitted, first token, end [ps], input and output tokens, preemptions."""
+        """Flat: visible [ps], index, input and output tokens, admitted, first token, end [ps], preemptions."""
         self.token_gaps: list[int] = []
         """Flat decode runs: first inter-token time [ps], its growth per iteration, iterations, sequences that yield
         tokens, cached tokens of the first iteration, their growth per iteration."""
@@ -117,12 +118,13 @@ class Replica:
         if not self.overlap or batch.is_empty():
             batch.cutoff_ps = now_ps
             batch.freed_sequences = batch.freed_blocks = 0
-        inbox = self.inbox
-        made_room = self.may_fill and self.blocks.surely_free(batch) < 0 and self._make_room(batch)
+        free = self.blocks.surely_free(batch)
+        made_room = free < 0 and self.may_fill and self._make_room(batch)
         if batch.partial is not None:
             made_room = self._continue_prefill(batch) or made_room
-        if not made_room and (self.preempted or (inbox and inbox[0][0] <= batch.cutoff_ps)):
-            self._admit(batch)
+            free = self.blocks.surely_free(batch)
+        if not made_room and (self.preempted or (self.inbox and self.inbox[0][0] <= batch.cutoff_ps)):
+            self._admit(batch, free)
         if batch.num_chunks:
             self._start_mixed(batch)
         elif batch.num_decoding:
@@ -169,17 +171,16 @@ class Replica:
         self.num_running -= 1
         self.num_preemptions += 1
 
-    def _admit(self, batch: MicroBatch) -> None:
-        """Admit waiting requests in order of arrival while budget, sequence slots and blocks last."""
+    def _admit(self, batch: MicroBatch, free: int) -> None:
+        """Admit waiting requests in order of arrival while budget, sequence slots and blocks last.
+
+        While `free` blocks suffice, the ledger need not be asked.
+        """
+        inbox, preempted, cutoff_ps = self.inbox, self.preempted, batch.cutoff_ps
         budget = self.max_tokens - batch.chunk_tokens - (batch.num_decoding if self.mixed else 0)
         slots = 0 if self.batch_closed else self.num_slots - self.num_running - batch.freed_sequences
-        inbox, preempted, cutoff_ps, block_tokens = (
-            self.inbox,
-            self.preempted,
-            batch.cutoff_ps,
-            self.block_tokens,
-        )
-        free = self.blocks.free_to_admit(batch)
+        free = -1 if self.reserves else free - batch.freed_blocks - self.blocks.watermark
+        block_tokens = self.block_tokens
         while budget > 0 and slots > 0:
             if preempted:
                 request, target = preempted[0].request, preempted[0].target
@@ -298,16 +299,8 @@ class Replica:
         """Add the decoded tokens and end the sequences that have them all."""
         num_iterations, num_decoding, decoding = batch.num_iterations, batch.num_decoding, batch.decoding
         if batch.start_ps == batch.last_token_ps and not batch.stalled:
-            self.token_gaps.extend(
-                (
-                    batch.first_ps,
-                    batch.slope_ps,
-                    num_iterations,
-                    len(decoding),
-                    batch.context_sum,
-                    num_decoding,
-                )
-            )
+            gaps, num_sequences, context = self.token_gaps, len(decoding), batch.context_sum
+            gaps += (batch.first_ps, batch.slope_ps, num_iterations, num_sequences, context, num_decoding)
         else:
             self._book_gaps(batch)
         batch.context_sum += num_iterations * num_decoding
@@ -315,29 +308,24 @@ class Replica:
             batch.window_sum += num_iterations * batch.num_unsaturated
         batch.tick = tick = batch.tick + num_iterations
         while decoding and decoding[0][0] == tick:
-            sequence = heappop(decoding)
+            _, order, request, admitted_ps, first_token_ps, num_preemptions = heappop(decoding)
             if not self.static:
-                batch.leave(sequence)
-            self._finish(batch, sequence[2], sequence[3], sequence[4], sequence[5])
+                batch.leave(order, request[2] + request[3])
+            self._finish(batch, request, admitted_ps, first_token_ps, num_preemptions)
 
     def _book_gaps(self, batch: MicroBatch) -> None:
         """Inter-token times of a run whose first also spans what kept sequences waiting since their last token."""
-        num_iterations, num_sequences, stalled = batch.num_iterations, len(batch.decoding), batch.stalled
-        context, growth, first_ps, slope_ps = (
-            batch.context_sum,
-            batch.num_decoding,
-            batch.first_ps,
-            batch.slope_ps,
-        )
-        gaps, end_ps = self.token_gaps, batch.start_ps + first_ps
-        gaps.extend((end_ps - batch.last_token_ps, 0, 1, num_sequences - len(stalled), context, 0))
-        for last_token_ps in stalled.values():
-            gaps.extend((end_ps - last_token_ps, 0, 1, 1, 0, 0))
-        stalled.clear()
-        if num_iterations > 1:
-            gaps.extend(
-                (first_ps + slope_ps, slope_ps, num_iterations - 1, num_sequences, context + growth, growth)
-            )
+        gaps, context, growth = self.token_gaps, batch.context_sum, batch.num_decoding
+        first_ps, slope_ps = batch.first_ps, batch.slope_ps
+        num_sequences, end_ps = len(batch.decoding), batch.start_ps + first_ps
+        num_stalled = len(batch.stalled)
+        gaps += (end_ps - batch.last_token_ps, 0, 1, num_sequences - num_stalled, context, 0)
+        for last_token_ps in batch.stalled.values():
+            gaps += (end_ps - last_token_ps, 0, 1, 1, 0, 0)
+        batch.stalled.clear()
+        more = batch.num_iterations - 1
+        if more:
+            gaps += (first_ps + slope_ps, slope_ps, more, num_sequences, context + growth, growth)
 
     def _first_tokens(self, batch: MicroBatch, stalls: bool) -> None:
         """Prompts that are complete yield a token; their sequences decode from the next iteration on."""
@@ -349,7 +337,7 @@ class Replica:
             first_token_ps = end_ps
             if num_generated > 1:
                 first_token_ps = entry.first_token_ps
-                self.token_gaps.extend((end_ps - entry.last_token_ps, 0, 1, 1, 0, 0))
+                self.token_gaps += (end_ps - entry.last_token_ps, 0, 1, 1, 0, 0)
             if num_generated == request[3]:
                 self._finish(batch, request, entry.admitted_ps, first_token_ps, entry.num_preemptions)
                 if self.static:
@@ -367,27 +355,18 @@ class Replica:
         self, batch: MicroBatch, request: Request, admitted_ps: int, first_token_ps: int, num_preemptions: int
     ) -> None:
         """Record a request whose last token is out, and free what it held."""
-        visible_ps, index, input_tokens, output_tokens = request
-        self.finished.extend(
-            (
-                index,
-                visible_ps,
-                admitted_ps,
-                first_token_ps,
-                batch.end_ps,
-                input_tokens,
-                output_tokens,
-                num_preemptions,
-            )
-        )
+        finished = self.finished
+        finished += request
+        finished += (admitted_ps, first_token_ps, batch.end_ps, num_preemptions)
         self.num_finished += 1
         if self.static:
             return
         self.num_running -= 1
-        self.blocks.release(request)
+        if self.reserves:
+            self.blocks.release(request)
         if self.overlap:
             batch.freed_sequences += 1
-            batch.freed_blocks += (input_tokens + output_tokens - 2) // self.block_tokens + 1
+            batch.freed_blocks += (request[2] + request[3] - 2) // self.block_tokens + 1
 
 
 def _ended_at(batch: MicroBatch) -> int:
