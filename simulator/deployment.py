@@ -115,7 +115,7 @@ def check_layout(deployment: Deployment) -> None:
     """Refuse layouts that the engines refuse, with the nearest valid one as the hint.
 
     Raises: InfeasibleError: heads, layers or experts do not divide, or expert parallelism on a dense model.
-    Source: vLLM 0.20.2, config/model.py and config/parallel.py (what the engine refuses); own rule for pipelines.
+    Source: vLLM 0.20.2, config/model.py (heads); own rules for pipelines and experts.
     """
     model, tp, ep = deployment.model, deployment.tensor_parallel, deployment.expert_parallel
     for degree, name in (
