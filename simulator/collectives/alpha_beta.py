@@ -1,5 +1,6 @@
 """The one formula behind every collective: a start, steps of fixed latency, and bytes over a link."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -74,6 +75,7 @@ def group_s(
     )
 
 
+@functools.cache
 def curve_of(fabric: str, operation: str, algorithm: str) -> AlphaBeta:
     """Fitted branches of an algorithm on a fabric, or on its nearest measured relative.
 
@@ -89,6 +91,7 @@ def curve_of(fabric: str, operation: str, algorithm: str) -> AlphaBeta:
     return curve
 
 
+@functools.cache
 def streaming_curve(fabric: str) -> AlphaBeta:
     """Fitted branches of a stream in one direction (broadcast, send): the fabric's own, or from its all-gather.
 
@@ -106,7 +109,10 @@ def streaming_curve(fabric: str) -> AlphaBeta:
 
 
 def alpha_beta(parameters: Mapping[str, float], names: tuple[str, ...] = PROTOCOLS) -> AlphaBeta:
-    """Branches from the parameters of a record; a branch that was not fitted is left out."""
+    """Branches from the parameters of a record; a branch that was not fitted is left out.
+
+    Source: own definition of the records' parameters.
+    """
     kept = [name for name in names if f"efficiency_{name}" in parameters]
     return AlphaBeta(
         tuple(parameters[f"base_{name}_s"] for name in kept),
@@ -120,6 +126,7 @@ def checked_bytes(num_bytes: Any) -> FloatArray:
     """Message sizes as a float array [bytes].
 
     Raises: ValueError: a size is negative or not finite.
+    Source: own definition.
     """
     sizes = np.asarray(num_bytes, dtype=np.float64)
     if not np.all(np.isfinite(sizes)) or np.any(sizes < 0):

@@ -35,12 +35,18 @@ def interval_factor(operation: str, num_bytes: float, topology: Topology) -> flo
 
 
 def is_transferred(topology: Topology) -> bool:
-    """Whether the group's fabric borrows the fits of a relative."""
+    """Whether the group's fabric borrows the fits of a relative.
+
+    Source: catalog/data/efficiency/collectives.toml.
+    """
     if topology.intra_fabric.startswith(("ici", "neuronlink")):
         return True
     return bool(collective(topology.fit_fabric, "all_reduce", "nccl").transferred_from)
 
 
 def spread(value: float, factor: float, basis: Basis) -> Quantity:
-    """A value with the interval [value / factor, value · factor]."""
+    """A value with the interval [value / factor, value · factor].
+
+    Source: definition.
+    """
     return Quantity(value, value / factor, value * factor, basis)

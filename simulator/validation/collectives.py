@@ -6,14 +6,10 @@ from typing import Final, cast
 
 import numpy as np
 
+from advisor.catalog.collectives import collective
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import GIGA, MICROSECOND_S
-from advisor.simulator.collectives.expert_parallel import (
-    FP8_SCALED_BYTES,
-    distinct_holders,
-    moe_combine_s,
-    moe_dispatch_s,
-)
+from advisor.simulator.collectives.alpha_beta import curve_of
 from advisor.simulator.collectives.operations import bus_factor
 from advisor.simulator.collectives.prediction import Operation, candidates_s
 from advisor.simulator.collectives.spread import interval_factor, spread
@@ -26,11 +22,7 @@ from advisor.simulator.validation.collective_case import (
     parse_case,
 )
 
-_EP_TOKENS: Final = 4096
-_EP_HIDDEN: Final = 7168
-_EP_EXPERTS_PER_TOKEN: Final = 8
-"""The setting in which DeepEP publishes its bandwidths."""
-_EXCHANGE_FACTOR: Final = 1.9
+_EXCHANGE_FACTOR: Final = 1.4
 """Half width of the interval of expert exchange: library generations differ by that much."""
 
 
@@ -100,15 +92,18 @@ def _time_s(case: CollectiveCase, size: float) -> float:
 
 
 def _exchange_bandwidth(case: CollectiveCase, basis: Basis) -> Quantity:
-    """Bottleneck bandwidth as DeepEP states it: bytes of all copies, the local ones too, over the time.
+    """Best bandwidth of an expert exchange as libraries state it: bytes of all copies, the local ones too.
 
-    Across nodes the copies are those sent over the network, one per node.
+    At its best, with as many SMs as it needs, an exchange runs its links like an all-to-all: k/(k − 1) of the rate at
+    which copies leave a rank, or nodes/(nodes − 1) of the rate at which they leave through its port.
     """
-    topology = case.topology
-    dispatch = case.collective == "ep_dispatch"
-    exchange = moe_dispatch_s if dispatch else moe_combine_s
-    time_s = float(exchange(_EP_TOKENS, _EP_HIDDEN, _EP_EXPERTS_PER_TOKEN, topology, mode="normal"))
-    holders = topology.num_nodes if topology.num_nodes > 1 else topology.num_ranks
-    copies = _EP_TOKENS * distinct_holders(holders, _EP_EXPERTS_PER_TOKEN)
-    num_bytes = copies * _EP_HIDDEN * (FP8_SCALED_BYTES if dispatch else 2.0)
-    return spread(num_bytes / time_s / GIGA, _EXCHANGE_FACTOR, basis)
+    place = case.topology
+    if place.num_nodes > 1:
+        operation = case.collective.replace("ep_", "moe_")
+        fraction = collective("network", operation, "deepep-normal").record.parameters["efficiency"]
+        rate = place.inter_bytes_per_s * fraction * place.num_nodes / (place.num_nodes - 1)
+    else:
+        k = place.num_ranks
+        fraction = curve_of(place.fit_fabric, "all_to_all", "nccl").rate_fraction(k)
+        rate = place.intra_bytes_per_s * fraction * k / (k - 1)
+    return spread(rate / GIGA, _EXCHANGE_FACTOR, basis)

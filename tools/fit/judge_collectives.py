@@ -67,9 +67,15 @@ def fitted(folder: Path, fits: list) -> Iterator[None]:
 
 
 def forget() -> None:
-    for cached in (catalog.records, catalog._index, catalog.collective, alpha_beta.curve_of):
-        if hasattr(cached, "cache_clear"):
-            cached.cache_clear()
+    caches = (
+        catalog.records,
+        catalog._index,
+        catalog.collective,
+        alpha_beta.curve_of,
+        alpha_beta.streaming_curve,
+    )
+    for cached in caches:
+        cached.cache_clear()
 
 
 def judge(rows: list[dict[str, str]]) -> pd.DataFrame:

@@ -1,0 +1,140 @@
+"""The line of text by which published results name their fabric, read into a group."""
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, MICROSECOND_S
+from advisor.simulator.collectives.topology import INFINIBAND_HOP_S, Topology, topology_of
+
+ASSUMED_NODES: Final = 4
+"""Nodes of a run over a network whose size the source does not give."""
+_EFA_HOP_S: Final = {100.0: 27.0 * MICROSECOND_S, 200.0: 19.0 * MICROSECOND_S, 400.0: 15.0 * MICROSECOND_S}
+"""Small-message step by rate of one adapter [Gb/s], from two-node sweeps on p5 and p5en instances."""
+_EFA_FIRST_HOP_S: Final = 70.0 * MICROSECOND_S
+"""The first generation, four adapters of 100 Gb/s in a node (p4d, p4de)."""
+_EFA_EFFICIENCY: Final = 0.96
+"""Bulk rate of EFA relative to InfiniBand, from the same sweeps."""
+_NETWORK: Final = re.compile(
+    r"efa|infiniband|\bib\b|roce|rdma|[hnxe]dr|\bcx\d|tcpx|ethernet|gbe|gbps|qsfp|ainic|sharp"
+)
+_SLOWEST_PORT_GBIT: Final = 10.0
+_FASTEST_PORT_GBIT: Final = 800.0
+_NIC_GBIT: Final = {"hdr": 200.0, "ndr": 400.0, "xdr": 800.0, "edr": 100.0, "cx7": 400.0, "cx8": 800.0}
+_NODE_RANKS: Final = 8
+_TRAY_RANKS: Final = 4
+"""Accelerators in one tray of a rack-scale system."""
+
+
+def describe(
+    accelerator: Accelerator, fabric: str, num_ranks: int | None, num_nodes: int | None, nvls: str = ""
+) -> tuple[Topology, tuple[str, ...]]:
+    """The group that a line of text such as `NVLink4 + IB NDR 8x400` stands for, and what had to be assumed.
+
+    Assumes: a network named without ports is the accelerator's usual one; ports are per node.
+    Source: vocabulary of published nccl-tests results.
+    """
+    words = fabric.lower()
+    assumptions: list[str] = []
+    accelerator = _as_wired(accelerator, words)
+    networked = bool(_NETWORK.search(words))
+    per_node = _ranks_per_node(accelerator, words, num_ranks, num_nodes, networked)
+    if num_ranks is None:
+        num_ranks = per_node * (num_nodes or (ASSUMED_NODES if networked and "mnnvl" not in words else 1))
+        assumptions.append(f"{num_ranks} ranks")
+    topology = topology_of(accelerator, num_ranks, ranks_per_node=per_node)
+    topology = _intra(topology, words, nvls)
+    if topology.num_nodes > 1:
+        topology, assumed = _network(topology, words)
+        assumptions.extend(assumed)
+    return topology, tuple(assumptions)
+
+
+def _as_wired(accelerator: Accelerator, words: str) -> Accelerator:
+    """The accelerator without bridges where the text names PCIe alone, and at the slots' generation."""
+    changes: dict[str, object] = {}
+    bridged = accelerator.scale_up is not None and "bridge" in accelerator.scale_up.kind
+    if "no nvlink" in words or (bridged and "pcie" in words and "nvlink" not in words):
+        changes["scale_up"] = None
+    slots = re.search(r"pcie\s*(?:gen)?\s*([3-6])\b", words)
+    if slots and accelerator.pcie_generation:
+        changes["pcie_generation"] = min(int(slots[1]), accelerator.pcie_generation)
+    return accelerator.model_copy(update=changes)
+
+
+def _ranks_per_node(
+    accelerator: Accelerator, words: str, num_ranks: int | None, num_nodes: int | None, networked: bool
+) -> int:
+    """Ranks that share one scale-up domain: a rack with multi-node NVLink, else what a node holds."""
+    domain = accelerator.scale_up.max_domain if accelerator.scale_up else 1
+    if "mnnvl" in words:
+        return domain
+    if num_ranks is not None and (num_nodes or not networked):
+        return -(-num_ranks // (num_nodes or 1))
+    return _TRAY_RANKS if domain > _NODE_RANKS else _NODE_RANKS
+
+
+def _intra(topology: Topology, words: str, nvls: str) -> Topology:
+    """What the text says of the scale-up side: switched sums on or off, peer access, PCIe instead of NVLink."""
+    in_switch = topology.in_network_reduction
+    if (
+        nvls in ("0", "0.0")
+        or "nvls off" in words
+        or "nvls_enable=0" in words
+        or re.search(r"\bring\b", words)
+    ):
+        in_switch = False
+    peer = topology.peer_to_peer
+    if "no p2p" in words or "without p2p" in words:
+        peer = False
+    elif "p2p" in words:
+        peer = True
+    return replace(topology, in_network_reduction=in_switch, peer_to_peer=peer)
+
+
+def _network(topology: Topology, words: str) -> tuple[Topology, tuple[str, ...]]:
+    """Network rate per rank and step between nodes from the text."""
+    efa = "efa" in words
+    ports, gbit = _ports(words, topology.ranks_in_node)
+    assumed: tuple[str, ...] = ()
+    if gbit is None:
+        per_rank = topology.inter_bytes_per_s
+        assumed = (f"{per_rank / GB * BITS_PER_BYTE:.0f} Gb/s network per accelerator",)
+    else:
+        per_rank = ports * gbit * GIGA / BITS_PER_BYTE / topology.ranks_in_node
+    step = INFINIBAND_HOP_S
+    if efa:
+        per_rank *= _EFA_EFFICIENCY
+        step = _EFA_HOP_S.get(gbit or 200.0, _EFA_HOP_S[200.0])
+        if gbit == 100.0 and ports <= 4:
+            step = _EFA_FIRST_HOP_S
+    shared = bool(re.search(r"sharp|collnet", words))
+    return replace(
+        topology, inter_bytes_per_s=per_rank, inter_latency_s=step, network_reduction=shared
+    ), assumed
+
+
+def _ports(words: str, ranks_in_node: int) -> tuple[float, float | None]:
+    """Ports of a node and Gb/s of one; (1, None) where no rate is said.
+
+    Read are `8x400Gb`, `NDR 8 x 400`, `400G x8`, `4x HDR200`, `8x NDR`, `200Gb` and `CX7` (a port per accelerator), and
+    a rate above any port's as that of the whole node.
+    """
+    found = re.search(r"\b(\d+)\s*[x×]\s*(?:[a-z]+-?)?\s*(\d+)\s*(?:g|/|\b)", words)
+    if found and float(found[2]) >= _SLOWEST_PORT_GBIT:
+        return float(found[1]), float(found[2])
+    turned = re.search(r"\b(\d+)\s*g(?:b|be|bps|bit)?(?:/s|ps)?\s*[x×]\s*(\d+)\b", words)
+    if turned:
+        return float(turned[2]), float(turned[1])
+    named = re.search(r"(\d+)\s*[x×]\s*(hdr|ndr|xdr|edr|cx\d)", words)
+    if named and named[2] in _NIC_GBIT:
+        return float(named[1]), _NIC_GBIT[named[2]]
+    single = re.search(r"\b(\d+)\s*g(?:b|be|bps|bit)?(?:/s|ps)?\b", words)
+    if single:
+        whole_node = "efa" in words or float(single[1]) > _FASTEST_PORT_GBIT
+        return (1.0 if whole_node else float(ranks_in_node)), float(single[1])
+    for name, rate in _NIC_GBIT.items():
+        if name in words:
+            return float(ranks_in_node), rate
+    return 1.0, None
