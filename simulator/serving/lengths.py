@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,10 +81,11 @@ class LognormalLengths:
 
     def __post_init__(self) -> None:
         _check_tokens(self.input_tokens, self.output_tokens)
-        if not (math.isfinite(self.sigma) and 0.0 < self.sigma <= 5.0):
-            raise AdvisorError(
-                f"sigma of lognormal lengths must lie above 0 and at most at 5, not {self.sigma}"
-            )
+        for sigma in (self.sigma, self._output_sigma):
+            if not (math.isfinite(sigma) and 0.0 < sigma <= 5.0):
+                raise AdvisorError(
+                    f"sigma of lognormal lengths must lie above 0 and at most at 5, not {sigma}"
+                )
         for mean, largest in (
             (self.input_tokens, self.max_input_tokens),
             (self.output_tokens, self.max_output_tokens),
@@ -121,10 +123,13 @@ class EmpiricalLengths:
     def __post_init__(self) -> None:
         if len(self.pairs) == 0:
             raise AdvisorError("the list of observed lengths is empty")
+        table = np.asarray(self.pairs) if len(set(map(len, self.pairs))) == 1 else np.empty(0)
+        if table.ndim == 2 and table.shape[1] == 2 and bool(np.all(_are_lengths(table))):
+            return
         for number, pair in enumerate(self.pairs, start=1):
-            if len(pair) != 2 or not all(0 < length <= _LONGEST_TOKENS for length in pair):
+            if len(pair) != 2 or not np.all(_are_lengths(np.asarray(pair))):
                 raise AdvisorError(
-                    f"observed lengths, pair {number}: {pair} are not two positive token counts"
+                    f"observed lengths, pair {number}: {pair} are not two whole, positive token counts"
                 )
 
     def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
@@ -170,6 +175,13 @@ def _lognormal(rng: np.random.Generator, location: float, sigma: float, largest:
     drawn = np.exp(location + sigma * rng.standard_normal(_CHUNK))
     tokens: NDArray[np.int64] = np.rint(np.clip(drawn, 1.0, largest)).astype(np.int64)
     return tokens
+
+
+def _are_lengths(tokens: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which numbers can be lengths."""
+    if not np.issubdtype(tokens.dtype, np.integer):
+        return np.zeros(tokens.shape, dtype=np.bool_)
+    return np.asarray((tokens > 0) & (tokens <= _LONGEST_TOKENS))
 
 
 def _check_tokens(input_tokens: int, output_tokens: int) -> None:

@@ -51,6 +51,7 @@ class Replica:
         self.may_fill = policy.kv_capacity_blocks is not None and reserve_fraction < 1.0
         """Whether decoding can run out of blocks."""
         self.plain = self.pipeline.plain
+        self.now_ps = 0
         self.num_running = 0
         self.num_admissions = 0
         self.batch_closed = False
@@ -86,8 +87,14 @@ class Replica:
         return changed
 
     def resume(self, now_ps: int) -> int:
-        """Start every run that can start now; the next instant at which something happens, or NEVER [ps]."""
+        """Start every run that can start now; the next instant at which something happens, or NEVER [ps].
+
+        Raises: ValueError: now lies before the instant of an earlier call.
+        """
         batch, inbox = self.alone, self.inbox
+        if now_ps < self.now_ps:
+            raise ValueError(f"the clock runs backwards, from {self.now_ps} to {now_ps} ps")
+        self.now_ps = now_ps
         if batch is not None:
             if batch.running or self._plan(batch, now_ps):
                 return batch.end_ps

@@ -100,7 +100,9 @@ def _covering(name: str, column: Sequence[int], largest: int) -> list[int]:
             f"the step-cost surface tabulates {name} up to {len(column) - 1}, the policy needs {largest}",
             fix="build the surface for the policy's max_num_seqs and max_num_batched_tokens",
         )
-    values = [int(value) for value in column[: largest + 1]]
+    values = list(column[: largest + 1])
+    if set(map(type, values)) != {int}:
+        values = [int(value) for value in values]
     if min(values[1:]) < 0:
         raise AdvisorError(f"the step-cost surface has negative times in {name}")
     return values

@@ -15,6 +15,8 @@ from advisor.simulator.serving import (
     simulate,
 )
 from advisor.simulator.serving.policy import Slo
+from advisor.simulator.serving.replica import Replica
+from advisor.simulator.serving.tables import step_tables
 from advisor.simulator.step_cost import StepSurface
 
 
@@ -279,3 +281,31 @@ def test_goodput_counts_requests_that_meet_every_objective():
         result = run(policy, [A, B, C], slo=slo)
         assert result.goodput_fraction == pytest.approx(good / 3)
         assert result.num_violations == 3 - good
+
+
+def test_the_clock_of_a_replica_does_not_run_backwards():
+    policy = SchedulerPolicy(max_num_seqs=4, max_num_batched_tokens=8)
+    replica = Replica(step_tables(surface(), policy), policy)
+    replica.submit((50, 0, 4, 2))
+    assert replica.resume(0) == 50
+    assert replica.resume(50) > 50
+    with pytest.raises(ValueError, match="backwards"):
+        replica.resume(49)
+
+
+def test_a_request_submitted_during_a_run_ends_it_at_the_next_iteration():
+    """
+    0    prompt of 1: 21; then iterations of 13, 14, 15, ... on 2, 3, 4, ... tokens: ends at 34, 48, 63, ...
+    40   a request arrives: the run that was to end at 34 + ... is cut to the boundary at 48
+    """
+    policy = SchedulerPolicy(max_num_seqs=4, max_num_batched_tokens=8)
+    replica = Replica(step_tables(surface(0.0, 0), policy), policy)
+    replica.submit((0, 0, 1, 9))
+    assert replica.resume(0) == 21
+    replica.advance(21)
+    assert replica.resume(21) == 21 + sum(range(13, 21))
+    assert replica.submit((40, 1, 2, 1))
+    assert replica.resume(40) == 48
+    replica.advance(48)
+    assert replica.num_iterations == 3
+    assert replica.resume(48) == 48 + 23 + 4
