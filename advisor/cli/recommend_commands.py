@@ -1,5 +1,6 @@
-"""`advisor recommend`: which accelerator, how many, which layout, at what cost."""
+"""`advisor recommend` and `advisor replay`: which accelerator, how many, which layout, at what cost."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -11,8 +12,9 @@ from advisor.render.answer import Answer
 
 
 def add_recommend(app: typer.Typer) -> None:
-    """Register the command at the top of the tree."""
+    """Register the commands at the top of the tree."""
     command(app, "recommend")(recommend)
+    command(app, "replay")(replay)
 
 
 def recommend(
@@ -40,17 +42,26 @@ def recommend(
     price_file: recommend_options.PriceFile = None,
     top: recommend_options.Top = 5,
     explain: recommend_options.Explain = False,
+    plan: recommend_options.PlanFile = None,
 ) -> Answer:
     """Rank every accelerator on the market for a model: layout, engine, latencies, dollars per million tokens."""
-    from advisor.cli.progress import progress
+    from advisor.cli.recommend_run import recommended
     from advisor.cli.scenario_input import LimitInput, LoadInput, scenario_of
-    from advisor.recommend.recommend import recommend as ranked
-    from advisor.render.recommendation_view import recommendation_answer
 
     load = LoadInput(rate, concurrency, input_tokens, output_tokens, trace, profile)
     limits = LimitInput(gpu, provider, engine, precision, term, own, budget, max_gpus, price_file)
     goals = {"ttft_p99": ttft_p99, "tpot_p99": tpot_p99}
     scenario, notes = scenario_of(model, load, limits, **goals, top=top, shared=shared)
-    with progress(quiet=shared.quiet) as line:
-        found = ranked(scenario, progress=line)
-    return recommendation_answer(found, scenario, notes, explain=explain)
+    return recommended(scenario, notes, shared, explain=explain, plan=plan)
+
+
+def replay(
+    shared: Shared,
+    file: Annotated[Path, typer.Argument(metavar="PLAN.json", help="What `advisor recommend --plan` wrote.")],
+    plan: recommend_options.PlanFile = None,
+    explain: recommend_options.Explain = False,
+) -> Answer:
+    """Ask the question of a plan again: the day, the seed and the limits are those of the plan."""
+    from advisor.cli.recommend_run import replayed
+
+    return replayed(file, shared, explain=explain, plan=plan)

@@ -45,3 +45,11 @@ MaxGpus = Annotated[
 PriceFile = Annotated[Path | None, _names("CSV", "Your own prices, which win over the catalog's.")]
 Top = Annotated[int, Option(metavar="N", min=1, max=100, help="Accelerators to rank.")]
 Explain = Annotated[bool, Option("--explain", help="Also the arithmetic, and every reason against.")]
+PlanFile = Annotated[
+    Path | None,
+    Option(
+        metavar="FILE.json",
+        help="Keep question and answer; `advisor replay` asks again and writes the same bytes.",
+        show_default=False,
+    ),
+]

@@ -188,3 +188,47 @@ def test_neither_torch_nor_pandas_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_plan_replays_byte_for_byte(cli: Cli, tmp_path: Path) -> None:
+    first, second = tmp_path / "plan.json", tmp_path / "again.json"
+    assert cli(f"{QUICK} --seed 5 --plan {first}").code == 0
+    run = cli(f"advisor replay {first} --plan {second}")
+    assert run.code == 0
+    assert f"note: the same answer as in {first}" in run.err
+    assert second.read_bytes() == first.read_bytes()
+    assert json.loads(first.read_text())["seed"] == 5
+
+
+def test_a_replay_says_what_has_changed(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    cli(f"{QUICK} --plan {file} -q")
+    plan = json.loads(file.read_text())
+    plan["catalog_version"] = "000000000000"
+    plan["options"][0]["usd_per_hour"] += 1.0
+    file.write_text(json.dumps(plan))
+    run = cli(f"advisor replay {file} --json")
+    warnings = json.loads(run.out)["warnings"]
+    assert any("the catalog has changed" in text for text in warnings)
+    assert any("differs from the plan's in options" in text for text in warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (None, "no such file"),
+        ("{", "not valid JSON"),
+        ("[]", "is no plan"),
+        ('{"kind": "probe", "inputs": {}}', "is no plan"),
+        ('{"kind": "plan", "inputs": {"model": "70b"}}', "field"),
+    ],
+)
+def test_what_is_no_plan_is_refused(cli: Cli, tmp_path: Path, text: str | None, what: str) -> None:
+    file = tmp_path / "plan.json"
+    if text is not None:
+        file.write_text(text)
+    run = cli(f"advisor replay {file}")
+    assert run.code == 2
+    assert what in run.err
+    assert str(file) in run.err
+    assert run.out == ""

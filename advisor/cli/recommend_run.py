@@ -1,0 +1,43 @@
+"""Ask the search, keep the plan, and ask again from a kept one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from advisor.cli.options import Shared
+from advisor.cli.plan_file import differences, read_plan, write_plan
+from advisor.cli.progress import progress
+from advisor.recommend.recommend import recommend
+from advisor.recommend.scenario import Scenario
+from advisor.render.answer import Answer
+from advisor.render.atomic import check_writable
+from advisor.render.recommendation_view import recommendation_answer
+
+
+def recommended(
+    scenario: Scenario, notes: tuple[str, ...], shared: Shared, *, explain: bool, plan: Path | None
+) -> Answer:
+    """The answer to a scenario; writes the plan file if asked.
+
+    Raises: AdvisorError and its kinds: nothing satisfies the scenario, or the plan cannot be written.
+    """
+    if plan is not None:
+        check_writable(plan)
+    with progress(quiet=shared.quiet) as line:
+        found = recommend(scenario, progress=line)
+    answer = recommendation_answer(found, scenario, notes, explain=explain)
+    if plan is not None:
+        write_plan(plan, answer, scenario)
+        answer = replace(answer, notes=(*answer.notes, f"wrote {plan}"))
+    return answer
+
+
+def replayed(path: Path, shared: Shared, *, explain: bool, plan: Path | None) -> Answer:
+    """The question of a plan file asked again, with a warning for what differs now.
+
+    Raises: InputFileError: the file is no plan. AdvisorError: nothing satisfies the question any more.
+    """
+    scenario, content = read_plan(path)
+    answer = recommended(scenario, (), shared, explain=explain, plan=plan)
+    changed = differences(content, answer, scenario)
+    same = () if changed else (f"the same answer as in {path}",)
+    return replace(answer, notes=(*answer.notes, *same), warnings=(*answer.warnings, *changed))
