@@ -1,10 +1,11 @@
 """One replica ready to be simulated: its memory, its step-cost surface and its scheduler, from a deployment."""
 
+import math
 from dataclasses import dataclass
 
 from advisor.catalog.engines import EngineDefaults, defaults, graph_sizes
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.schema import GatedDeltaNet, Mamba2
+from advisor.catalog.schema import Engine, GatedDeltaNet, Mamba2
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment, check_layout
 from advisor.simulator.device import device_of
@@ -66,7 +67,11 @@ def model_replica(
     library = library or OperatorLibrary(device_of(deployment.accelerator), engine.id)
     chosen = engine_defaults(deployment)
     max_num_seqs = settings.max_num_seqs or chosen.max_num_seqs
-    num_batched_tokens = max(settings.max_num_batched_tokens or chosen.max_num_batched_tokens, max_num_seqs)
+    needed = max_context_tokens or round(mean_input_tokens + mean_output_tokens)
+    num_batched_tokens = settings.max_num_batched_tokens or token_budget(
+        engine, chosen.max_num_batched_tokens, needed
+    )
+    num_batched_tokens = max(num_batched_tokens, max_num_seqs)
     graphs = graph_sizes(engine, max_num_seqs, max(chosen.cuda_graph_sizes, default=0))
     mean_context = mean_input_tokens + mean_output_tokens / 2.0
     memory = plan_memory(
@@ -76,7 +81,6 @@ def model_replica(
         memory_fraction=settings.memory_fraction or chosen.memory_fraction,
         mean_context_tokens=mean_context,
     )
-    needed = max_context_tokens or round(mean_input_tokens + mean_output_tokens)
     if memory.kv_capacity_tokens < needed * deployment.data_parallel:
         raise InfeasibleError(
             f"{deployment.model.id} on {deployment.accelerators_per_replica} × {deployment.accelerator.id}: "
@@ -117,6 +121,19 @@ def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:
     """
     host = host_time_factor(deployment.accelerator.architecture, costs)
     return host * (costs.request_s + costs.request_launch_s * num_operators(deployment.model))
+
+
+def token_budget(engine: Engine, default_tokens: int, longest_request_tokens: float) -> int:
+    """New tokens of one iteration that a person would set for requests of this length [tokens].
+
+    An engine that processes prompts whole refuses those that exceed its budget, so there the budget must hold the
+    longest request.
+
+    Source: own rule; TensorRT-LLM documentation, max_num_tokens without chunked context.
+    """
+    if engine.chunked_prefill:
+        return default_tokens
+    return max(default_tokens, math.ceil(longest_request_tokens))
 
 
 def policy_of(

@@ -8,7 +8,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.simulator.deployment import Deployment, activation_dtype_for, check_layout, is_moe
 from advisor.simulator.memory import MemoryPlan, plan_memory
-from advisor.simulator.replica_model import engine_defaults
+from advisor.simulator.replica_model import engine_defaults, token_budget
 
 _MAX_REPLICA = 64
 """Accelerators of one replica; larger serving replicas are not sold as one answer."""
@@ -130,9 +130,10 @@ def _staged_layouts(accelerator: Accelerator, largest: int) -> Iterator[tuple[in
 def _fit(deployment: Deployment, mean_context_tokens: float, max_context_tokens: float) -> Candidate:
     check_layout(deployment)
     chosen = engine_defaults(deployment)
+    num_batched_tokens = token_budget(deployment.engine, chosen.max_num_batched_tokens, max_context_tokens)
     memory = plan_memory(
         deployment,
-        num_batched_tokens=chosen.max_num_batched_tokens,
+        num_batched_tokens=num_batched_tokens,
         num_seqs=chosen.max_num_seqs,
         memory_fraction=chosen.memory_fraction,
         mean_context_tokens=mean_context_tokens,
@@ -143,4 +144,4 @@ def _fit(deployment: Deployment, mean_context_tokens: float, max_context_tokens:
             "the KV cache is smaller than one request",
             why=f"{per_rank:,.0f} tokens fit beside the weights, the longest request has {max_context_tokens:,.0f}",
         )
-    return Candidate(deployment, memory, chosen.max_num_seqs, chosen.max_num_batched_tokens)
+    return Candidate(deployment, memory, chosen.max_num_seqs, num_batched_tokens)

@@ -31,8 +31,10 @@ CONFIRM_REQUESTS = 2000
 """Least requests of a run whose figures are shown: twenty lie beyond the 99th percentile."""
 _MOST_REQUESTS = 20_000
 _RESIDENCES = 10
-"""A confirming run lasts at least so many mean residence times, and so many times the TTFT objective: a backlog that
-grows by a tenth of the arrivals then shows as a missed objective."""
+"""Mean residence times that a confirming run lasts at least: it begins with an empty replica."""
+_TTFT_LIMITS = 20
+"""Times the TTFT objective that a confirming run lasts at least: a backlog that grows by a twentieth of the arrivals
+then shows as a missed objective."""
 _CLIENT_ROUNDS = 10
 """Requests per client of a closed loop, as the usual benchmark client sends them."""
 _KEEPS_UP = 0.9
@@ -43,6 +45,8 @@ _MAX_RUNS = 10
 _LEAST_RATE = 2e-3
 """Requests per second below which a replica is no answer: one request in eight minutes."""
 _FIRST_STEP = 0.8
+_REFUSED_FRACTION = 0.01
+"""What a 99th percentile leaves open: requests too long for the cache or the token budget."""
 _MISSED_BY_TWO_PERCENT = 0.02
 """More requests than that missing TTFT or TPOT mean that a 99th percentile misses: the rest need not be simulated."""
 
@@ -82,13 +86,19 @@ def highest_load(
 
 
 def confirm(
-    replica: ReplicaModel, traffic: Traffic, objectives: Objectives, found: Capacity, seed: int
+    replica: ReplicaModel,
+    traffic: Traffic,
+    objectives: Objectives,
+    found: Capacity,
+    seed: int,
+    *,
+    least: float = 0.0,
 ) -> Capacity | None:
-    """The highest load up to the one found that long runs hold; None where none does.
+    """The highest load up to the one found that long runs hold; None where none does, or none from `least` on.
 
     Source: own procedure.
     """
-    held = _highest(replica, traffic, objectives, found.load, seed, run=_long_run)
+    held = _highest(replica, traffic, objectives, found.load, seed, run=_long_run, least=least)
     if held is None:
         return None
     binding = held.binding if held.load < found.load else found.binding
@@ -152,7 +162,7 @@ def strain(result: ServingResult, objectives: Objectives) -> tuple[float, str]:
 
     Source: own definition.
     """
-    if result.num_refused:
+    if result.num_refused > _REFUSED_FRACTION * result.num_requests:
         return math.inf, "kv cache"
     ratios = [(result.ttft.p99_s / objectives.ttft_p99_s, "ttft")]
     if math.isfinite(result.tpot.p99_s):
@@ -171,13 +181,15 @@ def _long_run(
     replica: ReplicaModel, traffic: Traffic, load: float, objectives: Objectives, seed: int
 ) -> tuple[ServingResult, float, str]:
     """A run that is long against what it holds; it must also keep up with its arrivals."""
-    result = run_at(replica, traffic, load, CONFIRM_REQUESTS, seed, objectives=objectives)
+    open_loop = traffic.concurrency is None
+    length = _run_length(_TTFT_LIMITS * load * objectives.ttft_p99_s) if open_loop else CONFIRM_REQUESTS
+    result = run_at(replica, traffic, load, length, seed, objectives=objectives)
     tightest, name = strain(result, objectives)
-    if traffic.concurrency is not None or tightest > 1.0:
+    if not open_loop or tightest > 1.0:
         return result, tightest, name
-    needed = math.ceil(_RESIDENCES * load * max(result.e2e.mean_s, objectives.ttft_p99_s))
-    if needed > CONFIRM_REQUESTS:
-        result = run_at(replica, traffic, load, min(needed, _MOST_REQUESTS), seed, objectives=objectives)
+    needed = _run_length(_RESIDENCES * load * result.e2e.mean_s)
+    if needed > length:
+        result = run_at(replica, traffic, load, needed, seed, objectives=objectives)
         tightest, name = strain(result, objectives)
     served = result.steady_requests_per_s
     if tightest <= 1.0 and served is not None and served < _KEEPS_UP * load:
@@ -185,15 +197,29 @@ def _long_run(
     return result, tightest, name
 
 
+def _run_length(num_requests: float) -> int:
+    return min(_MOST_REQUESTS, max(CONFIRM_REQUESTS, math.ceil(num_requests)))
+
+
 def _highest(
-    replica: ReplicaModel, traffic: Traffic, objectives: Objectives, most: float, seed: int, *, run: _Run
+    replica: ReplicaModel,
+    traffic: Traffic,
+    objectives: Objectives,
+    most: float,
+    seed: int,
+    *,
+    run: _Run,
+    least: float = 0.0,
 ) -> Capacity | None:
-    """Search down from `most`: steps that double until a load holds, then interpolation between hold and miss."""
+    """Search down from `most`: steps that double until a load holds, then interpolation between hold and miss.
+
+    With `least` above zero that load comes first: where it misses, nothing else need be tried.
+    """
     whole = traffic.concurrency is not None
-    least = 1.0 if whole else _LEAST_RATE
     held: tuple[float, float, ServingResult] | None = None
     missed_load, missed_strain, binding, step = most, math.inf, "throughput", _FIRST_STEP
-    load, spent = most, 0
+    load, spent = min(most, least) or most, 0
+    least = max(least, 1.0 if whole else _LEAST_RATE)
     for _ in range(_MAX_RUNS):
         if load < least:
             break
@@ -219,9 +245,9 @@ def _highest(
 def _between(low: float, low_strain: float, high: float, high_strain: float) -> float:
     """The load at which the strain reaches 1 by logarithmic interpolation, well inside the interval."""
     part = 0.5
-    if 0.0 < low_strain and math.isfinite(high_strain):
+    if low_strain > 0.0 and math.isfinite(high_strain):
         part = math.log(1.0 / low_strain) / math.log(high_strain / low_strain)
-    return low * (high / low) ** min(0.8, max(0.2, part))
+    return low * math.exp(math.log(high / low) * min(0.8, max(0.2, part)))
 
 
 def _served(result: ServingResult, load: float, *, whole: bool) -> float:

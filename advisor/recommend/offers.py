@@ -11,6 +11,8 @@ from advisor.catalog.schema import Accelerator, Price
 from advisor.catalog.units import KILO
 from advisor.recommend.scenario import Constraints
 
+OWN = "own"
+"""Provider of hardware that is already there."""
 _NODE = 8
 """Accelerators that a provider of single ones puts into one machine."""
 OWNED_USD_PER_KWH = 0.15
@@ -27,6 +29,8 @@ class Placement:
     """Replicas on one purchase unit (an SKU, a group of SKUs, or single accelerators of one node)."""
     accelerators_per_unit: int
     usd_per_unit_hour: float
+    max_units: int | None = None
+    """Units that can be had; None where nobody says."""
 
     @property
     def usd_per_replica_hour(self) -> float:
@@ -60,7 +64,7 @@ def owned_offer(count: int, accelerator: Accelerator, as_of: datetime.date) -> P
     """
     kilowatts = count * (accelerator.tdp_w or 0.0) * OWNED_PUE / KILO
     return Price(
-        provider="own",
+        provider=OWN,
         sku=f"{count}x{accelerator.id}",
         region="",
         accelerator=accelerator.id,
@@ -86,7 +90,10 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
         price = _least_rented(price)
         count = price.num_accelerators
         if size <= count:
-            found.append(Placement(price, count // size, count, price.usd_per_hour))
+            limit = 1 if price.provider == OWN else None
+            found.append(Placement(price, count // size, count, price.usd_per_hour, limit))
+        elif price.provider == OWN:
+            continue
         elif count == 1 and size <= max(_NODE, domain) and _sold_singly(price):
             found.append(Placement(price, 1, size, size * price.usd_per_hour))
         elif size % count == 0 and count >= min(_NODE, domain) and accelerator.scale_out_bytes_per_s:

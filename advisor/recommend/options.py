@@ -7,9 +7,10 @@ from advisor.catalog.prices import age_days
 from advisor.catalog.providers import all_providers
 from advisor.catalog.quality import quality_note
 from advisor.recommend.bottleneck import bottleneck_of
+from advisor.recommend.purchase import usd_per_million_tokens
 from advisor.recommend.result import Option
 from advisor.recommend.scenario import Objectives, Scenario
-from advisor.recommend.search import Found, usd_per_million_tokens
+from advisor.recommend.search import Found
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.serving import Distribution
@@ -26,11 +27,11 @@ def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
     Source: own composition.
     """
     deployment, replica = found.candidate.deployment, found.replica
-    result, price = found.capacity.result, found.placement.price
+    result, price = found.capacity.result, found.purchase.placement.price
     transferred = bool(replica.transferred)
     basis: Basis = "assumed" if transferred else "modelled"
     class_name = prediction_class(deployment.engine.id, transferred=transferred)
-    throughput = with_interval(found.requests_per_s, "throughput", class_name, basis)
+    throughput = with_interval(found.purchase.requests_per_s, "throughput", class_name, basis)
     tokens_in, tokens_out = scenario.traffic.mean_input_tokens, scenario.traffic.mean_output_tokens
     ttft = _percentiles(result.ttft, "ttft", class_name, basis)
     tpot = _percentiles(result.tpot, "tpot", class_name, basis)
@@ -38,7 +39,7 @@ def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
     breakdown = decode_breakdown_s(
         deployment, replica.library, replica.costs, round(batch), scenario.traffic.mean_context_tokens
     )
-    num_accelerators = found.num_units * found.placement.accelerators_per_unit
+    num_accelerators = found.purchase.num_units * found.purchase.placement.accelerators_per_unit
     power_w = _power_w(found, num_accelerators)
     total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))
     return Option(
@@ -46,7 +47,7 @@ def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
         accelerator=deployment.accelerator.id,
         accelerator_name=deployment.accelerator.name,
         num_accelerators=num_accelerators,
-        num_replicas=found.num_replicas,
+        num_replicas=found.purchase.num_replicas,
         tensor_parallel=deployment.tensor_parallel,
         pipeline_parallel=deployment.pipeline_parallel,
         expert_parallel=deployment.expert_parallel,
@@ -62,9 +63,9 @@ def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
         price_observed_on=price.observed_on.isoformat(),
         price_age_days=age_days(price, scenario.as_of),
         price_url=price.url,
-        usd_per_hour=found.usd_per_hour,
-        usd_per_million_tokens=_cost(found.usd_per_hour, throughput, tokens_in + tokens_out),
-        usd_per_million_output_tokens=_cost(found.usd_per_hour, throughput, tokens_out),
+        usd_per_hour=found.purchase.usd_per_hour,
+        usd_per_million_tokens=_cost(found.purchase.usd_per_hour, throughput, tokens_in + tokens_out),
+        usd_per_million_output_tokens=_cost(found.purchase.usd_per_hour, throughput, tokens_out),
         ttft_s=ttft,
         tpot_s=tpot,
         e2e_s=_percentiles(result.e2e, "ttft", class_name, basis),

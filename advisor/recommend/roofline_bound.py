@@ -11,12 +11,18 @@ from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.parameters import parameter_count
-from advisor.catalog.schema import MoeFeedForward
+from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, MoeFeedForward
 from advisor.recommend.candidates import Candidate
 from advisor.recommend.scenario import Objectives, Traffic
-from advisor.simulator.projections import expert_elements
+from advisor.simulator.deployment import Deployment, activation_dtype_for, is_moe
+from advisor.simulator.engine_costs import engine_costs
+from advisor.simulator.projections import dense_dtype, expert_elements, layer_weight_bytes
 
 FloatArray = NDArray[np.float64]
+
+_PEAK_KEYS = {"fp8": "fp8", "int8": "int8", "nvfp4": "fp4", "mxfp4": "fp4", "bf16": "bf16", "fp16": "bf16"}
+_LARGEST_BATCH = 4096
+_NUM_BATCHES = 64
 
 
 def max_requests_per_s(
@@ -26,64 +32,97 @@ def max_requests_per_s(
     misses an objective.
 
     Per batch d: a decode step reads the weights that d tokens touch and their caches, and multiplies; requests pay
-    the slower of memory and matrix time, prompts included. The best d within cache and TPOT counts.
+    the slower of memory and matrix time, prompts included. Larger batches serve more, so the largest within cache
+    and TPOT counts, the next on a grid where it lies between two.
 
-    Assumes: one prompt alone must meet the TTFT objective.
+    Assumes: one prompt alone must meet the TTFT objective; of windows and sparse attention only the dense layers'
+    cache is read.
     Source: roofline model (Williams et al. 2009, doi:10.1145/1498765.1498785); own derivation.
     """
     if not candidates:
         return np.zeros(0)
     columns = np.array([_numbers(candidate) for candidate in candidates]).T
-    dense, expert, hit, kv_per_token, flop_per_token, bandwidth, peak, cache_tokens, max_seqs, dp = (
+    dense, expert, hit, kv_per_token, layer_flop, head_flop, bandwidth, peak, cache_tokens, max_seqs, dp = (
         column[:, None] for column in columns
     )
     context = traffic.mean_context_tokens
-    batch = np.unique(np.geomspace(1, 4096, 48).round())[None, :]
+    most = np.minimum(max_seqs, np.maximum(1.0, cache_tokens / context))
+    grid = np.unique(np.geomspace(1, _LARGEST_BATCH, _NUM_BATCHES).round())[None, :]
+    batch = np.minimum(grid, most)
     touched = dense + expert * (1.0 - (1.0 - hit) ** batch)
-    memory_s = (touched + np.ceil(batch / dp) * context * kv_per_token) / bandwidth
-    compute_s = batch * flop_per_token / peak
-    step_s = np.maximum(memory_s, compute_s)
-    fits = (batch <= max_seqs) & (batch * context <= np.maximum(cache_tokens, context))
-    allowed = fits & (step_s <= objectives.tpot_p99_s)
-    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
-    per_request_s = np.maximum(traffic.mean_output_tokens / batch * memory_s, tokens * flop_per_token / peak)
-    rate = np.where(allowed, 1.0 / per_request_s, 0.0).max(axis=1)
-    prompt_s = (traffic.mean_input_tokens * flop_per_token / peak)[:, 0]
+    memory_s = (touched + batch / dp * context * kv_per_token) / bandwidth
+    step_s = np.maximum(memory_s, batch * (layer_flop + head_flop) / peak)
+    allowed = step_s <= objectives.tpot_p99_s
+    nearly = allowed.copy()
+    nearly[:, 1:] |= allowed[:, :-1]  # the largest batch within the objective lies up to one point further
+    steps = max(0.0, traffic.mean_output_tokens - 1.0)
+    flop = (traffic.mean_input_tokens + steps) * layer_flop + traffic.mean_output_tokens * head_flop
+    per_request_s = np.maximum(steps / batch * memory_s, flop / peak)
+    rate = np.where(nearly, 1.0 / per_request_s, 0.0).max(axis=1)
+    prompt_s = (traffic.mean_input_tokens * layer_flop / peak)[:, 0]
     return np.where(prompt_s <= objectives.ttft_p99_s, rate, 0.0)
 
 
 def _numbers(candidate: Candidate) -> tuple[float, ...]:
     """Per accelerator: dense bytes, expert bytes, chance that a token hits an expert, cache bytes per token, flop
-    per token; bandwidth, peak; per replica: cache tokens, sequences, attention ranks."""
+    per token of layers and head; bandwidth, peak; per replica: cache tokens, sequences, attention ranks."""
     deployment = candidate.deployment
     model, accelerator = deployment.model, deployment.accelerator
     expert_bytes, hit = 0.0, 1.0
+    layer_bytes = 0.0
     for group in model.layers:
+        layer_bytes += group.count * layer_weight_bytes(
+            model, group, deployment.weight_dtype, deployment.tensor_parallel, deployment.ranks_per_stage
+        )
         if isinstance(group.feed_forward, MoeFeedForward):
             experts = group.count * group.feed_forward.num_experts
             expert_bytes += experts * expert_elements(group.feed_forward, model.hidden_size)
             hit = group.feed_forward.experts_per_token / group.feed_forward.num_experts
     ranks = deployment.accelerators_per_replica
     expert_bytes *= bytes_per_element(deployment.weight_dtype) / ranks
-    # The embedding table is looked up, not read; being optimistic, the head is left out as well.
-    tables = (
-        2.0 * model.vocab_size * model.hidden_size * bytes_per_element("bf16") / deployment.tensor_parallel
-    )
-    dense_bytes = max(0.0, candidate.memory.weight_bytes - expert_bytes - tables)
-    peaks = accelerator.peak_flop_per_s
-    peak = peaks.get(_PEAK_KEY.get(deployment.activation_dtype, "bf16")) or peaks.get("bf16") or peaks["fp16"]
+    counted = parameter_count(model)
+    # Kernels inside an engine may run faster than measured alone; the bound must not be slower than they.
+    speed = 1.0 / _least_scale(deployment)
     return (
-        dense_bytes,
+        max(0.0, layer_bytes / deployment.pipeline_parallel - expert_bytes),
         expert_bytes,
         hit,
-        candidate.memory.kv_bytes_per_token,
-        2.0 * parameter_count(model).active / ranks,
-        accelerator.bandwidth_bytes_per_s or 0.0,
-        peak,
+        _dense_cache_bytes(deployment),
+        2.0 * sum(group.active for group in counted.groups) / ranks,
+        2.0 * counted.embedding / ranks,
+        (accelerator.bandwidth_bytes_per_s or 0.0) * speed,
+        _peak(deployment) * speed,
         float(candidate.memory.kv_capacity_tokens),
         float(candidate.max_num_seqs),
         float(deployment.data_parallel),
     )
 
 
-_PEAK_KEY = {"fp8": "fp8", "int8": "int8", "nvfp4": "fp4", "bf16": "bf16"}
+def _peak(deployment: Deployment) -> float:
+    """The fastest unit that any matrix of the deployment uses [flop/s]."""
+    peaks = deployment.accelerator.peak_flop_per_s
+    dense = activation_dtype_for(
+        dense_dtype(deployment.model, deployment.weight_dtype), deployment.accelerator
+    )
+    found = [peaks.get(_PEAK_KEYS.get(dtype, "bf16")) for dtype in (deployment.activation_dtype, dense)]
+    known = [peak for peak in found if peak]
+    return max(known) if known else peaks.get("bf16") or peaks["fp16"]
+
+
+def _least_scale(deployment: Deployment) -> float:
+    costs = engine_costs(deployment.engine)
+    experts = (costs.expert_scale, costs.expert_prefill_scale) if is_moe(deployment.model) else ()
+    return float(min(1.0, costs.kernel_scale * min((1.0, *experts))))
+
+
+def _dense_cache_bytes(deployment: Deployment) -> float:
+    """Cache read per token of context on one accelerator, of layers that attend to all of it [bytes]."""
+    element, tp, total = bytes_per_element(deployment.kv_dtype), deployment.tensor_parallel, 0.0
+    for group in deployment.model.layers:
+        mixer = group.mixer
+        if isinstance(mixer, GroupedQueryAttention) and not (mixer.window_tokens or mixer.sparse_top_k):
+            values = mixer.num_kv_heads * (mixer.head_dim + (mixer.v_head_dim or mixer.head_dim))
+            total += group.count * values * element / min(tp, mixer.num_kv_heads)
+        elif isinstance(mixer, LatentAttention) and not (mixer.window_tokens or mixer.sparse_top_k):
+            total += group.count * (mixer.kv_lora_rank + mixer.qk_rope_head_dim) * element
+    return total / deployment.pipeline_parallel

@@ -12,6 +12,12 @@ from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.capacity import Capacity, confirm, highest_load
 from advisor.recommend.offers import Placement, placements
+from advisor.recommend.purchase import (
+    Purchase,
+    cheapest_purchase,
+    least_usd_per_million_tokens,
+    replicas_for,
+)
 from advisor.recommend.roofline_bound import max_requests_per_s as roofline_requests_per_s
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.surface_bound import max_requests_per_s as surface_requests_per_s
@@ -29,20 +35,15 @@ class Found:
     candidate: Candidate
     replica: ReplicaModel
     capacity: Capacity
-    placement: Placement
-    num_replicas: int
-    num_units: int
-    requests_per_s: float
-    """Served by the whole deployment."""
-    usd_per_million_tokens: float
+    purchase: Purchase
 
     @property
     def accelerator_id(self) -> str:
         return self.candidate.deployment.accelerator.id
 
     @property
-    def usd_per_hour(self) -> float:
-        return self.num_units * self.placement.usd_per_unit_hour
+    def usd_per_million_tokens(self) -> float:
+        return self.purchase.usd_per_million_tokens
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class SearchOutcome:
     found: dict[str, list[Found]] = field(default_factory=lambda: defaultdict(list))
     """Confirmed by a long run, cheapest first."""
     estimated: dict[str, list[Found]] = field(default_factory=lambda: defaultdict(list))
-    """Simulated in short runs."""
+    """Simulated in short runs only."""
     reasons: dict[str, str] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
     """Best bound [usd per million tokens] of accelerators that were never simulated."""
@@ -71,7 +72,8 @@ class _Entry:
     usd_bound: float
     order: int
     candidate: Candidate = field(compare=False)
-    placement: Placement = field(compare=False)
+    ways: tuple[Placement, ...] = field(compare=False)
+    """How its replicas can be bought."""
     rate_bound: float = field(compare=False)
     replica: ReplicaModel | None = field(compare=False, default=None)
     capacity: Capacity | None = field(compare=False, default=None)
@@ -113,7 +115,7 @@ def search(
             progress(f"simulating {deployment.model.id} on {size} x {name} ({deployment.engine.id})")
             _estimate(scenario, entry, outcome, heap)
         else:
-            _confirm(scenario, entry, outcome)
+            _confirm(scenario, entry, outcome, exhaustive=exhaustive)
     return outcome
 
 
@@ -126,7 +128,7 @@ def _screen(
     outcome: SearchOutcome,
 ) -> list[_Entry]:
     traffic, constraints = scenario.traffic, scenario.constraints
-    pool: list[tuple[Candidate, Placement]] = []
+    pool: list[tuple[Candidate, tuple[Placement, ...]]] = []
     for accelerator in accelerators.values():
         candidates, reason = candidates_of(
             accelerator,
@@ -144,10 +146,10 @@ def _screen(
             outcome.reasons[accelerator.id] = "no price within the constraints on this date"
             continue
         placed = [
-            (candidate, ways[0])
+            (candidate, tuple(found))
             for candidate in candidates
             if (
-                ways := placements(
+                found := placements(
                     candidate.deployment.accelerators_per_replica, offers[accelerator.id], accelerator
                 )
             )
@@ -158,14 +160,18 @@ def _screen(
     outcome.num_candidates = len(pool)
     rates = roofline_requests_per_s([candidate for candidate, _ in pool], traffic, scenario.objectives)
     heap = []
-    for order, ((candidate, placement), rate) in enumerate(zip(pool, rates.tolist(), strict=True)):
+    for order, ((candidate, ways), rate) in enumerate(zip(pool, rates.tolist(), strict=True)):
         accelerator_id = candidate.deployment.accelerator.id
         if rate <= 0:
             outcome.reasons.setdefault(
                 accelerator_id, "even its datasheet limits miss the latency objectives"
             )
             continue
-        heap.append(_Entry(_usd_bound(scenario, placement, rate), order, candidate, placement, rate))
+        usd = least_usd_per_million_tokens(scenario, ways, rate)
+        if usd is None:
+            outcome.reasons.setdefault(accelerator_id, _not_to_be_had(scenario))
+            continue
+        heap.append(_Entry(usd, order, candidate, ways, rate))
     heapq.heapify(heap)
     return heap
 
@@ -199,8 +205,11 @@ def _tighten(
             deployment.accelerator.id, "misses the time per output token even when alone"
         )
         return
-    usd = _usd_bound(scenario, entry.placement, rate)
-    heapq.heappush(heap, _Entry(usd, entry.order, entry.candidate, entry.placement, rate, replica))
+    usd = least_usd_per_million_tokens(scenario, entry.ways, rate)
+    if usd is None:
+        outcome.reasons.setdefault(deployment.accelerator.id, _not_to_be_had(scenario))
+        return
+    heapq.heappush(heap, _Entry(usd, entry.order, entry.candidate, entry.ways, rate, replica))
 
 
 def _estimate(scenario: Scenario, entry: _Entry, outcome: SearchOutcome, heap: list[_Entry]) -> None:
@@ -217,88 +226,80 @@ def _estimate(scenario: Scenario, entry: _Entry, outcome: SearchOutcome, heap: l
     outcome.num_requests += capacity.num_requests
     found = _priced(scenario, entry, capacity)
     if found is None:
-        outcome.reasons.setdefault(accelerator_id, "costs more than the budget")
+        outcome.reasons.setdefault(accelerator_id, _not_to_be_had(scenario))
         return
     outcome.estimated[accelerator_id].append(found)
     heapq.heappush(heap, replace(entry, usd_bound=found.usd_per_million_tokens, capacity=capacity))
 
 
-def _confirm(scenario: Scenario, entry: _Entry, outcome: SearchOutcome) -> None:
+def _confirm(scenario: Scenario, entry: _Entry, outcome: SearchOutcome, *, exhaustive: bool) -> None:
     """Hold a candidate to a long run at the load that it will carry."""
     assert entry.replica is not None
     assert entry.capacity is not None
     accelerator_id = entry.candidate.deployment.accelerator.id
-    load = _load_per_replica(scenario, entry, entry.capacity)
-    aim = replace(entry.capacity, load=load)
-    capacity = confirm(entry.replica, scenario.traffic, scenario.objectives, aim, scenario.seed)
+    aim = replace(entry.capacity, load=_load_per_replica(scenario, entry.capacity))
+    cutoff = _cost_of_last(scenario, outcome)
+    least = 0.0
+    if not exhaustive and math.isfinite(cutoff) and accelerator_id not in outcome.found:
+        # At the highest load cost is inverse to it; a given load leaves nothing to vary.
+        open_ended = scenario.traffic.rate_per_s is None and scenario.traffic.concurrency is None
+        least = aim.load * entry.usd_bound / cutoff if open_ended else 0.0
+    capacity = confirm(entry.replica, scenario.traffic, scenario.objectives, aim, scenario.seed, least=least)
     if capacity is None:
-        outcome.reasons.setdefault(accelerator_id, "misses the latency objectives in a long run")
+        _drop(outcome, entry)
+        if least:
+            outcome.bounds.setdefault(accelerator_id, cutoff)
+        else:
+            outcome.reasons.setdefault(accelerator_id, "misses the latency objectives in a long run")
         return
     outcome.num_requests += capacity.num_requests - entry.capacity.num_requests
     found = _priced(scenario, entry, capacity)
     if found is None:
-        outcome.reasons.setdefault(accelerator_id, "costs more than the budget")
+        outcome.reasons.setdefault(accelerator_id, _not_to_be_had(scenario))
         return
+    _drop(outcome, entry)
     outcome.found[accelerator_id].append(found)
     outcome.found[accelerator_id].sort(key=lambda option: option.usd_per_million_tokens)
 
 
-def _load_per_replica(scenario: Scenario, entry: _Entry, capacity: Capacity) -> float:
+def _drop(outcome: SearchOutcome, entry: _Entry) -> None:
+    """Forget the estimate of a candidate that a long run has judged."""
+    name = entry.candidate.deployment.accelerator.id
+    estimated = outcome.estimated[name]
+    outcome.estimated[name] = [found for found in estimated if found.candidate is not entry.candidate]
+
+
+def _load_per_replica(scenario: Scenario, capacity: Capacity) -> float:
     """What one replica will carry: its share of the load asked for, or the most that it can."""
     asked = scenario.traffic.rate_per_s or scenario.traffic.concurrency
     if asked is None:
         return capacity.load
-    replicas = _replicas_for(asked, capacity.load)
-    share = asked / replicas
+    share = asked / replicas_for(asked, capacity.load)
     return math.ceil(share) if scenario.traffic.concurrency else share
 
 
-def _replicas_for(asked: float, load_per_replica: float) -> int:
-    return max(1, math.ceil(asked / load_per_replica - 1e-9))
-
-
 def _priced(scenario: Scenario, entry: _Entry, capacity: Capacity) -> Found | None:
-    """What a simulated candidate costs at the load asked for, or at its highest; None above the budget."""
+    """What a simulated candidate costs at the load asked for, or at its highest; None where it cannot be bought."""
     assert entry.replica is not None
-    traffic, placement = scenario.traffic, entry.placement
-    asked = traffic.rate_per_s or traffic.concurrency
-    num_replicas = placement.replicas_per_unit if asked is None else _replicas_for(asked, capacity.load)
-    num_units = math.ceil(num_replicas / placement.replicas_per_unit)
-    served_per_s = traffic.rate_per_s or num_replicas * capacity.requests_per_s
-    usd_per_hour = num_units * placement.usd_per_unit_hour
-    budget = scenario.objectives.budget_usd_per_hour
-    if budget is not None and usd_per_hour > budget:
-        return None
-    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
-    usd = usd_per_million_tokens(usd_per_hour, served_per_s, tokens)
-    return Found(
-        entry.candidate, entry.replica, capacity, placement, num_replicas, num_units, served_per_s, usd
-    )
+    purchase = cheapest_purchase(scenario, entry.ways, capacity.load, capacity.requests_per_s)
+    return Found(entry.candidate, entry.replica, capacity, purchase) if purchase else None
 
 
-def usd_per_million_tokens(usd_per_hour: float, requests_per_s: float, tokens_per_request: float) -> float:
-    """Dollars per million input and output tokens of a deployment at a steady load [USD].
-
-    Source: definition: dollars per hour over tokens per hour.
-    """
-    return usd_per_hour / (requests_per_s * tokens_per_request * 3600.0) * 1e6
-
-
-def _usd_bound(scenario: Scenario, placement: Placement, requests_per_s: float) -> float:
-    """Least cost per million tokens that a candidate could reach; with a given rate, whole units count."""
-    traffic = scenario.traffic
-    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
-    if traffic.rate_per_s is None:
-        return usd_per_million_tokens(placement.usd_per_replica_hour, requests_per_s, tokens)
-    replicas = math.ceil(traffic.rate_per_s / requests_per_s)
-    units = math.ceil(replicas / placement.replicas_per_unit)
-    return usd_per_million_tokens(units * placement.usd_per_unit_hour, traffic.rate_per_s, tokens)
+def _not_to_be_had(scenario: Scenario) -> str:
+    if scenario.constraints.own:
+        return "the hardware that is there does not carry this load"
+    return "costs more than the budget"
 
 
 def _cost_to_beat(scenario: Scenario, outcome: SearchOutcome, entry: _Entry) -> float:
     """Above this bound a candidate cannot change the answer: it neither improves its own accelerator's best nor
     enters the best `top` accelerators."""
-    best = sorted(options[0].usd_per_million_tokens for options in outcome.found.values() if options)
-    limit = best[scenario.top - 1] if len(best) >= scenario.top else math.inf
     own = outcome.found.get(entry.candidate.deployment.accelerator.id)
+    limit = _cost_of_last(scenario, outcome)
     return min(limit, own[0].usd_per_million_tokens) if own else limit
+
+
+def _cost_of_last(scenario: Scenario, outcome: SearchOutcome) -> float:
+    """Cost of the last of the best `top` accelerators [USD per million tokens]; infinite while there are fewer."""
+    best = sorted(options[0].usd_per_million_tokens for options in outcome.found.values() if options)
+    return best[scenario.top - 1] if len(best) >= scenario.top else math.inf

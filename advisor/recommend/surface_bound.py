@@ -1,48 +1,75 @@
 """Second screen: the best steady state that a replica's step-cost surface allows, without queues or randomness."""
 
+import math
+
 import numpy as np
 
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.recommend.scenario import Objectives, Traffic
 from advisor.simulator.replica_model import ReplicaModel
 
-_PREFILL_SHARES = (0.0625, 0.125, 0.25, 0.5, 1.0)
+_EIGHTHS = (8, 7, 6, 5, 4, 3.5, 3, 2.5, 2, 1.5, 1, 0.5, 0.25)
+"""Of a power of two of tokens: where the surface's table has its corners, between which it is straight."""
 
 
 def max_requests_per_s(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -> float:
     """Most requests per second of one replica in an ideal steady state [1/s]; 0 where an objective cannot be met.
 
-    At batch d a request needs output/d of each decode iteration and input/P iterations that carry P prompt tokens
-    instead of pure decoding. The best (d, P) within cache and TPOT counts.
+    At batch d a request needs (output − 1) / d decode iterations, its first token comes from its prompt, and
+    prompt / P iterations that carry P prompt tokens instead of pure decoding. Where prompts run apart from
+    decoding, both times add up. The best (d, P) within cache and TPOT counts. Stages of a pipeline work on
+    different batches, so one stage's time counts, but a token passes them all.
 
-    Assumes: mean lengths; perfectly even arrivals.
-    Source: own derivation; the simulator can only be slower, tests/advisor/test_bounds.py.
+    Assumes: decoding sequences have the mean context at least; windows hold no more than the prompt fills.
+    Source: own derivation; the simulator can only be slower, tests/advisor/recommend/test_bounds.py.
     """
     surface, policy = replica.surface, replica.policy
-    batch = np.unique(np.geomspace(1, policy.num_slots, 40).round()).astype(int)
-    context, output = traffic.mean_context_tokens, float(traffic.mean_output_tokens)
-    prompt = float(traffic.mean_input_tokens)
-    cache_tokens = replica.memory.kv_capacity_tokens
-    batch = batch[batch * context <= max(cache_tokens, context)]
-    decode = np.array([surface.decode_base_ps[d] for d in batch], dtype=np.float64)
-    attend = np.array([surface.decode_context_ps[d] * d * context for d in batch], dtype=np.float64)
+    context, prompt = traffic.mean_context_tokens, float(traffic.mean_input_tokens)
+    most = min(policy.num_slots, int(max(replica.memory.kv_capacity_tokens / context, 1.0)))
+    batch = np.arange(1, most + 1)
+    attend = np.asarray(surface.decode_context_ps)[batch] * batch * context
     if surface.window_tokens is not None:
-        windowed = min(context, surface.window_tokens)
-        attend += np.array([surface.decode_window_ps[d] * d * windowed for d in batch])
-    decode_step_s = (decode + attend) / PICOSECONDS_PER_S
-    allowed = decode_step_s <= objectives.tpot_p99_s
+        windowed = _mean_up_to(prompt, traffic.input_sigma, surface.window_tokens)
+        attend = attend + np.asarray(surface.decode_window_ps)[batch] * batch * windowed
+    decode_s = (np.asarray(surface.decode_base_ps)[batch] + attend) / PICOSECONDS_PER_S
+    token_s = surface.num_stages * (decode_s + surface.stage_transfer_ps / PICOSECONDS_PER_S)
+    allowed = token_s <= objectives.tpot_p99_s
     if not allowed.any():
         return 0.0
-    best = 0.0
-    per_token_pair = surface.prefill_pair_ps * prompt / 2.0
-    for share in _PREFILL_SHARES:
-        chunk = max(1.0, share * (policy.max_num_batched_tokens - batch.max()))
-        mixed = np.array(
-            [surface.mixed_base_ps[min(int(chunk) + d, policy.max_num_batched_tokens)] for d in batch]
-        )
-        mixed_s = (mixed + attend + per_token_pair * chunk) / PICOSECONDS_PER_S
-        iterations, carrying = output / batch, prompt / chunk
-        pure = np.maximum(0.0, iterations - carrying)
-        seconds = pure * decode_step_s + carrying * mixed_s
-        best = max(best, float((np.where(allowed, 1.0 / seconds, 0.0)).max()))
-    return best * surface.num_stages
+    mixed_ps = np.asarray(surface.mixed_base_ps, dtype=np.float64)
+    iterations = max(0.0, traffic.mean_output_tokens - 1.0) / batch
+    pair_ps = surface.prefill_pair_ps * prompt / 2.0
+    least_s = math.inf
+    for tokens in _iteration_tokens(policy.max_num_batched_tokens):
+        if policy.kind != "mixed":
+            prefill_s = (mixed_ps[tokens] / tokens + pair_ps) * prompt / PICOSECONDS_PER_S
+            least_s = min(least_s, float((iterations * decode_s + prefill_s)[allowed].min()))
+            continue
+        chunk = np.maximum(1, tokens - batch)
+        mixed_s = (mixed_ps[np.maximum(tokens, batch)] + attend + pair_ps * chunk) / PICOSECONDS_PER_S
+        carrying = prompt / chunk
+        seconds = np.maximum(0.0, iterations - carrying) * decode_s + carrying * mixed_s
+        least_s = min(least_s, float(seconds[allowed].min()))
+    return 1.0 / least_s
+
+
+def _iteration_tokens(largest: int) -> list[int]:
+    """Tokens of an iteration with a prompt chunk at which its time per token can be least, the largest included."""
+    power = 1 << (largest.bit_length() - 1)
+    return sorted({largest, *(max(1, int(power * eighth / 8)) for eighth in _EIGHTHS)})
+
+
+def _mean_up_to(mean: float, sigma: float, most: float) -> float:
+    """Mean of a lognormal length where what exceeds `most` counts as `most`.
+
+    Source: partial expectation of the lognormal distribution.
+    """
+    if sigma <= 0.0:
+        return min(mean, most)
+    location = math.log(mean) - sigma**2 / 2.0
+    z = (math.log(most) - location) / sigma
+    return mean * _normal_cdf(z - sigma) + most * (1.0 - _normal_cdf(z))
+
+
+def _normal_cdf(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
