@@ -12,7 +12,7 @@ from advisor.cli.catalog_queries import known_value
 from advisor.cli.measures import positive
 from advisor.cli.scenario_input import LoadInput, traffic_of
 from advisor.recommend.scenario import Traffic
-from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.serving import (
     Arrivals,
     ClosedLoop,
@@ -54,29 +54,23 @@ def deployment_of(typed: DeploymentInput) -> tuple[Deployment, tuple[str, ...]]:
     Raises: UnknownNameError: a model, accelerator, engine or format is in no record. InfeasibleError: the engine
         does not run there or not in this format.
     """
-    model, accelerator, engine = (
-        models.get(typed.model),
-        accelerators.get(typed.gpu),
-        engines.get(typed.engine),
-    )
-    weights = typed.precision or model.record.weights
-    for name, option in ((weights, "precision"), (typed.kv_precision, "kv-precision")):
+    chosen = [models.get(typed.model).note, accelerators.get(typed.gpu).note, engines.get(typed.engine).note]
+    for name, option in ((typed.precision, "precision"), (typed.kv_precision, "kv-precision")):
         known_value(name, DTYPES, option)
-    _check_engine(engine.record, accelerator.record, weights)
-    deployment = Deployment(
-        model=model.record,
-        accelerator=accelerator.record,
-        engine=engine.record,
+    deployment = named_deployment(
+        typed.model,
+        typed.gpu,
+        typed.engine,
+        weight_dtype=typed.precision,
         tensor_parallel=typed.tp,
         pipeline_parallel=typed.pp,
         data_parallel=typed.dp,
         expert_parallel=typed.ep,
         num_replicas=typed.replicas,
-        weight_dtype=weights,
-        activation_dtype=activation_dtype_for(weights, accelerator.record),
         kv_dtype=typed.kv_precision,
     )
-    return deployment, tuple(filter(None, (model.note, accelerator.note, engine.note)))
+    _check_engine(deployment.engine, deployment.accelerator, deployment.weight_dtype)
+    return deployment, tuple(note for note in chosen if note)
 
 
 def _check_engine(engine: Engine, accelerator: Accelerator, weights: str) -> None:
