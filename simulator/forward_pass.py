@@ -36,6 +36,8 @@ CATEGORIES = (
     "small_operators",
     "head",
 )
+_ALL_REDUCE: Mapping[str, Algorithm] = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "tensorrt-llm"}
+"""Levels of the all-reduce fits; other engines take the level over all."""
 _BYTES = 2.0  # activations travel in 16 bits
 
 
@@ -113,6 +115,7 @@ class _Pricing:
             *_formats(dense_dtype(model, deployment.weight_dtype), deployment), block_scaled=block
         )
         self.expert_key = matmul_key(*_formats(deployment.weight_dtype, deployment), block_scaled=block)
+        self.all_reduce = _ALL_REDUCE.get(deployment.engine.id, "engine")
         self.tp_group = topology_of(deployment.accelerator, deployment.tensor_parallel)
         self.stage_group = topology_of(deployment.accelerator, deployment.ranks_per_stage)
 
@@ -201,7 +204,8 @@ class _Pricing:
 
     def _all_reduce(self, parts: dict[str, FloatArray]) -> None:
         if self.deployment.tensor_parallel > 1:
-            _add(parts, "collectives", all_reduce_s(self.rank_tokens * self.hidden * _BYTES, self.tp_group))
+            num_bytes = self.rank_tokens * self.hidden * _BYTES
+            _add(parts, "collectives", all_reduce_s(num_bytes, self.tp_group, algorithm=self.all_reduce))
 
     def _exchange(self, parts: dict[str, FloatArray]) -> None:
         """Tokens of all attention ranks meet at the experts and return."""

@@ -64,6 +64,7 @@ MODELS = {
 Devices = dict[str, Device]
 _NUM_DRAWS = 8
 _UNTUNED = 3.0
+_GENERATED_SYSTEMS = ("b200_sxm", "gb200", "b300_sxm", "gb300")
 _WARM_L2_SHARE = 1.2
 
 
@@ -72,6 +73,7 @@ def load(data: Path, devices: Devices) -> pd.DataFrame:
     table = pd.read_parquet(data / "moe.parquet")
     table["dtype"] = table.pop("moe_dtype").map(DTYPES)
     table["seconds"] = table.pop("latency").astype(float) * 1e-3
+    table = _with_generated_kernels(table)
     source = table.kernel_source
     table["gated"] = ~(source.str.contains("nongated"))
     shapes_without_gate = set(map(tuple, table.loc[~table.gated, SHAPE].drop_duplicates().to_numpy()))
@@ -89,10 +91,8 @@ def load(data: Path, devices: Devices) -> pd.DataFrame:
     untuned = (table.backend == "vllm") & source.str.contains("modeloptfp8moe_flashinfer_cutlass")
     # Triton without mxfp4 support: the weights were read in 16 bits.
     widened = (table.dtype == "mxfp4_wo") & source.str.contains("sglang_fused_moe_triton")
-    main_is_trtllm = table.system.isin(["b200_sxm", "gb200", "b300_sxm", "gb300"])
-    # TensorRT-LLM's generated kernels: published recipes choose them wherever they take the shape, on Blackwell.
-    generated = source.str.contains("min_latency")
-    optional = (generated & ~main_is_trtllm) | _replaced_by_generated(table, generated & main_is_trtllm)
+    main_is_trtllm = table.system.isin(_GENERATED_SYSTEMS)
+    optional = source.str.contains("min_latency") & ~(main_is_trtllm & (table.dtype == "nvfp4"))
     # Fallbacks for shapes or checkpoint formats that the engine's main kernel did not take.
     fallback = main_is_trtllm & source.str.contains("sglang_fused_moe_triton")
     fallback |= source.str.contains("w4a4mxfp4moe_marlin")
@@ -116,18 +116,13 @@ def load(data: Path, devices: Devices) -> pd.DataFrame:
     return table[table.seconds <= _UNTUNED * fastest]
 
 
-def _replaced_by_generated(table: pd.DataFrame, generated: pd.Series) -> pd.Series:
-    """TensorRT-LLM's CUTLASS rows of shapes and formats for which the same sweep timed generated kernels."""
-    keys = ["system", "backend", "dtype", *SHAPE]
-    shapes = set(map(tuple, table.loc[generated, keys].drop_duplicates().to_numpy()))
-    cutlass = table.kernel_source.eq("moe_torch_flow_cutlass")
-    candidates = table.loc[cutlass, keys].drop_duplicates()
-    dropped = {row for row in map(tuple, candidates.to_numpy()) if row in shapes}
-    marks = pd.Series(False, index=table.index)
-    if dropped:
-        rows = table.loc[cutlass, keys]
-        marks.loc[rows.index] = [row in dropped for row in zip(*(rows[key] for key in keys), strict=True)]
-    return marks
+def _with_generated_kernels(table: pd.DataFrame) -> pd.DataFrame:
+    """nvfp4 experts of TensorRT-LLM on Blackwell as its published recipes run them: with the generated kernels, of
+    which SGLang's sweep (through FlashInfer) timed far more shapes than its own."""
+    blackwell = table.system.isin(_GENERATED_SYSTEMS) & (table.dtype == "nvfp4")
+    own = blackwell & (table.backend == "trtllm") & ~table.kernel_source.str.contains("min_latency")
+    shared = table[blackwell & (table.kernel_source == "sglang_flashinfer_trtllm_moe")]
+    return pd.concat([table[~own], shared.assign(backend="trtllm")], ignore_index=True)
 
 
 def _warm(table: pd.DataFrame, devices: Devices) -> np.ndarray:
