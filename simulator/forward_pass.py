@@ -19,6 +19,7 @@ from advisor.catalog.schema import (
     MoeFeedForward,
 )
 from advisor.simulator.collectives import Topology, all_gather_s, all_reduce_s, reduce_scatter_s, topology_of
+from advisor.simulator.collectives.operations import Algorithm
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.operator_library import ExpertLayer, OperatorLibrary, matmul_key
 from advisor.simulator.operators.latent_attention import AbsorbEfficiency, mla_absorb_s
