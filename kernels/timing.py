@@ -112,6 +112,20 @@ def time_calls(
     return summarize([s.elapsed_time(e) * 1e-3 for s, e in zip(starts, ends, strict=True)])
 
 
+def time_once(call: Call, device: torch.device) -> float:
+    """Time of one call between two events on the device's current stream, waited for [s].
+
+    Assumes: CUDA.
+    """
+    with torch.cuda.device(device):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+    return start.elapsed_time(end) * 1e-3
+
+
 def time_interleaved(
     calls: Sequence[Call],
     device: torch.device,

@@ -1,7 +1,8 @@
 """Linear layer with 4-bit weights and 16-bit activations, W4A16: one scale per group of 128 weights of a row.
 
-weight = (q − 8) · scale, q in 0 … 15. Eight weights share a 32-bit word. Within a group, word j holds the weights
-j, j + 16, …, j + 112, so that consecutive words meet consecutive activations.
+weight = (q − 8) · scale, q in 0 … 15. Eight weights share a 32-bit word. Nibble p of the group's word j is weight
+32 · (p mod 4) + 2 j + ⌊p / 4⌋: consecutive words meet consecutive activations, and the nibbles i and i + 4, which one
+operation can extract together, are neighbours.
 """
 
 from typing import Final
@@ -36,9 +37,12 @@ def _slot_as_float(words, one_bits, SLOT: tl.constexpr):
 
 
 @triton.jit
-def _load_x(x_row, index, inside, NIBBLE: tl.constexpr):
-    offsets = (index // _WORDS_PER_GROUP) * 128 + index % _WORDS_PER_GROUP + NIBBLE * _WORDS_PER_GROUP
-    return tl.load(x_row + offsets, mask=inside, other=0.0).to(tl.float32)
+def _load_x(x_row, first, num_weights, PAIR: tl.constexpr, BLOCK_W: tl.constexpr):
+    """Activations of the nibbles PAIR and PAIR + 4 of every word, as two rows."""
+    place = 2 * first + tl.arange(0, 2 * BLOCK_W)[None, :]
+    offsets = (place // 32) * 128 + place % 32 + 32 * PAIR
+    x = tl.load(x_row + offsets, mask=offsets < num_weights, other=0.0).to(tl.float32)
+    return tl.split(tl.reshape(x, (1, BLOCK_W, 2)))
 
 
 @triton.jit
@@ -66,7 +70,8 @@ def _vector_kernel(
     BLOCK_W: tl.constexpr,
 ):
     """One row of activations: each program multiplies BLOCK_N rows of weights, reading each word once."""
-    x_row = x_ptr + tl.program_id(1) * words_per_row * _WEIGHTS_PER_WORD
+    num_weights = words_per_row * _WEIGHTS_PER_WORD
+    x_row = x_ptr + tl.program_id(1) * num_weights
     rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     is_row = rows < N
     groups_per_row = words_per_row // _WORDS_PER_GROUP
@@ -79,37 +84,25 @@ def _vector_kernel(
     ahead = _load_words(w_rows, is_row, words, words_per_row)
     for first in tl.range(0, words_per_row, BLOCK_W):
         w = ahead
-        index = first + words
-        inside = index < words_per_row
-        ahead = _load_words(w_rows, is_row, index + BLOCK_W, words_per_row)
+        ahead = _load_words(w_rows, is_row, first + BLOCK_W + words, words_per_row)
         group = (first + quads) // _WORDS_PER_GROUP
         scale = tl.load(scale_rows + group, mask=is_row[:, None] & (group < groups_per_row), other=0.0)
-        high = tl.zeros((BLOCK_N, BLOCK_W), tl.float32)
-        low = tl.zeros((BLOCK_N, BLOCK_W), tl.float32)
-        high_x = tl.zeros((1, BLOCK_W), tl.float32)
-        low_x = tl.zeros((1, BLOCK_W), tl.float32)
-        for pair in tl.static_range(4):
-            # Bits 16–19 and 12–15 are the slots; three moves bring the other three pairs of weights there.
-            if pair == 0:
-                moved = w
-                x_high = _load_x(x_row, index, inside, 4)
-                x_low = _load_x(x_row, index, inside, 3)
-            elif pair == 1:
-                moved = w << 8
-                x_high = _load_x(x_row, index, inside, 2)
-                x_low = _load_x(x_row, index, inside, 1)
-            elif pair == 2:
-                moved = w >> 8
-                x_high = _load_x(x_row, index, inside, 6)
-                x_low = _load_x(x_row, index, inside, 5)
-            else:
-                moved = (w << 16) | (w >> 16)
-                x_high = _load_x(x_row, index, inside, 0)
-                x_low = _load_x(x_row, index, inside, 7)
-            high += _slot_as_float(moved, one_bits, _HIGH_SLOT) * x_high
-            low += _slot_as_float(moved, one_bits, _LOW_SLOT) * x_low
-            high_x += x_high
-            low_x += x_low
+        # Bits 16–19 and 12–15 are the slots; three moves bring the other three pairs of nibbles there.
+        x0, x4 = _load_x(x_row, first, num_weights, 0, BLOCK_W)
+        x1, x5 = _load_x(x_row, first, num_weights, 1, BLOCK_W)
+        x2, x6 = _load_x(x_row, first, num_weights, 2, BLOCK_W)
+        x3, x7 = _load_x(x_row, first, num_weights, 3, BLOCK_W)
+        high = _slot_as_float(w, one_bits, _HIGH_SLOT) * x4
+        low = _slot_as_float(w, one_bits, _LOW_SLOT) * x3
+        high += _slot_as_float(w << 8, one_bits, _HIGH_SLOT) * x2
+        low += _slot_as_float(w << 8, one_bits, _LOW_SLOT) * x1
+        high += _slot_as_float(w >> 8, one_bits, _HIGH_SLOT) * x6
+        low += _slot_as_float(w >> 8, one_bits, _LOW_SLOT) * x5
+        turned = (w << 16) | (w >> 16)
+        high += _slot_as_float(turned, one_bits, _HIGH_SLOT) * x0
+        low += _slot_as_float(turned, one_bits, _LOW_SLOT) * x7
+        high_x = x0 + x2 + x4 + x6
+        low_x = x1 + x3 + x5 + x7
         # Σ (q − 8) x, with q = (slot − 1) · 2⁷ or · 2¹¹
         correction = (128 + _ZERO_POINT) * _sum_quads(high_x) + (2048 + _ZERO_POINT) * _sum_quads(low_x)
         acc += (128.0 * _sum_quads(high) + 2048.0 * _sum_quads(low) - correction) * scale.to(tl.float32)
@@ -143,10 +136,10 @@ def _matrix_kernel(
         w = tl.load(w_rows + index[None, :], mask=w_mask, other=0)
         scale = tl.load(scale_rows + (index // _WORDS_PER_GROUP)[None, :], mask=w_mask, other=0.0)
         scale = scale.to(tl.float32)
-        base = (index // _WORDS_PER_GROUP) * 128 + index % _WORDS_PER_GROUP
+        base = (index // _WORDS_PER_GROUP) * 128 + 2 * (index % _WORDS_PER_GROUP)
         x_mask = (rows[None, :] < M) & inside[:, None]
         for nibble in tl.static_range(8):
-            x_offsets = rows[None, :] * k + base[:, None] + nibble * _WORDS_PER_GROUP
+            x_offsets = rows[None, :] * k + base[:, None] + (32 * (nibble % 4) + nibble // 4)
             x = tl.load(x_ptr + x_offsets, mask=x_mask, other=0.0)
             q = ((w >> (4 * nibble)) & 15) - _ZERO_POINT
             acc = dot((q.to(tl.float32) * scale).to(x.dtype), x, acc)
@@ -159,11 +152,11 @@ def pack(q: torch.Tensor) -> torch.Tensor:
 
     Shapes: q [N, K] int in 0 … 15 -> [N, K / 8] int32.
     """
-    planes = q.reshape(q.shape[0], -1, 8, 16).to(torch.int64)
-    shifts = 4 * torch.arange(8, device=q.device).reshape(1, 1, 8, 1)
-    words = (planes << shifts).sum(dim=2)
-    signed = torch.where(words >= 2**31, words - 2**32, words)
-    return signed.reshape(q.shape[0], -1).to(torch.int32)
+    # weight 32 i + 2 j + e of a group -> word j, nibble i + 4 e
+    nibbles = q.reshape(q.shape[0], -1, 4, 16, 2).permute(0, 1, 3, 4, 2).reshape(q.shape[0], -1, 8)
+    shifts = 4 * torch.arange(8, device=q.device)
+    words = (nibbles.to(torch.int64) << shifts).sum(dim=2)
+    return torch.where(words >= 2**31, words - 2**32, words).to(torch.int32)
 
 
 def unpack(words: torch.Tensor) -> torch.Tensor:
@@ -171,9 +164,10 @@ def unpack(words: torch.Tensor) -> torch.Tensor:
 
     Shapes: words [N, K / 8] int32 -> [N, K] int32.
     """
-    shifts = 4 * torch.arange(8, device=words.device, dtype=torch.int32).reshape(1, 1, 8, 1)
-    planes = (words.reshape(words.shape[0], -1, 1, 16) >> shifts) & 15
-    return planes.reshape(words.shape[0], -1)
+    shifts = 4 * torch.arange(8, device=words.device, dtype=torch.int32)
+    nibbles = (words[:, :, None] >> shifts) & 15
+    groups = nibbles.reshape(words.shape[0], -1, 16, 2, 4).permute(0, 1, 4, 2, 3)
+    return groups.reshape(words.shape[0], -1)
 
 
 def reference(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
@@ -183,6 +177,16 @@ def reference(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> torc
     """
     weights = (unpack(words) - 8).float() * scale.float().repeat_interleave(GROUP, dim=1)
     return x.float() @ weights.T
+
+
+def check_sizes(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> None:
+    """Refuse operands that do not fit together.
+
+    Raises: ValueError: K is not a multiple of 128 or the sizes differ.
+    """
+    k, n = x.shape[1], words.shape[0]
+    if k % GROUP or words.shape[1] * 8 != k or scale.shape != (n, k // GROUP):
+        raise ValueError(f"x {tuple(x.shape)}, words {tuple(words.shape)}, scale {tuple(scale.shape)}")
 
 
 def run(
@@ -198,10 +202,9 @@ def run(
     Shapes: x [M, K] bf16 or fp16, words [N, K / 8] int32, scale [N, K / 128], all contiguous -> [M, N].
     Raises: ValueError: K is not a multiple of 128 or the sizes differ.
     """
-    m, k = x.shape
+    check_sizes(x, words, scale)
+    m = x.shape[0]
     n, words_per_row = words.shape
-    if k % GROUP or words_per_row * 8 != k or scale.shape != (n, k // GROUP):
-        raise ValueError(f"x {tuple(x.shape)}, words {tuple(words.shape)}, scale {tuple(scale.shape)}")
     out = x.new_empty((m, n)) if out is None else out
     if m <= LARGEST_VECTOR_M:
         _vector_kernel[(triton.cdiv(n, block_n), m)](

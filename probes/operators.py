@@ -20,6 +20,7 @@ from advisor.kernels import (
     softmax,
     transpose,
     w4a16,
+    w4a16_mma,
     w8a8,
 )
 from advisor.kernels.timing import Call, time_graph
@@ -167,10 +168,11 @@ def w4a16_case(device: torch.device, m: int = 1, n: int = 57344, k: int = 8192) 
     """4-bit weights times few rows; the rate counts weight bytes alone."""
     weight_bytes = w4a16.weight_bytes(n, k)
     sets = [w4a16.make_inputs(m, n, k, seed, device) for seed in range(_copies(weight_bytes))]
+    run = w4a16_mma.run if w4a16_mma.is_supported(sets[0][0]) else w4a16.run
     return Case(
         "operator.w4a16",
         f"{m} x {n} x {k}, int4 weights in groups of 128, bf16",
-        [partial(w4a16.run, *inputs) for inputs in sets],
+        [partial(run, *inputs) for inputs in sets],
         float(weight_bytes),
         "bytes/s",
     )

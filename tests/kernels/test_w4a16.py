@@ -43,3 +43,20 @@ def test_counts():
     assert w4a16.weight_bytes(2, 256) == 256 + 8
     assert w4a16.bytes(1, 2, 256) == 264 + 258 * 2
     assert w4a16.flop(1, 2, 256) == 1024
+
+
+def test_the_matrix_twin_is_for_few_rows_on_a_gpu(device, on_gpu):
+    from advisor.kernels import w4a16_mma
+
+    few, _, _ = w4a16.make_inputs(1, 64, 128, seed=0, device=device)
+    many, _, _ = w4a16.make_inputs(w4a16_mma.LARGEST_M + 1, 64, 128, seed=0, device=device)
+    assert w4a16_mma.is_supported(few) is on_gpu
+    assert not w4a16_mma.is_supported(many)
+
+
+def test_parts_fill_the_chip_but_stay_long_enough():
+    from advisor.kernels import w4a16_mma
+
+    assert w4a16_mma.choose_parts(4096, 112, sms=132) == 9
+    assert w4a16_mma.choose_parts(57344, 64, sms=132) == 1
+    assert w4a16_mma.choose_parts(64, 8, sms=132) == 2

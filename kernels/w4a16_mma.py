@@ -1,0 +1,286 @@
+"""W4A16 for few rows on NVIDIA's matrix units, with layouts chosen by hand (Gluon): the twin of `w4a16`.
+
+A thread's words hold exactly the weights of its own fragment of the matrix instruction, in an order of k that the
+activations follow: after three operations per pair of weights they are multiplied where they are. Neither shuffles
+nor shared memory stand between memory and the matrix unit.
+"""
+
+from typing import Final
+
+import torch
+import triton
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import mma_v2
+
+from advisor.kernels import w4a16
+from advisor.kernels.backend import INTERPRET, num_sms
+
+LARGEST_M: Final = 32
+_WARPS: Final = 4
+_ROWS: Final = 16 * _WARPS
+_PROGRAMS_PER_SM: Final = 4
+_TO_BF16 = gl.constexpr(
+    """{
+    .reg .b32 a<4>, one, zero_point;
+    mov.b32 one, 0x3F803F80;
+    mov.b32 zero_point, 0xC308C308;
+    lop3.b32 a0, $8, 0x000F000F, 0x43004300, 0xEA;
+    shr.u32 a1, $8, 4;
+    lop3.b32 a1, a1, 0x000F000F, 0x43004300, 0xEA;
+    shr.u32 a2, $8, 8;
+    lop3.b32 a2, a2, 0x000F000F, 0x43004300, 0xEA;
+    shr.u32 a3, $8, 12;
+    lop3.b32 a3, a3, 0x000F000F, 0x43004300, 0xEA;
+    fma.rn.bf16x2 a0, a0, one, zero_point;
+    fma.rn.bf16x2 a1, a1, one, zero_point;
+    fma.rn.bf16x2 a2, a2, one, zero_point;
+    fma.rn.bf16x2 a3, a3, one, zero_point;
+    mov.b32 {$0, $1}, a0;
+    mov.b32 {$2, $3}, a1;
+    mov.b32 {$4, $5}, a2;
+    mov.b32 {$6, $7}, a3;
+    }"""
+)
+"""128 + q has q as the last bits of a bf16; minus 136 it is q − 8, exactly."""
+_TO_FP16 = gl.constexpr(
+    """{
+    .reg .b32 a<4>, zero_point;
+    mov.b32 zero_point, 0x64086408;
+    lop3.b32 a0, $8, 0x000F000F, 0x64006400, 0xEA;
+    shr.u32 a1, $8, 4;
+    lop3.b32 a1, a1, 0x000F000F, 0x64006400, 0xEA;
+    shr.u32 a2, $8, 8;
+    lop3.b32 a2, a2, 0x000F000F, 0x64006400, 0xEA;
+    shr.u32 a3, $8, 12;
+    lop3.b32 a3, a3, 0x000F000F, 0x64006400, 0xEA;
+    sub.f16x2 a0, a0, zero_point;
+    sub.f16x2 a1, a1, zero_point;
+    sub.f16x2 a2, a2, zero_point;
+    sub.f16x2 a3, a3, zero_point;
+    mov.b32 {$0, $1}, a0;
+    mov.b32 {$2, $3}, a1;
+    mov.b32 {$4, $5}, a2;
+    mov.b32 {$6, $7}, a3;
+    }"""
+)
+"""The same with 1024 + q, the last bits of an fp16."""
+_OPERANDS = gl.constexpr("=h,=h,=h,=h,=h,=h,=h,=h,r")
+_EIGHT_BF16 = gl.constexpr((gl.bfloat16,) * 8)
+_EIGHT_FP16 = gl.constexpr((gl.float16,) * 8)
+# Renamed in Triton 3.7.
+_barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
+
+
+@gluon.constexpr_function
+def _words_layout(num_warps):
+    """Rows g and g + 8 of the instruction's 16, and four neighbouring words of each, to one thread."""
+    warps = [[16 << bit, 0] for bit in range(num_warps.bit_length() - 1)]
+    return gl.DistributedLinearLayout(
+        reg_bases=[[0, 1], [0, 2], [8, 0]],
+        lane_bases=[[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]],
+        warp_bases=warps,
+        block_bases=[],
+        shape=[16 * num_warps, 16],
+    )
+
+
+@gluon.constexpr_function
+def _x_layout(num_warps, block_m):
+    """Activations of the same weights to the same thread: eight neighbours at a time, row g and every eighth."""
+    rows = [[8 << bit, 0] for bit in range((block_m // 8).bit_length() - 1)]
+    return gl.DistributedLinearLayout(
+        reg_bases=[[0, 1], [0, 2], [0, 4], [0, 32], [0, 64], *rows],
+        lane_bases=[[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]],
+        warp_bases=[[0, 0]] * (num_warps.bit_length() - 1),
+        block_bases=[],
+        shape=[block_m, 128],
+    )
+
+
+@gluon.jit
+def _weights(words, IS_BF16: gl.constexpr, layout: gl.constexpr):
+    """The fragment [rows, 128] of (q − 8) from the words [rows, 16]."""
+    rows: gl.constexpr = words.shape[0]
+    if IS_BF16:
+        p0, p4, p1, p5, p2, p6, p3, p7 = gl.inline_asm_elementwise(
+            _TO_BF16, _OPERANDS, [words], dtype=_EIGHT_BF16, is_pure=True, pack=1
+        )
+    else:
+        p0, p4, p1, p5, p2, p6, p3, p7 = gl.inline_asm_elementwise(
+            _TO_FP16, _OPERANDS, [words], dtype=_EIGHT_FP16, is_pure=True, pack=1
+        )
+    low = gl.join(gl.join(p0, p4), gl.join(p1, p5))
+    high = gl.join(gl.join(p2, p6), gl.join(p3, p7))
+    # Indices of a weight in its group: thread c of four, word w of the thread's four, pair i = (i1, i0), half e.
+    ncweii = gl.reshape(gl.join(low, high), [rows, 4, 4, 2, 2, 2])
+    return gl.convert_layout(gl.reshape(gl.permute(ncweii, [0, 2, 5, 4, 1, 3]), [rows, 128]), layout)
+
+
+@gluon.jit
+def _load_words(w_ptr, rows, words, N, words_per_row, group, end):
+    offsets = rows.to(gl.int64)[:, None] * words_per_row + (group * 16 + words)[None, :]
+    return gl.load(w_ptr + offsets, mask=(rows < N)[:, None] & (group < end), other=0)
+
+
+@gluon.jit
+def _multiply(
+    acc,
+    words,
+    x_ptr,
+    x_rows,
+    x_columns,
+    scale_ptr,
+    scale_rows,
+    M,
+    N,
+    words_per_row,
+    group,
+    end,
+    IS_BF16: gl.constexpr,
+    BLOCK_M: gl.constexpr,
+    a_layout: gl.constexpr,
+    b_layout: gl.constexpr,
+):
+    """acc + scale · (weights of one group · activations)."""
+    x_offsets = x_rows[:, None] * (words_per_row * 8) + (group * 128 + x_columns)[None, :]
+    x = gl.load(x_ptr + x_offsets, mask=(x_rows < M)[:, None] & (group < end), other=0.0)
+    scale_mask = (scale_rows < N) & (group < end)
+    scale = gl.load(scale_ptr + scale_rows * (words_per_row // 16) + group, mask=scale_mask, other=0.0)
+    nicwe = gl.reshape(x, [BLOCK_M, 2, 2, 4, 4, 2])
+    x_nk = gl.reshape(gl.permute(nicwe, [0, 4, 1, 2, 3, 5]), [BLOCK_M, 128])
+    x_kn = gl.convert_layout(gl.permute(x_nk, [1, 0]), b_layout)
+    weights = _weights(words, IS_BF16, a_layout)
+    product = mma_v2(weights, x_kn, gl.zeros_like(acc))
+    return acc + product * scale.to(gl.float32)[:, None]
+
+
+@gluon.jit
+def _mma_kernel(
+    x_ptr,
+    w_ptr,
+    scale_ptr,
+    out_ptr,
+    part_ptr,
+    count_ptr,
+    M,
+    N,
+    words_per_row,
+    groups_per_part,
+    IS_BF16: gl.constexpr,
+    BLOCK_M: gl.constexpr,
+    PARTS: gl.constexpr,
+    num_warps: gl.constexpr,
+):
+    acc_layout: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [num_warps, 1], [16, 8])
+    a_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
+    b_layout: gl.constexpr = gl.DotOperandLayout(1, acc_layout, 2)
+    words_layout: gl.constexpr = _words_layout(num_warps)
+    x_layout: gl.constexpr = _x_layout(num_warps, BLOCK_M)
+    ROWS: gl.constexpr = 16 * num_warps
+    first_row = gl.program_id(0) * ROWS
+    part = gl.program_id(1)
+    begin = part * groups_per_part
+    end = min(begin + groups_per_part, words_per_row // 16)
+    rows = first_row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, words_layout))
+    words = gl.arange(0, 16, layout=gl.SliceLayout(0, words_layout))
+    x_rows = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(1, x_layout))
+    x_columns = gl.arange(0, 128, layout=gl.SliceLayout(0, x_layout))
+    out_rows = first_row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, acc_layout))
+    out_columns = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(0, acc_layout))
+    acc = gl.zeros([ROWS, BLOCK_M], gl.float32, acc_layout)
+    # Words arrive two groups ahead of their use.
+    even = _load_words(w_ptr, rows, words, N, words_per_row, begin, end)
+    odd = _load_words(w_ptr, rows, words, N, words_per_row, begin + 1, end)
+    for group in range(begin, end, 2):
+        next_even = _load_words(w_ptr, rows, words, N, words_per_row, group + 2, end)
+        next_odd = _load_words(w_ptr, rows, words, N, words_per_row, group + 3, end)
+        acc = _multiply(
+            acc, even, x_ptr, x_rows, x_columns, scale_ptr, out_rows, M, N, words_per_row, group, end,
+            IS_BF16, BLOCK_M, a_layout, b_layout,
+        )  # fmt: skip
+        acc = _multiply(
+            acc, odd, x_ptr, x_rows, x_columns, scale_ptr, out_rows, M, N, words_per_row, group + 1, end,
+            IS_BF16, BLOCK_M, a_layout, b_layout,
+        )  # fmt: skip
+        even = next_even
+        odd = next_odd
+    mask = (out_rows < N)[:, None] & (out_columns < M)[None, :]
+    place = out_columns.to(gl.int64)[None, :] * N + out_rows[:, None]
+    if PARTS == 1:
+        gl.store(out_ptr + place, acc.to(out_ptr.dtype.element_ty), mask=mask)
+    else:
+        # The last of a tile's parts to finish adds up all of them: one kernel, no second trip.
+        gl.store(part_ptr + part * M * N + place, acc, mask=mask)
+        _barrier()
+        if gl.atomic_add(count_ptr + gl.program_id(0), 1) == PARTS - 1:
+            total = gl.zeros([ROWS, BLOCK_M], gl.float32, acc_layout)
+            for other in range(PARTS):
+                total += gl.load(part_ptr + other * M * N + place, mask=mask, other=0.0, cache_modifier=".cg")
+            gl.store(out_ptr + place, total.to(out_ptr.dtype.element_ty), mask=mask)
+            gl.store(count_ptr + gl.program_id(0), 0)
+
+
+_counters: dict[torch.device, torch.Tensor] = {}
+
+
+def _counter(device: torch.device, num_tiles: int) -> torch.Tensor:
+    """Zeros, one per tile; every launch leaves them at zero again."""
+    found = _counters.get(device)
+    if found is None or found.numel() < num_tiles:
+        found = _counters[device] = torch.zeros(max(4096, num_tiles), dtype=torch.int32, device=device)
+    return found
+
+
+def is_supported(x: torch.Tensor) -> bool:
+    """Whether this kernel runs: few rows of 16-bit numbers on an NVIDIA GPU from Ampere on."""
+    if INTERPRET or x.device.type != "cuda" or torch.version.hip is not None:
+        return False
+    is_16_bit = x.dtype in (torch.bfloat16, torch.float16)
+    return is_16_bit and x.shape[0] <= LARGEST_M and torch.cuda.get_device_capability(x.device) >= (8, 0)
+
+
+def choose_parts(n: int, num_groups: int, sms: int, programs_per_sm: int = _PROGRAMS_PER_SM) -> int:
+    """Parts into which k is cut [count]: enough programs to fill the chip, at least four groups each."""
+    tiles = triton.cdiv(n, _ROWS)
+    wanted = triton.cdiv(programs_per_sm * sms, tiles)
+    return max(1, min(wanted, num_groups // 4))
+
+
+def run(
+    x: torch.Tensor,
+    words: torch.Tensor,
+    scale: torch.Tensor,
+    out: torch.Tensor | None = None,
+    num_parts: int | None = None,
+) -> torch.Tensor:
+    """Activations times packed weights.
+
+    Shapes: x [M, K] bf16 or fp16 with M ≤ 32, words [N, K / 8] int32, scale [N, K / 128], contiguous -> [M, N].
+    Assumes: launches on one device follow each other in one stream (they share counters).
+    Raises: ValueError: K is not a multiple of 128 or the sizes differ.
+    """
+    w4a16.check_sizes(x, words, scale)
+    m, n = x.shape[0], words.shape[0]
+    num_groups = words.shape[1] // 16
+    parts = num_parts or choose_parts(n, num_groups, num_sms(x.device.index or 0))
+    out = x.new_empty((m, n)) if out is None else out
+    partial = x.new_empty((parts, m, n), dtype=torch.float32) if parts > 1 else out
+    tiles = triton.cdiv(n, _ROWS)
+    _mma_kernel[(tiles, parts)](
+        x,
+        words,
+        scale,
+        out,
+        partial,
+        _counter(x.device, tiles),
+        m,
+        n,
+        words.shape[1],
+        triton.cdiv(num_groups, parts),
+        IS_BF16=x.dtype == torch.bfloat16,
+        BLOCK_M=max(8, triton.next_power_of_2(m)),
+        PARTS=parts,
+        num_warps=_WARPS,
+    )
+    return out
