@@ -13,8 +13,8 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+def terminal_of(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal for stderr; set inside the test, since pytest's own capture replaces stderr before each one."""
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     return stream
@@ -25,9 +25,8 @@ def wait(monkeypatch: pytest.MonkeyPatch, patience_s: float) -> None:
     monkeypatch.setattr(module, "PATIENCE_S", patience_s)
 
 
-def test_long_work_shows_its_last_message_and_takes_it_away(
-    monkeypatch: pytest.MonkeyPatch, terminal: Terminal
-) -> None:
+def test_long_work_shows_its_last_message_and_takes_it_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
     wait(monkeypatch, -1.0)
     with module.progress(quiet=False) as line:
         line("simulating a")
@@ -35,14 +34,16 @@ def test_long_work_shows_its_last_message_and_takes_it_away(
     assert terminal.getvalue() == "\r\x1b[Ksimulating a\r\x1b[Ksimulating b\r\x1b[K"
 
 
-def test_quick_work_shows_nothing(monkeypatch: pytest.MonkeyPatch, terminal: Terminal) -> None:
+def test_quick_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
     wait(monkeypatch, 3600.0)
     with module.progress(quiet=False) as line:
         line("simulating a")
     assert terminal.getvalue() == ""
 
 
-def test_quiet_shows_nothing(monkeypatch: pytest.MonkeyPatch, terminal: Terminal) -> None:
+def test_quiet_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
     wait(monkeypatch, -1.0)
     with module.progress(quiet=True) as line:
         line("simulating a")
@@ -58,7 +59,8 @@ def test_a_pipe_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stream.getvalue() == ""
 
 
-def test_the_line_goes_away_when_the_work_fails(monkeypatch: pytest.MonkeyPatch, terminal: Terminal) -> None:
+def test_the_line_goes_away_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
     wait(monkeypatch, -1.0)
 
     def fail() -> None:
