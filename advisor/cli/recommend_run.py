@@ -7,9 +7,11 @@ from advisor.cli.options import Shared
 from advisor.cli.plan_file import differences, read_plan, write_plan
 from advisor.cli.progress import progress
 from advisor.recommend.recommend import recommend
+from advisor.recommend.result import SearchStatistics
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable
+from advisor.render.numbers import TIME, show
 from advisor.render.recommendation_view import recommendation_answer
 
 
@@ -25,10 +27,21 @@ def recommended(
     with progress(quiet=shared.quiet) as line:
         found = recommend(scenario, progress=line)
     answer = recommendation_answer(found, scenario, notes, explain=explain)
+    if shared.verbose:
+        answer = replace(answer, notes=(*answer.notes, _effort(found.search)))
     if plan is not None:
         write_plan(plan, answer, scenario)
         answer = replace(answer, notes=(*answer.notes, f"wrote {plan}"))
     return answer
+
+
+def _effort(search: SearchStatistics) -> str:
+    """What the search did, for people who want to know why it took so long."""
+    return (
+        f"{search.num_candidates} candidates screened in {show(search.screen_wall_s, TIME)}, {search.num_modelled} "
+        f"modelled, {search.num_simulated} simulated with {search.num_simulated_requests} requests, "
+        f"{show(search.wall_s, TIME)} in all"
+    )
 
 
 def replayed(path: Path, shared: Shared, *, explain: bool, plan: Path | None) -> Answer:
