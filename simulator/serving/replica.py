@@ -108,8 +108,9 @@ class Replica:
 
     def advance(self, now_ps: int) -> int:
         """Complete the runs that end now; the number of requests that finished."""
-        if self.alone is not None:
-            return self._commit(self.alone) if self.alone.running and self.alone.end_ps <= now_ps else 0
+        batch = self.alone
+        if batch is not None:
+            return self._commit(batch) if batch.running and batch.end_ps <= now_ps else 0
         return sum(self._commit(batch) for batch in self.batches if batch.running and batch.end_ps <= now_ps)
 
     def num_in_flight(self, now_ps: int) -> int:
@@ -122,7 +123,9 @@ class Replica:
     def _plan(self, batch: MicroBatch, now_ps: int) -> bool:
         """Compose and start the next run of a batch; False where it has nothing to do."""
         batch.start_ps = now_ps
-        if not self.overlap or batch.is_empty():
+        if not self.overlap:
+            batch.cutoff_ps = now_ps
+        elif batch.is_empty():
             batch.cutoff_ps = now_ps
             batch.freed_sequences = batch.freed_blocks = 0
         free = self.blocks.surely_free(batch)
