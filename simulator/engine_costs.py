@@ -97,7 +97,7 @@ def engine_costs(engine: Engine, *, version: str = "", date: str = "") -> Engine
 
 
 def _version_key(version: str) -> tuple[int, ...]:
-    """Leading integers of a version; () where there are none."""
+    """Leading integers of a version without trailing zeros; () where there are none."""
     parts: list[int] = []
     for piece in version.lstrip("v").split("."):
         digits = ""
@@ -108,4 +108,6 @@ def _version_key(version: str) -> tuple[int, ...]:
         if not digits:
             break
         parts.append(int(digits))
+    while parts and parts[-1] == 0:  # 0.8 is 0.8.0
+        parts.pop()
     return tuple(parts)

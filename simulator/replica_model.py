@@ -38,6 +38,8 @@ class ReplicaModel:
     policy: SchedulerPolicy
     costs: EngineCosts
     library: OperatorLibrary
+    cuda_graph_sizes: tuple[int, ...] = ()
+    """Batches with a captured decode graph."""
 
     @property
     def transferred(self) -> tuple[str, ...]:
@@ -95,7 +97,7 @@ def model_replica(
         SurfaceInputs(max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs),
     )
     policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens)
-    return ReplicaModel(deployment, memory, surface, policy, costs, library)
+    return ReplicaModel(deployment, memory, surface, policy, costs, library, graphs)
 
 
 def engine_defaults(deployment: Deployment) -> EngineDefaults:

@@ -46,7 +46,7 @@ def build_surface(
     Assumes: token costs between grid points are linear; attention is linear in context around the typical one.
     Source: own composition.
     """
-    decode_grid = _grid(inputs.max_num_seqs)
+    decode_grid = _grid(int(_padded(inputs.cuda_graph_sizes, inputs.max_num_seqs)[-1]))
     lines = decode_lines(
         deployment, library, decode_grid, inputs.mean_context_tokens / 2.0, inputs.mean_context_tokens * 1.5
     )
@@ -78,24 +78,33 @@ def decode_breakdown_s(
     costs: EngineCosts,
     num_sequences: int,
     context_tokens: float,
+    cuda_graph_sizes: Sequence[int] = (),
 ) -> dict[str, float]:
     """Where the time of one decode iteration goes [s by category]; the values add up to the iteration of one stage.
 
+    The batch pads to the next captured size; launches that outlast the kernels of a batch without a graph count as
+    host time.
+
     Source: own composition, the same parts as build_surface.
     """
-    batch = np.array([float(num_sequences)])
-    pass_costs = token_costs(deployment, library, batch, decode=True)
-    lines = decode_lines(deployment, library, batch, context_tokens / 2.0, context_tokens * 1.5)
+    padded = _padded(cuda_graph_sizes, num_sequences)[-1:]
+    pass_costs = token_costs(deployment, library, padded, decode=True)
+    batches = np.array([padded[0], float(num_sequences)])
+    lines = decode_lines(deployment, library, batches, context_tokens / 2.0, context_tokens * 1.5)
     total_context = num_sequences * context_tokens
     windowed = num_sequences * min(context_tokens, lines.window_tokens or 0)
-    attention = lines.intercept_s + lines.slope_s * total_context + lines.window_slope_s * windowed
+    growing_s = float(lines.slope_s[1] * total_context + lines.window_slope_s[1] * windowed)
     parts = {
         name: _engine_scale(name, costs, decode=True) * float(seconds[0])
         for name, seconds in pass_costs.seconds.items()
     }
-    parts["attention"] = costs.kernel_scale * float(attention[0])
-    parts["head"] = costs.kernel_scale * float(head_s(deployment, library, batch)[0])
-    parts["host"] = costs.step_s + costs.sequence_s * num_sequences
+    parts["head"] = costs.kernel_scale * float(head_s(deployment, library, padded)[0])
+    parts["attention"] = costs.kernel_scale * float(lines.intercept_s[0])
+    exposed_s = 0.0
+    if cuda_graph_sizes and num_sequences > max(cuda_graph_sizes):
+        exposed_s = max(0.0, _launch_floor_s(deployment, costs) - sum(parts.values()))
+    parts["attention"] += costs.kernel_scale * growing_s
+    parts["host"] = costs.step_s + costs.sequence_s * num_sequences + exposed_s
     return {name: seconds for name, seconds in parts.items() if seconds > 0}
 
 
@@ -177,7 +186,7 @@ def _padded(graph_sizes: Sequence[int], max_num_seqs: int) -> FloatArray:
         return counts
     sizes = np.array(sorted(graph_sizes), dtype=np.float64)
     slots = np.minimum(np.searchsorted(sizes, counts), len(sizes) - 1)
-    return np.minimum(np.where(counts > sizes[-1], counts, sizes[slots]), float(max_num_seqs))
+    return np.where(counts > sizes[-1], counts, sizes[slots])
 
 
 def _spread(grid: FloatArray, seconds: FloatArray, largest: int) -> list[int]:

@@ -37,8 +37,9 @@ def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
     tpot = _percentiles(result.tpot, "tpot", class_name, basis)
     batch = max(1.0, result.mean_batch)
     breakdown = decode_breakdown_s(
-        deployment, replica.library, replica.costs, round(batch), scenario.traffic.mean_context_tokens
-    )
+        deployment, replica.library, replica.costs, round(batch), scenario.traffic.mean_context_tokens,
+        replica.cuda_graph_sizes,
+    )  # fmt: skip
     num_accelerators = found.purchase.num_units * found.purchase.placement.accelerators_per_unit
     power_w = _power_w(found, num_accelerators)
     total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))

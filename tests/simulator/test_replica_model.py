@@ -1,0 +1,122 @@
+"""From a deployment to memory, surface and scheduler: settings, refusals, state slots, transfers."""
+
+import pytest
+
+from advisor.catalog import accelerators, engines, models
+from advisor.catalog.errors import InfeasibleError
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.replica_model import (
+    EngineSettings,
+    ReplicaModel,
+    engine_defaults,
+    model_replica,
+    token_budget,
+)
+
+
+def deployment(
+    model: str = "llama-3.1-8b", gpu: str = "h100-sxm", engine: str = "vllm", **layout: object
+) -> Deployment:
+    return Deployment(
+        models.by_id(model),
+        accelerators.by_id(gpu),
+        engines.by_id(engine),
+        **layout,  # type: ignore[arg-type]
+    )
+
+
+def replica(chosen: Deployment, settings: EngineSettings | None = None, **options: float) -> ReplicaModel:
+    lengths = {"mean_input_tokens": 500.0, "mean_output_tokens": 100.0} | options
+    return model_replica(chosen, settings=settings, **lengths)  # type: ignore[arg-type]
+
+
+def test_defaults_are_the_engines_own() -> None:
+    large, small = replica(deployment()), replica(deployment(gpu="l4"))
+    assert (large.policy.max_num_seqs, large.policy.max_num_batched_tokens) == (1024, 8192)
+    assert (small.policy.max_num_seqs, small.policy.max_num_batched_tokens) == (256, 2048)
+    assert len(large.surface.decode_base_ps) == 1025
+    assert len(large.surface.mixed_base_ps) == 8193
+    assert large.policy.kind == "mixed"
+    assert large.policy.kv_capacity_blocks == large.memory.kv_capacity_tokens // 16
+    assert max(large.cuda_graph_sizes) == 512
+    assert engine_defaults(deployment()).max_num_seqs == 1024
+
+
+def test_settings_win() -> None:
+    settings = EngineSettings(
+        max_num_seqs=32, max_num_batched_tokens=16, memory_fraction=0.5, version="0.8.0"
+    )
+    found, base = replica(deployment(), settings), replica(deployment())
+    assert found.policy.max_num_seqs == 32
+    assert found.policy.max_num_batched_tokens == 32  # every running sequence needs a token of the budget
+    assert found.memory.kv_bytes < base.memory.kv_bytes - 0.35 * base.memory.total_bytes
+    assert max(found.cuda_graph_sizes) == 64
+
+
+def test_given_costs_win_over_the_engines() -> None:
+    slow = model_replica(
+        deployment(), mean_input_tokens=500, mean_output_tokens=100, costs=EngineCosts(step_s=1.0)
+    )
+    assert slow.surface.decode_base_ps[1] > 10**12
+    assert slow.costs.step_s == 1.0
+
+
+def test_a_cache_smaller_than_a_request_is_refused() -> None:
+    with pytest.raises(InfeasibleError, match="the KV cache is smaller than one request") as caught:
+        replica(deployment(gpu="l4"), mean_input_tokens=120_000.0)
+    assert "one request has 120,100" in caught.value.why
+    assert "more accelerators" in caught.value.fix
+    with pytest.raises(InfeasibleError, match="smaller than one request"):
+        replica(deployment(gpu="l4"), max_context_tokens=120_000)
+
+
+def test_a_rank_must_hold_a_request_of_its_own() -> None:
+    spread = deployment("qwen3-30b-a3b", "h100-sxm", data_parallel=8, expert_parallel=8)
+    capacity = replica(spread).memory.kv_capacity_tokens
+    with pytest.raises(InfeasibleError):
+        replica(spread, max_context_tokens=capacity // 4)
+    replica(spread, max_context_tokens=capacity // 10)
+
+
+def test_refusals_pass_through() -> None:
+    with pytest.raises(InfeasibleError, match="do not divide"):
+        replica(deployment(tensor_parallel=3))
+    with pytest.raises(InfeasibleError, match="does not fit"):
+        replica(deployment("llama-3.1-70b"))
+
+
+def test_recurrent_state_limits_sequences() -> None:
+    hybrid = replica(deployment("qwen3-next-80b-a3b", "h100-sxm", tensor_parallel=4))
+    assert hybrid.policy.max_sequences_by_state is not None
+    slots = hybrid.policy.max_sequences_by_state
+    assert slots == int(hybrid.memory.kv_bytes / hybrid.memory.state_bytes_per_sequence)
+    assert replica(deployment()).policy.max_sequences_by_state is None
+
+
+def test_engines_that_take_prompts_whole_get_a_budget_that_holds_them() -> None:
+    whole, chunked = engines.by_id("tensorrt-llm"), engines.by_id("vllm")
+    assert not whole.chunked_prefill
+    assert token_budget(whole, 8192, 20_000.5) == 20_001
+    assert token_budget(whole, 8192, 100) == 8192
+    assert token_budget(chunked, 8192, 20_000) == 8192
+    found = replica(deployment(engine="tensorrt-llm"), mean_input_tokens=20_000.0)
+    assert found.policy.largest_request_tokens is not None
+    assert found.policy.largest_request_tokens >= 20_100
+
+
+def test_what_was_not_measured_is_named() -> None:
+    assert replica(deployment()).transferred == ()
+    foreign = replica(deployment(gpu="gaudi3")).transferred
+    assert foreign == tuple(sorted(foreign))
+    assert any(entry.startswith("matmul: ") for entry in foreign)
+
+
+def test_the_way_to_the_client_is_part_of_the_policy() -> None:
+    fast, slow = (
+        model_replica(
+            deployment(), mean_input_tokens=500, mean_output_tokens=100, costs=EngineCosts(request_s=seconds)
+        )
+        for seconds in (0.0, 0.05)
+    )
+    assert slow.policy.api_overhead_ps - fast.policy.api_overhead_ps == 50_000_000_000

@@ -1,0 +1,250 @@
+"""The step-cost surface: laws of hardware, padding, floors, stages, and the breakdown that adds up to it."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.catalog import accelerators, engines, models
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.device import device_of
+from advisor.simulator.engine_costs import EngineCosts, num_operators
+from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.step_cost import StepSurface
+from advisor.simulator.surface import SurfaceInputs, build_surface, decode_breakdown_s
+
+COSTS = EngineCosts(step_s=1e-3, sequence_s=5e-6, mixed_step_s=2e-3, eager_launch_s=8e-6, kernel_scale=1.1)
+INPUTS = SurfaceInputs(64, 2048, 500.0, 600.0)
+CASES = (
+    ("llama-3.1-8b", "h100-sxm", "bf16", {}),
+    ("llama-3.1-8b", "rtx-4090", "fp8", {"tensor_parallel": 2}),
+    ("qwen3-30b-a3b", "h200-sxm", "fp8", {"tensor_parallel": 4, "expert_parallel": 4}),
+    ("deepseek-r1", "b200-sxm", "nvfp4", {"data_parallel": 8, "expert_parallel": 8}),
+    ("gpt-oss-120b", "mi355x", "mxfp4", {"tensor_parallel": 2}),
+    ("gemma-3-27b", "a100-sxm-80gb", "int4", {"tensor_parallel": 2, "pipeline_parallel": 2}),
+    ("qwen3-next-80b-a3b", "h100-sxm", "bf16", {"tensor_parallel": 4}),
+)
+ROUNDING_PS = 2.0
+SLACK = 1e-3
+"""A faster matrix unit is fed and filled by a larger part of its tile, which may cost so much of a small step."""
+
+
+def deployment(model: str, gpu: str | Accelerator, dtype: str = "bf16", **layout: int) -> Deployment:
+    accelerator = accelerators.by_id(gpu) if isinstance(gpu, str) else gpu
+    return Deployment(
+        models.by_id(model), accelerator, engines.by_id("vllm"), weight_dtype=dtype,
+        activation_dtype=activation_dtype_for(dtype, accelerator), **layout,
+    )  # fmt: skip
+
+
+def library(layout: Deployment) -> OperatorLibrary:
+    return OperatorLibrary(device_of(layout.accelerator), layout.engine.id)
+
+
+def surface(layout: Deployment, inputs: SurfaceInputs = INPUTS, costs: EngineCosts = COSTS) -> StepSurface:
+    return build_surface(layout, library(layout), costs, inputs)
+
+
+def entries(found: StepSurface) -> np.ndarray:
+    """Every time of a surface in one row."""
+    return np.concatenate([
+        found.decode_base_ps, found.decode_context_ps, found.mixed_base_ps, found.decode_window_ps,
+        [found.prefill_pair_ps, found.prefill_sequence_ps, found.prefill_window_pair_ps, found.stage_transfer_ps],
+    ]).astype(float)  # fmt: skip
+
+
+def iterations_s(found: StepSurface) -> np.ndarray:
+    """Decode iterations at several batches and contexts, and mixed ones without decodes [s]."""
+    batch = np.arange(1, len(found.decode_base_ps))
+    rows = []
+    for context in (300.0, 600.0, 900.0):
+        rows.append(
+            np.asarray(found.decode_base_ps)[batch]
+            + np.asarray(found.decode_context_ps)[batch] * batch * context
+        )
+    rows.append(np.asarray(found.mixed_base_ps, dtype=float)[1:] + found.prefill_pair_ps * 250.0 * batch[-1])
+    return np.concatenate(rows) / PICOSECONDS_PER_S
+
+
+@pytest.mark.parametrize(("model", "gpu", "dtype", "layout"), CASES)
+def test_every_entry_is_positive_and_finite(model: str, gpu: str, dtype: str, layout: dict[str, int]) -> None:
+    found = surface(deployment(model, gpu, dtype, **layout))
+    assert np.isfinite(entries(found)).all()
+    assert (entries(found) >= 0).all()
+    assert min(found.decode_base_ps[1:]) > 0
+    assert min(found.mixed_base_ps[1:]) > 0
+    assert found.num_stages == layout.get("pipeline_parallel", 1)
+
+
+@pytest.mark.parametrize(("model", "gpu", "dtype", "layout"), CASES)
+def test_faster_hardware_is_never_slower(model: str, gpu: str, dtype: str, layout: dict[str, int]) -> None:
+    slow = accelerators.by_id(gpu)
+    faster = {
+        "bandwidth": {"bandwidth_bytes_per_s": 1.5 * (slow.bandwidth_bytes_per_s or 0.0)},
+        "links": {
+            "scale_up": slow.scale_up.model_copy(update={"bytes_per_s": 1.5 * slow.scale_up.bytes_per_s})
+            if slow.scale_up
+            else None,
+            "pcie_generation": (slow.pcie_generation or 4) + 1,
+        },
+        "peak": {"peak_flop_per_s": {name: 1.5 * peak for name, peak in slow.peak_flop_per_s.items()}},
+    }
+    base = iterations_s(surface(deployment(model, slow, dtype, **layout)))
+    for name, update in faster.items():
+        other = iterations_s(surface(deployment(model, slow.model_copy(update=update), dtype, **layout)))
+        assert (other <= base * (1 + SLACK)).all(), name
+
+
+@pytest.mark.parametrize(("model", "gpu", "dtype", "layout"), CASES)
+@pytest.mark.parametrize("batch", [1, 8, 32, 64])
+def test_breakdown_adds_up_to_the_surface(
+    model: str, gpu: str, dtype: str, layout: dict[str, int], batch: int
+) -> None:
+    chosen = deployment(model, gpu, dtype, **layout)
+    found = surface(chosen)
+    parts = decode_breakdown_s(chosen, library(chosen), COSTS, batch, INPUTS.mean_context_tokens)
+    context = batch * INPUTS.mean_context_tokens
+    expected = found.decode_base_ps[batch] + found.decode_context_ps[batch] * context
+    if found.window_tokens is not None:
+        windowed = batch * min(INPUTS.mean_context_tokens, found.window_tokens)
+        expected += found.decode_window_ps[batch] * windowed
+    # Slopes are rounded to whole picoseconds per token.
+    assert sum(parts.values()) * PICOSECONDS_PER_S == pytest.approx(expected, abs=2 * context + ROUNDING_PS)
+    assert min(parts.values()) > 0
+
+
+@pytest.mark.parametrize("batch", [3, 9, 17, 30, 50])
+def test_breakdown_pads_and_waits_for_launches_as_the_surface_does(batch: int) -> None:
+    chosen = deployment("qwen3-0.6b", "h100-sxm")
+    sizes = (1, 2, 4, 8, 16, 32)
+    inputs = dataclasses.replace(INPUTS, cuda_graph_sizes=sizes)
+    found = surface(chosen, inputs)
+    parts = decode_breakdown_s(chosen, library(chosen), COSTS, batch, inputs.mean_context_tokens, sizes)
+    expected = (
+        found.decode_base_ps[batch] + found.decode_context_ps[batch] * batch * inputs.mean_context_tokens
+    )
+    assert sum(parts.values()) * PICOSECONDS_PER_S == pytest.approx(expected, rel=0.005)
+
+
+def test_padding_runs_the_next_captured_batch() -> None:
+    chosen = deployment("llama-3.1-8b", "h100-sxm")
+    plain = surface(chosen).decode_base_ps
+    padded = surface(
+        chosen, dataclasses.replace(INPUTS, cuda_graph_sizes=(1, 2, 4, 8, 16, 24, 32))
+    ).decode_base_ps
+    sequence_ps = COSTS.sequence_s * PICOSECONDS_PER_S
+    for batch, captured in ((1, 1), (3, 4), (5, 8), (9, 16), (17, 24), (25, 32), (32, 32)):
+        extra = sequence_ps * (captured - batch)
+        assert padded[batch] == pytest.approx(plain[captured] - extra, abs=ROUNDING_PS)
+    # Beyond the largest graph the batch itself runs.
+    assert padded[40] == plain[40]
+
+
+def test_a_batch_pads_beyond_the_sequence_limit_where_the_graph_is_larger() -> None:
+    chosen = deployment("llama-3.1-8b", "h100-sxm")
+    sizes = (1, 2, 4, 8, 16)
+    wide = surface(chosen, dataclasses.replace(INPUTS, cuda_graph_sizes=sizes))
+    narrow = surface(chosen, dataclasses.replace(INPUTS, max_num_seqs=10, cuda_graph_sizes=sizes))
+    assert narrow.decode_base_ps[10] == pytest.approx(wide.decode_base_ps[10], abs=ROUNDING_PS)
+
+
+@settings(max_examples=15, deadline=None)
+@given(sizes=st.sets(st.integers(1, 64), max_size=8))
+def test_more_sequences_never_take_less_time(sizes: set[int]) -> None:
+    chosen = deployment("llama-3.1-8b", "h100-sxm")
+    inputs = dataclasses.replace(INPUTS, cuda_graph_sizes=tuple(sorted(sizes)))
+    base = np.asarray(surface(chosen, inputs).decode_base_ps, dtype=float)
+    # Another tile or another split may be a little faster: two per cent.
+    assert (base[1:] >= 0.98 * np.maximum.accumulate(base[1:])).all()
+
+
+def test_iterations_with_prompts_wait_for_their_launches() -> None:
+    chosen = deployment("qwen3-0.6b", "h100-sxm")
+    found = surface(chosen)
+    floor_s = COSTS.eager_launch_s * num_operators(chosen.model) + COSTS.step_s + COSTS.mixed_step_s
+    assert found.mixed_base_ps[1] == pytest.approx(floor_s * PICOSECONDS_PER_S, abs=ROUNDING_PS)
+    assert found.mixed_base_ps[-1] > found.mixed_base_ps[1]
+    assert (np.diff(found.mixed_base_ps[1:]) >= -0.02 * found.mixed_base_ps[-1]).all()
+
+
+def test_a_mixed_iteration_costs_at_least_a_decode_of_as_many_tokens() -> None:
+    for model in ("llama-3.1-8b", "qwen3-0.6b", "qwen3-30b-a3b"):
+        found = surface(deployment(model, "h100-sxm"))
+        assert all(m >= d for m, d in zip(found.mixed_base_ps[1:65], found.decode_base_ps[1:], strict=True))
+
+
+def test_host_time_is_added_once_per_iteration_and_sequence() -> None:
+    chosen = deployment("llama-3.1-8b", "h100-sxm")
+    base = surface(chosen)
+    slower = surface(chosen, costs=dataclasses.replace(COSTS, step_s=3e-3, sequence_s=15e-6))
+    for batch in (1, 7, 64):
+        added = slower.decode_base_ps[batch] - base.decode_base_ps[batch]
+        assert added == pytest.approx((2e-3 + 10e-6 * batch) * PICOSECONDS_PER_S, abs=ROUNDING_PS)
+
+
+def test_kernel_scales_multiply_kernels_only() -> None:
+    chosen = deployment("qwen3-30b-a3b", "h100-sxm")
+    idle = EngineCosts(
+        step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0, kernel_scale=1.0, expert_scale=1.0
+    )
+    base = surface(chosen, costs=idle)
+    doubled = surface(chosen, costs=dataclasses.replace(idle, kernel_scale=2.0))
+    assert entries(doubled) == pytest.approx(2.0 * entries(base), rel=1e-6, abs=4.0)
+    decode_experts = surface(chosen, costs=dataclasses.replace(idle, expert_scale=2.0))
+    assert decode_experts.mixed_base_ps == base.mixed_base_ps
+    assert decode_experts.decode_context_ps == base.decode_context_ps
+    assert base.decode_base_ps[8] < decode_experts.decode_base_ps[8] < 2 * base.decode_base_ps[8]
+    prefill_experts = surface(chosen, costs=dataclasses.replace(idle, expert_prefill_scale=2.0))
+    assert prefill_experts.decode_base_ps == base.decode_base_ps
+    assert prefill_experts.mixed_base_ps[1000] > base.mixed_base_ps[1000]
+
+
+def test_stages_share_the_layers() -> None:
+    idle = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
+    whole, staged = (
+        surface(deployment("llama-3.1-8b", "h100-sxm", pipeline_parallel=stages), costs=idle)
+        for stages in (1, 4)
+    )
+    assert whole.stage_transfer_ps == 0
+    assert staged.stage_transfer_ps > 0
+    for batch in (1, 16, 64):
+        # The slowest stage also carries the head, which the others do not: four stages are a little more than one.
+        total = 4 * staged.decode_base_ps[batch]
+        assert whole.decode_base_ps[batch] < total < 1.35 * whole.decode_base_ps[batch]
+        assert 4 * staged.decode_context_ps[batch] == pytest.approx(whole.decode_context_ps[batch], abs=4)
+
+
+def test_tensor_parallelism_shortens_large_steps_and_pays_for_links() -> None:
+    idle = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
+    one, two = (
+        surface(deployment("llama-3.1-70b", "h100-sxm", "fp8", tensor_parallel=tp), costs=idle)
+        for tp in (1, 2)
+    )
+    assert 0.5 < two.decode_base_ps[32] / one.decode_base_ps[32] < 0.75
+    assert two.decode_context_ps[32] == pytest.approx(one.decode_context_ps[32] / 2, rel=0.1)
+
+
+def test_windows_are_priced_apart() -> None:
+    gemma = surface(deployment("gemma-3-27b", "h100-sxm"))
+    llama = surface(deployment("llama-3.1-8b", "h100-sxm"))
+    assert gemma.window_tokens == 1024
+    assert len(gemma.decode_window_ps) == len(gemma.decode_context_ps)
+    assert gemma.decode_window_ps[8] > gemma.decode_context_ps[8] > 0  # five windowed layers to one full
+    assert llama.window_tokens is None
+    assert tuple(llama.decode_window_ps) == ()
+
+
+def test_weights_bound_a_lone_decode_step() -> None:
+    """One token cannot be faster than reading the layers, nor much slower on a datacentre chip."""
+    idle = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
+    h100 = accelerators.by_id("h100-sxm")
+    found = surface(deployment("llama-3.1-70b", "h100-sxm", "fp8"), costs=idle)
+    assert h100.bandwidth_bytes_per_s is not None
+    read_s = 68.5e9 / h100.bandwidth_bytes_per_s
+    assert 1.0 < found.decode_base_ps[1] / PICOSECONDS_PER_S / read_s < 1.5
+    assert not math.isnan(found.prefill_pair_ps)
