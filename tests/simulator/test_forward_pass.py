@@ -40,7 +40,10 @@ def test_categories_add_up() -> None:
     ("model", "layout", "present"),
     [
         ("llama-3.1-8b", {}, {"attention_projections", "feed_forward", "small_operators"}),
-        ("llama-3.1-8b", {"tensor_parallel": 2}, {"attention_projections", "feed_forward", "small_operators", "collectives"}),
+        (
+            "llama-3.1-8b", {"tensor_parallel": 2},
+            {"attention_projections", "feed_forward", "small_operators", "collectives"},
+        ),
         ("qwen3-30b-a3b", {}, {"attention_projections", "feed_forward", "experts", "small_operators"}),
         (
             "qwen3-next-80b-a3b", {"tensor_parallel": 2},

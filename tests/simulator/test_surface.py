@@ -61,12 +61,8 @@ def entries(found: StepSurface) -> np.ndarray:
 def iterations_s(found: StepSurface) -> np.ndarray:
     """Decode iterations at several batches and contexts, and mixed ones without decodes [s]."""
     batch = np.arange(1, len(found.decode_base_ps))
-    rows = []
-    for context in (300.0, 600.0, 900.0):
-        rows.append(
-            np.asarray(found.decode_base_ps)[batch]
-            + np.asarray(found.decode_context_ps)[batch] * batch * context
-        )
+    base, slope = (np.asarray(column)[batch] for column in (found.decode_base_ps, found.decode_context_ps))
+    rows = [base + slope * batch * context for context in (300.0, 600.0, 900.0)]
     rows.append(np.asarray(found.mixed_base_ps, dtype=float)[1:] + found.prefill_pair_ps * 250.0 * batch[-1])
     return np.concatenate(rows) / PICOSECONDS_PER_S
 
