@@ -24,6 +24,7 @@ __all__ = [
     "PrefillEfficiency",
     "attended_pairs",
     "attention_decode_s",
+    "attention_encoder_s",
     "attention_prefill_s",
     "decode_line",
     "prefill_line",
@@ -60,10 +61,42 @@ def attention_prefill_s(
         np.asarray(batch_size, float) * kv_heads,
         group,
         4.0 * dim,
-        dim * (2.0 * ACTIVATION_BYTES * group + 2.0 * kv_bytes_per_element),
+        2.0 * ACTIVATION_BYTES * group * dim,
+        2.0 * kv_bytes_per_element * dim,
         device,
         efficiency,
         window_tokens=window_tokens,
+    )
+
+
+def attention_encoder_s(
+    num_tokens: ArrayLike,
+    batch_size: ArrayLike,
+    num_heads: ArrayLike,
+    head_dim: ArrayLike,
+    device: Device,
+    efficiency: PrefillEfficiency,
+) -> Floats:
+    """Time of bidirectional attention over `num_tokens` per image or sentence [s].
+
+    The tile form of `prefill_kernel_s` with num_tokens² scores per head.
+
+    Assumes: equal lengths; every head has its own keys.
+    Error: see `residual` of the catalog records.
+    Source: operators.attention_kernels; constants from catalog/data/efficiency/attention_encoder.
+    """
+    dim = np.asarray(head_dim, float)
+    return prefill_kernel_s(
+        num_tokens,
+        0.0,
+        np.asarray(batch_size, float) * np.asarray(num_heads, float),
+        1.0,
+        4.0 * dim,
+        2.0 * ACTIVATION_BYTES * dim,
+        2.0 * ACTIVATION_BYTES * dim,
+        device,
+        efficiency,
+        causal=False,
     )
 
 
@@ -139,8 +172,10 @@ def decode_line(
             kv_bytes_per_element=kv_bytes_per_element,
         )
 
-    high = context_high if window_tokens is None else min(context_high, float(window_tokens))
-    return secant_over_context(time_s, batch_sizes, min(context_low, high / 2.0), high)
+    if window_tokens is not None:
+        context_high = min(context_high, float(window_tokens))
+        context_low = min(context_low, context_high / 2.0)
+    return secant_over_context(time_s, batch_sizes, context_low, context_high)
 
 
 def prefill_line(

@@ -19,7 +19,10 @@ Floats = NDArray[np.float64]
 QUERY_TILE_ROWS: Final = 64
 """Query rows of one warpgroup; the M of the matrix instruction."""
 ACTIVATION_BYTES: Final = 2.0
-_TAIL_EXPONENT: Final = 4.0
+_NARROW_HEAD_FLOP: Final = 4.0 * 128.0
+# The overhead of a tile hides in part behind the scores of its neighbour on the SM, in every measured kernel alike.
+_TILE_EXPONENT: Final = 2.0
+_L2_SHARPNESS: Final = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class PrefillEfficiency:
     launch_s: float
     peak_fraction: float
     """Of the dense matrix peak, far from any edge."""
+    wide_head_slowdown: float
+    """Extra matrix time per 128 of head width above 128, where accumulators spill."""
     scores_per_cycle: float
     """Softmax exponentials per clock and SM."""
     overlap_exponent: float
@@ -37,8 +42,12 @@ class PrefillEfficiency:
     """Prologue and epilogue of a tile of 64 query rows on one SM."""
     serial_rows: float
     """Query rows that one SM works off alone at the end of a sequence (the tail)."""
-    token_passes: float
-    """How often queries, outputs, new keys and values travel to memory (rotary embedding, cache write)."""
+    tail_exponent: float
+    """Norm that joins the tail with all tiles' share: 1 is after them, large is hidden."""
+    query_passes: float
+    """How often queries and outputs travel to memory (rotary embedding, quantisation)."""
+    key_passes: float
+    """How often new keys and values travel to memory (rotary embedding, cache write, re-reading)."""
     compute_dtype: str = "bf16"
 
     @classmethod
@@ -53,6 +62,10 @@ class DecodeEfficiency:
 
     launch_s: float
     bandwidth_fraction: float
+    ramp_bytes_per_sm: float
+    """What filling the memory pipeline and joining splits costs, as bytes that every SM could have read."""
+    ramp_half_bytes_per_sm: float
+    """Bytes per SM at which half of that is paid."""
     unit_overhead_cycles: float
     """Fixed cost of one stream (a sequence's cache for one KV head) on one SM."""
     overlap_exponent: float
@@ -92,37 +105,49 @@ def prefill_kernel_s(
     num_streams: ArrayLike,
     rows_per_token: ArrayLike,
     flop_per_score: ArrayLike,
-    bytes_per_token: ArrayLike,
+    query_bytes: ArrayLike,
+    key_bytes: ArrayLike,
     device: Device,
     efficiency: PrefillEfficiency,
     *,
     window_tokens: int | None = None,
+    causal: bool = True,
 ) -> Floats:
-    """Time of causal attention of `new_tokens` on `cached_tokens` for each of `num_streams` KV heads [s].
+    """Time of attention of `new_tokens` on `cached_tokens` for each of `num_streams` KV heads [s].
 
     Rows of queries go in tiles of 64; a tile costs a fixed overhead o plus, per score, s = flop_per_score at
     a fraction of the peak joined with one exponential. All tiles share the SMs; the last one runs alone:
 
-        t = launch + ‖(tiles o + scores s) / num_sms, o + serial_rows keys s‖ + passes bytes / bandwidth
+        t = launch + ‖‖tiles o, scores s‖ / num_sms, o + serial_rows keys s‖ + passes bytes / bandwidth
 
-    Assumes: equal sequences; rows_per_token query heads share a KV head and its tiles; keys come from the L2.
+    with query_bytes and key_bytes of one new token and KV head travelling query_passes and key_passes times.
+
+    Assumes: equal sequences; rows_per_token query heads share a KV head and its tiles; keys come from the L2;
+    causal, or every query sees every key.
     Source: tile structure of FlashAttention-2 and -3, arXiv:2307.08691 and arXiv:2407.08608.
     """
     new, cached = np.asarray(new_tokens, float), np.asarray(cached_tokens, float)
     streams, rows = np.asarray(num_streams, float), np.asarray(rows_per_token, float)
     score_s = _score_s(np.asarray(flop_per_score, float), device, efficiency)
     overhead_s = efficiency.tile_overhead_cycles / device.clock_hz
-    # A diagonal tile is computed in full: half a tile of masked scores per row.
-    keys_per_row = attended_pairs(new, cached, window_tokens) / new + np.minimum(QUERY_TILE_ROWS, new) / 2.0
+    if causal:
+        # A diagonal tile is computed in full: half a tile of masked scores per row.
+        keys_per_row = (
+            attended_pairs(new, cached, window_tokens) / new + np.minimum(QUERY_TILE_ROWS, new) / 2.0
+        )
+    else:
+        keys_per_row = cached + new
     tiles = streams * np.ceil(new * rows / QUERY_TILE_ROWS)
-    shared_s = tiles * (overhead_s + QUERY_TILE_ROWS * keys_per_row * score_s) / device.num_sms
+    tile_s = joined(_TILE_EXPONENT, np.asarray(overhead_s), QUERY_TILE_ROWS * keys_per_row * score_s)
+    shared_s = tiles * tile_s / device.num_sms
     last_keys = cached + new
     if window_tokens is not None:
         last_keys = np.minimum(last_keys, window_tokens + QUERY_TILE_ROWS)
     alone_s = overhead_s + efficiency.serial_rows * last_keys * score_s
-    token_bytes = streams * new * np.asarray(bytes_per_token, float)
-    traffic_s = efficiency.token_passes * token_bytes / device.bandwidth_bytes_per_s
-    return np.asarray(efficiency.launch_s + joined(_TAIL_EXPONENT, shared_s, alone_s) + traffic_s)
+    token_bytes = efficiency.query_passes * np.asarray(query_bytes, float)
+    token_bytes = token_bytes + efficiency.key_passes * np.asarray(key_bytes, float)
+    traffic_s = streams * new * token_bytes / device.bandwidth_bytes_per_s
+    return np.asarray(efficiency.launch_s + joined(efficiency.tail_exponent, shared_s, alone_s) + traffic_s)
 
 
 def decode_kernel_s(
@@ -138,10 +163,10 @@ def decode_kernel_s(
 ) -> Floats:
     """Time of attention of `rows_per_stream` query rows on each of `num_streams` streams of cache [s].
 
-    Bytes over the achieved bandwidth b, joined by a p-norm with a fixed cost o per stream and tile of 64 rows
-    spread over the SMs, with the share of the bandwidth that one split stream can draw, and with matrix time:
+    Bytes with their ramp over the achieved bandwidth b, joined by a p-norm with a fixed cost o per stream and
+    tile of 64 rows spread over the SMs, with the share of b that one split stream can draw, and matrix time:
 
-        t = launch + ‖tiles o / num_sms, bytes / b, stream_bytes / (share b), flop / (c peak)‖
+        t = launch + ‖tiles o / num_sms, (bytes + ramp) / b, stream_bytes / (share b), flop / (c peak)‖
 
     Assumes: equal streams. Between two steps the weights flush the L2, so the cache comes from memory;
     `warm_l2` prices a benchmark that repeats the call on the same cache.
@@ -155,11 +180,13 @@ def decode_kernel_s(
     if warm_l2:
         l2_bytes = device.l2_bytes * efficiency.l2_fraction
         total_bytes = bytes_past_l2(total_bytes, l2_bytes, efficiency.l2_speedup)
+    half_ramp = device.num_sms * efficiency.ramp_half_bytes_per_sm
+    ramp = device.num_sms * efficiency.ramp_bytes_per_sm * total_bytes / (total_bytes + half_ramp)
     flop = tiles * QUERY_TILE_ROWS * np.asarray(row_flop, float)
     busy_s = joined(
         efficiency.overlap_exponent,
         tiles * efficiency.unit_overhead_cycles / (device.clock_hz * device.num_sms),
-        total_bytes / bandwidth,
+        (total_bytes + ramp) / bandwidth,
         stream / (bandwidth * min(1.0, efficiency.stream_sms / device.num_sms)),
         flop / (device.peak_flop_per_s["bf16"] * efficiency.compute_fraction),
     )
@@ -215,13 +242,14 @@ def bytes_past_l2(num_bytes: Floats, l2_bytes: float, l2_speedup: float) -> Floa
     Assumes: the share that the L2 holds falls from 1 to 0 around l2_bytes; its rate is l2_speedup times higher.
     Source: own form.
     """
-    share_in_l2 = 1.0 / (1.0 + (num_bytes / l2_bytes) ** 4)
+    share_in_l2 = 1.0 / (1.0 + (num_bytes / l2_bytes) ** _L2_SHARPNESS)
     return np.asarray(num_bytes * (1.0 - share_in_l2 * (1.0 - 1.0 / l2_speedup)))
 
 
 def _score_s(flop_per_score: Floats, device: Device, efficiency: PrefillEfficiency) -> Floats:
     """Time of one query-key score on one SM: matrix work joined with its exponential [s]."""
     peak = device.peak_flop_per_s.get(efficiency.compute_dtype, 0.0) or device.peak_flop_per_s["bf16"]
-    matrix_s = flop_per_score * device.num_sms / (peak * efficiency.peak_fraction)
+    spill = 1.0 + efficiency.wide_head_slowdown * np.maximum(0.0, flop_per_score / _NARROW_HEAD_FLOP - 1.0)
+    matrix_s = flop_per_score * device.num_sms / (peak * efficiency.peak_fraction) * spill
     softmax_s = 1.0 / (efficiency.scores_per_cycle * device.clock_hz)
     return joined(efficiency.overlap_exponent, np.asarray(matrix_s), np.asarray(softmax_s))

@@ -35,6 +35,9 @@ class RecurrenceEfficiency:
     """Share of a head's work that its chain of chunks keeps on one SM; 1 is all of it."""
     chunk_token_passes: float
     """How often queries, keys, values and outputs travel to memory."""
+    chunk_l2_fraction: float
+    """Share of the L2 up to which what one kernel of the chain writes is there for the next."""
+    chunk_l2_speedup: float
     step_launch_s: float
     step_bandwidth_fraction: float
     """Of the bandwidth, for reading and writing the state in decode."""
@@ -43,6 +46,9 @@ class RecurrenceEfficiency:
     step_l2_speedup: float
     conv_launch_s: float
     conv_passes: float
+    conv_l2_fraction: float
+    """Share of the L2 up to which inputs are still there from the projection."""
+    conv_l2_speedup: float
     conv_stream_cycles: float
     """Fixed cost of one (sequence, channel) of the convolution on one SM."""
     conv_step_launch_s: float
@@ -200,7 +206,11 @@ def chunked_s(
     sm_flop_per_s = device.peak_flop_per_s["bf16"] * efficiency.chunk_peak_fraction / device.num_sms
     chain_s = efficiency.chunk_stream_cycles / device.clock_hz + chunks * shape.chunk_flop / sm_flop_per_s
     spread_s = sequences * shape.num_heads * chain_s / device.num_sms
-    num_bytes = tokens * shape.token_elements * ACTIVATION_BYTES
+    num_bytes = bytes_past_l2(
+        tokens * shape.token_elements * ACTIVATION_BYTES,
+        device.l2_bytes * efficiency.chunk_l2_fraction,
+        efficiency.chunk_l2_speedup,
+    )
     traffic_s = efficiency.chunk_token_passes * num_bytes / device.bandwidth_bytes_per_s
     busy_s = joined(_OVERLAP_EXPONENT, spread_s, efficiency.chunk_serial_share * chain_s)
     return np.asarray(efficiency.chunk_launch_s + busy_s + traffic_s)
@@ -247,7 +257,11 @@ def convolution_s(
     """
     tokens, sequences = np.asarray(num_tokens, float), np.asarray(num_sequences, float)
     fixed_cycles = sequences * shape.conv_channels * efficiency.conv_stream_cycles
-    num_bytes = 2.0 * ACTIVATION_BYTES * tokens * shape.conv_channels
+    num_bytes = bytes_past_l2(
+        2.0 * ACTIVATION_BYTES * tokens * shape.conv_channels,
+        device.l2_bytes * efficiency.conv_l2_fraction,
+        efficiency.conv_l2_speedup,
+    )
     busy_s = joined(
         _OVERLAP_EXPONENT,
         np.asarray(fixed_cycles / (device.clock_hz * device.num_sms)),

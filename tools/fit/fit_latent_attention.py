@@ -30,21 +30,26 @@ KV_LORA_RANK, NOPE, ROPE, V_DIM = 512, 128, 64, 128
 PREFILL = (
     common.Parameter("launch_s", 1.2e-5, 1e-6, 2e-4),
     common.Parameter("peak_fraction", 0.65, 0.1, 1.0),
+    common.Parameter("wide_head_slowdown", 0.1, 0.001, 10.0),
     common.Parameter("scores_per_cycle", 16.0, 2.0, 200.0),
     common.Parameter("overlap_exponent", 3.0, 1.0, 8.0),
     common.Parameter("tile_overhead_cycles", 3000.0, 100.0, 30000.0),
     common.Parameter("serial_rows", 100.0, 16.0, 256.0),
-    common.Parameter("token_passes", 1.0, 0.01, 8.0),
+    common.Parameter("tail_exponent", 1.3, 1.0, 6.0),
+    common.Parameter("query_passes", 1.0, 0.01, 8.0),
+    common.Parameter("key_passes", 1.0, 0.01, 20.0),
 )
 DECODE = (
     common.Parameter("launch_s", 1.2e-5, 1e-6, 2e-4),
     common.Parameter("bandwidth_fraction", 0.85, 0.2, 1.0),
+    common.Parameter("ramp_bytes_per_sm", 1e5, 1e3, 2e6),
+    common.Parameter("ramp_half_bytes_per_sm", 2e4, 5e3, 2e6),
     common.Parameter("unit_overhead_cycles", 6000.0, 100.0, 60000.0),
     common.Parameter("overlap_exponent", 2.0, 1.0, 6.0),
     common.Parameter("stream_sms", 40.0, 1.0, 400.0),
     common.Parameter("compute_fraction", 0.6, 0.05, 2.0),
     common.Parameter("l2_fraction", 0.7, 0.05, 1.5),
-    common.Parameter("l2_speedup", 2.0, 1.0, 10.0),
+    common.Parameter("l2_speedup", 3.0, 1.0, 30.0),
 )
 ABSORB = (
     common.Parameter("launch_s", 4e-6, 1e-6, 5e-5),
@@ -57,8 +62,10 @@ ABSORB = (
 )
 # vLLM 0.14 timed its core kernels outside a captured graph: most rows are host time.
 _EAGER_VERSIONS = ("0.14.0",)
-# These prefill rows of SGLang attend in the latent space, which the engine does only for short extensions.
-_LATENT_PREFILL = ("flash_attention", "triton")
+# Rows of SGLang that say little about what engines run: prefill in the latent space, which it does only for short
+# extensions; Triton kernels several times slower than the others; FlashAttention 3 on an fp8 cache, ten times slower.
+_SIDE_PREFILL = ("flash_attention", "triton")
+_SIDE_DECODE = (("triton", "bfloat16"), ("triton", "fp8"), ("flash_attention", "fp8"))
 
 
 def core_table(data: Path, devices: dict[str, Device], table_name: str) -> pd.DataFrame:
@@ -72,7 +79,7 @@ def core_table(data: Path, devices: dict[str, Device], table_name: str) -> pd.Da
 
 def prefill_fit(data: Path, devices: dict[str, Device]) -> kernel_fit.OperatorFit:
     table = core_table(data, devices, "context_mla")
-    table = table[~table["kernel_source"].isin(_LATENT_PREFILL)].copy()
+    table = table[~table["kernel_source"].isin(_SIDE_PREFILL)].copy()
 
     def predict(parameters: dict[str, float], rows: pd.DataFrame) -> FloatArray:
         def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
@@ -106,6 +113,8 @@ def prefill_fit(data: Path, devices: dict[str, Device]) -> kernel_fit.OperatorFi
 
 def decode_fit(data: Path, devices: dict[str, Device]) -> kernel_fit.OperatorFit:
     table = core_table(data, devices, "generation_mla")
+    for kernel, cache in _SIDE_DECODE:
+        table = table[(table["kernel_source"] != kernel) | (table["kv_cache_dtype"] != cache)].copy()
 
     def predict(parameters: dict[str, float], rows: pd.DataFrame) -> FloatArray:
         def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:

@@ -61,6 +61,8 @@ STAGES = (
             common.Parameter("chunk_stream_cycles", 5000.0, 10.0, 1e6),
             common.Parameter("chunk_serial_share", 0.5, 0.01, 2.0),
             common.Parameter("chunk_token_passes", 2.0, 0.05, 60.0),
+            common.Parameter("chunk_l2_fraction", 0.5, 0.02, 2.0),
+            common.Parameter("chunk_l2_speedup", 2.0, 1.0, 30.0),
         ),
     ),
     Stage(
@@ -75,7 +77,7 @@ STAGES = (
             common.Parameter("step_launch_s", 5e-6, 1e-6, 2e-4),
             common.Parameter("step_bandwidth_fraction", 0.8, 0.1, 1.0),
             common.Parameter("step_l2_fraction", 0.7, 0.05, 1.5),
-            common.Parameter("step_l2_speedup", 2.0, 1.0, 10.0),
+            common.Parameter("step_l2_speedup", 2.0, 1.0, 30.0),
         ),
     ),
     Stage(
@@ -87,6 +89,8 @@ STAGES = (
         (
             common.Parameter("conv_launch_s", 4e-6, 1e-6, 2e-4),
             common.Parameter("conv_passes", 2.0, 0.3, 30.0),
+            common.Parameter("conv_l2_fraction", 0.7, 0.02, 2.0),
+            common.Parameter("conv_l2_speedup", 2.0, 1.0, 30.0),
             common.Parameter("conv_stream_cycles", 3.0, 0.01, 2000.0),
         ),
     ),
@@ -234,7 +238,8 @@ def complete_scan(
             if "chunk" in key
         }
         chunk["chunk_peak_fraction"] *= net["chunk_peak_fraction"] / reference["chunk_peak_fraction"]
-        step = {key: value for key, value in net.items() if key.startswith("step")}
+        any_engine = _parameters(nets[architecture][common.ANY_ENGINE])
+        step = {key: value for key, value in any_engine.items() if key.startswith("step")}
         for record in found.values():
             record["parameters"] = {**chunk, **step, **_parameters(record)}
 

@@ -1,0 +1,156 @@
+"""Laws and measured anchors of latent attention."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.catalog.accelerators import by_id
+from advisor.catalog.efficiencies import efficiency, records
+from advisor.simulator.device import Device, device_of
+from advisor.simulator.operators.latent_attention import (
+    AbsorbEfficiency,
+    LatentDecodeEfficiency,
+    LatentPrefillEfficiency,
+    lightning_indexer_s,
+    mla_absorb_s,
+    mla_decode_line,
+    mla_decode_s,
+    mla_prefill_line,
+    mla_prefill_s,
+    sparse_context_tokens,
+)
+
+MICRO = 1e-6
+# DeepSeek-V3: qk_nope_head_dim, qk_rope_head_dim, v_head_dim, kv_lora_rank.
+NOPE, ROPE, V_DIM, RANK = 128, 64, 128, 512
+architectures = st.sampled_from(
+    ["ampere", "ada", "hopper", "blackwell", "blackwell-ultra", "blackwell-geforce"]
+)
+
+
+def device(name: str) -> Device:
+    return device_of(by_id(name))
+
+
+def prefill_of(architecture: str, engine: str = "any", dtype: str = "bf16") -> LatentPrefillEfficiency:
+    return LatentPrefillEfficiency.from_record(efficiency(architecture, "mla_prefill", dtype, engine).record)
+
+
+def decode_of(architecture: str, engine: str = "any", dtype: str = "bf16") -> LatentDecodeEfficiency:
+    return LatentDecodeEfficiency.from_record(efficiency(architecture, "mla_decode", dtype, engine).record)
+
+
+def absorb_of(architecture: str, dtype: str = "bf16") -> AbsorbEfficiency:
+    return AbsorbEfficiency.from_record(efficiency(architecture, "mla_absorb", dtype).record)
+
+
+@settings(deadline=None, max_examples=60)
+@given(architectures, st.sampled_from([1, 8, 16, 32, 128]), st.integers(1, 511), st.integers(1, 131071))
+def test_decode_grows_with_batch_and_context_and_never_with_bandwidth(
+    architecture: str, heads: int, batch: int, context: int
+) -> None:
+    at, fit = device("h200-sxm"), decode_of(architecture)
+    here = mla_decode_s(batch, context, heads, RANK, ROPE, at, fit)
+    assert mla_decode_s(batch + 1, context, heads, RANK, ROPE, at, fit) >= here
+    assert mla_decode_s(batch, context + 1, heads, RANK, ROPE, at, fit) >= here
+    wider = dataclasses.replace(at, bandwidth_bytes_per_s=2 * at.bandwidth_bytes_per_s)
+    assert mla_decode_s(batch, context, heads, RANK, ROPE, wider, fit) <= here
+
+
+def test_many_heads_make_decode_a_matter_of_compute() -> None:
+    """A latent stream of 1152 bytes feeds 2176 flop per head: at 128 heads H200 multiplies longer than it reads."""
+    at, fit = device("h200-sxm"), decode_of("hopper")
+    wider = dataclasses.replace(at, bandwidth_bytes_per_s=4 * at.bandwidth_bytes_per_s)
+    few, many = (
+        float(mla_decode_s(256, 16384, heads, RANK, ROPE, wider, fit))
+        / float(mla_decode_s(256, 16384, heads, RANK, ROPE, at, fit))
+        for heads in (16, 128)
+    )
+    assert few < 0.75
+    assert many > 0.85
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "heads", "batch", "context", "measured_us"),
+    [
+        ("h200-sxm", "tensorrt-llm", 128, 64, 8192, 249.8),
+        ("h200-sxm", "tensorrt-llm", 16, 128, 4096, 154.4),
+        ("h200-sxm", "sglang", 16, 64, 16384, 292.8),
+        ("b200-sxm", "tensorrt-llm", 128, 64, 8192, 125.0),
+        ("b200-sxm", "tensorrt-llm", 128, 128, 2048, 77.0),
+    ],
+)
+def test_decode_meets_single_measurements(
+    name: str, engine: str, heads: int, batch: int, context: int, measured_us: float
+) -> None:
+    """Source: ai-dynamo/aiconfigurator, generation MLA, bf16."""
+    at = device(name)
+    fit = decode_of(at.architecture, engine)
+    predicted = mla_decode_s(batch, context, heads, RANK, ROPE, at, fit, warm_l2=True)
+    assert predicted / MICRO == pytest.approx(measured_us, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("batch", "tokens", "measured_us"), [(1, 4096, 1249.0), (4, 2048, 1388.7), (8, 1024, 887.4)]
+)
+def test_prefill_meets_single_measurements(batch: int, tokens: int, measured_us: float) -> None:
+    """Source: ai-dynamo/aiconfigurator, context MLA, TensorRT-LLM on H200, 128 heads, bf16."""
+    fit = prefill_of("hopper", "tensorrt-llm")
+    predicted = mla_prefill_s(tokens, 0, batch, 128, NOPE, ROPE, V_DIM, RANK, device("h200-sxm"), fit)
+    assert predicted / MICRO == pytest.approx(measured_us, rel=0.15)
+
+
+@pytest.mark.parametrize(("tokens", "measured_us"), [(64, 14.7), (1024, 108.5), (8192, 723.9)])
+def test_absorbed_products_meet_single_measurements(tokens: int, measured_us: float) -> None:
+    """Source: ai-dynamo/aiconfigurator, MLA batched GEMM, vLLM on H200, 128 heads, bf16, both products."""
+    fit = absorb_of("hopper")
+    predicted = mla_absorb_s(tokens, 128, RANK, NOPE, V_DIM, device("h200-sxm"), fit)
+    assert predicted / MICRO == pytest.approx(measured_us, rel=0.30 if tokens == 64 else 0.15)
+
+
+def test_absorbed_weights_come_from_memory() -> None:
+    at, fit = device("h200-sxm"), absorb_of("hopper")
+    weight_bytes = 2 * 128 * RANK * (NOPE + V_DIM)
+    assert mla_absorb_s(1, 128, RANK, NOPE, V_DIM, at, fit) > weight_bytes / at.bandwidth_bytes_per_s
+
+
+@pytest.mark.parametrize("architecture", ["hopper", "blackwell"])
+def test_lines_meet_their_functions(architecture: str) -> None:
+    at, batches = device("h200-sxm"), np.array([1, 16, 128])
+    decode, prefill = decode_of(architecture), prefill_of(architecture)
+    intercept, slope = mla_decode_line(batches, 1024.0, 8192.0, 16, RANK, ROPE, at, decode)
+    assert np.all(slope > 0)
+    for context in (1024.0, 3000.0, 8192.0):
+        exact = mla_decode_s(batches, context, 16, RANK, ROPE, at, decode)
+        tolerance = 0.12 if context == 3000.0 else 1e-9
+        assert intercept + slope * batches * context == pytest.approx(exact, rel=tolerance)
+    shape = (16, NOPE, ROPE, V_DIM, RANK)
+    chunk = np.array([2048.0])
+    intercept, slope = mla_prefill_line(chunk, 0.0, 8192.0, *shape, at, prefill)
+    for cached in (0.0, 8192.0):
+        exact = mla_prefill_s(chunk, cached, 1, *shape, at, prefill)
+        assert intercept + slope * chunk * (cached + chunk / 2) == pytest.approx(exact, rel=1e-9)
+
+
+def test_sparse_attention_reads_top_k_but_indexes_all() -> None:
+    at, decode, prefill = device("b200-sxm"), decode_of("blackwell"), prefill_of("blackwell", dtype="fp8")
+    assert sparse_context_tokens(np.array([100, 2048, 90_000]), 2048).tolist() == [100, 2048, 2048]
+    contexts = np.array([4096, 65536])
+    core = mla_decode_s(64, sparse_context_tokens(contexts, 2048), 128, RANK, ROPE, at, decode)
+    assert core[0] == core[1]
+    index = lightning_indexer_s(1, contexts - 1, 64, 64, 128, at, prefill)
+    dense = mla_decode_s(64, contexts, 128, RANK, ROPE, at, decode)
+    assert index[1] > 4 * index[0] > 0
+    assert core[1] + index[1] < 0.5 * dense[1]
+
+
+def test_records_are_as_good_as_promised() -> None:
+    for record in records("mla_decode"):
+        assert record.residual.median_abs_error < 0.15, record
+    for record in records("mla_prefill"):
+        assert record.residual.median_abs_error < 0.15, record
+    for record in records("mla_absorb"):
+        AbsorbEfficiency.from_record(record)
