@@ -1,0 +1,83 @@
+"""Loads that run in isolation: one static batch, one stream, the two kinds of step by themselves."""
+
+from dataclasses import replace
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.units import MILLISECOND_S
+from advisor.simulator.replica_model import ReplicaModel
+from advisor.simulator.serving import ClosedLoop, FixedLengths, ServingResult, Workload, simulate
+from advisor.simulator.step_cost import decode_iteration_s
+from advisor.simulator.validation.columns import columns_of
+from advisor.simulator.validation.serving_case import ServingCase
+
+Measured = tuple[dict[str, float], int]
+"""Values by column, and the number of requests behind them."""
+
+
+def static_batch(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
+    """A batch of equal requests given to an idle engine at once, run to its end.
+
+    The engine's library is called, so nothing is spent on HTTP. What does not fit into the cache waits or is
+    preempted, as under any other load.
+
+    Raises: AdvisorError: no batch size, or no tokens.
+    Source: own composition; LLM-Inference-Bench (arXiv:2411.00136) measures so.
+    """
+    if not case.concurrency:
+        raise AdvisorError("a static batch needs a concurrency, its size, of at least 1")
+    result = _burst(case, replica, case.osl, seed)
+    return columns_of(result), result.num_finished
+
+
+def single_stream(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
+    """One client that waits for its answer: the columns of a closed loop, and both token rates [tokens/s].
+
+    Rates are those of the engine, latencies those that a client of its server sees. Tokens that are in the cache
+    before the test (context_depth) count as a prompt that nobody times.
+
+    Raises: AdvisorError: no tokens at all.
+    Source: own composition.
+    """
+    if not max(case.isl, case.osl):
+        raise AdvisorError("a single stream needs isl or osl")
+    alone = replace(case, concurrency=1, isl=max(case.isl, case.context_depth, 1), osl=max(case.osl, 1))
+    result = _burst(alone, replica, alone.osl, seed)
+    rates = {"decode_tok_s": 1.0 / result.tpot.mean_s} if case.osl > 1 else {}
+    if not case.isl:
+        return rates, 1
+    rates["prefill_tok_s"] = case.isl / result.ttft.mean_s
+    return columns_of(_burst(alone, replica, alone.osl, seed, online=True)) | rates, 1
+
+
+def step(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
+    """TTFT and TPOT of isolated steps [ms]: the prompts of a whole batch, then one decode step of that batch.
+
+    Raises: AdvisorError: no batch size, or no tokens.
+    Source: Patel et al. 2024 (Splitwise), arXiv:2311.18677: so its characterisation measures.
+    """
+    if not case.concurrency:
+        raise AdvisorError("a step needs a concurrency, its batch, of at least 1")
+    prompts = _burst(case, replica, 1, seed)
+    context_tokens = case.isl + case.osl / 2.0
+    seconds = {
+        "ttft": prompts.duration_s,
+        "tpot": decode_iteration_s(replica.surface, case.concurrency, context_tokens),
+    }
+    columns = {
+        f"{name}_ms_{kind}": value / MILLISECOND_S
+        for name, value in seconds.items()
+        for kind in ("mean", "p50")
+    }
+    return columns, case.concurrency
+
+
+def _burst(
+    case: ServingCase, replica: ReplicaModel, output_tokens: int, seed: int, *, online: bool = False
+) -> ServingResult:
+    """All requests of the batch at once, equal, on an idle engine; `online` through its server."""
+    if case.isl < 1 or output_tokens < 1:
+        raise AdvisorError("isl and osl must be at least 1 token")
+    batch = case.concurrency or 1
+    workload = Workload(ClosedLoop(batch), FixedLengths(case.isl, output_tokens), batch)
+    policy = replica.policy if online else replace(replica.policy, api_overhead_ps=0)
+    return simulate(replica.surface, policy, workload, seed=seed)
