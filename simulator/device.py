@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator
 
 
@@ -26,7 +27,7 @@ def device_of(accelerator: Accelerator) -> Device:
 
     Assumes: fields that only shape small effects (SM count, clock, L2) default to a mid-size chip where the
     record has no sourced value; memory, bandwidth and the bf16 or fp16 peak must be there.
-    Raises: ValueError: the record lacks memory, bandwidth or a 16-bit peak.
+    Raises: InfeasibleError: the record lacks memory, bandwidth or a 16-bit peak.
     Source: own definition.
     """
     peaks = dict(accelerator.peak_flop_per_s)
@@ -35,7 +36,11 @@ def device_of(accelerator: Accelerator) -> Device:
         or accelerator.bandwidth_bytes_per_s is None
         or not ("bf16" in peaks or "fp16" in peaks)
     ):
-        raise ValueError(f"{accelerator.id}: memory, bandwidth or 16-bit peak is not in the catalog")
+        raise InfeasibleError(
+            f"{accelerator.id} cannot be simulated",
+            why=accelerator.unranked_reason or "memory, bandwidth or 16-bit peak is not in the catalog",
+            fix="choose another accelerator",
+        )
     peaks.setdefault("bf16", peaks.get("fp16", 0.0))
     peaks.setdefault("fp16", peaks["bf16"])
     return Device(

@@ -23,6 +23,7 @@ METRICS: Final = (
 )  # fmt: skip
 """Columns that are predicted, and compared where they were measured."""
 
+LENGTH_DISTS: Final = ("fixed", "uniform", "mean", "lognormal")
 LOADS: Final = ("closed", "poisson", "offline", "static_batch", "batch1", "step")
 
 
@@ -50,6 +51,9 @@ class ServingCase:
     isl: int
     osl: int
     length_dist: str
+    """fixed, uniform, mean or lognormal."""
+    length_spread: float | None
+    """Least part of the nominal length where it is uniform; sigma where it is lognormal; None where not stated."""
     num_requests: int | None
     max_num_seqs: int | None
     max_num_batched_tokens: int | None
@@ -71,7 +75,8 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
         raise InputFileError(
             f"row {row_number}: load {cells.text('load')!r} is not known", fix=f"one of {', '.join(LOADS)}"
         )
-    tp, pp, dp = (max(1, cells.whole(name, 1)) for name in ("tp", "pp", "dp"))
+    tp, pp, dp = (cells.degree(name) or 1 for name in ("tp", "pp", "dp"))
+    length_dist, length_spread = _length_dist(cells)
     return ServingCase(
         case_id=cells.text("case_id") or f"row-{row_number}",
         engine=cells.text("engine"),
@@ -79,10 +84,10 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
         date=cells.text("date"),
         model=cells.text("model"),
         gpu=cells.text("gpu"),
-        num_gpus=max(1, cells.whole("n_gpus", tp * pp * dp)),
+        num_gpus=cells.degree("n_gpus") or tp * pp * dp,
         tp=tp,
         pp=pp,
-        ep=max(1, cells.whole("moe_ep", cells.whole("ep", 1))),
+        ep=cells.degree("moe_ep") or cells.degree("ep") or 1,
         dp=dp,
         mode=cells.text("mode") or "agg",
         weight_dtype=cells.text("weight_dtype") or "bf16",
@@ -90,9 +95,10 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
         load=cells.text("load"),
         concurrency=cells.whole_or_none("concurrency"),
         request_rate=cells.number("request_rate"),
-        isl=cells.whole("isl", 0),
-        osl=cells.whole("osl", 0),
-        length_dist=cells.text("length_dist") or "fixed",
+        isl=round(cells.number("isl") or 0.0),  # a mean need not be whole
+        osl=round(cells.number("osl") or 0.0),
+        length_dist=length_dist,
+        length_spread=length_spread,
         num_requests=cells.whole_or_none("num_requests"),
         max_num_seqs=cells.whole_or_none("max_num_seqs"),
         max_num_batched_tokens=cells.whole_or_none("max_num_batched_tokens"),
@@ -125,8 +131,41 @@ class _Cells:
 
     def whole_or_none(self, name: str) -> int | None:
         value = self.number(name)
+        if value is not None and value != round(value):
+            raise InputFileError(f"row {self.row_number}: {name} is {self.text(name)}, not a whole number")
         return None if value is None else round(value)
+
+    def degree(self, name: str) -> int | None:
+        value = self.whole_or_none(name)
+        if value is not None and value < 1:
+            raise InputFileError(f"row {self.row_number}: {name} is {value}, not at least 1")
+        return value
 
     def whole(self, name: str, default: int) -> int:
         value = self.whole_or_none(name)
         return default if value is None else value
+
+
+def _length_dist(cells: _Cells) -> tuple[str, float | None]:
+    """Kind of distribution and its parameter, from cells such as uniform:0.8 or lognormal:600/200,0.8 clipped ..."""
+    text = cells.text("length_dist") or "fixed"
+    kind, _, detail = text.partition(":")
+    if kind not in LENGTH_DISTS:
+        raise InputFileError(
+            f"row {cells.row_number}: length_dist {text!r} is not known",
+            fix=f"one of {', '.join(LENGTH_DISTS)}",
+        )
+    if not detail or kind not in ("uniform", "lognormal"):
+        return kind, None
+    words = detail.split(",")[-1].split()
+    try:
+        spread = float(words[0])
+    except (IndexError, ValueError):
+        spread = math.nan
+    most = 1.0 if kind == "uniform" else 5.0
+    if not 0.0 < spread <= most:
+        raise InputFileError(
+            f"row {cells.row_number}: length_dist {text!r} has no spread between 0 and {most:g}",
+            fix=f"write {kind}:0.8",
+        )
+    return kind, spread
