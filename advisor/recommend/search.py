@@ -56,7 +56,7 @@ class SearchOutcome:
     """Simulated in short runs only."""
     reasons: dict[str, str] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
-    """Best bound [usd per million tokens] of accelerators that were never simulated."""
+    """Best bound [usd per million tokens] of accelerators that were left out because it is too dear."""
     num_candidates: int = 0
     num_modelled: int = 0
     num_simulated: int = 0
@@ -105,7 +105,9 @@ def search(
     while heap:
         entry = heapq.heappop(heap)
         if not exhaustive and entry.usd_bound > _cost_to_beat(scenario, outcome, entry):
-            outcome.bounds.setdefault(entry.candidate.deployment.accelerator.id, entry.usd_bound)
+            name = entry.candidate.deployment.accelerator.id
+            if not outcome.found.get(name):
+                outcome.bounds.setdefault(name, entry.usd_bound)
             continue
         if entry.replica is None:
             _tighten(scenario, entry, libraries, outcome, heap)

@@ -1,0 +1,204 @@
+"""The best-first search against simulating everything: same winners, fewer simulations; limits that are set."""
+
+import datetime
+from typing import Any
+
+import pytest
+
+from advisor.catalog import accelerators, engines, models
+from advisor.catalog.schema import Price
+from advisor.recommend import capacity
+from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
+from advisor.recommend.search import Found, SearchOutcome, search
+
+DAY = datetime.date(2026, 11, 20)
+TRAFFIC = Traffic(mean_input_tokens=200, mean_output_tokens=40, input_sigma=0.4, output_sigma=0.4)
+SAME_COST = 0.05
+"""Of costs that two searches find for one accelerator: the load is bracketed to four per cent."""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity, "ESTIMATE_REQUESTS", 150)
+    monkeypatch.setattr(capacity, "CONFIRM_REQUESTS", 500)
+
+
+def price(accelerator: str, count: int, usd: float, provider: str = "aws") -> Price:
+    return Price(
+        provider=provider, sku=f"{count}x", region="", accelerator=accelerator, num_accelerators=count,
+        term="on_demand", usd_per_hour=usd, observed_on=DAY, valid_from=DAY,
+    )  # fmt: skip
+
+
+MARKET = {
+    "l4": (price("l4", 1, 0.7),),
+    "l40s": (price("l40s", 1, 1.5), price("l40s", 8, 11.0)),
+    "a100-sxm-80gb": (price("a100-sxm-80gb", 8, 14.0),),
+    "h100-sxm": (price("h100-sxm", 1, 3.0), price("h100-sxm", 8, 22.0)),
+}
+
+
+def run(
+    market: dict[str, tuple[Price, ...]] = MARKET,
+    *,
+    exhaustive: bool = False,
+    top: int = 2,
+    objectives: Objectives | None = None,
+    constraints: Constraints | None = None,
+    engine_ids: tuple[str, ...] = ("vllm",),
+    **traffic: Any,
+) -> SearchOutcome:
+    scenario = Scenario(
+        model="llama-3.1-8b",
+        traffic=TRAFFIC.model_copy(update=traffic),
+        objectives=objectives or Objectives(),
+        constraints=constraints or Constraints(max_accelerators=2),
+        as_of=DAY,
+        top=top,
+    )
+    return search(
+        scenario,
+        models.by_id(scenario.model),
+        {name: accelerators.by_id(name) for name in market},
+        tuple(engines.by_id(name) for name in engine_ids),
+        market,
+        exhaustive=exhaustive,
+    )
+
+
+def ranking(outcome: SearchOutcome) -> list[Found]:
+    return sorted(
+        (found[0] for found in outcome.found.values() if found), key=lambda f: f.usd_per_million_tokens
+    )
+
+
+@pytest.mark.parametrize(
+    ("engine_ids", "objectives", "traffic"),
+    [
+        (("vllm", "sglang"), Objectives(), {}),
+        (("vllm",), Objectives(ttft_p99_s=0.5, tpot_p99_s=0.02), {}),
+        (("vllm",), Objectives(), {"rate_per_s": 30.0}),
+        (("vllm",), Objectives(), {"concurrency": 64}),
+        (("vllm",), Objectives(), {"mean_input_tokens": 2000, "mean_output_tokens": 20}),
+    ],
+)
+def test_best_first_finds_what_exhaustion_finds(
+    engine_ids: tuple[str, ...], objectives: Objectives, traffic: dict[str, Any]
+) -> None:
+    quick_one = run(engine_ids=engine_ids, objectives=objectives, **traffic)
+    whole = run(engine_ids=engine_ids, objectives=objectives, exhaustive=True, **traffic)
+    best, expected = ranking(quick_one)[:2], ranking(whole)[:2]
+    assert [f.accelerator_id for f in best] == [f.accelerator_id for f in expected]
+    for mine, theirs in zip(best, expected, strict=True):
+        assert mine.usd_per_million_tokens == pytest.approx(theirs.usd_per_million_tokens, rel=SAME_COST)
+    assert quick_one.num_simulated <= whole.num_simulated
+    assert quick_one.num_candidates == whole.num_candidates
+
+
+def test_the_search_leaves_out_what_cannot_win() -> None:
+    dear = {name: tuple(p.model_copy(update={"usd_per_hour": 50 * p.usd_per_hour}) for p in prices)
+            for name, prices in MARKET.items() if name != "l4"}  # fmt: skip
+    outcome = run({"l4": MARKET["l4"], **dear}, top=1)
+    assert set(outcome.found) == {"l4"}
+    assert set(outcome.bounds) == set(dear)
+    cheapest = outcome.found["l4"][0].usd_per_million_tokens
+    assert all(bound > cheapest for bound in outcome.bounds.values())
+    assert outcome.num_simulated <= 2
+    assert outcome.num_simulated < outcome.num_modelled <= outcome.num_candidates
+
+
+def test_bounds_estimates_and_confirmed_costs_only_rise() -> None:
+    outcome = run(exhaustive=True)
+    for name, options in outcome.found.items():
+        costs = [option.usd_per_million_tokens for option in options]
+        assert costs == sorted(costs), name
+        for option in options:
+            assert option.capacity.result.ttft.p99_s <= 2.0
+            assert option.capacity.result.tpot.p99_s <= 0.1
+    # What a long run judged is no estimate any more.
+    judged = {id(option.candidate) for options in outcome.found.values() for option in options}
+    assert not judged & {id(option.candidate) for options in outcome.estimated.values() for option in options}
+
+
+def test_cost_is_linear_in_the_price() -> None:
+    doubled = {
+        name: tuple(p.model_copy(update={"usd_per_hour": 2 * p.usd_per_hour}) for p in prices)
+        for name, prices in MARKET.items()
+    }
+    once, twice = ranking(run()), ranking(run(doubled))
+    assert [f.accelerator_id for f in once] == [f.accelerator_id for f in twice]
+    for one, two in zip(once, twice, strict=True):
+        assert two.usd_per_million_tokens == pytest.approx(2 * one.usd_per_million_tokens)
+
+
+def test_two_searches_are_equal() -> None:
+    def shape(outcome: SearchOutcome) -> list[tuple[object, ...]]:
+        return [
+            (f.accelerator_id, f.candidate.deployment.weight_dtype, f.capacity.load, f.usd_per_million_tokens)
+            for options in outcome.found.values()
+            for f in options
+        ]
+
+    first, second = run(), run()
+    assert shape(first) == shape(second)
+    assert (first.num_simulated, first.num_requests) == (second.num_simulated, second.num_requests)
+
+
+def test_a_given_rate_buys_whole_units_and_shares_the_load() -> None:
+    (found,) = ranking(run({"l4": MARKET["l4"]}, rate_per_s=30.0))
+    purchase = found.purchase
+    assert purchase.num_replicas == purchase.num_units > 1
+    assert purchase.requests_per_s == 30.0
+    assert purchase.usd_per_hour == pytest.approx(0.7 * purchase.num_units)
+    # The run that is shown is at a replica's share of the load, or just below what it carries.
+    assert found.capacity.load <= 30.0 / (purchase.num_replicas - 1)
+    assert found.capacity.load * purchase.num_replicas >= 30.0 * (1 - 1e-9)
+
+
+def test_a_small_rate_takes_a_single_accelerator_although_the_node_is_cheaper_each() -> None:
+    market = {"h100-sxm": (price("h100-sxm", 8, 16.0), price("h100-sxm", 1, 3.0))}
+    (small,), (open_ended,) = ranking(run(market, rate_per_s=1.0)), ranking(run(market))
+    assert small.purchase.placement.price.num_accelerators == 1
+    assert open_ended.purchase.placement.price.num_accelerators == 8
+
+
+def test_the_budget_is_a_limit() -> None:
+    outcome = run(objectives=Objectives(budget_usd_per_hour=1.0))
+    assert set(outcome.found) == {"l4"}
+    assert outcome.reasons["a100-sxm-80gb"] == "costs more than the budget"
+    assert all(f.purchase.usd_per_hour <= 1.0 for f in ranking(outcome))
+
+
+def test_own_hardware_is_not_multiplied() -> None:
+    own = Constraints(own=((2, "l4"),))
+    market = {"l4": (price("l4", 2, 0.03, provider="own"),)}
+    within, beyond = (
+        run(market, constraints=own, rate_per_s=2.0),
+        run(market, constraints=own, rate_per_s=500.0),
+    )
+    assert ranking(within)[0].purchase.num_units == 1
+    assert not any(beyond.found.values())
+    assert "hardware that is there" in beyond.reasons["l4"]
+
+
+@pytest.mark.parametrize(
+    ("market", "objectives", "words"),
+    [
+        ({"h100-sxm": ()}, Objectives(), "nobody sells"),
+        ({"l4": MARKET["l4"]}, Objectives(tpot_p99_s=1e-4), "datasheet limits"),
+        ({"l4": MARKET["l4"]}, Objectives(ttft_p99_s=0.03), "misses the latency objectives"),
+    ],
+)
+def test_reasons(market: dict[str, tuple[Price, ...]], objectives: Objectives, words: str) -> None:
+    outcome = run(market, objectives=objectives)
+    assert not any(outcome.found.values())
+    (reason,) = outcome.reasons.values()
+    assert words in reason
+
+
+def test_an_accelerator_without_an_offer_has_that_reason() -> None:
+    scenario = Scenario(model="llama-3.1-8b", traffic=TRAFFIC, as_of=DAY)
+    outcome = search(
+        scenario, models.by_id("llama-3.1-8b"), {"l4": accelerators.by_id("l4")}, (engines.by_id("vllm"),), {}
+    )
+    assert outcome.reasons == {"l4": "no price within the constraints on this date"}
