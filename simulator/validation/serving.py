@@ -1,9 +1,10 @@
 """Predict published serving measurements from their conditions: build the deployment, replay the load."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Final
 
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import DTYPES
@@ -19,19 +20,20 @@ from advisor.simulator.serving import (
     FixedLengths,
     LognormalLengths,
     Poisson,
-    ServingResult,
     UniformLengths,
     Workload,
     simulate,
 )
+from advisor.simulator.validation.columns import columns_of
+from advisor.simulator.validation.isolated import Measured, single_stream, static_batch, step
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
 _REQUESTS_PER_CLIENT = 10
 """How many requests per concurrent client the usual benchmark client sends."""
 _SHAREGPT_SIGMA = 1.0
 """Spread of conversation lengths where only means were published (ShareGPT-like; lengths/sharegpt: 0.9 to 1.3)."""
-
-
+_UNIFORM_LOW = 0.8
+"""Least part of the nominal length that the usual benchmark client draws, where it is not stated."""
 _JITTER_SIGMA = 0.05
 """Spread that keeps equal requests of a closed loop out of step, small against any length effect."""
 
@@ -110,7 +112,9 @@ def replica_of(case: ServingCase, *, costs: EngineCosts | None = None) -> Replic
         version=case.engine_version,
         date=case.date,
     )
-    scale = 0.9 if case.length_dist.startswith("uniform") else 1.0
+    scale = 1.0
+    if case.length_dist == "uniform":
+        scale = (1.0 + (case.length_spread or _UNIFORM_LOW)) / 2.0
     if costs is None:
         costs = engine_costs(deployment.engine, version=case.engine_version, date=case.date)
     return model_replica(
@@ -132,6 +136,8 @@ def deployment_of(case: ServingCase) -> Deployment:
     weight = case.weight_dtype
     if weight not in DTYPES:
         raise AdvisorError(f"weight format {weight} is not modelled")
+    if case.kv_dtype not in (*DTYPES, "auto"):
+        raise AdvisorError(f"cache format {case.kv_dtype} is not modelled")
     return Deployment(
         model=model,
         accelerator=accelerator,
@@ -142,7 +148,7 @@ def deployment_of(case: ServingCase) -> Deployment:
         expert_parallel=_expert_parallel(case, model),
         weight_dtype=weight,
         activation_dtype=activation_dtype_for(weight, accelerator),
-        kv_dtype=case.kv_dtype if case.kv_dtype in ("fp8", "int8") else "bf16",
+        kv_dtype="bf16" if case.kv_dtype in ("auto", "fp16") else case.kv_dtype,
     )
 
 
@@ -161,82 +167,66 @@ def _expert_parallel(case: ServingCase, model: Model) -> int:
 def _max_num_seqs(case: ServingCase, engine: Engine) -> int | None:
     if case.max_num_seqs:
         return case.max_num_seqs
-    if case.concurrency and case.load in ("closed", "static_batch"):
+    if case.concurrency and case.load in ("closed", "static_batch", "step"):
         # Benchmarks start the engine with room for their highest concurrency.
         return max(engine.max_num_seqs, case.concurrency)
     return None
 
 
-def _metrics(case: ServingCase, replica: ReplicaModel, seed: int) -> tuple[dict[str, float], int]:
+def _metrics(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     """Values by column, and the number of requests behind them."""
-    if case.load == "closed":
-        result = _closed(case, replica, seed)
-        return _from_result(result), result.num_finished
-    if case.load == "poisson":
-        result = _poisson(case, replica, seed)
-        return _from_result(result), result.num_finished
-    if case.load == "offline":
-        result = _offline(case, replica, seed)
-        names = ("output_tok_s", "total_tok_s", "req_s")
-        return {
-            name: value for name, value in _from_result(result).items() if name in names
-        }, result.num_finished
-    raise AdvisorError(f"load {case.load} is not modelled")
+    return _LOADS[case.load](case, replica, seed)
 
 
-def _closed(case: ServingCase, replica: ReplicaModel, seed: int) -> ServingResult:
+def _closed(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     if not case.concurrency:
         raise AdvisorError("a closed loop needs a concurrency of at least 1")
     num_requests = case.num_requests or _REQUESTS_PER_CLIENT * case.concurrency
     workload = Workload(ClosedLoop(case.concurrency), _lengths(case), max(num_requests, case.concurrency))
-    return simulate(replica.surface, replica.policy, workload, seed=seed)
+    return _online(replica, workload, seed)
 
 
-def _poisson(case: ServingCase, replica: ReplicaModel, seed: int) -> ServingResult:
+def _poisson(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     if not case.request_rate:
         raise AdvisorError("Poisson arrivals need a positive request_rate")
     workload = Workload(Poisson(case.request_rate), _lengths(case), case.num_requests or 500)
-    return simulate(replica.surface, replica.policy, workload, seed=seed)
+    return _online(replica, workload, seed)
 
 
-def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> ServingResult:
+def _online(replica: ReplicaModel, workload: Workload, seed: int) -> Measured:
+    result = simulate(replica.surface, replica.policy, workload, seed=seed)
+    return columns_of(result), result.num_finished
+
+
+def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     # Long enough that filling and draining the batch is a small part of the run.
     num_requests = case.num_requests or 4 * replica.policy.num_slots
     policy = replace(replica.policy, api_overhead_ps=0)
-    return simulate(
-        replica.surface, policy, Workload(ClosedLoop(num_requests), _lengths(case), num_requests), seed=seed
-    )
+    workload = Workload(ClosedLoop(num_requests), _lengths(case), num_requests)
+    result = simulate(replica.surface, policy, workload, seed=seed)
+    rates = ("output_tok_s", "total_tok_s", "req_s")
+    return {name: value for name, value in columns_of(result).items() if name in rates}, result.num_finished
+
+
+_LOADS: Final[Mapping[str, Callable[[ServingCase, ReplicaModel, int], Measured]]] = {
+    "closed": _closed,
+    "poisson": _poisson,
+    "offline": _offline,
+    "static_batch": static_batch,
+    "batch1": single_stream,
+    "step": step,
+}
 
 
 def _lengths(case: ServingCase) -> FixedLengths | UniformLengths | LognormalLengths:
     isl, osl = case.isl, case.osl
     if isl < 1 or osl < 1:
         raise AdvisorError("isl and osl must be at least 1 token")
-    kind, _, detail = case.length_dist.partition(":")
-    if kind == "uniform":
-        return UniformLengths(isl, osl, float(detail or 0.8))
-    if kind == "mean":
-        return LognormalLengths(isl, osl, _SHAREGPT_SIGMA)
-    if kind == "lognormal":
-        sigma = detail.split(",")[-1].split()[0] if detail else _SHAREGPT_SIGMA
-        return LognormalLengths(isl, osl, float(sigma))
+    if case.length_dist == "uniform":
+        return UniformLengths(isl, osl, case.length_spread or _UNIFORM_LOW)
+    if case.length_dist in ("mean", "lognormal"):
+        return LognormalLengths(isl, osl, case.length_spread or _SHAREGPT_SIGMA)
     if case.num_requests is None and case.load == "closed":
         # A client whose protocol is not stated sits behind HTTP: answers jitter, and slots do not stay in step.
         return LognormalLengths(isl, osl, _JITTER_SIGMA)
     return FixedLengths(isl, osl)
-
-
-def _from_result(result: ServingResult) -> dict[str, float]:
-    metrics = {
-        "output_tok_s": result.output_tokens_per_s,
-        "total_tok_s": result.total_tokens_per_s,
-        "req_s": result.requests_per_s,
-    }
-    for name, times in (("ttft", result.ttft), ("tpot", result.tpot)):
-        if times.num_samples:
-            metrics[f"{name}_ms_mean"] = times.mean_s * 1e3
-            metrics[f"{name}_ms_p50"] = times.p50_s * 1e3
-            metrics[f"{name}_ms_p99"] = times.p99_s * 1e3
-    if result.e2e.num_samples:
-        metrics["e2e_ms_mean"] = result.e2e.mean_s * 1e3
-    return metrics
