@@ -70,11 +70,11 @@ def show_in(value: float | None, factor: float) -> str:
 
 
 def usd(value: float | None) -> str:
-    """Dollars: cents below 100, whole dollars above, three digits below one dollar."""
+    """Dollars: cents below 100, whole dollars above, two digits below ten cents."""
     if value is None:
         return MISSING
-    if abs(value) < 1:
-        return f"${digits(value)}"
+    if abs(value) < 0.1:
+        return f"${digits(value, 2)}"
     return f"${value:,.2f}" if abs(value) < 100 else f"${value:,.0f}"
 
 

@@ -204,7 +204,7 @@ def test_a_layout_in_words() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0042, "$0.00420"), (3.5, "$3.50"), (99.999, "$100.00"), (12345.6, "$12,346"), (None, "-")],
+    [(0.0042, "$0.0042"), (3.5, "$3.50"), (99.999, "$100.00"), (12345.6, "$12,346"), (None, "-")],
 )
 def test_usd(value: float | None, text: str) -> None:
     assert numbers.usd(value) == text
