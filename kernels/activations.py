@@ -9,6 +9,8 @@ import triton.language as tl
 Activation = Literal["gelu", "swiglu"]
 _BLOCK: Final = 4096
 _NUM_WARPS: Final = 8
+_GELU_BLOCK: Final = 2048
+_GELU_WARPS: Final = 4
 _SQRT_HALF = tl.constexpr(0.7071067811865476)
 _LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -67,7 +69,8 @@ def run(activation: Activation, x: torch.Tensor, out: torch.Tensor | None = None
     """
     if activation == "gelu":
         out = torch.empty_like(x) if out is None else out
-        _gelu_kernel[(triton.cdiv(x.numel(), _BLOCK),)](x, out, x.numel(), BLOCK=_BLOCK, num_warps=_NUM_WARPS)
+        programs = triton.cdiv(x.numel(), _GELU_BLOCK)
+        _gelu_kernel[(programs,)](x, out, x.numel(), BLOCK=_GELU_BLOCK, num_warps=_GELU_WARPS)
         return out
     num_rows, num_columns = x.shape
     if num_columns % 2:

@@ -1,10 +1,17 @@
 """LayerNorm: y = (x − mean) / √(variance + ε) · weight + bias, one pass over memory."""
 
+from typing import Final
+
 import torch
 import triton
 import triton.language as tl
 
+from advisor.kernels.backend import INTERPRET
 from advisor.kernels.rms_norm import row_launch
+
+_ELEMENTS_PER_PROGRAM: Final = 4096 if INTERPRET else 16384
+_ELEMENTS_PER_THREAD: Final = 64
+"""With one array to read, a program needs two rows in flight to keep the memory busy (H200: 3.9 to 4.1 TB/s)."""
 
 
 @triton.jit
@@ -57,7 +64,7 @@ def run(
     Raises: ValueError: the row is wider than a program holds.
     """
     num_rows, num_columns = x.shape
-    rows, block, num_warps = row_launch(num_columns)
+    rows, block, num_warps = row_launch(num_columns, _ELEMENTS_PER_PROGRAM, _ELEMENTS_PER_THREAD)
     out = torch.empty_like(x) if out is None else out
     _layer_norm_kernel[(triton.cdiv(num_rows, rows),)](
         x,

@@ -41,7 +41,9 @@ def _rms_norm_kernel(
     tl.store(y_ptr + offsets, total * scale[:, None] * weight[None, :], mask=mask)
 
 
-def row_launch(num_columns: int) -> tuple[int, int, int]:
+def row_launch(
+    num_columns: int, per_program: int = _ELEMENTS_PER_PROGRAM, per_thread: int = _ELEMENTS_PER_THREAD
+) -> tuple[int, int, int]:
     """Rows per program, padded columns and warps for a kernel that holds whole rows [counts].
 
     Raises: ValueError: the row is wider than MAX_COLUMNS.
@@ -49,8 +51,8 @@ def row_launch(num_columns: int) -> tuple[int, int, int]:
     if num_columns > MAX_COLUMNS:
         raise ValueError(f"rows of {num_columns} elements are wider than {MAX_COLUMNS}")
     block = max(16, triton.next_power_of_2(num_columns))
-    rows = max(1, _ELEMENTS_PER_PROGRAM // block)
-    num_warps = min(32, max(4, rows * block // (32 * _ELEMENTS_PER_THREAD)))
+    rows = max(1, per_program // block)
+    num_warps = min(32, max(4, rows * block // (32 * per_thread)))
     return rows, block, num_warps
 
 

@@ -13,11 +13,15 @@ import triton.language as tl
 
 from advisor.kernels.backend import INTERPRET
 
-_STEPS: Final = 4 if INTERPRET else 8
-"""Tokens whose inputs are loaded together, ahead of the recurrence that waits for nothing else."""
-_BLOCK_D: Final = 8 if INTERPRET else 32
+_CHUNK: Final = 8 if INTERPRET else 32
+_BLOCK_D: Final = 8 if INTERPRET else 16
 _NUM_WARPS: Final = 4
-_LOG2_E = tl.constexpr(1.4426950408889634)
+
+
+@triton.jit
+def _compose(decay_first, add_first, decay_second, add_second):
+    """Two steps h → decay · h + add as one."""
+    return decay_first * decay_second, add_first * decay_second + add_second
 
 
 @triton.jit
@@ -32,36 +36,37 @@ def _scan_kernel(
     state_ptr,
     num_tokens,
     num_channels,
-    STEPS: tl.constexpr,
+    CHUNK: tl.constexpr,
     BLOCK_D: tl.constexpr,
     N: tl.constexpr,
 ):
-    """A program keeps the states of its channels in registers and walks over the tokens of one sequence."""
     sequence = tl.program_id(1)
     channels = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
     states = tl.arange(0, N)
     is_channel = channels < num_channels
     a = tl.load(a_ptr + channels[:, None] * N + states[None, :], mask=is_channel[:, None], other=0.0)
-    a = a * _LOG2_E
     skip = tl.load(skip_ptr + channels, mask=is_channel, other=0.0).to(tl.float32)
     state = tl.zeros((BLOCK_D, N), tl.float32)
+    steps = tl.arange(0, CHUNK)
     start = sequence.to(tl.int64) * num_tokens
-    for first in tl.range(0, num_tokens, STEPS):
-        for step in tl.static_range(STEPS):
-            token = first + step
-            inside = token < num_tokens
-            mask = is_channel & inside
-            offsets = (start + token) * num_channels + channels
-            state_offsets = (start + token) * N + states
-            u = tl.load(u_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
-            # Beyond the end Δ is 0: the state stays as it is.
-            delta = tl.load(delta_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
-            b = tl.load(b_ptr + state_offsets, mask=inside, other=0.0).to(tl.float32)
-            c = tl.load(c_ptr + state_offsets, mask=inside, other=0.0).to(tl.float32)
-            decay = tl.exp2(delta[:, None] * a)
-            state = decay * state + (delta * u)[:, None] * b[None, :]
-            y = tl.sum(state * c[None, :], axis=1) + skip * u
-            tl.store(y_ptr + offsets, y, mask=mask)
+    for first in tl.range(0, num_tokens, CHUNK):
+        tokens = first + steps
+        is_token = tokens < num_tokens
+        mask = is_token[:, None] & is_channel[None, :]
+        offsets = (start + tokens)[:, None] * num_channels + channels[None, :]
+        u = tl.load(u_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        # Beyond the end Δ is 0: the state stays as it is.
+        delta = tl.load(delta_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        bc_offsets = (start + tokens)[:, None] * N + states[None, :]
+        b = tl.load(b_ptr + bc_offsets, mask=is_token[:, None], other=0.0).to(tl.float32)
+        c = tl.load(c_ptr + bc_offsets, mask=is_token[:, None], other=0.0).to(tl.float32)
+        decay = tl.exp(delta[:, :, None] * a[None, :, :])
+        add = (delta * u)[:, :, None] * b[:, None, :]
+        decays, adds = tl.associative_scan((decay, add), 0, _compose)
+        history = adds + decays * state[None, :, :]
+        y = tl.sum(history * c[:, None, :], axis=2) + skip[None, :] * u
+        tl.store(y_ptr + offsets, y, mask=mask)
+        state = tl.sum(tl.where((steps == CHUNK - 1)[:, None, None], history, 0.0), axis=0)
     state_offsets = (sequence * num_channels + channels)[:, None] * N + states[None, :]
     tl.store(state_ptr + state_offsets, state, mask=is_channel[:, None])
 
@@ -120,7 +125,7 @@ def run(
         state,
         num_tokens,
         num_channels,
-        STEPS=_STEPS,
+        CHUNK=_CHUNK,
         BLOCK_D=_BLOCK_D,
         N=num_states,
         num_warps=_NUM_WARPS,

@@ -10,7 +10,8 @@ from advisor.kernels.backend import INTERPRET
 from advisor.kernels.rms_norm import row_launch
 
 WIDEST_RESIDENT_ROW: Final = 256 if INTERPRET else 16384
-_CHUNK: Final = 128 if INTERPRET else 8192
+_CHUNK: Final = 128 if INTERPRET else 4096
+_ELEMENTS_PER_THREAD: Final = 16
 _CHUNK_WARPS: Final = 8
 _LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -67,7 +68,7 @@ def run(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
     num_rows, num_columns = x.shape
     out = torch.empty_like(x) if out is None else out
     if num_columns <= WIDEST_RESIDENT_ROW:
-        rows, block, num_warps = row_launch(num_columns)
+        rows, block, num_warps = row_launch(num_columns, per_thread=_ELEMENTS_PER_THREAD)
         grid = (triton.cdiv(num_rows, rows),)
         _resident_kernel[grid](x, out, num_rows, num_columns, ROWS=rows, BLOCK=block, num_warps=num_warps)
     else:

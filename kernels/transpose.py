@@ -6,8 +6,10 @@ import torch
 import triton
 import triton.language as tl
 
-_TILE: Final = 64
-_NUM_WARPS: Final = 4
+from advisor.kernels.backend import INTERPRET
+
+_TILE: Final = 64 if INTERPRET else 128
+_NUM_WARPS: Final = 8
 
 
 @triton.jit

@@ -2,7 +2,7 @@
 
 weight = (q − 8) · scale, q in 0 … 15. Eight weights share a 32-bit word. Nibble p of the group's word j is weight
 32 · (p mod 4) + 2 j + ⌊p / 4⌋: consecutive words meet consecutive activations, and the nibbles i and i + 4, which one
-operation can extract together, are neighbours.
+operation can extract together, are neighbours. Scales lie group by group, so that neighbouring rows share a sector.
 """
 
 from typing import Final
@@ -76,7 +76,7 @@ def _vector_kernel(
     is_row = rows < N
     groups_per_row = words_per_row // _WORDS_PER_GROUP
     w_rows = w_ptr + rows.to(tl.int64)[:, None] * words_per_row
-    scale_rows = scale_ptr + rows[:, None] * groups_per_row
+    scale_rows = scale_ptr + rows[:, None]
     # Activations are loaded as one row of the words' block: the same threads then hold both, without an exchange.
     words = tl.arange(0, BLOCK_W)[None, :]
     quads = 4 * tl.arange(0, BLOCK_W // 4)[None, :]
@@ -86,7 +86,7 @@ def _vector_kernel(
         w = ahead
         ahead = _load_words(w_rows, is_row, first + BLOCK_W + words, words_per_row)
         group = (first + quads) // _WORDS_PER_GROUP
-        scale = tl.load(scale_rows + group, mask=is_row[:, None] & (group < groups_per_row), other=0.0)
+        scale = tl.load(scale_rows + group * N, mask=is_row[:, None] & (group < groups_per_row), other=0.0)
         # Bits 16–19 and 12–15 are the slots; three moves bring the other three pairs of nibbles there.
         x0, x4 = _load_x(x_row, first, num_weights, 0, BLOCK_W)
         x1, x5 = _load_x(x_row, first, num_weights, 1, BLOCK_W)
@@ -127,14 +127,14 @@ def _matrix_kernel(
     columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     k = words_per_row * _WEIGHTS_PER_WORD
     w_rows = w_ptr + columns.to(tl.int64)[:, None] * words_per_row
-    scale_rows = scale_ptr + columns[:, None] * (words_per_row // _WORDS_PER_GROUP)
+    scale_rows = scale_ptr + columns[:, None]
     acc = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
     for first in tl.range(0, words_per_row, BLOCK_W):
         index = first + tl.arange(0, BLOCK_W)
         inside = index < words_per_row
         w_mask = (columns[:, None] < N) & inside[None, :]
         w = tl.load(w_rows + index[None, :], mask=w_mask, other=0)
-        scale = tl.load(scale_rows + (index // _WORDS_PER_GROUP)[None, :], mask=w_mask, other=0.0)
+        scale = tl.load(scale_rows + (index // _WORDS_PER_GROUP)[None, :] * N, mask=w_mask, other=0.0)
         scale = scale.to(tl.float32)
         base = (index // _WORDS_PER_GROUP) * 128 + 2 * (index % _WORDS_PER_GROUP)
         x_mask = (rows[None, :] < M) & inside[:, None]
@@ -173,9 +173,9 @@ def unpack(words: torch.Tensor) -> torch.Tensor:
 def reference(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """The product with the dequantised weights, in fp32.
 
-    Shapes: x [M, K], words [N, K / 8] int32, scale [N, K / 128] -> [M, N].
+    Shapes: x [M, K], words [N, K / 8] int32, scale [K / 128, N] -> [M, N].
     """
-    weights = (unpack(words) - 8).float() * scale.float().repeat_interleave(GROUP, dim=1)
+    weights = (unpack(words) - 8).float() * scale.float().T.repeat_interleave(GROUP, dim=1)
     return x.float() @ weights.T
 
 
@@ -185,7 +185,7 @@ def check_sizes(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> No
     Raises: ValueError: K is not a multiple of 128 or the sizes differ.
     """
     k, n = x.shape[1], words.shape[0]
-    if k % GROUP or words.shape[1] * 8 != k or scale.shape != (n, k // GROUP):
+    if k % GROUP or words.shape[1] * 8 != k or scale.shape != (k // GROUP, n):
         raise ValueError(f"x {tuple(x.shape)}, words {tuple(words.shape)}, scale {tuple(scale.shape)}")
 
 
@@ -199,7 +199,7 @@ def run(
 ) -> torch.Tensor:
     """Activations times packed weights.
 
-    Shapes: x [M, K] bf16 or fp16, words [N, K / 8] int32, scale [N, K / 128], all contiguous -> [M, N].
+    Shapes: x [M, K] bf16 or fp16, words [N, K / 8] int32, scale [K / 128, N], all contiguous -> [M, N].
     Raises: ValueError: K is not a multiple of 128 or the sizes differ.
     """
     check_sizes(x, words, scale)
@@ -258,10 +258,10 @@ def make_inputs(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Random activations, words and scales.
 
-    Shapes: x [m, k], words [n, k / 8] int32, scale [n, k / 128].
+    Shapes: x [m, k], words [n, k / 8] int32, scale [k / 128, n].
     """
     generator = torch.Generator(device=device).manual_seed(seed)
     x = torch.randn((m, k), generator=generator, device=device, dtype=dtype)
     q = torch.randint(0, 16, (n, k), generator=generator, device=device, dtype=torch.int8)
-    scale = torch.rand((n, k // GROUP), generator=generator, device=device) / (4 * k**0.5) + 0.01 / k**0.5
+    scale = torch.rand((k // GROUP, n), generator=generator, device=device) / (4 * k**0.5) + 0.01 / k**0.5
     return x, pack(q), scale.to(dtype)

@@ -19,7 +19,11 @@ from advisor.kernels.backend import INTERPRET, num_sms
 LARGEST_M: Final = 32
 _WARPS: Final = 4
 _ROWS: Final = 16 * _WARPS
-_PROGRAMS_PER_SM: Final = 4
+_PROGRAMS_PER_SM: Final = 6
+"""What registers allow."""
+_MAX_REGISTERS: Final = 80
+_START_GROUPS: Final = 2
+_MOST_PARTS: Final = 16
 _TO_BF16 = gl.constexpr(
     """{
     .reg .b32 a<4>, one, zero_point;
@@ -118,35 +122,32 @@ def _weights(words, IS_BF16: gl.constexpr, layout: gl.constexpr):
 
 
 @gluon.jit
-def _load_words(w_ptr, rows, words, N, words_per_row, group, end):
-    offsets = rows.to(gl.int64)[:, None] * words_per_row + (group * 16 + words)[None, :]
-    return gl.load(w_ptr + offsets, mask=(rows < N)[:, None] & (group < end), other=0)
+def _load_words(w_places, group, last):
+    """Words of one group, past the first cache, where the activations stay; beyond the last group, its words again."""
+    return gl.load(w_places + min(group, last) * 16, cache_modifier=".cg")
+
+
+@gluon.jit
+def _load_scale(scale_places, N, group, last):
+    """Scales of one group; zero beyond the last group, so that words loaded twice count once."""
+    return gl.load(scale_places + group * N, mask=group <= last, other=0.0)
 
 
 @gluon.jit
 def _multiply(
     acc,
     words,
-    x_ptr,
-    x_rows,
-    x_columns,
-    scale_ptr,
-    scale_rows,
-    M,
-    N,
-    words_per_row,
+    scale,
+    x_places,
     group,
-    end,
+    last,
     IS_BF16: gl.constexpr,
     BLOCK_M: gl.constexpr,
     a_layout: gl.constexpr,
     b_layout: gl.constexpr,
 ):
     """acc + scale · (weights of one group · activations)."""
-    x_offsets = x_rows[:, None] * (words_per_row * 8) + (group * 128 + x_columns)[None, :]
-    x = gl.load(x_ptr + x_offsets, mask=(x_rows < M)[:, None] & (group < end), other=0.0)
-    scale_mask = (scale_rows < N) & (group < end)
-    scale = gl.load(scale_ptr + scale_rows * (words_per_row // 16) + group, mask=scale_mask, other=0.0)
+    x = gl.load(x_places + min(group, last) * 128)
     nicwe = gl.reshape(x, [BLOCK_M, 2, 2, 4, 4, 2])
     x_nk = gl.reshape(gl.permute(nicwe, [0, 4, 1, 2, 3, 5]), [BLOCK_M, 128])
     x_kn = gl.convert_layout(gl.permute(x_nk, [1, 0]), b_layout)
@@ -181,30 +182,30 @@ def _mma_kernel(
     first_row = gl.program_id(0) * ROWS
     part = gl.program_id(1)
     begin = part * groups_per_part
-    end = min(begin + groups_per_part, words_per_row // 16)
+    last = min(begin + groups_per_part, words_per_row // 16) - 1
     rows = first_row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, words_layout))
     words = gl.arange(0, 16, layout=gl.SliceLayout(0, words_layout))
     x_rows = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(1, x_layout))
     x_columns = gl.arange(0, 128, layout=gl.SliceLayout(0, x_layout))
     out_rows = first_row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, acc_layout))
     out_columns = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(0, acc_layout))
+    # Rows beyond the end repeat the last one; what they give is never stored. No load needs a mask.
+    w_places = w_ptr + gl.minimum(rows, N - 1).to(gl.int64)[:, None] * words_per_row + words[None, :]
+    x_places = x_ptr + gl.minimum(x_rows, M - 1)[:, None] * (words_per_row * 8) + x_columns[None, :]
+    scale_places = scale_ptr + gl.minimum(out_rows, N - 1)
     acc = gl.zeros([ROWS, BLOCK_M], gl.float32, acc_layout)
-    # Words arrive two groups ahead of their use.
-    even = _load_words(w_ptr, rows, words, N, words_per_row, begin, end)
-    odd = _load_words(w_ptr, rows, words, N, words_per_row, begin + 1, end)
-    for group in range(begin, end, 2):
-        next_even = _load_words(w_ptr, rows, words, N, words_per_row, group + 2, end)
-        next_odd = _load_words(w_ptr, rows, words, N, words_per_row, group + 3, end)
-        acc = _multiply(
-            acc, even, x_ptr, x_rows, x_columns, scale_ptr, out_rows, M, N, words_per_row, group, end,
-            IS_BF16, BLOCK_M, a_layout, b_layout,
-        )  # fmt: skip
-        acc = _multiply(
-            acc, odd, x_ptr, x_rows, x_columns, scale_ptr, out_rows, M, N, words_per_row, group + 1, end,
-            IS_BF16, BLOCK_M, a_layout, b_layout,
-        )  # fmt: skip
-        even = next_even
-        odd = next_odd
+    # While one group is multiplied, the words and scales of the next are on their way.
+    even = _load_words(w_places, begin, last)
+    odd = _load_words(w_places, begin + 1, last)
+    even_scale = _load_scale(scale_places, N, begin, last)
+    odd_scale = _load_scale(scale_places, N, begin + 1, last)
+    for group in range(begin, last + 1, 2):
+        acc = _multiply(acc, even, even_scale, x_places, group, last, IS_BF16, BLOCK_M, a_layout, b_layout)
+        even = _load_words(w_places, group + 2, last)
+        even_scale = _load_scale(scale_places, N, group + 2, last)
+        acc = _multiply(acc, odd, odd_scale, x_places, group + 1, last, IS_BF16, BLOCK_M, a_layout, b_layout)
+        odd = _load_words(w_places, group + 3, last)
+        odd_scale = _load_scale(scale_places, N, group + 3, last)
     mask = (out_rows < N)[:, None] & (out_columns < M)[None, :]
     place = out_columns.to(gl.int64)[None, :] * N + out_rows[:, None]
     if PARTS == 1:
@@ -240,11 +241,20 @@ def is_supported(x: torch.Tensor) -> bool:
     return is_16_bit and x.shape[0] <= LARGEST_M and torch.cuda.get_device_capability(x.device) >= (8, 0)
 
 
-def choose_parts(n: int, num_groups: int, sms: int, programs_per_sm: int = _PROGRAMS_PER_SM) -> int:
-    """Parts into which k is cut [count]: enough programs to fill the chip, at least four groups each."""
-    tiles = triton.cdiv(n, _ROWS)
-    wanted = triton.cdiv(programs_per_sm * sms, tiles)
-    return max(1, min(wanted, num_groups // 4))
+def choose_parts(n: int, num_groups: int, sms: int) -> int:
+    """Parts into which k is cut [count], for the least predicted time.
+
+    time ∝ ⌈tiles · parts / slots⌉ · (⌈groups / parts⌉ + start), slots = multiprocessors · programs each holds
+
+    Assumes: a program's start and end take as long as two groups (measured on an H200).
+    """
+    tiles, slots = triton.cdiv(n, _ROWS), _PROGRAMS_PER_SM * sms
+    candidates = range(1, max(2, min(_MOST_PARTS, num_groups // 2) + 1))
+
+    def cost(parts: int) -> int:
+        return int(triton.cdiv(tiles * parts, slots) * (triton.cdiv(num_groups, parts) + _START_GROUPS))
+
+    return min(candidates, key=cost)
 
 
 def run(
@@ -253,10 +263,11 @@ def run(
     scale: torch.Tensor,
     out: torch.Tensor | None = None,
     num_parts: int | None = None,
+    max_registers: int | None = _MAX_REGISTERS,
 ) -> torch.Tensor:
     """Activations times packed weights.
 
-    Shapes: x [M, K] bf16 or fp16 with M ≤ 32, words [N, K / 8] int32, scale [N, K / 128], contiguous -> [M, N].
+    Shapes: x [M, K] bf16 or fp16 with M ≤ 32, words [N, K / 8] int32, scale [K / 128, N], contiguous -> [M, N].
     Assumes: launches on one device follow each other in one stream (they share counters).
     Raises: ValueError: K is not a multiple of 128 or the sizes differ.
     """
@@ -282,5 +293,6 @@ def run(
         BLOCK_M=max(8, triton.next_power_of_2(m)),
         PARTS=parts,
         num_warps=_WARPS,
+        maxnreg=max_registers if m <= 8 else None,
     )
     return out

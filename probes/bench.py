@@ -39,12 +39,15 @@ class Bench:
         amount: float,
         unit: str,
         *,
+        num_warmup: int = 5,
         num_samples: int = 30,
         flush: ColdCache | None = None,
     ) -> Measurement:
         """A rate: `amount` per call over the call's time, sampled with the GPU's state."""
         with Sampler(self.gpu) as sampler:
-            timing = time_calls(call, self.device, num_samples=num_samples, flush=flush)
+            timing = time_calls(
+                call, self.device, num_warmup=num_warmup, num_samples=num_samples, flush=flush
+            )
         return self.rate(check, instrument, pattern, timing, amount, unit, sampler)
 
     def graph_rate(

@@ -14,6 +14,9 @@ from advisor.probes.telemetry import Sampler
 TOUCH_FRACTION: Final = 0.95
 _SLICE: Final = 16 * 1024 * 1024
 """Words that are written and compared at a time: 64 MiB."""
+_RESERVE_BYTES: Final = 768 * MIB
+_RESERVE_FRACTION: Final = 0.02
+"""Left free for the driver, the smaller of the two."""
 _MULTIPLIER: Final = -1640531535
 """2³² ÷ golden ratio as a signed number (Knuth): neighbouring addresses get unlike patterns."""
 _LARGEST_BUFFER_BYTES: Final = 4 * GIB
@@ -30,7 +33,9 @@ def touch(bench: Bench) -> list[Measurement]:
     total = float(torch.cuda.get_device_properties(bench.device).total_memory)
     expected = torch.empty(_SLICE, dtype=torch.int32, device=bench.device)
     differs = torch.empty(_SLICE, dtype=torch.bool, device=bench.device)
-    chunks = _allocate(bench)
+    _count_wrong(expected.clone(), expected, differs, 0)  # loads every kernel while there is room for it
+    torch.cuda.empty_cache()
+    chunks = _allocate(bench, min(_RESERVE_BYTES, _RESERVE_FRACTION * total))
     with Sampler(bench.gpu) as sampler:
         for number, chunk in enumerate(chunks):
             for first in range(0, chunk.numel(), _SLICE):
@@ -61,11 +66,14 @@ def touch(bench: Bench) -> list[Measurement]:
     ]
 
 
-def _allocate(bench: Bench) -> list[torch.Tensor]:
-    """All the memory that can be had, in chunks of 1 GiB and then smaller ones."""
+def _allocate(bench: Bench, reserve_bytes: float) -> list[torch.Tensor]:
+    """All the memory but a reserve, in chunks of 1 GiB and then smaller ones: launches need some room."""
     chunks: list[torch.Tensor] = []
     num_elements = int(GIB) // 4
     while num_elements >= _SLICE:
+        if bench.free_bytes() < reserve_bytes + 4 * num_elements:
+            num_elements //= 2
+            continue
         try:
             chunks.append(torch.empty(num_elements, dtype=torch.int32, device=bench.device))
         except torch.OutOfMemoryError:

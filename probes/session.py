@@ -176,8 +176,6 @@ class Session:
             waiting = [step for step in waiting if f"{place}/{step.name}" not in self.done]
             if lost is None:
                 return
-            if waiting and waiting[0].name == lost.name:
-                waiting = waiting[1:]
 
     def _run_worker(
         self,
@@ -231,6 +229,8 @@ class Session:
         left = [step for step in steps if f"{place}/{step.name}" not in self.done]
         if not left:
             return None
+        if current is None and len(left) < len(steps) and not worker.timed_out:
+            return left[0]  # it told of a broken context and left: the rest starts afresh
         broken = current if current is not None else left[0]
         reason = f"took longer than {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
         self._store(f"{place}/{broken.name}", [_lost(broken, gpu, reason)], machine, keys)

@@ -29,7 +29,7 @@ def test_each_weight_meets_its_activation(position, device):
     q[:, position] = 15
     x = torch.zeros((1, 128), device=device, dtype=torch.float16)
     x[0, position] = 2.0
-    scale = torch.ones((16, 1), device=device, dtype=torch.float16)
+    scale = torch.ones((1, 16), device=device, dtype=torch.float16)
     assert torch.equal(w4a16.run(x, w4a16.pack(q), scale), torch.full_like(x[:, :16], 14.0))
 
 
@@ -54,9 +54,10 @@ def test_the_matrix_twin_is_for_few_rows_on_a_gpu(device, on_gpu):
     assert not w4a16_mma.is_supported(many)
 
 
-def test_parts_fill_the_chip_but_stay_long_enough():
+def test_parts_fill_the_chip_in_whole_waves():
     from advisor.kernels import w4a16_mma
 
-    assert w4a16_mma.choose_parts(4096, 112, sms=132) == 9
-    assert w4a16_mma.choose_parts(57344, 64, sms=132) == 1
-    assert w4a16_mma.choose_parts(64, 8, sms=132) == 2
+    assert w4a16_mma.choose_parts(4096, 112, sms=132) == 12
+    assert w4a16_mma.choose_parts(8192, 224, sms=132) == 6
+    assert w4a16_mma.choose_parts(64, 4, sms=132) == 2
+    assert w4a16_mma.choose_parts(64, 1, sms=132) == 1
