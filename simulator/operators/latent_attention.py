@@ -142,9 +142,12 @@ def mla_absorb_s(
     Error: see `residual` of the catalog records; tests/simulator/test_latent_attention.py repeats it.
     Source: DeepSeek-V2, arXiv:2405.04434, section 2.1.2; constants from catalog/data/efficiency/mla_absorb.
     """
-    return absorbed_product_s(
-        num_tokens, num_heads, qk_nope_head_dim, kv_lora_rank, device, efficiency
-    ) + absorbed_product_s(num_tokens, num_heads, kv_lora_rank, v_head_dim, device, efficiency)
+    shapes = ((qk_nope_head_dim, kv_lora_rank), (kv_lora_rank, v_head_dim))
+    before_s, after_s = (
+        absorbed_product_s(num_tokens, num_heads, depth, columns, device, efficiency)
+        for depth, columns in shapes
+    )
+    return np.asarray(before_s + after_s)
 
 
 def absorbed_product_s(
@@ -174,11 +177,12 @@ def absorbed_product_s(
     if not warm_l2:
         num_bytes = weights + bytes_past_l2(activations, *l2)
     flop = 2.0 * heads * tokens * deep * wide
-    return efficiency.launch_s + joined(
+    busy_s = joined(
         efficiency.overlap_exponent,
         num_bytes / (device.bandwidth_bytes_per_s * efficiency.bandwidth_fraction),
         flop / (device.peak_flop_per_s["bf16"] * efficiency.peak_fraction),
     )
+    return np.asarray(efficiency.launch_s + busy_s)
 
 
 def sparse_context_tokens(context_tokens: ArrayLike, top_k: int) -> Floats:
@@ -186,7 +190,7 @@ def sparse_context_tokens(context_tokens: ArrayLike, top_k: int) -> Floats:
 
     Source: DeepSeek-V3.2-Exp, section 2.1.
     """
-    return np.minimum(np.asarray(context_tokens, float), float(top_k))
+    return np.asarray(np.minimum(np.asarray(context_tokens, float), float(top_k)))
 
 
 def lightning_indexer_s(

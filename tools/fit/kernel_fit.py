@@ -28,6 +28,8 @@ class OperatorFit:
     judged: Callable[[pd.DataFrame], NDArray[np.bool_]]
     where: str
     note: str
+    not_for_any: tuple[str, ...] = ()
+    """Engines whose rows say nothing about an engine that was not measured."""
 
 
 def kernel_table(path: Path, devices: Mapping[str, Device], *, level: Sequence[str] = ()) -> pd.DataFrame:
@@ -68,7 +70,11 @@ def run(fit: OperatorFit, points: int, only: str, *, dry_run: bool, program: str
             engines = sorted(rows["engine"].unique())
             # With one engine measured its kernels are all there is to know, whatever the engine asked for.
             for engine in [common.ANY_ENGINE, *(engines if len(engines) > 1 else [])]:
-                of_engine = rows if engine == common.ANY_ENGINE else rows[rows["engine"] == engine]
+                of_engine = rows[rows["engine"] == engine]
+                if engine == common.ANY_ENGINE:
+                    of_engine = rows[~rows["engine"].isin(fit.not_for_any)]
+                if of_engine.empty:
+                    continue
                 records.append(_record(fit, of_engine, str(dtype), engine, points))
                 print(fit.operator, architecture, dtype, engine, records[-1], flush=True)
         if not dry_run:
