@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 
+from advisor.recommend.roofline_bound import fastest_peak_flop_per_s
 from advisor.simulator.replica_model import ReplicaModel
+from advisor.simulator.roofline import is_compute_bound, total_work
+from advisor.simulator.step_roofline import decode_step_work
 
 _LINK = ("collectives",)
 _HOST = ("host",)
 _KV = ("attention",)
+_WEIGHTS = ("projections", "feed_forward", "experts", "head")
 _NEARLY_FULL = 0.9
 
 
@@ -38,11 +42,8 @@ def bottleneck_of(
 
 
 def _compute_bound(replica: ReplicaModel, batch: float) -> bool:
-    """Whether a batch multiplies longer than its weights take to read."""
-    device, deployment = replica.library.device, replica.deployment
-    peaks = device.peak_flop_per_s
-    peak = peaks.get(deployment.activation_dtype, peaks["bf16"])
-    bytes_per_element = replica.memory.weight_bytes
-    read_s = bytes_per_element / device.bandwidth_bytes_per_s
-    elements = replica.memory.weight_bytes / (1.0 if deployment.weight_dtype in ("fp8", "int8") else 2.0)
-    return 2.0 * elements * batch / peak > read_s
+    """Whether a batch multiplies longer than the weights that it touches take to read."""
+    deployment, bandwidth = replica.deployment, replica.library.device.bandwidth_bytes_per_s
+    parts = decode_step_work(deployment.model, batch, 1.0, weight_dtype=deployment.weight_dtype)
+    weights = total_work(parts[name] for name in _WEIGHTS)
+    return is_compute_bound(weights, fastest_peak_flop_per_s(deployment), bandwidth)

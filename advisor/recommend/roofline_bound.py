@@ -91,15 +91,18 @@ def _numbers(candidate: Candidate) -> tuple[float, ...]:
         2.0 * sum(group.active for group in counted.groups) / ranks,
         2.0 * counted.embedding / ranks,
         (accelerator.bandwidth_bytes_per_s or 0.0) * speed,
-        _peak(deployment) * speed,
+        fastest_peak_flop_per_s(deployment) * speed,
         float(candidate.memory.kv_capacity_tokens),
         float(candidate.max_num_seqs),
         float(deployment.data_parallel),
     )
 
 
-def _peak(deployment: Deployment) -> float:
-    """The fastest unit that any matrix of the deployment uses [flop/s]."""
+def fastest_peak_flop_per_s(deployment: Deployment) -> float:
+    """Dense peak of the fastest unit that any matrix of the deployment uses, on one accelerator [flop/s].
+
+    Source: own definition.
+    """
     peaks = deployment.accelerator.peak_flop_per_s
     dense = activation_dtype_for(
         dense_dtype(deployment.model, deployment.weight_dtype), deployment.accelerator
