@@ -83,7 +83,6 @@ class Accelerator(Record):
     field_sources: dict[str, Source] = Field(default_factory=dict)
     """Source of single fields where it differs from `sources`."""
 
-
     @property
     def is_ranked(self) -> bool:
         """Whether it can win; False where a needed number has no source."""

@@ -23,7 +23,7 @@ class EfficiencyRecord(Record):
 
     architecture: str
     operator: str
-    """matmul, grouped_matmul, attention_prefill, attention_decode, mla_prefill, mla_decode, gdn, mamba2, elementwise, ..."""
+    """matmul, grouped_matmul, attention_prefill, attention_decode, mla_prefill, mla_decode, gdn, mamba2, ..."""
     dtype: str
     """Format in which the unit multiplies; for attention `bf16` or `fp8` of the KV cache."""
     engine: str = "any"
