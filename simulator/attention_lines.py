@@ -15,9 +15,11 @@ from advisor.simulator.operators.attention import (
     decode_line,
     prefill_line,
 )
+from advisor.simulator.operators.attention_kernels import secant_over_context
 from advisor.simulator.operators.latent_attention import (
     LatentDecodeEfficiency,
     LatentPrefillEfficiency,
+    lightning_indexer_s,
     mla_decode_line,
     mla_prefill_line,
 )
@@ -97,6 +99,11 @@ def decode_lines(
             )  # fmt: skip
         else:
             continue
+        if isinstance(mixer, LatentAttention) and mixer.sparse_top_k:
+            # The indexer scores every token of the context, whatever the attention then reads.
+            indexer_intercept, indexer_slope = _indexer_line(mixer, library, batch, context_low, context_high)
+            lines.intercept_s += layers * np.maximum(indexer_intercept, 0.0)
+            lines.slope_s += layers * np.maximum(indexer_slope, 0.0) / dp
         lines.intercept_s += layers * np.maximum(intercept, 0.0)
         target = lines.slope_s if window is None else lines.window_slope_s
         target += layers * np.maximum(slope, 0.0) / dp
@@ -147,6 +154,23 @@ def prefill_lines(
         else:
             result.window_pair_s += pair
     return result
+
+
+def _indexer_line(
+    mixer: LatentAttention,
+    library: OperatorLibrary,
+    batch: FloatArray,
+    context_low: float,
+    context_high: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Intercept [s] and slope [s per token of summed context] of one layer's indexer in decode."""
+
+    def seconds(sequences: FloatArray, context: float) -> FloatArray:
+        efficiency = library.parameters(LatentPrefillEfficiency, "mla_prefill", "bf16")
+        heads, dim = mixer.indexer_num_heads, mixer.indexer_head_dim
+        return lightning_indexer_s(1.0, context, sequences, heads, dim, library.device, efficiency)
+
+    return secant_over_context(seconds, batch, context_low, context_high)
 
 
 def _window(group: LayerGroup) -> int | None:

@@ -193,7 +193,8 @@ class _Pricing:
         sequences = self.rank_tokens if self.decode else np.ones_like(self.tokens)
         gated = isinstance(mixer, GatedDeltaNet)
         run: Callable[..., FloatArray] = gated_delta_net_s if gated else mamba2_s
-        efficiency = self.library.parameters(RecurrenceEfficiency, "gdn" if gated else "mamba2", "bf16")
+        operator = "mamba2" if isinstance(mixer, Mamba2) else "kda" if mixer.channel_gate_rank else "gdn"
+        efficiency = self.library.parameters(RecurrenceEfficiency, operator, "bf16")
         tp, device = self.deployment.tensor_parallel, self.library.device
         return run(self.rank_tokens, sequences, mixer, tp, device, efficiency, decode=self.decode)
 

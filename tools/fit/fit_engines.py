@@ -38,8 +38,8 @@ PRIOR_SIGMA = {
     "sequence_s": 0.7,
     "mixed_step_s": 0.8,
     "eager_launch_s": 1.2,
-    "kernel_scale": 0.06,
-    "expert_scale": 0.3,
+    "kernel_scale": 0.12,
+    "expert_scale": 0.4,
     "expert_prefill_scale": 0.3,
     "request_s": 0.8,
     "request_launch_s": 1.2,
@@ -141,7 +141,7 @@ def fit(rows: list[Row]) -> EngineCosts:
             [(residuals(x + JACOBIAN_STEP * unit) - base) / JACOBIAN_STEP for unit in np.eye(len(x))]
         ).T
 
-    found = least_squares(residuals, start, jac=jacobian, max_nfev=8)
+    found = least_squares(residuals, start, jac=jacobian, max_nfev=10)
     return costs_of(found.x)
 
 
