@@ -66,7 +66,8 @@ class Capacity:
     """What breaks first above this load: ttft, tpot, throughput or kv cache."""
 
 
-_Run = Callable[[ReplicaModel, Traffic, float, Objectives, int], tuple[ServingResult, float, str]]
+_Run = Callable[[float], tuple[ServingResult, float, str]]
+"""Of a load: its run, how near that comes to the tightest objective, and which one it is."""
 
 
 def highest_load(
@@ -82,7 +83,20 @@ def highest_load(
     Source: own procedure.
     """
     most = bound_per_s if traffic.concurrency is None else float(traffic.concurrency)
-    return _highest(replica, traffic, objectives, most, seed, run=_short_run)
+
+    def run(load: float) -> tuple[ServingResult, float, str]:
+        result = run_at(
+            replica,
+            traffic,
+            load,
+            ESTIMATE_REQUESTS,
+            seed,
+            objectives=objectives,
+            spacing_s=1.0 / bound_per_s,
+        )
+        return result, *strain(result, objectives)
+
+    return _highest(run, most, whole=traffic.concurrency is not None)
 
 
 def confirm(
@@ -98,7 +112,11 @@ def confirm(
 
     Source: own procedure.
     """
-    held = _highest(replica, traffic, objectives, found.load, seed, run=_long_run, least=least)
+
+    def run(load: float) -> tuple[ServingResult, float, str]:
+        return _long_run(replica, traffic, load, objectives, seed, spacing_s=1.0 / found.requests_per_s)
+
+    held = _highest(run, found.load, whole=traffic.concurrency is not None, least=least)
     if held is None:
         return None
     binding = held.binding if held.load < found.load else found.binding
@@ -113,10 +131,12 @@ def run_at(
     seed: int,
     *,
     objectives: Objectives | None = None,
+    spacing_s: float = 0.0,
 ) -> ServingResult:
     """Simulate one replica under a Poisson rate, or under a number of clients where the traffic is a closed loop.
 
-    With objectives the run ends as soon as it is certain that a 99th percentile misses one.
+    With objectives the run ends as soon as it is certain that a 99th percentile misses one. Clients begin
+    `spacing_s` apart: people do not all press the key at once, as a benchmark does.
 
     Source: simulator.serving.
     """
@@ -125,7 +145,7 @@ def run_at(
     else:
         clients = max(1, round(load))
         workload = Workload(
-            ClosedLoop(clients), lengths_of(traffic), max(num_requests, _CLIENT_ROUNDS * clients)
+            _clients(clients, spacing_s), lengths_of(traffic), max(num_requests, _CLIENT_ROUNDS * clients)
         )
     if objectives is None:
         return simulate(replica.surface, replica.policy, workload, seed=seed)
@@ -170,20 +190,23 @@ def strain(result: ServingResult, objectives: Objectives) -> tuple[float, str]:
     return max(ratios)
 
 
-def _short_run(
-    replica: ReplicaModel, traffic: Traffic, load: float, objectives: Objectives, seed: int
-) -> tuple[ServingResult, float, str]:
-    result = run_at(replica, traffic, load, ESTIMATE_REQUESTS, seed, objectives=objectives)
-    return result, *strain(result, objectives)
+def _clients(count: int, spacing_s: float) -> ClosedLoop:
+    return ClosedLoop(count, "staggered", count * spacing_s) if spacing_s > 0 else ClosedLoop(count)
 
 
 def _long_run(
-    replica: ReplicaModel, traffic: Traffic, load: float, objectives: Objectives, seed: int
+    replica: ReplicaModel,
+    traffic: Traffic,
+    load: float,
+    objectives: Objectives,
+    seed: int,
+    *,
+    spacing_s: float,
 ) -> tuple[ServingResult, float, str]:
     """A run that is long against what it holds; it must also keep up with its arrivals."""
     open_loop = traffic.concurrency is None
     length = _run_length(_TTFT_LIMITS * load * objectives.ttft_p99_s) if open_loop else CONFIRM_REQUESTS
-    result = run_at(replica, traffic, load, length, seed, objectives=objectives)
+    result = run_at(replica, traffic, load, length, seed, objectives=objectives, spacing_s=spacing_s)
     tightest, name = strain(result, objectives)
     if not open_loop or tightest > 1.0:
         return result, tightest, name
@@ -201,21 +224,12 @@ def _run_length(num_requests: float) -> int:
     return min(_MOST_REQUESTS, max(CONFIRM_REQUESTS, math.ceil(num_requests)))
 
 
-def _highest(
-    replica: ReplicaModel,
-    traffic: Traffic,
-    objectives: Objectives,
-    most: float,
-    seed: int,
-    *,
-    run: _Run,
-    least: float = 0.0,
-) -> Capacity | None:
+def _highest(run: _Run, most: float, *, whole: bool, least: float = 0.0) -> Capacity | None:
     """Search down from `most`: steps that double until a load holds, then interpolation between hold and miss.
 
-    With `least` above zero that load comes first: where it misses, nothing else need be tried.
+    With `least` above zero that load comes first: where it misses, nothing else need be tried. `whole`: the load is a
+    number of clients.
     """
-    whole = traffic.concurrency is not None
     held: tuple[float, float, ServingResult] | None = None
     missed_load, missed_strain, binding, step = most, math.inf, "throughput", _FIRST_STEP
     load, spent = min(most, least) or most, 0
@@ -223,7 +237,7 @@ def _highest(
     for _ in range(_MAX_RUNS):
         if load < least:
             break
-        result, tightest, name = run(replica, traffic, load, objectives, seed)
+        result, tightest, name = run(load)
         spent += result.num_requests
         if tightest > 1.0:
             missed_load, missed_strain, binding = load, tightest, name

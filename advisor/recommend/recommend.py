@@ -10,7 +10,7 @@ from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.changes import what_would_change
-from advisor.recommend.offers import OWNED_PUE, OWNED_USD_PER_KWH, offers_by_accelerator, owned_offer
+from advisor.recommend.offers import OWN, OWNED_PUE, OWNED_USD_PER_KWH, offers_by_accelerator, owned_offer
 from advisor.recommend.options import option_of
 from advisor.recommend.result import Option, Recommendation, Rejected, SearchStatistics
 from advisor.recommend.scenario import Scenario
@@ -82,10 +82,11 @@ def _engines(scenario: Scenario) -> tuple[Engine, ...]:
 
 def _offers(scenario: Scenario, accelerators: Mapping[str, Accelerator]) -> Mapping[str, tuple[Price, ...]]:
     if scenario.constraints.own:
-        return {
-            name: (owned_offer(count, accelerators[name], scenario.as_of),)
-            for count, name in scenario.constraints.own
-        }
+        owned: dict[str, tuple[Price, ...]] = {}
+        for count, name in scenario.constraints.own:
+            offer = owned_offer(count, accelerators[name], scenario.as_of)
+            owned[name] = (*owned.get(name, ()), offer)
+        return owned
     return offers_by_accelerator(scenario.constraints, scenario.as_of)
 
 
@@ -108,10 +109,11 @@ def _headline(option: Option, model: Model, scenario: Scenario) -> str:
     )
     count = f"{option.num_accelerators} × {option.accelerator_name}"
     replicas = f" as {option.num_replicas} replicas" if option.num_replicas > 1 else ""
-    return (
-        f"{model.name}: rent {count}{replicas} from {option.provider} for ${option.usd_per_hour:.2f}/h, "
-        f"${option.usd_per_million_tokens.value:.3g} per million tokens {carried}"
-    )
+    if option.provider == OWN:
+        deal = f"run your own {count}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
+    else:
+        deal = f"rent {count}{replicas} from {option.provider} for ${option.usd_per_hour:.2f}/h"
+    return f"{model.name}: {deal}, ${option.usd_per_million_tokens.value:.3g} per million tokens {carried}"
 
 
 def _rejected(

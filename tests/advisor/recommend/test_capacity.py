@@ -135,3 +135,10 @@ def test_many_refused_requests_break_an_objective(replica: ReplicaModel) -> None
     assert result.num_refused > 2
     assert strain(result, Objectives())[1] == "kv cache"
     assert strain(result, Objectives())[0] > 1.0
+
+
+def test_clients_do_not_all_begin_at_once(replica: ReplicaModel) -> None:
+    clients = CHAT.model_copy(update={"concurrency": 60})
+    together = run_at(replica, clients, 60, 300, 0)
+    apart = run_at(replica, clients, 60, 300, 0, spacing_s=0.05)
+    assert apart.ttft.p99_s < 0.5 * together.ttft.p99_s

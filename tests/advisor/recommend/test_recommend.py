@@ -134,6 +134,7 @@ def test_own_hardware_costs_its_electricity() -> None:
     assert (option.accelerator, option.provider, option.num_accelerators) == ("l4", "own", 2)
     assert option.usd_per_hour == pytest.approx(2 * 72 * 1.3 / 1000 * 0.15)
     assert any("electricity" in note for note in found.notes)
+    assert "run your own 2 × NVIDIA L4" in found.headline
     with pytest.raises(InfeasibleError) as caught:
         recommend(
             scenario(constraints={"own": ((2, "l4"),), "accelerators": ()}, traffic={"rate_per_s": 1000.0})
