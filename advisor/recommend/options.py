@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from advisor.catalog.checkpoints import checkpoint_for
 from advisor.catalog.engines import launch_command
 from advisor.catalog.prices import age_days
 from advisor.catalog.providers import all_providers
@@ -151,16 +152,16 @@ def _provider_class(provider: str) -> str:
 
 def _launch(found: Found, scenario: Scenario) -> str:
     deployment = found.candidate.deployment
-    model = deployment.model
+    checkpoint = checkpoint_for(deployment.model, deployment.weight_dtype, deployment.engine.id)
     return launch_command(
         deployment.engine,
-        model.hf_ids[0] if model.hf_ids else model.id,
+        checkpoint.hf_id,
         tp=deployment.tensor_parallel,
         pp=deployment.pipeline_parallel,
         dp=deployment.data_parallel,
         ep=deployment.expert_parallel,
         weight_dtype=deployment.weight_dtype,
-        checkpoint_dtype=model.weights,
+        checkpoint_dtype=checkpoint.weight_dtype,
         kv_dtype=deployment.kv_dtype,
         max_num_seqs=found.candidate.max_num_seqs,
         max_num_batched_tokens=found.candidate.max_num_batched_tokens,
