@@ -1,6 +1,7 @@
 """One simulated candidate as an option: its figures with intervals, its cost, its explanation."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from advisor.catalog.checkpoints import checkpoint_for
 from advisor.catalog.engines import launch_command
@@ -28,7 +29,7 @@ def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
     Source: own composition.
     """
     deployment, replica = found.candidate.deployment, found.replica
-    result, price = found.capacity.result, found.purchase.placement.price
+    result = found.capacity.result
     transferred = bool(replica.transferred)
     basis: Basis = "assumed" if transferred else "modelled"
     class_name = prediction_class(deployment.engine.id, transferred=transferred)
@@ -46,26 +47,8 @@ def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
     total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))
     return Option(
         rank=rank,
-        accelerator=deployment.accelerator.id,
-        accelerator_name=deployment.accelerator.name,
-        num_accelerators=num_accelerators,
-        num_replicas=found.purchase.num_replicas,
-        tensor_parallel=deployment.tensor_parallel,
-        pipeline_parallel=deployment.pipeline_parallel,
-        expert_parallel=deployment.expert_parallel,
-        data_parallel=deployment.data_parallel,
-        weight_dtype=deployment.weight_dtype,
-        kv_dtype=deployment.kv_dtype,
-        engine=deployment.engine.id,
-        provider=price.provider,
-        provider_class=_provider_class(price.provider),
-        sku=price.sku,
-        region=price.region,
-        term=price.term,
-        price_observed_on=price.observed_on.isoformat(),
-        price_age_days=age_days(price, scenario.as_of),
-        price_url=price.url,
-        usd_per_hour=found.purchase.usd_per_hour,
+        **_layout(found),
+        **_offer(found, scenario),
         usd_per_million_tokens=_cost(found.purchase.usd_per_hour, throughput, tokens_in + tokens_out),
         usd_per_million_output_tokens=_cost(found.purchase.usd_per_hour, throughput, tokens_out),
         ttft_s=ttft,
@@ -82,13 +65,47 @@ def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
         binding_objective=found.capacity.binding,
         step_breakdown=breakdown,
         memory=_memory(found),
-        kv_capacity_tokens=replica.memory.kv_capacity_tokens,
         power_w=power_w,
         energy_j_per_token=power_w / total_tokens_per_s.value,
         quality_note=quality_note(deployment.model, deployment.weight_dtype),
         launch_command=_launch(found, scenario),
         basis_notes=replica.transferred,
     )
+
+
+def _layout(found: Found) -> dict[str, Any]:
+    """What runs: the fields of an option that name the deployment."""
+    deployment, purchase = found.candidate.deployment, found.purchase
+    return {
+        "accelerator": deployment.accelerator.id,
+        "accelerator_name": deployment.accelerator.name,
+        "num_accelerators": purchase.num_units * purchase.placement.accelerators_per_unit,
+        "num_replicas": purchase.num_replicas,
+        "tensor_parallel": deployment.tensor_parallel,
+        "pipeline_parallel": deployment.pipeline_parallel,
+        "expert_parallel": deployment.expert_parallel,
+        "data_parallel": deployment.data_parallel,
+        "weight_dtype": deployment.weight_dtype,
+        "kv_dtype": deployment.kv_dtype,
+        "engine": deployment.engine.id,
+        "kv_capacity_tokens": found.replica.memory.kv_capacity_tokens,
+    }
+
+
+def _offer(found: Found, scenario: Scenario) -> dict[str, Any]:
+    """Where it comes from: the fields of an option that name the price."""
+    price = found.purchase.placement.price
+    return {
+        "provider": price.provider,
+        "provider_class": _provider_class(price.provider),
+        "sku": price.sku,
+        "region": price.region,
+        "term": price.term,
+        "price_observed_on": price.observed_on.isoformat(),
+        "price_age_days": age_days(price, scenario.as_of),
+        "price_url": price.url,
+        "usd_per_hour": found.purchase.usd_per_hour,
+    }
 
 
 def _percentiles(times: Distribution, metric: str, class_name: str, basis: Basis) -> Mapping[str, Quantity]:
