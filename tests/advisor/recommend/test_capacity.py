@@ -142,3 +142,10 @@ def test_clients_do_not_all_begin_at_once(replica: ReplicaModel) -> None:
     together = run_at(replica, clients, 60, 300, 0)
     apart = run_at(replica, clients, 60, 300, 0, spacing_s=0.05)
     assert apart.ttft.p99_s < 0.5 * together.ttft.p99_s
+
+
+def test_few_requests_may_come_hours_apart(replica: ReplicaModel) -> None:
+    """Arrivals are drawn in chunks that reach beyond the longest simulated time at such a rate."""
+    result = run_at(replica, CHAT, 1e-3, 100, 0)
+    assert result.num_finished == 100
+    assert result.duration_s == pytest.approx(100 / 1e-3, rel=0.3)
