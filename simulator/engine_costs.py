@@ -18,17 +18,17 @@ class EngineCosts:
     """Added per running sequence and iteration."""
     mixed_step_s: float = 1.0e-3
     """Added to each iteration that carries prefill: new requests, block tables, no captured graph to replay."""
-    eager_launch_s: float = 10.0e-6
+    eager_launch_s: float = 20.0e-6
     """Host time per operator of an iteration outside captured graphs; hides behind longer kernels."""
     kernel_scale: float = 1.0
     """Kernels inside the running engine against kernels measured alone."""
-    expert_scale: float = 1.0
+    expert_scale: float = 0.9
     """The same for routed experts in decode iterations, on top of kernel_scale."""
     expert_prefill_scale: float = 1.0
     """The same for routed experts in iterations with prefill."""
     request_s: float = 10.0e-3
     """From arrival to the scheduler and from the first token back: HTTP, tokenizer, detokenizer."""
-    request_launch_s: float = 20.0e-6
+    request_launch_s: float = 45.0e-6
     """Latency of a first token per operator of the model, which delays nobody else's tokens: the host launches a
     prompt's operators ahead of the device."""
     blackwell_host_factor: float = 0.8

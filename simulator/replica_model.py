@@ -17,6 +17,10 @@ from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs, build_surface
 
 
+_MINOR_OPERATORS = ("elementwise", "mla_absorb")
+"""Small parts of a step: lending their parameters from another architecture does not widen an interval."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     """What a person sets when starting the engine; None takes the engine's default."""
@@ -43,8 +47,10 @@ class ReplicaModel:
 
     @property
     def transferred(self) -> tuple[str, ...]:
-        """Operators whose parameters come from another architecture or format."""
-        return tuple(sorted(self.library.transferred))
+        """Operators that matter whose parameters come from another architecture or format."""
+        return tuple(
+            sorted(name for name in self.library.transferred if not name.startswith(_MINOR_OPERATORS))
+        )
 
 
 def model_replica(

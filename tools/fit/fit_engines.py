@@ -30,19 +30,19 @@ from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
 TIERS = ("A1", "A2", "A3", "B2", "B5", "OWN")
 KERNEL_ARCHITECTURES = ("ampere", "hopper", "blackwell", "blackwell-ultra", "ada", "blackwell-geforce")
-ROWS_PER_ERA = 40
+ROWS_PER_ERA = 60
 NUM_FOLDS = 3
 PRIOR = EngineCosts()
 PRIOR_SIGMA = {
     "step_s": 1.0,
     "sequence_s": 0.7,
     "mixed_step_s": 0.8,
-    "eager_launch_s": 1.2,
-    "kernel_scale": 0.12,
-    "expert_scale": 0.4,
-    "expert_prefill_scale": 0.3,
+    "eager_launch_s": 1.0,
+    "kernel_scale": 0.06,
+    "expert_scale": 0.2,
+    "expert_prefill_scale": 0.2,
     "request_s": 0.8,
-    "request_launch_s": 1.2,
+    "request_launch_s": 0.8,
     "blackwell_host_factor": 0.35,
 }
 """Standard deviation of the logarithm of each parameter around its default: what engineers' experience allows."""
