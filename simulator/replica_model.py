@@ -16,7 +16,6 @@ from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs, build_surface
 
-
 _MINOR_OPERATORS = ("elementwise", "mla_absorb")
 """Small parts of a step: lending their parameters from another architecture does not widen an interval."""
 
