@@ -20,10 +20,7 @@ LARGEST_M: Final = 32
 _WARPS: Final = 4
 _ROWS: Final = 16 * _WARPS
 _PROGRAMS_PER_SM: Final = 6
-"""What registers allow."""
-_MAX_REGISTERS: Final = 80
-_START_GROUPS: Final = 2
-_MOST_PARTS: Final = 16
+"""What registers allow: 80 per thread."""
 _TO_BF16 = gl.constexpr(
     """{
     .reg .b32 a<4>, one, zero_point;
@@ -122,15 +119,20 @@ def _weights(words, IS_BF16: gl.constexpr, layout: gl.constexpr):
 
 
 @gluon.jit
-def _load_words(w_places, group, last):
-    """Words of one group, past the first cache, where the activations stay; beyond the last group, its words again."""
-    return gl.load(w_places + min(group, last) * 16, cache_modifier=".cg")
+def _load_words(w_places, tile, group, N, words_per_row, ROWS: gl.constexpr):
+    """Words of one group of one tile, past the first cache, where the activations stay.
+
+    The last tile, and any beyond it, moves up so as to end with the last row.
+    """
+    first_row = min(tile * ROWS, N - ROWS).to(gl.int64)
+    return gl.load(w_places + (first_row * words_per_row + group * 16), cache_modifier=".cg")
 
 
 @gluon.jit
-def _load_scale(scale_places, N, group, last):
-    """Scales of one group; zero beyond the last group, so that words loaded twice count once."""
-    return gl.load(scale_places + group * N, mask=group <= last, other=0.0)
+def _load_scale(scale_places, tile, group, groups, N, ROWS: gl.constexpr):
+    """Scales of one group of one tile; zero beyond the last group, whose words are then loaded twice."""
+    place = min(group, groups - 1) * N + min(tile * ROWS, N - ROWS)
+    return gl.load(scale_places + place, mask=group < groups, other=0.0)
 
 
 @gluon.jit
@@ -140,20 +142,42 @@ def _multiply(
     scale,
     x_places,
     group,
-    last,
     IS_BF16: gl.constexpr,
     BLOCK_M: gl.constexpr,
     a_layout: gl.constexpr,
     b_layout: gl.constexpr,
 ):
     """acc + scale · (weights of one group · activations)."""
-    x = gl.load(x_places + min(group, last) * 128)
+    x = gl.load(x_places + group * 128)
     nicwe = gl.reshape(x, [BLOCK_M, 2, 2, 4, 4, 2])
     x_nk = gl.reshape(gl.permute(nicwe, [0, 4, 1, 2, 3, 5]), [BLOCK_M, 128])
     x_kn = gl.convert_layout(gl.permute(x_nk, [1, 0]), b_layout)
     weights = _weights(words, IS_BF16, a_layout)
     product = mma_v2(weights, x_kn, gl.zeros_like(acc))
     return acc + product * scale.to(gl.float32)[:, None]
+
+
+@gluon.jit
+def _store(acc, tile, pairs, units_per_program, rows, columns, out_ptr, part_ptr, count_ptr, M, N, ROWS):
+    """Hand over a tile, or this program's part of it; the last program of a tile to finish adds up all parts."""
+    first = tile * pairs // units_per_program
+    num_parts = ((tile + 1) * pairs - 1) // units_per_program - first + 1
+    mask = (columns < M)[None, :] & (rows >= 0)[:, None]
+    out = out_ptr + min(tile * ROWS, N - ROWS) + columns[None, :] * N + rows[:, None]
+    if num_parts == 1:
+        gl.store(out, acc.to(out_ptr.dtype.element_ty), mask=mask)
+    else:
+        # Rows that two tiles share have a place in each: parts of one must not meet those of the other.
+        num_places = (N + ROWS - 1) // ROWS * ROWS
+        parts = part_ptr + tile * ROWS + columns[None, :] * num_places + rows[:, None]
+        gl.store(parts + (gl.program_id(0) - first) * M * num_places, acc, mask=mask)
+        _barrier()
+        if gl.atomic_add(count_ptr + tile, 1) == num_parts - 1:
+            total = gl.zeros_like(acc)
+            for part in range(num_parts):
+                total += gl.load(parts + part * M * num_places, mask=mask, other=0.0, cache_modifier=".cg")
+            gl.store(out, total.to(out_ptr.dtype.element_ty), mask=mask)
+            gl.store(count_ptr + tile, 0)
 
 
 @gluon.jit
@@ -167,59 +191,61 @@ def _mma_kernel(
     M,
     N,
     words_per_row,
-    groups_per_part,
+    num_units,
+    units_per_program,
     IS_BF16: gl.constexpr,
     BLOCK_M: gl.constexpr,
-    PARTS: gl.constexpr,
     num_warps: gl.constexpr,
 ):
+    """Every program gets the same number of units; a unit is a pair of groups of k of one tile of rows."""
     acc_layout: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [num_warps, 1], [16, 8])
     a_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
     b_layout: gl.constexpr = gl.DotOperandLayout(1, acc_layout, 2)
     words_layout: gl.constexpr = _words_layout(num_warps)
     x_layout: gl.constexpr = _x_layout(num_warps, BLOCK_M)
     ROWS: gl.constexpr = 16 * num_warps
-    first_row = gl.program_id(0) * ROWS
-    part = gl.program_id(1)
-    begin = part * groups_per_part
-    last = min(begin + groups_per_part, words_per_row // 16) - 1
-    rows = first_row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, words_layout))
+    groups = words_per_row // 16
+    pairs = (groups + 1) // 2
+    begin = gl.program_id(0) * units_per_program
+    end = min(begin + units_per_program, num_units)
+    rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, words_layout))
     words = gl.arange(0, 16, layout=gl.SliceLayout(0, words_layout))
     x_rows = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(1, x_layout))
     x_columns = gl.arange(0, 128, layout=gl.SliceLayout(0, x_layout))
-    out_rows = first_row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, acc_layout))
+    out_rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, acc_layout))
     out_columns = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(0, acc_layout))
-    # Rows beyond the end repeat the last one; what they give is never stored. No load needs a mask.
-    w_places = w_ptr + gl.minimum(rows, N - 1).to(gl.int64)[:, None] * words_per_row + words[None, :]
+    w_places = w_ptr + rows[:, None] * words_per_row + words[None, :]
+    # Rows of x beyond the end repeat the last one; what they give is never stored.
     x_places = x_ptr + gl.minimum(x_rows, M - 1)[:, None] * (words_per_row * 8) + x_columns[None, :]
-    scale_places = scale_ptr + gl.minimum(out_rows, N - 1)
+    scale_places = scale_ptr + out_rows
     acc = gl.zeros([ROWS, BLOCK_M], gl.float32, acc_layout)
     # While one group is multiplied, the words and scales of the next are on their way.
-    even = _load_words(w_places, begin, last)
-    odd = _load_words(w_places, begin + 1, last)
-    even_scale = _load_scale(scale_places, N, begin, last)
-    odd_scale = _load_scale(scale_places, N, begin + 1, last)
-    for group in range(begin, last + 1, 2):
-        acc = _multiply(acc, even, even_scale, x_places, group, last, IS_BF16, BLOCK_M, a_layout, b_layout)
-        even = _load_words(w_places, group + 2, last)
-        even_scale = _load_scale(scale_places, N, group + 2, last)
-        acc = _multiply(acc, odd, odd_scale, x_places, group + 1, last, IS_BF16, BLOCK_M, a_layout, b_layout)
-        odd = _load_words(w_places, group + 3, last)
-        odd_scale = _load_scale(scale_places, N, group + 3, last)
-    mask = (out_rows < N)[:, None] & (out_columns < M)[None, :]
-    place = out_columns.to(gl.int64)[None, :] * N + out_rows[:, None]
-    if PARTS == 1:
-        gl.store(out_ptr + place, acc.to(out_ptr.dtype.element_ty), mask=mask)
-    else:
-        # The last of a tile's parts to finish adds up all of them: one kernel, no second trip.
-        gl.store(part_ptr + part * M * N + place, acc, mask=mask)
-        _barrier()
-        if gl.atomic_add(count_ptr + gl.program_id(0), 1) == PARTS - 1:
-            total = gl.zeros([ROWS, BLOCK_M], gl.float32, acc_layout)
-            for other in range(PARTS):
-                total += gl.load(part_ptr + other * M * N + place, mask=mask, other=0.0, cache_modifier=".cg")
-            gl.store(out_ptr + place, total.to(out_ptr.dtype.element_ty), mask=mask)
-            gl.store(count_ptr + gl.program_id(0), 0)
+    tile = begin // pairs
+    group = begin % pairs * 2
+    odd_group = min(group + 1, groups - 1)
+    even = _load_words(w_places, tile, group, N, words_per_row, ROWS)
+    odd = _load_words(w_places, tile, odd_group, N, words_per_row, ROWS)
+    even_scale = _load_scale(scale_places, tile, group, groups, N, ROWS)
+    odd_scale = _load_scale(scale_places, tile, group + 1, groups, N, ROWS)
+    for unit in range(begin, end):
+        is_done = group + 2 >= groups
+        next_tile = tile + is_done.to(gl.int32)
+        next_group = (group + 2) * (1 - is_done.to(gl.int32))
+        next_odd_group = min(next_group + 1, groups - 1)
+        acc = _multiply(acc, even, even_scale, x_places, group, IS_BF16, BLOCK_M, a_layout, b_layout)
+        even = _load_words(w_places, next_tile, next_group, N, words_per_row, ROWS)
+        even_scale = _load_scale(scale_places, next_tile, next_group, groups, N, ROWS)
+        acc = _multiply(acc, odd, odd_scale, x_places, odd_group, IS_BF16, BLOCK_M, a_layout, b_layout)
+        odd = _load_words(w_places, next_tile, next_odd_group, N, words_per_row, ROWS)
+        odd_scale = _load_scale(scale_places, next_tile, next_group + 1, groups, N, ROWS)
+        if is_done | (unit == end - 1):
+            _store(
+                acc, tile, pairs, units_per_program, out_rows, out_columns, out_ptr, part_ptr, count_ptr, M, N, ROWS
+            )  # fmt: skip
+            acc = gl.zeros_like(acc)
+        tile = next_tile
+        group = next_group
+        odd_group = next_odd_group
 
 
 _counters: dict[torch.device, torch.Tensor] = {}
@@ -233,28 +259,23 @@ def _counter(device: torch.device, num_tiles: int) -> torch.Tensor:
     return found
 
 
-def is_supported(x: torch.Tensor) -> bool:
-    """Whether this kernel runs: few rows of 16-bit numbers on an NVIDIA GPU from Ampere on."""
+def is_supported(x: torch.Tensor, num_rows: int) -> bool:
+    """Whether this kernel runs: few rows of 16-bit numbers, 64 rows of weights or more, NVIDIA from Ampere on."""
     if INTERPRET or x.device.type != "cuda" or torch.version.hip is not None:
         return False
     is_16_bit = x.dtype in (torch.bfloat16, torch.float16)
-    return is_16_bit and x.shape[0] <= LARGEST_M and torch.cuda.get_device_capability(x.device) >= (8, 0)
+    fits = x.shape[0] <= LARGEST_M and num_rows >= _ROWS
+    return is_16_bit and fits and torch.cuda.get_device_capability(x.device) >= (8, 0)
 
 
-def choose_parts(n: int, num_groups: int, sms: int) -> int:
-    """Parts into which k is cut [count], for the least predicted time.
+def units_per_program(num_units: int, sms: int, programs_per_sm: int = _PROGRAMS_PER_SM) -> int:
+    """Units of each program [count]: all programs run at once, and all get the same."""
+    return int(triton.cdiv(num_units, min(num_units, programs_per_sm * sms)))
 
-    time ∝ ⌈tiles · parts / slots⌉ · (⌈groups / parts⌉ + start), slots = multiprocessors · programs each holds
 
-    Assumes: a program's start and end take as long as two groups (measured on an H200).
-    """
-    tiles, slots = triton.cdiv(n, _ROWS), _PROGRAMS_PER_SM * sms
-    candidates = range(1, max(2, min(_MOST_PARTS, num_groups // 2) + 1))
-
-    def cost(parts: int) -> int:
-        return int(triton.cdiv(tiles * parts, slots) * (triton.cdiv(num_groups, parts) + _START_GROUPS))
-
-    return min(candidates, key=cost)
+def most_parts(units_per_tile: int, units: int) -> int:
+    """Most programs that can share one tile when each has so many units [count]."""
+    return int(triton.cdiv(units_per_tile - 1, units)) + 1
 
 
 def run(
@@ -262,23 +283,24 @@ def run(
     words: torch.Tensor,
     scale: torch.Tensor,
     out: torch.Tensor | None = None,
-    num_parts: int | None = None,
-    max_registers: int | None = _MAX_REGISTERS,
+    programs_per_sm: int = _PROGRAMS_PER_SM,
+    max_registers: int | None = None,
 ) -> torch.Tensor:
     """Activations times packed weights.
 
-    Shapes: x [M, K] bf16 or fp16 with M ≤ 32, words [N, K / 8] int32, scale [K / 128, N], contiguous -> [M, N].
+    Shapes: x [M, K] bf16 or fp16 with M ≤ 32, words [N, K / 8] int32 with N ≥ 64, scale [K / 128, N], contiguous
+    -> [M, N].
     Assumes: launches on one device follow each other in one stream (they share counters).
     Raises: ValueError: K is not a multiple of 128 or the sizes differ.
     """
     w4a16.check_sizes(x, words, scale)
     m, n = x.shape[0], words.shape[0]
-    num_groups = words.shape[1] // 16
-    parts = num_parts or choose_parts(n, num_groups, num_sms(x.device.index or 0))
+    pairs, tiles = triton.cdiv(words.shape[1] // 16, 2), triton.cdiv(n, _ROWS)
+    num_units = tiles * pairs
+    units = units_per_program(num_units, num_sms(x.device.index or 0), programs_per_sm)
     out = x.new_empty((m, n)) if out is None else out
-    partial = x.new_empty((parts, m, n), dtype=torch.float32) if parts > 1 else out
-    tiles = triton.cdiv(n, _ROWS)
-    _mma_kernel[(tiles, parts)](
+    partial = x.new_empty((most_parts(pairs, units), m, tiles * _ROWS), dtype=torch.float32)
+    _mma_kernel[(triton.cdiv(num_units, units),)](
         x,
         words,
         scale,
@@ -288,11 +310,11 @@ def run(
         m,
         n,
         words.shape[1],
-        triton.cdiv(num_groups, parts),
+        num_units,
+        units,
         IS_BF16=x.dtype == torch.bfloat16,
         BLOCK_M=max(8, triton.next_power_of_2(m)),
-        PARTS=parts,
         num_warps=_WARPS,
-        maxnreg=max_registers if m <= 8 else None,
+        maxnreg=max_registers,
     )
     return out

@@ -1,13 +1,17 @@
 """What the measuring steps share: the device, its telemetry, and how a timing becomes a measurement."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 
-from advisor.kernels.timing import Call, ColdCache, Timing, time_calls, time_graph
+from advisor.kernels.timing import Call, ColdCache, Timing, synchronize, time_calls, time_graph
 from advisor.probes.record import Measurement
 from advisor.probes.telemetry import Sampler
+
+_REST_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,11 @@ class Bench:
         if self.device.type == "cuda":
             return float(torch.cuda.mem_get_info(self.device)[0])
         return float(torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
+
+    def rest(self) -> None:
+        """Let the board's power recover, so that every burst starts from the same state."""
+        synchronize(self.device)
+        time.sleep(_REST_S)
 
     def time_rate(
         self,
@@ -62,6 +71,7 @@ class Bench:
         num_samples: int = 10,
     ) -> Measurement:
         """A rate from calls replayed back to back in one graph; they should rotate over several inputs."""
+        self.rest()
         with Sampler(self.gpu) as sampler:
             timing = time_graph(calls, self.device, num_samples=num_samples)
         return self.rate(check, instrument, pattern, timing, amount, unit, sampler)

@@ -26,7 +26,6 @@ _LARGE_GPU_SMS: Final = 80
 _SUSTAINED_QUICK_S: Final = 4.0
 _SUSTAINED_FULL_S: Final = 30.0
 _CHUNK_CALLS: Final = 50
-_REST_S: Final = 0.5
 _WARMUP_CALLS: Final = 3
 _BURST_CALLS: Final = 15
 
@@ -110,8 +109,7 @@ def _time_product(
     from run to run; what it leaves is measured by the sustained rate."""
     for _ in range(_WARMUP_CALLS):
         call()
-    synchronize(bench.device)
-    time.sleep(_REST_S)
+    bench.rest()
     return bench.time_rate(
         f"compute.matmul.{name}",
         instrument,

@@ -49,7 +49,7 @@ def properties() -> dict[str, float | int | str]:
     facts: dict[str, float | int | str] = {
         name: getattr(found, attribute) for name, attribute in wanted.items() if hasattr(found, attribute)
     }
-    if hasattr(found, "gcnArchName"):
+    if torch.version.hip is not None:
         facts["compute_capability"] = str(found.gcnArchName)
     else:
         facts["compute_capability"] = f"{found.major}.{found.minor}"

@@ -42,7 +42,8 @@ ESTIMATED_FRACTIONS: Final[Mapping[str, float]] = {
     "memory.copy": 0.84,
     "memory.triad": 0.86,
     "compute.matmul": 0.74,
-    "host_link": 0.85,
+    "host_link.h2d": 0.85,
+    "host_link.d2h": 0.85,
 }
 """Share of the datasheet's peak that healthy boards reach; from the boards that were measured: read 83–98 %,
 copy 84–95 %, triad 88–96 %, matrix products 70–87 %, pinned copies 84–88 % of the PCIe link."""

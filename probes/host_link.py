@@ -25,7 +25,7 @@ def host_link(bench: Bench) -> list[Measurement]:
     other = torch.empty(_BYTES, dtype=torch.uint8, pin_memory=True)
     device = host.to(bench.device)
     back = torch.empty_like(device)
-    num_samples = 10 if bench.quick else 20
+    num_samples = 20
     amount = float(_BYTES)
     calls: dict[str, tuple[Call, float]] = {
         "host_link.h2d": (lambda: device.copy_(host, non_blocking=True), amount),

@@ -6,7 +6,7 @@ from typing import Final
 import torch
 
 from advisor.catalog.units import GIB, KIB, MIB
-from advisor.kernels.timing import time_calls
+from advisor.kernels.timing import ColdCache, time_calls
 from advisor.probes.bench import Bench
 from advisor.probes.record import Measurement, Status
 from advisor.probes.telemetry import Sampler
@@ -21,8 +21,10 @@ _MULTIPLIER: Final = -1640531535
 """2³² ÷ golden ratio as a signed number (Knuth): neighbouring addresses get unlike patterns."""
 _LARGEST_BUFFER_BYTES: Final = 4 * GIB
 _CACHE_SIZES_MIB: Final = (4, 8, 16, 24, 32, 40, 48, 64, 96, 128, 256)
-_LATENCY_SIZES: Final = (16 * KIB, 128 * KIB, 1 * MIB, 8 * MIB, 32 * MIB, 128 * MIB, 1 * GIB)
+_LATENCY_SIZES: Final = (16 * KIB, 128 * KIB, 1 * MIB, 8 * MIB, 32 * MIB, 256 * MIB, 4 * GIB)
 _NUM_HOPS: Final = 4096
+_CACHED_BYTES: Final = 100 * MIB
+"""Below, repeated walks stay in a cache; above, the caches are cleared before each."""
 _STRIDES: Final = (1, 2, 4, 8, 16, 32)
 
 
@@ -170,11 +172,13 @@ def latency(bench: Bench) -> list[Measurement]:
     """Time of one dependent load by array size: caches first, then device memory."""
     from advisor.kernels import pointer_chase
 
+    cold = ColdCache(bench.device)
     found = []
     for num_bytes in _LATENCY_SIZES:
         (chain,) = pointer_chase.make_inputs(int(num_bytes), bench.seed, bench.device)
         call = partial(pointer_chase.run, chain, _NUM_HOPS)
-        timing = time_calls(call, bench.device, num_warmup=2, num_samples=5)
+        flush = cold if num_bytes > _CACHED_BYTES else None
+        timing = time_calls(call, bench.device, num_warmup=2, num_samples=5, flush=flush)
         pattern = f"pointer chase over {num_bytes / MIB:g} MiB"
         found.append(bench.duration("memory.latency", "triton", pattern, timing.per_call(_NUM_HOPS)))
     return found

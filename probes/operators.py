@@ -168,7 +168,7 @@ def w4a16_case(device: torch.device, m: int = 1, n: int = 57344, k: int = 8192) 
     """4-bit weights times few rows; the rate counts weight bytes alone."""
     weight_bytes = w4a16.weight_bytes(n, k)
     sets = [w4a16.make_inputs(m, n, k, seed, device) for seed in range(_copies(weight_bytes))]
-    run = w4a16_mma.run if w4a16_mma.is_supported(sets[0][0]) else w4a16.run
+    run = w4a16_mma.run if w4a16_mma.is_supported(sets[0][0], n) else w4a16.run
     return Case(
         "operator.w4a16",
         f"{m} x {n} x {k}, int4 weights in groups of 128, bf16",
@@ -268,10 +268,9 @@ def measure_case(bench: Bench, case: Case, num_samples: int = 10) -> list[Measur
     found = []
     for instrument, calls in (("triton", case.calls), ("torch", case.vendor)):
         if calls:
+            bench.rest()
             with Sampler(bench.gpu) as sampler:
-                timing = time_graph(
-                    calls, bench.device, num_repeats=max(1, 4 // len(calls)), num_samples=num_samples
-                )
+                timing = time_graph(calls, bench.device, num_repeats=1, num_samples=num_samples)
             found.append(
                 bench.rate(case.check, instrument, case.pattern, timing, case.amount, case.unit, sampler)
             )

@@ -107,12 +107,22 @@ def _agree(measurements: Sequence[Measurement]) -> list[Measurement]:
     settled = []
     for m in measurements:
         other = best.get((m.id, m.gpu))
-        if m.status == "fail" and other is not None and other.status != "fail":
-            rate = f"{float(other.value or 0.0):.3g} {m.unit}"
-            note = f"{other.instrument} reaches {rate}: the software is slow, not the GPU"
-            m = m.model_copy(update={"status": "warn", "note": note})
+        if (
+            m.status in ("warn", "fail")
+            and other is not None
+            and WORST_FIRST.index(other.status) > WORST_FIRST.index(m.status)
+        ):
+            share = float(m.value or 0.0) / float(other.value or 1.0)
+            note = f"{share:.0%} of what {other.instrument} reaches: the software is slow, not the GPU"
+            m = m.model_copy(
+                update={"status": "info" if other.status == "pass" else other.status, "note": note}
+            )
         settled.append(m)
     return settled
+
+
+def _is_better(status: Status, than: Status) -> bool:
+    return WORST_FIRST.index(status) > WORST_FIRST.index(than)
 
 
 def compare_peers(measurements: Sequence[Measurement]) -> list[Measurement]:

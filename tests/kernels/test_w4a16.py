@@ -50,14 +50,15 @@ def test_the_matrix_twin_is_for_few_rows_on_a_gpu(device, on_gpu):
 
     few, _, _ = w4a16.make_inputs(1, 64, 128, seed=0, device=device)
     many, _, _ = w4a16.make_inputs(w4a16_mma.LARGEST_M + 1, 64, 128, seed=0, device=device)
-    assert w4a16_mma.is_supported(few) is on_gpu
-    assert not w4a16_mma.is_supported(many)
+    assert w4a16_mma.is_supported(few, 64) is on_gpu
+    assert not w4a16_mma.is_supported(many, 64)
+    assert not w4a16_mma.is_supported(few, 63)
 
 
-def test_parts_fill_the_chip_in_whole_waves():
+def test_programs_share_the_units_evenly():
     from advisor.kernels import w4a16_mma
 
-    assert w4a16_mma.choose_parts(4096, 112, sms=132) == 12
-    assert w4a16_mma.choose_parts(8192, 224, sms=132) == 6
-    assert w4a16_mma.choose_parts(64, 4, sms=132) == 2
-    assert w4a16_mma.choose_parts(64, 1, sms=132) == 1
+    assert w4a16_mma.units_per_program(64 * 32, sms=132, programs_per_sm=6) == 3
+    assert w4a16_mma.units_per_program(10, sms=132, programs_per_sm=6) == 1
+    assert w4a16_mma.most_parts(units_per_tile=32, units=3) == 12
+    assert w4a16_mma.most_parts(units_per_tile=1, units=5) == 1
