@@ -40,7 +40,9 @@ _CLIENT_ROUNDS = 10
 _KEEPS_UP = 0.9
 """Least part of the offered rate that a long run serves between its first and last tenth; filling the batch takes
 the rest."""
-_TOLERANCE = 0.04
+TOLERANCE = 0.04
+VARIANT_TOLERANCE = 0.12
+"""Of a further layout of an accelerator that has its answer already, where it does not beat that answer."""
 _MAX_RUNS = 10
 _LEAST_RATE = 2e-3
 """Requests per second below which a replica is no answer: one request in eight minutes."""
@@ -107,8 +109,10 @@ def confirm(
     seed: int,
     *,
     least: float = 0.0,
+    tolerance: float = TOLERANCE,
 ) -> Capacity | None:
-    """The highest load up to the one found that long runs hold; None where none does, or none from `least` on.
+    """The highest load up to the one found that long runs hold, within a tolerance; None where none does, or none
+    from `least` on.
 
     Source: own procedure.
     """
@@ -116,7 +120,7 @@ def confirm(
     def run(load: float) -> tuple[ServingResult, float, str]:
         return _long_run(replica, traffic, load, objectives, seed, spacing_s=1.0 / found.requests_per_s)
 
-    held = _highest(run, found.load, whole=traffic.concurrency is not None, least=least)
+    held = _highest(run, found.load, whole=traffic.concurrency is not None, least=least, tolerance=tolerance)
     if held is None:
         return None
     binding = held.binding if held.load < found.load else found.binding
@@ -224,15 +228,17 @@ def _run_length(num_requests: float) -> int:
     return min(_MOST_REQUESTS, max(CONFIRM_REQUESTS, math.ceil(num_requests)))
 
 
-def _highest(run: _Run, most: float, *, whole: bool, least: float = 0.0) -> Capacity | None:
-    """Search down from `most`: steps that double until a load holds, then interpolation between hold and miss.
+def _highest(
+    run: _Run, most: float, *, whole: bool, least: float = 0.0, tolerance: float = TOLERANCE
+) -> Capacity | None:
+    """Search down from `most`: steps that grow until a load holds, then interpolation between hold and miss.
 
     With `least` above zero that load comes first: where it misses, nothing else need be tried. `whole`: the load is a
     number of clients.
     """
     held: tuple[float, float, ServingResult] | None = None
-    missed_load, missed_strain, binding, step = most, math.inf, "throughput", _FIRST_STEP
-    load, spent = min(most, least) or most, 0
+    missed_load, missed_strain, binding = most, math.inf, "throughput"
+    load, spent, misses = min(most, least) or most, 0, 0
     least = max(least, 1.0 if whole else _LEAST_RATE)
     for _ in range(_MAX_RUNS):
         if load < least:
@@ -243,10 +249,11 @@ def _highest(run: _Run, most: float, *, whole: bool, least: float = 0.0) -> Capa
             missed_load, missed_strain, binding = load, tightest, name
         else:
             held = load, tightest, result
-        if held is not None and missed_load - held[0] <= (1.0 if whole else _TOLERANCE * missed_load):
+        if held is not None and missed_load - held[0] <= (1.0 if whole else tolerance * missed_load):
             break
         if held is None:
-            load, step = load * step, step**2
+            misses += 1
+            load *= _step_down(result, tightest) ** misses
         else:
             load = _between(held[0], held[1], missed_load, missed_strain)
         load = float(math.floor(load)) if whole else load
@@ -254,6 +261,13 @@ def _highest(run: _Run, most: float, *, whole: bool, least: float = 0.0) -> Capa
         return None
     load, _, result = held
     return Capacity(load, _served(result, load, whole=whole), result, spent, binding)
+
+
+def _step_down(result: ServingResult, strain_of_miss: float) -> float:
+    """How far below a miss to try next: a near miss needs little; an abandoned run does not say how near it was."""
+    if result.gave_up or not math.isfinite(strain_of_miss):
+        return _FIRST_STEP
+    return min(0.97, max(_FIRST_STEP, 1.0 / math.sqrt(strain_of_miss)))
 
 
 def _between(low: float, low_strain: float, high: float, high_strain: float) -> float:

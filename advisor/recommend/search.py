@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.candidates import Candidate, candidates_of
-from advisor.recommend.capacity import Capacity, confirm, highest_load
+from advisor.recommend.capacity import TOLERANCE, VARIANT_TOLERANCE, Capacity, confirm, highest_load
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import (
     Purchase,
@@ -246,7 +246,16 @@ def _confirm(scenario: Scenario, entry: _Entry, outcome: SearchOutcome, *, exhau
         # At the highest load cost is inverse to it; a given load leaves nothing to vary.
         open_ended = scenario.traffic.rate_per_s is None and scenario.traffic.concurrency is None
         least = aim.load * entry.usd_bound / cutoff if open_ended else 0.0
-    capacity = confirm(entry.replica, scenario.traffic, scenario.objectives, aim, scenario.seed, least=least)
+    tolerance = VARIANT_TOLERANCE if accelerator_id in outcome.found and not exhaustive else TOLERANCE
+    capacity = confirm(
+        entry.replica,
+        scenario.traffic,
+        scenario.objectives,
+        aim,
+        scenario.seed,
+        least=least,
+        tolerance=tolerance,
+    )
     if capacity is None:
         _drop(outcome, entry)
         if least:
