@@ -59,7 +59,7 @@ def replayed(block: re.Match[str], cli: Callable[[str], Any]) -> str:
             f"only advisor commands are run, others belong in ```sh: {command}"
         )
         printed = shown(cli(command))
-        kept = expected.rstrip("\n") if matches(expected, printed) else printed
+        kept = expected.rstrip("\n") if matches(expected, printed) else refreshed(expected, printed)
         text += f"$ {command}\n" + (f"{kept}\n" if kept else "")
     return f"```console\n{text}```"
 
@@ -74,6 +74,36 @@ def matches(expected: str, printed: str) -> bool:
     lines = expected.rstrip("\n").split("\n")
     pattern = "".join("(?:.*\n)*?" if line == "..." else re.escape(line) + "\n" for line in lines)
     return re.fullmatch(pattern, printed + "\n") is not None
+
+
+def refreshed(expected: str, printed: str) -> str:
+    """The output, with `...` where the documented one has it: parts begin at the same lines and end at a blank one."""
+    parts: list[list[str]] = [[]]
+    for line in expected.rstrip("\n").split("\n"):
+        if line == "...":
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    lines, position, shown_parts = printed.split("\n"), 0, []
+    for number, part in enumerate(parts):
+        if not part:
+            shown_parts.append("")
+            continue
+        start = next((i for i in range(position, len(lines)) if lines[i] == part[0]), None) if number else 0
+        if start is None:
+            return printed
+        ends = [i for i in range(start + 1, len(lines)) if not lines[i]] + [len(lines)]
+        position = len(lines) if len(parts) == 1 else min(ends, key=lambda end: abs(end - start - len(part)))
+        shown_parts.append("\n".join(lines[start:position]))
+    return "\n...\n".join(shown_parts).strip("\n")
+
+
+def test_a_refreshed_output_keeps_what_was_left_out() -> None:
+    printed = "new headline\n\na 1\nb 2\nb 3\n\nplot\n\nStart it with\nvllm 2\n\nlegend"
+    expected = "old headline\n\na 0\nb 0\n...\nStart it with\nvllm 1\n...\n"
+    assert refreshed(expected, printed) == "new headline\n\na 1\nb 2\nb 3\n...\nStart it with\nvllm 2\n..."
+    assert refreshed("old\n", printed) == printed
+    assert refreshed("old\n...\ngone\n", printed) == printed
 
 
 def test_documented_python_runs(
