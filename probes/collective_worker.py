@@ -14,7 +14,7 @@ from typing import Final
 import torch
 import torch.distributed as dist
 
-from advisor.catalog.units import GIB, KIB, MIB
+from advisor.catalog.units import GIB, KIB, MIB, MICROSECOND_S
 from advisor.kernels.timing import Call, Timing, summarize, time_once
 from advisor.probes.record import Measurement
 
@@ -120,7 +120,7 @@ def measure(
                 num_samples=timing.num_samples,
                 variation=timing.variation,
                 unit="bytes/s",
-                note=f"{timing.median_s * 1e6:.1f} us per call",
+                note=f"{timing.median_s / MICROSECOND_S:.1f} us per call",
             )
         )
         if num_bytes <= 8 * KIB:
