@@ -31,30 +31,19 @@ class Config:
     """Rows of tiles that are walked together, so that their columns of B stay in the L2."""
     split_epilogue: bool = True
     """Store the tile in two halves: half the staging memory, so one more stage fits."""
-    extra_n: int = 0
-    """Further columns of the tile in an accumulator of their own: widths that are no power of two."""
     rate: float = 1.0
     """Speed per output element relative to the fastest tile shape (measured on an H200)."""
-
-    @property
-    def tile_n(self) -> int:
-        """Columns of a tile [count]."""
-        return self.block_n + self.extra_n
 
 
 CONFIGS: Final[dict[int, tuple[Config, ...]]] = {
     2: (
         Config(128, 256, 64, num_warps=8, num_stages=4),
-        Config(128, 128, 64, num_warps=8, num_stages=4, split_epilogue=False, extra_n=64, rate=0.95),
-        Config(128, 128, 64, num_warps=8, num_stages=4, split_epilogue=False, extra_n=32, rate=0.93),
         Config(128, 128, 64, num_warps=8, num_stages=4, split_epilogue=False, rate=0.92),
         Config(64, 256, 64, num_warps=4, num_stages=4, rate=0.95),
         Config(64, 128, 64, num_warps=4, num_stages=4, split_epilogue=False, rate=0.57),
     ),
     1: (
         Config(128, 256, 128, num_warps=8, num_stages=4),
-        Config(128, 128, 128, num_warps=8, num_stages=4, split_epilogue=False, extra_n=64, rate=0.95),
-        Config(128, 128, 128, num_warps=8, num_stages=4, split_epilogue=False, extra_n=32, rate=0.95),
         Config(128, 128, 128, num_warps=8, num_stages=4, split_epilogue=False, rate=0.95),
         Config(64, 256, 128, num_warps=4, num_stages=4, rate=0.95),
         Config(64, 128, 128, num_warps=4, num_stages=4, split_epilogue=False, rate=0.61),
@@ -79,8 +68,6 @@ def _gemm_kernel(
     a_desc,
     b_desc,
     c_desc,
-    b_extra_desc,
-    c_extra_desc,
     scale_ptr,
     M,
     N,
@@ -88,35 +75,26 @@ def _gemm_kernel(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
-    EXTRA_N: tl.constexpr,
     GROUP_M: tl.constexpr,
     SPLIT_EPILOGUE: tl.constexpr,
     HAS_SCALE: tl.constexpr,
     NUM_PROGRAMS: tl.constexpr,
 ):
     num_tiles_m = tl.cdiv(M, BLOCK_M)
-    num_tiles_n = tl.cdiv(N, BLOCK_N + EXTRA_N)
+    num_tiles_n = tl.cdiv(N, BLOCK_N)
     num_tiles_k = tl.cdiv(K, BLOCK_K)
     scale = tl.load(scale_ptr) if HAS_SCALE else 1.0
     for tile_id in tl.range(tl.program_id(0), num_tiles_m * num_tiles_n, NUM_PROGRAMS, flatten=True):
         tile_m, tile_n = tile_position(tile_id, num_tiles_m, num_tiles_n, GROUP_M)
         row = tile_m * BLOCK_M
-        column = tile_n * (BLOCK_N + EXTRA_N)
+        column = tile_n * BLOCK_N
         acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-        if EXTRA_N > 0:
-            extra = tl.zeros((BLOCK_M, EXTRA_N), tl.float32)
         for k in range(num_tiles_k):
             a = a_desc.load([row, k * BLOCK_K])
             b = b_desc.load([column, k * BLOCK_K])
             acc = dot(a, b.T, acc)
-            if EXTRA_N > 0:
-                b_extra = b_extra_desc.load([column + BLOCK_N, k * BLOCK_K])
-                extra = dot(a, b_extra.T, extra)
         if HAS_SCALE:
             acc = acc * scale
-        if EXTRA_N > 0:
-            extra = extra * scale if HAS_SCALE else extra
-            c_extra_desc.store([row, column + BLOCK_N], extra.to(c_desc.dtype))
         if SPLIT_EPILOGUE:
             halves = tl.permute(tl.reshape(acc, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
             left, right = tl.split(halves)
@@ -137,7 +115,7 @@ def reference(a: torch.Tensor, b: torch.Tensor, scale: float = 1.0) -> torch.Ten
 def choose_config(m: int, n: int, element_bytes: int, programs: int) -> Config:
     """The tile shape with the least predicted time [Config].
 
-    time ∝ waves · block_m · tile_n / rate, waves = ⌈tiles / programs⌉
+    time ∝ waves · block_m · block_n / rate, waves = ⌈tiles / programs⌉
 
     Assumes: every wave takes a whole tile's time; K does not change the order of the candidates.
     """
@@ -145,8 +123,8 @@ def choose_config(m: int, n: int, element_bytes: int, programs: int) -> Config:
         return _INTERPRETER_CONFIG
 
     def cost(config: Config) -> float:
-        tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.tile_n)
-        return float(triton.cdiv(tiles, programs) * config.block_m * config.tile_n) / config.rate
+        tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
+        return float(triton.cdiv(tiles, programs) * config.block_m * config.block_n) / config.rate
 
     return min(CONFIGS[element_bytes], key=cost)
 
@@ -197,15 +175,12 @@ def run(
     if out is None:
         out = empty_output(m, n, torch.bfloat16 if a.element_size() == 1 else a.dtype, a.device)
     store_n = config.block_n // 2 if config.split_epilogue else config.block_n
-    tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.tile_n)
+    tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
     programs = min(programs, tiles)
-    has_extra = config.extra_n > 0
     _gemm_kernel[(programs,)](
         TensorDescriptor.from_tensor(a, [config.block_m, config.block_k]),
         TensorDescriptor.from_tensor(b, [config.block_n, config.block_k]),
         TensorDescriptor.from_tensor(out, [config.block_m, store_n]),
-        TensorDescriptor.from_tensor(b, [config.extra_n, config.block_k]) if has_extra else None,
-        TensorDescriptor.from_tensor(out, [config.block_m, config.extra_n]) if has_extra else None,
         scale,
         m,
         n,
@@ -213,7 +188,6 @@ def run(
         BLOCK_M=config.block_m,
         BLOCK_N=config.block_n,
         BLOCK_K=config.block_k,
-        EXTRA_N=config.extra_n,
         GROUP_M=config.group_m,
         SPLIT_EPILOGUE=config.split_epilogue,
         HAS_SCALE=scale is not None,

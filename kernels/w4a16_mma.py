@@ -19,8 +19,9 @@ from advisor.kernels.backend import INTERPRET, num_sms
 LARGEST_M: Final = 32
 _WARPS: Final = 4
 _ROWS: Final = 16 * _WARPS
-_PROGRAMS_PER_SM: Final = 6
-"""What registers allow: 80 per thread."""
+_PROGRAMS_PER_SM: Final = 5
+_MAX_REGISTERS: Final = 96
+"""Per thread; what lets so many programs run at once."""
 _TO_BF16 = gl.constexpr(
     """{
     .reg .b32 a<4>, one, zero_point;
@@ -129,10 +130,9 @@ def _load_words(w_places, tile, group, N, words_per_row, ROWS: gl.constexpr):
 
 
 @gluon.jit
-def _load_scale(scale_places, tile, group, groups, N, ROWS: gl.constexpr):
-    """Scales of one group of one tile; zero beyond the last group, whose words are then loaded twice."""
-    place = min(group, groups - 1) * N + min(tile * ROWS, N - ROWS)
-    return gl.load(scale_places + place, mask=group < groups, other=0.0)
+def _load_scale(scale_places, tile, group, N, ROWS: gl.constexpr):
+    """Scales of one group of one tile."""
+    return gl.load(scale_places + (group * N + min(tile * ROWS, N - ROWS)))
 
 
 @gluon.jit
@@ -205,7 +205,7 @@ def _mma_kernel(
     x_layout: gl.constexpr = _x_layout(num_warps, BLOCK_M)
     ROWS: gl.constexpr = 16 * num_warps
     groups = words_per_row // 16
-    pairs = (groups + 1) // 2
+    pairs = groups // 2
     begin = gl.program_id(0) * units_per_program
     end = min(begin + units_per_program, num_units)
     rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, words_layout))
@@ -222,22 +222,20 @@ def _mma_kernel(
     # While one group is multiplied, the words and scales of the next are on their way.
     tile = begin // pairs
     group = begin % pairs * 2
-    odd_group = min(group + 1, groups - 1)
     even = _load_words(w_places, tile, group, N, words_per_row, ROWS)
-    odd = _load_words(w_places, tile, odd_group, N, words_per_row, ROWS)
-    even_scale = _load_scale(scale_places, tile, group, groups, N, ROWS)
-    odd_scale = _load_scale(scale_places, tile, group + 1, groups, N, ROWS)
+    odd = _load_words(w_places, tile, group + 1, N, words_per_row, ROWS)
+    even_scale = _load_scale(scale_places, tile, group, N, ROWS)
+    odd_scale = _load_scale(scale_places, tile, group + 1, N, ROWS)
     for unit in range(begin, end):
-        is_done = group + 2 >= groups
+        is_done = group + 2 == groups
         next_tile = tile + is_done.to(gl.int32)
         next_group = (group + 2) * (1 - is_done.to(gl.int32))
-        next_odd_group = min(next_group + 1, groups - 1)
         acc = _multiply(acc, even, even_scale, x_places, group, IS_BF16, BLOCK_M, a_layout, b_layout)
         even = _load_words(w_places, next_tile, next_group, N, words_per_row, ROWS)
-        even_scale = _load_scale(scale_places, next_tile, next_group, groups, N, ROWS)
-        acc = _multiply(acc, odd, odd_scale, x_places, odd_group, IS_BF16, BLOCK_M, a_layout, b_layout)
-        odd = _load_words(w_places, next_tile, next_odd_group, N, words_per_row, ROWS)
-        odd_scale = _load_scale(scale_places, next_tile, next_group + 1, groups, N, ROWS)
+        even_scale = _load_scale(scale_places, next_tile, next_group, N, ROWS)
+        acc = _multiply(acc, odd, odd_scale, x_places, group + 1, IS_BF16, BLOCK_M, a_layout, b_layout)
+        odd = _load_words(w_places, next_tile, next_group + 1, N, words_per_row, ROWS)
+        odd_scale = _load_scale(scale_places, next_tile, next_group + 1, N, ROWS)
         if is_done | (unit == end - 1):
             _store(
                 acc, tile, pairs, units_per_program, out_rows, out_columns, out_ptr, part_ptr, count_ptr, M, N, ROWS
@@ -245,7 +243,6 @@ def _mma_kernel(
             acc = gl.zeros_like(acc)
         tile = next_tile
         group = next_group
-        odd_group = next_odd_group
 
 
 _counters: dict[torch.device, torch.Tensor] = {}
@@ -260,11 +257,12 @@ def _counter(device: torch.device, num_tiles: int) -> torch.Tensor:
 
 
 def is_supported(x: torch.Tensor, num_rows: int) -> bool:
-    """Whether this kernel runs: few rows of 16-bit numbers, 64 rows of weights or more, NVIDIA from Ampere on."""
+    """Whether this kernel runs: few rows of 16-bit numbers, 64 rows of weights or more, K a multiple of 256, and
+    NVIDIA from Ampere on."""
     if INTERPRET or x.device.type != "cuda" or torch.version.hip is not None:
         return False
     is_16_bit = x.dtype in (torch.bfloat16, torch.float16)
-    fits = x.shape[0] <= LARGEST_M and num_rows >= _ROWS
+    fits = x.shape[0] <= LARGEST_M and num_rows >= _ROWS and x.shape[1] % (2 * w4a16.GROUP) == 0
     return is_16_bit and fits and torch.cuda.get_device_capability(x.device) >= (8, 0)
 
 
@@ -284,18 +282,18 @@ def run(
     scale: torch.Tensor,
     out: torch.Tensor | None = None,
     programs_per_sm: int = _PROGRAMS_PER_SM,
-    max_registers: int | None = None,
+    max_registers: int = _MAX_REGISTERS,
 ) -> torch.Tensor:
     """Activations times packed weights.
 
-    Shapes: x [M, K] bf16 or fp16 with M ≤ 32, words [N, K / 8] int32 with N ≥ 64, scale [K / 128, N], contiguous
+    Shapes: x [M, K] bf16 or fp16, M ≤ 32, K a multiple of 256, words [N, K / 8] int32, N ≥ 64, scale [K / 128, N]
     -> [M, N].
     Assumes: launches on one device follow each other in one stream (they share counters).
-    Raises: ValueError: K is not a multiple of 128 or the sizes differ.
+    Raises: ValueError: the sizes differ.
     """
     w4a16.check_sizes(x, words, scale)
     m, n = x.shape[0], words.shape[0]
-    pairs, tiles = triton.cdiv(words.shape[1] // 16, 2), triton.cdiv(n, _ROWS)
+    pairs, tiles = words.shape[1] // 32, triton.cdiv(n, _ROWS)
     num_units = tiles * pairs
     units = units_per_program(num_units, num_sms(x.device.index or 0), programs_per_sm)
     out = x.new_empty((m, n)) if out is None else out
@@ -315,6 +313,6 @@ def run(
         IS_BF16=x.dtype == torch.bfloat16,
         BLOCK_M=max(8, triton.next_power_of_2(m)),
         num_warps=_WARPS,
-        maxnreg=max_registers,
+        maxnreg=max_registers if m <= 8 else None,
     )
     return out

@@ -28,16 +28,16 @@ def runtime_name() -> str:
     return "mps"
 
 
-def describe() -> tuple[str, dict[str, float | int | str]]:
-    """Runtime and facts, as one line of JSON carries them."""
-    return runtime_name(), properties()
+def describe() -> tuple[str, str, list[dict[str, float | int | str]]]:
+    """Runtime, NCCL version and facts of every visible GPU, as one line of JSON carries them."""
+    number = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    nccl = ".".join(map(str, torch.cuda.nccl.version())) if number and torch.version.hip is None else ""
+    return runtime_name(), nccl, [properties(index) for index in range(number)]
 
 
-def properties() -> dict[str, float | int | str]:
+def properties(index: int) -> dict[str, float | int | str]:
     """Fields of a GPU's record that the driver's tools do not tell but torch does."""
-    if not torch.cuda.is_available():
-        return {}
-    found = torch.cuda.get_device_properties(0)
+    found = torch.cuda.get_device_properties(index)
     wanted = {
         "num_sms": "multi_processor_count",
         "l2_bytes": "L2_cache_size",

@@ -45,11 +45,10 @@ class Process:
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._errors: list[str] = []
         self.timed_out = False
-        for stream, sink in (
-            (self._process.stdout, self._lines.put),
-            (self._process.stderr, self._errors.append),
-        ):
-            threading.Thread(target=_pump, args=(stream, sink), daemon=True).start()
+        sinks = ((self._process.stdout, self._lines.put), (self._process.stderr, self._errors.append))
+        self._pumps = [threading.Thread(target=_pump, args=pair, daemon=True) for pair in sinks]
+        for pump in self._pumps:
+            pump.start()
 
     def next_line(self, timeout_s: float) -> str | None:
         """The next line; None at the end, or after so long without one (then `timed_out` is set)."""
@@ -70,6 +69,8 @@ class Process:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        for pump in self._pumps:
+            pump.join(timeout=POLL_S * 10)
 
     def kill(self) -> None:
         """End the child at once."""
@@ -82,8 +83,9 @@ class Process:
 
 
 def _pump(stream: IO[str], sink: Callable[[Any], object]) -> None:
-    for line in stream:
-        sink(line)
+    with stream:
+        for line in stream:
+            sink(line)
     sink(None)
 
 

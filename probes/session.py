@@ -142,23 +142,23 @@ class Session:
         return machine
 
     def _with_torch_facts(self, machine: Machine) -> Machine:
+        """The machine with what torch alone knows, asked in a process of its own."""
         code = "import json; from advisor.probes import devices as d; print(json.dumps(d.describe()))"
-        gpus = []
-        runtime = ""
-        for gpu in machine.gpus:
-            done = subprocess.run(
-                [sys.executable, "-c", code],
-                env=environment([gpu.index]),
-                capture_output=True,
-                text=True,
-                timeout=START_S,
-                check=False,
-            )
-            if done.returncode == 0:
-                runtime, facts = json.loads(done.stdout.splitlines()[-1])
-                gpu = gpu.model_copy(update=facts)
-            gpus.append(gpu)
-        return machine.model_copy(update={"gpus": tuple(gpus), "runtime": runtime})
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment([gpu.index for gpu in machine.gpus]),
+            capture_output=True,
+            text=True,
+            timeout=START_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            return machine
+        runtime, nccl, facts = json.loads(done.stdout.splitlines()[-1])
+        if len(facts) == len(machine.gpus):
+            gpus = tuple(gpu.model_copy(update=f) for gpu, f in zip(machine.gpus, facts, strict=True))
+            machine = machine.model_copy(update={"gpus": gpus})
+        return machine.model_copy(update={"runtime": runtime, "nccl": nccl})
 
     def _measure_steps(
         self,

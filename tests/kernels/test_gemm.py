@@ -23,7 +23,7 @@ def test_matches_reference(dtype, shape, device, on_gpu, assert_close, poison):
     assert_close(out, gemm.reference(a, b, 0.25 if scale is not None else 1.0))
 
 
-@pytest.mark.parametrize("num", range(6))
+@pytest.mark.parametrize("num", range(4))
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn], ids=str)
 def test_every_tile_shape(dtype, num, device, on_gpu, assert_close):
     if not on_gpu:
@@ -31,14 +31,6 @@ def test_every_tile_shape(dtype, num, device, on_gpu, assert_close):
     a, b = gemm.make_inputs(700, 1100, 520, seed=num, device=device, dtype=dtype)
     out = gemm.run(a, b, config=gemm.CONFIGS[dtype.itemsize][num])
     assert_close(out, gemm.reference(a, b))
-
-
-def test_a_tile_with_an_extra_accumulator(device, assert_close, poison):
-    a, b = gemm.make_inputs(70, 120, 96, seed=4, device=device)
-    config = gemm.Config(64, 32, 32, num_warps=4, num_stages=2, split_epilogue=False, extra_n=16)
-    scale = torch.tensor([2.0], device=device)
-    out = gemm.run(a, b, scale, poison(torch.empty((70, 120), dtype=a.dtype, device=device)), config)
-    assert_close(out, gemm.reference(a, b, 2.0))
 
 
 def test_unaligned_rows_are_padded_and_views_survive(device, assert_close):

@@ -48,11 +48,12 @@ def test_counts():
 def test_the_matrix_twin_is_for_few_rows_on_a_gpu(device, on_gpu):
     from advisor.kernels import w4a16_mma
 
-    few, _, _ = w4a16.make_inputs(1, 64, 128, seed=0, device=device)
-    many, _, _ = w4a16.make_inputs(w4a16_mma.LARGEST_M + 1, 64, 128, seed=0, device=device)
+    few, _, _ = w4a16.make_inputs(1, 64, 256, seed=0, device=device)
+    many, _, _ = w4a16.make_inputs(w4a16_mma.LARGEST_M + 1, 64, 256, seed=0, device=device)
     assert w4a16_mma.is_supported(few, 64) is on_gpu
     assert not w4a16_mma.is_supported(many, 64)
     assert not w4a16_mma.is_supported(few, 63)
+    assert not w4a16_mma.is_supported(few[:, :128], 64)
 
 
 def test_programs_share_the_units_evenly():

@@ -1,0 +1,99 @@
+import json
+
+import pytest
+
+from advisor.catalog.errors import InputFileError
+from advisor.probes.calibrate import calibration_of, slowest_gpu
+from advisor.probes.compare import compare
+from advisor.probes.document import content_of, read_probe
+from advisor.probes.record import Gpu, Machine, redacted
+from advisor.render.serialize import to_json
+
+
+def write(tmp_path, content):
+    file = tmp_path / "probe.json"
+    file.write_text(json.dumps(content))
+    return file
+
+
+def test_survives_a_round_trip(recording, tmp_path):
+    again = read_probe(write(tmp_path, to_json(content_of(recording))))
+    assert again.measurements == recording.measurements
+    assert again.machine == recording.machine
+    assert again.verdict == recording.verdict == "pass"
+
+
+def test_names_of_the_owner_are_redacted():
+    gpus = tuple(Gpu(index=i, serial=f"16539240{i}", uuid=f"GPU-bc9{i}") for i in range(2))
+    machine = redacted(Machine(host_name="node-17.example.com", gpus=gpus))
+    text = machine.model_dump_json()
+    assert "example" not in text
+    assert "1653924" not in text
+    assert "bc9" not in text
+    assert machine.gpus[0].serial != machine.gpus[1].serial
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("not json", "not valid JSON"),
+        ({"kind": "plan"}, "is no probe"),
+        ([1, 2], "is no probe"),
+        ({"kind": "probe", "benchmark_version": 99}, "another version"),
+        ({"kind": "probe", "benchmark_version": 1, "machine": {}}, "measurements is missing"),
+        ({"kind": "probe", "benchmark_version": 1, "machine": [], "measurements": []}, "machine is missing"),
+        (
+            {"kind": "probe", "benchmark_version": 1, "machine": {}, "measurements": [{"gpu": 0}]},
+            "measurements",
+        ),
+    ],
+)
+def test_foreign_files_are_refused_in_words(tmp_path, content, words):
+    file = tmp_path / "probe.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(InputFileError, match=words):
+        read_probe(file)
+
+
+def test_calibration_holds_what_was_measured(recording):
+    found = calibration_of(recording)
+    assert found.accelerator == "h200-sxm"
+    assert 4.2e12 < found.bandwidth_bytes_per_s < 4.81e12
+    assert found.matmul_flop_per_s["fp8"] > found.matmul_flop_per_s["bf16"] > 6e14
+    assert 1e-7 < found.launch_s < 1e-5
+    assert found.host_to_device_bytes_per_s > 4e10
+    assert found.collective_bus_bytes_per_s == {}
+
+
+def test_the_slowest_gpu_with_its_better_instrument_counts(recording):
+    read = next(m for m in recording.measurements if m.id == "memory.read")
+    rows = [
+        read.model_copy(update={"gpu": gpu, "instrument": instrument, "value": value})
+        for gpu, instrument, value in [(0, "a", 5.0), (0, "b", 9.0), (1, "a", 7.0), (1, "b", 6.0)]
+    ]
+    assert slowest_gpu(rows, "memory.read") == 7.0
+    assert slowest_gpu(rows, "memory.copy") is None
+
+
+def test_a_probe_without_a_board_cannot_calibrate(recording):
+    from dataclasses import replace
+
+    with pytest.raises(InputFileError, match="names no accelerator"):
+        calibration_of(replace(recording, accelerator=""))
+    with pytest.raises(InputFileError, match="nothing to calibrate"):
+        calibration_of(replace(recording, measurements=()))
+
+
+def test_comparison_finds_what_changed(recording):
+    from dataclasses import replace
+
+    changed = tuple(
+        m.model_copy(update={"value": 0.66 * m.value})
+        if m.id == "memory.copy" and m.instrument == "triton"
+        else m
+        for m in recording.measurements
+    )
+    found = compare(recording, replace(recording, measurements=changed))
+    assert found[0].id == "memory.copy"
+    assert found[0].change_fraction == pytest.approx(-0.34)
+    assert [d.is_alike for d in found[:2]] == [False, True]
