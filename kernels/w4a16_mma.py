@@ -213,12 +213,11 @@ def _mma_kernel(
     x_rows = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(1, x_layout))
     x_columns = gl.arange(0, 128, layout=gl.SliceLayout(0, x_layout))
     out_rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, acc_layout))
-    out_columns = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(0, acc_layout))
+    columns = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(0, acc_layout))
     w_places = w_ptr + rows[:, None] * words_per_row + words[None, :]
     # Rows of x beyond the end repeat the last one; what they give is never stored.
     x_places = x_ptr + gl.minimum(x_rows, M - 1)[:, None] * (words_per_row * 8) + x_columns[None, :]
     scale_places = scale_ptr + out_rows
-    acc = gl.zeros([ROWS, BLOCK_M], gl.float32, acc_layout)
     # While one group is multiplied, the words and scales of the next are on their way.
     tile = begin // pairs
     group = begin % pairs * 2
@@ -226,6 +225,7 @@ def _mma_kernel(
     odd = _load_words(w_places, tile, group + 1, N, words_per_row, ROWS)
     even_scale = _load_scale(scale_places, tile, group, N, ROWS)
     odd_scale = _load_scale(scale_places, tile, group + 1, N, ROWS)
+    acc = gl.zeros([ROWS, BLOCK_M], gl.float32, acc_layout)
     for unit in range(begin, end):
         is_done = group + 2 == groups
         next_tile = tile + is_done.to(gl.int32)
@@ -237,9 +237,7 @@ def _mma_kernel(
         odd = _load_words(w_places, next_tile, next_group + 1, N, words_per_row, ROWS)
         odd_scale = _load_scale(scale_places, next_tile, next_group + 1, N, ROWS)
         if is_done | (unit == end - 1):
-            _store(
-                acc, tile, pairs, units_per_program, out_rows, out_columns, out_ptr, part_ptr, count_ptr, M, N, ROWS
-            )  # fmt: skip
+            _store(acc, tile, pairs, units_per_program, out_rows, columns, out_ptr, part_ptr, count_ptr, M, N, ROWS)  # fmt: skip
             acc = gl.zeros_like(acc)
         tile = next_tile
         group = next_group

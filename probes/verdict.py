@@ -98,15 +98,15 @@ def _algorithm(measurement: Measurement) -> str:
 
 def _agree(measurements: Sequence[Measurement]) -> list[Measurement]:
     """Where one instrument reaches what is expected, another that does not shows slow software, not hardware."""
-    best: dict[tuple[str, int | None], Measurement] = {}
+    best: dict[tuple[str, int | None, str], Measurement] = {}
     for m in measurements:
         if m.status in ("pass", "warn", "fail") and m.unit in RATE_UNITS and isinstance(m.value, float):
-            key = (m.id, m.gpu)
+            key = (m.id, m.gpu, m.pattern)
             if key not in best or m.value > float(best[key].value or 0.0):
                 best[key] = m
     settled = []
     for m in measurements:
-        other = best.get((m.id, m.gpu))
+        other = best.get((m.id, m.gpu, m.pattern))
         if (
             m.status in ("warn", "fail")
             and other is not None
