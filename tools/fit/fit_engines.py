@@ -233,13 +233,23 @@ def interval_lines(classes: dict[str, list[dict[str, float]]]) -> str:
         "# (low, high) of measured / predicted that hold 80 % of the points left out of the fit, by class and metric.",
         "# Written by tools/fit/fit_engines.py.",
     ]
-    for name, ratios in {"any": everything, **classes}.items():
+    widest: dict[str, list[float]] = {}
+    ordered = {
+        "any": everything,
+        **{name: classes[name] for name in sorted(classes, key="transferred".__eq__)},
+    }
+    for name, ratios in ordered.items():
         lines.append(f"\n[{name}]")
         for metric in METRICS:
             values = [1.0 / ratio[metric] for ratio in ratios if ratio.get(metric)]
             if len(values) < MIN_INTERVAL_POINTS:
                 values = [1.0 / ratio[metric] for ratio in everything if ratio.get(metric)]
             low, high = np.quantile(values, (0.1, 0.9))
+            seen = widest.setdefault(metric, [low, high])
+            seen[0], seen[1] = min(seen[0], low), max(seen[1], high)
+            if name == "transferred":
+                # Hardware that nobody measured is never surer than hardware that somebody did.
+                low, high = seen
             lines.append(f"{metric} = [{low:.3f}, {high:.3f}]")
     return "\n".join(lines) + "\n"
 
