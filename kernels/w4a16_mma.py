@@ -19,8 +19,8 @@ from advisor.kernels.backend import INTERPRET, num_sms
 LARGEST_M: Final = 32
 _WARPS: Final = 4
 _ROWS: Final = 16 * _WARPS
-_PROGRAMS_PER_SM: Final = 5
-_MAX_REGISTERS: Final = 96
+_PROGRAMS_PER_SM: Final = 7
+_MAX_REGISTERS: Final = 72
 """Per thread; what lets so many programs run at once."""
 _TO_BF16 = gl.constexpr(
     """{
@@ -201,15 +201,14 @@ def _mma_kernel(
     acc_layout: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [num_warps, 1], [16, 8])
     a_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
     b_layout: gl.constexpr = gl.DotOperandLayout(1, acc_layout, 2)
-    words_layout: gl.constexpr = _words_layout(num_warps)
     x_layout: gl.constexpr = _x_layout(num_warps, BLOCK_M)
     ROWS: gl.constexpr = 16 * num_warps
     groups = words_per_row // 16
     pairs = groups // 2
     begin = gl.program_id(0) * units_per_program
     end = min(begin + units_per_program, num_units)
-    rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, words_layout))
-    words = gl.arange(0, 16, layout=gl.SliceLayout(0, words_layout))
+    rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, _words_layout(num_warps)))
+    words = gl.arange(0, 16, layout=gl.SliceLayout(0, _words_layout(num_warps)))
     x_rows = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(1, x_layout))
     x_columns = gl.arange(0, 128, layout=gl.SliceLayout(0, x_layout))
     out_rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, acc_layout))
@@ -237,7 +236,9 @@ def _mma_kernel(
         odd = _load_words(w_places, next_tile, next_group + 1, N, words_per_row, ROWS)
         odd_scale = _load_scale(scale_places, next_tile, next_group + 1, N, ROWS)
         if is_done | (unit == end - 1):
-            _store(acc, tile, pairs, units_per_program, out_rows, columns, out_ptr, part_ptr, count_ptr, M, N, ROWS)  # fmt: skip
+            _store(
+                acc, tile, pairs, units_per_program, out_rows, columns, out_ptr, part_ptr, count_ptr, M, N, ROWS
+            )  # fmt: skip
             acc = gl.zeros_like(acc)
         tile = next_tile
         group = next_group

@@ -6,16 +6,16 @@ comparable between numbers of ranks; with reduction in the switch it may exceed 
 
 import argparse
 import datetime
-import json
 import os
 import sys
-from typing import Final
+from typing import Final, TextIO
 
 import torch
 import torch.distributed as dist
 
 from advisor.catalog.units import GIB, KIB, MIB, MICROSECOND_S
 from advisor.kernels.timing import Call, Timing, summarize, time_once
+from advisor.probes.events import claim_stdout, emit
 from advisor.probes.record import Measurement
 
 OPERATIONS: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
@@ -146,6 +146,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--timeout-s", type=float, default=60.0)
     options = parser.parse_args()
+    events = claim_stdout()
     rank, num_ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     device = torch.device("cuda", rank)
     torch.cuda.set_device(device)
@@ -153,12 +154,11 @@ def main() -> int:
     right = verify(device, rank, num_ranks)
     everywhere = torch.tensor([float(right)], device=device)
     dist.all_reduce(everywhere, op=dist.ReduceOp.MIN)
-    _print(rank, [_verified(num_ranks, bool(everywhere.item()))])
+    _print(events, rank, [_verified(num_ranks, bool(everywhere.item()))])
     for operation in OPERATIONS:
         for num_bytes in _QUICK_SIZES if options.quick else _FULL_SIZES:
-            _print(
-                rank, measure(operation, int(num_bytes), num_ranks, options.algorithm, options.quick, device)
-            )
+            found = measure(operation, int(num_bytes), num_ranks, options.algorithm, options.quick, device)
+            _print(events, rank, found)
     dist.destroy_process_group()
     return 0
 
@@ -177,11 +177,9 @@ def _verified(num_ranks: int, right: bool) -> Measurement:
     )
 
 
-def _print(rank: int, measurements: list[Measurement]) -> None:
-    if rank == 0:
-        for m in measurements:
-            sys.stdout.write(json.dumps(m.model_dump(mode="json", exclude_defaults=True)) + "\n")
-        sys.stdout.flush()
+def _print(events: TextIO, rank: int, measurements: list[Measurement]) -> None:
+    for m in measurements if rank == 0 else []:
+        emit(events, m.model_dump(mode="json", exclude_defaults=True))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 import advisor
+from advisor.probes.events import parse
 from advisor.probes.record import Measurement
 
 POLL_S: Final = 0.2
@@ -109,7 +110,8 @@ def run_collective(gpus: Sequence[int], quick: bool, limit_s: float) -> list[Mea
     deadline_s = time.monotonic() + START_S + limit_s
     try:
         while (line := ranks[0].next_line(max(1.0, deadline_s - time.monotonic()))) is not None:
-            found.append(Measurement.model_validate_json(line))
+            if event := parse(line):
+                found.append(Measurement.model_validate(event))
     finally:
         for rank in ranks:
             rank.stop()

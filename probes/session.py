@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.schema import Accelerator
+from advisor.probes.events import parse
 from advisor.probes.identity_rules import check_conditions, check_machine
 from advisor.probes.machine import identify
 from advisor.probes.process import POLL_S, START_S, Process, environment, run_collective
@@ -207,7 +208,9 @@ class Session:
         limit_s = START_S + timeout_s(steps[0], self.quick)
         try:
             while (line := worker.next_line(limit_s)) is not None:
-                event = json.loads(line)
+                event = parse(line)
+                if event is None:
+                    continue
                 step = names[event["step"]]
                 key = f"{place}/{step.name}"
                 if event["event"] == "start":

@@ -7,13 +7,12 @@ import argparse
 import contextlib
 import fcntl
 import importlib
-import json
 import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
 
+from advisor.probes.events import claim_stdout, emit
 from advisor.probes.record import Measurement
 from advisor.probes.steps import STEPS, Step
 
@@ -28,30 +27,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--lock", type=Path, default=None)
     options = parser.parse_args(arguments)
-    # Libraries print to stdout as they like: events go to the real one, everything else to stderr.
-    events = sys.stdout
-    sys.stdout = sys.stderr
+    events = claim_stdout()
     wanted = options.steps.split(",")
     for step in (step for step in STEPS if step.name in wanted):
-        _emit(events, {"event": "start", "step": step.name})
+        emit(events, {"event": "start", "step": step.name})
         try:
             with _turn(options.lock if step.is_exclusive else None):
                 found = _run(step, options)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".partition("\n")[0]
             traceback.print_exc()
-            _emit(events, {"event": "failed", "step": step.name, "reason": reason})
+            emit(events, {"event": "failed", "step": step.name, "reason": reason})
             if "CUDA error" in str(error):
                 return 1
         else:
             measurements = [m.model_dump(mode="json", exclude_defaults=True) for m in found]
-            _emit(events, {"event": "done", "step": step.name, "measurements": measurements})
+            emit(events, {"event": "done", "step": step.name, "measurements": measurements})
     return 0
-
-
-def _emit(stream: TextIO, event: dict[str, object]) -> None:
-    stream.write(json.dumps(event, allow_nan=False) + "\n")
-    stream.flush()
 
 
 @contextlib.contextmanager

@@ -1,0 +1,30 @@
+"""One line of JSON per event on a stream of its own, whatever libraries print to standard output."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+
+def claim_stdout() -> TextIO:
+    """The real standard output for events alone; what others print there, C libraries included, goes to stderr."""
+    sys.stdout.flush()
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return events
+
+
+def emit(stream: TextIO, event: Mapping[str, object]) -> None:
+    """Write one event."""
+    stream.write(json.dumps(event, allow_nan=False) + "\n")
+    stream.flush()
+
+
+def parse(line: str) -> dict[str, Any] | None:
+    """The event of a line; None for a line that is none."""
+    try:
+        event = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return event if isinstance(event, dict) else None
