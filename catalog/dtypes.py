@@ -13,12 +13,19 @@ Dtype = Literal[
     "nvfp4",
     "mxfp4",
     "int4",
+    "q2_k",
+    "q4_0",
     "q4_k_m",
+    "q4_k_xl",
     "q5_k_m",
+    "q5_k_xl",
     "q6_k",
     "q8_0",
+    "q8_k_xl",
 ]
 DTYPES: Final[tuple[str, ...]] = get_args(Dtype)
+GGUF_DTYPES: Final = tuple(name for name in DTYPES if name.startswith("q"))
+"""Formats of llama.cpp's files, which hold input table and head too."""
 
 
 def grouped_bits(bits: float, group_size: int, scale_bits: float, zero_point_bits: float = 0.0) -> float:
@@ -45,10 +52,17 @@ _BITS_PER_ELEMENT: Final[dict[str, float]] = {
     "mxfp4": grouped_bits(4.0, 32, 8.0),
     "int4": grouped_bits(4.0, 128, 16.0, 4.0),
     # llama.cpp K-quants: published bits per weight of whole Llama-3.1-8B files (ggml-org/llama.cpp, quantize README).
+    "q2_k": 3.16,
     "q4_k_m": 4.89,
     "q5_k_m": 5.70,
     "q6_k": 6.56,
-    "q8_0": 8.50,
+    # One fp16 scale per block of 32 (ggml-org/llama.cpp, ggml-common.h: block_q4_0, block_q8_0).
+    "q4_0": grouped_bits(4.0, 32, 16.0),
+    "q8_0": grouped_bits(8.0, 32, 16.0),
+    # Unsloth's dynamic quants mix formats: size of a whole file over the parameters (unsloth/Qwen3-30B-A3B-GGUF).
+    "q4_k_xl": 4.64,
+    "q5_k_xl": 5.70,
+    "q8_k_xl": 9.43,
 }
 
 

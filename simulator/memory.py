@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.dtypes import GGUF_DTYPES, bytes_per_element
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.parameters import KvFootprint, kv_bytes_per_token
 from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, LayerGroup, Model
@@ -53,7 +53,8 @@ def weight_bytes(deployment: Deployment) -> float:
         * layer_weight_bytes(model, group, deployment.weight_dtype, tp, deployment.ranks_per_stage)
         for group in model.layers
     )
-    table = model.vocab_size * model.hidden_size * bytes_per_element("bf16") / tp
+    table_dtype = deployment.weight_dtype if deployment.weight_dtype in GGUF_DTYPES else "bf16"
+    table = model.vocab_size * model.hidden_size * bytes_per_element(table_dtype) / tp
     tables = table * (1 if model.tied_embeddings else 2)
     extra = model.extra_parameters * bytes_per_element("bf16") / tp
     vision = (model.vision.parameters if model.vision else 0.0) * bytes_per_element("bf16") / tp

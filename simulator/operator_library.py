@@ -6,6 +6,7 @@ from typing import Protocol, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.catalog.dtypes import GGUF_DTYPES, bytes_per_element
 from advisor.catalog.efficiencies import efficiency
 from advisor.catalog.schema import EfficiencyRecord
 from advisor.simulator.device import Device
@@ -15,6 +16,8 @@ from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
 
 FloatArray = NDArray[np.float64]
 
+_BETWEEN_WIDTHS = 0.75
+"""Bytes per weight from which a GGUF format unpacks like 8-bit weights rather than like 4-bit ones."""
 _WEIGHT_ONLY = {
     "fp8": "int8_wo",
     "int8": "int8_wo",
@@ -22,10 +25,7 @@ _WEIGHT_ONLY = {
     "nvfp4": "int4_wo",
     "mxfp4": "mxfp4_wo",
     "fp6": "int8_wo",
-    "q8_0": "int8_wo",
-    "q6_k": "int8_wo",
-    "q5_k_m": "int4_wo",
-    "q4_k_m": "int4_wo",
+    **{name: "int8_wo" if bytes_per_element(name) > _BETWEEN_WIDTHS else "int4_wo" for name in GGUF_DTYPES},
 }
 
 
@@ -102,6 +102,10 @@ class OperatorLibrary:
         return elementwise_s(
             num_bytes, self.device, self.parameters(ElementwiseEfficiency, "elementwise", "bf16")
         )
+
+    def assume(self, operator: str, dtype: str, parameters: object) -> None:
+        """Use these parameters instead of the catalog's, as a program that fits them does. Source: own design."""
+        self._resolved[(operator, dtype)] = parameters
 
     def parameters(self, kind: type[EfficiencyT], operator: str, dtype: str) -> EfficiencyT:
         """Fitted parameters of an operator in a format on this device, transferred where nobody measured them.

@@ -10,6 +10,13 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment, check_layout
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts, engine_costs, host_time_factor, num_operators
+from advisor.simulator.local_surface import (
+    MICRO_BATCH_TOKENS,
+    LocalInputs,
+    build_local_surface,
+    is_local,
+    local_library,
+)
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.serving.policy import SchedulerPolicy
@@ -27,6 +34,8 @@ class EngineSettings:
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     memory_fraction: float | None = None
+    micro_batch_tokens: int | None = None
+    """Tokens of a prompt that run together, where the engine divides its batches (llama.cpp, -ub)."""
     version: str = ""
     date: str = ""
 
@@ -71,19 +80,19 @@ def model_replica(
     settings = settings or EngineSettings()
     engine = deployment.engine
     costs = costs or engine_costs(engine, version=settings.version, date=settings.date)
-    library = library or OperatorLibrary(device_of(deployment.accelerator), engine.id)
+    library = library or _library(deployment, settings)
     chosen = engine_defaults(deployment)
     max_num_seqs = settings.max_num_seqs or chosen.max_num_seqs
     needed = max_context_tokens or round(mean_input_tokens + mean_output_tokens)
     num_batched_tokens = settings.max_num_batched_tokens or token_budget(
         engine, chosen.max_num_batched_tokens, needed
     )
-    num_batched_tokens = max(num_batched_tokens, max_num_seqs)
+    num_batched_tokens = max(num_batched_tokens, max_num_seqs, needed if _hands_on(deployment) else 1)
     graphs = graph_sizes(engine, max_num_seqs, max(chosen.cuda_graph_sizes, default=0))
     mean_context = mean_input_tokens + mean_output_tokens / 2.0
     memory = plan_memory(
         deployment,
-        num_batched_tokens=num_batched_tokens,
+        num_batched_tokens=MICRO_BATCH_TOKENS if is_local(engine) else num_batched_tokens,
         num_seqs=max_num_seqs,
         memory_fraction=settings.memory_fraction or chosen.memory_fraction,
         mean_context_tokens=mean_context,
@@ -95,14 +104,29 @@ def model_replica(
             why=f"{memory.kv_capacity_tokens:,} tokens fit beside the weights, one request has {needed:,}",
             fix="more accelerators per replica, a smaller weight or KV format, or shorter requests",
         )
-    surface = build_surface(
-        deployment,
-        library,
-        costs,
-        SurfaceInputs(max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs),
-    )
+    if is_local(engine):
+        prompts = LocalInputs(max_num_seqs, num_batched_tokens, mean_input_tokens, settings.micro_batch_tokens)
+        surface = build_local_surface(deployment, library, prompts)
+    else:
+        surface = build_surface(
+            deployment,
+            library,
+            costs,
+            SurfaceInputs(max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs),
+        )
     policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens)
     return ReplicaModel(deployment, memory, surface, policy, costs, library, graphs)
+
+
+def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrary:
+    if is_local(deployment.engine):
+        return local_library(deployment.accelerator, settings.version)
+    return OperatorLibrary(device_of(deployment.accelerator), deployment.engine.id)
+
+
+def _hands_on(deployment: Deployment) -> bool:
+    """Whether accelerators that hold layers in turn work on successive parts of one prompt."""
+    return is_local(deployment.engine) and deployment.pipeline_parallel > 1
 
 
 def engine_defaults(deployment: Deployment) -> EngineDefaults:

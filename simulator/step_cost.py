@@ -78,6 +78,18 @@ def prefill_iteration_s(surface: StepSurface, new_tokens: int, cached_tokens: fl
     return _through_stages_s(surface, stage_ps)
 
 
+def prefill_s(surface: StepSurface, new_tokens: int, chunk_tokens: int, cached_tokens: float = 0.0) -> float:
+    """Time of a prompt of new tokens behind cached ones, in chunks of which each is one iteration [s].
+
+    Source: StepSurface.
+    """
+    starts = range(0, new_tokens, chunk_tokens)
+    return sum(
+        prefill_iteration_s(surface, min(chunk_tokens, new_tokens - start), cached_tokens + start)
+        for start in starts
+    )
+
+
 def _through_stages_s(surface: StepSurface, stage_ps: float) -> float:
     if surface.num_stages == 1:
         return stage_ps / PICOSECONDS_PER_S

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.dtypes import GGUF_DTYPES, bytes_per_element
 from advisor.catalog.schema.efficiency import EfficiencyRecord
 from advisor.simulator.device import Device
 from advisor.simulator.operators.tiles import overlapped_s, paid_waves, tile_flop
@@ -29,8 +29,6 @@ class MatmulFormat:
     activation_bytes: float
     """Per element as read by the multiplication."""
 
-
-GGUF_DTYPES: Final = ("q4_k_m", "q5_k_m", "q6_k", "q8_0")
 
 # 4-bit formats carry scales: an fp8 per 16 elements (nvfp4), an e8m0 per 32 (mxfp4), an fp16 per 128 (int4).
 FORMATS: Final[dict[str, MatmulFormat]] = {

@@ -6,18 +6,21 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import MILLISECOND_S
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ClosedLoop, FixedLengths, ServingResult, Workload, simulate
-from advisor.simulator.step_cost import decode_iteration_s
+from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 from advisor.simulator.validation.columns import columns_of
 from advisor.simulator.validation.serving_case import ServingCase
 
 Measured = tuple[dict[str, float], int]
 """Values by column, and the number of requests behind them."""
 
+_BENCH_PROMPT_TOKENS, _BENCH_OUTPUT_TOKENS = 512, 128
+
 
 def static_batch(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     """A batch of equal requests given to an idle engine at once, run to its end.
 
-    The engine's library is called, so nothing is spent on HTTP. What does not fit into the cache waits or is
+    Token rates are those of the whole batch: of its prompts, then of what is generated after them. The engine's
+    library is called, so nothing is spent on HTTP. What does not fit into the cache waits or is
     preempted, as under any other load.
 
     Raises: AdvisorError: no batch size, or no tokens.
@@ -25,21 +28,31 @@ def static_batch(case: ServingCase, replica: ReplicaModel, seed: int) -> Measure
     """
     if not case.concurrency:
         raise AdvisorError("a static batch needs a concurrency, its size, of at least 1")
-    result = _burst(case, replica, case.osl, seed)
-    return columns_of(result), result.num_finished
+    result, prompts = (_burst(case, replica, tokens, seed) for tokens in (case.osl, 1))
+    columns = columns_of(result) | {"prefill_tok_s": prompts.input_tokens / prompts.duration_s}
+    if case.osl > 1:
+        decode_s = result.duration_s - prompts.duration_s
+        columns["decode_tok_s"] = (result.output_tokens - prompts.output_tokens) / decode_s
+    return columns, result.num_finished
 
 
 def single_stream(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     """One client that waits for its answer: the columns of a closed loop, and both token rates [tokens/s].
 
     Rates are those of the engine, latencies those that a client of its server sees. Tokens that are in the cache
-    before the test (context_depth) count as a prompt that nobody times.
+    before the test (context_depth) count as a prompt that nobody times; a prompt of just that length repeats them.
 
-    Raises: AdvisorError: no tokens at all.
-    Source: own composition.
+    Where no lengths are stated, those of llama-bench's default tests count.
+
+    Source: own composition; llama.cpp, tools/llama-bench.
     """
     if not max(case.isl, case.osl):
-        raise AdvisorError("a single stream needs isl or osl")
+        case = replace(case, isl=_BENCH_PROMPT_TOKENS, osl=_BENCH_OUTPUT_TOKENS)
+    if case.isl and case.context_depth and case.isl != case.context_depth:
+        seconds = prefill_s(
+            replica.surface, case.isl, replica.policy.max_num_batched_tokens, case.context_depth
+        )
+        return {"prefill_tok_s": case.isl / seconds}, 1
     alone = replace(case, concurrency=1, isl=max(case.isl, case.context_depth, 1), osl=max(case.osl, 1))
     result = _burst(alone, replica, alone.osl, seed)
     rates = {"decode_tok_s": 1.0 / result.tpot.mean_s} if case.osl > 1 else {}

@@ -13,6 +13,8 @@ from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.simulator.deployment import Deployment, activation_dtype_for, is_moe
 from advisor.simulator.engine_costs import EngineCosts, engine_costs
 from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.local_surface import back_end, is_local, micro_batch_tokens
+from advisor.simulator.power import with_power_cap
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import (
@@ -109,6 +111,7 @@ def replica_of(case: ServingCase, *, costs: EngineCosts | None = None) -> Replic
     settings = EngineSettings(
         max_num_seqs=_max_num_seqs(case, deployment.engine),
         max_num_batched_tokens=case.max_num_batched_tokens,
+        micro_batch_tokens=_micro_batch_tokens(case, deployment),
         version=case.engine_version,
         date=case.date,
     )
@@ -140,7 +143,7 @@ def deployment_of(case: ServingCase) -> Deployment:
         raise AdvisorError(f"cache format {case.kv_dtype} is not modelled")
     return Deployment(
         model=model,
-        accelerator=accelerator,
+        accelerator=with_power_cap(accelerator, case.power_cap_w),
         engine=engine,
         tensor_parallel=case.tp,
         pipeline_parallel=case.pp,
@@ -162,6 +165,13 @@ def _expert_parallel(case: ServingCase, model: Model) -> int:
         return 1
     ranks = case.tp * case.dp
     return case.ep if ranks % case.ep == 0 else 1
+
+
+def _micro_batch_tokens(case: ServingCase, deployment: Deployment) -> int | None:
+    if not is_local(deployment.engine):
+        return None
+    vendor = deployment.accelerator.vendor
+    return micro_batch_tokens(back_end(case.engine_version, vendor), case.context_depth)
 
 
 def _max_num_seqs(case: ServingCase, engine: Engine) -> int | None:

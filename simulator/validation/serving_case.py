@@ -59,6 +59,7 @@ class ServingCase:
     max_num_batched_tokens: int | None
     spec_decode: str
     context_depth: int
+    power_cap_w: float | None = None
 
 
 def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
@@ -104,6 +105,7 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
         max_num_batched_tokens=cells.whole_or_none("max_num_batched_tokens"),
         spec_decode=cells.text("spec_decode") or "none",
         context_depth=cells.whole("context_depth", 0),
+        power_cap_w=cells.number("power_cap_w"),
     )
 
 

@@ -1,0 +1,279 @@
+"""The step-cost surface of engines for one user's machine: llama.cpp and MLX."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.parameters import kv_bytes_per_token
+from advisor.catalog.schema import (
+    Accelerator,
+    Engine,
+    GroupedQueryAttention,
+    LatentAttention,
+    Mixer,
+)
+from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.simulator.attention_lines import window_of
+from advisor.simulator.collectives import all_reduce_s, send_recv_s, topology_of
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.device import Device, device_of
+from advisor.simulator.local_weights import LocalWeights, local_weights
+from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.operators.local import (
+    LocalDecodeEfficiency,
+    LocalPrefillEfficiency,
+    attend_pair_s,
+    half_peak_flop_per_s,
+    piped_s,
+    read_cache_s,
+    stream_weights_s,
+)
+from advisor.simulator.step_cost import StepSurface
+
+FloatArray = NDArray[np.float64]
+
+ENGINES: Final = ("llama.cpp", "mlx")
+"""Engines that this surface describes."""
+MICRO_BATCH_TOKENS: Final = 512
+"""Tokens of a prompt that run together (llama.cpp, -ub)."""
+_BACK_ENDS: Final = ("rocm", "vulkan", "cuda", "metal", "sycl")
+_VENDOR_BACK_END: Final = {"nvidia": "cuda", "apple": "metal", "amd": "rocm", "intel": "vulkan"}
+_FAMILIES: Final = {
+    "bf16": "bf16",
+    "fp16": "bf16",
+    "q8_0": "q8_0",
+    "q8_k_xl": "q8_0",
+    "fp8": "q8_0",
+    "mxfp4": "mxfp4",
+}
+_ACTIVATION_BYTES: Final = 4.0
+"""llama.cpp keeps activations in 32 bits."""
+
+
+def back_end(version: str, vendor: str) -> str:
+    """The back end that a version's words name, else the vendor's own.
+
+    Source: own definition.
+    """
+    words = version.lower()
+    if "amdvlk" in words:
+        return "vulkan-amdvlk"
+    return next((name for name in _BACK_ENDS if name in words), _VENDOR_BACK_END.get(vendor, "vulkan"))
+
+
+def micro_batch_tokens(name: str, context_depth: int = 0) -> int:
+    """Tokens of a prompt that run together under a back end [tokens].
+
+    Assumes: who measures prompts behind a deep context gives ROCm micro-batches of a whole batch, as its published
+    long-context runs do; everybody else keeps the default.
+    Source: llama.cpp, common/common.h (n_batch 2048, n_ubatch 512); kyuz0/amd-strix-halo-toolboxes, benchmark.
+    """
+    return 2048 if name == "rocm" and context_depth else MICRO_BATCH_TOKENS
+
+
+def format_family(weight_dtype: str) -> str:
+    """The format under which the efficiency of a weight format is stored: 16 bits, 8, mxfp4, or fewer.
+
+    Source: own definition; formats of one family share kernels of one structure.
+    """
+    return _FAMILIES.get(weight_dtype, "q4_k_m")
+
+
+def is_local(engine: Engine) -> bool:
+    """Whether an engine is described by this surface. Source: own definition."""
+    return engine.id in ENGINES
+
+
+def local_library(accelerator: Accelerator, version: str = "") -> OperatorLibrary:
+    """The operators of an accelerator under the back end that a version's words name.
+
+    Raises: ValueError: the record lacks memory, bandwidth or a 16-bit peak.
+    Source: own composition.
+    """
+    return OperatorLibrary(device_of(accelerator), f"llama.cpp-{back_end(version, accelerator.vendor)}")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalInputs:
+    """What a surface is tabulated for."""
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    mean_input_tokens: float
+    micro_batch_tokens: int | None = None
+    """None: the engine's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What every part of the surface needs."""
+
+    deployment: Deployment
+    device: Device
+    weights: LocalWeights
+    decode: LocalDecodeEfficiency
+    prefill: LocalPrefillEfficiency
+
+    @property
+    def num_layers(self) -> int:
+        return sum(group.count for group in self.deployment.model.layers)
+
+    def multiply_s(self, rows: FloatArray, dense_elements: float) -> FloatArray:
+        """Products of rows with dense weights and with chosen experts on one accelerator's matrix units [s]."""
+        dense = 2.0 * dense_elements / self.prefill.compute_fraction
+        routed = self.weights.expert_flop_per_token / self.prefill.expert_fraction
+        return rows * (dense + routed) / half_peak_flop_per_s(self.device)
+
+    def small_s(self) -> float:
+        """Everything small in all layers, and their sums over accelerators that split them [s]."""
+        split = self.deployment.tensor_parallel - 1
+        return self.num_layers * (self.decode.layer_s + self.decode.sync_s * split)
+
+
+def build_local_surface(deployment: Deployment, library: OperatorLibrary, inputs: LocalInputs) -> StepSurface:
+    """Tabulate the step-cost surface of one local replica [integer ps].
+
+    A decode step of d sequences reads the weights once, multiplies d − 1 further times, pays each layer's small
+    costs and reads each sequence's cache. Prompt tokens run in micro-batches that read the weights once each. With
+    pipeline parallelism, accelerators hold layers in turn: a decode step passes through all of them, micro-batches
+    of a prompt follow each other. With tensor parallelism each holds a share of every layer.
+
+    Assumes: decode and prompt tokens of one iteration do not share micro-batches; one request's attention at its
+    mean length stands for how far its micro-batches overlap.
+    Raises: KeyError: the device has no 16-bit peak.
+    Error: docs/serving-mechanisms.md, by tools/fit/fit_local.py.
+    Source: own composition.
+    """
+    family = format_family(deployment.weight_dtype)
+    terms = _Terms(
+        deployment,
+        library.device,
+        local_weights(deployment.model, deployment.weight_dtype),
+        library.parameters(LocalDecodeEfficiency, "local_decode", family),
+        library.parameters(LocalPrefillEfficiency, "local_prefill", family),
+    )
+    slope_s, window_slope_s = _cache_slopes(terms)
+    pair_s, window_pair_s = _pair_slopes(terms)
+    micro_batches = max(1.0, inputs.mean_input_tokens / (inputs.micro_batch_tokens or MICRO_BATCH_TOKENS))
+    overlap = float(piped_s(1.0, micro_batches, deployment.pipeline_parallel)) / micro_batches
+    window, count = window_of(deployment), inputs.max_num_seqs + 1
+    return StepSurface(
+        decode_base_ps=_picoseconds(_decode_s(terms, inputs.max_num_seqs)),
+        decode_context_ps=[round(slope_s * PICOSECONDS_PER_S)] * count,
+        mixed_base_ps=_picoseconds(_prompt_s(terms, inputs)),
+        prefill_pair_ps=pair_s * overlap * PICOSECONDS_PER_S,
+        window_tokens=window,
+        decode_window_ps=() if window is None else [round(window_slope_s * PICOSECONDS_PER_S)] * count,
+        prefill_window_pair_ps=window_pair_s * overlap * PICOSECONDS_PER_S,
+    )
+
+
+def _decode_s(terms: _Terms, max_num_seqs: int) -> FloatArray:
+    deployment, tp = terms.deployment, terms.deployment.tensor_parallel
+    sequences = np.arange(max_num_seqs + 1, dtype=np.float64)
+    streamed_s = stream_weights_s(*terms.weights.read(np.maximum(sequences, 1.0)), terms.device, terms.decode)
+    further_s = terms.multiply_s(sequences - 1.0, terms.weights.dense_elements)
+    state_bytes = 2.0 * sequences * kv_bytes_per_token(deployment.model).state_bytes_per_sequence
+    state_s = state_bytes / (terms.device.bandwidth_bytes_per_s * terms.decode.memory_fraction)
+    hops_s = terms.decode.sync_s * (deployment.pipeline_parallel - 1)
+    seconds = (streamed_s + further_s + state_s) / tp + terms.small_s() + hops_s
+    seconds[0] = 0.0
+    return np.asarray(seconds)
+
+
+def _prompt_s(terms: _Terms, inputs: LocalInputs) -> FloatArray:
+    model = terms.deployment.model
+    tokens = np.arange(inputs.max_num_batched_tokens + 1, dtype=np.float64)
+    micro_batches = np.maximum(1.0, np.ceil(tokens / (inputs.micro_batch_tokens or MICRO_BATCH_TOKENS)))
+    rows = np.maximum(1.0, tokens / micro_batches)
+    in_layers = (
+        terms.weights.dense_elements - model.vocab_size * model.hidden_size
+    )  # the head runs on one row
+    streamed_s = stream_weights_s(*terms.weights.read(rows), terms.device, terms.decode)
+    one_s = (terms.multiply_s(rows, in_layers) + streamed_s) / terms.deployment.tensor_parallel
+    one_s += terms.small_s() + _links_s(terms.deployment, rows)
+    seconds = piped_s(one_s, micro_batches, terms.deployment.pipeline_parallel)
+    seconds[0] = 0.0
+    return seconds
+
+
+def _links_s(deployment: Deployment, rows: FloatArray) -> FloatArray:
+    """Activations between accelerators for one micro-batch [s]: handed on after a stage, summed in every layer."""
+    num_bytes = rows * deployment.model.hidden_size * _ACTIVATION_BYTES
+    stages, tp = deployment.pipeline_parallel, deployment.tensor_parallel
+    seconds = np.zeros_like(rows)
+    if stages > 1:
+        seconds += (stages - 1) * send_recv_s(num_bytes, topology_of(deployment.accelerator, stages))
+    if tp > 1:
+        layers = sum(group.count for group in deployment.model.layers)
+        seconds += 2.0 * layers * all_reduce_s(num_bytes, topology_of(deployment.accelerator, tp))
+    return seconds
+
+
+def _cache_slopes(terms: _Terms) -> tuple[float, float]:
+    """Time per token of summed context, and per token of windowed context [s]."""
+    return _by_window(
+        terms,
+        lambda a, per_value: read_cache_s(a.num_values * per_value, a.group_size, terms.device, terms.decode),
+    )
+
+
+def _pair_slopes(terms: _Terms) -> tuple[float, float]:
+    """Time per pair of a query and a cached token [s]: of layers without, and with a window."""
+    return _by_window(
+        terms,
+        lambda a, per_value: attend_pair_s(
+            a.pair_flop, a.num_values * per_value, a.head_width, terms.device, terms.prefill
+        ),
+    )
+
+
+def _by_window(terms: _Terms, seconds: "Callable[[_Attention, float], float]") -> tuple[float, float]:
+    """Sum over layers without, and with a sliding window, divided among accelerators that split layers."""
+    full = windowed = 0.0
+    deployment = terms.deployment
+    per_value = bytes_per_element(deployment.kv_dtype)
+    for group in deployment.model.layers:
+        attention = _attention_of(group.mixer)
+        if attention is None:
+            continue
+        share = group.count * seconds(attention, per_value) / deployment.tensor_parallel
+        if isinstance(group.mixer, GroupedQueryAttention) and group.mixer.window_tokens is not None:
+            windowed += share
+        else:
+            full += share
+    return full, windowed
+
+
+@dataclass(frozen=True, slots=True)
+class _Attention:
+    """Shape of one layer's attention as llama.cpp runs it."""
+
+    num_values: float
+    """Cached per token."""
+    group_size: float
+    """Query heads that share them."""
+    head_width: float
+    pair_flop: float
+    """Of one query with one cached token, all heads."""
+
+
+def _attention_of(mixer: Mixer | None) -> _Attention | None:
+    """The attention of a layer; latent attention runs absorbed, prompts too: all heads share the one latent vector."""
+    if isinstance(mixer, GroupedQueryAttention):
+        width = mixer.head_dim + (mixer.v_head_dim or mixer.head_dim)
+        group_size = mixer.num_heads / mixer.num_kv_heads
+        return _Attention(mixer.num_kv_heads * width, group_size, width / 2.0, 2.0 * mixer.num_heads * width)
+    if isinstance(mixer, LatentAttention):
+        values = mixer.kv_lora_rank + mixer.qk_rope_head_dim
+        flop = 2.0 * mixer.num_heads * (values + mixer.kv_lora_rank)
+        return _Attention(values, mixer.num_heads, values, flop)
+    return None
+
+
+def _picoseconds(seconds: FloatArray) -> list[int]:
+    return [int(value) for value in np.rint(seconds * PICOSECONDS_PER_S).astype(np.int64).tolist()]

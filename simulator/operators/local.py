@@ -1,0 +1,141 @@
+"""Decode and prompt steps of engines for one user's machine (llama.cpp, MLX): weights streamed once per step.
+
+Such an engine runs one kernel after another over GGUF-like weights. A decode step reads every active weight once and
+unpacks it on the general-purpose units, which on chips with slow ones takes longer than reading it; a prompt runs
+in micro-batches on the matrix units.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.schema import EfficiencyRecord
+from advisor.simulator.device import Device
+
+FloatArray = NDArray[np.float64]
+
+_MAX_COPIES: Final = 4
+"""Micro-batches under way at once (llama.cpp, GGML_SCHED_MAX_COPIES)."""
+_WIDEST_FULL_TILE: Final = 256.0
+_OVERLAP_NORM: Final = 3.0
+"""p of the norm that joins reading and unpacking: they overlap but for the ends of each kernel."""
+_HALF_ACCUMULATE: Final = ("turing", "ampere-geforce", "ada", "blackwell-geforce")
+"""Boards whose matrix units run twice as fast where sums are kept in 16 bits, unless made for workstations."""
+_HALF_OVER_FP32: Final = 4.0
+"""Their rate with 16-bit sums over that of their general-purpose units (NVIDIA Ampere GA102 white paper, table 2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDecodeEfficiency:
+    """Fitted parameters of one (architecture, format, engine and back end)."""
+
+    memory_fraction: float
+    """Of the bandwidth, reached by matrix-vector products."""
+    element_flop: float
+    """Work of general-purpose units on one weight, in flop of their fp32 rate."""
+    layer_s: float
+    """Everything small in a layer: launches, norms, routing, the gap between kernels."""
+    cache_fraction: float
+    """Of the bandwidth, reached when reading keys and values."""
+    cache_repeat: float
+    """How often each further query head reads its keys and values again; 0 where attention is fused over a group."""
+    sync_s: float
+    """Per layer and further accelerator, where each layer is split; per hand-over where layers are divided."""
+
+    @classmethod
+    def from_record(cls, record: EfficiencyRecord) -> Self:
+        """The parameters of a catalog record. Raises: KeyError: one is missing. Source: own definition."""
+        return cls(*(record.parameters[field.name] for field in fields(cls)))
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPrefillEfficiency:
+    """Fitted parameters of one (architecture, format, engine and back end)."""
+
+    compute_fraction: float
+    """Of the peak with 16-bit sums, reached by dense products."""
+    expert_fraction: float
+    """The same for products of routed experts, whose rows are few and scattered."""
+    attention_fraction: float
+    """The same for attention of prompts over heads of up to 256 values."""
+    attention_rows: float
+    """Queries that share one pass over cached keys and values."""
+
+    @classmethod
+    def from_record(cls, record: EfficiencyRecord) -> Self:
+        """The parameters of a catalog record. Raises: KeyError: one is missing. Source: own definition."""
+        return cls(*(record.parameters[field.name] for field in fields(cls)))
+
+
+def stream_weights_s(
+    num_bytes: FloatArray | float, num_elements: FloatArray | float, device: Device, e: LocalDecodeEfficiency
+) -> FloatArray:
+    """Time to read and unpack weights once [s].
+
+    (read^p + unpack^p)^(1/p), read = bytes / (bandwidth · fraction), unpack = elements · flop each / fp32 peak
+
+    Assumes: the fp32 peak stands for the rate of general-purpose units; where it is not known, the 16-bit peak.
+    Error: `residual` of the catalog record, measured by tools/fit/fit_local.py.
+    Source: own model, fitted on published llama-bench runs.
+    """
+    alu_flop_per_s = device.peak_flop_per_s.get("fp32") or device.peak_flop_per_s["bf16"]
+    read_s = np.asarray(num_bytes, dtype=np.float64) / (device.bandwidth_bytes_per_s * e.memory_fraction)
+    unpack_s = np.asarray(num_elements, dtype=np.float64) * e.element_flop / alu_flop_per_s
+    return np.asarray((read_s**_OVERLAP_NORM + unpack_s**_OVERLAP_NORM) ** (1.0 / _OVERLAP_NORM))
+
+
+def read_cache_s(num_bytes: float, group_size: float, device: Device, e: LocalDecodeEfficiency) -> float:
+    """Time to attend over cached keys and values of so many bytes, `group_size` query heads sharing each [s].
+
+    bytes · (1 + repeat · (group − 1)) / (bandwidth · fraction)
+
+    Error: as stream_weights_s.
+    Source: own model; llama.cpp without flash attention multiplies head by head.
+    """
+    passes = 1.0 + e.cache_repeat * (group_size - 1.0)
+    return num_bytes * passes / (device.bandwidth_bytes_per_s * e.cache_fraction)
+
+
+def attend_pair_s(
+    flop: float, num_bytes: float, head_width: float, device: Device, e: LocalPrefillEfficiency
+) -> float:
+    """Time of one query with one cached token in a prompt's attention, summed over heads [s].
+
+    (multiply^p + read^p)^(1/p), multiply = flop · max(1, width / 256) / (peak · fraction),
+    read = bytes / (rows · bandwidth)
+
+    Assumes: keys and values of long contexts come from main memory for every group of queries; tiles of heads
+    beyond 256 values shrink as the heads grow, since registers do not.
+    Error: as stream_weights_s.
+    Source: own model.
+    """
+    wide = max(1.0, head_width / _WIDEST_FULL_TILE)
+    multiply_s = flop * wide / (half_peak_flop_per_s(device) * e.attention_fraction)
+    read_s = num_bytes / (e.attention_rows * device.bandwidth_bytes_per_s)
+    return float((multiply_s**_OVERLAP_NORM + read_s**_OVERLAP_NORM) ** (1.0 / _OVERLAP_NORM))
+
+
+def half_peak_flop_per_s(device: Device) -> float:
+    """Rate of the matrix units on 16-bit numbers with 16-bit sums, as llama.cpp asks for [flop/s].
+
+    Raises: KeyError: the device has no 16-bit peak.
+    Source: llama.cpp, ggml-cuda (CUBLAS_COMPUTE_16F); NVIDIA Ampere GA102 white paper.
+    """
+    peak = device.peak_flop_per_s["bf16"]
+    if device.architecture in _HALF_ACCUMULATE:
+        return max(peak, _HALF_OVER_FP32 * device.peak_flop_per_s.get("fp32", 0.0))
+    return peak
+
+
+def piped_s(one_s: FloatArray | float, num_micro_batches: FloatArray | float, num_in_turn: int) -> FloatArray:
+    """Time of micro-batches that follow each other over accelerators which hold layers in turn [s].
+
+    one + (number − 1) · one / min(accelerators, 4)
+
+    Assumes: stages of equal time.
+    Source: llama.cpp, ggml-backend.cpp: at most GGML_SCHED_MAX_COPIES = 4 micro-batches are under way.
+    """
+    under_way = min(num_in_turn, _MAX_COPIES)
+    return np.asarray(one_s * (1.0 + (np.asarray(num_micro_batches, dtype=np.float64) - 1.0) / under_way))

@@ -1,0 +1,25 @@
+"""What a power limit does to an accelerator: clocks fall, memory does not."""
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Accelerator
+
+_CLOCK_EXPONENT = 1.0 / 3.0
+"""Power of switching grows with clock times voltage squared, and voltage about with the clock."""
+
+
+def with_power_cap(accelerator: Accelerator, power_cap_w: float | None) -> Accelerator:
+    """The accelerator under a power limit: peaks and clock times (cap / rated power)^(1/3), at most 1 [record].
+
+    Assumes: matrix work at full power draws the rated power; memory clocks stay, as drivers leave them; a rated
+    power that has no source leaves the accelerator as it is.
+    Raises: AdvisorError: the cap is not positive.
+    Source: dynamic power of CMOS, P = C·V²·f; own simplification.
+    """
+    if power_cap_w is None or accelerator.tdp_w is None:
+        return accelerator
+    if not power_cap_w > 0:
+        raise AdvisorError(f"a power cap must be positive, not {power_cap_w} W")
+    factor = min(1.0, power_cap_w / accelerator.tdp_w) ** _CLOCK_EXPONENT
+    peaks = {name: peak * factor for name, peak in accelerator.peak_flop_per_s.items()}
+    clock_hz = accelerator.clock_hz and accelerator.clock_hz * factor
+    return accelerator.model_copy(update={"peak_flop_per_s": peaks, "clock_hz": clock_hz})

@@ -1,0 +1,136 @@
+"""llama.cpp-like engines: what a stored format, an accelerator in turn, a back end and a power limit change."""
+
+from dataclasses import replace
+
+import pytest
+
+from advisor.catalog import accelerators, models
+from advisor.simulator.deployment import named_deployment
+from advisor.simulator.device import device_of
+from advisor.simulator.local_surface import back_end, format_family, micro_batch_tokens
+from advisor.simulator.local_weights import local_weights
+from advisor.simulator.operators.local import (
+    LocalDecodeEfficiency,
+    half_peak_flop_per_s,
+    piped_s,
+    read_cache_s,
+    stream_weights_s,
+)
+from advisor.simulator.power import with_power_cap
+from advisor.simulator.replica_model import EngineSettings, model_replica
+from advisor.simulator.step_cost import StepSurface, decode_iteration_s, prefill_iteration_s
+
+IDEAL = LocalDecodeEfficiency(
+    memory_fraction=1.0, element_flop=0.0, layer_s=0.0, cache_fraction=1.0, cache_repeat=0.0, sync_s=0.0
+)
+
+
+def surface_of(
+    model: str, accelerator: str, weights: str, tokens: int = 512, version: str = "", **layout: int
+) -> StepSurface:
+    deployment = named_deployment(model, accelerator, "llama.cpp", weight_dtype=weights, **layout)
+    settings = EngineSettings(max_num_batched_tokens=tokens, version=version)
+    return model_replica(
+        deployment, mean_input_tokens=tokens, mean_output_tokens=128, settings=settings
+    ).surface
+
+
+def decode_rate(surface: StepSurface, context: float = 512) -> float:
+    return 1.0 / decode_iteration_s(surface, 1, context)
+
+
+@pytest.mark.parametrize(
+    ("model", "accelerator", "weights", "version", "measured"),
+    [
+        # XiongjieDai/GPU-Benchmarks-on-LLM-Inference, text generation of 1 024 tokens
+        ("llama-3.1-8b", "rtx-4090", "q4_k_m", "", 127.7),
+        ("llama-3.1-8b", "rtx-4090", "fp16", "", 54.3),
+        ("llama-3.1-70b", "rtx-a6000", "q4_k_m", "", 14.6),
+        ("llama-3.1-8b", "m2-ultra", "q4_k_m", "", 76.3),
+        ("llama-3.1-70b", "m3-max-40-core", "q4_k_m", "", 7.5),
+        # kyuz0/amd-strix-halo-toolboxes, tg128
+        ("gpt-oss-120b", "strix-halo-8060s", "mxfp4", "b9187 vulkan_radv", 56.6),
+        ("qwen3.5-122b-a10b", "strix-halo-8060s", "q5_k_xl", "b9193 rocm-7_2_3", 20.1),
+    ],
+)
+def test_published_decode_rates(
+    model: str, accelerator: str, weights: str, version: str, measured: float
+) -> None:
+    context = 64 if accelerator.startswith("strix") else 512
+    found = decode_rate(surface_of(model, accelerator, weights, version=version), context)
+    assert found == pytest.approx(measured, rel=0.15)
+
+
+def test_reading_at_full_bandwidth_is_bytes_over_bandwidth_and_unpacking_may_take_longer() -> None:
+    device = device_of(accelerators.by_id("m1-max"))
+    read_s = 40e9 / device.bandwidth_bytes_per_s
+    assert stream_weights_s(40e9, 70e9, device, IDEAL) == pytest.approx(read_s)
+    slow = stream_weights_s(40e9, 70e9, device, replace(IDEAL, element_flop=30.0))
+    assert slow == pytest.approx(70e9 * 30.0 / device.peak_flop_per_s["fp32"], rel=0.1)
+    assert slow > 1.9 * read_s
+
+
+def test_heads_that_share_a_cache_read_it_again_without_fused_attention() -> None:
+    device = device_of(accelerators.by_id("rtx-3090"))
+    once = read_cache_s(1e9, 8, device, IDEAL)
+    assert read_cache_s(1e9, 8, device, replace(IDEAL, cache_repeat=1.0)) == pytest.approx(8 * once)
+
+
+def test_accelerators_in_turn_decode_no_faster_but_hand_parts_of_a_prompt_on() -> None:
+    one, four = (
+        {
+            tokens: surface_of("llama-3.1-8b", "rtx-4090", "q4_k_m", tokens, pipeline_parallel=n)
+            for tokens in (512, 4096)
+        }
+        for n in (1, 4)
+    )
+    assert 0.8 * decode_rate(one[512]) < decode_rate(four[512]) < decode_rate(one[512])
+    speed_up = prefill_iteration_s(one[4096], 4096) / prefill_iteration_s(four[4096], 4096)
+    assert 2.0 < speed_up < 3.0  # eight micro-batches through four stages: at most 8 · 4 / (8 + 3)
+    # One micro-batch has nobody to follow.
+    assert prefill_iteration_s(four[512], 512) > prefill_iteration_s(one[512], 512)
+
+
+@pytest.mark.parametrize(
+    ("accelerators_in_turn", "micro_batches", "times"), [(1, 8, 8), (2, 8, 4.5), (8, 9, 3)]
+)
+def test_at_most_four_micro_batches_are_under_way(
+    accelerators_in_turn: int, micro_batches: int, times: float
+) -> None:
+    assert piped_s(1.0, micro_batches, accelerators_in_turn) == pytest.approx(times)
+
+
+def test_only_chosen_experts_are_read_and_more_tokens_choose_more() -> None:
+    weights = local_weights(models.by_id("gpt-oss-120b"), "mxfp4")
+    one, many = (float(weights.read(tokens)[0]) for tokens in (1.0, 1000.0))
+    assert 3e9 < one < 4.5e9
+    assert 58e9 < many < 66e9  # the published file has 63 GB
+
+
+def test_formats_back_ends_and_micro_batches_go_by_their_names() -> None:
+    assert [format_family(name) for name in ("fp16", "q8_k_xl", "q4_0", "mxfp4")] == [
+        "bf16", "q8_0", "q4_k_m", "mxfp4",
+    ]  # fmt: skip
+    assert back_end("b9187 rocm-7_2_3", "amd") == "rocm"
+    assert back_end("b9187 vulkan_amdvlk", "amd") == "vulkan-amdvlk"
+    assert back_end("b6918", "nvidia") == "cuda"
+    assert back_end("", "apple") == "metal"
+    assert (micro_batch_tokens("rocm", 32768), micro_batch_tokens("vulkan", 32768)) == (2048, 512)
+
+
+def test_workstation_boards_have_no_second_rate_for_16_bit_sums() -> None:
+    geforce, workstation, apple = (
+        device_of(accelerators.by_id(name)) for name in ("rtx-3090", "a40", "m2-ultra")
+    )
+    assert half_peak_flop_per_s(geforce) == pytest.approx(2 * geforce.peak_flop_per_s["bf16"], rel=0.01)
+    assert half_peak_flop_per_s(workstation) == pytest.approx(workstation.peak_flop_per_s["bf16"], rel=0.01)
+    assert half_peak_flop_per_s(apple) == apple.peak_flop_per_s["bf16"]
+
+
+def test_a_power_limit_slows_prompts_and_leaves_reading_alone() -> None:
+    card = accelerators.by_id("rtx-3090")
+    capped = with_power_cap(card, card.tdp_w / 2.0 if card.tdp_w else None)
+    assert capped.peak_flop_per_s["bf16"] == pytest.approx(card.peak_flop_per_s["bf16"] / 2 ** (1 / 3))
+    assert capped.bandwidth_bytes_per_s == card.bandwidth_bytes_per_s
+    assert with_power_cap(card, 10_000.0).peak_flop_per_s == card.peak_flop_per_s
+    assert with_power_cap(card, None) is card
