@@ -39,7 +39,7 @@ DEFAULT_COSTS = EngineCosts()
 
 
 _BLACKWELL_HOSTS = ("blackwell", "blackwell-ultra")
-_MIXER_OPERATORS = {"gqa": 8, "mla": 16, "gdn": 16, "mamba2": 14}
+_MIXER_OPERATORS = {"gqa": 8, "mla": 22, "gdn": 26, "mamba2": 20}
 """Kernels per layer outside a graph: norms, projections, rotary embedding, cache write, attention and its reduction."""
 _FEED_FORWARD_OPERATORS = {"dense": 4, "moe": 12}
 """Norm, two projections and activation; routing, sorting, two grouped products and their sum for experts."""
