@@ -33,6 +33,7 @@ from advisor.simulator.operators.local import (
     stream_weights_s,
 )
 from advisor.simulator.step_cost import StepSurface
+from advisor.simulator.surface import SurfaceInputs
 
 FloatArray = NDArray[np.float64]
 
@@ -98,17 +99,6 @@ def local_library(accelerator: Accelerator, version: str = "") -> OperatorLibrar
 
 
 @dataclass(frozen=True, slots=True)
-class LocalInputs:
-    """What a surface is tabulated for."""
-
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    mean_input_tokens: float
-    micro_batch_tokens: int | None = None
-    """None: the engine's default."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Terms:
     """What every part of the surface needs."""
 
@@ -134,7 +124,12 @@ class _Terms:
         return self.num_layers * (self.decode.layer_s + self.decode.sync_s * split)
 
 
-def build_local_surface(deployment: Deployment, library: OperatorLibrary, inputs: LocalInputs) -> StepSurface:
+def build_local_surface(
+    deployment: Deployment,
+    library: OperatorLibrary,
+    inputs: SurfaceInputs,
+    micro_batch_tokens: int | None = None,
+) -> StepSurface:
     """Tabulate the step-cost surface of one local replica [integer ps].
 
     A decode step of d sequences reads the weights once, multiplies d − 1 further times, pays each layer's small
@@ -158,13 +153,14 @@ def build_local_surface(deployment: Deployment, library: OperatorLibrary, inputs
     )
     slope_s, window_slope_s = _cache_slopes(terms)
     pair_s, window_pair_s = _pair_slopes(terms)
-    micro_batches = max(1.0, inputs.mean_input_tokens / (inputs.micro_batch_tokens or MICRO_BATCH_TOKENS))
+    most = micro_batch_tokens or MICRO_BATCH_TOKENS
+    micro_batches = max(1.0, inputs.mean_input_tokens / most)
     overlap = float(piped_s(1.0, micro_batches, deployment.pipeline_parallel)) / micro_batches
     window, count = window_of(deployment), inputs.max_num_seqs + 1
     return StepSurface(
         decode_base_ps=_picoseconds(_decode_s(terms, inputs.max_num_seqs)),
         decode_context_ps=[round(slope_s * PICOSECONDS_PER_S)] * count,
-        mixed_base_ps=_picoseconds(_prompt_s(terms, inputs)),
+        mixed_base_ps=_picoseconds(_prompt_s(terms, inputs.max_num_batched_tokens, most)),
         prefill_pair_ps=pair_s * overlap * PICOSECONDS_PER_S,
         window_tokens=window,
         decode_window_ps=() if window is None else [round(window_slope_s * PICOSECONDS_PER_S)] * count,
@@ -185,10 +181,10 @@ def _decode_s(terms: _Terms, max_num_seqs: int) -> FloatArray:
     return np.asarray(seconds)
 
 
-def _prompt_s(terms: _Terms, inputs: LocalInputs) -> FloatArray:
+def _prompt_s(terms: _Terms, max_num_tokens: int, micro_batch_tokens: int) -> FloatArray:
     model = terms.deployment.model
-    tokens = np.arange(inputs.max_num_batched_tokens + 1, dtype=np.float64)
-    micro_batches = np.maximum(1.0, np.ceil(tokens / (inputs.micro_batch_tokens or MICRO_BATCH_TOKENS)))
+    tokens = np.arange(max_num_tokens + 1, dtype=np.float64)
+    micro_batches = np.maximum(1.0, np.ceil(tokens / micro_batch_tokens))
     rows = np.maximum(1.0, tokens / micro_batches)
     in_layers = (
         terms.weights.dense_elements - model.vocab_size * model.hidden_size

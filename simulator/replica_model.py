@@ -12,7 +12,6 @@ from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts, engine_costs, host_time_factor, num_operators
 from advisor.simulator.local_surface import (
     MICRO_BATCH_TOKENS,
-    LocalInputs,
     build_local_surface,
     is_local,
     local_library,
@@ -104,16 +103,11 @@ def model_replica(
             why=f"{memory.kv_capacity_tokens:,} tokens fit beside the weights, one request has {needed:,}",
             fix="more accelerators per replica, a smaller weight or KV format, or shorter requests",
         )
+    inputs = SurfaceInputs(max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs)
     if is_local(engine):
-        prompts = LocalInputs(max_num_seqs, num_batched_tokens, mean_input_tokens, settings.micro_batch_tokens)
-        surface = build_local_surface(deployment, library, prompts)
+        surface = build_local_surface(deployment, library, inputs, settings.micro_batch_tokens)
     else:
-        surface = build_surface(
-            deployment,
-            library,
-            costs,
-            SurfaceInputs(max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs),
-        )
+        surface = build_surface(deployment, library, costs, inputs)
     policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens)
     return ReplicaModel(deployment, memory, surface, policy, costs, library, graphs)
 

@@ -25,7 +25,6 @@ from advisor.catalog.errors import AdvisorError
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.local_surface import (
-    LocalInputs,
     back_end,
     build_local_surface,
     format_family,
@@ -34,6 +33,7 @@ from advisor.simulator.local_surface import (
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.local import LocalDecodeEfficiency, LocalPrefillEfficiency
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
+from advisor.simulator.surface import SurfaceInputs
 from advisor.simulator.validation.serving import deployment_of
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
@@ -141,10 +141,12 @@ def predicted_s(point: Point, values: dict[str, float]) -> float:
     library.assume("local_prefill", point.family, LocalPrefillEfficiency(*(values[name] for name in PREFILL)))
     case, batch = point.case, point.case.concurrency or 1
     tokens = 1 if point.is_decode else case.isl
-    inputs = LocalInputs(batch, tokens, tokens, micro_batch_tokens(point.back_end, case.context_depth))
-    surface = build_local_surface(point.deployment, library, inputs)
+    context = max(case.isl, case.context_depth) + case.osl / 2.0
+    inputs = SurfaceInputs(batch, tokens, tokens, context)
+    most = micro_batch_tokens(point.back_end, case.context_depth)
+    surface = build_local_surface(point.deployment, library, inputs, most)
     if point.is_decode:
-        return decode_iteration_s(surface, batch, max(case.isl, case.context_depth) + case.osl / 2.0)
+        return decode_iteration_s(surface, batch, context)
     return prefill_iteration_s(surface, case.isl, case.context_depth)
 
 
