@@ -194,4 +194,5 @@ def _spread(grid: FloatArray, seconds: FloatArray, largest: int) -> list[int]:
 
 
 def _picoseconds(seconds: FloatArray) -> list[int]:
-    return [int(value) for value in np.rint(seconds * PICOSECONDS_PER_S).astype(np.int64).tolist()]
+    found: list[int] = np.rint(seconds * PICOSECONDS_PER_S).astype(np.int64).tolist()
+    return found

@@ -27,8 +27,8 @@ from advisor.simulator.serving.trace_files import read_trace
 
 ESTIMATE_REQUESTS = 300
 """Requests of one run while estimating."""
-CONFIRM_REQUESTS = 2000
-"""Least requests of a run whose figures are shown: twenty lie beyond the 99th percentile."""
+CONFIRM_REQUESTS = 1200
+"""Least requests of a run whose figures are shown: twelve lie beyond the 99th percentile, and its interval says so."""
 _MOST_REQUESTS = 20_000
 _RESIDENCES = 10
 """Mean residence times that a confirming run lasts at least: it begins with an empty replica."""
