@@ -126,35 +126,38 @@ def _is_better(status: Status, than: Status) -> bool:
 
 
 def compare_peers(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """For every rate that several GPUs have: the slowest against the best of them."""
-    groups: dict[tuple[str, str, str], list[Measurement]] = defaultdict(list)
+    """For every rate that several GPUs have: the slowest against the best, each with its better instrument."""
+    groups: dict[tuple[str, str], dict[int, Measurement]] = defaultdict(dict)
     for m in measurements:
         if m.gpu is not None and m.unit in RATE_UNITS and isinstance(m.value, float) and m.value > 0:
-            groups[(m.id, m.instrument, m.pattern)].append(m)
-    found = []
-    for (check, instrument, pattern), members in groups.items():
-        if len({m.gpu for m in members}) < 2:
-            continue
-        slowest = min(members, key=lambda m: float(m.value or 0.0))
-        best = max(float(m.value or 0.0) for m in members)
-        lag = 1.0 - float(slowest.value or 0.0) / best
-        status: Status = "fail" if lag > PEER_FAIL else "warn" if lag > PEER_WARN else "pass"
-        found.append(
-            Measurement(
-                id=f"health.peers.{check}",
-                gpu=slowest.gpu,
-                instrument=instrument,
-                pattern=pattern,
-                value=lag,
-                unit="fraction below the best GPU",
-                expected=0.0,
-                required=PEER_FAIL,
-                operator="<=",
-                source="spread on one machine: 5 % is normal (stas00/ml-engineering@744d01e)",
-                status=status,
-            )
-        )
-    return found
+            members = groups[(m.id, m.pattern)]
+            if m.gpu not in members or m.value > _value(members[m.gpu]):
+                members[m.gpu] = m
+    return [
+        _peers(check, list(members.values())) for (check, _), members in groups.items() if len(members) > 1
+    ]
+
+
+def _value(measurement: Measurement) -> float:
+    return float(measurement.value or 0.0)
+
+
+def _peers(check: str, members: Sequence[Measurement]) -> Measurement:
+    slowest = min(members, key=_value)
+    lag = 1.0 - _value(slowest) / max(_value(m) for m in members)
+    return Measurement(
+        id=f"health.peers.{check}",
+        gpu=slowest.gpu,
+        instrument=slowest.instrument,
+        pattern=slowest.pattern,
+        value=lag,
+        unit="fraction below the best GPU",
+        expected=0.0,
+        required=PEER_FAIL,
+        operator="<=",
+        source="spread on one machine: 5 % is normal (stas00/ml-engineering@744d01e)",
+        status="fail" if lag > PEER_FAIL else "warn" if lag > PEER_WARN else "pass",
+    )
 
 
 def verdict(measurements: Iterable[Measurement]) -> Status:

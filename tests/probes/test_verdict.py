@@ -71,6 +71,12 @@ def test_the_slowest_of_eight_is_held_against_the_best(slowest, status):
     assert found.value == pytest.approx(1 - slowest)
 
 
+def test_peers_are_compared_by_their_better_instrument():
+    rates = [rate(0, 100.0), rate(1, 100.0), rate(1, 60.0).model_copy(update={"instrument": "torch"})]
+    (found,) = compare_peers(rates)
+    assert found.status == "pass"
+
+
 def test_one_gpu_has_no_peers():
     assert compare_peers([rate(0, 1.0), rate(0, 0.5)]) == []
 
