@@ -1,0 +1,160 @@
+"""Compile every kernel to Hopper machine code without a GPU and print what the compiler says about it, as JSON.
+
+A stand-in for the driver names the target; launches are turned into compilations. Run as a program, since a process
+whose kernels are interpreted cannot compile them.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.pop("TRITON_INTERPRET", None)
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.driver import ty_to_cpp
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+CPU = torch.device("cpu")
+MATRIX_INSTRUCTIONS = ("HGMMA", "QGMMA", "IGMMA", "HMMA")
+
+
+class _Properties:
+    @staticmethod
+    def get_device_properties(device: int) -> dict[str, int]:
+        return {"max_shared_mem": 232448, "multiprocessor_count": 132, "warpSize": 32}
+
+
+class _HopperWithoutGpu:
+    utils = _Properties
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def map_python_to_cpp_type(self, kind: str) -> str:
+        return str(ty_to_cpp(kind))
+
+
+def compile_only(compiled: list[tuple[str, Any]]) -> None:
+    """Let every launch compile its kernel and stop there."""
+    driver.set_active(_HopperWithoutGpu())
+    launch = JITFunction.run
+
+    def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+        kernel = launch(self, *arguments, grid=grid, warmup=True, **options)
+        compiled.append((self.__name__, kernel))
+        return kernel
+
+    JITFunction.run = run
+
+
+def calls() -> dict[str, Callable[[], object]]:
+    from advisor.kernels import activations as ac
+    from advisor.kernels import (
+        attention,
+        backend,
+        copy,
+        decode_attention,
+        empty,
+        gather,
+        gemm,
+        grouped_gemm,
+        layer_norm,
+        linear_gelu_residual,
+        pointer_chase,
+        rms_norm,
+        selective_scan,
+        softmax,
+        transpose,
+        w4a16,
+        w4a16_mma,
+        w8a8,
+    )
+
+    for module in (backend, copy, gemm, grouped_gemm, linear_gelu_residual, w8a8, decode_attention):
+        module.persistent_programs = lambda device: 132
+    w4a16_mma.num_sms = lambda index: 132
+    fp8 = torch.float8_e4m3fn
+    found: dict[str, Callable[[], object]] = {
+        pattern: lambda pattern=pattern: copy.run(pattern, *copy.make_inputs(1 << 16, 0, CPU))
+        for pattern in ("read", "copy", "triad")
+    }
+    for name, dtype in (("bf16", torch.bfloat16), ("fp8", fp8)):
+        for number, config in enumerate(gemm.CONFIGS[dtype.itemsize]):
+            inputs = gemm.make_inputs(256, 512, 1024, 0, CPU, dtype)
+            found[f"gemm_{name}_{number}"] = lambda i=inputs, c=config: gemm.run(*i, config=c)
+    for head_dim in attention.CONFIGS:
+        inputs = attention.make_inputs(1, 512, 512, 4, 1, head_dim, 0, CPU)
+        found[f"attention_{head_dim}"] = lambda i=inputs: attention.run(*i)
+    return found | {
+        "empty": lambda: empty.run(*empty.make_inputs(0, CPU)),
+        "rms_norm": lambda: rms_norm.run(*rms_norm.make_inputs(64, 8192, 0, CPU)),
+        "layer_norm": lambda: layer_norm.run(*layer_norm.make_inputs(64, 8192, 0, CPU)),
+        "softmax": lambda: softmax.run(*softmax.make_inputs(64, 8192, 0, CPU)),
+        "softmax_wide": lambda: softmax.run(*softmax.make_inputs(8, 65536, 0, CPU)),
+        "gelu": lambda: ac.run("gelu", *ac.make_inputs(64, 4096, 0, CPU)),
+        "swiglu": lambda: ac.run("swiglu", *ac.make_inputs(64, 8192, 0, CPU)),
+        "transpose": lambda: transpose.run(*transpose.make_inputs(256, 512, 0, CPU)),
+        "gather": lambda: gather.run(*gather.make_inputs(64, 1024, 32, 0, CPU)),
+        "strided": lambda: gather.run_strided(torch.zeros(1 << 16), 8),
+        "chase": lambda: pointer_chase.run(*pointer_chase.make_inputs(4096, 0, CPU), 16),
+        "decode": lambda: decode_attention.run(
+            *decode_attention.make_inputs(32, 8, 128, [256] * 2, 16, 0, CPU)
+        ),
+        "w4a16": lambda: w4a16.run(*w4a16.make_inputs(1, 512, 2048, 0, CPU)),
+        "w4a16_rows": lambda: w4a16.run(*w4a16.make_inputs(16, 512, 2048, 0, CPU)),
+        "w4a16_mma": lambda: w4a16_mma.run(*w4a16.make_inputs(1, 512, 2048, 0, CPU)),
+        "w8a8": lambda: w8a8.run(*w8a8.make_inputs(256, 512, 1024, 0, CPU)),
+        "grouped": lambda: grouped_gemm.run(*grouped_gemm.make_inputs(2048, 8, 512, 1024, 0, CPU)),
+        "linear": lambda: linear_gelu_residual.run(*linear_gelu_residual.make_inputs(256, 512, 1024, 0, CPU)),
+        "scan": lambda: selective_scan.run(*selective_scan.make_inputs(1, 64, 64, 16, 0, CPU)),
+    }
+
+
+def resources(kernel: Any, folder: Path) -> dict[str, int]:
+    """Registers, spilled bytes, shared memory and matrix instructions of one kernel."""
+    tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    file = folder / "kernel.cubin"
+    file.write_bytes(kernel.asm["cubin"])
+    usage = subprocess.run(
+        [tools / "cuobjdump", "--dump-resource-usage", file], capture_output=True, text=True, check=True
+    ).stdout
+    sass = subprocess.run([tools / "nvdisasm", "-c", file], capture_output=True, text=True, check=True).stdout
+    numbers = re.search(r"REG:(\d+) STACK:(\d+)", usage)
+    assert numbers is not None
+    found = {
+        "registers": int(numbers[1]),
+        "stack_bytes": int(numbers[2]),
+        "shared_bytes": kernel.metadata.shared,
+    }
+    return found | {name: len(re.findall(rf"\b{name}", sass)) for name in MATRIX_INSTRUCTIONS}
+
+
+def main() -> None:
+    compiled: list[tuple[str, Any]] = []
+    compile_only(compiled)
+    report = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, call in calls().items():
+            compiled.clear()
+            call()
+            report[name] = [{"kernel": k, **resources(kernel, Path(folder))} for k, kernel in compiled]
+    json.dump(report, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
