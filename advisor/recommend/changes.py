@@ -9,7 +9,7 @@ def what_would_change(scenario: Scenario, options: tuple[Option, ...]) -> tuple[
 
     Source: own definition; costs are linear in the hourly price.
     """
-    first, sentences = options[0], []
+    first, sentences = options[0], _surest(options)
     for option in options[1:3]:
         ratio = first.usd_per_million_tokens.value / option.usd_per_million_tokens.value
         per_accelerator = option.usd_per_hour / option.num_accelerators
@@ -42,3 +42,18 @@ def what_would_change(scenario: Scenario, options: tuple[Option, ...]) -> tuple[
             "4-bit weights were not considered: --precision int4 or nvfp4 if your quality tests allow them"
         )
     return tuple(sentences)
+
+
+def _surest(options: tuple[Option, ...]) -> list[str]:
+    """Where the first option rests on borrowed kernel parameters: the cheapest one that does not."""
+    first = options[0]
+    if first.usd_per_million_tokens.basis != "assumed":
+        return []
+    measured = next((option for option in options if option.usd_per_million_tokens.basis != "assumed"), None)
+    lead = f"{first.accelerator} is predicted with kernel parameters of related hardware"
+    if measured is None:
+        return [f"{lead}, and so are its rivals: benchmark before you commit"]
+    return [
+        f"{lead}; the cheapest whose own kernels were measured is {measured.accelerator}, "
+        f"option {measured.rank}, at ${measured.usd_per_million_tokens.value:.2g} per million tokens"
+    ]

@@ -8,6 +8,7 @@ from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.changes import what_would_change
 from advisor.recommend.offers import OWN, OWNED_PUE, OWNED_USD_PER_KWH, offers_by_accelerator, owned_offer
@@ -112,7 +113,9 @@ def _headline(option: Option, model: Model, scenario: Scenario) -> str:
     if option.provider == OWN:
         deal = f"run your own {count}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
     else:
-        deal = f"rent {count}{replicas} from {option.provider} for ${option.usd_per_hour:.2f}/h"
+        known = all_providers().get(option.provider)
+        seller = known.name if known else option.provider
+        deal = f"rent {count}{replicas} from {seller} for ${option.usd_per_hour:.2f}/h"
     return f"{model.name}: {deal}, ${option.usd_per_million_tokens.value:.3g} per million tokens {carried}"
 
 
