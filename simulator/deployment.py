@@ -35,6 +35,8 @@ class Deployment:
     weight_dtype: str = "bf16"
     activation_dtype: str = "bf16"
     kv_dtype: str = "bf16"
+    is_calibrated: bool = False
+    """Whether the accelerator's figures are those measured on one machine."""
 
     @property
     def accelerators_per_replica(self) -> int:

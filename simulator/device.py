@@ -1,7 +1,7 @@
 """One accelerator as the operator formulas see it: plain SI numbers, no catalog record in a hot loop."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator
@@ -20,6 +20,8 @@ class Device:
     memory_bytes: float
     peak_flop_per_s: Mapping[str, float]
     """Dense peak by number format (bf16, fp8, ...)."""
+    peak_scale: Mapping[str, float] = field(default_factory=dict)
+    """Of formats that were calibrated: that peak over the datasheet's, which tells how the unit is built."""
 
 
 def device_of(accelerator: Accelerator) -> Device:
@@ -52,4 +54,5 @@ def device_of(accelerator: Accelerator) -> Device:
         l2_bytes=accelerator.l2_bytes or 40e6,
         memory_bytes=accelerator.memory_bytes,
         peak_flop_per_s=peaks,
+        peak_scale=accelerator.peak_scale,
     )

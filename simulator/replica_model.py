@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from advisor.catalog.engines import EngineDefaults, defaults, graph_sizes
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.schema import Engine, GatedDeltaNet, Mamba2
+from advisor.catalog.schema import Calibration, Engine, GatedDeltaNet, Mamba2
 from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment, check_layout
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts, engine_costs, host_time_factor, num_operators
@@ -18,6 +19,7 @@ from advisor.simulator.local_surface import (
 )
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.quantity import Basis
 from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs, build_surface
@@ -59,6 +61,13 @@ class ReplicaModel:
             sorted(name for name in self.library.transferred if not name.startswith(_MINOR_OPERATORS))
         )
 
+    @property
+    def basis(self) -> Basis:
+        """On what its predictions rest: parameters of related hardware outweigh a measured machine."""
+        if self.transferred:
+            return "assumed"
+        return "calibrated" if self.deployment.is_calibrated else "modelled"
+
 
 def model_replica(
     deployment: Deployment,
@@ -69,13 +78,19 @@ def model_replica(
     settings: EngineSettings | None = None,
     costs: EngineCosts | None = None,
     library: OperatorLibrary | None = None,
+    calibration: Calibration | None = None,
 ) -> ReplicaModel:
     """Memory, surface and policy of one replica for a kind of traffic.
 
+    A calibration of the deployment's accelerator replaces the datasheet's figures; one of other hardware changes
+    nothing. A library that is given is used as it is.
+
     Raises: InfeasibleError: the layout is refused, weights do not fit, or the cache is smaller than one request.
+        AdvisorError: a figure of the calibration is implausible.
     Source: own composition.
     """
     check_layout(deployment)
+    deployment = calibrated_deployment(deployment, calibration)
     settings = settings or EngineSettings()
     engine = deployment.engine
     costs = costs or engine_costs(engine, version=settings.version, date=settings.date)

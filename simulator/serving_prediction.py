@@ -35,7 +35,7 @@ def predicted(result: ServingResult, replica: ReplicaModel) -> ServingPrediction
     """
     if not result.num_finished:
         raise ValueError("no request finished, so there is nothing to predict")
-    basis: Basis = "assumed" if replica.transferred else "modelled"
+    basis = replica.basis
     class_name = prediction_class(replica.deployment.engine.id, transferred=bool(replica.transferred))
     rates = (result.output_tokens_per_s, result.total_tokens_per_s, result.requests_per_s)
     return ServingPrediction(

@@ -3,15 +3,26 @@
 import json
 from pathlib import Path
 
-from advisor.catalog.errors import InputFileError
+from advisor.catalog import accelerators
+from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import checked, read_text
 from advisor.catalog.schema import Calibration
+from advisor.cli.options import Shared
+
+
+def given_calibration(shared: Shared) -> Calibration | None:
+    """The calibration of --calibration; None where none was given.
+
+    Raises: InputFileError: as read_calibration.
+    """
+    return None if shared.calibration is None else read_calibration(shared.calibration)
 
 
 def read_calibration(path: Path) -> Calibration:
     """The calibration in a JSON file.
 
-    Raises: InputFileError: the file cannot be read, is not JSON, or is no calibration.
+    Raises: InputFileError: the file cannot be read, is not JSON, is no calibration, or names an accelerator that
+        the catalog does not hold.
     """
     try:
         values = json.loads(read_text(path))
@@ -27,4 +38,9 @@ def read_calibration(path: Path) -> Calibration:
         raise InputFileError(
             f"{path}: calibration is no object", fix="name a file that `advisor calibrate` wrote"
         )
-    return checked(Calibration, record, str(path))
+    found = checked(Calibration, record, str(path))
+    try:
+        accelerators.by_id(found.accelerator)
+    except UnknownNameError as error:
+        raise InputFileError(f"{path}: {error.what}", why=error.why, fix=error.fix, hint=error.hint) from None
+    return found

@@ -13,7 +13,7 @@ from advisor.render.answer import Answer
 
 def add_recommend(app: typer.Typer) -> None:
     """Register the commands at the top of the tree."""
-    command(app, "recommend")(recommend)
+    command(app, "recommend", uses_calibration=True)(recommend)
     command(app, "replay")(replay)
 
 

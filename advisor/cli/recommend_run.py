@@ -11,6 +11,7 @@ from advisor.recommend.result import SearchStatistics
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable
+from advisor.render.calibration_view import with_calibration
 from advisor.render.numbers import TIME, show
 from advisor.render.recommendation_view import recommendation_answer
 
@@ -27,12 +28,19 @@ def recommended(
     with progress(quiet=shared.quiet) as line:
         found = recommend(scenario, progress=line)
     answer = recommendation_answer(found, scenario, notes, explain=explain)
+    answer = with_calibration(answer, scenario.calibration, _considered(scenario))
     if shared.verbose:
         answer = replace(answer, notes=(*answer.notes, _effort(found.search)))
     if plan is not None:
         write_plan(plan, answer, scenario)
         answer = replace(answer, notes=(*answer.notes, f"wrote {plan}"))
     return answer
+
+
+def _considered(scenario: Scenario) -> tuple[str, ...]:
+    """Accelerators that could be the answer; none stands for all."""
+    limits = scenario.constraints
+    return tuple(name for _, name in limits.own) or limits.accelerators
 
 
 def _effort(search: SearchStatistics) -> str:

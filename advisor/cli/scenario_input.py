@@ -11,6 +11,7 @@ from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema.price import Term
 from advisor.catalog.units import HOUR_S, MINUTE_S
+from advisor.cli.calibration_file import given_calibration
 from advisor.cli.catalog_queries import known_value
 from advisor.cli.measures import parse_seconds, positive
 from advisor.cli.options import Shared
@@ -216,6 +217,7 @@ def scenario_of(
         constraints=constraints,
         as_of=shared.as_of,
         seed=shared.seed,
+        calibration=given_calibration(shared),
         top=top,
     )
     if load.trace is not None:

@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.schema import Calibration
+from advisor.cli.calibration_file import given_calibration
 from advisor.cli.measures import parse_seconds
+from advisor.cli.options import Shared
 from advisor.cli.scenario_input import LoadInput
 from advisor.cli.serve_input import DeploymentInput, LoadPlan, as_inputs, deployment_of, load_of
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable, write_text
+from advisor.render.calibration_view import with_calibration
 from advisor.render.files import csv_text
 from advisor.render.serve_view import ServeRun, serve_answer
 from advisor.simulator.deployment import Deployment
@@ -34,7 +38,7 @@ class RunInput:
     records: Path | None
 
 
-def run_serving(typed: DeploymentInput, load: LoadInput, how: RunInput, seed: int) -> Answer:
+def run_serving(typed: DeploymentInput, load: LoadInput, how: RunInput, shared: Shared) -> Answer:
     """Simulate a deployment under a load; writes the request records if asked.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, the model does not fit, or no
@@ -42,19 +46,21 @@ def run_serving(typed: DeploymentInput, load: LoadInput, how: RunInput, seed: in
     """
     if how.records is not None:
         check_writable(how.records)
-    slo = _slo(how)
+    slo, calibration = _slo(how), given_calibration(shared)
     deployment, notes = deployment_of(typed)
     plan = load_of(load, how.length_dist, how.num_requests)
-    replica = _replica(deployment, plan, how)
+    replica = _replica(deployment, plan, how, calibration)
     started = time.perf_counter()
-    result = _run(replica, plan.workload, how, seed, slo)
+    result = _run(replica, plan.workload, how, shared.seed, slo)
     wall_s = time.perf_counter() - started
     _check_served(result)
     if how.records is not None and result.records is not None:
         write_text(how.records, csv_text(result.records.rows()))
         notes = (*notes, f"wrote {how.records}")
     run = ServeRun(replica, result, predicted(result, replica), wall_s)
-    return serve_answer(run, plan.traffic, as_inputs(deployment, plan) | {"router": how.router}, notes)
+    inputs = as_inputs(replica.deployment, plan) | {"router": how.router}
+    answer = serve_answer(run, plan.traffic, inputs, notes)
+    return with_calibration(answer, calibration, (deployment.accelerator.id,))
 
 
 def _run(
@@ -77,13 +83,16 @@ def _slo(how: RunInput) -> Slo | None:
     return Slo(ttft_s=ttft_s, tpot_s=tpot_s) if ttft_s or tpot_s else None
 
 
-def _replica(deployment: Deployment, plan: LoadPlan, how: RunInput) -> ReplicaModel:
+def _replica(
+    deployment: Deployment, plan: LoadPlan, how: RunInput, calibration: Calibration | None
+) -> ReplicaModel:
     return model_replica(
         deployment,
         mean_input_tokens=plan.mean_input_tokens,
         mean_output_tokens=plan.mean_output_tokens,
         max_context_tokens=plan.longest_request_tokens,
         settings=EngineSettings(how.max_num_seqs, how.max_num_batched_tokens),
+        calibration=calibration,
     )
 
 

@@ -19,7 +19,7 @@ Router = Literal["round_robin", "least_outstanding"]
 Library = Literal["engine", "vllm", "sglang", "tensorrt-llm", "nccl"]
 
 
-@command(app, "serve")
+@command(app, "serve", uses_calibration=True)
 def serve(
     shared: Shared,
     model: Annotated[
@@ -64,10 +64,10 @@ def serve(
     how = RunInput(
         length_dist, requests, max_num_seqs, max_num_batched_tokens, ttft, tpot, router, step_by_step, records
     )
-    return run_serving(deployment, load, how, shared.seed)
+    return run_serving(deployment, load, how, shared)
 
 
-@command(app, "collective")
+@command(app, "collective", uses_calibration=True)
 def collective(
     shared: Shared,
     op: Annotated[Operation, typer.Option(help="Which collective.")] = "all_reduce",
@@ -90,9 +90,13 @@ def collective(
     ] = "engine",
 ) -> Answer:
     """Predict a collective: time, algorithm, bus bandwidth, and where another algorithm takes over."""
+    from advisor.cli.calibration_file import given_calibration
     from advisor.cli.measures import parse_bytes
     from advisor.cli.topology_input import group_of
+    from advisor.render.calibration_view import with_calibration
     from advisor.render.collective_view import collective_answer
 
-    gpu_id, group, note = group_of(gpu, gpus, nodes)
-    return collective_answer(op, parse_bytes(size, "--bytes"), group, algorithm, gpu=gpu_id, note=note)
+    calibration = given_calibration(shared)
+    gpu_id, group, note = group_of(gpu, gpus, nodes, calibration)
+    answer = collective_answer(op, parse_bytes(size, "--bytes"), group, algorithm, gpu=gpu_id, note=note)
+    return with_calibration(answer, calibration, (gpu_id,))

@@ -2,14 +2,19 @@
 
 from advisor.catalog.accelerators import get
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Calibration
+from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.collectives import Topology, topology_of
 
 
-def group_of(gpu: str, gpus: int, nodes: int | None) -> tuple[str, Topology, str]:
-    """The accelerator's id, the group's topology, and a note on what was understood.
+def group_of(
+    gpu: str, gpus: int, nodes: int | None, calibration: Calibration | None = None
+) -> tuple[str, Topology, str]:
+    """The accelerator's id, the group's topology (with the links that a calibration measured), and a note on what
+    was understood.
 
     Raises: UnknownNameError: no accelerator is called so.
-    Raises: AdvisorError: the accelerators cannot be spread evenly over the nodes.
+    Raises: AdvisorError: the accelerators cannot be spread evenly over the nodes, or the calibration is implausible.
     """
     accelerator, note = get(gpu)
     if nodes is not None and gpus % nodes:
@@ -18,5 +23,6 @@ def group_of(gpu: str, gpus: int, nodes: int | None) -> tuple[str, Topology, str
             why=f"{gpus} is not a multiple of {nodes}",
             fix=f"--gpus {nodes * max(1, gpus // nodes)} or --nodes 1",
         )
-    topology = topology_of(accelerator, gpus, ranks_per_node=gpus // nodes if nodes else None)
+    measured = calibrated_accelerator(accelerator, calibration)
+    topology = topology_of(measured, gpus, ranks_per_node=gpus // nodes if nodes else None)
     return accelerator.id, topology, note

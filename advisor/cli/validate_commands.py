@@ -23,14 +23,19 @@ Predictions = Annotated[
 ]
 
 
-@command(app, "serving")
+@command(app, "serving", uses_calibration=True)
 def serving(shared: Shared, cases: Cases, predictions: Predictions = None) -> Answer:
     """Predict serving runs and compare them with published measurements."""
+    from advisor.cli.calibration_file import given_calibration
     from advisor.cli.validation import serving_suite, validate
+    from advisor.render.calibration_view import with_calibration
     from advisor.render.validation_view import validation_answer
 
-    suite = serving_suite()
-    return validation_answer(suite.name, cases, predictions, validate(suite, cases, predictions, shared.seed))
+    calibration = given_calibration(shared)
+    suite = serving_suite(calibration)
+    found = validate(suite, cases, predictions, shared.seed)
+    answer = validation_answer(suite.name, cases, predictions, found)
+    return with_calibration(answer, calibration, found.gpus)
 
 
 @command(app, "collectives")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from advisor.catalog.schema import Calibration
 from advisor.cli.case_files import CaseRow, PredictedRow, measured_value, read_cases, write_predictions
 from advisor.render.atomic import check_writable
 from advisor.simulator.validation.scores import Comparison, MetricScore, score_metrics
@@ -33,6 +34,8 @@ class Validation:
     problems: list[str]
     """Reasons of rows with status error, with their row number."""
     scores: Mapping[str, MetricScore]
+    gpus: frozenset[str] = frozenset()
+    """Accelerators that the rows name."""
 
     @property
     def statuses(self) -> dict[str, int]:
@@ -62,7 +65,8 @@ def validate(suite: Suite, cases: Path, predictions: Path | None, seed: int) -> 
         if (measured := measured_value(row, metric)) is not None
     ]
     problems = [result.reason for result in results if result.status == "error"]
-    return Validation(results, problems, score_metrics(comparisons, suite.groups))
+    gpus = frozenset(row.cells["gpu"] for row in rows if row.cells.get("gpu"))
+    return Validation(results, problems, score_metrics(comparisons, suite.groups), gpus)
 
 
 def _predicted(suite: Suite, row: CaseRow, seed: int) -> PredictedRow:
@@ -94,13 +98,21 @@ def collectives_suite() -> Suite:
     return Suite("collectives", ("collective", "gpu"), INPUT_COLUMNS, METRICS, groups, predict)
 
 
-def serving_suite() -> Suite:
-    """Serving: the columns of published serving measurements."""
+def serving_suite(calibration: Calibration | None = None) -> Suite:
+    """Serving: the columns of published serving measurements; a calibration counts for rows of its accelerator.
+
+    Raises: AdvisorError: a figure of the calibration is implausible.
+    """
+    from advisor.catalog import accelerators
+    from advisor.simulator.calibrated_device import accelerator_figures
     from advisor.simulator.validation.serving import predict_row
     from advisor.simulator.validation.serving_case import INPUT_COLUMNS, METRICS
 
+    if calibration is not None:  # here it is one mistake, in a row it would be one of that row
+        accelerator_figures(accelerators.by_id(calibration.accelerator), calibration)
+
     def predict(row: CaseRow, seed: int) -> PredictedRow:
-        found = predict_row(row.cells, row.number, seed=seed)
+        found = predict_row(row.cells, row.number, seed=seed, calibration=calibration)
         return PredictedRow(found.case_id, found.status, found.reason, found.basis, found.metrics)
 
     groups = ("gpu", "engine", "model", "source", "tier", "group")

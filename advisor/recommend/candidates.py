@@ -35,10 +35,12 @@ def candidates_of(
     mean_context_tokens: float,
     max_context_tokens: float,
     max_accelerators: int = _MAX_REPLICA,
+    is_calibrated: bool = False,
 ) -> tuple[list[Candidate], str]:
     """All feasible replicas on one accelerator, and, where there are none, the reason in words.
 
-    A replica must hold one request of `max_context_tokens`.
+    A replica must hold one request of `max_context_tokens`. `is_calibrated` says that the record holds the figures
+    of one machine.
 
     Source: own enumeration; layouts as the engines accept them.
     """
@@ -59,7 +61,7 @@ def candidates_of(
                 for tp, pp, dp, ep in layouts:
                     deployment = Deployment(
                         model, accelerator, engine, tp, pp, dp, ep, 1,
-                        weight_dtype, activation_dtype_for(weight_dtype, accelerator), "bf16",
+                        weight_dtype, activation_dtype_for(weight_dtype, accelerator), "bf16", is_calibrated,
                     )  # fmt: skip
                     try:
                         fitting.append(_fit(deployment, mean_context_tokens, max_context_tokens))

@@ -31,7 +31,7 @@ def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
     deployment, replica = found.candidate.deployment, found.replica
     result = found.capacity.result
     transferred = bool(replica.transferred)
-    basis: Basis = "assumed" if transferred else "modelled"
+    basis = replica.basis
     class_name = prediction_class(deployment.engine.id, transferred=transferred)
     throughput = with_interval(found.purchase.requests_per_s, "throughput", class_name, basis)
     tokens_in, tokens_out = scenario.traffic.mean_input_tokens, scenario.traffic.mean_output_tokens

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from advisor.catalog.schema import Calibration
 from advisor.catalog.schema.record import Record
 
 
@@ -79,6 +80,8 @@ class Scenario(Record):
     constraints: Constraints = Constraints()
     as_of: datetime.date
     seed: int = 0
+    calibration: Calibration | None = None
+    """Measured figures of one machine, which count for the accelerator that they name."""
     top: int = Field(default=5, ge=1, le=100)
 
     @model_validator(mode="after")

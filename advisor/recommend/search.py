@@ -21,6 +21,7 @@ from advisor.recommend.purchase import (
 from advisor.recommend.roofline_bound import max_requests_per_s as roofline_requests_per_s
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.surface_bound import max_requests_per_s as surface_requests_per_s
+from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.device import device_of
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import ReplicaModel, model_replica
@@ -130,8 +131,10 @@ def _screen(
     outcome: SearchOutcome,
 ) -> list[_Entry]:
     traffic, constraints = scenario.traffic, scenario.constraints
+    measured = scenario.calibration
     pool: list[tuple[Candidate, tuple[Placement, ...]]] = []
-    for accelerator in accelerators.values():
+    for record in accelerators.values():
+        accelerator = calibrated_accelerator(record, measured) if record.is_ranked else record
         candidates, reason = candidates_of(
             accelerator,
             model,
@@ -140,6 +143,7 @@ def _screen(
             mean_context_tokens=traffic.mean_context_tokens,
             max_context_tokens=float(traffic.longest_request_tokens),
             max_accelerators=constraints.max_accelerators,
+            is_calibrated=accelerator is not record,
         )
         if not candidates:
             outcome.reasons[accelerator.id] = reason

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from advisor.catalog.schema.efficiency import EfficiencyRecord
 from advisor.simulator.device import Device
-from advisor.simulator.operators.matmul import DTYPE_ALIASES, FORMATS, peak_flop_per_s, relative_sm_rate
+from advisor.simulator.operators.matmul import (
+    DTYPE_ALIASES,
+    FORMATS,
+    datasheet_peak_flop_per_s,
+    peak_flop_per_s,
+    relative_sm_rate,
+)
 from advisor.simulator.operators.tiles import overlapped_s, paid_waves, tile_flop
 
 FloatArray = NDArray[np.float64]
@@ -202,7 +208,7 @@ def _grouped_s(
     """Time of one grouped multiplication, the best over tile shapes."""
     form = FORMATS[e.dtype]
     peak = peak_flop_per_s(e.dtype, device)
-    relative = relative_sm_rate(peak, device, e.sm_flop_per_cycle)
+    relative = relative_sm_rate(datasheet_peak_flop_per_s(e.dtype, device), device, e.sm_flop_per_cycle)
     sm_flop_per_s = peak * e.compute_fraction / device.num_sms
     traffic = form.weight_bytes * columns * depth * load.active_experts
     memory_s = traffic / (device.bandwidth_bytes_per_s * e.memory_fraction)

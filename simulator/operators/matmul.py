@@ -143,9 +143,23 @@ def peak_flop_per_s(dtype: str, device: Device) -> float:
     Raises: KeyError: the device has no 16-bit peak.
     Source: own definition.
     """
+    return device.peak_flop_per_s[_peak_key(dtype, device)]
+
+
+def datasheet_peak_flop_per_s(dtype: str, device: Device) -> float:
+    """The same rate before any calibration: how fast the unit is built, not how fast this one runs [flop/s].
+
+    Raises: KeyError: the device has no 16-bit peak.
+    Source: own definition.
+    """
+    key = _peak_key(dtype, device)
+    return device.peak_flop_per_s[key] / device.peak_scale.get(key, 1.0)
+
+
+def _peak_key(dtype: str, device: Device) -> str:
     for key in FORMATS[dtype].peak:
         if device.peak_flop_per_s.get(key):
-            return device.peak_flop_per_s[key]
+            return key
     raise KeyError(f"{device.id} has no peak for {dtype}")
 
 
@@ -181,7 +195,7 @@ def _compute_s(
     num_tiles: FloatArray, volume: FloatArray, depth: FloatArray, device: Device, e: MatmulEfficiency
 ) -> FloatArray:
     peak = peak_flop_per_s(e.dtype, device)
-    relative = relative_sm_rate(peak, device, e.sm_flop_per_cycle)
+    relative = relative_sm_rate(datasheet_peak_flop_per_s(e.dtype, device), device, e.sm_flop_per_cycle)
     waves = paid_waves(num_tiles, device.num_sms, e.wave_smoothing)
     work = tile_flop(
         _TILE_ROWS, _TILE_COLUMNS, depth / _SPLIT, e.ramp_depth * relative, e.tile_half * relative

@@ -9,7 +9,8 @@ from typing import Final
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.catalog.schema import Accelerator, Calibration, Engine, Model
+from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.deployment import Deployment, activation_dtype_for, is_moe
 from advisor.simulator.engine_costs import EngineCosts, engine_costs
 from advisor.simulator.intervals import prediction_class, with_interval
@@ -52,19 +53,27 @@ class Prediction:
     metrics: Mapping[str, Quantity] = field(default_factory=dict)
 
 
-def predict_case(case: ServingCase, *, costs: EngineCosts | None = None, seed: int = 0) -> Prediction:
+def predict_case(
+    case: ServingCase,
+    *,
+    costs: EngineCosts | None = None,
+    seed: int = 0,
+    calibration: Calibration | None = None,
+) -> Prediction:
     """Predicted metrics of one case; never raises for what a row can contain.
+
+    A calibration counts for rows of its accelerator.
 
     Source: own composition.
     """
     try:
-        replica = replica_of(case, costs=costs)
+        replica = replica_of(case, costs=costs, calibration=calibration)
         values, num_samples = _metrics(case, replica, seed)
     except InfeasibleError as error:
         return Prediction(case.case_id, "infeasible", error.why or error.what)
     except AdvisorError as error:
         return Prediction(case.case_id, "unsupported", error.what)
-    basis: Basis = "assumed" if replica.transferred else "modelled"
+    basis = replica.basis
     class_name = prediction_class(case.engine, transferred=bool(replica.transferred))
     metrics = {
         name: with_interval(
@@ -76,7 +85,9 @@ def predict_case(case: ServingCase, *, costs: EngineCosts | None = None, seed: i
     return Prediction(case.case_id, "ok", "", basis, metrics)
 
 
-def predict_row(row: Mapping[str, str], row_number: int, *, seed: int = 0) -> Prediction:
+def predict_row(
+    row: Mapping[str, str], row_number: int, *, seed: int = 0, calibration: Calibration | None = None
+) -> Prediction:
     """Predicted metrics of one CSV row; a bad row is a prediction with status error.
 
     Source: own composition.
@@ -85,7 +96,7 @@ def predict_row(row: Mapping[str, str], row_number: int, *, seed: int = 0) -> Pr
         case = parse_case(row, row_number)
     except AdvisorError as error:
         return Prediction(row.get("case_id") or f"row-{row_number}", "error", error.what)
-    return predict_case(case, seed=seed)
+    return predict_case(case, seed=seed, calibration=calibration)
 
 
 def _error_metric(column: str) -> str:
@@ -97,7 +108,9 @@ def _tail(column: str) -> dict[str, float]:
     return {"tail_fraction": 0.99} if column.endswith("p99") else {}
 
 
-def replica_of(case: ServingCase, *, costs: EngineCosts | None = None) -> ReplicaModel:
+def replica_of(
+    case: ServingCase, *, costs: EngineCosts | None = None, calibration: Calibration | None = None
+) -> ReplicaModel:
     """The replica that a case describes.
 
     Raises: AdvisorError: a name is unknown, a mechanism is not modelled, or it does not fit.
@@ -107,7 +120,7 @@ def replica_of(case: ServingCase, *, costs: EngineCosts | None = None) -> Replic
         raise AdvisorError("disaggregated serving is not modelled")
     if case.spec_decode not in ("none", ""):
         raise AdvisorError(f"speculative decoding ({case.spec_decode}) is not modelled")
-    deployment = deployment_of(case)
+    deployment = deployment_of(case, calibration)
     settings = EngineSettings(
         max_num_seqs=_max_num_seqs(case, deployment.engine),
         max_num_batched_tokens=case.max_num_batched_tokens,
@@ -129,13 +142,14 @@ def replica_of(case: ServingCase, *, costs: EngineCosts | None = None) -> Replic
     )
 
 
-def deployment_of(case: ServingCase) -> Deployment:
+def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> Deployment:
     """The deployment that a case describes.
 
     Raises: UnknownNameError: model, accelerator or engine is not in the catalog.
     Source: own composition.
     """
-    model, accelerator, engine = _records(case.model, case.gpu, case.engine)
+    model, found, engine = _records(case.model, case.gpu, case.engine)
+    accelerator = calibrated_accelerator(found, calibration)
     weight = case.weight_dtype
     if weight not in DTYPES:
         raise AdvisorError(f"weight format {weight} is not modelled")
@@ -152,6 +166,7 @@ def deployment_of(case: ServingCase) -> Deployment:
         weight_dtype=weight,
         activation_dtype=activation_dtype_for(weight, accelerator),
         kv_dtype="bf16" if case.kv_dtype in ("auto", "fp16") else case.kv_dtype,
+        is_calibrated=accelerator is not found,
     )
 
 

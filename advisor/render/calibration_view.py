@@ -1,0 +1,68 @@
+"""What a calibration changed in an answer: each figure as measured, beside the datasheet's and the model's."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final
+
+from advisor.catalog import accelerators
+from advisor.catalog.schema import Calibration
+from advisor.render.answer import Answer
+from advisor.render.numbers import COMPUTE, RATE, digits, rung
+from advisor.simulator.calibrated_device import BANDWIDTH, LINK, MeasuredFigure, accelerator_figures
+
+_MANY: Final = 5
+"""Names that a warning lists."""
+_KEYS: Final = {BANDWIDTH: "bandwidth_bytes_per_s", LINK: "scale_up_link_bytes_per_s"}
+
+
+def with_calibration(
+    answer: Answer, calibration: Calibration | None, considered: Collection[str] = ()
+) -> Answer:
+    """The answer with a note on the figures that the calibration replaced, or a warning that it replaced none.
+
+    `considered` are the ids of the accelerators that the answer is about; none stands for the whole catalog.
+    """
+    if calibration is None:
+        return answer
+    name = calibration.accelerator
+    if considered and name not in considered:
+        others = ", ".join(sorted(considered)[:_MANY]) + (", ..." if len(considered) > _MANY else "")
+        text = f"the calibration is not used: it is of {name}, this answer is about {others}"
+        return replace(answer, warnings=(*answer.warnings, text))
+    figures = accelerator_figures(accelerators.by_id(name), calibration)
+    if not figures:
+        text = "the calibration is not used: it holds neither a bandwidth nor a rate that predictions rest on"
+        return replace(answer, warnings=(*answer.warnings, text))
+    return replace(
+        answer,
+        result={**answer.result, "calibration": calibration_fields(figures)},
+        notes=(*answer.notes, calibration_note(name, figures)),
+    )
+
+
+def calibration_note(accelerator: str, figures: Sequence[MeasuredFigure]) -> str:
+    """One line: `h200-sxm calibrated: bandwidth 4.26 of 4.80 TB/s (x 0.91 of the model's), bf16 ... (x 1.04)`."""
+    first, *others = (_words(figure) for figure in figures)
+    return f"{accelerator} calibrated: " + ", ".join([f"{first} of the model's)", *(f"{x})" for x in others)])
+
+
+def calibration_fields(figures: Sequence[MeasuredFigure]) -> dict[str, dict[str, float]]:
+    """The figures for the JSON document, SI, by name and unit."""
+    return {
+        _KEYS.get(figure.name, f"{figure.name}_flop_per_s"): {
+            "measured": figure.measured,
+            "predicted": figure.predicted,
+            "datasheet": figure.datasheet,
+            "scale": figure.scale,
+        }
+        for figure in figures
+    }
+
+
+def _words(figure: MeasuredFigure) -> str:
+    ladder = RATE if figure.name in _KEYS else COMPUTE
+    factor, unit = rung(figure.datasheet, ladder)
+    return (
+        f"{figure.name} {digits(figure.measured / factor)} of {digits(figure.datasheet / factor)} {unit} "
+        f"(x {figure.ratio:.2f}"
+    )

@@ -1,0 +1,255 @@
+"""A device as it was measured: its bandwidth and peaks are scaled until the model reproduces the probe's figures.
+
+Only the hardware is calibrated. How well an engine's kernels use it stays what was fitted on many machines, so a
+machine that measures what the model expects keeps its predictions.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from advisor.catalog.efficiencies import ANY_ENGINE, efficiency
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Accelerator, Calibration
+from advisor.catalog.units import GIB
+from advisor.simulator.collectives.prediction import Operation, predict
+from advisor.simulator.collectives.topology import topology_of
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.device import Device, device_of
+from advisor.simulator.operators.matmul import FORMATS, MatmulEfficiency, matmul_s
+from advisor.simulator.operators.memory_read import MemoryReadEfficiency, memory_read_s
+
+PLAUSIBLE: Final = (0.3, 1.5)
+"""Measured over predicted: outside, another board, another unit or a failed measurement is likelier than a machine."""
+BANDWIDTH: Final = "bandwidth"
+LINK: Final = "scale-up link"
+_PROBE_SIZE: Final = 8192.0
+_PROBE_SIZE_OF_SMALL_GPUS: Final = 4096.0
+_LARGE_GPU_SMS: Final = 80
+"""Side of the probe's square product, and the SMs from which on it takes the larger one."""
+_PROBE_MESSAGE_BYTES: Final = GIB
+_KERNELS: Final[Mapping[str, str]] = {"bf16": "bf16", "fp16": "bf16", "fp8": "fp8", "int8": "int8"}
+"""Measured formats whose product the model predicts, with the kernel that it predicts it by."""
+_BY_WIDTH: Final = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp6", "fp4", "int4")
+"""Formats whose units are alike stand side by side."""
+_LINK_OPERATIONS: Final[tuple[Operation, ...]] = ("all_gather", "reduce_scatter", "all_to_all")
+"""Operations in which a switch cannot add, so that their rate is the links' own."""
+
+_MOST_STEPS: Final = 50
+_CLOSE: Final = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredFigure:
+    """One measured figure of a machine beside what was expected of it; SI, rates."""
+
+    name: str
+    """bandwidth, scale-up link, or a number format."""
+    measured: float
+    datasheet: float
+    predicted: float
+    """By the model, for the measurement's own pattern on the datasheet's hardware."""
+    scale: float
+    """Factor on the datasheet's figure with which the model gives the measured one."""
+
+    @property
+    def ratio(self) -> float:
+        """Measured over predicted."""
+        return self.measured / self.predicted
+
+
+def calibrated_device(device: Device, calibration: Calibration) -> Device:
+    """The device with the bandwidth [bytes/s] and peaks [flop/s] that the measurements imply.
+
+    Each figure is scaled until the model predicts the measurement: one pass of reading for the bandwidth, the
+    probe's square product for each format. A format that was not measured takes the factor of its nearest relative.
+    A calibration of other hardware changes nothing.
+
+    Assumes: the time of an empty kernel, host links and small messages stay as fitted: the model has no such
+    figure of its own to scale, engines do not send small messages through the vendor's library, and what a launch
+    costs inside a step is part of every kernel's fit.
+    Raises: AdvisorError: a figure is implausible.
+    Source: own definition; operators.memory_read, operators.matmul.
+    """
+    if calibration.accelerator != device.id:
+        return device
+    return _scaled(device, measured_figures(device, calibration))
+
+
+def measured_figures(device: Device, calibration: Calibration) -> tuple[MeasuredFigure, ...]:
+    """Bandwidth and matrix rates of a calibration beside what the model expects of the device [SI].
+
+    Raises: AdvisorError: a figure is implausible.
+    Source: own definition.
+    """
+    figures = []
+    if calibration.bandwidth_bytes_per_s is not None:
+        figures.append(_bandwidth(device, calibration.bandwidth_bytes_per_s))
+    read = _scaled(device, figures)
+    figures += [
+        _peak(name, rate, read)
+        for name, rate in calibration.matmul_flop_per_s.items()
+        if name in _KERNELS and device.peak_flop_per_s.get(name)
+    ]
+    return tuple(figures)
+
+
+def link_figure(accelerator: Accelerator, calibration: Calibration) -> MeasuredFigure | None:
+    """Bus bandwidth of large messages beside the model's for the same group [bytes/s]; None where none was measured.
+
+    Of several operations the middle one counts.
+
+    Assumes: all accelerators of the machine took part, with the messages of 1 GiB that a probe ends with; links
+    over PCIe keep their nominal rate.
+    Raises: AdvisorError: the figure is implausible.
+    Source: simulator.collectives.prediction.
+    """
+    count, scale_up = calibration.num_accelerators, accelerator.scale_up
+    if count < 2 or scale_up is None:
+        return None
+    group = topology_of(accelerator, count)
+    if group.intra_fabric != scale_up.kind or group.num_nodes > 1:
+        return None
+
+    def bus_bytes_per_s(operation: Operation, factor: float) -> float:
+        slowed = replace(group, intra_bytes_per_s=factor * group.intra_bytes_per_s)
+        found = predict(operation, _PROBE_MESSAGE_BYTES, slowed, algorithm="nccl")
+        return found.bus_bytes_per_s.value
+
+    rates = calibration.collective_bus_bytes_per_s
+    known = sorted(
+        (name for name in _LINK_OPERATIONS if name in rates),
+        key=lambda name: rates[name] / bus_bytes_per_s(name, 1.0),
+    )
+    if not known:
+        return None
+    middle = known[(len(known) - 1) // 2]
+    return _figure(LINK, rates[middle], scale_up.bytes_per_s, partial(bus_bytes_per_s, middle))
+
+
+def accelerator_figures(accelerator: Accelerator, calibration: Calibration) -> tuple[MeasuredFigure, ...]:
+    """Everything of a calibration that a prediction for this accelerator uses; nothing if it is of other hardware.
+
+    Raises: AdvisorError: a figure is implausible. InfeasibleError: the accelerator cannot be simulated.
+    Source: own definition.
+    """
+    if calibration.accelerator != accelerator.id:
+        return ()
+    link = link_figure(accelerator, calibration)
+    return (*measured_figures(device_of(accelerator), calibration), *((link,) if link else ()))
+
+
+def calibrated_accelerator(accelerator: Accelerator, calibration: Calibration | None) -> Accelerator:
+    """The accelerator's record with the figures of one machine, for everything that is derived from it [record].
+
+    The same record without a calibration, or with one of other hardware.
+
+    Raises: AdvisorError: a figure is implausible. InfeasibleError: the accelerator cannot be simulated.
+    Source: own definition, see calibrated_device and link_figure.
+    """
+    figures = accelerator_figures(accelerator, calibration) if calibration else ()
+    if not figures:
+        return accelerator
+    device, scale_up = _scaled(device_of(accelerator), figures), accelerator.scale_up
+    if scale_up is not None:
+        factor = next((figure.scale for figure in figures if figure.name == LINK), 1.0)
+        scale_up = scale_up.model_copy(update={"bytes_per_s": scale_up.bytes_per_s * factor})
+    return accelerator.model_copy(
+        update={
+            "bandwidth_bytes_per_s": device.bandwidth_bytes_per_s,
+            "peak_flop_per_s": {name: device.peak_flop_per_s[name] for name in accelerator.peak_flop_per_s},
+            "peak_scale": dict(device.peak_scale),
+            "scale_up": scale_up,
+        }
+    )
+
+
+def calibrated_deployment(deployment: Deployment, calibration: Calibration | None) -> Deployment:
+    """The deployment on the machine that was measured; unchanged without a calibration of its accelerator.
+
+    Raises: AdvisorError: as calibrated_accelerator.
+    Source: own definition.
+    """
+    accelerator = calibrated_accelerator(deployment.accelerator, calibration)
+    if accelerator is deployment.accelerator:
+        return deployment
+    return replace(deployment, accelerator=accelerator, is_calibrated=True)
+
+
+def _bandwidth(device: Device, measured: float) -> MeasuredFigure:
+    found = efficiency(device.architecture, "memory_read", "bf16").record
+    fitted = MemoryReadEfficiency.from_record(found)
+
+    def read_bytes_per_s(factor: float) -> float:
+        faster = replace(device, bandwidth_bytes_per_s=factor * device.bandwidth_bytes_per_s)
+        return 1.0 / memory_read_s(1.0, faster, fitted)
+
+    return _figure(BANDWIDTH, measured, device.bandwidth_bytes_per_s, read_bytes_per_s)
+
+
+def _peak(name: str, measured: float, device: Device) -> MeasuredFigure:
+    return _figure(name, measured, device.peak_flop_per_s[name], partial(_product_flop_per_s, name, device))
+
+
+def _figure(
+    name: str, measured: float, datasheet: float, predict_scaled: Callable[[float], float]
+) -> MeasuredFigure:
+    """A figure with its factor: a prediction is not quite proportional to the hardware's rate, so it is iterated."""
+    predicted = predict_scaled(1.0)
+    _check(name, measured, predicted)
+    scale = measured / predicted
+    for _ in range(_MOST_STEPS):
+        step = measured / predict_scaled(scale)
+        scale *= step
+        if abs(step - 1.0) < _CLOSE:
+            break
+    return MeasuredFigure(name, measured, datasheet, predicted, scale)
+
+
+def _product_flop_per_s(name: str, device: Device, factor: float) -> float:
+    """Rate of the probe's product, whose inputs are in their format already, with the peak times a factor."""
+    kernel = _KERNELS[name]
+    record = efficiency(device.architecture, "matmul", kernel, ANY_ENGINE).record
+    fitted = MatmulEfficiency.from_record(record, kernel)
+    fitted = replace(fitted, quantize_bytes=0.0, quantize_row_cycles=0.0)
+    key = FORMATS[kernel].peak[0]
+    scaled = replace(
+        device,
+        peak_flop_per_s={key: factor * device.peak_flop_per_s[name]},
+        peak_scale={key: factor * device.peak_scale.get(name, 1.0)},
+    )
+    size = _PROBE_SIZE if device.num_sms >= _LARGE_GPU_SMS else _PROBE_SIZE_OF_SMALL_GPUS
+    seconds = matmul_s(size, size, size, scaled, fitted)
+    return float(2.0 * size**3 / seconds[0])
+
+
+def _scaled(device: Device, figures: Sequence[MeasuredFigure]) -> Device:
+    factors = {figure.name: figure.scale for figure in figures}
+    scales = {name: _nearest(name, factors) for name in device.peak_flop_per_s}
+    return replace(
+        device,
+        bandwidth_bytes_per_s=device.bandwidth_bytes_per_s * factors.get(BANDWIDTH, 1.0),
+        peak_flop_per_s={name: peak * scales[name] for name, peak in device.peak_flop_per_s.items()},
+        peak_scale={name: device.peak_scale.get(name, 1.0) * scale for name, scale in scales.items()},
+    )
+
+
+def _nearest(name: str, scales: Mapping[str, float]) -> float:
+    """The factor of a format, or of the measured one that is nearest in width, the wider of two."""
+    measured = [known for known in _BY_WIDTH if known in scales]
+    if name in scales or not measured or name not in _BY_WIDTH:
+        return scales.get(name, 1.0)
+    place = _BY_WIDTH.index(name)
+    return scales[min(measured, key=lambda known: abs(_BY_WIDTH.index(known) - place))]
+
+
+def _check(name: str, measured: float, predicted: float) -> None:
+    ratio = measured / predicted
+    if not PLAUSIBLE[0] <= ratio <= PLAUSIBLE[1]:
+        raise AdvisorError(
+            f"the calibration's {name} is implausible: {measured:.4g} measured, {predicted:.4g} expected",
+            why=f"it is {ratio:.2g} times what the model expects of this board; "
+            f"machines lie between {PLAUSIBLE[0]} and {PLAUSIBLE[1]}",
+            fix="check the unit (SI: bytes/s, flop/s) and the accelerator in the file, or probe again",
+        )
