@@ -203,8 +203,7 @@ def _mma_kernel(
     b_layout: gl.constexpr = gl.DotOperandLayout(1, acc_layout, 2)
     x_layout: gl.constexpr = _x_layout(num_warps, BLOCK_M)
     ROWS: gl.constexpr = 16 * num_warps
-    groups = words_per_row // 16
-    pairs = groups // 2
+    pairs = words_per_row // 32
     begin = gl.program_id(0) * units_per_program
     end = min(begin + units_per_program, num_units)
     rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, _words_layout(num_warps)))
@@ -216,25 +215,24 @@ def _mma_kernel(
     w_places = w_ptr + rows[:, None] * words_per_row + words[None, :]
     # Rows of x beyond the end repeat the last one; what they give is never stored.
     x_places = x_ptr + gl.minimum(x_rows, M - 1)[:, None] * (words_per_row * 8) + x_columns[None, :]
-    scale_places = scale_ptr + out_rows
     # While one group is multiplied, the words and scales of the next are on their way.
     tile = begin // pairs
     group = begin % pairs * 2
     even = _load_words(w_places, tile, group, N, words_per_row, ROWS)
     odd = _load_words(w_places, tile, group + 1, N, words_per_row, ROWS)
-    even_scale = _load_scale(scale_places, tile, group, N, ROWS)
-    odd_scale = _load_scale(scale_places, tile, group + 1, N, ROWS)
+    even_scale = _load_scale(scale_ptr + out_rows, tile, group, N, ROWS)
+    odd_scale = _load_scale(scale_ptr + out_rows, tile, group + 1, N, ROWS)
     acc = gl.zeros([ROWS, BLOCK_M], gl.float32, acc_layout)
     for unit in range(begin, end):
-        is_done = group + 2 == groups
+        is_done = group + 2 == 2 * pairs
         next_tile = tile + is_done.to(gl.int32)
         next_group = (group + 2) * (1 - is_done.to(gl.int32))
         acc = _multiply(acc, even, even_scale, x_places, group, IS_BF16, BLOCK_M, a_layout, b_layout)
         even = _load_words(w_places, next_tile, next_group, N, words_per_row, ROWS)
-        even_scale = _load_scale(scale_places, next_tile, next_group, N, ROWS)
+        even_scale = _load_scale(scale_ptr + out_rows, next_tile, next_group, N, ROWS)
         acc = _multiply(acc, odd, odd_scale, x_places, group + 1, IS_BF16, BLOCK_M, a_layout, b_layout)
         odd = _load_words(w_places, next_tile, next_group + 1, N, words_per_row, ROWS)
-        odd_scale = _load_scale(scale_places, next_tile, next_group + 1, N, ROWS)
+        odd_scale = _load_scale(scale_ptr + out_rows, next_tile, next_group + 1, N, ROWS)
         if is_done | (unit == end - 1):
             _store(
                 acc, tile, pairs, units_per_program, out_rows, columns, out_ptr, part_ptr, count_ptr, M, N, ROWS

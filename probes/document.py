@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import checked, read_text
+from advisor.catalog.files import DATA_DIR, checked, read_text
 from advisor.catalog.schema import Accelerator
 from advisor.probes.record import Machine, Measurement, Status, redacted
 from advisor.probes.verdict import verdict
@@ -77,11 +77,20 @@ def probe_of(
     )
 
 
+def bundled(path: Path) -> Path:
+    """The newest recording of the catalog that is called so, e.g. h200-sxm-x8, where no file has that name."""
+    if path.exists() or path.suffix or len(path.parts) > 1:
+        return path
+    found = sorted((DATA_DIR / "measured").glob(f"{path.name}-[0-9]*.json"))
+    return found[-1] if found else path
+
+
 def read_probe(path: Path) -> Probe:
-    """The probe in a JSON file.
+    """The probe in a JSON file, or the bundled recording of that name.
 
     Raises: InputFileError: the file cannot be read, is not JSON, or holds no probe that this version understands.
     """
+    path = bundled(path)
     try:
         values = json.loads(read_text(path))
     except json.JSONDecodeError as error:

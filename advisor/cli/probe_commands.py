@@ -42,7 +42,13 @@ def probe(
 
 def calibrate(
     shared: Shared,
-    file: Annotated[Path, typer.Argument(metavar="PROBE", help="What `advisor probe -o` wrote.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PROBE",
+            help="What `advisor probe -o` wrote, or a recording of the catalog, e.g. h200-sxm-x8.",
+        ),
+    ],
 ) -> Answer:
     """Turn a probe into figures that every command takes with --calibration."""
     from advisor.cli.probe_run import run_calibrate
@@ -52,7 +58,7 @@ def calibrate(
 
 def compare(
     shared: Shared,
-    first: Annotated[Path, typer.Argument(metavar="A", help="A probe file.")],
+    first: Annotated[Path, typer.Argument(metavar="A", help="A probe file, or a recording's name.")],
     second: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
 ) -> Answer:
     """Compare two probes quantity by quantity."""

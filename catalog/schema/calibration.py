@@ -21,7 +21,7 @@ class Calibration(Record):
     bandwidth_bytes_per_s: float | None = Field(default=None, gt=0)
     """Best sustained read bandwidth of device memory."""
     matmul_flop_per_s: dict[str, float] = Field(default_factory=dict)
-    """Sustained dense matmul rate by number format at a large shape."""
+    """Dense matmul rate by number format at a large shape, in a burst: under a power limit it falls within a second."""
     launch_s: float | None = Field(default=None, gt=0)
     """Back-to-back interval of empty kernels in a replayed graph."""
     collective_bus_bytes_per_s: dict[str, float] = Field(default_factory=dict)

@@ -62,32 +62,10 @@ def compile_only(compiled: list[tuple[str, Any]]) -> None:
     JITFunction.run = run
 
 
-def calls() -> dict[str, Callable[[], object]]:
-    from advisor.kernels import activations as ac
-    from advisor.kernels import (
-        attention,
-        backend,
-        copy,
-        decode_attention,
-        empty,
-        gather,
-        gemm,
-        grouped_gemm,
-        layer_norm,
-        linear_gelu_residual,
-        pointer_chase,
-        rms_norm,
-        selective_scan,
-        softmax,
-        transpose,
-        w4a16,
-        w4a16_mma,
-        w8a8,
-    )
+def configured_calls() -> dict[str, Callable[[], object]]:
+    """Kernels with several configurations, each of them."""
+    from advisor.kernels import attention, copy, gemm
 
-    for module in (backend, copy, gemm, grouped_gemm, linear_gelu_residual, w8a8, decode_attention):
-        module.persistent_programs = lambda device: 132
-    w4a16_mma.num_sms = lambda index: 132
     fp8 = torch.float8_e4m3fn
     found: dict[str, Callable[[], object]] = {
         pattern: lambda pattern=pattern: copy.run(pattern, *copy.make_inputs(1 << 16, 0, CPU))
@@ -100,7 +78,27 @@ def calls() -> dict[str, Callable[[], object]]:
     for head_dim in attention.CONFIGS:
         inputs = attention.make_inputs(1, 512, 512, 4, 1, head_dim, 0, CPU)
         found[f"attention_{head_dim}"] = lambda i=inputs: attention.run(*i)
-    return found | {
+    return found
+
+
+def calls() -> dict[str, Callable[[], object]]:
+    """A launch of every kernel, by name."""
+    from advisor.kernels import activations as ac
+    from advisor.kernels import backend, copy, decode_attention, empty, gather, gemm, grouped_gemm
+    from advisor.kernels import (
+        layer_norm,
+        linear_gelu_residual,
+        pointer_chase,
+        rms_norm,
+        selective_scan,
+        softmax,
+    )
+    from advisor.kernels import transpose, w4a16, w4a16_mma, w8a8
+
+    for module in (backend, copy, gemm, grouped_gemm, linear_gelu_residual, w8a8, decode_attention):
+        module.persistent_programs = lambda device: 132
+    w4a16_mma.num_sms = lambda index: 132
+    return configured_calls() | {
         "empty": lambda: empty.run(*empty.make_inputs(0, CPU)),
         "rms_norm": lambda: rms_norm.run(*rms_norm.make_inputs(64, 8192, 0, CPU)),
         "layer_norm": lambda: layer_norm.run(*layer_norm.make_inputs(64, 8192, 0, CPU)),

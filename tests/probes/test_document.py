@@ -1,11 +1,12 @@
 import json
+from pathlib import Path
 
 import pytest
 
 from advisor.catalog.errors import InputFileError
 from advisor.probes.calibrate import calibration_of, slowest_gpu
 from advisor.probes.compare import compare
-from advisor.probes.document import content_of, read_probe
+from advisor.probes.document import bundled, content_of, read_probe
 from advisor.probes.record import Gpu, Machine, redacted
 from advisor.render.serialize import to_json
 
@@ -97,3 +98,13 @@ def test_comparison_finds_what_changed(recording):
     assert found[0].id == "memory.copy"
     assert found[0].change_fraction == pytest.approx(-0.34)
     assert [d.is_alike for d in found[:2]] == [False, True]
+
+
+def test_bundled_recordings_have_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert bundled(Path("h200-sxm-x8")).name.startswith("h200-sxm-x8-2026")
+    assert bundled(Path("h200-sxm-x3")) == Path("h200-sxm-x3")
+    (tmp_path / "h200-sxm-x8").write_text("mine")
+    assert bundled(Path("h200-sxm-x8")) == Path("h200-sxm-x8")
+    with pytest.raises(InputFileError, match="no such file"):
+        read_probe(Path("h200-sxm-x3"))
