@@ -37,12 +37,12 @@ PRIOR_SIGMA = {
     "step_s": 1.0,
     "sequence_s": 0.7,
     "mixed_step_s": 0.8,
-    "eager_launch_s": 1.5,
-    "kernel_scale": 0.08,
-    "expert_scale": 0.25,
+    "eager_launch_s": 1.0,
+    "kernel_scale": 0.06,
+    "expert_scale": 0.2,
     "expert_prefill_scale": 0.2,
     "request_s": 0.8,
-    "request_launch_s": 1.2,
+    "request_launch_s": 0.8,
     "blackwell_host_factor": 0.35,
 }
 """Standard deviation of the logarithm of each parameter around its default: what engineers' experience allows."""
