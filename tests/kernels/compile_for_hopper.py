@@ -84,16 +84,25 @@ def configured_calls() -> dict[str, Callable[[], object]]:
 def calls() -> dict[str, Callable[[], object]]:
     """A launch of every kernel, by name."""
     from advisor.kernels import activations as ac
-    from advisor.kernels import backend, copy, decode_attention, empty, gather, gemm, grouped_gemm
     from advisor.kernels import (
+        backend,
+        copy,
+        decode_attention,
+        empty,
+        gather,
+        gemm,
+        grouped_gemm,
         layer_norm,
         linear_gelu_residual,
         pointer_chase,
         rms_norm,
         selective_scan,
         softmax,
+        transpose,
+        w4a16,
+        w4a16_mma,
+        w8a8,
     )
-    from advisor.kernels import transpose, w4a16, w4a16_mma, w8a8
 
     for module in (backend, copy, gemm, grouped_gemm, linear_gelu_residual, w8a8, decode_attention):
         module.persistent_programs = lambda device: 132
