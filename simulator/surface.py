@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.attention_lines import DecodeLines, decode_lines, prefill_lines
+from advisor.simulator.attention_lines import DecodeLines, decode_lines, prefill_lines, window_of
 from advisor.simulator.collectives import send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.engine_costs import EngineCosts, host_time_factor, num_operators
 from advisor.simulator.forward_pass import head_s, token_costs
 from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.operators.attention_kernels import attended_pairs
 from advisor.simulator.step_cost import StepSurface
 
 FloatArray = NDArray[np.float64]
@@ -105,6 +106,35 @@ def decode_breakdown_s(
         exposed_s = max(0.0, _launch_floor_s(deployment, costs) - sum(parts.values()))
     parts["attention"] += costs.kernel_scale * growing_s
     parts["host"] = costs.step_s + costs.sequence_s * num_sequences + exposed_s
+    return {name: seconds for name, seconds in parts.items() if seconds > 0}
+
+
+def prefill_breakdown_s(
+    deployment: Deployment, library: OperatorLibrary, costs: EngineCosts, num_tokens: int
+) -> dict[str, float]:
+    """Where the time of one iteration over the prompt of one sequence goes [s by category], all of it at once.
+
+    Launches that outlast the kernels count as host time.
+
+    Source: own composition, the same parts as build_surface.
+    """
+    tokens = np.array([float(num_tokens)])
+    pass_costs = token_costs(deployment, library, tokens, decode=False)
+    lines = prefill_lines(deployment, library, float(num_tokens), float(num_tokens))
+    windowed = float(attended_pairs(num_tokens, 0.0, window_of(deployment)))
+    parts = {
+        name: _engine_scale(name, costs, decode=False) * float(seconds[0])
+        for name, seconds in pass_costs.seconds.items()
+    }
+    parts["head"] = costs.kernel_scale * float(head_s(deployment, library, np.ones(1))[0])
+    parts["attention"] = costs.kernel_scale * (
+        lines.sequence_s
+        + lines.token_s * num_tokens
+        + lines.pair_s * num_tokens**2 / 2.0
+        + lines.window_pair_s * windowed
+    )
+    exposed_s = max(0.0, _launch_floor_s(deployment, costs) - sum(parts.values()))
+    parts["host"] = costs.step_s + costs.mixed_step_s + exposed_s
     return {name: seconds for name, seconds in parts.items() if seconds > 0}
 
 

@@ -9,6 +9,7 @@ from advisor.cli import (
     catalog_commands,
     probe_commands,
     recommend_commands,
+    roofline_commands,
     simulate_commands,
     validate_commands,
 )
@@ -45,6 +46,7 @@ def top(
 
 recommend_commands.add_recommend(app)
 probe_commands.add_probe(app)
+roofline_commands.add_roofline(app)
 app.add_typer(simulate_commands.app, name="simulate")
 app.add_typer(validate_commands.app, name="validate")
 app.add_typer(catalog_commands.app, name="catalog")

@@ -64,6 +64,8 @@ class Answer:
     """What may make the answer wrong: on stderr, and in the JSON document."""
     notes: tuple[str, ...] = ()
     """What was understood or chosen on the way: on stderr."""
+    svg: str = ""
+    """A drawing of it, for files that can hold one; empty where there is none."""
     exit_code: int = 0
     """Beyond 0 only for an answer that is a verdict (4, 5): failures are raised, not answered."""
 

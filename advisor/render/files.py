@@ -80,7 +80,7 @@ STYLE: Final = (
 
 def as_html(answer: Answer, content: Mapping[str, Json]) -> str:
     """One page without outside resources: opens offline, prints, follows light and dark."""
-    body = "\n".join(_html(block) for block in answer.blocks)
+    body = "\n".join([*filter(None, [answer.svg]), *(_html(block) for block in answer.blocks)])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>advisor</title>\n'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>\n<body>\n{body}\n'
@@ -113,6 +113,20 @@ def _origin(content: Mapping[str, Json]) -> str:
     return f"advisor {content['tool_version']}, catalog {content['catalog_version']}, seed {content['seed']}"
 
 
+def as_svg(answer: Answer, content: Mapping[str, Json]) -> str:
+    """The answer's drawing.
+
+    Raises: AdvisorError: it has none.
+    """
+    if not answer.svg:
+        raise AdvisorError(
+            "this answer has no drawing to write as SVG",
+            why="advisor roofline draws, other commands do not",
+            fix="use a file name that ends in .json, .md or .html",
+        )
+    return answer.svg
+
+
 WRITERS: Final[dict[str, Writer]] = {".json": as_json, ".csv": as_csv, ".md": as_markdown, ".html": as_html}
 
 
@@ -121,6 +135,8 @@ def writer_for(path: Path) -> Writer:
 
     Raises: AdvisorError: the suffix is of no known format.
     """
+    if path.suffix.lower() == ".svg":
+        return as_svg
     try:
         return WRITERS[path.suffix.lower()]
     except KeyError:

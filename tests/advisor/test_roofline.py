@@ -1,0 +1,179 @@
+"""`advisor roofline`: its answer in every form, the measured roof, occupancy, and what a mistake gets."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.render.roofline_svg import Mark, RoofLine, roofline_svg
+
+Cli = Callable[[str], Any]
+BASE = "advisor roofline --gpu h100-sxm --model llama-3.1-8b"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def answer(cli: Cli, options: str = "") -> dict[str, Any]:
+    run = cli(f"{BASE} {options} --json")
+    assert run.code == 0, run.err
+    document: dict[str, Any] = json.loads(run.out)
+    return document
+
+
+def calibration(folder: Path) -> Path:
+    path = folder / "calibration.json"
+    values = {"bandwidth_bytes_per_s": 2.8e12, "matmul_flop_per_s": {"bf16": 6e14}}
+    path.write_text(json.dumps({"kind": "calibration", "accelerator": "h100-sxm"} | values))
+    return path
+
+
+def test_the_document_has_roofs_passes_and_operators(cli: Cli) -> None:
+    document = answer(cli, "--batch 8 --context 1024 --weight-dtype fp8")
+    (roof,) = document["roofs"]
+    assert roof["name"] == "datasheet"
+    assert list(roof["peak_flop_per_s"]) == ["bf16", "fp8"]
+    assert roof["ridge_flop_per_byte"]["bf16"] == pytest.approx(295, abs=1)
+    assert [one["phase"] for one in document["passes"]] == ["decode", "prefill"]
+    for one in document["passes"]:
+        parts = [o["predicted_s"]["value"] for o in document["operators"] if o["phase"] == one["phase"]]
+        assert sum(parts) == pytest.approx(one["predicted_s"]["value"])
+    head = next(o for o in document["operators"] if (o["phase"], o["operator"]) == ("decode", "head"))
+    assert head["intensity_flop_per_byte"] == pytest.approx(8.0)
+    assert head["achieved_flop_per_s"] == pytest.approx(head["flop"] / head["predicted_s"]["value"])
+    assert head["roof_fraction"] == pytest.approx(head["floor_s"] / head["predicted_s"]["value"])
+    assert document["inputs"]["weight_dtype"] == "fp8"
+    assert document["inputs"]["batch"] == 8
+
+
+def test_the_measured_roof_stands_beside_the_datasheets(cli: Cli, tmp_path: Path) -> None:
+    before, after = answer(cli), answer(cli, f"--calibration {calibration(tmp_path)}")
+    measured = after["roofs"][1]
+    assert after["roofs"][0] == before["roofs"][0]
+    assert (measured["name"], measured["bandwidth_bytes_per_s"]) == ("measured", 2.8e12)
+    assert measured["peak_flop_per_s"] == {"bf16": 6e14}
+    assert "calibration" in after
+    for first, second in zip(before["passes"], after["passes"], strict=True):
+        assert second["predicted_s"]["value"] > 1.05 * first["predicted_s"]["value"]
+        assert second["predicted_s"]["basis"] == "calibrated"
+        assert second["floor_s"] == first["floor_s"]
+    run = cli(f"{BASE} --calibration {calibration(tmp_path)}")
+    assert "+ measured: 2.80 TB/s, bf16 600 TFLOP/s" in run.out
+    assert "h100-sxm calibrated: bandwidth 2.80 of 3.35 TB/s" in run.err
+
+
+def test_the_terminal_fits_and_its_letters_are_in_the_plot(cli: Cli) -> None:
+    out = cli(BASE).out
+    assert max(map(len, out.splitlines())) <= 100
+    tables, _, plot = out.partition("Operators under the roof")
+    letters = re.findall(r"^([a-zA-Z])  \w", tables, re.MULTILINE)
+    assert letters == ["a", "b", "c", "d", "A", "B", "C", "D"]
+    assert sum(letter in plot for letter in letters) >= 6  # two may share a cell
+
+
+@pytest.mark.parametrize("suffix", ["svg", "html"])
+def test_the_drawing_is_self_contained(cli: Cli, tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"roofline.{suffix}"
+    run = cli(f"{BASE} --calibration {calibration(tmp_path)} -o {file}")
+    assert run.code == 0, run.err
+    text = file.read_text(encoding="utf-8")
+    drawing = text[text.index("<svg") : text.index("</svg>") + len("</svg>")]
+    root = ET.fromstring(drawing)
+    assert len(root.findall(f"{SVG}circle")) == 8
+    assert len(root.findall(f"{SVG}polyline")) == 2
+    assert "prefers-color-scheme:dark" in drawing
+    assert not re.search(r"(href|src|url\()", text)
+    assert text.startswith("<svg" if suffix == "svg" else "<!doctype html>")
+    assert "measured 2.80 TB/s" in drawing
+
+
+def test_everything_drawn_lies_inside_the_drawing() -> None:
+    roofs = [RoofLine("bf16 989", 3.35e12, 989e12), RoofLine("bf16 700 measured", 3e12, 700e12, True)]
+    marks = [
+        Mark("a", "low & <left>", "decode", 0.01, 1e9, 0.9),
+        Mark("B", "high", "prefill", 1e5, 9e14, 0.0001),
+    ]
+    text = roofline_svg("a < b", roofs, marks)
+    root = ET.fromstring(text)
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    for circle in root.findall(f"{SVG}circle"):
+        x, y, radius = (float(circle.attrib[name]) for name in ("cx", "cy", "r"))
+        assert radius <= x <= width - radius
+        assert radius <= y <= height - radius
+    for line in root.findall(f"{SVG}polyline"):
+        for corner in line.attrib["points"].split():
+            x, y = map(float, corner.split(","))
+            assert 0 <= x <= width
+            assert 0 <= y <= height
+
+
+@pytest.mark.parametrize("intensity", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_drawing_of_nothing_is_refused(intensity: float) -> None:
+    roofs = [RoofLine("bf16", 3e12, 1e15)]
+    with pytest.raises(ValueError, match="roofline needs"):
+        roofline_svg("title", roofs, [Mark("a", "x", "decode", intensity, 1e12, 0.5)])
+    with pytest.raises(ValueError, match="roofline needs"):
+        roofline_svg("title", roofs, [])
+
+
+def test_a_model_that_does_not_fit_is_said_to_be_drawn_anyway(cli: Cli) -> None:
+    run = cli("advisor roofline --gpu h100-sxm --model llama-3.1-70b --weight-dtype bf16")
+    assert run.code == 0
+    assert "do not fit the" in run.err
+
+
+OCCUPANCY = "advisor roofline --occupancy --gpu h100-sxm"
+
+
+def test_occupancy_document(cli: Cli) -> None:
+    run = cli(f"{OCCUPANCY} --threads 128 --registers 37 --shared-memory 100KiB --json")
+    found = json.loads(run.out)["occupancy"]
+    assert (found["blocks_per_sm"], found["warps_per_sm"]) == (2, 8)
+    assert found["limited_by"] == ["shared memory"]
+    assert found["blocks_by_limit"]["registers"] == 12
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("roofline-occupancy", f"{OCCUPANCY} --threads 384 --registers 168 --shared-memory 100KiB"),
+        ("roofline-occupancy-amd", "advisor roofline --occupancy --gpu mi300x"),
+        ("roofline-occupancy-threads-2048", f"{OCCUPANCY} --threads 2048"),
+        ("roofline-occupancy-too-large", f"{OCCUPANCY} --threads 1024 --registers 128"),
+        ("roofline-no-model", "advisor roofline --gpu h100-sxm"),
+        ("roofline-weight-dtype-fp7", f"{BASE} --weight-dtype fp7"),
+        ("roofline-batch-0", f"{BASE} --batch 0"),
+    ],
+)
+def test_golden(cli: Cli, golden: Callable[[str, str], None], name: str, command: str) -> None:
+    golden(name, cli(command).transcript())
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "what"),
+    [
+        ("--gpu h101 --model llama-3.1-8b", 2, "h101"),
+        ("--gpu h100-sxm --model llama-9b", 2, "llama-9b"),
+        ("--gpu h100-sxm --model llama-3.1-8b --context -1", 2, "--context"),
+        ("--gpu h100-sxm --model llama-3.1-8b -o roofline.png", 2, "no output format"),
+        ("--occupancy --gpu h100-sxm --shared-memory 100", 2, "unit is missing"),
+        ("--occupancy --gpu h100-sxm --shared-memory 228KiB", 2, "out of range"),
+        ("--occupancy --gpu m4-max-40-core", 2, "without compute capability"),
+    ],
+)
+def test_a_mistake_is_told(cli: Cli, command: str, code: int, what: str) -> None:
+    run = cli(f"advisor roofline {command}")
+    assert run.code == code, run.err
+    assert what in run.err
+    assert "To fix:" in run.err or "--help" in run.err
+    assert run.out == ""
+
+
+def test_other_commands_have_no_drawing(cli: Cli, tmp_path: Path) -> None:
+    for command in ("advisor catalog gpus", OCCUPANCY):
+        run = cli(f"{command} -o {tmp_path / 'x.svg'}")
+        assert run.code == 2
+        assert "no drawing" in run.err
+        assert list(tmp_path.iterdir()) == []
