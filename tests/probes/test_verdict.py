@@ -77,6 +77,13 @@ def test_peers_are_compared_by_their_better_instrument():
     assert found.status == "pass"
 
 
+@pytest.mark.parametrize("check", ["memory.cache_read", "host_link.h2d_pageable"])
+def test_what_the_place_of_a_buffer_decides_is_not_compared(check):
+    rates = [rate(0, 100.0), rate(1, 85.0)]
+    assert compare_peers([m.model_copy(update={"id": check}) for m in rates]) == []
+    assert len(compare_peers(rates)) == 1
+
+
 def test_one_gpu_has_no_peers():
     assert compare_peers([rate(0, 1.0), rate(0, 0.5)]) == []
 
