@@ -128,7 +128,7 @@ def _is_better(status: Status, than: Status) -> bool:
 
 
 def compare_peers(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """For every rate that several GPUs have and that is theirs: the slowest against the best, each with its better instrument."""
+    """For every rate of several GPUs: the slowest against the best, each with its better instrument."""
     groups: dict[tuple[str, str], dict[int, Measurement]] = defaultdict(dict)
     for m in measurements:
         if m.gpu is None or m.id in NO_PEERS:
