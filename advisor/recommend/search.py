@@ -6,11 +6,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.candidates import Candidate, candidates_of
-from advisor.recommend.capacity import TOLERANCE, VARIANT_TOLERANCE, Capacity, confirm, highest_load
+from advisor.recommend.capacity import VARIANT_TOLERANCE, Capacity, confirm, highest_load
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import (
     Purchase,
@@ -244,22 +245,18 @@ def _confirm(scenario: Scenario, entry: _Entry, outcome: SearchOutcome, *, exhau
     assert entry.capacity is not None
     accelerator_id = entry.candidate.deployment.accelerator.id
     aim = replace(entry.capacity, load=_load_per_replica(scenario, entry.capacity))
-    cutoff = _cost_of_last(scenario, outcome)
+    # At the highest load cost is inverse to it; a given load leaves nothing to vary.
+    open_ended = scenario.traffic.rate_per_s is None and scenario.traffic.concurrency is None
+    own = outcome.found.get(accelerator_id)
+    cutoff = own[0].usd_per_million_tokens if own else _cost_of_last(scenario, outcome)
     least = 0.0
-    if not exhaustive and math.isfinite(cutoff) and accelerator_id not in outcome.found:
-        # At the highest load cost is inverse to it; a given load leaves nothing to vary.
-        open_ended = scenario.traffic.rate_per_s is None and scenario.traffic.concurrency is None
-        least = aim.load * entry.usd_bound / cutoff if open_ended else 0.0
-    tolerance = VARIANT_TOLERANCE if accelerator_id in outcome.found and not exhaustive else TOLERANCE
-    capacity = confirm(
-        entry.replica,
-        scenario.traffic,
-        scenario.objectives,
-        aim,
-        scenario.seed,
-        least=least,
-        tolerance=tolerance,
-    )
+    if open_ended and not exhaustive and math.isfinite(cutoff):
+        least = min(aim.load, aim.load * entry.usd_bound / cutoff)
+    hold = partial(confirm, entry.replica, scenario.traffic, scenario.objectives, seed=scenario.seed)
+    capacity = hold(aim, least=least)
+    if capacity is None and own and least:
+        # Not better than what the accelerator already offers: shown beside it, found with less care.
+        capacity = hold(replace(aim, load=least), tolerance=VARIANT_TOLERANCE)
     if capacity is None:
         _drop(outcome, entry)
         if least:

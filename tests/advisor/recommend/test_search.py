@@ -76,7 +76,7 @@ def ranking(outcome: SearchOutcome) -> list[Found]:
     ("engine_ids", "objectives", "traffic"),
     [
         (("vllm", "sglang"), Objectives(), {}),
-        (("vllm",), Objectives(ttft_p99_s=0.5, tpot_p99_s=0.02), {}),
+        (("vllm",), Objectives(ttft_p99_s=0.5, tpot_p99_s=0.03), {}),
         (("vllm",), Objectives(), {"rate_per_s": 30.0}),
         (("vllm",), Objectives(), {"concurrency": 64}),
         (("vllm",), Objectives(), {"mean_input_tokens": 2000, "mean_output_tokens": 20}),
