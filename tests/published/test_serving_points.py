@@ -17,8 +17,10 @@ from advisor.simulator.validation.serving import Prediction, predict_row
 TPOT_MEDIAN_ERROR = 0.15
 TTFT_MEDIAN_ERROR = 0.50
 TPOT_WITHIN, TPOT_WITHIN_SHARE = 0.35, 0.8
-TPOT_FACTOR, TTFT_FACTOR = 3.5, 6.0
-"""No single point may be further off than so many times; one published TPOT (A2-9d1212ad82e1) is itself doubtful."""
+TPOT_FACTOR, TTFT_FACTOR = 2.0, 6.0
+"""No single point may be further off than so many times."""
+DOUBTFUL = {"A2-9d1212ad82e1"}
+"""Its published TPOT of 89 ms is four to five times that of the same model, format and layout in the other archive."""
 
 _TABLE = Path(__file__).parent / "serving_points.csv"
 POINTS = list(csv.DictReader(_TABLE.read_text(encoding="utf-8").splitlines()))
@@ -60,7 +62,8 @@ def test_errors_stay_within_their_tolerance(
 ) -> None:
     found = ratios(predictions, metric)
     assert statistics.median(abs(ratio - 1.0) for ratio in found.values()) <= median
-    assert {case: ratio for case, ratio in found.items() if not 1 / factor <= ratio <= factor} == {}
+    far = {case: ratio for case, ratio in found.items() if not 1 / factor <= ratio <= factor}
+    assert {case: ratio for case, ratio in far.items() if case not in DOUBTFUL} == {}
 
 
 def test_most_points_are_near(predictions: list[Prediction]) -> None:
