@@ -37,6 +37,8 @@ class Deployment:
     kv_dtype: str = "bf16"
     is_calibrated: bool = False
     """Whether the accelerator's figures are those measured on one machine."""
+    redundant_experts: int = 0
+    """Further copies of experts, so that slots divide among ranks and loads even out (expert load balancers)."""
 
     @property
     def accelerators_per_replica(self) -> int:
@@ -54,6 +56,10 @@ class Deployment:
     @property
     def expert_tensor_parallel(self) -> int:
         return self.ranks_per_stage // self.expert_parallel
+
+    def expert_slots(self, num_experts: int) -> int:
+        """Places for experts on all ranks together, copies included."""
+        return num_experts + self.redundant_experts
 
     def with_replicas(self, num_replicas: int) -> "Deployment":
         return replace(self, num_replicas=num_replicas)
@@ -152,10 +158,13 @@ def _check_expert_parallel(deployment: Deployment) -> None:
         for group in model.layers
         if isinstance(group.feed_forward, MoeFeedForward)
     }
-    uneven = sorted(number for number in experts if number % ep)
+    slots = {number: deployment.expert_slots(number) for number in experts}
+    uneven = sorted(number for number in experts if slots[number] % ep)
     if ranks % ep == 0 and not uneven:
         return
-    valid = max(d for d in range(1, ep) if ranks % d == 0 and not any(number % d for number in experts))
+    valid = max(
+        d for d in range(1, ep) if ranks % d == 0 and not any(slots[number] % d for number in experts)
+    )
     raise InfeasibleError(
         f"expert parallelism {ep} does not divide the {ranks} accelerators of a stage"
         if ranks % ep

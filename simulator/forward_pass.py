@@ -19,6 +19,7 @@ from advisor.catalog.schema import (
     MoeFeedForward,
 )
 from advisor.simulator.collectives import Topology, all_gather_s, all_reduce_s, reduce_scatter_s, topology_of
+from advisor.simulator.collectives.expert_parallel import Mode, moe_combine_s, moe_dispatch_s
 from advisor.simulator.collectives.operations import Algorithm
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.operator_library import ExpertLayer, OperatorLibrary, matmul_key
@@ -55,18 +56,25 @@ class TokenCosts:
 
 
 def token_costs(
-    deployment: Deployment, library: OperatorLibrary, tokens: FloatArray, *, decode: bool
+    deployment: Deployment,
+    library: OperatorLibrary,
+    tokens: FloatArray,
+    *,
+    decode: bool,
+    prompt_tokens: float = 1.0,
 ) -> TokenCosts:
     """Time of one pipeline stage over `tokens` new tokens of the whole replica, by category [s].
 
     `decode` means one token per sequence: latent attention runs absorbed and recurrent layers step; otherwise
     prompts run through the chunked and the up-projected forms.
 
-    Assumes: attention data-parallel ranks hold equal shares; stages hold equal shares of the layers.
+    Assumes: attention data-parallel ranks run in lockstep, so the busiest decides: decoding sequences are dealt out
+    evenly, a prompt of `prompt_tokens` lies on one rank; stages hold equal shares of the layers.
     Raises: KeyError: the device has no 16-bit peak.
     Source: own composition; operators as documented in their modules.
     """
-    rank_tokens = np.maximum(1.0, np.ceil(tokens / deployment.data_parallel))
+    whole = 1.0 if decode else prompt_tokens
+    rank_tokens = busiest_rank_tokens(tokens, deployment.data_parallel, whole)
     totals = {category: np.zeros_like(tokens, dtype=np.float64) for category in CATEGORIES}
     pricing = _Pricing(deployment, library, tokens, rank_tokens, decode)
     for group in deployment.model.layers:
@@ -74,6 +82,18 @@ def token_costs(
         for category, seconds in pricing.layer(group).items():
             totals[category] += layers * seconds
     return TokenCosts(tokens, totals)
+
+
+def busiest_rank_tokens(tokens: FloatArray, num_ranks: int, prompt_tokens: float = 1.0) -> FloatArray:
+    """Tokens on the busiest of attention data-parallel ranks that share some, prompt by prompt [tokens].
+
+    min(tokens, ⌈tokens / (ranks · prompt)⌉ · prompt), at least 1
+
+    Assumes: prompts of equal length are dealt out evenly.
+    Source: own derivation.
+    """
+    rounds = np.ceil(tokens / (num_ranks * max(1.0, prompt_tokens)))
+    return np.maximum(1.0, np.minimum(tokens, rounds * max(1.0, prompt_tokens)))
 
 
 def head_s(deployment: Deployment, library: OperatorLibrary, num_sequences: FloatArray) -> FloatArray:
@@ -173,7 +193,7 @@ class _Pricing:
             _add(parts, "experts", self._experts(feed_forward))
         _add(parts, "small_operators", self._small(widths))
         if isinstance(feed_forward, MoeFeedForward) and deployment.data_parallel > 1:
-            self._exchange(parts)
+            _add(parts, "collectives", self._exchange_s(feed_forward))
         else:
             self._all_reduce(parts)
 
@@ -181,7 +201,7 @@ class _Pricing:
         layer = ExpertLayer(
             hidden_size=feed_forward.latent_size or self.hidden,
             intermediate_size=feed_forward.intermediate_size,
-            num_experts=feed_forward.num_experts,
+            num_experts=self.deployment.expert_slots(feed_forward.num_experts),
             experts_per_token=feed_forward.experts_per_token,
             tensor_parallel=self.deployment.expert_tensor_parallel,
             expert_parallel=self.deployment.expert_parallel,
@@ -209,11 +229,31 @@ class _Pricing:
             num_bytes = self.rank_tokens * self.hidden * _BYTES
             _add(parts, "collectives", all_reduce_s(num_bytes, self.tp_group, algorithm=self.all_reduce))
 
-    def _exchange(self, parts: dict[str, FloatArray]) -> None:
-        """Tokens of all attention ranks meet at the experts and return."""
+    def _exchange_s(self, feed_forward: MoeFeedForward) -> FloatArray:
+        """Tokens of all attention ranks reach their experts and return, in the cheaper of the ways an engine has.
+
+        Either every rank gathers all tokens and sums are scattered back; or, where whole experts sit on ranks, each
+        token goes to the ranks of its experts alone: low-latency kernels for decode, normal ones for prompts.
+        """
         num_bytes = self.tokens * self.hidden * _BYTES
-        _add(parts, "collectives", all_gather_s(num_bytes, self.stage_group))
-        _add(parts, "collectives", reduce_scatter_s(num_bytes, self.stage_group))
+        gathered_s = all_gather_s(num_bytes, self.stage_group) + reduce_scatter_s(num_bytes, self.stage_group)
+        deployment = self.deployment
+        if deployment.expert_parallel < deployment.ranks_per_stage:
+            return np.asarray(gathered_s)
+        mode: Mode = "low_latency" if self.decode else "normal"
+        per_rank = self.tokens / deployment.ranks_per_stage
+        dispatch_s, combine_s = (
+            exchange_s(
+                per_rank,
+                feed_forward.latent_size or self.hidden,
+                feed_forward.experts_per_token,
+                self.stage_group,
+                num_experts=deployment.expert_slots(feed_forward.num_experts),
+                mode=mode,
+            )
+            for exchange_s in (moe_dispatch_s, moe_combine_s)
+        )
+        return np.minimum(gathered_s, dispatch_s + combine_s)
 
 
 def stage_topology(deployment: Deployment) -> Topology:

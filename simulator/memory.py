@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from advisor.catalog.dtypes import GGUF_DTYPES, bytes_per_element
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.parameters import KvFootprint, kv_bytes_per_token
-from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, LayerGroup, Model
+from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, LayerGroup, Model, MoeFeedForward
 from advisor.catalog.units import GB, GIB
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.projections import layer_weight_bytes
@@ -50,7 +50,7 @@ def weight_bytes(deployment: Deployment) -> float:
     model, tp, stages = deployment.model, deployment.tensor_parallel, deployment.pipeline_parallel
     layers = sum(
         group.count
-        * layer_weight_bytes(model, group, deployment.weight_dtype, tp, deployment.ranks_per_stage)
+        * layer_weight_bytes(model, group, deployment.weight_dtype, tp, _expert_ranks(deployment, group))
         for group in model.layers
     )
     table_dtype = deployment.weight_dtype if deployment.weight_dtype in GGUF_DTYPES else "bf16"
@@ -59,6 +59,14 @@ def weight_bytes(deployment: Deployment) -> float:
     extra = model.extra_parameters * bytes_per_element("bf16") / tp
     vision = (model.vision.parameters if model.vision else 0.0) * bytes_per_element("bf16") / tp
     return layers / stages + (tables if stages == 1 else table) + extra + vision
+
+
+def _expert_ranks(deployment: Deployment, group: LayerGroup) -> float:
+    """Accelerators that share one copy of a layer's routed experts: fewer than the stage's where some have copies."""
+    feed_forward, ranks = group.feed_forward, deployment.ranks_per_stage
+    if not isinstance(feed_forward, MoeFeedForward):
+        return ranks
+    return ranks * feed_forward.num_experts / deployment.expert_slots(feed_forward.num_experts)
 
 
 def activation_bytes(deployment: Deployment, num_batched_tokens: int, num_seqs: int) -> float:

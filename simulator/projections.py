@@ -170,7 +170,7 @@ def dense_dtype(model: Model, weight_dtype: str) -> str:
 
 
 def layer_weight_bytes(
-    model: Model, group: LayerGroup, weight_dtype: str, tensor_parallel: int, expert_ranks: int
+    model: Model, group: LayerGroup, weight_dtype: str, tensor_parallel: int, expert_ranks: float
 ) -> float:
     """Weights of one layer on one accelerator [bytes]; `expert_ranks` accelerators share the routed experts.
 

@@ -10,7 +10,8 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment, check_layout
 from advisor.simulator.device import device_of
-from advisor.simulator.engine_costs import EngineCosts, engine_costs, host_time_factor, num_operators
+from advisor.simulator.engine_costs import EngineCosts, engine_costs, era_of, host_time_factor, num_operators
+from advisor.simulator.era_kernels import era_kernels, with_era_kernels
 from advisor.simulator.local_surface import (
     MICRO_BATCH_TOKENS,
     build_local_surface,
@@ -37,6 +38,8 @@ class EngineSettings:
     memory_fraction: float | None = None
     micro_batch_tokens: int | None = None
     """Tokens of a prompt that run together, where the engine divides its batches (llama.cpp, -ub)."""
+    graphs_for_all_batches: bool = False
+    """Decode graphs are captured for every batch that can run, as recipes for one kind of load do."""
     version: str = ""
     date: str = ""
 
@@ -98,11 +101,12 @@ def model_replica(
     chosen = engine_defaults(deployment)
     max_num_seqs = settings.max_num_seqs or chosen.max_num_seqs
     needed = max_context_tokens or round(mean_input_tokens + mean_output_tokens)
-    num_batched_tokens = settings.max_num_batched_tokens or token_budget(
+    ranks = deployment.data_parallel if engine.token_budget_of == "rank" else 1
+    num_batched_tokens = settings.max_num_batched_tokens or ranks * token_budget(
         engine, chosen.max_num_batched_tokens, needed
     )
     num_batched_tokens = max(num_batched_tokens, max_num_seqs, needed if _hands_on(deployment) else 1)
-    graphs = graph_sizes(engine, max_num_seqs, max(chosen.cuda_graph_sizes, default=0))
+    graphs = _decode_graphs(deployment, max_num_seqs, chosen, settings)
     mean_context = mean_input_tokens + mean_output_tokens / 2.0
     memory = plan_memory(
         deployment,
@@ -119,12 +123,24 @@ def model_replica(
             fix="more accelerators per replica, a smaller weight or KV format, or shorter requests",
         )
     inputs = SurfaceInputs(max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs)
-    if is_local(engine):
-        surface = build_local_surface(deployment, library, inputs, settings.micro_batch_tokens)
-    else:
-        surface = build_surface(deployment, library, costs, inputs)
+    surface = _surface(deployment, library, costs, inputs, settings)
     policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens)
     return ReplicaModel(deployment, memory, surface, policy, costs, library, graphs)
+
+
+def _surface(
+    deployment: Deployment,
+    library: OperatorLibrary,
+    costs: EngineCosts,
+    inputs: SurfaceInputs,
+    settings: EngineSettings,
+) -> StepSurface:
+    if is_local(deployment.engine):
+        return build_local_surface(deployment, library, inputs, settings.micro_batch_tokens)
+    surface = build_surface(deployment, library, costs, inputs)
+    architecture = deployment.accelerator.architecture
+    kernels = era_kernels(deployment.engine, architecture, version=settings.version, date=settings.date)
+    return surface if kernels is None else with_era_kernels(surface, deployment, kernels)
 
 
 def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrary:
@@ -152,6 +168,29 @@ def engine_defaults(deployment: Deployment) -> EngineDefaults:
         pp=deployment.pipeline_parallel,
         dp=deployment.data_parallel,
     )
+
+
+_NO_GRAPHS = (0,)
+"""A graph for no batch at all: every decode step is launched operator by operator."""
+
+
+def _decode_graphs(
+    deployment: Deployment, max_num_seqs: int, chosen: EngineDefaults, settings: EngineSettings
+) -> tuple[int, ...]:
+    """Batches of the replica with a captured decode graph [sequences]; empty where launching never counts.
+
+    Each attention data-parallel rank captures its own batches, so the replica's are that many times larger.
+
+    Source: catalog.engines.graph_sizes; engines' data-parallel ranks run one graph of one padded size in lockstep.
+    """
+    if settings.graphs_for_all_batches:
+        return ()
+    ranks = deployment.data_parallel
+    era = era_of(deployment.engine, version=settings.version, date=settings.date)
+    if ranks > 1 and era is not None and era.eager_with_data_parallel:
+        return _NO_GRAPHS
+    largest = max(chosen.cuda_graph_sizes, default=0)
+    return tuple(ranks * size for size in graph_sizes(deployment.engine, -(-max_num_seqs // ranks), largest))
 
 
 def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:

@@ -105,7 +105,7 @@ def decode_breakdown_s(
     if cuda_graph_sizes and num_sequences > max(cuda_graph_sizes):
         exposed_s = max(0.0, _launch_floor_s(deployment, costs) - sum(parts.values()))
     parts["attention"] += costs.kernel_scale * growing_s
-    parts["host"] = costs.step_s + costs.sequence_s * num_sequences + exposed_s
+    parts["host"] = costs.step_s + costs.sequence_s * num_sequences / deployment.data_parallel + exposed_s
     return {name: seconds for name, seconds in parts.items() if seconds > 0}
 
 
@@ -155,7 +155,8 @@ def _decode_base(
     if graphs:
         beyond = num_sequences > max(graphs)
         seconds = np.where(beyond, np.maximum(seconds, _launch_floor_s(deployment, costs)), seconds)
-    seconds = seconds + costs.step_s + costs.sequence_s * num_sequences
+    # Each attention data-parallel rank has a scheduler of its own.
+    seconds = seconds + costs.step_s + costs.sequence_s * num_sequences / deployment.data_parallel
     seconds[0] = 0.0
     return _picoseconds(seconds)
 
@@ -166,7 +167,8 @@ def _mixed(
     grid = _grid(inputs.max_num_batched_tokens)
     chunk = min(inputs.mean_input_tokens, float(inputs.max_num_batched_tokens))
     lines = prefill_lines(deployment, library, chunk, inputs.mean_input_tokens)
-    gpu_s = _scaled_total(deployment, library, costs, grid, decode=False)
+    alone = 1.0 if deployment.engine.balances_prompts else chunk
+    gpu_s = _scaled_total(deployment, library, costs, grid, decode=False, prompt_tokens=alone)
     sampled = np.minimum(grid, _TYPICAL_SAMPLED)
     scale = costs.kernel_scale
     gpu_s += scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
@@ -178,9 +180,15 @@ def _mixed(
 
 
 def _scaled_total(
-    deployment: Deployment, library: OperatorLibrary, costs: EngineCosts, grid: FloatArray, *, decode: bool
+    deployment: Deployment,
+    library: OperatorLibrary,
+    costs: EngineCosts,
+    grid: FloatArray,
+    *,
+    decode: bool,
+    prompt_tokens: float = 1.0,
 ) -> FloatArray:
-    parts = token_costs(deployment, library, grid, decode=decode).seconds
+    parts = token_costs(deployment, library, grid, decode=decode, prompt_tokens=prompt_tokens).seconds
     whole = sum(_engine_scale(name, costs, decode=decode) * seconds for name, seconds in parts.items())
     return np.asarray(whole, dtype=np.float64)
 

@@ -18,6 +18,13 @@ class EngineEra(Record):
     parameters: dict[str, float] = Field(default_factory=dict)
     """Fitted host and efficiency parameters, by the names of simulator.engine_costs.EngineCosts."""
     residual: dict[str, float] = Field(default_factory=dict)
+    eager_with_data_parallel: bool = False
+    """Decode runs without captured graphs where attention data-parallel ranks run in lockstep."""
+    kernels: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """By architecture: what kernels and host of an earlier time cost beyond the operators' records, by the names of
+    simulator.era_kernels.EraKernels."""
+    kernels_residual: dict[str, float] = Field(default_factory=dict)
+    kernels_source: Source | None = None
     source: Source | None = None
     reason: str = ""
     """What changed in the engine at this point."""
@@ -88,6 +95,12 @@ class Engine(Record):
     max_num_seqs: int = Field(gt=0)
     max_num_batched_tokens: int = Field(gt=0)
     """New tokens of one iteration; where the scheduler is prefill_first, the chunk of one prefill batch."""
+    token_budget_of: Literal["rank", "replica"] = "rank"
+    """Whose budget max_num_batched_tokens is under attention data parallelism: each rank's own, or what the ranks
+    share (SGLang divides its chunk among them)."""
+    balances_prompts: bool = False
+    """Under attention data parallelism, prompts wait until every rank has one, so that none computes alone
+    (TensorRT-LLM's attention_dp_config, which its recipes switch on)."""
     memory_fraction: float = Field(gt=0, le=1)
     memory_fraction_of: Literal["total", "free_after_weights"] = "total"
     """free_after_weights: the fraction applies to what is left once weights are loaded (TensorRT-LLM)."""

@@ -20,11 +20,11 @@ from advisor.simulator.serving.workload import Workload
 from advisor.simulator.step_cost import StepSurface
 
 Router = Literal["round_robin", "least_outstanding"]
-_COMPLETE, _ARRIVE, _START = 1, 2, 3
+COMPLETE, ARRIVE, START = 1, 2, 3
 """Order of what falls on one instant: runs end, requests arrive, runs start. SimPy's interrupts come before, at 0."""
 
 
-class _Instant(simpy.Event):
+class Instant(simpy.Event):
     """A timeout with a place in the order of its instant."""
 
     def __init__(self, env: simpy.Environment, delay_ps: int, priority: int) -> None:
@@ -140,7 +140,7 @@ class _Cluster:
         self.client.refill(self.ahead.append)
         while self.ahead:
             instant_ps = self.ahead[0][0] - self.client.api_ps
-            yield _Instant(self.env, instant_ps - int(self.env.now), _ARRIVE)
+            yield Instant(self.env, instant_ps - int(self.env.now), ARRIVE)
             self._route(self.ahead.popleft())
             if not self.ahead:
                 self.client.refill(self.ahead.append)
@@ -159,11 +159,11 @@ class _Cluster:
         """Start and complete the runs of one replica, and send the next request of every client it has answered."""
         env, replica, client = self.env, site.replica, self.client
         while True:
-            yield _Instant(env, 0, _START)
+            yield Instant(env, 0, START)
             next_ps = replica.resume(int(env.now))
             site.is_waiting = True
             try:
-                yield env.event() if next_ps == NEVER else _Instant(env, next_ps - int(env.now), _COMPLETE)
+                yield env.event() if next_ps == NEVER else Instant(env, next_ps - int(env.now), COMPLETE)
             except simpy.Interrupt:
                 continue
             site.is_waiting = False

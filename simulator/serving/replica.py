@@ -5,6 +5,7 @@ decode iterations grow linearly with their number, so n of them are priced and s
 integer picoseconds: the sum equals stepping one by one to the last bit.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop
@@ -77,7 +78,7 @@ class Replica:
         if not inbox or inbox[-1][0] <= seen_ps:
             inbox.append(request)
         else:
-            inbox.insert(sum(1 for other in inbox if other[0] <= seen_ps), request)
+            inbox.insert(bisect_right(inbox, seen_ps, key=_seen_at), request)
         for batch in self.batches:
             if not batch.running:
                 changed = True
@@ -377,6 +378,10 @@ class Replica:
         if self.overlap:
             batch.freed_sequences += 1
             batch.freed_blocks += (request[2] + request[3] - 2) // self.block_tokens + 1
+
+
+def _seen_at(request: Request) -> int:
+    return request[0]
 
 
 def _ended_at(batch: MicroBatch) -> int:

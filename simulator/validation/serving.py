@@ -28,6 +28,7 @@ from advisor.simulator.serving import (
     simulate,
 )
 from advisor.simulator.validation.columns import columns_of
+from advisor.simulator.validation.disaggregated import disaggregated_loop, disaggregated_model
 from advisor.simulator.validation.isolated import Measured, single_stream, static_batch, step
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
@@ -37,6 +38,7 @@ _SHAREGPT_SIGMA = 1.0
 """Spread of conversation lengths where only means were published (ShareGPT-like; lengths/sharegpt: 0.9 to 1.3)."""
 _UNIFORM_LOW = 0.8
 """Least part of the nominal length that the usual benchmark client draws, where it is not stated."""
+_DYNAMO = "dynamo"
 _JITTER_SIGMA = 0.05
 """Spread that keeps equal requests of a closed loop out of step, small against any length effect."""
 
@@ -67,8 +69,11 @@ def predict_case(
     Source: own composition.
     """
     try:
-        replica = replica_of(case, costs=costs, calibration=calibration)
-        values, num_samples = _metrics(case, replica, seed)
+        if case.mode == "disagg":
+            values, num_samples, replica = _disaggregated(case, costs, seed, calibration)
+        else:
+            replica = replica_of(case, costs=costs, calibration=calibration)
+            values, num_samples = load_metrics(case, replica, seed)
     except InfeasibleError as error:
         return Prediction(case.case_id, "infeasible", error.why or error.what)
     except AdvisorError as error:
@@ -99,6 +104,19 @@ def predict_row(
     return predict_case(case, seed=seed, calibration=calibration)
 
 
+def _disaggregated(
+    case: ServingCase, costs: EngineCosts | None, seed: int, calibration: Calibration | None
+) -> tuple[dict[str, float], int, ReplicaModel]:
+    """Values by column, the number of requests behind them, and the decode worker."""
+    _check_speculation(case)
+    if case.stack == _DYNAMO and case.date:
+        # Published versions are those of the orchestrator; the date knows the engine's era.
+        case = replace(case, engine_version="")
+    model = disaggregated_model(case, deployment_of(case, calibration), costs=costs)
+    values, num_samples = disaggregated_loop(case, model, _lengths(case), seed)
+    return values, num_samples, model.decode_worker
+
+
 def _error_metric(column: str) -> str:
     """Which residuals a column shares: ttft, tpot or throughput."""
     return next((name for name in ("ttft", "tpot") if column.startswith(name)), "throughput")
@@ -116,10 +134,7 @@ def replica_of(
     Raises: AdvisorError: a name is unknown, a mechanism is not modelled, or it does not fit.
     Source: own composition.
     """
-    if case.mode != "agg":
-        raise AdvisorError("disaggregated serving is not modelled")
-    if case.spec_decode not in ("none", ""):
-        raise AdvisorError(f"speculative decoding ({case.spec_decode}) is not modelled")
+    _check_speculation(case)
     deployment = deployment_of(case, calibration)
     settings = EngineSettings(
         max_num_seqs=_max_num_seqs(case, deployment.engine),
@@ -140,6 +155,11 @@ def replica_of(
         settings=settings,
         costs=costs,
     )
+
+
+def _check_speculation(case: ServingCase) -> None:
+    if case.spec_decode not in ("none", ""):
+        raise AdvisorError(f"speculative decoding ({case.spec_decode}) is not modelled")
 
 
 def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> Deployment:
@@ -198,8 +218,12 @@ def _max_num_seqs(case: ServingCase, engine: Engine) -> int | None:
     return None
 
 
-def _metrics(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
-    """Values by column, and the number of requests behind them."""
+def load_metrics(case: ServingCase, replica: ReplicaModel, seed: int = 0) -> Measured:
+    """Values by column of a case's load on a replica, and the number of requests behind them.
+
+    Raises: AdvisorError: the case lacks what its load needs.
+    Source: own composition.
+    """
     return _LOADS[case.load](case, replica, seed)
 
 

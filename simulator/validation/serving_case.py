@@ -27,6 +27,10 @@ LENGTH_DISTS: Final = ("fixed", "uniform", "mean", "lognormal")
 LOADS: Final = ("closed", "poisson", "offline", "static_batch", "batch1", "step")
 
 
+_POOL_SIZES: Final = ("prefill_gpus", "decode_gpus", "num_prefill_workers", "num_decode_workers")
+_PREFILL_DEGREES: Final = ("prefill_tp", "prefill_pp", "prefill_dp", "prefill_ep")
+
+
 @dataclass(frozen=True, slots=True)
 class ServingCase:
     """One operating point to predict."""
@@ -60,6 +64,16 @@ class ServingCase:
     spec_decode: str
     context_depth: int
     power_cap_w: float | None = None
+    stack: str = ""
+    prefill_gpus: int | None = None
+    decode_gpus: int | None = None
+    num_prefill_workers: int | None = None
+    num_decode_workers: int | None = None
+    prefill_tp: int | None = None
+    """Degrees of one prefill worker; None where only the pool's size is known."""
+    prefill_pp: int | None = None
+    prefill_dp: int | None = None
+    prefill_ep: int | None = None
 
 
 def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
@@ -106,6 +120,9 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
         spec_decode=cells.text("spec_decode") or "none",
         context_depth=cells.whole("context_depth", 0),
         power_cap_w=cells.number("power_cap_w"),
+        stack=cells.text("stack"),
+        **{name: cells.whole_or_none(name) for name in _POOL_SIZES},
+        **{name: cells.degree(name) for name in _PREFILL_DEGREES},
     )
 
 

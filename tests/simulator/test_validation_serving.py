@@ -132,7 +132,7 @@ def test_a_bad_row_still_has_an_id() -> None:
         ({"model": "no/such-model"}, "no/such-model"),
         ({"gpu": "h1000"}, "h1000"),
         ({"engine": "mindie"}, "mindie"),
-        ({"mode": "disagg"}, "disaggregated"),
+        ({"mode": "disagg"}, "decode accelerators"),
         ({"spec_decode": "eagle"}, "speculative decoding (eagle)"),
         ({"weight_dtype": "exl3-4.0bpw"}, "weight format exl3-4.0bpw"),
         ({"kv_dtype": "turboquant_4bit_nc"}, "cache format turboquant_4bit_nc"),

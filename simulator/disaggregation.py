@@ -1,0 +1,152 @@
+"""Two pools ready to be simulated: prefill workers, decode workers, and the links that carry caches between them."""
+
+import math
+from dataclasses import dataclass, replace
+
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.parameters import kv_bytes_per_token
+from advisor.catalog.units import MILLISECOND_S
+from advisor.simulator.collectives import topology_of
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.serving.disaggregated import Pool
+from advisor.simulator.serving.kv_transfer import KvLink
+
+_HANDSHAKE_S = 5.0 * MILLISECOND_S
+"""Asking for blocks, exchanging their addresses, and telling the decode worker: a round trip through the router."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """One kind of worker and how many of them."""
+
+    worker: Deployment
+    num_workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class DisaggregatedModel:
+    """Everything that the simulator needs of both pools."""
+
+    prefill_worker: ReplicaModel
+    decode_worker: ReplicaModel
+    prefill: Pool
+    decode: Pool
+    link: KvLink
+
+    @property
+    def transferred(self) -> tuple[str, ...]:
+        """Operators whose parameters come from another architecture or format."""
+        return tuple(sorted({*self.prefill_worker.transferred, *self.decode_worker.transferred}))
+
+
+def model_disaggregated(
+    prefill: PoolPlan,
+    decode: PoolPlan,
+    *,
+    mean_input_tokens: float,
+    mean_output_tokens: float,
+    concurrency: int | None = None,
+    settings: EngineSettings | None = None,
+    costs: EngineCosts | None = None,
+) -> DisaggregatedModel:
+    """Surfaces, policies and links of two pools for a kind of traffic.
+
+    Each attention data-parallel rank of a prefill worker has a token budget of its own. A decode worker has slots and
+    captured graphs for its share of the clients and sets blocks aside for whole answers.
+
+    Raises: InfeasibleError: a pool without workers, pools of unlike models, or a worker that does not fit.
+    Source: own composition.
+    """
+    _check(prefill, decode)
+    settings = settings or EngineSettings()
+    longest = math.ceil(mean_input_tokens)
+    budget = max(settings.max_num_batched_tokens or 0, prefill.worker.engine.max_num_batched_tokens, longest)
+    first = model_replica(
+        prefill.worker,
+        mean_input_tokens=mean_input_tokens,
+        mean_output_tokens=1.0,
+        settings=replace(
+            settings,
+            max_num_batched_tokens=budget * prefill.worker.data_parallel,
+            max_num_seqs=min(settings.max_num_seqs or 256, 256),
+        ),
+        costs=costs,
+    )
+    share = -(-concurrency // decode.num_workers) if concurrency else 0
+    second = model_replica(
+        decode.worker,
+        mean_input_tokens=mean_input_tokens,
+        mean_output_tokens=mean_output_tokens,
+        settings=replace(
+            settings,
+            max_num_seqs=settings.max_num_seqs or max(decode.worker.engine.max_num_seqs, share),
+            max_num_batched_tokens=None,
+            graphs_for_all_batches=True,
+        ),
+        costs=costs,
+    )
+    whole_answers = replace(second.policy, reserve_output_fraction=1.0, chunked_prefill=True)
+    return DisaggregatedModel(
+        first,
+        second,
+        Pool(first.surface, first.policy, prefill.num_workers),
+        Pool(second.surface, whole_answers, decode.num_workers),
+        kv_link(prefill, decode),
+    )
+
+
+def kv_link(prefill: PoolPlan, decode: PoolPlan) -> KvLink:
+    """The links between two kinds of workers.
+
+    A cache moves between the accelerators of one attention rank on each side, tensor-parallel ones in parallel, over
+    the scale-up fabric where all workers stand in one domain of one kind, else over the network.
+
+    Assumes: the slower side's accelerators set the rate; pages in the prefill worker's cache format.
+    Source: own composition; TensorRT-LLM and SGLang documentation of disaggregated serving (NIXL, UCX).
+    """
+    sender, receiver = prefill.worker, decode.worker
+    lanes = min(
+        sender.tensor_parallel * sender.pipeline_parallel,
+        receiver.tensor_parallel * receiver.pipeline_parallel,
+    )
+    footprint = kv_bytes_per_token(sender.model, sender.kv_dtype)
+    windowed = sum(per_token for _, per_token in footprint.windowed)
+    return KvLink(
+        bytes_per_token=footprint.full_bytes_per_token + windowed,
+        bytes_per_s=lanes * _lane_bytes_per_s(prefill, decode),
+        latency_s=_HANDSHAKE_S,
+        fixed_bytes=footprint.state_bytes_per_sequence,
+        num_layers=sum(group.count for group in sender.model.layers),
+        sender_channels=sender.data_parallel,
+        receiver_channels=receiver.data_parallel,
+    )
+
+
+def _lane_bytes_per_s(prefill: PoolPlan, decode: PoolPlan) -> float:
+    """What one accelerator can send to one of the other pool [bytes/s]."""
+    first, second = prefill.worker.accelerator, decode.worker.accelerator
+    num_accelerators = sum(
+        plan.num_workers * plan.worker.accelerators_per_replica for plan in (prefill, decode)
+    )
+    domain = first.scale_up.max_domain if first.scale_up and first.id == second.id else 1
+    if num_accelerators <= domain and first.scale_up:
+        return first.scale_up.bytes_per_s
+    pairs = (topology_of(accelerator, 2, ranks_per_node=1) for accelerator in (first, second))
+    return min(pair.inter_bytes_per_s for pair in pairs)
+
+
+def _check(prefill: PoolPlan, decode: PoolPlan) -> None:
+    for plan, name, other in ((prefill, "prefill", "decode"), (decode, "decode", "prefill")):
+        if plan.num_workers < 1:
+            raise InfeasibleError(
+                f"a {other} pool without {name} workers serves nobody",
+                why="prompts are computed in one pool and answered in the other",
+                fix=f"at least one {name} worker, or aggregated serving",
+            )
+    if prefill.worker.model.id != decode.worker.model.id:
+        raise InfeasibleError(
+            f"prefill workers run {prefill.worker.model.id}, decode workers {decode.worker.model.id}",
+            why="a cache means nothing to another model",
+        )

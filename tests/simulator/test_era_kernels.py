@@ -1,0 +1,66 @@
+"""Terms of early engines: each changes the part of the surface that its name says, and nothing else."""
+
+import pytest
+
+from advisor.catalog import engines
+from advisor.catalog.parameters import parameter_count
+from advisor.catalog.schema import Engine
+from advisor.simulator.deployment import named_deployment
+from advisor.simulator.era_kernels import EraKernels, era_kernels, with_era_kernels
+from advisor.simulator.replica_model import model_replica
+from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
+
+LAYOUT = named_deployment("llama-3.1-70b", "h100-sxm", tensor_parallel=4)
+SURFACE = model_replica(LAYOUT, mean_input_tokens=512, mean_output_tokens=128).surface
+
+
+def aged(**terms: float) -> tuple[float, float, float]:
+    """Seconds added to a decode step of 32 short sequences, to one of long ones, and to a prompt."""
+    surface = with_era_kernels(SURFACE, LAYOUT, EraKernels(**terms))
+    return (
+        decode_iteration_s(surface, 32, 1) - decode_iteration_s(SURFACE, 32, 1),
+        decode_iteration_s(surface, 32, 4096) - decode_iteration_s(SURFACE, 32, 4096),
+        prefill_iteration_s(surface, 512) - prefill_iteration_s(SURFACE, 512),
+    )
+
+
+def test_no_terms_change_nothing() -> None:
+    assert aged() == (0.0, 0.0, 0.0)
+
+
+def test_host_terms_count_per_step_and_per_sequence() -> None:
+    assert aged(step_s=2e-3) == pytest.approx((2e-3, 2e-3, 2e-3))
+    assert aged(sequence_s=1e-4) == pytest.approx((3.2e-3, 3.2e-3, 0.0))
+
+
+def test_rows_multiply_at_a_fraction_of_the_peak() -> None:
+    row_s = 2 * parameter_count(LAYOUT.model).active / (0.05 * 989.4e12 * 4)
+    short, long, prompt = aged(row_fraction=0.05)
+    assert (short, long) == pytest.approx((32 * row_s, 32 * row_s), rel=1e-6)
+    assert prompt == 0.0
+
+
+def test_heads_of_a_group_read_their_cache_again() -> None:
+    short, long, prompt = aged(attention_repeat=1.0)
+    attention_s = decode_iteration_s(SURFACE, 32, 4096) - decode_iteration_s(SURFACE, 32, 1)
+    assert long - short == pytest.approx(7 * attention_s, rel=1e-3)  # 64 query heads, 8 key-value heads
+    assert prompt == 0.0
+    assert aged(attention_scale=2.0)[1] == pytest.approx(attention_s, rel=1e-3)
+
+
+def test_prompts_scale_by_themselves() -> None:
+    short, long, prompt = aged(prefill_scale=1.5)
+    assert short == long == 0.0
+    assert prompt == pytest.approx(0.5 * prefill_iteration_s(SURFACE, 512), rel=0.05)
+
+
+def test_an_era_without_terms_has_none_and_another_architecture_borrows_hoppers() -> None:
+    engine = engines.by_id("vllm")
+    assert era_kernels(engine, "hopper", version="0.20.0") is None
+    terms = {"hopper": {"step_s": 1e-3}, "cdna3": {"step_s": 5e-3}}
+    eras = (engine.eras[0].model_copy(update={"kernels": terms}), *engine.eras[1:])
+    old: Engine = engine.model_copy(update={"eras": eras})
+    for architecture, step_s in (("cdna3", 5e-3), ("ada", 1e-3)):
+        found = era_kernels(old, architecture, version="0.2.0")
+        assert found is not None
+        assert found.step_s == step_s

@@ -1,0 +1,110 @@
+"""Attention data parallelism in lockstep, experts over many ranks, copies of experts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from advisor.catalog.errors import InfeasibleError
+from advisor.simulator.collectives import all_gather_s, reduce_scatter_s, topology_of
+from advisor.simulator.deployment import Deployment, check_layout, named_deployment
+from advisor.simulator.device import device_of
+from advisor.simulator.forward_pass import busiest_rank_tokens, token_costs
+from advisor.simulator.memory import weight_bytes
+from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.operators.grouped_matmul import expert_load
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+
+
+def wide(ranks: int, engine: str = "tensorrt-llm", **changes: object) -> Deployment:
+    layout = named_deployment("deepseek-r1", "gb200", engine, weight_dtype="nvfp4", data_parallel=ranks)
+    return replace(layout, expert_parallel=ranks, **changes)  # type: ignore[arg-type]
+
+
+def modelled(deployment: Deployment, sequences: int, **settings: object) -> ReplicaModel:
+    return model_replica(
+        deployment,
+        mean_input_tokens=1024,
+        mean_output_tokens=1024,
+        settings=EngineSettings(max_num_seqs=sequences, **settings),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "prompt", "busiest"),
+    [(8, 1, 1), (9, 1, 2), (1000, 1000, 1000), (300, 1000, 300), (8000, 1000, 1000), (8001, 1000, 2000)],
+)
+def test_a_prompt_lies_on_one_of_eight_ranks(tokens: int, prompt: int, busiest: int) -> None:
+    assert busiest_rank_tokens(np.array([float(tokens)]), 8, prompt) == busiest
+
+
+def test_ranks_wait_for_the_one_with_the_prompt_unless_prompts_are_balanced() -> None:
+    alone, balanced = (modelled(wide(8, engine), 64).surface for engine in ("sglang", "tensorrt-llm"))
+    steps = {
+        name: s.mixed_base_ps[8 * 1024] / s.mixed_base_ps[1024] for name, s in (("a", alone), ("b", balanced))
+    }
+    assert steps["a"] < 2.0  # seven more prompts ride along on idle ranks
+    assert steps["b"] > 1.3 * steps["a"]
+
+
+def test_tokens_go_to_the_ranks_of_their_experts_not_to_all() -> None:
+    layout = wide(32)
+    library = OperatorLibrary(device_of(layout.accelerator), layout.engine.id)
+    tokens = np.array([32.0 * 128])
+    routed = token_costs(layout, library, tokens, decode=True).seconds["collectives"]
+    group = topology_of(layout.accelerator, 32)
+    moved = tokens * layout.model.hidden_size * 2.0
+    gathered = 58 * (all_gather_s(moved, group) + reduce_scatter_s(moved, group))
+    assert routed < 0.4 * gathered
+    split = token_costs(replace(layout, expert_parallel=1), library, tokens, decode=True)
+    assert split.seconds["collectives"] >= 0.99 * gathered  # every rank holds a slice of every expert
+
+
+def test_copies_of_experts_make_odd_groups_possible_and_cost_memory() -> None:
+    with pytest.raises(InfeasibleError, match="256 experts do not divide among expert parallelism 48"):
+        check_layout(wide(48))
+    check_layout(wide(48, redundant_experts=32))
+    plain, copied = (weight_bytes(wide(32, redundant_experts=copies)) for copies in (0, 32))
+    expert_share = 256 * 44.04e6 * 58 * 4.5 / 8 / 32
+    assert copied - plain == pytest.approx(expert_share * 32 / 256, rel=0.01)
+
+
+def test_a_rank_captures_graphs_for_its_own_batch() -> None:
+    replica = modelled(wide(8), 2048)
+    assert max(replica.cuda_graph_sizes) == 8 * 128
+    step = replica.surface.decode_base_ps
+    assert step[1024] < 1.5 * step[8 * 32]  # 128 per rank still run from a graph
+
+
+def test_schedulers_of_ranks_work_side_by_side() -> None:
+    costs = modelled(wide(8), 1024).costs
+    slow = replace(costs, sequence_s=1e-3)
+    layout = wide(8)
+    surfaces = [
+        model_replica(
+            layout,
+            mean_input_tokens=1024,
+            mean_output_tokens=1024,
+            settings=EngineSettings(max_num_seqs=1024),
+            costs=chosen,
+        ).surface
+        for chosen in (costs, slow)
+    ]
+    added_s = (surfaces[1].decode_base_ps[800] - surfaces[0].decode_base_ps[800]) / 1e12
+    assert added_s == pytest.approx(100 * (1e-3 - costs.sequence_s), rel=1e-6)
+
+
+def test_vllm_of_2025_launches_every_operator_under_data_parallelism() -> None:
+    layout = named_deployment("qwen3-235b-a22b", "h200-sxm", "vllm", weight_dtype="fp8", data_parallel=4)
+    old, new = (modelled(layout, 64, version=version) for version in ("0.12.0", "0.20.0"))
+    assert old.surface.decode_base_ps[4] > 1.5 * new.surface.decode_base_ps[4]
+
+
+def test_skew_loads_the_busiest_rank_and_chance_evens_out_with_more_tokens() -> None:
+    tokens = np.array([64.0, 4096.0])
+    even = expert_load(tokens, 256, 8, 32, skew=0.0)
+    skewed = expert_load(tokens, 256, 8, 32, skew=0.7)
+    share = skewed.rows / (skewed.all_rows / 32)
+    assert (skewed.rows > even.rows).all()
+    assert share[1] > 1.3
+    assert even.rows[0] / (even.all_rows[0] / 32) > even.rows[1] / (even.all_rows[1] / 32) > 1.0
