@@ -1,0 +1,235 @@
+"""Speculative decoding: how many tokens a step yields, what drafting and verifying cost, when it stops paying."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.parameters import kv_bytes_per_token
+from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.forward_pass import head_s
+from advisor.simulator.memory import weight_bytes
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.step_cost import StepSurface, decode_iteration_s
+
+Method = Literal["draft_model", "mtp", "eagle", "medusa", "ngram"]
+METHODS: tuple[Method, ...] = ("draft_model", "mtp", "eagle", "medusa", "ngram")
+_LAYERS_OF_A_HEAD = {"mtp": 1.0, "eagle": 1.0, "medusa": 0.0, "ngram": 0.0}
+"""Layers of the target's kind that propose one token."""
+_LOOKUP_S = 50e-6
+"""Matching n-grams of a sequence on the host, once per sequence and step."""
+_HOST_FREE = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, request_s=0.0, request_launch_s=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """A way of guessing tokens ahead.
+
+    draft_model runs `draft` for each guess; mtp and eagle run one layer and the head for each; medusa guesses all
+    positions with one head each from one hidden state; ngram looks the guesses up in the text (lookahead's n-grams
+    count as such).
+
+    Source: Leviathan et al. 2023, arXiv:2211.17192; DeepSeek-V3, arXiv:2412.19437; EAGLE, arXiv:2401.15077; Medusa,
+    arXiv:2401.10774; Fu et al. 2024 (lookahead), arXiv:2402.02057.
+    """
+
+    method: Method
+    draft_tokens: int
+    """Guesses per sequence and step, along the longest path."""
+    acceptance: float
+    """Chance that a guess is accepted, given that those before it were."""
+    draft: Deployment | None = None
+    branches: int = 1
+    """Alternatives at each position of a tree; 1 is a chain."""
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise AdvisorError(
+                f"speculation {self.method!r} is not known", fix=f"one of {', '.join(METHODS)}"
+            )
+        if self.draft_tokens < 1 or self.branches < 1:
+            raise AdvisorError("speculation drafts at least one token on at least one branch")
+        if not 0.0 <= self.acceptance <= 1.0:
+            raise AdvisorError(f"acceptance is a chance between 0 and 1, not {self.acceptance}")
+        if (self.method == "draft_model") != (self.draft is not None):
+            raise AdvisorError("a draft model belongs to the method draft_model, and only there")
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Expected tokens of one step. Source: expected_tokens."""
+        return expected_tokens(self.acceptance, self.draft_tokens, self.branches)
+
+    @property
+    def verified_tokens(self) -> int:
+        """Tokens of one sequence that the target computes in one step: all guesses of the tree, and its own."""
+        return 1 + self.branches * self.draft_tokens
+
+
+def expected_tokens(acceptance: float, draft_tokens: int, branches: int = 1) -> float:
+    """Expected tokens that one verification yields, its own one included [tokens].
+
+    1 + Σ_{i=1..k} b^i = (1 - b^(k+1)) / (1 - b), b = 1 - (1 - acceptance)^branches
+
+    Assumes: guesses are accepted independently; a position of a tree holds if any of its branches does.
+    Raises: AdvisorError: acceptance outside 0 to 1, or nothing drafted.
+    Source: Leviathan et al. 2023, arXiv:2211.17192, eq. 1; Miao et al. 2024 (SpecInfer), arXiv:2305.09781, for trees.
+    """
+    if not 0.0 <= acceptance <= 1.0 or draft_tokens < 1 or branches < 1:
+        raise AdvisorError(
+            "acceptance lies in 0 to 1, and at least one token is drafted on at least one branch"
+        )
+    held = 1.0 - (1.0 - acceptance) ** branches
+    return float(sum(held**position for position in range(draft_tokens + 1)))
+
+
+def speculative_replica(
+    replica: ReplicaModel,
+    speculation: Speculation,
+    *,
+    mean_input_tokens: float,
+    mean_output_tokens: float,
+    settings: EngineSettings | None = None,
+) -> ReplicaModel:
+    """The replica with speculation: its step costs per token, and the cache that drafting leaves.
+
+    A step drafts and verifies; verifying d sequences costs what decoding d · (guesses + 1) tokens costs, while
+    attention reads each cache once. The surface is a mean field: an iteration stands for one token, at 1 / expected
+    tokens of the step's time.
+
+    Assumes: every step yields its expectation, so means hold and the spread of inter-token times is not modelled;
+    sequences do not differ in acceptance; prompts also run through the draft model.
+    Raises: InfeasibleError: the draft leaves no room for a request.
+    Source: own composition.
+    """
+    deployment, plain, count = replica.deployment, replica.surface, speculation.verified_tokens
+    slots = len(plain.decode_base_ps) - 1
+    wide = _verifying(replica, speculation, mean_input_tokens, mean_output_tokens, settings)
+    draft = _draft_surface(speculation, mean_input_tokens, mean_output_tokens, slots, plain)
+    guess_ps = _guess_ps(replica, speculation, slots) if draft is None else []
+    k, yielded = speculation.draft_tokens, speculation.tokens_per_step
+    base, slope = [0], [0]
+    for batch in range(1, slots + 1):
+        drafted = k * draft.decode_base_ps[batch] if draft else guess_ps[batch]
+        base.append(round((wide.decode_base_ps[batch * count] + drafted) / yielded))
+        read = plain.decode_context_ps[batch] + (k * draft.decode_context_ps[batch] if draft else 0)
+        slope.append(round(read / yielded))
+    surface = replace(
+        plain,
+        decode_base_ps=base,
+        decode_context_ps=slope,
+        decode_window_ps=[round(each / yielded) for each in plain.decode_window_ps],
+        mixed_base_ps=plain.mixed_base_ps
+        if draft is None
+        else [whole + part for whole, part in zip(plain.mixed_base_ps, draft.mixed_base_ps, strict=True)],
+    )
+    blocks = _blocks_left(replica, speculation)
+    if blocks is not None and blocks * replica.policy.block_tokens < mean_input_tokens + mean_output_tokens:
+        raise InfeasibleError(
+            f"{deployment.model.id} with a {speculation.method} leaves no room for a request",
+            why=f"{blocks * replica.policy.block_tokens:,} tokens of cache remain beside the draft",
+            fix="a smaller draft, or more accelerators",
+        )
+    return replace(replica, surface=surface, policy=replace(replica.policy, kv_capacity_blocks=blocks))
+
+
+def crossover_batch(plain: StepSurface, speculative: StepSurface, context_tokens: float) -> int | None:
+    """Smallest batch from which speculation makes tokens dearer than plain decoding [sequences]; None: never here.
+
+    Source: definition.
+    """
+    for batch in range(1, len(plain.decode_base_ps)):
+        slower = decode_iteration_s(speculative, batch, context_tokens)
+        if slower > decode_iteration_s(plain, batch, context_tokens):
+            return batch
+    return None
+
+
+def speed_up(plain: StepSurface, speculative: StepSurface, batch: int, context_tokens: float) -> float:
+    """Tokens per second with speculation over those without, decoding alone [ratio].
+
+    Source: definition.
+    """
+    return decode_iteration_s(plain, batch, context_tokens) / decode_iteration_s(
+        speculative, batch, context_tokens
+    )
+
+
+def _verifying(
+    replica: ReplicaModel,
+    speculation: Speculation,
+    mean_input_tokens: float,
+    mean_output_tokens: float,
+    settings: EngineSettings | None,
+) -> StepSurface:
+    """The target's surface over every token that it verifies in one step."""
+    slots = (len(replica.surface.decode_base_ps) - 1) * speculation.verified_tokens
+    wide = replace(settings or EngineSettings(), max_num_seqs=slots, graphs_for_all_batches=True)
+    costs = replace(replica.costs, sequence_s=replica.costs.sequence_s / speculation.verified_tokens)
+    return model_replica(
+        replica.deployment,
+        mean_input_tokens=mean_input_tokens,
+        mean_output_tokens=mean_output_tokens,
+        settings=replace(wide, max_num_batched_tokens=None),
+        costs=costs,
+        library=replica.library,
+    ).surface
+
+
+def _draft_surface(
+    speculation: Speculation,
+    mean_input_tokens: float,
+    mean_output_tokens: float,
+    slots: int,
+    plain: StepSurface,
+) -> StepSurface | None:
+    """A draft model's own surface, its host hidden behind the target's; None where the target guesses itself."""
+    if speculation.draft is None:
+        return None
+    settings = EngineSettings(
+        max_num_seqs=slots, max_num_batched_tokens=len(plain.mixed_base_ps) - 1, graphs_for_all_batches=True
+    )
+    return model_replica(
+        speculation.draft,
+        mean_input_tokens=mean_input_tokens,
+        mean_output_tokens=mean_output_tokens,
+        settings=settings,
+        costs=_HOST_FREE,
+    ).surface
+
+
+def _guess_ps(replica: ReplicaModel, speculation: Speculation, slots: int) -> list[int]:
+    """Time of all guesses of a step without a draft model, by batch [ps]: layers and heads, or a look-up."""
+    if speculation.method == "ngram":
+        return [round(_LOOKUP_S * batch * PICOSECONDS_PER_S) for batch in range(slots + 1)]
+    model, plain = replica.deployment.model, replica.surface
+    batches = np.arange(slots + 1, dtype=np.float64)
+    heads = head_s(replica.deployment, replica.library, batches) * PICOSECONDS_PER_S
+    layers = sum(group.count for group in model.layers)
+    share = _LAYERS_OF_A_HEAD[speculation.method] / layers
+    body = [share * max(0.0, base - head) for base, head in zip(plain.decode_base_ps, heads, strict=True)]
+    return [round(speculation.draft_tokens * (one + head)) for one, head in zip(body, heads, strict=True)]
+
+
+def _blocks_left(replica: ReplicaModel, speculation: Speculation) -> int | None:
+    """Cache blocks beside the draft's weights and its own cache."""
+    blocks, memory = replica.policy.kv_capacity_blocks, replica.memory
+    if blocks is None or memory.kv_bytes <= 0:
+        return blocks
+    deployment, draft = replica.deployment, speculation.draft
+    ranks = deployment.accelerators_per_replica
+    if draft is not None:
+        weights = weight_bytes(draft) * draft.accelerators_per_replica / ranks
+        per_token = kv_bytes_per_token(draft.model, draft.kv_dtype).full_bytes_per_token / ranks
+    else:
+        layers = sum(group.count for group in deployment.model.layers)
+        share = _LAYERS_OF_A_HEAD[speculation.method] / layers
+        weights, per_token = share * memory.weight_bytes, share * memory.kv_bytes_per_token
+        if speculation.method == "medusa":
+            table = deployment.model.hidden_size * deployment.model.vocab_size * bytes_per_element("bf16")
+            weights = speculation.draft_tokens * table / ranks
+    left = max(0.0, memory.kv_bytes - weights) / memory.kv_bytes
+    return int(blocks * left * memory.kv_bytes_per_token / (memory.kv_bytes_per_token + per_token))

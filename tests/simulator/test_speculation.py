@@ -1,0 +1,136 @@
+"""Speculative decoding: expected tokens against enumeration, costs against the plain surface, and its limits."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.simulator.deployment import named_deployment
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
+from advisor.simulator.speculation import (
+    Speculation,
+    crossover_batch,
+    expected_tokens,
+    speculative_replica,
+    speed_up,
+)
+from advisor.simulator.step_cost import decode_iteration_s
+
+DRAFT = named_deployment("llama-3.2-3b", "h100-sxm")
+CONTEXT = 1280.0
+
+
+@pytest.fixture(scope="module")
+def replica() -> ReplicaModel:
+    layout = named_deployment("llama-3.1-70b", "h100-sxm", tensor_parallel=4)
+    return model_replica(
+        layout, mean_input_tokens=1024, mean_output_tokens=512, settings=EngineSettings(max_num_seqs=192)
+    )
+
+
+def with_speculation(replica: ReplicaModel, speculation: Speculation) -> ReplicaModel:
+    return speculative_replica(replica, speculation, mean_input_tokens=1024, mean_output_tokens=512)
+
+
+def gains(replica: ReplicaModel, speculation: Speculation, *batches: int) -> list[float]:
+    surface = with_speculation(replica, speculation).surface
+    return [speed_up(replica.surface, surface, batch, CONTEXT) for batch in batches]
+
+
+def test_four_guesses_at_eighty_percent_yield_3_36_tokens() -> None:
+    assert expected_tokens(0.8, 4) == pytest.approx(3.3616)
+    assert expected_tokens(0.0, 4) == 1.0
+    assert expected_tokens(1.0, 4) == 5.0
+
+
+@given(st.floats(0.0, 1.0), st.integers(1, 6))
+def test_expected_tokens_equal_the_sum_over_all_outcomes(acceptance: float, draft_tokens: int) -> None:
+    total = 0.0
+    for outcome in product((True, False), repeat=draft_tokens):
+        chance = 1.0
+        for accepted in outcome:
+            chance *= acceptance if accepted else 1.0 - acceptance
+        leading = next((i for i, accepted in enumerate(outcome) if not accepted), draft_tokens)
+        total += chance * (leading + 1)
+    assert expected_tokens(acceptance, draft_tokens) == pytest.approx(total)
+
+
+def test_branches_of_a_tree_hold_more_often_and_cost_more_to_verify() -> None:
+    chain, tree = Speculation("eagle", 4, 0.6), Speculation("eagle", 4, 0.6, branches=3)
+    assert tree.tokens_per_step == pytest.approx(sum(0.936**i for i in range(5)))
+    assert (chain.verified_tokens, tree.verified_tokens) == (5, 13)
+
+
+def test_guesses_never_accepted_only_cost(replica: ReplicaModel) -> None:
+    assert gains(replica, Speculation("draft_model", 4, 0.0, DRAFT), 1)[0] < 0.7
+    assert gains(replica, Speculation("eagle", 4, 0.0), 1)[0] < 1.0
+
+
+def test_a_draft_model_pays_for_few_sequences_and_costs_for_many(replica: ReplicaModel) -> None:
+    speculation = Speculation("draft_model", 4, 0.8, DRAFT)
+    few, some, many = gains(replica, speculation, 1, 32, 192)
+    assert 3.36 > few > 1.4 > 1.0 > many
+    assert few > some > many
+    surface = with_speculation(replica, speculation).surface
+    batch = crossover_batch(replica.surface, surface, CONTEXT)
+    assert batch is not None
+    assert speed_up(replica.surface, surface, batch - 1, CONTEXT) >= 1.0
+    assert speed_up(replica.surface, surface, batch, CONTEXT) < 1.0
+
+
+def test_cheap_guesses_pay_longer_than_a_draft_model(replica: ReplicaModel) -> None:
+    drafted, headed = (
+        gains(replica, speculation, 1, 64)
+        for speculation in (Speculation("draft_model", 4, 0.8, DRAFT), Speculation("eagle", 4, 0.8))
+    )
+    assert all(head > draft for head, draft in zip(headed, drafted, strict=True))
+
+
+def test_caches_are_read_once_for_all_guesses(replica: ReplicaModel) -> None:
+    surface = with_speculation(replica, Speculation("ngram", 4, 0.8)).surface
+    long, short = (decode_iteration_s(surface, 8, context) for context in (8192.0, 1024.0))
+    plain_long, plain_short = (
+        decode_iteration_s(replica.surface, 8, context) for context in (8192.0, 1024.0)
+    )
+    assert long - short == pytest.approx((plain_long - plain_short) / expected_tokens(0.8, 4), rel=1e-3)
+
+
+def test_the_simulator_runs_on_the_mean_field(replica: ReplicaModel) -> None:
+    fast = with_speculation(replica, Speculation("mtp", 1, 0.85))
+    load = Workload(ClosedLoop(8), FixedLengths(1024, 256), 32)
+    plain, guessed = (simulate(each.surface, each.policy, load).tpot.mean_s for each in (replica, fast))
+    assert 1.4 < plain / guessed < 1.85
+
+
+def test_drafts_take_memory_from_the_cache(replica: ReplicaModel) -> None:
+    blocks = replica.policy.kv_capacity_blocks
+    drafted = with_speculation(replica, Speculation("draft_model", 4, 0.8, DRAFT)).policy.kv_capacity_blocks
+    looked_up = with_speculation(replica, Speculation("ngram", 4, 0.8)).policy.kv_capacity_blocks
+    assert blocks is not None
+    assert drafted is not None
+    assert looked_up == blocks
+    assert 0.5 * blocks < drafted < 0.9 * blocks
+    tight = replace(replica, policy=replace(replica.policy, kv_capacity_blocks=110))
+    with pytest.raises(InfeasibleError, match="leaves no room"):
+        with_speculation(tight, Speculation("draft_model", 4, 0.8, DRAFT))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"method": "oracle"}, "not known"),
+        ({"draft_tokens": 0}, "at least one token"),
+        ({"acceptance": 1.2}, "between 0 and 1"),
+        ({"method": "draft_model"}, "draft model"),
+        ({"draft": DRAFT}, "draft model"),
+        ({"branches": 0}, "at least one branch"),
+    ],
+)
+def test_implausible_speculation_is_refused(values: dict[str, object], words: str) -> None:
+    settings: dict[str, object] = {"method": "eagle", "draft_tokens": 4, "acceptance": 0.8} | values
+    with pytest.raises(AdvisorError, match=words):
+        Speculation(**settings)  # type: ignore[arg-type]
