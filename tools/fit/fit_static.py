@@ -52,8 +52,10 @@ SIGMA = {
     "prefill_scale": 0.4,
 }
 ROBUST = 0.15
-ROWS_PER_FIT = 90
-NUM_FOLDS = 4
+ROWS_PER_FIT = 60
+NUM_FOLDS = 3
+OFFLINE_REQUESTS = 1200
+"""Enough for a steady state, few enough for a fit."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,12 @@ def read_rows(path: Path) -> dict[tuple[str, str, str], list[Row]]:
             truth = {name: float(raw[name]) for name in COLUMNS if raw[name]}
             try:
                 case = parse_case(raw, number)
+                if case.load == "offline":
+                    case = replace(case, num_requests=OFFLINE_REQUESTS)
                 costs = engine_costs(engine, version=case.engine_version, date=case.date)
-                bare = replica_of(replace(case, engine_version="", date=""), costs=costs)  # the newest has no terms
+                bare = replica_of(
+                    replace(case, engine_version="", date=""), costs=costs
+                )  # the newest has no terms
             except AdvisorError:
                 continue
             key = (engine.id, era.id, accelerators.by_id(case.gpu).architecture)
@@ -171,11 +177,15 @@ def write(engine_id: str, era_id: str, fitted: dict[str, EraKernels], residual: 
     stop = min((at for at in (text.find("\n[[", start), len(text)) if at > 0), default=len(text))
     block = re.sub(r"\nkernels(|_residual|_source) = \{[^\n]*\}", "", text[start:stop]).rstrip("\n")
     tables = ", ".join(
-        f"{architecture} = {{ " + ", ".join(f"{name} = {value:.4g}" for name, value in asdict(kernels).items()) + " }"
+        f"{architecture} = {{ "
+        + ", ".join(f"{name} = {value:.4g}" for name, value in asdict(kernels).items())
+        + " }"
         for architecture, kernels in sorted(fitted.items())
     )
     block += f"\nkernels = {{ {tables} }}"
-    block += "\nkernels_residual = { " + ", ".join(f"{name} = {value}" for name, value in residual.items()) + " }"
+    block += (
+        "\nkernels_residual = { " + ", ".join(f"{name} = {value}" for name, value in residual.items()) + " }"
+    )
     block += (
         '\nkernels_source = { kind = "derived", title = "tools/fit/fit_static.py on published static batches and '
         'offline runs", note = "residual: median of |predicted / measured - 1| with whole groups left out" }'
