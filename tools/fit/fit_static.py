@@ -147,13 +147,14 @@ def thin(rows: list[Row], limit: int) -> list[Row]:
     return chosen
 
 
-def left_out(rows: list[Row]) -> list[dict[str, float]]:
-    """Predicted / measured of each group by a fit that has not seen it."""
+def left_out(rows: list[Row], elsewhere: list[Row]) -> list[dict[str, float]]:
+    """Predicted / measured of each group by a fit that has not seen it: of the architecture's other groups, or of
+    other architectures where it has no other."""
     groups = sorted({row.group for row in rows})
     found = []
     for fold in range(min(NUM_FOLDS, len(groups))):
         held = set(groups[fold::NUM_FOLDS])
-        train = [row for row in rows if row.group not in held]
+        train = [row for row in rows if row.group not in held] or elsewhere
         test = thin([row for row in rows if row.group in held], ROWS_PER_FIT)
         found += ratios(test, fit(thin(train, ROWS_PER_FIT)) if train else EraKernels())
     return found
@@ -202,11 +203,20 @@ def main() -> None:
     arguments = parser.parse_args()
     fitted: dict[tuple[str, str], dict[str, EraKernels]] = defaultdict(dict)
     blind: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
-    for (engine_id, era_id, architecture), rows in sorted(read_rows(arguments.truth).items()):
+    table = read_rows(arguments.truth)
+    for (engine_id, era_id, architecture), rows in sorted(table.items()):
         if arguments.only not in ("", f"{engine_id}/{era_id}"):
             continue
         kernels = fit(thin(rows, ROWS_PER_FIT))
-        found = left_out(rows)
+        found = left_out(
+            rows,
+            [
+                row
+                for key, others in table.items()
+                for row in others
+                if key[:2] == (engine_id, era_id) and row not in rows
+            ],
+        )
         fitted[engine_id, era_id][architecture] = kernels
         blind[engine_id, era_id] += found
         numbers = {name: float(f"{value:.3g}") for name, value in asdict(kernels).items()}
