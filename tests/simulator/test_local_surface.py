@@ -127,10 +127,10 @@ def test_workstation_boards_have_no_second_rate_for_16_bit_sums() -> None:
     assert half_peak_flop_per_s(apple) == apple.peak_flop_per_s["bf16"]
 
 
-def test_a_power_limit_slows_prompts_and_leaves_reading_alone() -> None:
+def test_a_power_limit_slows_computing_and_reading_by_its_cube_root() -> None:
     card = accelerators.by_id("rtx-3090")
     capped = with_power_cap(card, card.tdp_w / 2.0 if card.tdp_w else None)
     assert capped.peak_flop_per_s["bf16"] == pytest.approx(card.peak_flop_per_s["bf16"] / 2 ** (1 / 3))
-    assert capped.bandwidth_bytes_per_s == card.bandwidth_bytes_per_s
+    assert capped.bandwidth_bytes_per_s == pytest.approx((card.bandwidth_bytes_per_s or 0.0) / 2 ** (1 / 3))
     assert with_power_cap(card, 10_000.0).peak_flop_per_s == card.peak_flop_per_s
     assert with_power_cap(card, None) is card
