@@ -117,9 +117,9 @@ def load(data: Path, devices: Devices) -> pd.DataFrame:
 
 
 def _with_generated_kernels(table: pd.DataFrame) -> pd.DataFrame:
-    """nvfp4 experts of TensorRT-LLM on Blackwell as its published recipes run them: with the generated kernels, of
+    """nvfp4 and block-scaled fp8 experts of TensorRT-LLM on Blackwell as its recipes run them: generated kernels, of
     which SGLang's sweep (through FlashInfer) timed far more shapes than its own."""
-    blackwell = table.system.isin(_GENERATED_SYSTEMS) & (table.dtype == "nvfp4")
+    blackwell = table.system.isin(_GENERATED_SYSTEMS) & table.dtype.isin(("nvfp4", "fp8_block"))
     own = blackwell & (table.backend == "trtllm") & ~table.kernel_source.str.contains("min_latency")
     shared = table[blackwell & (table.kernel_source == "sglang_flashinfer_trtllm_moe")]
     return pd.concat([table[~own], shared.assign(backend="trtllm")], ignore_index=True)
