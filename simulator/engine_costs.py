@@ -7,7 +7,8 @@ from advisor.catalog.schema import Engine, EngineEra, Model
 
 @dataclass(frozen=True, slots=True)
 class EngineCosts:
-    """Parameters of one (engine, era); fitted on published measurements, stored in the engine's record.
+    """What an engine and its host add. The way of a request is fitted by (engine, era) and stored in the engine's
+    record; the rest is common to all engines: fitted by engine or era it predicts groups left out of the fit worse.
 
     Source: tools/fit/fit_engines.py; residuals stand beside the parameters.
     """
@@ -18,27 +19,29 @@ class EngineCosts:
     """Added per running sequence and iteration."""
     mixed_step_s: float = 1.0e-3
     """Added to each iteration that carries prefill: new requests, block tables, no captured graph to replay."""
-    eager_launch_s: float = 20.0e-6
+    eager_launch_s: float = 22.0e-6
     """Host time per operator of an iteration outside captured graphs; hides behind longer kernels."""
     kernel_scale: float = 1.0
     """Kernels inside the running engine against kernels measured alone."""
+    prefill_scale: float = 1.05
+    """The same in iterations with prefill, on top of kernel_scale: dense prompts without a pause meet the power limit,
+    which kernels measured in bursts do not."""
+    launch_fraction: float = 0.8
+    """Launch time of a kernel behind another one against that of a kernel measured alone."""
     expert_scale: float = 0.9
     """The same for routed experts in decode iterations, on top of kernel_scale."""
-    expert_prefill_scale: float = 1.0
+    expert_prefill_scale: float = 1.2
     """The same for routed experts in iterations with prefill."""
     request_s: float = 10.0e-3
     """From arrival to the scheduler and from the first token back: HTTP, tokenizer, detokenizer."""
     request_launch_s: float = 45.0e-6
     """Latency of a first token per operator of the model, which delays nobody else's tokens: the host launches a
     prompt's operators ahead of the device."""
-    blackwell_host_factor: float = 0.8
-    """Host times on Blackwell systems, which ship with newer processors, against Hopper systems."""
 
 
 DEFAULT_COSTS = EngineCosts()
 
 
-_BLACKWELL_HOSTS = ("blackwell", "blackwell-ultra")
 _MIXER_OPERATORS = {"gqa": 8, "mla": 22, "gdn": 26, "mamba2": 20}
 """Kernels per layer outside a graph: norms, projections, rotary embedding, cache write, attention and its reduction."""
 _FEED_FORWARD_OPERATORS = {"dense": 4, "moe": 12}
@@ -57,14 +60,6 @@ def num_operators(model: Model) -> int:
         feed_forward = _FEED_FORWARD_OPERATORS[group.feed_forward.kind] if group.feed_forward else 0
         total += group.count * (mixer + feed_forward)
     return total
-
-
-def host_time_factor(architecture: str, costs: EngineCosts) -> float:
-    """Host time on the systems that carry an architecture, relative to Hopper systems.
-
-    Source: fitted by engine and era with tools/fit/fit_engines.py on rows of both.
-    """
-    return costs.blackwell_host_factor if architecture in _BLACKWELL_HOSTS else 1.0
 
 
 def era_of(engine: Engine, *, version: str = "", date: str = "") -> EngineEra | None:

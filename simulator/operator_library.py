@@ -1,7 +1,7 @@
 """The time functions of one accelerator under one engine, with their fitted parameters looked up once."""
 
-from dataclasses import dataclass, field
-from typing import Protocol, Self, TypeVar, cast
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,24 @@ class OperatorLibrary:
     device: Device
     engine: str
     transferred: set[str] = field(default_factory=set)
+    launch_fraction: float = 1.0
+    """Launch times of operators against those of kernels measured alone, where each waits for the one before."""
     _resolved: dict[tuple[str, str], object] = field(default_factory=dict)
+    _queued: dict[float, "OperatorLibrary"] = field(default_factory=dict)
+
+    def queued(self, launch_fraction: float) -> "OperatorLibrary":
+        """The same operators with this part of their launch times, as kernels that queue up on the device show it.
+
+        Source: own design; the fraction is an engine's, see EngineCosts.launch_fraction.
+        """
+        if launch_fraction == self.launch_fraction:
+            return self
+        if launch_fraction not in self._queued:
+            library = OperatorLibrary(self.device, self.engine, self.transferred, launch_fraction)
+            for key, parameters in self._resolved.items():
+                library.assume(*key, _with_launches(parameters, launch_fraction / self.launch_fraction))
+            self._queued[launch_fraction] = library
+        return self._queued[launch_fraction]
 
     def matmul_s(self, tokens: FloatArray, columns: int, depth: int, dtype: str) -> FloatArray:
         """Dense multiplication of one layer [s], per entry of tokens. Source: operators.matmul."""
@@ -106,6 +123,7 @@ class OperatorLibrary:
     def assume(self, operator: str, dtype: str, parameters: object) -> None:
         """Use these parameters instead of the catalog's, as a program that fits them does. Source: own design."""
         self._resolved[(operator, dtype)] = parameters
+        self._queued.clear()
 
     def parameters(self, kind: type[EfficiencyT], operator: str, dtype: str) -> EfficiencyT:
         """Fitted parameters of an operator in a format on this device, transferred where nobody measured them.
@@ -119,5 +137,15 @@ class OperatorLibrary:
             if found.transferred_from:
                 self.transferred.add(f"{operator}: {found.transferred_from}")
             # A record of a related format lends its efficiencies; bytes and peak stay those of the format asked for.
-            self._resolved[key] = kind.from_record(found.record.model_copy(update={"dtype": dtype}))
+            alone = kind.from_record(found.record.model_copy(update={"dtype": dtype}))
+            self._resolved[key] = _with_launches(alone, self.launch_fraction)
         return cast(EfficiencyT, self._resolved[key])
+
+
+def _with_launches(parameters: object, fraction: float) -> object:
+    """Parameters of an operator with all launch times multiplied."""
+    if fraction == 1.0:
+        return parameters
+    record = cast(Any, parameters)
+    names = [entry.name for entry in fields(record) if entry.name.endswith("launch_s")]
+    return replace(record, **{name: fraction * getattr(record, name) for name in names})

@@ -10,7 +10,7 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment, check_layout
 from advisor.simulator.device import device_of
-from advisor.simulator.engine_costs import EngineCosts, engine_costs, era_of, host_time_factor, num_operators
+from advisor.simulator.engine_costs import EngineCosts, engine_costs, era_of, num_operators
 from advisor.simulator.era_kernels import era_kernels, with_era_kernels
 from advisor.simulator.local_surface import (
     MICRO_BATCH_TOKENS,
@@ -198,8 +198,7 @@ def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:
 
     Source: engine costs, fitted by tools/fit/fit_engines.py.
     """
-    host = host_time_factor(deployment.accelerator.architecture, costs)
-    return host * (costs.request_s + costs.request_launch_s * num_operators(deployment.model))
+    return costs.request_s + costs.request_launch_s * num_operators(deployment.model)
 
 
 def token_budget(engine: Engine, default_tokens: int, longest_request_tokens: float) -> int:

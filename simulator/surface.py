@@ -10,7 +10,7 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.attention_lines import DecodeLines, decode_lines, prefill_lines, window_of
 from advisor.simulator.collectives import send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import EngineCosts, host_time_factor, num_operators
+from advisor.simulator.engine_costs import EngineCosts, num_operators
 from advisor.simulator.forward_pass import head_s, token_costs
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention_kernels import attended_pairs
@@ -47,6 +47,7 @@ def build_surface(
     Assumes: token costs between grid points are linear; attention is linear in context around the typical one.
     Source: own composition.
     """
+    library = library.queued(costs.launch_fraction)
     decode_grid = _grid(int(_padded(inputs.cuda_graph_sizes, inputs.max_num_seqs)[-1]))
     lines = decode_lines(
         deployment, library, decode_grid, inputs.mean_context_tokens / 2.0, inputs.mean_context_tokens * 1.5
@@ -88,6 +89,7 @@ def decode_breakdown_s(
 
     Source: own composition, the same parts as build_surface.
     """
+    library = library.queued(costs.launch_fraction)
     padded = _padded(cuda_graph_sizes, num_sequences)[-1:]
     pass_costs = token_costs(deployment, library, padded, decode=True)
     batches = np.array([padded[0], float(num_sequences)])
@@ -118,6 +120,7 @@ def prefill_breakdown_s(
 
     Source: own composition, the same parts as build_surface.
     """
+    library = library.queued(costs.launch_fraction)
     tokens = np.array([float(num_tokens)])
     pass_costs = token_costs(deployment, library, tokens, decode=False)
     lines = prefill_lines(deployment, library, float(num_tokens), float(num_tokens))
@@ -126,8 +129,9 @@ def prefill_breakdown_s(
         name: _engine_scale(name, costs, decode=False) * float(seconds[0])
         for name, seconds in pass_costs.seconds.items()
     }
-    parts["head"] = costs.kernel_scale * float(head_s(deployment, library, np.ones(1))[0])
-    parts["attention"] = costs.kernel_scale * (
+    scale = costs.kernel_scale * costs.prefill_scale
+    parts["head"] = scale * float(head_s(deployment, library, np.ones(1))[0])
+    parts["attention"] = scale * (
         lines.sequence_s
         + lines.token_s * num_tokens
         + lines.pair_s * num_tokens**2 / 2.0
@@ -170,7 +174,7 @@ def _mixed(
     alone = 1.0 if deployment.engine.balances_prompts else chunk
     gpu_s = _scaled_total(deployment, library, costs, grid, decode=False, prompt_tokens=alone)
     sampled = np.minimum(grid, _TYPICAL_SAMPLED)
-    scale = costs.kernel_scale
+    scale = costs.kernel_scale * costs.prefill_scale
     gpu_s += scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
     tokens = np.arange(inputs.max_num_batched_tokens + 1, dtype=np.float64)
     seconds = np.maximum(np.interp(tokens, grid, gpu_s), _launch_floor_s(deployment, costs))
@@ -194,15 +198,16 @@ def _scaled_total(
 
 
 def _engine_scale(category: str, costs: EngineCosts, *, decode: bool) -> float:
+    scale = costs.kernel_scale if decode else costs.kernel_scale * costs.prefill_scale
     if category != "experts":
-        return costs.kernel_scale
-    return costs.kernel_scale * (costs.expert_scale if decode else costs.expert_prefill_scale)
+        return scale
+    return scale * (costs.expert_scale if decode else costs.expert_prefill_scale)
 
 
 def _launch_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
     """Host time to launch one stage operator by operator [s]."""
     operators = num_operators(deployment.model) / deployment.pipeline_parallel
-    return costs.eager_launch_s * operators * host_time_factor(deployment.accelerator.architecture, costs)
+    return costs.eager_launch_s * operators
 
 
 def _grid(largest: int) -> FloatArray:

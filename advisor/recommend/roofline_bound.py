@@ -115,7 +115,7 @@ def fastest_peak_flop_per_s(deployment: Deployment) -> float:
 def _least_scale(deployment: Deployment) -> float:
     costs = engine_costs(deployment.engine)
     experts = (costs.expert_scale, costs.expert_prefill_scale) if is_moe(deployment.model) else ()
-    return float(min(1.0, costs.kernel_scale * min((1.0, *experts))))
+    return float(min(1.0, costs.kernel_scale * min(1.0, costs.prefill_scale) * min((1.0, *experts))))
 
 
 def _dense_cache_bytes(deployment: Deployment) -> float:

@@ -18,15 +18,8 @@ from advisor.simulator.local_surface import back_end, is_local, micro_batch_toke
 from advisor.simulator.power import with_power_cap
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
-from advisor.simulator.serving import (
-    ClosedLoop,
-    FixedLengths,
-    LognormalLengths,
-    Poisson,
-    UniformLengths,
-    Workload,
-    simulate,
-)
+from advisor.simulator.serving import ClosedLoop, Poisson, Workload, simulate
+from advisor.simulator.validation.case_lengths import UNIFORM_LOW, lengths_of
 from advisor.simulator.validation.columns import columns_of
 from advisor.simulator.validation.disaggregated import disaggregated_loop, disaggregated_model
 from advisor.simulator.validation.isolated import Measured, single_stream, static_batch, step
@@ -38,16 +31,11 @@ from advisor.simulator.validation.speculation import (
     speculation_of,
     with_range,
 )
+from advisor.simulator.validation.unstated_layout import of_all_replicas, share_of, smallest_layout
 
 _REQUESTS_PER_CLIENT = 10
 """How many requests per concurrent client the usual benchmark client sends."""
-_SHAREGPT_SIGMA = 1.0
-"""Spread of conversation lengths where only means were published (ShareGPT-like; lengths/sharegpt: 0.9 to 1.3)."""
-_UNIFORM_LOW = 0.8
-"""Least part of the nominal length that the usual benchmark client draws, where it is not stated."""
 _DYNAMO = "dynamo"
-_JITTER_SIGMA = 0.05
-"""Spread that keeps equal requests of a closed loop out of step, small against any length effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +68,7 @@ def predict_case(
         if case.mode == "disagg":
             values, num_samples, replica = _disaggregated(case, costs, seed, calibration)
         else:
-            replica = replica_of(case, costs=costs, calibration=calibration)
-            values, num_samples = load_metrics(case, replica, seed)
+            values, num_samples, replica = _aggregated(case, costs, seed, calibration)
     except InfeasibleError as error:
         return Prediction(case.case_id, "infeasible", error.why or error.what)
     except AdvisorError as error:
@@ -116,6 +103,21 @@ def predict_row(
     return predict_case(case, seed=seed, calibration=calibration)
 
 
+def _aggregated(
+    case: ServingCase, costs: EngineCosts | None, seed: int, calibration: Calibration | None
+) -> tuple[dict[str, float], int, ReplicaModel]:
+    """Values by column, the number of requests behind them, and the replica."""
+    if case.layout_stated or case.num_gpus == 1:
+        replica = replica_of(case, costs=costs, calibration=calibration)
+        return *load_metrics(case, replica, seed), replica
+    layout, replica = smallest_layout(
+        case, lambda layout: replica_of(layout, costs=costs, calibration=calibration)
+    )
+    num_replicas = case.num_gpus // layout.tp
+    measured = load_metrics(share_of(layout, num_replicas), replica, seed)
+    return *of_all_replicas(measured, num_replicas), replica
+
+
 def _disaggregated(
     case: ServingCase, costs: EngineCosts | None, seed: int, calibration: Calibration | None
 ) -> tuple[dict[str, float], int, ReplicaModel]:
@@ -127,7 +129,7 @@ def _disaggregated(
     model = disaggregated_model(case, deployment, costs=costs)
     settings = EngineSettings(version=case.engine_version, date=case.date)
     model = speculating_pools(model, case, speculation_of(case, deployment), settings)
-    values, num_samples = disaggregated_loop(case, model, _lengths(case), seed)
+    values, num_samples = disaggregated_loop(case, model, lengths_of(case), seed)
     return values, num_samples, model.decode_worker
 
 
@@ -161,7 +163,7 @@ def replica_of(
     settings = with_recipe(settings, case, deployment, recipe)
     scale = 1.0
     if case.length_dist == "uniform":
-        scale = (1.0 + (case.length_spread or _UNIFORM_LOW)) / 2.0
+        scale = (1.0 + (case.length_spread or UNIFORM_LOW)) / 2.0
     if costs is None:
         costs = engine_costs(deployment.engine, version=case.engine_version, date=case.date)
     replica = model_replica(
@@ -241,16 +243,16 @@ def load_metrics(case: ServingCase, replica: ReplicaModel, seed: int = 0) -> Mea
 
 def _closed(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     if not case.concurrency:
-        raise AdvisorError("a closed loop needs a concurrency of at least 1")
+        return _highest_throughput(case, replica, seed)
     num_requests = case.num_requests or _REQUESTS_PER_CLIENT * case.concurrency
-    workload = Workload(ClosedLoop(case.concurrency), _lengths(case), max(num_requests, case.concurrency))
+    workload = Workload(ClosedLoop(case.concurrency), lengths_of(case), max(num_requests, case.concurrency))
     return _online(replica, workload, seed)
 
 
 def _poisson(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     if not case.request_rate:
-        raise AdvisorError("Poisson arrivals need a positive request_rate")
-    workload = Workload(Poisson(case.request_rate), _lengths(case), case.num_requests or 500)
+        return _highest_throughput(case, replica, seed)
+    workload = Workload(Poisson(case.request_rate), lengths_of(case), case.num_requests or 500)
     return _online(replica, workload, seed)
 
 
@@ -263,10 +265,15 @@ def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     # Long enough that filling and draining the batch is a small part of the run.
     num_requests = case.num_requests or 4 * replica.policy.num_slots
     policy = replace(replica.policy, api_overhead_ps=0)
-    workload = Workload(ClosedLoop(num_requests), _lengths(case), num_requests)
+    workload = Workload(ClosedLoop(num_requests), lengths_of(case), num_requests)
     result = simulate(replica.surface, policy, workload, seed=seed)
-    rates = ("output_tok_s", "total_tok_s", "req_s")
-    return {name: value for name, value in columns_of(result).items() if name in rates}, result.num_finished
+    return columns_of(result), result.num_finished
+
+
+def _highest_throughput(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
+    """What a throughput that was published without its clients or its rate must be: the highest that was found."""
+    values, num_samples = _offline(case, replica, seed)
+    return {name: values[name] for name in ("output_tok_s", "total_tok_s", "req_s")}, num_samples
 
 
 _LOADS: Final[Mapping[str, Callable[[ServingCase, ReplicaModel, int], Measured]]] = {
@@ -277,17 +284,3 @@ _LOADS: Final[Mapping[str, Callable[[ServingCase, ReplicaModel, int], Measured]]
     "batch1": single_stream,
     "step": step,
 }
-
-
-def _lengths(case: ServingCase) -> FixedLengths | UniformLengths | LognormalLengths:
-    isl, osl = case.isl, case.osl
-    if isl < 1 or osl < 1:
-        raise AdvisorError("isl and osl must be at least 1 token")
-    if case.length_dist == "uniform":
-        return UniformLengths(isl, osl, case.length_spread or _UNIFORM_LOW)
-    if case.length_dist in ("mean", "lognormal"):
-        return LognormalLengths(isl, osl, case.length_spread or _SHAREGPT_SIGMA)
-    if case.num_requests is None and case.load == "closed":
-        # A client whose protocol is not stated sits behind HTTP: answers jitter, and slots do not stay in step.
-        return LognormalLengths(isl, osl, _JITTER_SIGMA)
-    return FixedLengths(isl, osl)

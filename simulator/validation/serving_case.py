@@ -75,6 +75,8 @@ class ServingCase:
     prefill_pp: int | None = None
     prefill_dp: int | None = None
     prefill_ep: int | None = None
+    layout_stated: bool = True
+    """Whether the degrees of a replica were published; else num_gpus is all that is known."""
 
 
 def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
@@ -122,6 +124,7 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
         context_depth=cells.whole("context_depth") or 0,
         power_cap_w=cells.number("power_cap_w"),
         stack=cells.text("stack"),
+        layout_stated=bool(cells.text("tp")) or not cells.text("n_gpus"),
         **{name: cells.whole(name) for name in _POOL_SIZES},
         **{name: cells.degree(name) for name in _PREFILL_DEGREES},
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from advisor.catalog import engines
+from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GIB
@@ -11,7 +11,16 @@ ALL = engines.all_engines()
 
 
 def test_the_engines_are_there() -> None:
-    assert set(engines.all_ids()) == {"vllm", "sglang", "tensorrt-llm", "llama.cpp", "mlx", "atom"}
+    assert set(engines.all_ids()) == {
+        "vllm",
+        "sglang",
+        "tensorrt-llm",
+        "llama.cpp",
+        "mlx",
+        "atom",
+        "lmdeploy",
+        "mindie",
+    }
 
 
 @pytest.mark.parametrize("engine", ALL, ids=lambda engine: engine.id)
@@ -101,7 +110,9 @@ def test_tensorrt_llm_takes_its_fraction_of_what_is_free() -> None:
     assert (engine.max_num_seqs, engine.max_num_batched_tokens) == (2048, 8192)
 
 
-@pytest.mark.parametrize("engine", ALL, ids=lambda engine: engine.id)
+@pytest.mark.parametrize(
+    "engine", [engine for engine in ALL if engine.launch_template], ids=lambda engine: engine.id
+)
 def test_launch_command_is_filled_completely(engine: Engine) -> None:
     for kwargs in ({}, {"tp": 4, "dp": 2, "ep": 8, "weight_dtype": "fp8", "kv_dtype": "fp8"}):
         command = engines.launch_command(engine, "org/model", max_model_len=4096, **kwargs)  # type: ignore[arg-type]

@@ -11,7 +11,6 @@ from advisor.simulator.engine_costs import (
     EngineCosts,
     engine_costs,
     era_of,
-    host_time_factor,
     num_operators,
 )
 
@@ -78,10 +77,3 @@ def test_operators_are_counted_by_layer() -> None:
     assert num_operators(models.by_id("llama-3.1-8b")) == 32 * 12
     # DeepSeek R1: latent attention everywhere, three dense layers, 58 with experts.
     assert num_operators(models.by_id("deepseek-r1")) == 61 * 22 + 3 * 4 + 58 * 12
-
-
-def test_hosts_of_newer_systems_are_faster() -> None:
-    costs = dataclasses.replace(DEFAULT_COSTS, blackwell_host_factor=0.5)
-    assert host_time_factor("blackwell", costs) == 0.5
-    assert host_time_factor("blackwell-geforce", costs) == 1.0
-    assert host_time_factor("hopper", costs) == 1.0

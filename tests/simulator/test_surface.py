@@ -200,6 +200,30 @@ def test_kernel_scales_multiply_kernels_only() -> None:
     assert prefill_experts.mixed_base_ps[1000] > base.mixed_base_ps[1000]
 
 
+def test_prompts_run_slower_than_bursts_by_their_own_scale() -> None:
+    chosen = deployment("qwen3-30b-a3b", "h100-sxm")
+    idle = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0, prefill_scale=1.0)
+    base, slower = (
+        surface(chosen, costs=idle),
+        surface(chosen, costs=dataclasses.replace(idle, prefill_scale=1.5)),
+    )
+    assert slower.decode_base_ps == base.decode_base_ps
+    assert slower.mixed_base_ps[1000] == pytest.approx(1.5 * base.mixed_base_ps[1000], rel=1e-6)
+    assert slower.prefill_pair_ps == pytest.approx(1.5 * base.prefill_pair_ps)
+
+
+def test_queued_kernels_show_part_of_their_launch_times() -> None:
+    chosen = deployment("qwen3-30b-a3b", "h100-sxm")
+    idle = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0, launch_fraction=1.0)
+    times = [
+        surface(chosen, costs=dataclasses.replace(idle, launch_fraction=part)).decode_base_ps[1]
+        for part in (1.0, 0.5, 0.0)
+    ]
+    # Launch times are a sum that scales; a batch of one consists of little else.
+    assert times[0] - times[1] == pytest.approx(times[1] - times[2], rel=1e-6)
+    assert 0.3 * times[0] < times[0] - times[2] < times[0]
+
+
 def test_stages_share_the_layers() -> None:
     idle = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
     whole, staged = (

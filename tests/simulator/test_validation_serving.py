@@ -3,10 +3,13 @@
 import random
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 import pytest
 
 from advisor.catalog.errors import InputFileError
 from advisor.simulator.replica_model import ReplicaModel
+from advisor.simulator.serving import LognormalLengths, UniformLengths
+from advisor.simulator.validation.case_lengths import lengths_of
 from advisor.simulator.validation.serving import Prediction, deployment_of, predict_row, replica_of
 from advisor.simulator.validation.serving_case import INPUT_COLUMNS, METRICS, ServingCase, parse_case
 
@@ -131,13 +134,11 @@ def test_a_bad_row_still_has_an_id() -> None:
     [
         ({"model": "no/such-model"}, "no/such-model"),
         ({"gpu": "h1000"}, "h1000"),
-        ({"engine": "mindie"}, "mindie"),
+        ({"engine": "exllamav3"}, "exllamav3"),
         ({"mode": "disagg"}, "decode accelerators"),
         ({"spec_decode": "unknown"}, "speculative decoding (unknown)"),
         ({"weight_dtype": "exl3-4.0bpw"}, "weight format exl3-4.0bpw"),
         ({"kv_dtype": "turboquant_4bit_nc"}, "cache format turboquant_4bit_nc"),
-        ({"concurrency": ""}, "concurrency"),
-        ({"load": "poisson"}, "request_rate"),
         ({"isl": "0"}, "at least 1 token"),
     ],
 )
@@ -217,7 +218,7 @@ def test_open_loops_and_offline_runs() -> None:
     poisson = predict(load="poisson", request_rate="2", concurrency="", num_requests="60")
     assert poisson.metrics["req_s"].value == pytest.approx(2.0, rel=0.4)
     offline = predict(load="offline", concurrency="", num_requests="200")
-    assert set(offline.metrics) == {"output_tok_s", "total_tok_s", "req_s"}
+    assert {"output_tok_s", "total_tok_s", "req_s", "ttft_ms_mean", "tpot_ms_mean"} <= set(offline.metrics)
     assert offline.metrics["req_s"].value > predict().metrics["req_s"].value
 
 
@@ -240,3 +241,49 @@ def test_transferred_kernels_are_assumed_and_wider() -> None:
     for name in ("ttft_ms_mean", "tpot_ms_mean", "req_s"):
         near, far = known.metrics[name], foreign.metrics[name]
         assert far.high / far.low > near.high / near.low
+
+
+def test_a_throughput_without_clients_or_rate_is_the_highest() -> None:
+    offline = predict(load="offline", num_requests="").metrics
+    for cells in ({"concurrency": ""}, {"load": "poisson", "request_rate": ""}):
+        found = predict(**cells, num_requests="").metrics
+        assert set(found) == {"output_tok_s", "total_tok_s", "req_s"}
+        assert found["output_tok_s"] == offline["output_tok_s"]
+
+
+def test_requests_given_all_at_once_wait_in_line() -> None:
+    few, many = (predict(load="offline", num_requests=number).metrics for number in ("64", "4096"))
+    assert many["ttft_ms_mean"].value > 4 * few["ttft_ms_mean"].value
+    assert many["tpot_ms_mean"].value > 0
+
+
+def test_published_means_become_the_lengths_that_clients_send() -> None:
+    conversations = lengths_of(case(length_dist="mean", isl="220", osl="200"))
+    assert isinstance(conversations, LognormalLengths)
+    assert (conversations.sigma, conversations.max_output_tokens) == (1.0, 920)
+    drawn = next(conversations.chunks(*map(np.random.default_rng, (0, 1))))[1]
+    assert drawn.mean() == pytest.approx(200, rel=0.05)
+    assert drawn.max() == 920
+    # SGLang's client draws random prompts from 1 to the nominal length; others send equal ones.
+    assert lengths_of(case(length_dist="mean", engine="sglang", isl="500", osl="505")) == UniformLengths(
+        1000, 1010, low_fraction=0.0
+    )
+    for isl, osl in (("32000", "98"), ("128", "4")):
+        found = lengths_of(case(length_dist="mean", isl=isl, osl=osl))
+        assert isinstance(found, LognormalLengths)
+        assert found.sigma < 0.1
+    stated = lengths_of(case(length_dist="lognormal:600/200,0.8"))
+    assert isinstance(stated, LognormalLengths)
+    assert stated.sigma == 0.8
+
+
+def test_an_unstated_layout_is_as_many_small_replicas_as_fit() -> None:
+    cells = {"model": "meta-llama/Llama-3.1-70B", "weight_dtype": "fp8", "load": "offline", "concurrency": "",
+             "num_requests": "800", "isl": "512", "osl": "128"}  # fmt: skip
+    eight = predict(**cells, tp="", n_gpus="8").metrics
+    pair = predict(**(cells | {"num_requests": "200"}), tp="2", n_gpus="2").metrics
+    assert eight["output_tok_s"].value == pytest.approx(4 * pair["output_tok_s"].value)
+    assert eight["tpot_ms_mean"].value == pytest.approx(pair["tpot_ms_mean"].value)
+    # One accelerator holds the weights but hardly any cache; none holds them in 16 bits.
+    nothing = predict(**(cells | {"weight_dtype": "bf16"}), tp="", n_gpus="1")
+    assert (nothing.status, nothing.metrics) == ("infeasible", {})
