@@ -50,6 +50,7 @@ _PRECISION_PARTS: Final = (
 )
 """What a name that is not one of these means, by the first part that it contains: fp8-tensorwise, bf16-mixed."""
 _DEFAULT_SEQUENCE: Final = {"maxtext": 2048}
+_ROUNDS: Final = 8
 _DEFAULT_RANK: Final = 16
 
 
@@ -206,6 +207,14 @@ def _job(
     )
 
 
+def usual_accumulation(plan: TrainingPlan) -> int:
+    """Micro-batches of a rank and step where nothing is said: one, or enough that a pipeline's bubble stays small.
+
+    Source: own rule.
+    """
+    return _ROUNDS * plan.pipeline_parallel if plan.pipeline_parallel > 1 else 1
+
+
 def _expert_parallel(job: TrainingJob, plan: TrainingPlan, domain: int) -> int:
     """Ranks over which a Megatron or DeepSpeed run spreads experts where it does not say: as many as divide them within
     the fast fabric. Others shard experts as all other parameters."""
@@ -235,7 +244,7 @@ def _batches(cells: Cells, plan: TrainingPlan, unstated: set[str]) -> tuple[Trai
         micro = 1
     if whole is None:
         unstated.add("global_batch")
-        whole = dp * (accumulation or 1) * (local or micro)
+        whole = dp * (accumulation or usual_accumulation(plan)) * (local or micro)
     return replace(plan, micro_batch=micro), whole
 
 

@@ -167,6 +167,13 @@ def test_experts_spread_over_the_machine_where_nothing_is_said() -> None:
     assert case(**row, framework="torchtitan", sharding="fsdp").plan.expert_parallel == 1
 
 
+def test_a_pipeline_of_unknown_batch_is_not_all_bubble() -> None:
+    row = {"tp": "4", "pp": "4", "cp": "1", "dp": "4", "micro_batch": "1"}
+    unknown, full = (predict(**row, global_batch_seqs=batch).metrics for batch in ("", "2048"))
+    rate, most = (metrics["tokens_per_s_per_gpu"].value for metrics in (unknown, full))
+    assert 0.85 * most < rate < most
+
+
 def test_a_peak_is_one_that_the_accelerator_can_show() -> None:
     """Without recomputation it does not fit, so whoever printed a peak recomputed."""
     row = {
