@@ -10,6 +10,7 @@ from typing import Any, Final
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError, InputFileError
 from advisor.catalog.files import read_text, read_toml
+from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
 from advisor.cli.calibration_file import given_calibration
 from advisor.cli.catalog_queries import known_value
@@ -25,6 +26,7 @@ from advisor.recommend.training_space import (
     Variant,
     limits_of,
     peak_flop_per_s,
+    sixteen_bit,
 )
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
@@ -63,7 +65,7 @@ def run_training(typed: TrainInput, file: Path | None, shared: Shared) -> Answer
     accelerator = calibrated_accelerator(chip.record, calibration)
     network = float(values.get("network_gbps", 0.0)) * GIGA / BITS_PER_BYTE
     cluster = TrainingCluster(accelerator, network_bytes_per_s=network)
-    job = _job(values, chosen.record)
+    job = _job(values, chosen.record, accelerator)
     _check_precision(job, cluster)
     plan, told = _stated_or_fastest(values, job, cluster)
     check_plan(plan, job, cluster.domain)
@@ -144,7 +146,7 @@ def _from_recommendation(path: Path) -> dict[str, Any]:
     return values | ({"offload_optimizer": True} if "optimizer" in plan.get("offload", "") else {})
 
 
-def _job(values: Mapping[str, Any], model: Any) -> TrainingJob:
+def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> TrainingJob:
     known_value(values.get("precision"), COMPUTE_DTYPES, "precision")
     known_value(values.get("framework"), tuple(RULES), "framework")
     method = values.get("method", "full")
@@ -152,7 +154,7 @@ def _job(values: Mapping[str, Any], model: Any) -> TrainingJob:
         model,
         values.get("sequence") or min(_DEFAULT_SEQUENCE, model.max_context_tokens or _DEFAULT_SEQUENCE),
         values.get("global_batch", _DEFAULT_BATCH),
-        values.get("precision", "bf16"),
+        values.get("precision") or sixteen_bit(accelerator),
         values.get("framework", "megatron" if method == "full" else "peft"),
         method=method,
         lora_rank=values.get("lora_rank", 16) if method != "full" else 0,

@@ -17,6 +17,7 @@ from advisor.recommend.training_scenario import RolloutTask, TrainingScenario
 from advisor.recommend.training_search import Effort, best_plans, simulated, unlayable
 from advisor.recommend.training_space import Variant, counts_of, peak_flop_per_s, variants_of
 from advisor.simulator.calibrated_device import calibrated_accelerator
+from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.model_flop import model_flop_per_token
 from advisor.simulator.training.reinforcement import num_forwards, num_trained_models
 
@@ -188,6 +189,8 @@ def _search_accelerator(
             break
         if run is None:
             reason = unlayable(variants, count)
+            if limits.num_accelerators is not None:
+                outcome.nearest_sold[name] = _nearest_laid_out(accelerator, prices, variants, count)
             continue
         missed = _misses(scenario, run)
         if missed:
@@ -207,9 +210,29 @@ def _search_accelerator(
 
 def _nearest_sold(accelerator: Accelerator, prices: Sequence[Price], count: int) -> int:
     """The size nearest to `count` that somebody within the limits sells as one cluster; 0 where there is none."""
-    whole = {count // _MACHINE * _MACHINE, (count // _MACHINE + 1) * _MACHINE}
-    sizes = sorted({*counts_of(accelerator, 2 * count), *whole} - {0}, key=lambda size: abs(size - count))
+    sizes = _sizes_near(accelerator, count)
     return next((size for size in sizes if cluster_offers(size, prices, accelerator)), 0)
+
+
+def _nearest_laid_out(
+    accelerator: Accelerator, prices: Sequence[Price], variants: Sequence[Variant], count: int
+) -> int:
+    """The size nearest to `count` that is sold, and that batch and model can be divided over; 0 where there is none."""
+    sold = (size for size in _sizes_near(accelerator, count) if cluster_offers(size, prices, accelerator))
+    return next((size for size in sold if any(_divides(variant, size) for variant in variants)), 0)
+
+
+def _divides(variant: Variant, count: int) -> bool:
+    try:
+        return len(enumerate_lattice(variant.job, count, variant.limits)) > 0
+    except InfeasibleError:
+        return False
+
+
+def _sizes_near(accelerator: Accelerator, count: int) -> list[int]:
+    whole = {count // _MACHINE * _MACHINE, (count // _MACHINE + 1) * _MACHINE}
+    sizes = {*counts_of(accelerator, 2 * count), *whole} - {0, count}
+    return sorted(sizes, key=lambda size: abs(size - count))
 
 
 def _best_run(

@@ -72,9 +72,18 @@ def peak_flop_per_s(accelerator: Accelerator, compute_dtype: str) -> float | Non
     Source: catalog record of the accelerator.
     """
     peaks = accelerator.peak_flop_per_s
-    if compute_dtype in ("bf16", "fp16"):
-        return peaks.get(compute_dtype) or peaks.get("fp16" if compute_dtype == "bf16" else "bf16")
+    if compute_dtype == "fp16":
+        return peaks.get("fp16") or peaks.get("bf16")
     return peaks.get(_PEAKS.get(compute_dtype, compute_dtype))
+
+
+def sixteen_bit(accelerator: Accelerator) -> str:
+    """The 16-bit format to train in where none is asked for: bf16, or fp16 on chips before it (Volta, Turing).
+
+    Source: catalog record of the accelerator.
+    """
+    peaks = accelerator.peak_flop_per_s
+    return "fp16" if "fp16" in peaks and "bf16" not in peaks else "bf16"
 
 
 def variants_of(
@@ -92,7 +101,7 @@ def variants_of(
         frameworks = [f for f in task.frameworks if f in RULES]
     if not frameworks:
         return [], "no training framework that the advisor models runs on it"
-    wanted = task.compute_dtypes or ("bf16",)
+    wanted = task.compute_dtypes or (sixteen_bit(accelerator),)
     dtypes = [dtype for dtype in wanted if peak_flop_per_s(accelerator, dtype)]
     if not dtypes:
         usable = [dtype for dtype in COMPUTE_DTYPES if peak_flop_per_s(accelerator, dtype)]

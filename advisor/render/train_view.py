@@ -153,7 +153,7 @@ def _pictures(found: PlanFound) -> list[Block]:
             title=f"The pipeline ({run.schedule}), {few}{run.num_micro_batches} micro-batches",
         ),
         Paragraph(
-            f"{PICTURE_LEGEND}.\nBubble {percent(run.bubble_fraction)} of the pipeline's time; micro-batches held at "
-            f"once by stage: {held}."
+            f"{PICTURE_LEGEND}.\nStages are idle {percent(run.bubble_fraction)} of the pipeline's time, lighter ones "
+            f"while they wait for heavier included; micro-batches held at once by stage: {held}."
         ),
     ]

@@ -46,6 +46,9 @@ class TrainingSoftware(Record):
     frozen_norm_bytes: float = Field(default=4.0, ge=0, le=16)
     repeats_key_value: bool = False
     """Keys and values are copied out to every query head before attention."""
+    splits_one_projection: bool = False
+    """Queries, keys and values are parts of one matrix's output, which the backward pass of attention keeps whole
+    where its values are not copied out; adapters on some of the three are kept as they are put beside the rest."""
     loss_bytes: float = Field(ge=0, le=32)
     """Per logit at the widest moment of the loss."""
     unfused_loss_bytes: float | None = Field(default=None, ge=0, le=32)
@@ -57,10 +60,18 @@ class TrainingSoftware(Record):
     adapters_on: Literal["query_value", "all_linear"] = "all_linear"
     adapter_dropout: bool = False
     """Adapters drop out their inputs: each keeps its own copy and a mask."""
+    adapts_identity: bool = False
+    """DoRA finds its norms by sending an identity matrix through the adapter."""
     double_quantization: bool = True
     """NF4 scales are quantised themselves where the run does not say."""
-    quantized_activation_bytes: float = Field(default=2.0, ge=1, le=4)
-    """Of an activation where the frozen weights are NF4."""
+    keeps_quantized_inputs: bool = False
+    """The input of every NF4 matrix lives until the backward pass, although frozen weights have no use for it."""
+    keeps_last_graph: bool = False
+    """The loss of one micro-batch is held until that of the next is known, and with it the inputs of NF4 matrices."""
+    quantizes_head: bool = False
+    """The head is NF4 too, as every linear matrix."""
+    quantized_table_copies: float = Field(default=0.0, ge=0, le=4)
+    """What is held of the input table's size beside it where matrices are NF4."""
     bucket_bytes: float = Field(default=0.0, ge=0)
     """Communication buckets of data parallelism."""
     placeholder_gradients: bool = False

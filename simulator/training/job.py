@@ -36,10 +36,17 @@ class TrainingJob:
     trainable_parameters: float = 0.0
     """Of the adapters, where stated; 0 computes it from the rank."""
     optimizer: Optimizer = "adamw"
+    virtual_tokens: int = 0
+    """Learned tokens in front of every sequence, beside its own (prompt tuning)."""
     mean_sequence_tokens: float = 0.0
     """Real tokens of a padded sequence; 0 where sequences are packed full."""
     features: frozenset[str] = field(default_factory=frozenset)
     """Stated switches: fp32_grad_reduce, fp32_params, unfused_ce, chunked_ce, optim_in_backward, compile, ..."""
+
+    @property
+    def computed_tokens(self) -> int:
+        """Of one packed (or padded) sequence, learned ones included."""
+        return self.sequence_tokens + self.virtual_tokens
 
     @property
     def tokens_per_step(self) -> int:

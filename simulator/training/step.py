@@ -143,16 +143,16 @@ def num_micro_batches(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
 def computed_sequence(job: TrainingJob, micro_batch: FloatArray) -> FloatArray:
     """Tokens of a sequence as they are computed: all of a packed one, else the longest of the micro-batch.
 
-    min(sequence, mean (1 + spread sqrt(2 ln micro-batch)))
+    min(sequence, mean (1 + spread sqrt(2 ln micro-batch))) and the learned tokens of prompt tuning
 
     Assumes: lengths spread by half of their mean, as instruction data does.
     Source: expected maximum of normal variables, leading order.
     """
-    whole = np.full_like(micro_batch, job.sequence_tokens, dtype=np.float64)
+    whole = np.full_like(micro_batch, job.computed_tokens, dtype=np.float64)
     if not job.mean_sequence_tokens:
         return whole
     longest = job.mean_sequence_tokens * (1.0 + _LENGTH_SPREAD * np.sqrt(2.0 * np.log(micro_batch)))
-    return np.minimum(whole, longest)
+    return np.minimum(whole, longest + job.virtual_tokens)
 
 
 _LENGTH_SPREAD: Final = 0.4

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import SCHEDULES, IntArray, PlanLattice
 from advisor.simulator.training.shape import layer_parameters, model_shape
-from advisor.simulator.training.stages import holds_embedding, holds_head, stage_groups
+from advisor.simulator.training.stages import MIRRORED, holds_embedding, holds_head, stage_groups
 from advisor.simulator.training.step_sharding import StageParameters
 
 FloatArray = NDArray[np.float64]
@@ -23,6 +23,7 @@ class StageLayers:
     average_s: FloatArray
     """Forward and backward pass of one micro-batch, averaged over stages [s]."""
     num_layers: FloatArray
+    """That one micro-batch passes."""
     parameters: StageParameters
 
 
@@ -54,8 +55,11 @@ def stage_layers(
         with_head[mask] = kinds[busiest, -2]
         tables[mask] = kinds[busiest, -3] + kinds[busiest, -2]
         average[mask] = kinds[:, -1] @ seconds / pp
+    # A mirrored stage holds two parts of the model, of which a micro-batch passes one.
+    mirrored = np.isin(lattice.schedule, [SCHEDULES.index(name) for name in MIRRORED])
+    passed = np.where(mirrored, 0.5, 1.0)
     parts = {
-        name: np.einsum("gn,gn->n", counts, value) + with_head * head.get(name, 0.0)
+        name: passed * (np.einsum("gn,gn->n", counts, value) + with_head * head.get(name, 0.0))
         for name, value in times.items()
     }
     for name in ("tensor_parallel", "context_parallel", "expert_parallel"):
@@ -64,8 +68,8 @@ def stage_layers(
     table = tables * shape.embedding / lattice.tensor_parallel
     return StageLayers(
         parts=parts,
-        average_s=average,
-        num_layers=counts.sum(axis=0),
+        average_s=passed * average,
+        num_layers=passed * counts.sum(axis=0),
         parameters=StageParameters(
             np.einsum("gn,gn->n", counts, parameters.dense) + table,
             np.einsum("gn,gn->n", counts, parameters.expert),

@@ -16,7 +16,8 @@ from advisor.simulator.training.model_flop import (
     model_flop_per_token,
 )
 from advisor.simulator.training.step_interval import step_class, step_quantity
-from advisor.simulator.validation.training_case import TrainingCase, UnsupportedCaseError, parse_case
+from advisor.simulator.validation.training_case import TrainingCase, parse_case
+from advisor.simulator.validation.training_cluster import UnsupportedCaseError
 from advisor.simulator.validation.training_memory import memory_metrics
 from advisor.simulator.validation.training_unstated import ResolvedCase, resolved
 

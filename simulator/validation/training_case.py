@@ -1,22 +1,24 @@
 """One published training run as a question: its columns, parsed; what was measured is never among them."""
 
-import re
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Final, cast
 
-from advisor.catalog import accelerators
-from advisor.catalog.errors import AdvisorError, UnknownNameError
+from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, TERA
-from advisor.simulator.collectives.torus import is_torus
-from advisor.simulator.power import with_power_cap
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.plan import RECOMPUTES, Sharding, TrainingPlan
+from advisor.simulator.training.step_host import num_experts
 from advisor.simulator.validation.cells import Cells
-from advisor.simulator.validation.training_frameworks import default_features, family_of, optimizer_of
+from advisor.simulator.validation.training_cluster import UnsupportedCaseError, cluster_of
+from advisor.simulator.validation.training_frameworks import (
+    default_features,
+    family_of,
+    optimizer_of,
+    virtual_tokens,
+)
 from advisor.simulator.validation.training_model import model_of
 
 INPUT_COLUMNS: Final = (
@@ -39,7 +41,16 @@ _SHARDING: Final[Mapping[str, Sharding]] = {
     "hsdp": "zero3",
 }  # fmt: skip
 _PRECISIONS: Final = ("bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4", "int8")
+_PRECISION_PARTS: Final = (
+    ("mxfp8", "mxfp8"),
+    ("fp8", "fp8"),
+    ("fp4", "nvfp4"),
+    ("bf16", "bf16"),
+    ("16", "fp16"),
+)
+"""What a name that is not one of these means, by the first part that it contains: fp8-tensorwise, bf16-mixed."""
 _DEFAULT_SEQUENCE: Final = {"maxtext": 2048}
+_ROUNDS: Final = 8
 _DEFAULT_RANK: Final = 16
 
 
@@ -58,28 +69,26 @@ class TrainingCase:
     grad_accumulation: int | None = None
     """Micro-batches of one data-parallel rank and step, where stated."""
     unstated: frozenset[str] = field(default_factory=frozenset)
-    """Knobs that the row leaves open, for which plan and job hold a placeholder: precision, sequence_tokens,
-    global_batch, micro_batch, layout (tensor, pipeline and context parallelism), virtual_stages, sharding, recompute,
-    shape."""
-
-
-class UnsupportedCaseError(Exception):
-    """The row is well formed but asks for something that is not modelled; the message says what."""
+    """Knobs that the row leaves open, for which plan and job hold a placeholder: accelerator, num_accelerators,
+    precision, sequence_tokens, global_batch, micro_batch, layout (tensor, pipeline and context parallelism),
+    data_parallel, virtual_stages, sharding, recompute, shape."""
 
 
 def parse_case(row: Mapping[str, str], row_number: int) -> TrainingCase:
     """A case from a CSV row; blanks mean unknown.
 
-    Raises: InputFileError: a field is not a number of the right kind; names row and field. UnsupportedCaseError: the
-        accelerator or the model is not told, or its degrees do not multiply to its accelerators.
+    Raises: InputFileError: a field is not a number of the right kind; names row and field. UnsupportedCaseError: it is
+        not told how large the model is.
     Source: own definition of the columns, see docs/training-time.md.
     """
     cells = Cells(row, row_number)
     unstated: set[str] = set()
-    cluster, num_accelerators = _cluster(cells)
+    cluster, num_accelerators = cluster_of(cells, unstated)
     family = family_of(cells.text("framework"), cells.text("sharding"))
     plan = _plan(cells, num_accelerators, family, unstated)
     plan, job = _job(cells, plan, cluster.accelerator, family, unstated)
+    if cells.degree("ep") is None and "layout" not in unstated:
+        plan = replace(plan, expert_parallel=_expert_parallel(job, plan, cluster.domain))
     return TrainingCase(
         case_id=cells.text("case_id") or f"row-{row_number}",
         job=job,
@@ -93,86 +102,16 @@ def parse_case(row: Mapping[str, str], row_number: int) -> TrainingCase:
     )
 
 
-def _cluster(cells: Cells) -> tuple[TrainingCluster, int]:
-    name, num_accelerators = cells.text("gpu"), cells.degree("n_gpus")
-    if not name:
-        raise UnsupportedCaseError("the accelerator is not named")
-    if num_accelerators is None:
-        num_accelerators = 1
-        for degree in ("tp", "pp", "cp", "dp"):
-            num_accelerators *= cells.degree(degree) or 1
-        if not any(cells.degree(degree) for degree in ("tp", "pp")):
-            raise UnsupportedCaseError("the number of accelerators is not told")
-    tested = (cells.positive("gpu_mem_gb"), cells.positive("mem_bw_tb_s"), cells.positive("power_cap_w"))
-    try:
-        accelerator = _as_tested(name, *tested)
-    except UnknownNameError as error:
-        raise UnsupportedCaseError(f"accelerator {name!r} is not in the catalog") from error
-    per_node = _domain(accelerator, num_accelerators, cells)
-    network = _network(cells.text("interconnect"), cells.degree("gpus_per_node") or per_node)
-    return TrainingCluster(accelerator, per_node, network), num_accelerators
-
-
-@lru_cache(maxsize=256)
-def _as_tested(
-    name: str, memory_gb: float | None, bandwidth_tb_s: float | None, power_cap_w: float | None
-) -> Accelerator:
-    accelerator = accelerators.by_id(name)
-    changes: dict[str, float] = {}
-    if memory_gb:
-        changes["memory_bytes"] = memory_gb * GB
-    if bandwidth_tb_s:
-        changes["bandwidth_bytes_per_s"] = bandwidth_tb_s * TERA
-    return with_power_cap(accelerator.model_copy(update=changes) if changes else accelerator, power_cap_w)
-
-
-def _domain(accelerator: Accelerator, num_accelerators: int, cells: Cells) -> int:
-    """Accelerators that share one fast fabric: a slice of a torus, an equal part of a rack, else a node."""
-    scale_up = accelerator.scale_up
-    if scale_up is not None and is_torus(scale_up.kind):
-        slices = re.search(r"(\d+) slice", cells.text("interconnect"))
-        return max(1, min(num_accelerators // (int(slices[1]) if slices else 1), scale_up.max_domain))
-    if scale_up is not None and scale_up.max_domain > _NODE:
-        widest = min(scale_up.max_domain, num_accelerators)
-        return next(size for size in range(widest, 0, -1) if num_accelerators % size == 0)
-    return min(cells.degree("gpus_per_node") or _NODE, num_accelerators)
-
-
-_NODE: Final = 8
-_FASTEST_PORT_GBIT: Final = 800
-
-
-def _network(text: str, per_node: int) -> float:
-    """Network of one accelerator that a line of text tells of [bytes/s]; 0 where it tells nothing.
-
-    Read are `8x400Gb`, `4x ConnectX-7 IB NDR 400Gb/Sec` and `800 Gb/s inter-node`, ports of one node; storage and
-    management networks are passed over.
-    """
-    for part in re.split(r"[|,;]", text.lower()):
-        if re.search(r"storage:|management|gig ", part) and "compute:" not in part:
-            continue
-        part = part.split("compute:")[-1]
-        ports = re.search(r"\b(\d+)\s*x(?=[\s\d]).*?\b(\d+)\s*g(?:b|bps|be|bit|\b)", part.replace("x", "x "))
-        if ports and int(ports[1]) <= 2 * _NODE and int(ports[2]) <= _FASTEST_PORT_GBIT:
-            return int(ports[1]) * float(ports[2]) * GIGA / BITS_PER_BYTE / per_node
-        whole = re.search(r"\b(\d+)\s*g(?:b|bps|bit)(?:/s)?\s*(?:inter-node|per node)", part)
-        if whole:
-            return float(whole[1]) * GIGA / BITS_PER_BYTE / per_node
-    return 0.0
-
-
 def _plan(cells: Cells, num_accelerators: int, family: str, unstated: set[str]) -> TrainingPlan:
     tp, pp, cp = (cells.degree(name) or 1 for name in ("tp", "pp", "cp"))
     dp = cells.degree("dp")
     tp, dp = _chips(cells, num_accelerators, tp, pp, cp, dp)
     if dp is None:
-        if num_accelerators % (tp * pp * cp):
-            raise UnsupportedCaseError(
-                f"{num_accelerators} accelerators do not divide by tp·pp·cp = {tp * pp * cp}"
-            )
-        dp = num_accelerators // (tp * pp * cp)
+        dp = max(1, num_accelerators // (tp * pp * cp))
     if tp * pp * cp * dp != num_accelerators:
-        raise UnsupportedCaseError(f"tp·pp·cp·dp = {tp * pp * cp * dp}, but {num_accelerators} accelerators")
+        # Somebody counted differently (nodes, cores, replicas): what divides the model is believed before copies are.
+        unstated.add("data_parallel")
+        dp = max(1, num_accelerators // (tp * pp * cp))
     if num_accelerators > 1 and not any(cells.text(name) for name in ("tp", "pp", "dp", "sharding")):
         unstated.add("layout")
     if not cells.text("recompute"):
@@ -262,9 +201,27 @@ def _job(
         lora_rank=rank,
         trainable_parameters=cells.number("trainable_params") or 0.0,
         optimizer=optimizer,
+        virtual_tokens=virtual_tokens(text, cells.number("trainable_params") or 0.0, model),
         mean_sequence_tokens=0.0 if cells.flag("packed") else cells.number("mean_seq_len") or 0.0,
         features=frozenset(features),
     )
+
+
+def usual_accumulation(plan: TrainingPlan) -> int:
+    """Micro-batches of a rank and step where nothing is said: one, or enough that a pipeline's bubble stays small.
+
+    Source: own rule.
+    """
+    return _ROUNDS * plan.pipeline_parallel if plan.pipeline_parallel > 1 else 1
+
+
+def _expert_parallel(job: TrainingJob, plan: TrainingPlan, domain: int) -> int:
+    """Ranks over which a Megatron or DeepSpeed run spreads experts where it does not say: as many as divide them within
+    the fast fabric. Others shard experts as all other parameters."""
+    if job.framework not in ("megatron", "deepspeed") or plan.sharding == "zero3":
+        return 1
+    ranks = math.gcd(plan.data_parallel * plan.context_parallel, max(1, domain // plan.tensor_parallel))
+    return math.gcd(num_experts(job.model), ranks) or 1
 
 
 def _batches(cells: Cells, plan: TrainingPlan, unstated: set[str]) -> tuple[TrainingPlan, int]:
@@ -287,7 +244,7 @@ def _batches(cells: Cells, plan: TrainingPlan, unstated: set[str]) -> tuple[Trai
         micro = 1
     if whole is None:
         unstated.add("global_batch")
-        whole = dp * (accumulation or 1) * (local or micro)
+        whole = dp * (accumulation or usual_accumulation(plan)) * (local or micro)
     return replace(plan, micro_batch=micro), whole
 
 
@@ -295,9 +252,14 @@ def _precision(cells: Cells, accelerator: Accelerator, family: str, unstated: se
     text = cells.text("precision").lower()
     if text in _PRECISIONS:
         return text
-    if text:
+    if text and not any(part in text for part, _ in _PRECISION_PARTS):
         raise UnsupportedCaseError(f"precision {text!r} is not modelled")
     unstated.add("precision")
+    if "accelerator" in unstated:
+        return "bf16"
+    for part, precision in _PRECISION_PARTS:
+        if part in text:
+            return precision
     # NVIDIA's own recipes train in fp8 wherever the chip has it; a framework that says nothing else runs in bf16.
     has_fp8 = "fp8" in accelerator.peak_flop_per_s
     return "fp8" if family in ("megatron", "deepspeed") and has_fp8 else "bf16"

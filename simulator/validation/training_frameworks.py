@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from advisor.catalog.schema import Model
 from advisor.simulator.training.job import OPTIMIZERS, Optimizer
 
 _FAMILIES: Final = (
@@ -69,3 +70,11 @@ def optimizer_of(text: str) -> tuple[Optimizer, bool]:
         if name.replace("_", "") in words:
             return name, paged
     return "adamw", paged
+
+
+def virtual_tokens(method: str, trainable_parameters: float, model: Model) -> int:
+    """Learned tokens that prompt tuning puts in front of every sequence: its parameters over the hidden size.
+
+    Source: arXiv:2104.08691; huggingface/peft tuners/prompt_tuning/model.py.
+    """
+    return round(trainable_parameters / model.hidden_size) if method == "peft:prompt_tuning" else 0

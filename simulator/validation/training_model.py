@@ -1,5 +1,6 @@
 """The model that a row of training measurements describes: a name, a shape, or a name with a shape over it."""
 
+import re
 from functools import cache
 from typing import Final
 
@@ -8,6 +9,7 @@ from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.schema import DenseFeedForward, GroupedQueryAttention, LayerGroup, Model
 from advisor.catalog.units import GIGA
 from advisor.simulator.validation.cells import Cells
+from advisor.simulator.validation.training_mixture import mixture_of, typical_shape
 
 _UNGATED: Final = (
     "gpt", "mpt", "nemotron", "megatron", "turing", "mt-nlg", "falcon", "phi", "opt", "bloom", "pythia",
@@ -31,8 +33,6 @@ _TIED: Final = (
 _VOCABULARY: Final = 51_200
 """GPT-2's table padded for tensor parallelism: the custom of published training runs."""
 _HEAD_DIM: Final = 128
-_ASPECT: Final = 128
-"""Hidden size over layers of a typical dense decoder."""
 
 
 def model_of(cells: Cells) -> tuple[Model, bool]:
@@ -114,12 +114,17 @@ def _unknown(cells: Cells, name: str) -> tuple[Model, bool]:
     hidden, layers = cells.degree("hidden"), cells.degree("layers")
     parameters = (cells.positive("params_b") or 0.0) * GIGA
     assumed = not (hidden and layers)
+    mixture = mixture_of(cells, name, vocabulary)
+    if mixture is not None:
+        return mixture, True
     if assumed:
-        if not parameters or cells.number("active_params_b"):
+        parameters = parameters or _parameters_in(family)
+        if not parameters:
             raise UnknownNameError(
                 f"unknown model {name!r}", why="the row gives no shape either", fix="give layers and hidden"
             )
-        hidden, layers = _typical_shape(parameters)
+        hidden, layers = typical_shape(parameters)
+        layers = cells.degree("layers") or layers
     assert hidden
     assert layers
     heads = cells.degree("heads") or max(1, hidden // _HEAD_DIM)
@@ -128,10 +133,10 @@ def _unknown(cells: Cells, name: str) -> tuple[Model, bool]:
     return _decoder(family, layers, hidden, heads, kv_heads, ffn, vocabulary, gated, tied, 0), assumed
 
 
-def _typical_shape(parameters: float) -> tuple[int, int]:
-    """Hidden size and layers of a dense decoder of this size: 12 layers · hidden², hidden = 128 layers."""
-    hidden = round((_ASPECT * parameters / 12.0) ** (1.0 / 3.0) / _HEAD_DIM) * _HEAD_DIM or _HEAD_DIM
-    return hidden, max(1, round(parameters / (12.0 * hidden**2)))
+def _parameters_in(name: str) -> float:
+    """Parameters that a name states, as in `some-7b-base`; 0 where it does not."""
+    stated = re.search(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)b(?![a-z0-9])", name)
+    return float(stated[1]) * GIGA if stated else 0.0
 
 
 @cache

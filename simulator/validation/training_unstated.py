@@ -14,7 +14,7 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory import MemoryColumns, fits, peak_memory
 from advisor.simulator.training.plan import PlanLattice, Recompute, Schedule, TrainingPlan
 from advisor.simulator.training.step import StepColumns, step_time
-from advisor.simulator.validation.training_case import TrainingCase
+from advisor.simulator.validation.training_case import TrainingCase, usual_accumulation
 
 _PARTS: Final = 4
 """Full recomputation is tried for quarters of a stage's layers."""
@@ -51,7 +51,7 @@ def resolved(case: TrainingCase, costs: FrameworkCosts | None = None) -> Resolve
     jobs = [case.job]
     plans = list(_candidates(case))
     if "global_batch" in case.unstated:
-        accumulation = case.grad_accumulation or 1
+        accumulation = case.grad_accumulation or usual_accumulation(case.plan)
         by_micro = sorted({plan.micro_batch for plan in plans})
         jobs = [
             replace(case.job, global_batch=micro * accumulation * case.plan.data_parallel)
@@ -76,7 +76,7 @@ def resolved(case: TrainingCase, costs: FrameworkCosts | None = None) -> Resolve
 
 
 def _uses(plan: TrainingPlan, job: TrainingJob, case: TrainingCase) -> bool:
-    accumulation = case.grad_accumulation or 1
+    accumulation = case.grad_accumulation or usual_accumulation(case.plan)
     return plan.micro_batch * accumulation * case.plan.data_parallel == job.global_batch
 
 

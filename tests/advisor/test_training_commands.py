@@ -171,6 +171,11 @@ def test_a_plan_that_does_not_fit_says_so_and_names_one_that_does(cli: Cli) -> N
     assert "the fastest plan that fits" in run.err
 
 
+def test_chips_before_bf16_train_in_fp16(cli: Cli) -> None:
+    found = json.loads(cli("advisor simulate train --model 1b --gpu v100 --sequence 512 --json").out)
+    assert found["plan"]["compute_dtype"] == "fp16"
+
+
 BAD = (
     "simulate train --model 8b --tp 3",
     "simulate train --model 8b --tp 16 --gpus 16",
@@ -180,6 +185,7 @@ BAD = (
     "simulate train --model 8b --ep 4 --gpus 8",
     "simulate train --model mixtral-8x7b --ep 3 --gpus 24 --global-batch 24",
     "simulate train --model 8b --gpu a100 --precision fp8",
+    "simulate train --model 8b --gpu v100 --precision bf16",
     "simulate train --model 8b --tp 4 --gpus 10",
     "simulate train --model 8b --tp 2 --dp 4 --gpus 16",
     "simulate train --model 8b --cp 3 --dp 1",

@@ -19,6 +19,7 @@ from advisor.catalog.training import all_software, allocator, software_of
         ("deepspeed", "transformers+peft+deepspeed", "deepspeed on transformers"),
         ("deepspeed", "Megatron-DeepSpeed Ulysses", "deepspeed"),
         ("peft", "LLaMA-Factory", "recipes on transformers"),
+        ("peft", "Unsloth 2025.3", "unsloth"),
         ("unheard of", "", "fsdp"),
     ],
 )

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.schema import MoeFeedForward
+from advisor.simulator.training.shape import model_shape
 from advisor.simulator.validation.training import TrainingPrediction, predict_row
 from advisor.simulator.validation.training_case import (
     INPUT_COLUMNS,
@@ -114,11 +116,8 @@ def test_a_bad_cell_is_named_and_is_an_error_of_its_row(cells: dict[str, str], w
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
-        ({"gpu": ""}, "not named"),
         ({"gpu": "h100-sxl"}, "not in the catalog"),
         ({"model": "no-such-model"}, "unknown model"),
-        ({"dp": "31"}, "64 accelerators"),
-        ({"n_gpus": "63", "dp": ""}, "do not divide"),
         ({"precision": "fp3"}, "not modelled"),
     ],
 )
@@ -128,6 +127,76 @@ def test_what_is_not_told_or_modelled_is_unsupported_with_a_reason(
     found = predict(**cells)
     assert found.status == "unsupported"
     assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("cells", "assumed"),
+    [
+        ({"gpu": ""}, "accelerator"),
+        ({"dp": "31"}, "data_parallel"),
+        ({"n_gpus": "63", "dp": ""}, "data_parallel"),
+        ({"n_gpus": "", "tp": "", "pp": "", "cp": "", "dp": "", "params_b": "8"}, "num_accelerators"),
+        ({"precision": "fp8-tensorwise"}, "precision"),
+        ({"model": "somebody/base-8b", "params_b": ""}, "shape"),
+    ],
+)
+def test_what_a_row_leaves_open_or_contradicts_is_assumed_and_said(
+    cells: dict[str, str], assumed: str
+) -> None:
+    found = predict(**cells)
+    assert found.status == "ok"
+    assert assumed in found.reason
+    rate = found.metrics["tokens_per_s_per_gpu"].value
+    assert rate == pytest.approx(predict().metrics["tokens_per_s_per_gpu"].value, rel=0.6)
+
+
+def test_an_unknown_mixture_has_the_experts_that_its_name_or_sizes_tell() -> None:
+    named = case(model="Mixtral-8x2B reduced (4 layers)", layers="4").job.model
+    experts = named.layers[0].feed_forward
+    assert isinstance(experts, MoeFeedForward)
+    assert (named.layers[0].count, experts.num_experts, experts.experts_per_token) == (4, 8, 2)
+    sized = case(model="somebody/moe", params_b="120", active_params_b="6").job.model
+    shape = model_shape(sized)
+    assert shape.total == pytest.approx(120e9, rel=0.05)
+
+
+def test_experts_spread_over_the_machine_where_nothing_is_said() -> None:
+    row = {"model": "mistralai/Mixtral-8x7B-v0.1", "tp": "2", "pp": "1", "cp": "1", "dp": "32"}
+    assert case(**row).plan.expert_parallel == 4
+    assert case(**row, ep="8").plan.expert_parallel == 8
+    assert case(**row, framework="torchtitan", sharding="fsdp").plan.expert_parallel == 1
+
+
+def test_a_pipeline_of_unknown_batch_is_not_all_bubble() -> None:
+    row = {"tp": "4", "pp": "4", "cp": "1", "dp": "4", "micro_batch": "1"}
+    unknown, full = (predict(**row, global_batch_seqs=batch).metrics for batch in ("", "2048"))
+    rate, most = (metrics["tokens_per_s_per_gpu"].value for metrics in (unknown, full))
+    assert 0.85 * most < rate < most
+
+
+def test_a_peak_is_one_that_the_accelerator_can_show() -> None:
+    """Without recomputation it does not fit, so whoever printed a peak recomputed."""
+    row = {
+        "framework": "transformers",
+        "recompute": "",
+        "sharding": "fsdp",
+        "tp": "1",
+        "dp": "64",
+        "seq_len": "32768",
+    }
+    found = predict(**row).metrics
+    assert found["oom"].value == 1.0
+    assert found["peak_mem_gb"].value <= case(**row).cluster.accelerator.memory_bytes / 1e9
+
+
+def test_learned_tokens_of_prompts_are_computed_too() -> None:
+    row = {"model": "meta-llama/Llama-3.2-3B", "gpu": "l40s", "n_gpus": "1", "dp": "1", "tp": "1", "pp": "1", "cp": "1",
+           "framework": "transformers+peft", "sharding": "", "seq_len": "768", "global_batch_seqs": "4",
+           "micro_batch": "4", "trainable_params": "614400", "recompute": "none"}  # fmt: skip
+    prompt, other = (predict(**row, finetune=f"peft:{name}").metrics for name in ("prompt_tuning", "vblora"))
+    assert case(**row, finetune="peft:prompt_tuning").job.virtual_tokens == 200
+    assert prompt["step_time_s"].value == pytest.approx(other["step_time_s"].value * 968 / 768, rel=0.1)
+    assert prompt["peak_mem_gb"].value > 1.08 * other["peak_mem_gb"].value
 
 
 def test_a_reinforcement_learning_step_has_no_time_of_its_own() -> None:

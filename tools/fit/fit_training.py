@@ -29,12 +29,8 @@ from advisor.simulator.training.step import step_time
 from advisor.simulator.training.step_host import num_experts
 from advisor.simulator.training.step_interval import step_class, step_factors
 from advisor.simulator.validation.training import counted_flop_per_token
-from advisor.simulator.validation.training_case import (
-    INPUT_COLUMNS,
-    TrainingCase,
-    UnsupportedCaseError,
-    parse_case,
-)
+from advisor.simulator.validation.training_case import INPUT_COLUMNS, TrainingCase, parse_case
+from advisor.simulator.validation.training_cluster import UnsupportedCaseError
 from advisor.simulator.validation.training_unstated import ResolvedCase, resolved
 
 FloatArray = NDArray[np.float64]

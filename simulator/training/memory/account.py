@@ -7,14 +7,9 @@ import numpy as np
 
 from advisor.catalog.schema import DenseFeedForward, LayerGroup, MoeFeedForward
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.adapters import adapter_parameters
+from advisor.simulator.training.memory.adapters import adapter_identity_bytes, adapter_parameters
 from advisor.simulator.training.memory.formats import Formats, ParameterBytes
-from advisor.simulator.training.memory.kept import (
-    Kept,
-    activation_bytes,
-    kept_per_token,
-    selected_per_token,
-)
+from advisor.simulator.training.memory.kept import Kept, kept_per_token, selected_per_token
 from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, PlanLattice
 from advisor.simulator.training.shape import (
     FloatArray,
@@ -143,7 +138,7 @@ def _activations(
     group: LayerGroup, job: TrainingJob, formats: Formats, lattice: PlanLattice
 ) -> dict[str, FloatArray]:
     tp = lattice.tensor_parallel.astype(np.float64)
-    tokens = lattice.micro_batch * (job.sequence_tokens / lattice.context_parallel)
+    tokens = lattice.micro_batch * (job.computed_tokens / lattice.context_parallel)
     residual_tokens = np.where(lattice.sequence_parallel > 0, tokens / tp, tokens)
     sharded_tokens = tokens / tp
     kv_tokens = tokens / np.minimum(tp, _kv_heads(group))
@@ -159,19 +154,18 @@ def _activations(
         return found
 
     everything = kept_per_token(group, job, formats)
-    whole = spread(everything)
+    whole = spread(everything) + adapter_identity_bytes(group, job, formats)
     selected = spread(selected_per_token(group, job, formats, everything))
-    size = activation_bytes(job, formats)
-    inputs = size * hidden * residual_tokens
+    inputs = _BF16 * hidden * residual_tokens
     kept = np.where(lattice.recompute == _SELECTIVE, selected, whole)
     kept = np.where(lattice.recompute == _FULL, inputs, kept)
     again = whole - kept
     width = _widest(group)
     gathered_sequence = (lattice.sequence_parallel > 0) & (tp > 1)
     workspace = (
-        2.0 * size * hidden * residual_tokens
-        + 2.0 * size * width * sharded_tokens
-        + size * hidden * tokens * gathered_sequence
+        2.0 * _BF16 * hidden * residual_tokens
+        + 2.0 * _BF16 * width * sharded_tokens
+        + _BF16 * hidden * tokens * gathered_sequence
         + _dequantized(group, job) / tp
     )
     return {"kept": kept, "again": again, "workspace": workspace}

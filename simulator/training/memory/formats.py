@@ -48,6 +48,10 @@ class Formats:
     """Parameters beside frozen weights; where all learn there are none."""
     quantized_copy: float
     """Low-bit copies of layer matrices that the matrix units read, beside the weights."""
+    table_copies: float
+    """What is held of the input table's size beside it."""
+    head_saved: float
+    """Bytes per parameter that the head is smaller than a table: where it is quantised with the layers."""
     frozen: bool
     """Only adapters learn."""
     keeps_gradients: bool
@@ -123,6 +127,8 @@ def formats_of(job: TrainingJob) -> Formats:
         tables=tables,
         adapters=adapters,
         quantized_copy=_QUANTIZED_COPY_BYTES.get(job.compute_dtype, 0.0) if copies else 0.0,
+        table_copies=software.quantized_table_copies if job.method == "qlora" else 0.0,
+        head_saved=tables.weights - layers.weights if software.quantizes_head else 0.0,
         frozen=frozen,
         keeps_gradients=software.persistent_gradients and not frozen,
         drops_gradients="optim_in_backward" in job.features,

@@ -18,7 +18,11 @@ from advisor.catalog.schema import (
     Mixer,
 )
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.adapters import adapter_input_bytes, adapts_every_matrix
+from advisor.simulator.training.memory.adapters import (
+    adapter_input_bytes,
+    adapts_every_matrix,
+    quantized_input_bytes,
+)
 from advisor.simulator.training.memory.formats import Formats
 
 _BF16: Final = 2.0
@@ -60,8 +64,6 @@ class _Style:
     compiled: bool
     frozen: bool
     low_bit: bool
-    size: float
-    """Bytes of an activation."""
     norm: float
     """That a norm keeps beside its output, per hidden value."""
     autocast: bool
@@ -70,13 +72,14 @@ class _Style:
     """The last matrix of a feed-forward part learns, or an adapter on it does."""
     dropout: bool
     repeats_key_value: bool
+    splits_one_projection: bool
 
     @property
     def input_bytes(self) -> float:
         """Of a tensor kept only as the input of a matrix that learns; 0 where none does or it is computed again."""
         if self.frozen or self.compiled:
             return 0.0
-        return 1.0 if self.low_bit else self.size
+        return 1.0 if self.low_bit else _BF16
 
 
 def kept_per_token(group: LayerGroup, job: TrainingJob, formats: Formats) -> Kept:
@@ -99,12 +102,12 @@ def kept_per_token(group: LayerGroup, job: TrainingJob, formats: Formats) -> Kep
         compiled=compiled,
         frozen=formats.frozen,
         low_bit=job.compute_dtype in _LOW_BIT and software.activations == "fused",
-        size=activation_bytes(job, formats),
-        norm=_norm_bytes(job, formats, compiled=compiled),
+        norm=_norm_bytes(group, formats, compiled=compiled),
         autocast=formats.autocast,
         adapts_last=not formats.frozen or adapts_every_matrix(job, software),
         dropout="dropout" in job.features,
         repeats_key_value=software.repeats_key_value and not compiled,
+        splits_one_projection=software.splits_one_projection and not compiled,
     )
     hidden = job.model.hidden_size
     parts = Kept()
@@ -114,25 +117,24 @@ def kept_per_token(group: LayerGroup, job: TrainingJob, formats: Formats) -> Kep
         parts += _norm(hidden, 2, style) + _feed_forward(group.feed_forward, hidden, style)
     if formats.frozen and not compiled:
         parts += Kept(sharded=adapter_input_bytes(group, job, formats))
+        parts += Kept(sharded=quantized_input_bytes(group, job, formats))
     return parts
 
 
-def activation_bytes(job: TrainingJob, formats: Formats) -> float:
-    """Bytes of one activation between matrices [bytes]: 2, or what a framework computes in around NF4 weights.
+def _norm_bytes(group: LayerGroup, formats: Formats, *, compiled: bool) -> float:
+    """What a norm keeps beside its output, per hidden value [bytes].
 
-    Source: catalog/data/training/memory.toml.
+    Models whose feed-forward part has no gate (GPT, MPT, StableLM alpha) come with LayerNorm, one kernel that keeps its
+    16-bit input; RMS norms written in Python keep an fp32 copy, and one more where their weight learns.
     """
-    return formats.software.quantized_activation_bytes if job.method == "qlora" else _BF16
-
-
-def _norm_bytes(job: TrainingJob, formats: Formats, *, compiled: bool) -> float:
-    """What a norm keeps beside its output, per hidden value [bytes]."""
     if compiled:
         # The residual itself, from which the norm is computed again.
-        return _FP32 if formats.autocast else activation_bytes(job, formats)
+        return _FP32 if formats.autocast else _BF16
     if formats.autocast:
         return _FP32
-    return formats.software.frozen_norm_bytes if formats.frozen else formats.software.norm_bytes
+    own = formats.software.frozen_norm_bytes if formats.frozen else formats.software.norm_bytes
+    feed_forward = group.feed_forward
+    return min(own, _BF16) if isinstance(feed_forward, DenseFeedForward) and not feed_forward.gated else own
 
 
 def _norm(hidden: int, num_matrices: int, style: _Style) -> Kept:
@@ -157,19 +159,22 @@ def _gqa(mixer: GroupedQueryAttention, style: _Style, job: TrainingJob) -> Kept:
     output = mixer.num_heads * (mixer.v_head_dim or mixer.head_dim)
     # Compiled, the transposed output is written out for the matrix behind it.
     outputs = output * (2 if style.compiled and not style.frozen else 1)
-    kept = style.size * (query + outputs) + _FP32 * mixer.num_heads
+    kept = _BF16 * (query + outputs) + _FP32 * mixer.num_heads
     if mixer.output_gate:
-        kept += style.size * 2 * output
+        kept += _BF16 * 2 * output
     if style.low_bit:
         kept += 1.0 * output
     keys = mixer.num_kv_heads * mixer.head_dim
     values = mixer.num_kv_heads * (mixer.v_head_dim or mixer.head_dim)
-    if style.repeats_key_value:
-        kept += style.size * (query + output)
+    if style.splits_one_projection and mixer.num_kv_heads == mixer.num_heads:
+        kept += _BF16 * query
+        keys *= 2
+    elif style.repeats_key_value:
+        kept += _BF16 * (query + output)
         keys = values = 0
     if "unfused_attention" in job.features:
         kept += _SCORE_BYTES * mixer.num_heads * job.sequence_tokens
-    return Kept(sharded=kept, key_value=style.size * (keys + values))
+    return Kept(sharded=kept, key_value=_BF16 * (keys + values))
 
 
 def _mla(mixer: LatentAttention, style: _Style) -> Kept:
@@ -184,12 +189,12 @@ def _mla(mixer: LatentAttention, style: _Style) -> Kept:
     if mixer.latent_only:
         query = heads * (mixer.kv_lora_rank + rope)
         return Kept(
-            residual=style.size * (2 * down + rope),
-            sharded=style.size * (query + heads * value) + _FP32 * heads,
+            residual=_BF16 * (2 * down + rope),
+            sharded=_BF16 * (query + heads * value) + _FP32 * heads,
         )
     attention = heads * (2 * (nope + rope) + (nope + value) + value)
     latent = down if style.compiled else 2 * down
-    return Kept(residual=style.size * (latent + rope), sharded=style.size * attention + _FP32 * heads)
+    return Kept(residual=_BF16 * (latent + rope), sharded=_BF16 * attention + _FP32 * heads)
 
 
 def _gdn(mixer: GatedDeltaNet, style: _Style) -> Kept:
@@ -199,22 +204,22 @@ def _gdn(mixer: GatedDeltaNet, style: _Style) -> Kept:
     channels = 2 * keys + values
     outputs = values * (1 if style.compiled else 2)
     chunk = mixer.num_value_heads * (_DELTA_CHUNK + _FP32)
-    return Kept(sharded=style.size * (2 * channels + values + outputs + chunk))
+    return Kept(sharded=_BF16 * (2 * channels + values + outputs + chunk))
 
 
 def _mamba(mixer: Mamba2, style: _Style) -> Kept:
     """The input projection, from which the fused scan computes again, and the output before and after its norm."""
     inner = mixer.num_heads * mixer.head_dim
     projected = 2 * inner + 2 * mixer.num_groups * mixer.state_dim + mixer.num_heads
-    return Kept(sharded=style.size * (projected + inner + (0 if style.compiled else inner)))
+    return Kept(sharded=_BF16 * (projected + inner + (0 if style.compiled else inner)))
 
 
 def _activation(width: int, gated: bool, style: _Style) -> float:
     """Inside a feed-forward part [bytes per token]: before the activation function, in between, and its result."""
-    before = style.size * (2 if gated else 1)
-    between = style.size if gated and not (style.fused or style.compiled) else 0.0
+    before = _BF16 * (2 if gated else 1)
+    between = _BF16 if gated and not (style.fused or style.compiled) else 0.0
     # torch.compile's partitioner keeps the input of the last matrix too, though it could compute it again.
-    after = style.size if style.compiled and style.adapts_last else style.input_bytes
+    after = _BF16 if style.compiled and style.adapts_last else style.input_bytes
     return width * (before + between + after)
 
 
@@ -224,10 +229,10 @@ def _feed_forward(feed_forward: FeedForward, hidden: int, style: _Style) -> Kept
     width = feed_forward.latent_size or hidden
     per_expert = _activation(feed_forward.intermediate_size, feed_forward.gated, style)
     # Routed copies of the token in front of the experts, and their outputs, whose weighting has a gradient.
-    exchanged = width * (style.input_bytes + style.size)
+    exchanged = width * (style.input_bytes + _BF16)
     shared = _activation(feed_forward.shared_intermediate_size, feed_forward.gated, style)
     router = 2 * _FP32 * feed_forward.num_experts
-    latent = style.size * (feed_forward.latent_size or 0)
+    latent = _BF16 * (feed_forward.latent_size or 0)
     return Kept(
         residual=router + latent,
         sharded=shared,

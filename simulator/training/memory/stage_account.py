@@ -10,7 +10,6 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.account import LayerBytes, Shards, states_of
 from advisor.simulator.training.memory.formats import Formats
 from advisor.simulator.training.memory.inflight import Stages, micro_batches_in_flight
-from advisor.simulator.training.memory.kept import activation_bytes
 from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, PlanLattice
 from advisor.simulator.training.shape import FloatArray, ModelShape, table_parameters
 
@@ -20,6 +19,7 @@ to run backwards, with all gradients; the step of the optimizer."""
 _ZERO1, _ZERO3 = SHARDINGS.index("zero1"), SHARDINGS.index("zero3")
 _NO_RECOMPUTE: Final = RECOMPUTES.index("none")
 _BF16: Final = 2.0
+_FORWARD_LOSS_BYTES: Final = 8.0
 _OFFLOADED_LAYERS: Final = 2.0
 """Layers whose activations are on the accelerator while others travel to the host."""
 _BUCKET_COPIES: Final = 2.0
@@ -180,6 +180,8 @@ def _tables(formats: Formats, shape: ModelShape, lattice: PlanLattice, stages: S
     shards = Shards.of(lattice, lattice.shard_ranks.astype(np.float64))
     none = np.zeros_like(parameters)
     weights, gradients, optimizer, step = states_of(formats.tables, parameters, shards, none, shards)
+    weights = weights + formats.table_copies * _BF16 * first * stages.has_embedding
+    weights = weights - formats.head_saved * np.where(both > 0, last, alone) * stages.has_head
     sharded = lattice.sharding >= _ZERO3
     gathered = formats.tables.gathered * parameters * sharded
     head = _BF16 * alone * stages.has_head
@@ -223,10 +225,12 @@ def _loss(job: TrainingJob, formats: Formats, lattice: PlanLattice) -> FloatArra
         whole = divided = software.unfused_loss_bytes
     if not job.features.isdisjoint({"chunked_ce", "fused_ce", "linear_ce"}):
         whole = divided = software.fused_loss_bytes
-    wider = activation_bytes(job, formats) / _BF16
+    if software.keeps_last_graph and job.method == "qlora":
+        # It goes with the old loss, before the backward pass: the fullest instant has logits and log-softmax alone.
+        whole = divided = min(whole, _FORWARD_LOSS_BYTES)
     tp = lattice.tensor_parallel.astype(np.float64)
-    tokens = lattice.micro_batch * (job.sequence_tokens / lattice.context_parallel)
-    size = wider * np.where(tp > 1, divided, whole)
+    tokens = lattice.micro_batch * (job.computed_tokens / lattice.context_parallel)
+    size = np.where(tp > 1, divided, whole)
     residual_tokens = np.where(lattice.sequence_parallel > 0, tokens / tp, tokens)
     return tokens * size * job.model.vocab_size / tp + residual_tokens * 2.0 * _BF16 * job.model.hidden_size
 

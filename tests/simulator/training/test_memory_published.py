@@ -129,6 +129,25 @@ def test_torchtune_with_8b_on_one_device(
     assert found.allocated_bytes[0] / GIB == pytest.approx(real_gib, rel=0.10)
 
 
+@pytest.mark.parametrize(
+    ("name", "method", "micro", "real_gb"),
+    [
+        ("llama-2-7b", "lora", 2, 19.77),
+        ("llama-2-7b", "qlora", 2, 13.68),
+        ("llama-3-8b", "lora", 1, 19.73),
+        ("llama-3-8b", "qlora", 2, 17.41),
+        ("llama-3.2-3b", "qlora", 2, 10.3),
+        ("mistral-7b", "lora", 2, 20.66),
+        ("mistral-7b", "qlora", 2, 14.29),
+    ],
+)
+def test_litgpt_on_one_device(name: str, method: Any, micro: int, real_gb: float) -> None:
+    """Lightning-AI/litgpt config_hub/finetune/README.md: rank 32 on queries and values, 512 tokens, allocated."""
+    model = models.get(name).record
+    job = TrainingJob(model, 512, 8, framework="fsdp", software="litgpt", method=method, lora_rank=32)
+    assert memory(job, micro_batch=micro).allocated_bytes[0] / GB == pytest.approx(real_gb, rel=0.025)
+
+
 @pytest.mark.parametrize(("tokens", "real_gib"), [(256, 20.1), (2048, 23.8), (8192, 36.6)])
 def test_lora_of_qwen_7b_on_one_a100(tokens: int, real_gib: float) -> None:
     """QwenLM/Qwen README.md: memory shown by the device, batch 1, gradient checkpointing."""

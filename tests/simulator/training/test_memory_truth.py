@@ -44,12 +44,12 @@ def measured() -> list[tuple[dict[str, str], Quantity, float]]:
 
 def test_the_median_error_is_at_most_5_percent() -> None:
     errors = [abs(peak.value / truth - 1) for _, peak, truth in measured()]
-    assert len(errors) >= 80
+    assert len(errors) == sum(bool(row["peak_mem_gb"]) for row in rows())
     assert statistics.median(errors) <= 0.05
 
 
 @pytest.mark.parametrize(
-    ("source", "most"), [("own", 0.02), ("internevo", 0.05), ("peft", 0.05), ("litgpt", 0.07)]
+    ("source", "most"), [("own", 0.02), ("internevo", 0.05), ("peft", 0.05), ("litgpt", 0.02)]
 )
 def test_the_median_error_of_each_source(source: str, most: float) -> None:
     """DeepSpeed's issues are left out: their rows contradict each other (ZeRO-3 above ZeRO-2)."""

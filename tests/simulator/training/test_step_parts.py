@@ -11,7 +11,7 @@ from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.convergence import convergence_of, time_to_train_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.plan import PlanLattice, Schedule, TrainingPlan
 from advisor.simulator.training.step import StepColumns, computed_sequence, step_time
 from advisor.simulator.training.step_groups import Groups
 from advisor.simulator.training.step_host import PassTimes, expert_layers_share, launch_times, num_experts
@@ -208,3 +208,18 @@ def test_attention_of_pytorch_on_hopper_is_slower_before_cudnn_became_its_defaul
     job = replace(LLAMA, framework="torchtitan", framework_version="0.2", date="2025-06")
     old, new = (framework_costs(replace(job, date=date), "hopper") for date in ("2025-06", "2026-06"))
     assert old.attention_scale > 1.2 * new.attention_scale
+
+
+@pytest.mark.parametrize("schedule", ["zb_h1", "zbv", "dualpipe"])
+def test_every_schedule_computes_the_model_once(schedule: Schedule) -> None:
+    """A mirrored stage holds two parts of the model, but a micro-batch passes only one of them."""
+    plan = TrainingPlan(tensor_parallel=8, pipeline_parallel=4, data_parallel=2, sharding="zero1")
+    job = TrainingJob(models.get("llama-3.1-70b").record, 4096, 128)
+    plain, other = (
+        step_time(job, PlanLattice.of([replace(plan, schedule=name, virtual_stages=chunks)]), H100)
+        for name, chunks in (("1f1b", 1), (schedule, 2 if schedule in ("zbv", "dualpipe") else 1))
+    )
+    for part in ("forward_s", "backward_s"):
+        assert getattr(other, part)[0] == pytest.approx(getattr(plain, part)[0], rel=0.06)
+    assert other.bubble_s[0] < plain.bubble_s[0]
+    assert other.step_s[0] < 1.02 * plain.step_s[0]
