@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,9 @@ def configured_calls() -> dict[str, Callable[[], object]]:
         for number, config in enumerate(gemm.CONFIGS[dtype.itemsize]):
             inputs = gemm.make_inputs(256, 512, 1024, 0, CPU, dtype)
             found[f"gemm_{name}_{number}"] = lambda i=inputs, c=config: gemm.run(*i, config=c)
+        inputs = gemm.make_inputs(1536, 6144, 128, 0, CPU, dtype)
+        cut = replace(gemm.CONFIGS[dtype.itemsize][0], is_last_wave_cut=True)
+        found[f"gemm_{name}_cut"] = lambda i=inputs, c=cut: gemm.run(*i, config=c)
     for head_dim in attention.CONFIGS:
         inputs = attention.make_inputs(1, 512, 512, 4, 1, head_dim, 0, CPU)
         found[f"attention_{head_dim}"] = lambda i=inputs: attention.run(*i)
@@ -102,6 +106,7 @@ def calls() -> dict[str, Callable[[], object]]:
         transpose,
         w4a16,
         w4a16_mma,
+        w4a16_row,
         w8a8,
     )
 
@@ -127,6 +132,11 @@ def calls() -> dict[str, Callable[[], object]]:
         "w4a16": lambda: w4a16.run(*w4a16.make_inputs(1, 512, 2048, 0, CPU)),
         "w4a16_rows": lambda: w4a16.run(*w4a16.make_inputs(16, 512, 2048, 0, CPU)),
         "w4a16_mma": lambda: w4a16_mma.run(*w4a16.make_inputs(1, 512, 2048, 0, CPU)),
+        "w4a16_row": lambda: [
+            w4a16_row.run(*w4a16.make_inputs(1, 512, 4096, 0, CPU), plan=plan, early=early)
+            for plan in w4a16_row.PLANS
+            for early in (False, True)
+        ],
         "w8a8": lambda: w8a8.run(*w8a8.make_inputs(256, 512, 1024, 0, CPU)),
         "grouped": lambda: grouped_gemm.run(*grouped_gemm.make_inputs(2048, 8, 512, 1024, 0, CPU)),
         "linear": lambda: linear_gelu_residual.run(*linear_gelu_residual.make_inputs(256, 512, 1024, 0, CPU)),
