@@ -25,7 +25,7 @@ _MOST_LANES: Final = 8
 _RATES: Final = {4: (24, 0.98), 8: (16, 1.07)}
 """Warps that a multiprocessor holds with two lanes, and the rate that they give together [TB/s on an H200], by tokens
 whose inputs are on their way while as many before them are computed."""
-_MOST_UNROLL: Final = 16
+_MOST_UNROLL: Final = 12
 
 
 @gluon.constexpr_function

@@ -56,7 +56,7 @@ def test_lanes_share_states_where_channels_are_few():
 def test_fewer_tokens_ahead_where_all_warps_then_run_at_once():
     assert selective_scan_registers.choose_unroll(8 * 5120, 2, sms=132) == 4
     assert selective_scan_registers.choose_unroll(64 * 8192, 2, sms=132) == 8
-    assert selective_scan_registers.choose_unroll(5120, 8, sms=132) == 16
+    assert selective_scan_registers.choose_unroll(5120, 8, sms=132) == 12
 
 
 def test_it_does_not_run_on_a_cpu():
