@@ -2,11 +2,11 @@
 
 One persistent program per multiprocessor walks over output tiles. Operands come through tensor descriptors
 (TMA on Hopper and later), and the next tile's loads overlap the last tile's store. Where the last wave of tiles would
-leave most multiprocessors idle, its tiles are cut into four pieces, one per program.
+leave most multiprocessors idle, its tiles are cut into pieces, one per program.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -33,30 +33,33 @@ class Config:
     """Rows of tiles that are walked together, so that their columns of B stay in the L2."""
     split_epilogue: bool = True
     """Store the tile in two halves: half the staging memory, so one more stage fits."""
-    is_last_wave_cut: bool = False
-    """Cut the tiles of an incomplete last wave into pieces, side by side."""
+    pieces: int = 1
+    """Pieces, side by side, into which the tiles of an incomplete last wave are cut."""
     rate: float = 1.0
     """Speed per output element relative to the fastest tile shape (measured on an H200)."""
+    piece_rate: float = 1.0
+    """The same of a piece."""
 
 
 CONFIGS: Final[dict[int, tuple[Config, ...]]] = {
     2: (
         Config(128, 256, 64, num_warps=8, num_stages=4),
-        Config(128, 128, 64, num_warps=8, num_stages=4, split_epilogue=False, rate=0.92),
+        Config(128, 256, 64, num_warps=8, num_stages=4, pieces=4, piece_rate=0.58),
+        Config(128, 128, 64, num_warps=8, num_stages=4, split_epilogue=False, rate=0.9),
         Config(64, 256, 64, num_warps=4, num_stages=5, rate=0.96),
+        Config(64, 256, 64, num_warps=4, num_stages=5, rate=0.96, pieces=2, piece_rate=0.7),
         Config(64, 128, 64, num_warps=4, num_stages=6, split_epilogue=False, rate=0.72),
     ),
     1: (
         Config(128, 256, 128, num_warps=8, num_stages=4),
-        Config(128, 128, 128, num_warps=8, num_stages=4, split_epilogue=False, rate=0.95),
+        Config(128, 256, 128, num_warps=8, num_stages=4, pieces=4, piece_rate=0.62),
+        Config(128, 128, 128, num_warps=8, num_stages=4, split_epilogue=False, rate=0.9),
         Config(64, 256, 128, num_warps=4, num_stages=5, rate=0.95),
+        Config(64, 256, 128, num_warps=4, num_stages=5, rate=0.95, pieces=2, piece_rate=0.72),
         Config(64, 128, 128, num_warps=4, num_stages=6, split_epilogue=False, rate=0.75),
     ),
 }
 """By bytes per operand element."""
-PIECES: Final = 4
-_PIECE_RATES: Final = {2: 0.58, 1: 0.62}
-"""Speed per output element of a piece of the first tile shape, by bytes per operand element."""
 _PIECE_STAGES: Final = 6
 _INTERPRETER_CONFIG: Final = Config(64, 64, 32, num_warps=4, num_stages=1)
 
@@ -142,29 +145,29 @@ def reference(a: torch.Tensor, b: torch.Tensor, scale: float = 1.0) -> torch.Ten
 def choose_config(m: int, n: int, element_bytes: int, programs: int) -> Config:
     """The tile shape with the least predicted time, and whether the last wave is cut into pieces [Config].
 
-    time ∝ waves · block_m · block_n / rate, waves = ⌈tiles / programs⌉, or ⌊tiles / programs⌋ + 1 / (4 · piece rate)
+    time ∝ block_m · block_n · (whole waves / rate + 1 / (pieces · piece rate)); without pieces the last wave is whole
 
-    Assumes: every wave takes a whole tile's time; K does not change the order of the candidates. Only tiles of the
-    first shape are cut, and not where half of their rows would be empty.
+    Assumes: every wave takes a whole tile's time; K does not change the order of the candidates. Nothing is cut where
+    half of a tile's rows would be empty.
     """
     if INTERPRET:
         return _INTERPRETER_CONFIG
 
     def cost(config: Config) -> float:
         tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
-        waves = float(triton.cdiv(tiles, programs))
-        if config.is_last_wave_cut:
-            if not _can_cut(tiles % programs, programs) or 2 * m <= config.block_m:
-                return math.inf
-            waves += 1.0 / (PIECES * _PIECE_RATES[element_bytes]) - 1.0
-        return waves * config.block_m * config.block_n / config.rate
+        if config.pieces == 1:
+            waves = triton.cdiv(tiles, programs) / config.rate
+        elif _can_cut(tiles % programs, config.pieces, programs) and 2 * m > config.block_m:
+            waves = tiles // programs / config.rate + 1.0 / (config.pieces * config.piece_rate)
+        else:
+            return math.inf
+        return waves * config.block_m * config.block_n
 
-    shapes = CONFIGS[element_bytes]
-    return min((*shapes, replace(shapes[0], is_last_wave_cut=True)), key=cost)
+    return min(CONFIGS[element_bytes], key=cost)
 
 
-def _can_cut(num_tiles: int, programs: int) -> bool:
-    return 0 < PIECES * num_tiles <= programs
+def _can_cut(num_tiles: int, pieces: int, programs: int) -> bool:
+    return 0 < pieces * num_tiles <= programs
 
 
 def align_rows(x: torch.Tensor) -> torch.Tensor:
@@ -214,15 +217,12 @@ def run(
         out = empty_output(m, n, torch.bfloat16 if a.element_size() == 1 else a.dtype, a.device)
     store_n = config.block_n // 2 if config.split_epilogue else config.block_n
     tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
-    pieces, whole_tiles = 1, tiles
-    if config.is_last_wave_cut:
-        pieces, rest = PIECES, tiles % programs
-        if not _can_cut(rest, programs):
-            raise ValueError(f"cannot cut {rest} tiles into {pieces} pieces for {programs} programs")
-        whole_tiles = tiles - rest
-        tiles = max(whole_tiles, pieces * rest)
-    programs = min(programs, tiles)
-    piece_n = config.block_n // pieces
+    rest = tiles % programs if config.pieces > 1 else 0
+    if config.pieces > 1 and not _can_cut(rest, config.pieces, programs):
+        raise ValueError(f"cannot cut {rest} tiles into {config.pieces} pieces for {programs} programs")
+    whole_tiles = tiles - rest
+    programs = min(programs, max(whole_tiles, config.pieces * rest))
+    piece_n = config.block_n // config.pieces
     _gemm_kernel[(programs,)](
         TensorDescriptor.from_tensor(a, [config.block_m, config.block_k]),
         TensorDescriptor.from_tensor(b, [config.block_n, config.block_k]),
@@ -238,7 +238,7 @@ def run(
         BLOCK_N=config.block_n,
         BLOCK_K=config.block_k,
         GROUP_M=config.group_m,
-        PIECES=pieces,
+        PIECES=config.pieces,
         PIECE_STAGES=_PIECE_STAGES,
         SPLIT_EPILOGUE=config.split_epilogue,
         HAS_SCALE=scale is not None,

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +75,6 @@ def configured_calls() -> dict[str, Callable[[], object]]:
         for number, config in enumerate(gemm.CONFIGS[dtype.itemsize]):
             inputs = gemm.make_inputs(256, 512, 1024, 0, CPU, dtype)
             found[f"gemm_{name}_{number}"] = lambda i=inputs, c=config: gemm.run(*i, config=c)
-        inputs = gemm.make_inputs(1536, 6144, 128, 0, CPU, dtype)
-        cut = replace(gemm.CONFIGS[dtype.itemsize][0], is_last_wave_cut=True)
-        found[f"gemm_{name}_cut"] = lambda i=inputs, c=cut: gemm.run(*i, config=c)
     for head_dim in attention.CONFIGS:
         inputs = attention.make_inputs(1, 512, 512, 4, 1, head_dim, 0, CPU)
         found[f"attention_{head_dim}"] = lambda i=inputs: attention.run(*i)
