@@ -52,6 +52,8 @@ class Session:
     report: Callable[[Progress], None] = lambda progress: None
     save: Callable[[Machine, list[Measurement]], None] = lambda machine, measurements: None
     _lock: Any = field(default_factory=threading.Lock)
+    _saving: Any = field(default_factory=threading.Lock)
+    """Held from the snapshot to its file: a later one must not be overwritten by an earlier one."""
     _live: set[Process] = field(default_factory=set)
 
     def run(self) -> tuple[Machine, list[Measurement]]:
@@ -127,7 +129,8 @@ class Session:
     def _store(self, key: str, found: list[Measurement], machine: Machine, keys: dict[str, Step]) -> None:
         with self._lock:
             self.done[key] = [m.model_copy(update={"step": key}) for m in found]
-        self.save(machine, self.judged(machine))
+        with self._saving:
+            self.save(machine, self.judged(machine))
         step = keys.get(key)
         self._tell(keys, f"{key.partition('/')[0]}: {step.title if step else key}")
 
