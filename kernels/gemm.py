@@ -1,9 +1,11 @@
 """Matrix product C = A · Bᵀ for bf16, fp16 and fp8, stored as linear layers do: A [M, K], weights B [N, K].
 
 One persistent program per multiprocessor walks over output tiles. Operands come through tensor descriptors
-(TMA on Hopper and later), and the next tile's loads overlap the last tile's store.
+(TMA on Hopper and later), and the next tile's loads overlap the last tile's store. Where the last wave of tiles would
+leave most multiprocessors idle, its tiles are cut into pieces, one per program.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,25 +33,34 @@ class Config:
     """Rows of tiles that are walked together, so that their columns of B stay in the L2."""
     split_epilogue: bool = True
     """Store the tile in two halves: half the staging memory, so one more stage fits."""
+    pieces: int = 1
+    """Pieces, side by side, into which the tiles of an incomplete last wave are cut."""
     rate: float = 1.0
     """Speed per output element relative to the fastest tile shape (measured on an H200)."""
+    piece_rate: float = 1.0
+    """The same of a piece."""
 
 
 CONFIGS: Final[dict[int, tuple[Config, ...]]] = {
     2: (
         Config(128, 256, 64, num_warps=8, num_stages=4),
-        Config(128, 128, 64, num_warps=8, num_stages=4, split_epilogue=False, rate=0.92),
-        Config(64, 256, 64, num_warps=4, num_stages=4, rate=0.95),
-        Config(64, 128, 64, num_warps=4, num_stages=4, split_epilogue=False, rate=0.57),
+        Config(128, 256, 64, num_warps=8, num_stages=4, pieces=4, piece_rate=0.58),
+        Config(128, 128, 64, num_warps=8, num_stages=4, split_epilogue=False, rate=0.9),
+        Config(64, 256, 64, num_warps=4, num_stages=5, rate=0.96),
+        Config(64, 256, 64, num_warps=4, num_stages=5, rate=0.96, pieces=2, piece_rate=0.7),
+        Config(64, 128, 64, num_warps=4, num_stages=6, split_epilogue=False, rate=0.72),
     ),
     1: (
         Config(128, 256, 128, num_warps=8, num_stages=4),
-        Config(128, 128, 128, num_warps=8, num_stages=4, split_epilogue=False, rate=0.95),
-        Config(64, 256, 128, num_warps=4, num_stages=4, rate=0.95),
-        Config(64, 128, 128, num_warps=4, num_stages=4, split_epilogue=False, rate=0.61),
+        Config(128, 256, 128, num_warps=8, num_stages=4, pieces=4, piece_rate=0.62),
+        Config(128, 128, 128, num_warps=8, num_stages=4, split_epilogue=False, rate=0.9),
+        Config(64, 256, 128, num_warps=4, num_stages=5, rate=0.95),
+        Config(64, 256, 128, num_warps=4, num_stages=5, rate=0.95, pieces=2, piece_rate=0.72),
+        Config(64, 128, 128, num_warps=4, num_stages=6, split_epilogue=False, rate=0.75),
     ),
 }
 """By bytes per operand element."""
+_PIECE_STAGES: Final = 6
 _INTERPRETER_CONFIG: Final = Config(64, 64, 32, num_warps=4, num_stages=1)
 
 
@@ -68,14 +79,19 @@ def _gemm_kernel(
     a_desc,
     b_desc,
     c_desc,
+    b_piece_desc,
+    c_piece_desc,
     scale_ptr,
     M,
     N,
     K,
+    whole_tiles,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr,
+    PIECES: tl.constexpr,
+    PIECE_STAGES: tl.constexpr,
     SPLIT_EPILOGUE: tl.constexpr,
     HAS_SCALE: tl.constexpr,
     NUM_PROGRAMS: tl.constexpr,
@@ -84,7 +100,7 @@ def _gemm_kernel(
     num_tiles_n = tl.cdiv(N, BLOCK_N)
     num_tiles_k = tl.cdiv(K, BLOCK_K)
     scale = tl.load(scale_ptr) if HAS_SCALE else 1.0
-    for tile_id in tl.range(tl.program_id(0), num_tiles_m * num_tiles_n, NUM_PROGRAMS, flatten=True):
+    for tile_id in tl.range(tl.program_id(0), whole_tiles, NUM_PROGRAMS, flatten=True):
         tile_m, tile_n = tile_position(tile_id, num_tiles_m, num_tiles_n, GROUP_M)
         row = tile_m * BLOCK_M
         column = tile_n * BLOCK_N
@@ -102,6 +118,20 @@ def _gemm_kernel(
             c_desc.store([row, column + BLOCK_N // 2], right.to(c_desc.dtype))
         else:
             c_desc.store([row, column], acc.to(c_desc.dtype))
+    if PIECES > 1:
+        tile_id = whole_tiles + tl.program_id(0) // PIECES
+        if tile_id < num_tiles_m * num_tiles_n:
+            tile_m, tile_n = tile_position(tile_id, num_tiles_m, num_tiles_n, GROUP_M)
+            row = tile_m * BLOCK_M
+            column = tile_n * BLOCK_N + tl.program_id(0) % PIECES * (BLOCK_N // PIECES)
+            acc = tl.zeros((BLOCK_M, BLOCK_N // PIECES), tl.float32)
+            for k in tl.range(num_tiles_k, num_stages=PIECE_STAGES):
+                a = a_desc.load([row, k * BLOCK_K])
+                b = b_piece_desc.load([column, k * BLOCK_K])
+                acc = dot(a, b.T, acc)
+            if HAS_SCALE:
+                acc = acc * scale
+            c_piece_desc.store([row, column], acc.to(c_desc.dtype))
 
 
 def reference(a: torch.Tensor, b: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
@@ -113,20 +143,31 @@ def reference(a: torch.Tensor, b: torch.Tensor, scale: float = 1.0) -> torch.Ten
 
 
 def choose_config(m: int, n: int, element_bytes: int, programs: int) -> Config:
-    """The tile shape with the least predicted time [Config].
+    """The tile shape with the least predicted time, and whether the last wave is cut into pieces [Config].
 
-    time ∝ waves · block_m · block_n / rate, waves = ⌈tiles / programs⌉
+    time ∝ block_m · block_n · (whole waves / rate + 1 / (pieces · piece rate)); without pieces the last wave is whole
 
-    Assumes: every wave takes a whole tile's time; K does not change the order of the candidates.
+    Assumes: every wave takes a whole tile's time; K does not change the order of the candidates. Nothing is cut where
+    half of a tile's rows would be empty.
     """
     if INTERPRET:
         return _INTERPRETER_CONFIG
 
     def cost(config: Config) -> float:
         tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
-        return float(triton.cdiv(tiles, programs) * config.block_m * config.block_n) / config.rate
+        if config.pieces == 1:
+            waves = triton.cdiv(tiles, programs) / config.rate
+        elif _can_cut(tiles % programs, config.pieces, programs) and 2 * m > config.block_m:
+            waves = tiles // programs / config.rate + 1.0 / (config.pieces * config.piece_rate)
+        else:
+            return math.inf
+        return waves * config.block_m * config.block_n
 
     return min(CONFIGS[element_bytes], key=cost)
+
+
+def _can_cut(num_tiles: int, pieces: int, programs: int) -> bool:
+    return 0 < pieces * num_tiles <= programs
 
 
 def align_rows(x: torch.Tensor) -> torch.Tensor:
@@ -162,7 +203,7 @@ def run(
     """A · Bᵀ · scale; bf16 and fp16 keep their format, fp8 gives bf16.
 
     Shapes: a [M, K], b [N, K], scale [1] fp32 (fp8) -> [M, N].
-    Raises: ValueError: the inner sizes or the formats differ.
+    Raises: ValueError: the inner sizes or the formats differ, or the last wave cannot be cut.
     """
     if a.shape[1] != b.shape[1] or a.dtype != b.dtype:
         raise ValueError(
@@ -176,19 +217,29 @@ def run(
         out = empty_output(m, n, torch.bfloat16 if a.element_size() == 1 else a.dtype, a.device)
     store_n = config.block_n // 2 if config.split_epilogue else config.block_n
     tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
-    programs = min(programs, tiles)
+    rest = tiles % programs if config.pieces > 1 else 0
+    if config.pieces > 1 and not _can_cut(rest, config.pieces, programs):
+        raise ValueError(f"cannot cut {rest} tiles into {config.pieces} pieces for {programs} programs")
+    whole_tiles = tiles - rest
+    programs = min(programs, max(whole_tiles, config.pieces * rest))
+    piece_n = config.block_n // config.pieces
     _gemm_kernel[(programs,)](
         TensorDescriptor.from_tensor(a, [config.block_m, config.block_k]),
         TensorDescriptor.from_tensor(b, [config.block_n, config.block_k]),
         TensorDescriptor.from_tensor(out, [config.block_m, store_n]),
+        TensorDescriptor.from_tensor(b, [piece_n, config.block_k]),
+        TensorDescriptor.from_tensor(out, [config.block_m, piece_n]),
         scale,
         m,
         n,
         a.shape[1],
+        whole_tiles,
         BLOCK_M=config.block_m,
         BLOCK_N=config.block_n,
         BLOCK_K=config.block_k,
         GROUP_M=config.group_m,
+        PIECES=config.pieces,
+        PIECE_STAGES=_PIECE_STAGES,
         SPLIT_EPILOGUE=config.split_epilogue,
         HAS_SCALE=scale is not None,
         NUM_PROGRAMS=programs,

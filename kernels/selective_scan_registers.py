@@ -4,6 +4,7 @@ A thread walks through the tokens with its states at hand: nothing is exchanged 
 two shuffles.
 """
 
+import math
 from typing import Final
 
 import torch
@@ -14,44 +15,69 @@ from triton.experimental.gluon import language as gl
 from advisor.kernels.backend import INTERPRET, num_sms
 
 _LOG2_E = gl.constexpr(1.4426950408889634)
-_UNROLL: Final = 8
-"""Tokens whose inputs are on their way while as many before them are computed."""
+_PAIR_TO_FP32 = gl.constexpr("shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;")
 _WARPS: Final = 1
-_WARPS_PER_SM: Final = 8
+_MOST_WARPS_PER_SM: Final = 10
+"""With more, further lanes exchange more than they hide."""
 _FEWEST_LANES: Final = 2
-_MOST_LANES: Final = 4
-"""One lane per channel holds too many registers to load ahead, eight exchange more than they compute."""
+_MOST_LANES: Final = 8
+"""One lane per channel holds too many registers to load ahead; eight are for few channels."""
+_RATES: Final = {4: (24, 0.98), 8: (16, 1.07)}
+"""Warps that a multiprocessor holds with two lanes, and the rate that they give together [TB/s on an H200], by tokens
+whose inputs are on their way while as many before them are computed."""
+_MOST_UNROLL: Final = 12
+
+
+@gluon.constexpr_function
+def _words_layout(width, lanes, num_warps):
+    """The words of a thread's states to that thread, the same in every group of so many lanes."""
+    per_lane = width // lanes
+    return gl.DistributedLinearLayout(
+        reg_bases=[[1 << bit] for bit in range(per_lane.bit_length() - 1)],
+        lane_bases=[[per_lane * (1 << bit) if 1 << bit < lanes else 0] for bit in range(5)],
+        warp_bases=[[0]] * (num_warps.bit_length() - 1),
+        block_bases=[],
+        shape=[width],
+    )
 
 
 @gluon.jit
-def _load_tokens(
-    u_ptr,
-    delta_ptr,
-    b_ptr,
-    c_ptr,
-    first,
-    end,
-    places,
-    is_channel,
-    states,
-    num_channels,
-    UNROLL: gl.constexpr,
-    N: gl.constexpr,
-):
-    """Everything that the next tokens need; beyond the end Δ is 0, and the state stays as it is."""
+def _load_tokens(u_at, delta_at, b_at, c_at, UNROLL: gl.constexpr, D: gl.constexpr):
+    """Everything that the next tokens need. All distances are constants: no address is computed."""
     us = ()  # Triton's frontend knows no unpacking inside a tuple
     deltas = ()
     bs = ()
     cs = ()
+    width: gl.constexpr = b_at.shape[0]
     for j in gl.static_range(UNROLL):
-        offsets = (first + j) * num_channels + places
-        mask = is_channel & (first + j < end)
-        us = us + (gl.load(u_ptr + offsets, mask=mask, other=0.0),)  # type: ignore[assignment]  # noqa: RUF005
-        deltas = deltas + (gl.load(delta_ptr + offsets, mask=mask, other=0.0),)  # type: ignore[assignment]  # noqa: RUF005
-        token = min(first + j, end - 1)
-        bs = bs + (gl.load(b_ptr + token * N + states),)  # type: ignore[assignment]  # noqa: RUF005
-        cs = cs + (gl.load(c_ptr + token * N + states),)  # type: ignore[assignment]  # noqa: RUF005
+        us = us + (gl.load(u_at + j * D),)  # type: ignore[assignment]  # noqa: RUF005
+        deltas = deltas + (gl.load(delta_at + j * D),)  # type: ignore[assignment]  # noqa: RUF005
+        bs = bs + (gl.load(b_at + j * width),)  # type: ignore[assignment]  # noqa: RUF005
+        cs = cs + (gl.load(c_at + j * width),)  # type: ignore[assignment]  # noqa: RUF005
     return us, deltas, bs, cs
+
+
+@gluon.jit
+def _by_state(x, IS_PAIRS: gl.constexpr, layout: gl.constexpr):
+    """fp32 of what belongs to the states; of a pair of bf16 each is the upper half of its fp32: one operation."""
+    if IS_PAIRS:
+        low, high = gl.inline_asm_elementwise(
+            _PAIR_TO_FP32, "=r,=r,r", [x], dtype=(gl.float32, gl.float32), is_pure=True, pack=1
+        )
+        joined = gl.join(low, high)
+        return gl.convert_layout(gl.reshape(joined, [2 * x.shape[0]]), layout, assert_trivial=True)
+    else:
+        return gl.convert_layout(x.to(gl.float32), layout, assert_trivial=True)
+
+
+@gluon.jit
+def _step(state, u, delta, b, c, a, skip):
+    """State after one token, and the token's output."""
+    u = u.to(gl.float32)
+    delta = delta.to(gl.float32)
+    decay = gl.exp2(delta[None, :] * a)
+    state = state * decay + (delta * u)[None, :] * b[:, None]
+    return state, gl.sum(state * c[:, None], axis=0) + skip * u
 
 
 @gluon.jit
@@ -65,45 +91,69 @@ def _scan_kernel(
     y_ptr,
     state_ptr,
     num_tokens,
-    num_channels,
     UNROLL: gl.constexpr,
     BLOCK_D: gl.constexpr,
+    D: gl.constexpr,
     N: gl.constexpr,
     LANES: gl.constexpr,
+    IS_PAIRS: gl.constexpr,
     num_warps: gl.constexpr,
 ):
     """Every thread holds N / LANES states of one channel."""
     layout: gl.constexpr = gl.BlockedLayout([N // LANES, 1], [LANES, 32 // LANES], [1, num_warps], [0, 1])
     by_channel: gl.constexpr = gl.SliceLayout(0, layout)
     by_state: gl.constexpr = gl.SliceLayout(1, layout)
-    sequence = gl.program_id(1)
-    channels = gl.program_id(0) * BLOCK_D + gl.arange(0, BLOCK_D, layout=by_channel)
+    sequence = gl.program_id(1).to(gl.int64)
+    all_channels = gl.program_id(0) * BLOCK_D + gl.arange(0, BLOCK_D, layout=by_channel)
     states = gl.arange(0, N, layout=by_state)
-    is_channel = channels < num_channels
-    places = channels.to(gl.int64)
+    # With pairs a thread's states come as half as many words, which stay words until they are used.
+    WIDTH: gl.constexpr = N // 2 if IS_PAIRS else N
+    words = gl.arange(0, WIDTH, layout=_words_layout(WIDTH, LANES, num_warps))
+    is_channel = all_channels < D
+    # Beyond the last channel the last one is computed again, and not stored.
+    channels = gl.minimum(all_channels, D - 1)
     state_places = channels[None, :] * N + states[:, None]
-    a = gl.load(a_ptr + state_places, mask=is_channel[None, :], other=0.0) * _LOG2_E
-    skip = gl.load(skip_ptr + channels, mask=is_channel, other=0.0).to(gl.float32)
+    a = gl.load(a_ptr + state_places) * _LOG2_E
+    skip = gl.load(skip_ptr + channels).to(gl.float32)
     state = gl.zeros([N, BLOCK_D], gl.float32, layout)
-    begin = sequence.to(gl.int64) * num_tokens
-    end = begin + num_tokens
-    us, deltas, bs, cs = _load_tokens(
-        u_ptr, delta_ptr, b_ptr, c_ptr, begin, end, places, is_channel, states, num_channels, UNROLL, N
-    )
-    for first in range(begin, end, UNROLL):
-        ahead = _load_tokens(
-            u_ptr, delta_ptr, b_ptr, c_ptr, first + UNROLL, end, places, is_channel, states, num_channels, UNROLL, N
-        )  # fmt: skip
-        for j in gl.static_range(UNROLL):
-            u = us[j].to(gl.float32)
-            delta = deltas[j].to(gl.float32)
-            decay = gl.exp2(delta[None, :] * a)
-            state = state * decay + (delta * u)[None, :] * bs[j].to(gl.float32)[:, None]
-            y = gl.sum(state * cs[j].to(gl.float32)[:, None], axis=0) + skip * u
-            mask = is_channel & (first + j < end)
-            gl.store(y_ptr + (first + j) * num_channels + places, y.to(y_ptr.dtype.element_ty), mask=mask)
-        us, deltas, bs, cs = ahead
-    last = state_ptr + sequence.to(gl.int64) * num_channels * N
+    u_at = u_ptr + sequence * num_tokens * D + channels
+    delta_at = delta_ptr + sequence * num_tokens * D + channels
+    y_at = y_ptr + sequence * num_tokens * D + channels
+    b_at = b_ptr + sequence * num_tokens * WIDTH + words
+    c_at = c_ptr + sequence * num_tokens * WIDTH + words
+    num_rounds = num_tokens // UNROLL
+    if num_rounds > 0:
+        us, deltas, bs, cs = _load_tokens(u_at, delta_at, b_at, c_at, UNROLL, D)
+        for num_left in range(num_rounds - 1, -1, -1):
+            # After the last round its inputs are loaded once more, so that nothing depends on a condition.
+            ahead = min(num_left, 1) * UNROLL
+            u_at += ahead * D
+            delta_at += ahead * D
+            b_at += ahead * WIDTH
+            c_at += ahead * WIDTH
+            next_us, next_deltas, next_bs, next_cs = _load_tokens(u_at, delta_at, b_at, c_at, UNROLL, D)
+            for j in gl.static_range(UNROLL):
+                b = _by_state(bs[j], IS_PAIRS, by_state)
+                c = _by_state(cs[j], IS_PAIRS, by_state)
+                state, y = _step(state, us[j], deltas[j], b, c, a, skip)
+                gl.store(y_at + j * D, y.to(y_ptr.dtype.element_ty), mask=is_channel)
+            y_at += UNROLL * D
+            us, deltas, bs, cs = next_us, next_deltas, next_bs, next_cs
+        u_at += UNROLL * D
+        delta_at += UNROLL * D
+        b_at += UNROLL * WIDTH
+        c_at += UNROLL * WIDTH
+    for _ in range(num_rounds * UNROLL, num_tokens):
+        b = _by_state(gl.load(b_at), IS_PAIRS, by_state)
+        c = _by_state(gl.load(c_at), IS_PAIRS, by_state)
+        state, y = _step(state, gl.load(u_at), gl.load(delta_at), b, c, a, skip)
+        gl.store(y_at, y.to(y_ptr.dtype.element_ty), mask=is_channel)
+        u_at += D
+        delta_at += D
+        y_at += D
+        b_at += WIDTH
+        c_at += WIDTH
+    last = state_ptr + sequence * D * N
     gl.store(last + state_places, state, mask=is_channel[None, :])
 
 
@@ -113,12 +163,30 @@ def is_supported(u: torch.Tensor) -> bool:
 
 
 def choose_lanes(num_scans: int, num_states: int, sms: int) -> int:
-    """Lanes that share a channel's states [count]: four where two would leave multiprocessors almost empty.
+    """Lanes that share a channel's states [count]: more where few would leave multiprocessors almost empty.
 
     `num_scans` are channels times sequences.
     """
-    few = num_scans * _FEWEST_LANES < 32 * _WARPS_PER_SM * sms
-    return min(num_states, _MOST_LANES if few else _FEWEST_LANES)
+    lanes = _FEWEST_LANES
+    while lanes < _MOST_LANES and 2 * lanes * num_scans <= 32 * _MOST_WARPS_PER_SM * sms:
+        lanes *= 2
+    return min(num_states, lanes)
+
+
+def choose_unroll(num_scans: int, lanes: int, sms: int) -> int:
+    """Tokens to load ahead [count]: as many as pay where warps follow each other in rounds, most where they are few.
+
+    time ∝ rounds · warps at once / rate
+    """
+    if lanes > _FEWEST_LANES:
+        return _MOST_UNROLL
+    warps = num_scans * lanes / 32
+
+    def time(unroll: int) -> float:
+        at_once, rate = _RATES[unroll]
+        return math.ceil(warps / (at_once * sms)) * at_once / rate
+
+    return min(_RATES, key=time)
 
 
 def run(
@@ -130,7 +198,7 @@ def run(
     skip: torch.Tensor,
     out: torch.Tensor | None = None,
     lanes: int | None = None,
-    unroll: int = _UNROLL,
+    unroll: int | None = None,
     num_warps: int = _WARPS,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Outputs in the format of u, and the last state in fp32.
@@ -143,25 +211,29 @@ def run(
     num_states = a.shape[1]
     if num_states != triton.next_power_of_2(num_states):
         raise ValueError(f"{num_states} states per channel is not a power of two")
-    lanes = lanes or choose_lanes(num_sequences * num_channels, num_states, num_sms(u.device.index or 0))
+    num_scans, sms = num_sequences * num_channels, num_sms(u.device.index or 0)
+    lanes = lanes or choose_lanes(num_scans, num_states, sms)
+    unroll = unroll or choose_unroll(num_scans, lanes, sms)
     out = torch.empty_like(u) if out is None else out
     state = u.new_empty((num_sequences, num_channels, num_states), dtype=torch.float32)
     block = 32 // lanes * num_warps
+    is_pairs = b.dtype == torch.bfloat16 and num_states >= 2 * lanes
     _scan_kernel[(triton.cdiv(num_channels, block), num_sequences)](
         u,
         delta,
         a,
-        b,
-        c,
+        b.view(torch.int32) if is_pairs else b,
+        c.view(torch.int32) if is_pairs else c,
         skip,
         out,
         state,
         num_tokens,
-        num_channels,
         UNROLL=unroll,
         BLOCK_D=block,
+        D=num_channels,
         N=num_states,
         LANES=lanes,
+        IS_PAIRS=is_pairs,
         num_warps=num_warps,
     )
     return out, state

@@ -5,7 +5,7 @@ Importing this module registers them.
 
 import torch
 
-from advisor.kernels import attention, decode_attention, gemm, grouped_gemm, rms_norm, w4a16, w4a16_mma, w8a8
+from advisor.kernels import attention, decode_attention, gemm, grouped_gemm, rms_norm, w4a16_row, w8a8
 
 
 @torch.library.custom_op("advisor::gemm", mutates_args=())
@@ -99,12 +99,11 @@ def _(a: torch.Tensor, b: torch.Tensor, group_sizes: torch.Tensor) -> torch.Tens
 
 @torch.library.custom_op("advisor::w4a16", mutates_args=())
 def w4a16_op(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """Activations times packed 4-bit weights, with the faster of the two kernels that can.
+    """Activations times packed 4-bit weights, with the fastest of the kernels that can.
 
     Shapes: x [M, K], words [N, K / 8] int32, scale [K / 128, N] -> [M, N].
     """
-    run = w4a16_mma.run if w4a16_mma.is_supported(x, words.shape[0]) else w4a16.run
-    return run(x, words, scale)
+    return w4a16_row.fastest(x, words.shape[0])(x, words, scale)
 
 
 @w4a16_op.register_fake

@@ -85,16 +85,32 @@ def bundled(path: Path) -> Path:
     return found[-1] if found else path
 
 
+def recordings() -> list[str]:
+    """Names of the catalog's recordings of whole machines, e.g. h200-sxm-x8."""
+    names = (file.stem for file in (DATA_DIR / "measured").glob("*-x[0-9]*-[0-9]*.json"))
+    return sorted({name.rsplit("-", 3)[0] for name in names})
+
+
 def read_probe(path: Path) -> Probe:
     """The probe in a JSON file, or the bundled recording of that name.
 
     Raises: InputFileError: the file cannot be read, is not JSON, or holds no probe that this version understands.
     """
-    path = bundled(path)
+    found = bundled(path)
+    if not found.exists() and not path.suffix and len(path.parts) == 1:
+        raise InputFileError(
+            f"{path}: no such file, and no recording is called so",
+            fix=f"name a file that `advisor probe -o FILE` wrote, or one of {', '.join(recordings())}",
+        )
+    path = found
     try:
         values = json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        raise InputFileError(f"{path}: not valid JSON", why=str(error), fix="correct that place") from None
+        raise InputFileError(
+            f"{path}: not valid JSON",
+            why=f"{error}; a copy that was cut off ends like this",
+            fix="name the whole file that `advisor probe -o FILE` wrote",
+        ) from None
     if not isinstance(values, dict) or values.get("kind") != KIND:
         raise InputFileError(
             f"{path}: is no probe",

@@ -22,7 +22,7 @@ from advisor.kernels import (
     softmax,
     transpose,
     w4a16,
-    w4a16_mma,
+    w4a16_row,
     w8a8,
 )
 from advisor.kernels.timing import Call, synchronize, time_graph
@@ -173,9 +173,9 @@ def w4a16_case(device: torch.device, m: int = 1, n: int = 57344, k: int = 8192) 
     """4-bit weights times few rows; the rate counts weight bytes alone."""
     weight_bytes = w4a16.weight_bytes(n, k)
     sets = [w4a16.make_inputs(m, n, k, seed, device) for seed in range(_copies(weight_bytes))]
-    run: Callable[..., object] = w4a16.run
-    if w4a16_mma.is_supported(sets[0][0], n):
-        run = partial(w4a16_mma.run, early=torch.cuda.get_device_capability(device) >= _HOPPER)
+    run: Callable[..., object] = w4a16_row.fastest(sets[0][0], n)
+    if run is not w4a16.run and torch.cuda.get_device_capability(device) >= _HOPPER:
+        run = partial(run, early=True)
     return Case(
         "operator.w4a16",
         f"{m} x {n} x {k}, int4 weights in groups of 128, bf16",

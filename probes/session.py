@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import Accelerator
 from advisor.probes.events import parse
 from advisor.probes.identity_rules import check_conditions, check_machine
@@ -46,17 +47,24 @@ class Session:
     seed: int = 0
     done: dict[str, list[Measurement]] = field(default_factory=dict)
     """Finished steps by key, e.g. "gpu0/matmul"; filled from an earlier file to resume."""
+    resumed_from: Machine | None = None
+    """The machine of that file, which must be this one."""
     report: Callable[[Progress], None] = lambda progress: None
     save: Callable[[Machine, list[Measurement]], None] = lambda machine, measurements: None
     _lock: Any = field(default_factory=threading.Lock)
+    _saving: Any = field(default_factory=threading.Lock)
+    """Held from the snapshot to its file: a later one must not be overwritten by an earlier one."""
     _live: set[Process] = field(default_factory=set)
 
     def run(self) -> tuple[Machine, list[Measurement]]:
         """Everything this machine allows, judged.
 
         Raises: KeyboardInterrupt: the user stopped it; what was finished has been saved.
+            InputFileError: what is to be resumed was measured on another machine.
         """
         machine = visible(identify(self.gpus))
+        if self.resumed_from is not None:
+            check_same_machine(self.resumed_from, machine, is_part=self.gpus is not None)
         keys = self._keys(machine)
         self._tell(keys, "identity")
         self.save(machine, self.judged(machine))
@@ -121,7 +129,8 @@ class Session:
     def _store(self, key: str, found: list[Measurement], machine: Machine, keys: dict[str, Step]) -> None:
         with self._lock:
             self.done[key] = [m.model_copy(update={"step": key}) for m in found]
-        self.save(machine, self.judged(machine))
+        with self._saving:
+            self.save(machine, self.judged(machine))
         step = keys.get(key)
         self._tell(keys, f"{key.partition('/')[0]}: {step.title if step else key}")
 
@@ -266,6 +275,24 @@ def visible(machine: Machine) -> Machine:
         gpu for gpu in machine.gpus if str(gpu.index) in names or any(gpu.uuid.startswith(n) for n in names)
     ]
     return machine.model_copy(update={"gpus": tuple(kept)})
+
+
+def check_same_machine(before: Machine, now: Machine, *, is_part: bool = False) -> None:
+    """Refuse to mix two machines in one verdict; serial numbers are redacted, so processor and boards must do.
+
+    `is_part`: only some of this machine's GPUs were asked for, so those of the file may be others.
+    Raises: InputFileError: the processor differs, or a GPU of the file is not here.
+    """
+    here = {gpu.index: gpu.name for gpu in now.gpus}
+    lost = [gpu for gpu in before.gpus if here.get(gpu.index, gpu.name if is_part else "") != gpu.name]
+    if lost or before.cpu != now.cpu:
+        what = f"GPU {lost[0].index} was {lost[0].name}" if lost else f"its processor was {before.cpu}"
+        found = here.get(lost[0].index, "none") if lost else now.cpu
+        raise InputFileError(
+            "the probe to resume was measured on another machine",
+            why=f"{what}, here it is {found}",
+            fix="leave out --resume to measure this machine from the start",
+        )
 
 
 def resumed(measurements: Sequence[Measurement]) -> dict[str, list[Measurement]]:

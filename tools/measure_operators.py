@@ -2,6 +2,7 @@
 
     python tools/measure_operators.py --out one.json --commit $(git rev-parse --short HEAD)
     python tools/measure_operators.py --parts all_reduce --ranks 2 4 --out four.json
+    python tools/measure_operators.py --parts short_decode sustained --out more.json
     python tools/measure_operators.py --merge one.json four.json --out catalog/data/measured/NAME.json
 
 Inputs and weights are random, nothing is loaded. Needs torch, Triton and the GPUs; `tools/judge_operators.py` holds
@@ -22,12 +23,13 @@ KIND = "operator_measurements"
 ALL_REDUCE_BYTES = tuple(2**exponent for exponent in range(13, 27))
 """8 KiB to 64 MiB."""
 PARTS = ("launch", "matmul", "decode", "prefill", "experts", "step")
+OTHER_PARTS = ("all_reduce", "short_decode", "sustained")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=[*PARTS, "all_reduce"])
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=[*PARTS, *OTHER_PARTS])
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--commit", default="")
     parser.add_argument("--merge", type=Path, nargs="+")
@@ -79,6 +81,8 @@ def on_one_gpu(part: str) -> tuple[list[dict[str, object]], dict[str, object]]:
         "prefill": cases.prefill_points,
         "experts": cases.expert_points,
         "step": cases.step_points,
+        "short_decode": cases.short_decode_points,
+        "sustained": cases.sustained_points,
     }[part]
     points: list[dict[str, object]] = []
     with Sampler(0) as sampler:

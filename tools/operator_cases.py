@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from advisor.kernels import activations, attention, decode_attention, empty, grouped_gemm
 from advisor.kernels.timing import Call, Timing, summarize, time_calls, time_graph, time_once
+from advisor.probes import nvml
 
 Point = dict[str, Any]
 
@@ -47,6 +48,13 @@ NUM_EAGER_STEPS = 8
 NUM_RESTED = 5
 """Prompts that come one at a time: each replay starts from rest, below the power limit."""
 NUM_LAUNCHES = 1000
+SHORT_CONTEXTS = (64, 128, 256)
+SUSTAINED_ROWS = (512, 2048, 8192)
+SUSTAINED_S = 4.0
+SUSTAINED_LAYERS = 4
+SUSTAINED_ENDS_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 2.0, SUSTAINED_S)
+"""Ends of the spans of which each gives a point: when the power limit sets in, and what it leaves."""
+CHUNK_S = 0.01
 
 
 def point(operator: str, instrument: str, shape: dict[str, object], timing: Timing) -> Point:
@@ -77,11 +85,16 @@ def copies(num_bytes: float) -> int:
     return max(1, min(MOST_COPIES, round(COLD_BYTES / num_bytes + 0.5)))
 
 
-def decode_points(device: torch.device) -> Iterator[Point]:
+def short_decode_points(device: torch.device) -> Iterator[Point]:
+    """Decode attention where launches and the merge decide."""
+    return decode_points(device, SHORT_CONTEXTS)
+
+
+def decode_points(device: torch.device, contexts: Sequence[int] = DECODE_CONTEXTS) -> Iterator[Point]:
     """One token per sequence over a paged cache in bf16, head size 128, pages of 16."""
     for heads, kv_heads in DECODE_HEADS:
         for batch in DECODE_BATCHES:
-            for context in DECODE_CONTEXTS:
+            for context in contexts:
                 num_bytes = decode_attention.bytes(kv_heads, 128, batch * context, 2)
                 if num_bytes > MOST_CACHE_BYTES:
                     continue
@@ -142,6 +155,73 @@ def expert_points(device: torch.device) -> Iterator[Point]:
                 for name, make in (("triton", our_experts), ("torch", torch_experts)):
                     calls = [make(x, up, down, size) for size in sizes]
                     yield point("experts", name, shape, timed(calls, device, flop))
+
+
+def sustained_points(device: torch.device) -> Iterator[Point]:
+    """The products of dense layers without a pause, from rest: time of a layer, clock and power by time since then."""
+    shapes = MATMUL_SHAPES[:4]
+    weights = [
+        torch.randn(shape, device=device, dtype=torch.bfloat16)
+        for _ in range(SUSTAINED_LAYERS)
+        for shape in shapes
+    ]
+    gpu = nvml.handle(device.index or 0)
+    for rows in SUSTAINED_ROWS:
+        x = {depth: torch.randn((rows, depth), device=device, dtype=torch.bfloat16) for _, depth in shapes}
+        out = {columns: x[4096].new_empty((rows, columns)) for columns, _ in shapes}
+        graph = torch.cuda.CUDAGraph()
+        torch.mm(x[4096], weights[0].T, out=out[weights[0].shape[0]])
+        with torch.cuda.graph(graph):
+            for weight in weights:
+                torch.mm(x[weight.shape[1]], weight.T, out=out[weight.shape[0]])
+        graph.replay()
+        once_s = time_once(graph.replay, device)
+        chunk = max(1, round(CHUNK_S / once_s))
+        torch.cuda.synchronize()
+        time.sleep(2.0)
+        yield from _spans(rows, _chunks(graph, chunk, gpu), chunk * SUSTAINED_LAYERS)
+
+
+def _chunks(
+    graph: torch.cuda.CUDAGraph, num_replays: int, gpu: Any
+) -> list[tuple[float, float, float, float]]:
+    """Time since the start, duration, clock and power of chunks of replays, the next always queued already."""
+    marks = [torch.cuda.Event(enable_timing=True)]
+    marks[0].record()
+    found: list[tuple[float, float, float, float]] = []
+    while not found or found[-1][0] < SUSTAINED_S:
+        for _ in range(num_replays):
+            graph.replay()
+        marks.append(torch.cuda.Event(enable_timing=True))
+        marks[-1].record()
+        if len(marks) > 2:
+            marks[-2].synchronize()
+            clock_hz = nvml.MEGAHERTZ * (nvml.field("nvmlDeviceGetClockInfo", gpu, 1) or 0)
+            power_w = nvml.MILLIWATT * (nvml.field("nvmlDeviceGetPowerUsage", gpu) or 0)
+            until_s, took_s = (1e-3 * mark.elapsed_time(marks[-2]) for mark in (marks[0], marks[-3]))
+            found.append((until_s, took_s, clock_hz, power_w))
+    torch.cuda.synchronize()
+    return found
+
+
+def _spans(
+    rows: int, chunks: list[tuple[float, float, float, float]], layers_per_chunk: int
+) -> Iterator[Point]:
+    begin_s = 0.0
+    for end_s in SUSTAINED_ENDS_S:
+        inside = [chunk for chunk in chunks if begin_s < chunk[0] <= end_s]
+        if inside:
+            timing = summarize([took_s / layers_per_chunk for _, took_s, _, _ in inside])
+            clocks, powers = ([chunk[index] for chunk in inside] for index in (2, 3))
+            shape = {
+                "rows": rows,
+                "from_s": begin_s,
+                "to_s": end_s,
+                "mean_sm_clock_hz": round(sum(clocks) / len(clocks)),
+                "mean_power_w": round(sum(powers) / len(powers), 1),
+            }
+            yield point("layer_products", "torch", shape, timing)
+        begin_s = end_s
 
 
 def random_weights(size: tuple[int, ...], device: torch.device) -> torch.Tensor:

@@ -8,6 +8,7 @@ from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import checked, read_text
 from advisor.catalog.schema import Calibration
 from advisor.cli.options import Shared
+from advisor.probes.document import bundled
 
 
 def given_calibration(shared: Shared) -> Calibration | None:
@@ -24,13 +25,21 @@ def read_calibration(path: Path) -> Calibration:
     Raises: InputFileError: the file cannot be read, is not JSON, is no calibration, or names an accelerator that
         the catalog does not hold.
     """
+    if not path.exists() and (recording := bundled(path)) != path:
+        raise InputFileError(
+            f"{path}: is a recording, not a calibration",
+            why=f"{recording.name} is what `advisor probe` wrote",
+            fix=f"advisor calibrate {path} -o calibration.json, then --calibration calibration.json",
+        )
     try:
         values = json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise InputFileError(f"{path}: not valid JSON", why=str(error), fix="correct that place") from None
     if not isinstance(values, dict) or values.get("kind") != "calibration":
         raise InputFileError(
-            f"{path}: is no calibration", why='its field kind is not "calibration"', fix="name another file"
+            f"{path}: is no calibration",
+            why='its field kind is not "calibration"',
+            fix="name a file that `advisor calibrate -o FILE` wrote",
         )
     # `advisor calibrate -o` wraps the record in the document that every command writes.
     record = values.get("calibration", values)

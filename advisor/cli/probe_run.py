@@ -25,12 +25,14 @@ from advisor.render.probe_view import calibration_answer, comparison_answer, pro
 def parse_expect(text: str | None) -> tuple[Accelerator | None, int | None, str]:
     """The order behind --expect, e.g. `h100-sxm` or `8xh100-sxm`: board, number, and a note on the choice.
 
-    Raises: UnknownNameError: no such board.
+    Raises: UnknownNameError: no such board. AdvisorError: none of it was ordered.
     """
     if text is None:
         return None, None, ""
     match = re.fullmatch(r"(?:(\d+)\s*x\s*)?(.+)", text.strip())
     number, name = match.groups() if match else (None, text)
+    if number is not None and int(number) == 0:
+        raise AdvisorError(f"--expect {text}: 0 GPUs", why="an order has at least one", fix=f"e.g. 1x{name}")
     chosen = accelerators.get(name)
     return chosen.record, int(number) if number else None, chosen.note
 
@@ -79,7 +81,8 @@ def run_probe(request: ProbeRequest, shared: Shared) -> Answer:
     board, number, note = parse_expect(request.expect)
     session = Session(request.quick, board, number, parse_gpus(request.gpus), shared.seed)
     if request.resume is not None:
-        session.done = resumed(read_probe(request.resume).measurements)
+        before = read_probe(request.resume)
+        session.done, session.resumed_from = resumed(before.measurements), before.machine
     lock = threading.Lock()
 
     def answer_of(machine: Machine, found: list[Measurement], is_complete: bool) -> Answer:

@@ -102,6 +102,7 @@ def calls() -> dict[str, Callable[[], object]]:
         transpose,
         w4a16,
         w4a16_mma,
+        w4a16_row,
         w8a8,
     )
 
@@ -127,6 +128,11 @@ def calls() -> dict[str, Callable[[], object]]:
         "w4a16": lambda: w4a16.run(*w4a16.make_inputs(1, 512, 2048, 0, CPU)),
         "w4a16_rows": lambda: w4a16.run(*w4a16.make_inputs(16, 512, 2048, 0, CPU)),
         "w4a16_mma": lambda: w4a16_mma.run(*w4a16.make_inputs(1, 512, 2048, 0, CPU)),
+        "w4a16_row": lambda: [
+            w4a16_row.run(*w4a16.make_inputs(1, 512, 4096, 0, CPU), plan=plan, early=early)
+            for plan in w4a16_row.PLANS
+            for early in (False, True)
+        ],
         "w8a8": lambda: w8a8.run(*w8a8.make_inputs(256, 512, 1024, 0, CPU)),
         "grouped": lambda: grouped_gemm.run(*grouped_gemm.make_inputs(2048, 8, 512, 1024, 0, CPU)),
         "linear": lambda: linear_gelu_residual.run(*linear_gelu_residual.make_inputs(256, 512, 1024, 0, CPU)),

@@ -35,10 +35,28 @@ def test_states_must_be_a_power_of_two(device):
         selective_scan_registers.run(*selective_scan.make_inputs(1, 4, 4, 12, seed=0, device=device))
 
 
+@pytest.mark.usefixtures("_needs_a_gpu")
+@pytest.mark.parametrize("unroll", [1, 4, 16])
+@pytest.mark.parametrize("num_tokens", [3, 16, 37])
+def test_any_number_of_tokens_ahead(unroll, num_tokens, device, assert_close):
+    inputs = selective_scan.make_inputs(2, num_tokens, 50, 16, seed=unroll, device=device)
+    y, state = selective_scan_registers.run(*inputs, unroll=unroll, num_warps=2)
+    expected_y, expected_state = selective_scan.reference(*inputs)
+    assert_close(y, expected_y)
+    assert_close(state, expected_state)
+
+
 def test_lanes_share_states_where_channels_are_few():
     assert selective_scan_registers.choose_lanes(8 * 5120, 16, sms=132) == 2
-    assert selective_scan_registers.choose_lanes(5120, 16, sms=132) == 4
+    assert selective_scan_registers.choose_lanes(8192, 16, sms=132) == 4
+    assert selective_scan_registers.choose_lanes(5120, 16, sms=132) == 8
     assert selective_scan_registers.choose_lanes(5120, 1, sms=132) == 1
+
+
+def test_fewer_tokens_ahead_where_all_warps_then_run_at_once():
+    assert selective_scan_registers.choose_unroll(8 * 5120, 2, sms=132) == 4
+    assert selective_scan_registers.choose_unroll(64 * 8192, 2, sms=132) == 8
+    assert selective_scan_registers.choose_unroll(5120, 8, sms=132) == 12
 
 
 def test_it_does_not_run_on_a_cpu():

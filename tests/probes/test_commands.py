@@ -119,11 +119,17 @@ def test_interruption_saves_and_says_how_to_go_on(cli, monkeypatch, tmp_path):
     ("command", "words"),
     [
         ("advisor probe --expect h1000", "h1000"),
+        ("advisor probe --expect 0xh100-sxm", "0 GPUs"),
         ("advisor probe --gpus one", "no list of GPUs"),
         ("advisor probe --resume missing.json", "no such file"),
         ("advisor probe --report nowhere/report.md", "no folder"),
         ("advisor calibrate missing.json", "no such file"),
+        ("advisor calibrate h200-sxm-x3", "h200-sxm-x4"),
         ("advisor compare missing.json other.json", "no such file"),
+        (
+            "advisor roofline --gpu h200-sxm --model 8b --calibration h200-sxm-x1",
+            "advisor calibrate h200-sxm-x1 -o",
+        ),
     ],
 )
 def test_bad_input_is_told_in_words(cli, command, words):
@@ -132,6 +138,32 @@ def test_bad_input_is_told_in_words(cli, command, words):
     assert words in run.err
     assert "To fix" in run.err
     assert "Traceback" not in run.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"gpus": ()}, "GPU 0 was NVIDIA H200, here it is none"),
+        ({"cpu": "Another CPU"}, "here it is Another CPU"),
+    ],
+)
+def test_a_probe_of_another_machine_is_not_resumed(cli, replayed, monkeypatch, changes, words):
+    command = replayed(1)
+    elsewhere = read_probe(recorded(1)).machine.model_copy(update=changes)
+    monkeypatch.setattr("advisor.probes.session.identify", lambda wanted: elsewhere)
+    run = cli(command)
+    assert run.code == 2
+    assert "on another machine" in run.err
+    assert words in run.err
+    assert "PASS" not in run.out
+
+
+def test_a_probe_that_was_cut_off_is_told_from_a_typing_error(cli, tmp_path):
+    cut = tmp_path / "cut.json"
+    cut.write_text(recorded(1).read_text()[:2000])
+    run = cli(f"advisor calibrate {cut}")
+    assert run.code == 2
+    assert "cut off" in run.err
 
 
 def test_a_gpu_that_does_not_exist(cli, replayed, monkeypatch):
