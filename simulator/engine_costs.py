@@ -26,7 +26,7 @@ class EngineCosts:
     prefill_scale: float = 1.05
     """The same in iterations with prefill, on top of kernel_scale: dense prompts without a pause meet the power limit,
     which kernels measured in bursts do not."""
-    launch_fraction: float = 0.8
+    launch_scale: float = 0.8
     """Launch time of a kernel behind another one against that of a kernel measured alone."""
     expert_scale: float = 0.9
     """The same for routed experts in decode iterations, on top of kernel_scale."""

@@ -74,24 +74,24 @@ class OperatorLibrary:
     device: Device
     engine: str
     transferred: set[str] = field(default_factory=set)
-    launch_fraction: float = 1.0
+    launch_scale: float = 1.0
     """Launch times of operators against those of kernels measured alone, where each waits for the one before."""
     _resolved: dict[tuple[str, str], object] = field(default_factory=dict)
     _queued: dict[float, "OperatorLibrary"] = field(default_factory=dict)
 
-    def queued(self, launch_fraction: float) -> "OperatorLibrary":
+    def queued(self, launch_scale: float) -> "OperatorLibrary":
         """The same operators with this part of their launch times, as kernels that queue up on the device show it.
 
-        Source: own design; the fraction is an engine's, see EngineCosts.launch_fraction.
+        Source: own design; the fraction is an engine's, see EngineCosts.launch_scale.
         """
-        if launch_fraction == self.launch_fraction:
+        if launch_scale == self.launch_scale:
             return self
-        if launch_fraction not in self._queued:
-            library = OperatorLibrary(self.device, self.engine, self.transferred, launch_fraction)
+        if launch_scale not in self._queued:
+            library = OperatorLibrary(self.device, self.engine, self.transferred, launch_scale)
             for key, parameters in self._resolved.items():
-                library.assume(*key, _with_launches(parameters, launch_fraction / self.launch_fraction))
-            self._queued[launch_fraction] = library
-        return self._queued[launch_fraction]
+                library.assume(*key, _with_launches(parameters, launch_scale / self.launch_scale))
+            self._queued[launch_scale] = library
+        return self._queued[launch_scale]
 
     def matmul_s(self, tokens: FloatArray, columns: int, depth: int, dtype: str) -> FloatArray:
         """Dense multiplication of one layer [s], per entry of tokens. Source: operators.matmul."""
@@ -138,7 +138,7 @@ class OperatorLibrary:
                 self.transferred.add(f"{operator}: {found.transferred_from}")
             # A record of a related format lends its efficiencies; bytes and peak stay those of the format asked for.
             alone = kind.from_record(found.record.model_copy(update={"dtype": dtype}))
-            self._resolved[key] = _with_launches(alone, self.launch_fraction)
+            self._resolved[key] = _with_launches(alone, self.launch_scale)
         return cast(EfficiencyT, self._resolved[key])
 
 

@@ -47,7 +47,7 @@ def build_surface(
     Assumes: token costs between grid points are linear; attention is linear in context around the typical one.
     Source: own composition.
     """
-    library = library.queued(costs.launch_fraction)
+    library = library.queued(costs.launch_scale)
     decode_grid = _grid(int(_padded(inputs.cuda_graph_sizes, inputs.max_num_seqs)[-1]))
     lines = decode_lines(
         deployment, library, decode_grid, inputs.mean_context_tokens / 2.0, inputs.mean_context_tokens * 1.5
@@ -89,7 +89,7 @@ def decode_breakdown_s(
 
     Source: own composition, the same parts as build_surface.
     """
-    library = library.queued(costs.launch_fraction)
+    library = library.queued(costs.launch_scale)
     padded = _padded(cuda_graph_sizes, num_sequences)[-1:]
     pass_costs = token_costs(deployment, library, padded, decode=True)
     batches = np.array([padded[0], float(num_sequences)])
@@ -120,7 +120,7 @@ def prefill_breakdown_s(
 
     Source: own composition, the same parts as build_surface.
     """
-    library = library.queued(costs.launch_fraction)
+    library = library.queued(costs.launch_scale)
     tokens = np.array([float(num_tokens)])
     pass_costs = token_costs(deployment, library, tokens, decode=False)
     lines = prefill_lines(deployment, library, float(num_tokens), float(num_tokens))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from advisor.catalog import accelerators, engines
+from advisor.catalog import engines
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GIB

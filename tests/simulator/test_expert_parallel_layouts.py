@@ -39,12 +39,15 @@ def test_a_prompt_lies_on_one_of_eight_ranks(tokens: int, prompt: int, busiest: 
 
 
 def test_ranks_wait_for_the_one_with_the_prompt_unless_prompts_are_balanced() -> None:
-    alone, balanced = (modelled(wide(8, engine), 64).surface for engine in ("sglang", "tensorrt-llm"))
-    steps = {
-        name: s.mixed_base_ps[8 * 1024] / s.mixed_base_ps[1024] for name, s in (("a", alone), ("b", balanced))
-    }
-    assert steps["a"] < 2.0  # seven more prompts ride along on idle ranks
-    assert steps["b"] > 1.3 * steps["a"]
+    layout = wide(8, "tensorrt-llm")
+    assert layout.engine.balances_prompts
+    alone = replace(layout, engine=layout.engine.model_copy(update={"balances_prompts": False}))
+    steps = [
+        found.mixed_base_ps[8 * 1024] / found.mixed_base_ps[1024]
+        for found in (modelled(layout, 64).surface, modelled(alone, 64).surface)
+    ]
+    assert steps[1] < 2.0  # seven more prompts ride along on idle ranks
+    assert steps[0] > 1.3 * steps[1]
 
 
 def test_tokens_go_to_the_ranks_of_their_experts_not_to_all() -> None:

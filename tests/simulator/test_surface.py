@@ -214,9 +214,9 @@ def test_prompts_run_slower_than_bursts_by_their_own_scale() -> None:
 
 def test_queued_kernels_show_part_of_their_launch_times() -> None:
     chosen = deployment("qwen3-30b-a3b", "h100-sxm")
-    idle = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0, launch_fraction=1.0)
+    idle = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0, launch_scale=1.0)
     times = [
-        surface(chosen, costs=dataclasses.replace(idle, launch_fraction=part)).decode_base_ps[1]
+        surface(chosen, costs=dataclasses.replace(idle, launch_scale=part)).decode_base_ps[1]
         for part in (1.0, 0.5, 0.0)
     ]
     # Launch times are a sum that scales; a batch of one consists of little else.
