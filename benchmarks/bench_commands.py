@@ -22,6 +22,7 @@ COMMANDS = (
     ("--help", 0.3, None),
     ("catalog gpus", None, None),
     ("recommend --model 70b --workload serve", 2.0, 300.0),
+    ("cost --model 70b", 5.0, 300.0),
     ("simulate serve --model 70b --gpu h100 --tp 4 --precision fp8 --rate 5", None, None),
 )
 """Arguments, and the bounds [s, MB] that the command is held to, where there are any."""

@@ -9,6 +9,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.simulator.collectives import all_gather_s, reduce_scatter_s, topology_of
 from advisor.simulator.deployment import Deployment, check_layout, named_deployment
 from advisor.simulator.device import device_of
+from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.forward_pass import busiest_rank_tokens, token_costs
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.operator_library import OperatorLibrary
@@ -21,11 +22,14 @@ def wide(ranks: int, engine: str = "tensorrt-llm", **changes: object) -> Deploym
     return replace(layout, expert_parallel=ranks, **changes)  # type: ignore[arg-type]
 
 
-def modelled(deployment: Deployment, sequences: int, **settings: object) -> ReplicaModel:
+def modelled(
+    deployment: Deployment, sequences: int, costs: EngineCosts | None = None, **settings: object
+) -> ReplicaModel:
     return model_replica(
         deployment,
         mean_input_tokens=1024,
         mean_output_tokens=1024,
+        costs=costs,
         settings=EngineSettings(max_num_seqs=sequences, **settings),  # type: ignore[arg-type]
     )
 
@@ -42,9 +46,10 @@ def test_ranks_wait_for_the_one_with_the_prompt_unless_prompts_are_balanced() ->
     layout = wide(8, "tensorrt-llm")
     assert layout.engine.balances_prompts
     alone = replace(layout, engine=layout.engine.model_copy(update={"balances_prompts": False}))
+    no_host = EngineCosts(step_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
     steps = [
         found.mixed_base_ps[8 * 1024] / found.mixed_base_ps[1024]
-        for found in (modelled(layout, 64).surface, modelled(alone, 64).surface)
+        for found in (modelled(chosen, 64, no_host).surface for chosen in (layout, alone))
     ]
     assert steps[1] < 2.0  # seven more prompts ride along on idle ranks
     assert steps[0] > 1.3 * steps[1]
