@@ -81,6 +81,28 @@ def _step(state, u, delta, b, c, a, skip):
 
 
 @gluon.jit
+def _ahead(u_at, delta_at, b_at, c_at, tokens, D: gl.constexpr, WIDTH: gl.constexpr):
+    """Where the inputs lie that many tokens further."""
+    return u_at + tokens * D, delta_at + tokens * D, b_at + tokens * WIDTH, c_at + tokens * WIDTH
+
+
+@gluon.jit
+def _scan_rest(
+    state, u_at, delta_at, b_at, c_at, y_at, is_channel, a, skip, num_tokens,
+    D: gl.constexpr, WIDTH: gl.constexpr, IS_PAIRS: gl.constexpr, by_state: gl.constexpr,
+):  # fmt: skip
+    """State after the tokens that fill no round, one by one."""
+    for _ in range(num_tokens):
+        b = _by_state(gl.load(b_at), IS_PAIRS, by_state)
+        c = _by_state(gl.load(c_at), IS_PAIRS, by_state)
+        state, y = _step(state, gl.load(u_at), gl.load(delta_at), b, c, a, skip)
+        gl.store(y_at, y.to(y_at.dtype.element_ty), mask=is_channel)
+        u_at, delta_at, b_at, c_at = _ahead(u_at, delta_at, b_at, c_at, 1, D, WIDTH)
+        y_at += D
+    return state
+
+
+@gluon.jit
 def _scan_kernel(
     u_ptr,
     delta_ptr,
@@ -109,8 +131,7 @@ def _scan_kernel(
     # With pairs a thread's states come as half as many words, which stay words until they are used.
     WIDTH: gl.constexpr = N // 2 if IS_PAIRS else N
     words = gl.arange(0, WIDTH, layout=_words_layout(WIDTH, LANES, num_warps))
-    is_channel = all_channels < D
-    # Beyond the last channel the last one is computed again, and not stored.
+    is_channel = all_channels < D  # beyond the last channel the last one is computed again, and not stored
     channels = gl.minimum(all_channels, D - 1)
     state_places = channels[None, :] * N + states[:, None]
     a = gl.load(a_ptr + state_places) * _LOG2_E
@@ -127,10 +148,7 @@ def _scan_kernel(
         for num_left in range(num_rounds - 1, -1, -1):
             # After the last round its inputs are loaded once more, so that nothing depends on a condition.
             ahead = min(num_left, 1) * UNROLL
-            u_at += ahead * D
-            delta_at += ahead * D
-            b_at += ahead * WIDTH
-            c_at += ahead * WIDTH
+            u_at, delta_at, b_at, c_at = _ahead(u_at, delta_at, b_at, c_at, ahead, D, WIDTH)
             next_us, next_deltas, next_bs, next_cs = _load_tokens(u_at, delta_at, b_at, c_at, UNROLL, D)
             for j in gl.static_range(UNROLL):
                 b = _by_state(bs[j], IS_PAIRS, by_state)
@@ -139,22 +157,12 @@ def _scan_kernel(
                 gl.store(y_at + j * D, y.to(y_ptr.dtype.element_ty), mask=is_channel)
             y_at += UNROLL * D
             us, deltas, bs, cs = next_us, next_deltas, next_bs, next_cs
-        u_at += UNROLL * D
-        delta_at += UNROLL * D
-        b_at += UNROLL * WIDTH
-        c_at += UNROLL * WIDTH
-    for _ in range(num_rounds * UNROLL, num_tokens):
-        b = _by_state(gl.load(b_at), IS_PAIRS, by_state)
-        c = _by_state(gl.load(c_at), IS_PAIRS, by_state)
-        state, y = _step(state, gl.load(u_at), gl.load(delta_at), b, c, a, skip)
-        gl.store(y_at, y.to(y_ptr.dtype.element_ty), mask=is_channel)
-        u_at += D
-        delta_at += D
-        y_at += D
-        b_at += WIDTH
-        c_at += WIDTH
-    last = state_ptr + sequence * D * N
-    gl.store(last + state_places, state, mask=is_channel[None, :])
+        u_at, delta_at, b_at, c_at = _ahead(u_at, delta_at, b_at, c_at, UNROLL, D, WIDTH)
+    rest = num_tokens - num_rounds * UNROLL
+    state = _scan_rest(
+        state, u_at, delta_at, b_at, c_at, y_at, is_channel, a, skip, rest, D, WIDTH, IS_PAIRS, by_state
+    )
+    gl.store(state_ptr + sequence * D * N + state_places, state, mask=is_channel[None, :])
 
 
 def is_supported(u: torch.Tensor) -> bool:

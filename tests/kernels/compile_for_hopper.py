@@ -110,6 +110,7 @@ def calls() -> dict[str, Callable[[], object]]:
         module.persistent_programs = lambda device: 132
     w4a16_mma.num_sms = lambda index: 132
     selective_scan_registers.num_sms = lambda index: 132
+    scan_inputs = selective_scan.make_inputs(1, 64, 64, 16, 0, CPU)
     return configured_calls() | {
         "empty": lambda: empty.run(*empty.make_inputs(0, CPU)),
         "rms_norm": lambda: rms_norm.run(*rms_norm.make_inputs(64, 8192, 0, CPU)),
@@ -125,9 +126,10 @@ def calls() -> dict[str, Callable[[], object]]:
         "decode": lambda: decode_attention.run(
             *decode_attention.make_inputs(32, 8, 128, [256] * 2, 16, 0, CPU)
         ),
-        "w4a16": lambda: w4a16.run(*w4a16.make_inputs(1, 512, 2048, 0, CPU)),
-        "w4a16_rows": lambda: w4a16.run(*w4a16.make_inputs(16, 512, 2048, 0, CPU)),
-        "w4a16_mma": lambda: w4a16_mma.run(*w4a16.make_inputs(1, 512, 2048, 0, CPU)),
+        "w4a16": lambda: [w4a16.run(*w4a16.make_inputs(rows, 512, 2048, 0, CPU)) for rows in (1, 16)],
+        "w4a16_mma": lambda: [
+            w4a16_mma.run(*w4a16.make_inputs(1, 512, 2048, 0, CPU), early=early) for early in (False, True)
+        ],
         "w4a16_row": lambda: [
             w4a16_row.run(*w4a16.make_inputs(1, 512, 4096, 0, CPU), plan=plan, early=early)
             for plan in w4a16_row.PLANS
@@ -136,11 +138,8 @@ def calls() -> dict[str, Callable[[], object]]:
         "w8a8": lambda: w8a8.run(*w8a8.make_inputs(256, 512, 1024, 0, CPU)),
         "grouped": lambda: grouped_gemm.run(*grouped_gemm.make_inputs(2048, 8, 512, 1024, 0, CPU)),
         "linear": lambda: linear_gelu_residual.run(*linear_gelu_residual.make_inputs(256, 512, 1024, 0, CPU)),
-        "w4a16_early": lambda: w4a16_mma.run(*w4a16.make_inputs(1, 512, 2048, 0, CPU), early=True),
-        "scan_registers": lambda: selective_scan_registers.run(
-            *selective_scan.make_inputs(1, 64, 64, 16, 0, CPU)
-        ),
-        "scan": lambda: selective_scan.run(*selective_scan.make_inputs(1, 64, 64, 16, 0, CPU)),
+        "scan_registers": lambda: selective_scan_registers.run(*scan_inputs),
+        "scan": lambda: selective_scan.run(*scan_inputs),
     }
 
 

@@ -53,8 +53,10 @@ def test_intervals_hold_on_models_left_out() -> None:
         for errors in by_metric.values():
             assert list(errors.quantiles) == sorted(errors.quantiles)
             assert errors.num_cells >= 5
-            if errors.num_cells > 10:
-                assert 0.72 <= errors.left_out <= 0.88
+            # Few cells call for a higher quantile, which holds at least what it promises.
+            assert errors.left_out >= 0.72
+            if errors.num_cells > 12:
+                assert errors.left_out <= 0.88
 
 
 def test_an_unknown_class_takes_the_widest() -> None:

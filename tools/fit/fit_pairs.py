@@ -72,7 +72,9 @@ def point_of(row: Mapping[str, str], predicted: Prediction) -> Point | None:
         ("tpot", "tpot_ms_mean"),
         ("throughput", "output_tok_s"),
     ):
-        if measured.get(column) and value[column] > 0:
+        # Where all requests come at once, latencies are the line's, not the deployment's.
+        counts = metric == "throughput" or row["load"] != "offline"
+        if counts and measured.get(column) and value[column] > 0:
             errors[metric] = math.log(value[column] / measured[column])
     if "throughput" not in errors and {"ttft", "tpot"} <= set(errors) and row["load"] == "closed":
         # Clients that wait for answers: their rate is inverse to the time of an answer.
@@ -154,6 +156,19 @@ def weighed(pairs: Sequence[Pair]) -> list[float]:
     return [1.0 / counts[pair.cell] for pair in pairs]
 
 
+def conformal(levels: Sequence[float], num_cells: int) -> list[float]:
+    """Levels of the quantiles that hold so much of what comes next, when only so many cells are known.
+
+    (n + 1) / n of the level, at most 1 (split conformal prediction, Vovk et al. 2005).
+    """
+    return [min(1.0, level * (num_cells + 1) / num_cells) for level in levels]
+
+
+def cells_of(pairs: Sequence[Pair]) -> int:
+    """Combinations of model, accelerators and engines among pairs."""
+    return len({pair.cell for pair in pairs})
+
+
 def left_out_coverage(pairs: Sequence[Pair], metric: str) -> float:
     """Part of left-out pairs within the 80 % quantile of pairs of other models."""
     inside = total = 0.0
@@ -162,7 +177,8 @@ def left_out_coverage(pairs: Sequence[Pair], metric: str) -> float:
         mine = [pair for pair in pairs if pair.model == model]
         if not rest:
             continue
-        limit = quantiles([pair.errors[metric] for pair in rest], weighed(rest), [LEVEL_80])[0]
+        level = conformal([LEVEL_80], cells_of(rest))
+        limit = quantiles([pair.errors[metric] for pair in rest], weighed(rest), level)[0]
         for pair, weight in zip(mine, weighed(mine), strict=True):
             total += weight
             inside += weight * (pair.errors[metric] <= limit)
@@ -192,10 +208,11 @@ def text_of(pairs: Sequence[Pair], points: Sequence[Point]) -> str:
     for name in classes:
         for metric in METRICS:
             mine = [pair for pair in pairs if pair.class_name == name and metric in pair.errors]
-            cells = len({pair.cell for pair in mine})
+            cells = cells_of(mine)
             if cells < LEAST_CELLS:
                 continue
-            found = quantiles([pair.errors[metric] for pair in mine], weighed(mine), LEVELS)
+            levels = conformal(LEVELS, cells)
+            found = quantiles([pair.errors[metric] for pair in mine], weighed(mine), levels)
             lines += [
                 "",
                 f"[classes.{name}.{metric}]",
