@@ -6,7 +6,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.simulator.serving import FixedLengths, LognormalLengths, UniformLengths
 from advisor.simulator.validation.serving_case import ServingCase
 
-UNIFORM_LOW: Final = 0.8
+_UNIFORM_LOW: Final = 0.8
 """Least part of the nominal length that the usual benchmark client draws, where it is not stated."""
 _CONVERSATION_SIGMA: Final = 1.0
 """Spread of the logarithm of conversation lengths where only means were published: 0.7 to 1.1 in the ShareGPT,
@@ -37,7 +37,7 @@ def lengths_of(case: ServingCase) -> CaseLengths:
     if isl < 1 or osl < 1:
         raise AdvisorError("isl and osl must be at least 1 token")
     if case.length_dist == "uniform":
-        return UniformLengths(isl, osl, case.length_spread or UNIFORM_LOW)
+        return UniformLengths(isl, osl, case.length_spread or _UNIFORM_LOW)
     if case.length_dist == "lognormal" or (case.length_dist == "mean" and case.length_spread):
         return LognormalLengths(isl, osl, case.length_spread or _CONVERSATION_SIGMA)
     if case.length_dist == "mean":
@@ -46,6 +46,14 @@ def lengths_of(case: ServingCase) -> CaseLengths:
         # A client whose protocol is not stated sits behind HTTP: answers jitter, and slots do not stay in step.
         return LognormalLengths(isl, osl, _JITTER_SIGMA)
     return FixedLengths(isl, osl)
+
+
+def mean_share(case: ServingCase) -> float:
+    """Mean over nominal length of a case's requests: (1 + low) / 2 where lengths are uniform, else 1.
+
+    Source: definition.
+    """
+    return (1.0 + (case.length_spread or _UNIFORM_LOW)) / 2.0 if case.length_dist == "uniform" else 1.0
 
 
 def _published_means(case: ServingCase) -> CaseLengths:

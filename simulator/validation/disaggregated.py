@@ -11,6 +11,7 @@ from advisor.simulator.replica_model import EngineSettings
 from advisor.simulator.serving import ClosedLoop, Workload
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
 from advisor.simulator.serving.lengths import Lengths
+from advisor.simulator.validation.case_lengths import mean_share
 from advisor.simulator.validation.columns import columns_of
 from advisor.simulator.validation.isolated import Measured
 from advisor.simulator.validation.recipe import decode_slots_for
@@ -35,7 +36,7 @@ def disaggregated_model(
     decode_workers = _num_workers(case.num_decode_workers, case.decode_gpus, decode_worker, "decode")
     prefill_worker = _balanced(_prefill_worker(case, decode_worker))
     prefill_workers = _num_workers(case.num_prefill_workers, case.prefill_gpus, prefill_worker, "prefill")
-    scale = (1.0 + (case.length_spread or 0.8)) / 2.0 if case.length_dist == "uniform" else 1.0
+    scale = mean_share(case)
     settings = EngineSettings(
         max_num_seqs=case.max_num_seqs,
         max_num_batched_tokens=case.max_num_batched_tokens,

@@ -19,7 +19,7 @@ from advisor.simulator.power import with_power_cap
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import ClosedLoop, Poisson, Workload, simulate
-from advisor.simulator.validation.case_lengths import UNIFORM_LOW, lengths_of
+from advisor.simulator.validation.case_lengths import lengths_of, mean_share
 from advisor.simulator.validation.columns import columns_of
 from advisor.simulator.validation.disaggregated import disaggregated_loop, disaggregated_model
 from advisor.simulator.validation.isolated import Measured, single_stream, static_batch, step
@@ -161,9 +161,7 @@ def replica_of(
     )
     recipe = recipe_for(case, deployment)
     settings = with_recipe(settings, case, deployment, recipe)
-    scale = 1.0
-    if case.length_dist == "uniform":
-        scale = (1.0 + (case.length_spread or UNIFORM_LOW)) / 2.0
+    scale = mean_share(case)
     if costs is None:
         costs = engine_costs(deployment.engine, version=case.engine_version, date=case.date)
     replica = model_replica(

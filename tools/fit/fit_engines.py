@@ -6,7 +6,7 @@ Only conditions of a row enter its prediction. Parameters are few and carry prio
 model, engine) are left out in turn to see how the fit does on what it has not seen. Writes the parameters with
 their residuals into the engine records and the left-out quantiles into data/intervals.toml.
 
-Predictions are linearised around the last parameters (all rows, every parameter), solved for all eras at once, and
+Predictions are linearised around the last parameters (some rows of every group), solved for all eras at once, and
 linearised again; the left-out errors are those of the simulator itself, not of its linear form.
 """
 
