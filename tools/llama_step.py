@@ -141,14 +141,19 @@ class Llama:
                 x = attention.run(q[None], k, v, True)[0]
             else:
                 x = decode_attention.run(q, k, v, self.table, self.lengths, self.context)
-            x, residual = rms_norm.run(x.reshape(-1, s.hidden) @ layer["out"].T, residual, self.norm)
-            x = activations.run("swiglu", x @ layer["gate_up"].T) @ layer["down"].T
+            x = self.partial_product(x.reshape(-1, s.heads * s.head_dim), layer["out"])
+            x, residual = rms_norm.run(x, residual, self.norm)
+            x = self.partial_product(activations.run("swiglu", x @ layer["gate_up"].T), layer["down"])
         x, _ = (
             rms_norm.run(x[-1:], residual[-1:], self.norm)
             if prefill
             else rms_norm.run(x, residual, self.norm)
         )
         return torch.argmax(x @ self.head.T, dim=1)
+
+    def partial_product(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """The products whose columns tensor parallelism divides; there the ranks' results are summed."""
+        return x @ weight.T
 
     def _rotated(self, qkv: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         s = self.shape

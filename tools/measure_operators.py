@@ -2,6 +2,7 @@
 
     python tools/measure_operators.py --out one.json --commit $(git rev-parse --short HEAD)
     python tools/measure_operators.py --parts all_reduce --ranks 2 4 --out four.json
+    python tools/measure_operators.py --parts parallel_step --ranks 2 4 --out step.json
     python tools/measure_operators.py --parts short_decode sustained --out more.json
     python tools/measure_operators.py --merge one.json four.json --out catalog/data/measured/NAME.json
 
@@ -23,7 +24,7 @@ KIND = "operator_measurements"
 ALL_REDUCE_BYTES = tuple(2**exponent for exponent in range(13, 27))
 """8 KiB to 64 MiB."""
 PARTS = ("launch", "matmul", "decode", "prefill", "experts", "step")
-OTHER_PARTS = ("all_reduce", "short_decode", "sustained")
+OTHER_PARTS = ("all_reduce", "parallel_step", "short_decode", "sustained")
 
 
 def main() -> None:
@@ -62,7 +63,8 @@ def write(path: Path, runs: list[dict[str, object]]) -> None:
 def measured(part: str, ranks: list[int], commit: str) -> dict[str, object]:
     """One part with the conditions under which it ran."""
     begun_s = time.monotonic()
-    points, state = all_reduce(ranks) if part == "all_reduce" else on_one_gpu(part)
+    over_ranks = {"all_reduce": all_reduce, "parallel_step": parallel_step}
+    points, state = over_ranks[part](ranks) if part in over_ranks else on_one_gpu(part)
     print(part, len(points), "points", round(time.monotonic() - begun_s), "s", flush=True)
     return {"part": part, "commit": commit, **conditions(), **state, "points": points}
 
@@ -116,6 +118,22 @@ def all_reduce(ranks: list[int]) -> tuple[list[dict[str, object]], dict[str, obj
         for row in rows
     ]
     return points, {"nccl": rows[0]["nccl"]}
+
+
+def parallel_step(ranks: list[int]) -> tuple[list[dict[str, object]], dict[str, object]]:
+    """Decode steps divided over several GPUs, with and without their sums, and the sums alone."""
+    import torch
+
+    program = Path(__file__).resolve().with_name("parallel_step.py")
+    points: list[dict[str, object]] = []
+    for num_ranks in ranks:
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "points.json"
+            command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+            command += ["--nproc-per-node", str(num_ranks), str(program), "--out", str(out)]
+            subprocess.run(command, check=True, timeout=240)
+            points += json.loads(out.read_text(encoding="utf-8"))
+    return points, {"nccl": ".".join(map(str, torch.cuda.nccl.version()))}
 
 
 def conditions() -> dict[str, object]:
