@@ -94,7 +94,7 @@ def model_disaggregated(
     return DisaggregatedModel(
         first,
         second,
-        Pool(first.surface, first.policy, prefill.num_workers),
+        Pool(first.surface, replace(first.policy, delivery_ps=0), prefill.num_workers),
         Pool(second.surface, whole_answers, decode.num_workers),
         kv_link(prefill, decode),
     )

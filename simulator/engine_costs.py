@@ -28,10 +28,15 @@ class EngineCosts:
     which kernels measured in bursts do not."""
     launch_scale: float = 0.8
     """Launch time of a kernel behind another one against that of a kernel measured alone."""
-    expert_scale: float = 0.9
+    expert_scale: float = 0.8
     """The same for routed experts in decode iterations, on top of kernel_scale."""
     expert_prefill_scale: float = 1.2
     """The same for routed experts in iterations with prefill."""
+    collective_wait_s: float = 3.0e-6
+    """Added to each collective: ranks do not arrive together, as they do where it is measured alone. Steps of a dense
+    model on two and four H200s take 1 to 3 µs more per collective than their parts (docs/probes.md)."""
+    delivery_s: float = 25.0e-6
+    """What the process that turns tokens into answers spends on each: it serves all sequences one after the other."""
     request_s: float = 10.0e-3
     """From arrival to the scheduler and from the first token back: HTTP, tokenizer, detokenizer."""
     request_launch_s: float = 45.0e-6
@@ -60,6 +65,16 @@ def num_operators(model: Model) -> int:
         feed_forward = _FEED_FORWARD_OPERATORS[group.feed_forward.kind] if group.feed_forward else 0
         total += group.count * (mixer + feed_forward)
     return total
+
+
+def num_collectives(model: Model) -> int:
+    """Sums over tensor-parallel ranks in one pass of a model: one after each mixer and each feed-forward.
+
+    Source: Megatron-LM, arXiv:1909.08053, section 3.
+    """
+    return sum(
+        group.count * ((group.mixer is not None) + (group.feed_forward is not None)) for group in model.layers
+    )
 
 
 def era_of(engine: Engine, *, version: str = "", date: str = "") -> EngineEra | None:

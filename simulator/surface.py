@@ -10,7 +10,7 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.attention_lines import DecodeLines, decode_lines, prefill_lines, window_of
 from advisor.simulator.collectives import send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import EngineCosts, num_operators
+from advisor.simulator.engine_costs import EngineCosts, num_collectives, num_operators
 from advisor.simulator.forward_pass import head_s, token_costs
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention_kernels import attended_pairs
@@ -101,6 +101,7 @@ def decode_breakdown_s(
         name: _engine_scale(name, costs, decode=True) * float(seconds[0])
         for name, seconds in pass_costs.seconds.items()
     }
+    parts["collectives"] = parts.get("collectives", 0.0) + _collective_wait_s(deployment, costs)
     parts["head"] = costs.kernel_scale * float(head_s(deployment, library, padded)[0])
     parts["attention"] = costs.kernel_scale * float(lines.intercept_s[0])
     exposed_s = 0.0
@@ -129,6 +130,7 @@ def prefill_breakdown_s(
         name: _engine_scale(name, costs, decode=False) * float(seconds[0])
         for name, seconds in pass_costs.seconds.items()
     }
+    parts["collectives"] = parts.get("collectives", 0.0) + _collective_wait_s(deployment, costs)
     scale = costs.kernel_scale * costs.prefill_scale
     parts["head"] = scale * float(head_s(deployment, library, np.ones(1))[0])
     parts["attention"] = scale * (
@@ -194,7 +196,14 @@ def _scaled_total(
 ) -> FloatArray:
     parts = token_costs(deployment, library, grid, decode=decode, prompt_tokens=prompt_tokens).seconds
     whole = sum(_engine_scale(name, costs, decode=decode) * seconds for name, seconds in parts.items())
-    return np.asarray(whole, dtype=np.float64)
+    return np.asarray(whole, dtype=np.float64) + _collective_wait_s(deployment, costs)
+
+
+def _collective_wait_s(deployment: Deployment, costs: EngineCosts) -> float:
+    """What ranks wait for each other in one stage, beyond the collectives themselves [s]."""
+    if deployment.ranks_per_stage == 1:
+        return 0.0
+    return costs.collective_wait_s * num_collectives(deployment.model) / deployment.pipeline_parallel
 
 
 def _engine_scale(category: str, costs: EngineCosts, *, decode: bool) -> float:

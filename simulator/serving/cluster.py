@@ -206,8 +206,9 @@ class _Cluster:
             site.num_outstanding -= num_finished
             self._record(self.block)
             if client.is_closed_loop:
+                heard_ps = max(int(env.now), replica.delivery.done_ps)
                 for _ in range(num_finished):
-                    client.send(int(env.now), self._route)
+                    client.send(heard_ps, self._route)
 
     def _record(self, least: int) -> None:
         """Hand over what the replicas report, once it is more than `least`."""

@@ -197,7 +197,7 @@ class _Service:
         self.rows += (*self.under_way.pop(index), admitted_ps, first_ps, end_ps, 0)
         self._record(BLOCK)
         if self.client.is_closed_loop:
-            self.client.send(int(self.env.now), self._begin)
+            self.client.send(max(int(self.env.now), end_ps), self._begin)
 
     def _record(self, least: int) -> None:
         """Hand over what has ended, once it is more than `least`."""

@@ -165,7 +165,7 @@ class FleetLoop:
             else:
                 self.num_refused += 1
             self.recorder.turned_away(index, self.arrived_at.pop(index, now_ps), self.now_ps)
-            self._answered(index)
+            self._answered(index, self.now_ps)
             return None
         site.num_outstanding += 1
         site.load_index.more(site.number)
@@ -185,14 +185,15 @@ class FleetLoop:
             elif not site.num_outstanding:
                 self._stop(site)
             if self.load.followers:
+                heard_ps = max(self.now_ps, replica.delivery.done_ps)
                 for at in range(len(finished) - NUM_FIELDS * num_finished, len(finished), NUM_FIELDS):
-                    self._answered(finished[at + 1])
+                    self._answered(finished[at + 1], heard_ps)
             if len(finished) > _BLOCK:
                 self.recorder.take_finished(site.pool_number)
         if len(replica.token_gaps) > _BLOCK:
             self.recorder.take_gaps(site.pool_number)
 
-    def _answered(self, index: int) -> None:
+    def _answered(self, index: int, heard_ps: int) -> None:
         """Send the requests that have waited for this answer and need no other."""
         load = self.load
         for follower in load.followers.get(index, ()):
@@ -201,4 +202,4 @@ class FleetLoop:
                 self.awaited[follower] = left
                 continue
             lengths = int(load.input_tokens[follower]), int(load.output_tokens[follower])
-            heappush(self.due, (self.now_ps + load.think_ps[follower], follower, *lengths))
+            heappush(self.due, (heard_ps + load.think_ps[follower], follower, *lengths))

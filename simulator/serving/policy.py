@@ -49,6 +49,9 @@ class SchedulerPolicy:
     counts one iteration later."""
     api_overhead_ps: int = 0
     """Once per request between the client and the scheduler: HTTP, tokenizer, detokenizer. Part of TTFT and E2E."""
+    delivery_ps: int = 0
+    """What each token costs the one process that turns tokens into answers (detokenizer, HTTP) and serves all sequences
+    one after the other: more tokens per second do not reach the clients. The engine itself does not wait for it."""
     admission_ps: int = 0
     """Host time that each newly admitted request adds to its first iteration."""
 
@@ -59,7 +62,7 @@ class SchedulerPolicy:
             )
         for name in ("max_num_seqs", "max_num_batched_tokens", "block_tokens"):
             _at_least(name, getattr(self, name), 1)
-        for name in ("watermark_blocks", "api_overhead_ps", "admission_ps"):
+        for name in ("watermark_blocks", "api_overhead_ps", "delivery_ps", "admission_ps"):
             _at_least(name, getattr(self, name), 0)
         for name in ("kv_capacity_blocks", "max_context_tokens", "max_sequences_by_state"):
             if getattr(self, name) is not None:

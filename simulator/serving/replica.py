@@ -11,6 +11,7 @@ from collections.abc import Callable
 from heapq import heappop
 
 from advisor.simulator.serving.block_ledger import BlockLedger
+from advisor.simulator.serving.delivery import Delivery
 from advisor.simulator.serving.kv_blocks import iterations_until_full
 from advisor.simulator.serving.micro_batch import MicroBatch, Prefill, Request
 from advisor.simulator.serving.pipeline import NEVER, Pipeline
@@ -37,6 +38,7 @@ class Replica:
         self.static = policy.kind == "static"
         self.overlap = policy.overlap_scheduling
         self.admission_ps = policy.admission_ps
+        self.delivery = Delivery(policy.delivery_ps)
 
         self.inbox: deque[Request] = deque()
         """Requests not yet admitted in the order in which the scheduler sees them, future ones included."""
@@ -63,7 +65,8 @@ class Replica:
         """static: decoding has begun, so nobody joins until the batch has ended."""
 
         self.finished: list[int] = []
-        """Flat: visible [ps], index, input and output tokens, admitted, first token, end [ps], preemptions."""
+        """Flat: visible [ps], index, input and output tokens, admitted, first token and last delivered [ps],
+        preemptions."""
         self.token_gaps: list[int] = []
         """Flat decode runs: first inter-token time [ps], its growth per iteration, iterations, sequences that yield
         tokens, cached tokens of the first iteration, their growth per iteration."""
@@ -292,6 +295,7 @@ class Replica:
         if self.overlap:
             batch.cutoff_ps = end_ps - batch.first_ps - batch.slope_ps * (batch.num_iterations - 1)
             batch.freed_sequences = batch.freed_blocks = 0
+        self.delivery.take(batch)
         stalls = False
         if batch.ticking:
             self._tick(batch)
@@ -349,7 +353,7 @@ class Replica:
             request = entry.request
             batch.prefill_blocks -= (entry.target - 1) // block_tokens + 1
             num_generated = entry.num_generated + 1
-            first_token_ps = end_ps
+            first_token_ps = self.delivery.done_ps
             if num_generated > 1:
                 first_token_ps = entry.first_token_ps
                 self.token_gaps += (end_ps - entry.last_token_ps, 0, 1, 1, 0, 0)
@@ -372,7 +376,7 @@ class Replica:
         """Record a request whose last token is out, and free what it held."""
         finished = self.finished
         finished += request
-        finished += (admitted_ps, first_token_ps, batch.end_ps, num_preemptions)
+        finished += (admitted_ps, first_token_ps, self.delivery.done_ps, num_preemptions)
         self.num_finished += 1
         if self.static:
             return

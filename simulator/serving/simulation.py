@@ -76,8 +76,9 @@ def _run(replica: Replica, client: Client, recorder: Recorder, limit: int) -> in
         num_finished = advance(now_ps)
         if num_finished:
             if closed:
+                heard_ps = max(now_ps, replica.delivery.done_ps)
                 for _ in range(num_finished):
-                    send(now_ps, submit)
+                    send(heard_ps, submit)
             if len(finished) > block:
                 recorder.take_finished(finished)
                 if recorder.num_violations > limit:

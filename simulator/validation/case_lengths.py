@@ -9,13 +9,21 @@ from advisor.simulator.validation.serving_case import ServingCase
 _UNIFORM_LOW: Final = 0.8
 """Least part of the nominal length that the usual benchmark client draws, where it is not stated."""
 _CONVERSATION_SIGMA: Final = 1.0
-"""Spread of the logarithm of conversation lengths where only means were published: 0.7 to 1.1 in the ShareGPT,
-Open-Orca and Azure traces."""
-_CONVERSATION_TAIL: Final = 4.6
-"""Longest over mean length of sampled conversations. Clients drop prompts above 1 024 and pairs above 2 048 tokens, and
-samples of MLPerf's Llama-2-70B set end at 1 024: 4.6 times their means of some 220 tokens."""
-_CONVERSATION_MOST_TOKENS: Final = 400
-"""Mean length up to which a published mean can be that of sampled conversations: their filters allow no more."""
+"""Spread of the logarithm of conversation lengths where only means were published: 0.7 to 1.1 for the prompts of the
+ShareGPT, Open-Orca and Azure traces."""
+_ANSWER_SIGMA: Final = 1.5
+"""Spread of the logarithm of ShareGPT's answers and, below, their longest: fitted to offline runs of groups whose runs
+with other lengths are predicted within some percent. The spread sets the mean time per token of requests, short ones
+of which see the prompts of the others; the longest answer sets how long the end of a run takes."""
+_CONVERSATION_MOST_ANSWER: Final = 1500
+_CONVERSATION_MOST_PROMPT: Final = 1024
+"""The usual client drops longer prompts, and pairs of prompt and answer above 2 048 tokens."""
+_CONVERSATION_MOST_MEAN: Final = 480
+"""Mean tokens of a pair up to which that filter can have been at work: it leaves some 420."""
+_UNFILTERED_MOST_ANSWER: Final = 4096
+"""Longest answer where longer means show that nothing was dropped, from the end of published runs."""
+_SHORT_MEAN: Final = 400
+"""Mean length up to which a published mean can be that of sampled conversations."""
 _CONVERSATION_LEAST_OUTPUT: Final = 16
 _JITTER_SIGMA: Final = 0.05
 """Spread that keeps equal requests of a closed loop out of step, small against any length effect."""
@@ -58,18 +66,16 @@ def mean_share(case: ServingCase) -> float:
 
 def _published_means(case: ServingCase) -> CaseLengths:
     isl, osl = case.isl, case.osl
-    if max(isl, osl) <= _CONVERSATION_MOST_TOKENS and osl >= _CONVERSATION_LEAST_OUTPUT:
+    if max(isl, osl) <= _SHORT_MEAN and osl >= _CONVERSATION_LEAST_OUTPUT:
+        filtered = isl + osl <= _CONVERSATION_MOST_MEAN
         return LognormalLengths(
             isl,
             osl,
             _CONVERSATION_SIGMA,
-            max_input_tokens=_longest(isl),
-            max_output_tokens=_longest(osl),
+            max_input_tokens=_CONVERSATION_MOST_PROMPT,
+            max_output_tokens=_CONVERSATION_MOST_ANSWER if filtered else _UNFILTERED_MOST_ANSWER,
+            output_sigma=_ANSWER_SIGMA,
         )
     if case.engine == "sglang":
         return UniformLengths(2 * isl, 2 * osl, low_fraction=0.0)
     return LognormalLengths(isl, osl, _JITTER_SIGMA)
-
-
-def _longest(mean_tokens: int) -> int:
-    return max(mean_tokens + 1, round(_CONVERSATION_TAIL * mean_tokens))

@@ -16,7 +16,7 @@ from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts, num_operators
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.step_cost import StepSurface
-from advisor.simulator.surface import SurfaceInputs, build_surface, decode_breakdown_s
+from advisor.simulator.surface import SurfaceInputs, build_surface, decode_breakdown_s, prefill_breakdown_s
 
 COSTS = EngineCosts(step_s=1e-3, sequence_s=5e-6, mixed_step_s=2e-3, eager_launch_s=8e-6, kernel_scale=1.1)
 INPUTS = SurfaceInputs(64, 2048, 500.0, 600.0)
@@ -112,6 +112,15 @@ def test_breakdown_adds_up_to_the_surface(
     # Slopes are rounded to whole picoseconds per token.
     assert sum(parts.values()) * PICOSECONDS_PER_S == pytest.approx(expected, abs=2 * context + ROUNDING_PS)
     assert min(parts.values()) > 0
+
+
+@pytest.mark.parametrize(("tp", "pp", "collectives"), [(1, 1, 0), (2, 1, 64), (4, 2, 32)])
+def test_ranks_wait_for_each_other_at_every_sum_of_a_stage(tp: int, pp: int, collectives: int) -> None:
+    chosen = deployment("llama-3.1-8b", "h200-sxm", tensor_parallel=tp, pipeline_parallel=pp)
+    at_once, apart = (dataclasses.replace(COSTS, collective_wait_s=wait_s) for wait_s in (0.0, 5e-6))
+    for breakdown, size in ((decode_breakdown_s, (16, 500.0)), (prefill_breakdown_s, (4096,))):
+        sums = [sum(breakdown(chosen, library(chosen), costs, *size).values()) for costs in (at_once, apart)]
+        assert sums[1] - sums[0] == pytest.approx(collectives * 5e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("batch", [3, 9, 17, 30, 50])

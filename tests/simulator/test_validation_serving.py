@@ -260,10 +260,13 @@ def test_requests_given_all_at_once_wait_in_line() -> None:
 def test_published_means_become_the_lengths_that_clients_send() -> None:
     conversations = lengths_of(case(length_dist="mean", isl="220", osl="200"))
     assert isinstance(conversations, LognormalLengths)
-    assert (conversations.sigma, conversations.max_output_tokens) == (1.0, 920)
-    drawn = next(conversations.chunks(*map(np.random.default_rng, (0, 1))))[1]
-    assert drawn.mean() == pytest.approx(200, rel=0.05)
-    assert drawn.max() == 920
+    prompts, answers = next(conversations.chunks(*map(np.random.default_rng, (0, 1))))
+    assert (prompts.mean(), answers.mean()) == pytest.approx((220, 200), rel=0.05)
+    assert (prompts.max(), answers.max()) == (1024, 1500)
+    assert np.quantile(answers, 0.1) < 20
+    # Means above what the usual filter leaves come from a client without one.
+    unfiltered = lengths_of(case(length_dist="mean", isl="340", osl="280"))
+    assert next(unfiltered.chunks(*map(np.random.default_rng, (0, 1))))[1].max() == 4096
     # SGLang's client draws random prompts from 1 to the nominal length; others send equal ones.
     assert lengths_of(case(length_dist="mean", engine="sglang", isl="500", osl="505")) == UniformLengths(
         1000, 1010, low_fraction=0.0

@@ -17,7 +17,7 @@ TIERS = ("A1", "A2", "A3", "B2", "B4", "B5", "OWN")
 KERNEL_ARCHITECTURES = ("ampere", "hopper", "blackwell", "blackwell-ultra", "ada", "blackwell-geforce")
 METRICS = {"ttft": "ttft_ms_mean", "tpot": "tpot_ms_mean", "throughput": "output_tok_s"}
 NEEDED = ("model", "gpu", "tp", "isl", "osl", "load", "weight_dtype")
-MOST_CLIENTS = 256
+MOST_CLIENTS = 512
 """Longer runs are scored, not fitted: they take long and say little about an engine's costs."""
 
 

@@ -101,7 +101,7 @@ class PlainSimulator:
         self.decoding_begun = False
         self.rows: list[tuple[int, ...]] = []
         self.gaps: list[int] = []
-        self.refused = self.iterations = 0
+        self.refused = self.iterations = self.delivered = 0
         self.closed = isinstance(workload.arrivals, ClosedLoop)
         if isinstance(workload.arrivals, ClosedLoop):
             for start in workload.arrivals.start_instants_ps(min(workload.arrivals.concurrency, self.left)):
@@ -174,7 +174,7 @@ class PlainSimulator:
             self.book(now)
             if self.closed:
                 for _ in range(self.num_done):
-                    self.send(now)
+                    self.send(self.delivered)
 
     def preempt(self, s: Sequence) -> None:
         self.running.remove(s)
@@ -270,6 +270,12 @@ class PlainSimulator:
     def book(self, now: int) -> None:
         """Tokens that the iteration yields, and the sequences that they complete."""
         self.freed, self.num_done = [], 0
+        yields = [
+            s for s in self.running if s in self.ticking or (s.phase == "prefill" and s.context == s.target)
+        ]
+        for _ in [s for s in yields if s.phase != "padded"]:
+            self.delivered = max(self.delivered, now) + self.policy.delivery_ps
+        self.delivered = max(self.delivered, now)
         for s in list(self.running):
             if s in self.ticking:
                 s.context += 1
@@ -278,13 +284,13 @@ class PlainSimulator:
             if s.phase == "padded":
                 continue
             if s.first < 0:
-                s.first = now
+                s.first = self.delivered
             else:
                 self.gaps.append(now - s.last)
             s.phase, s.last, s.generated = "decode", now, s.generated + 1
             if s.generated == s.output:
                 self.num_done += 1
-                times = (s.index, s.arrived, s.admitted, s.first, now)
+                times = (s.index, s.arrived, s.admitted, s.first, self.delivered)
                 self.rows.append((*times, s.prompt, s.output, s.preemptions))
                 if self.static:
                     s.phase = "padded"

@@ -58,6 +58,7 @@ def policies(draw):
         overlap_scheduling=draw(st.booleans()),
         api_overhead_ps=draw(st.sampled_from([0, 0, 37])),
         admission_ps=draw(st.sampled_from([0, 3])),
+        delivery_ps=draw(st.sampled_from([0, 0, 1, 9, 40])),
     )
 
 
