@@ -27,6 +27,9 @@ _RELATIVES: Final[dict[str, tuple[str, ...]]] = {
     "pcie5": ("pcie5-x16", "pcie4-x16"),
     "pcie6": ("pcie5-x16", "pcie4-x16"),
 }
+_NARROW_HOST: Final = re.compile(r"pcie\d+-x[1-4]-host")
+"""Slots of a few lanes whose cards reach each other through host memory."""
+_NARROW_HOST_RELATIVE: Final = "pcie4-x4-host"
 _RING_LIKE: Final = ("all_gather", "reduce_scatter", "all_to_all")
 _FALLBACK: Final = ("nvlink3", "nvlink4", "pcie4-x16")
 
@@ -85,6 +88,8 @@ def collective(fabric: str, operation: str, algorithm: str) -> ResolvedCollectiv
 
 def _relatives(fabric: str) -> tuple[str, ...]:
     """Relatives by the longest known beginning of the id: nvlink4-bridge-h100nvl is an nvlink4."""
+    if _NARROW_HOST.fullmatch(fabric):
+        return (_NARROW_HOST_RELATIVE,)
     family = re.match(r"[a-z]+\d*", fabric)
     stems = (fabric, family.group() if family else "", re.sub(r"\d.*", "", fabric), fabric.split("-")[0])
     found = (_RELATIVES[stem] for stem in stems if stem in _RELATIVES)

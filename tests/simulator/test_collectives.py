@@ -315,3 +315,20 @@ def test_fits_are_close_to_what_they_were_fitted_on() -> None:
                 record.algorithm,
             )
             assert abs(record.residual.bias) < 0.1
+
+
+def test_narrow_slots_that_reach_peers_through_host_memory_are_a_fabric_of_their_own() -> None:
+    card = by_id("rtx-3090")
+    full, narrow, narrower = (
+        topology_of(card.model_copy(update={"pcie_lanes": lanes}), 4) for lanes in (16, 4, 1)
+    )
+    assert (full.fit_fabric, narrow.fit_fabric) == ("pcie4-x16-host", "pcie4-x4-host")
+    bus = [
+        bus_bytes_per_s("all_reduce", 64e6, float(all_reduce_s(64e6, topology)), 4)
+        for topology in (full, narrow, narrower)
+    ]
+    assert bus[0] > 4.0 * bus[1]  # worse than by its lanes alone
+    assert bus[1] == pytest.approx(2.7e9, rel=0.05)  # what whole steps of four cards in one machine show
+    assert bus[1] / bus[2] == pytest.approx(4.0, rel=0.05)
+    small_s = [float(all_reduce_s(4096.0, topology)) for topology in (full, narrow)]
+    assert small_s[0] <= small_s[1] < 1.5 * small_s[0]  # latency is that of the way, not of its width
