@@ -22,10 +22,25 @@ Dtype = Literal[
     "q6_k",
     "q8_0",
     "q8_k_xl",
+    "exl3-2.0bpw",
+    "exl3-2.5bpw",
+    "exl3-3.0bpw",
+    "exl3-3.5bpw",
+    "exl3-4.0bpw",
+    "exl3-4.5bpw",
+    "exl3-5.0bpw",
+    "exl3-6.0bpw",
+    "exl3-8.0bpw",
 ]
 DTYPES: Final[tuple[str, ...]] = get_args(Dtype)
 GGUF_DTYPES: Final = tuple(name for name in DTYPES if name.startswith("q"))
 """Formats of llama.cpp's files, which hold input table and head too."""
+EXL3_DTYPES: Final = tuple(name for name in DTYPES if name.startswith("exl3-"))
+"""Formats of exllamav3's files at the average widths that are usually published."""
+EXL3_HEAD_DTYPE: Final = "exl3-6.0bpw"
+"""Width of their output head unless asked for otherwise (exllamav3, doc/convert.md)."""
+FILE_DTYPES: Final = GGUF_DTYPES + EXL3_DTYPES
+"""Weight formats that only the engine of one kind of file reads; activations keep 16 bits or more."""
 
 
 def grouped_bits(bits: float, group_size: int, scale_bits: float, zero_point_bits: float = 0.0) -> float:
@@ -63,6 +78,9 @@ _BITS_PER_ELEMENT: Final[dict[str, float]] = {
     "q4_k_xl": 4.64,
     "q5_k_xl": 5.70,
     "q8_k_xl": 9.43,
+    # EXL3 codes weights along a trellis, without group scales: the width in the name is an average over the layers'
+    # weights; two 16-bit vectors per matrix add less than 0.01 bits (exllamav3, doc/exl3.md).
+    **{name: float(name.removeprefix("exl3-").removesuffix("bpw")) for name in EXL3_DTYPES},
 }
 
 

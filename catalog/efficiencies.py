@@ -70,6 +70,7 @@ _RELATED_DTYPES: Final[dict[str, tuple[str, ...]]] = {
     "mxfp4_wo": ("int4_wo", "int8_wo", "bf16"),
     "int4_wo": ("mxfp4_wo", "int8_wo", "bf16"),
     "int8_wo": ("int4_wo", "mxfp4_wo", "bf16"),
+    "exl3": (),
 }
 _ALIASES: Final[dict[str, str]] = {"int4": "int4_wo", "w4a16": "int4_wo", "fp16": "bf16"}
 

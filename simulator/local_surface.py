@@ -1,4 +1,4 @@
-"""The step-cost surface of engines for one user's machine: llama.cpp and MLX."""
+"""The step-cost surface of engines for one user's machine: llama.cpp, MLX and exllamav3."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element
 from advisor.catalog.parameters import kv_bytes_per_token
 from advisor.catalog.schema import (
     Accelerator,
@@ -21,6 +21,7 @@ from advisor.simulator.attention_lines import window_of
 from advisor.simulator.collectives import all_reduce_s, send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import Device, device_of
+from advisor.simulator.engine_costs import era_of
 from advisor.simulator.local_weights import LocalWeights, local_weights
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.local import (
@@ -28,6 +29,7 @@ from advisor.simulator.operators.local import (
     LocalPrefillEfficiency,
     attend_pair_s,
     half_peak_flop_per_s,
+    host_sum_s,
     piped_s,
     read_cache_s,
     stream_weights_s,
@@ -37,10 +39,13 @@ from advisor.simulator.surface import SurfaceInputs
 
 FloatArray = NDArray[np.float64]
 
-ENGINES: Final = ("llama.cpp", "mlx")
+ENGINES: Final = ("llama.cpp", "mlx", "exllamav3")
 """Engines that this surface describes."""
 MICRO_BATCH_TOKENS: Final = 512
 """Tokens of a prompt that run together (llama.cpp, -ub)."""
+_DEEP_MICRO_BATCH_TOKENS: Final = 2048
+_OWN_KERNELS: Final = ("exllamav3",)
+"""Engines whose kernels are none of llama.cpp's back ends; they take prompts in chunks of their token budget."""
 _BACK_ENDS: Final = ("rocm", "vulkan", "cuda", "metal", "sycl")
 _VENDOR_BACK_END: Final = {"nvidia": "cuda", "apple": "metal", "amd": "rocm", "intel": "vulkan"}
 _FAMILIES: Final = {
@@ -50,9 +55,12 @@ _FAMILIES: Final = {
     "q8_k_xl": "q8_0",
     "fp8": "q8_0",
     "mxfp4": "mxfp4",
+    **dict.fromkeys(EXL3_DTYPES, "exl3"),
 }
 _ACTIVATION_BYTES: Final = 4.0
 """llama.cpp keeps activations in 32 bits."""
+_HOST_SUM_BYTES: Final = 2.0
+"""exllamav3 rounds what it sums to 16 bits (exllamav3_ext/parallel/all_reduce_cpu.cu)."""
 
 
 def back_end(version: str, vendor: str) -> str:
@@ -66,18 +74,20 @@ def back_end(version: str, vendor: str) -> str:
     return next((name for name in _BACK_ENDS if name in words), _VENDOR_BACK_END.get(vendor, "vulkan"))
 
 
-def micro_batch_tokens(name: str, context_depth: int = 0) -> int:
-    """Tokens of a prompt that run together under a back end [tokens].
+def micro_batch_tokens(engine: Engine, name: str, context_depth: int = 0) -> int:
+    """Tokens of a prompt that run together in a published run on a back end [tokens].
 
     Assumes: who measures prompts behind a deep context gives ROCm micro-batches of a whole batch, as its published
     long-context runs do; everybody else keeps the default.
     Source: llama.cpp, common/common.h (n_batch 2048, n_ubatch 512); kyuz0/amd-strix-halo-toolboxes, benchmark.
     """
-    return 2048 if name == "rocm" and context_depth else MICRO_BATCH_TOKENS
+    if name == "rocm" and context_depth:
+        return _DEEP_MICRO_BATCH_TOKENS
+    return default_micro_batch(engine)
 
 
 def format_family(weight_dtype: str) -> str:
-    """The format under which the efficiency of a weight format is stored: 16 bits, 8, mxfp4, or fewer.
+    """The format under which the efficiency of a weight format is stored: 16 bits, 8, mxfp4, exl3, or fewer.
 
     Source: own definition; formats of one family share kernels of one structure.
     """
@@ -89,13 +99,35 @@ def is_local(engine: Engine) -> bool:
     return engine.id in ENGINES
 
 
-def local_library(accelerator: Accelerator, version: str = "") -> OperatorLibrary:
-    """The operators of an accelerator under the back end that a version's words name.
+def kernel_level(engine: Engine, vendor: str, *, version: str = "", date: str = "") -> str:
+    """The name under which the efficiencies of an engine's kernels are stored: by back end, or by era.
+
+    Source: own definition; MLX takes llama.cpp's.
+    """
+    if engine.id not in _OWN_KERNELS:
+        return f"llama.cpp-{back_end(version, vendor)}"
+    era = era_of(engine, version=version, date=date)
+    return engine.id if era is None else f"{engine.id}-{era.id}"
+
+
+def default_micro_batch(engine: Engine) -> int:
+    """Tokens of a prompt that run together where nobody sets them [tokens].
+
+    Source: llama.cpp, common/common.h; exllamav3, generator/generator.py (max_chunk_size).
+    """
+    return engine.max_num_batched_tokens if engine.id in _OWN_KERNELS else MICRO_BATCH_TOKENS
+
+
+def local_library(
+    engine: Engine, accelerator: Accelerator, *, version: str = "", date: str = ""
+) -> OperatorLibrary:
+    """The operators of an accelerator under an engine, by the back end that a version's words name or by era.
 
     Raises: ValueError: the record lacks memory, bandwidth or a 16-bit peak.
     Source: own composition.
     """
-    return OperatorLibrary(device_of(accelerator), f"llama.cpp-{back_end(version, accelerator.vendor)}")
+    level = kernel_level(engine, accelerator.vendor, version=version, date=date)
+    return OperatorLibrary(device_of(accelerator), level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +185,7 @@ def build_local_surface(
     )
     slope_s, window_slope_s = _cache_slopes(terms)
     pair_s, window_pair_s = _pair_slopes(terms)
-    most = micro_batch_tokens or MICRO_BATCH_TOKENS
+    most = micro_batch_tokens or default_micro_batch(deployment.engine)
     micro_batches = max(1.0, inputs.mean_input_tokens / most)
     overlap = float(piped_s(1.0, micro_batches, deployment.pipeline_parallel)) / micro_batches
     window, count = window_of(deployment), inputs.max_num_seqs + 1
@@ -199,14 +231,19 @@ def _prompt_s(terms: _Terms, max_num_tokens: int, micro_batch_tokens: int) -> Fl
 
 def _links_s(deployment: Deployment, rows: FloatArray) -> FloatArray:
     """Activations between accelerators for one micro-batch [s]: handed on after a stage, summed in every layer."""
-    num_bytes = rows * deployment.model.hidden_size * _ACTIVATION_BYTES
+    values = rows * deployment.model.hidden_size
+    num_bytes = values * _ACTIVATION_BYTES
     stages, tp = deployment.pipeline_parallel, deployment.tensor_parallel
     seconds = np.zeros_like(rows)
     if stages > 1:
         seconds += (stages - 1) * send_recv_s(num_bytes, topology_of(deployment.accelerator, stages))
     if tp > 1:
-        layers = sum(group.count for group in deployment.model.layers)
-        seconds += 2.0 * layers * all_reduce_s(num_bytes, topology_of(deployment.accelerator, tp))
+        layers, host = sum(group.count for group in deployment.model.layers), deployment.engine.host_sum
+        if host is None:
+            one_s = all_reduce_s(num_bytes, topology_of(deployment.accelerator, tp))
+        else:
+            one_s = host_sum_s(values * _HOST_SUM_BYTES, tp, host.bytes_per_s)
+        seconds += 2.0 * layers * one_s
     return seconds
 
 

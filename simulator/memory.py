@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from advisor.catalog.dtypes import GGUF_DTYPES, bytes_per_element
+from advisor.catalog.dtypes import EXL3_DTYPES, EXL3_HEAD_DTYPE, GGUF_DTYPES, bytes_per_element
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.parameters import KvFootprint, kv_bytes_per_token
 from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, LayerGroup, Model, MoeFeedForward
@@ -53,12 +53,22 @@ def weight_bytes(deployment: Deployment) -> float:
         * layer_weight_bytes(model, group, deployment.weight_dtype, tp, _expert_ranks(deployment, group))
         for group in model.layers
     )
-    table_dtype = deployment.weight_dtype if deployment.weight_dtype in GGUF_DTYPES else "bf16"
-    table = model.vocab_size * model.hidden_size * bytes_per_element(table_dtype) / tp
-    tables = table * (1 if model.tied_embeddings else 2)
+    table = (
+        model.vocab_size * model.hidden_size * bytes_per_element(_head_dtype(deployment.weight_dtype)) / tp
+    )
+    # exllamav3 looks tokens up in host memory.
+    is_one = model.tied_embeddings or deployment.weight_dtype in EXL3_DTYPES
+    tables = table * (1 if is_one else 2)
     extra = model.extra_parameters * bytes_per_element("bf16") / tp
     vision = (model.vision.parameters if model.vision else 0.0) * bytes_per_element("bf16") / tp
     return layers / stages + (tables if stages == 1 else table) + extra + vision
+
+
+def _head_dtype(weight_dtype: str) -> str:
+    """Format of head and input table next to layers in a weight format."""
+    if weight_dtype in EXL3_DTYPES:
+        return EXL3_HEAD_DTYPE
+    return weight_dtype if weight_dtype in GGUF_DTYPES else "bf16"
 
 
 def _expert_ranks(deployment: Deployment, group: LayerGroup) -> float:

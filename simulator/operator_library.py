@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.dtypes import GGUF_DTYPES, bytes_per_element
+from advisor.catalog.dtypes import FILE_DTYPES, bytes_per_element
 from advisor.catalog.efficiencies import efficiency
 from advisor.catalog.schema import EfficiencyRecord
 from advisor.simulator.device import Device
@@ -17,7 +17,7 @@ from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
 FloatArray = NDArray[np.float64]
 
 _BETWEEN_WIDTHS = 0.75
-"""Bytes per weight from which a GGUF format unpacks like 8-bit weights rather than like 4-bit ones."""
+"""Bytes per weight from which a file format unpacks like 8-bit weights rather than like 4-bit ones."""
 _WEIGHT_ONLY = {
     "fp8": "int8_wo",
     "int8": "int8_wo",
@@ -25,7 +25,7 @@ _WEIGHT_ONLY = {
     "nvfp4": "int4_wo",
     "mxfp4": "mxfp4_wo",
     "fp6": "int8_wo",
-    **{name: "int8_wo" if bytes_per_element(name) > _BETWEEN_WIDTHS else "int4_wo" for name in GGUF_DTYPES},
+    **{name: "int8_wo" if bytes_per_element(name) > _BETWEEN_WIDTHS else "int4_wo" for name in FILE_DTYPES},
 }
 
 

@@ -13,8 +13,8 @@ from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts, engine_costs, era_of, num_operators
 from advisor.simulator.era_kernels import era_kernels, with_era_kernels
 from advisor.simulator.local_surface import (
-    MICRO_BATCH_TOKENS,
     build_local_surface,
+    default_micro_batch,
     is_local,
     local_library,
 )
@@ -110,7 +110,7 @@ def model_replica(
     mean_context = mean_input_tokens + mean_output_tokens / 2.0
     memory = plan_memory(
         deployment,
-        num_batched_tokens=MICRO_BATCH_TOKENS if is_local(engine) else num_batched_tokens,
+        num_batched_tokens=default_micro_batch(engine) if is_local(engine) else num_batched_tokens,
         num_seqs=max_num_seqs,
         memory_fraction=settings.memory_fraction or chosen.memory_fraction,
         mean_context_tokens=mean_context,
@@ -145,7 +145,9 @@ def _surface(
 
 def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrary:
     if is_local(deployment.engine):
-        return local_library(deployment.accelerator, settings.version)
+        return local_library(
+            deployment.engine, deployment.accelerator, version=settings.version, date=settings.date
+        )
     return OperatorLibrary(device_of(deployment.accelerator), deployment.engine.id)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from advisor.build.finetune import best_tuning
 from advisor.build.hardware import Hardware, Run
 from advisor.catalog import accelerators, engines
-from advisor.catalog.dtypes import DTYPES, GGUF_DTYPES, bytes_per_element
+from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES, GGUF_DTYPES, bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.parameters import parameter_count
 from advisor.catalog.schema import Model
@@ -60,6 +60,8 @@ def formats(load: Load, engine: str) -> tuple[str, ...]:
     if load.precision is not None:
         if load.precision not in DTYPES:
             raise AdvisorError(f"unknown format {load.precision}", fix=f"one of {', '.join(DTYPES)}")
+        if load.precision in EXL3_DTYPES:
+            return ()  # none of these engines reads exllamav3's files
         wants_gguf = load.precision in GGUF_DTYPES
         usable = wants_gguf == (engine != "vllm") or load.precision in ("bf16", "fp16", "mxfp4")
         return (load.precision,) if usable else ()

@@ -9,7 +9,7 @@ from advisor.catalog.schema.accelerator import (
 )
 from advisor.catalog.schema.calibration import Calibration
 from advisor.catalog.schema.efficiency import CollectiveRecord, EfficiencyRecord, Residual
-from advisor.catalog.schema.engine import DefaultsFor, Engine, EngineEra, LaunchFlags, MemoryReserve
+from advisor.catalog.schema.engine import DefaultsFor, Engine, EngineEra, HostSum, LaunchFlags, MemoryReserve
 from advisor.catalog.schema.model import (
     DenseFeedForward,
     FeedForward,
@@ -38,6 +38,7 @@ __all__ = [
     "FeedForward",
     "GatedDeltaNet",
     "GroupedQueryAttention",
+    "HostSum",
     "Interconnect",
     "LatentAttention",
     "LaunchFlags",

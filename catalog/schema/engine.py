@@ -80,6 +80,18 @@ class LaunchFlags(Record):
     """{tp} is the number of accelerators of the replica, attention data-parallel ranks included (SGLang)."""
 
 
+class HostSum(Record):
+    """Sums over tensor-parallel ranks that one process of the host forms: every rank writes its part, all read the sum.
+
+    Time of a sum over n ranks of b bytes each: n · b / bytes_per_s.
+    """
+
+    bytes_per_s: float = Field(gt=0)
+    """Addends that the process takes in, fitted."""
+    residual: dict[str, float]
+    source: Source
+
+
 class Engine(Record):
     """A serving engine and its defaults."""
 
@@ -123,6 +135,8 @@ class Engine(Record):
     """... and over how many decode steps."""
     overlap_scheduling: bool = False
     """The next batch is composed while one runs, so arrivals and freed slots count one iteration later."""
+    host_sum: HostSum | None = None
+    """Where tensor-parallel sums go through host memory rather than a collective library."""
     defaults_for: tuple[DefaultsFor, ...] = ()
     weight_dtypes: tuple[str, ...] = ()
     kv_dtypes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Decode and prompt steps of engines for one user's machine (llama.cpp, MLX): weights streamed once per step.
+"""Decode and prompt steps of engines for one user's machine (llama.cpp, MLX, exllamav3): weights are streamed.
 
 Such an engine runs one kernel after another over GGUF-like weights. A decode step reads every active weight once and
 unpacks it on the general-purpose units, which on chips with slow ones takes longer than reading it; a prompt runs
@@ -127,6 +127,20 @@ def half_peak_flop_per_s(device: Device) -> float:
     if device.architecture in _HALF_ACCUMULATE:
         return max(peak, _HALF_OVER_FP32 * device.peak_flop_per_s.get("fp32", 0.0))
     return peak
+
+
+def host_sum_s(num_bytes: FloatArray | float, num_ranks: int, bytes_per_s: float) -> FloatArray:
+    """Time to sum buffers of num_bytes of every rank in one process of the host [s]: ranks · bytes / rate.
+
+    Assumes: the process adds more slowly than links carry, and ranks write and read while it adds, so the slowest
+    of the three is all that is seen.
+    Raises: ValueError: there is no rank, or the rate is not positive.
+    Error: `residual` of the engine's host_sum, measured by tools/fit/fit_local.py.
+    Source: exllamav3, exllamav3_ext/parallel/all_reduce_cpu.cu: chunks go to host memory, one process adds them.
+    """
+    if num_ranks < 1 or not bytes_per_s > 0:
+        raise ValueError(f"num_ranks must be at least 1 and bytes_per_s positive: {num_ranks}, {bytes_per_s}")
+    return np.asarray(np.asarray(num_bytes, dtype=np.float64) * (num_ranks / bytes_per_s))
 
 
 def piped_s(one_s: FloatArray | float, num_micro_batches: FloatArray | float, num_in_turn: int) -> FloatArray:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.dtypes import GGUF_DTYPES, bytes_per_element
+from advisor.catalog.dtypes import FILE_DTYPES, bytes_per_element
 from advisor.catalog.schema.efficiency import EfficiencyRecord
 from advisor.simulator.device import Device
 from advisor.simulator.operators.tiles import overlapped_s, paid_waves, tile_flop
@@ -43,7 +43,7 @@ FORMATS: Final[dict[str, MatmulFormat]] = {
     "int8_wo": MatmulFormat(("bf16", "fp16"), 1.0, 2.0),
     "int4_wo": MatmulFormat(("bf16", "fp16"), 0.515625, 2.0),
     "fp6": MatmulFormat(("fp6", "fp8", "bf16", "fp16"), 0.75, 1.0),
-    **{name: MatmulFormat(("bf16", "fp16"), bytes_per_element(name), 2.0) for name in GGUF_DTYPES},
+    **{name: MatmulFormat(("bf16", "fp16"), bytes_per_element(name), 2.0) for name in FILE_DTYPES},
 }
 DTYPE_ALIASES: Final[dict[str, str]] = {"fp16": "bf16", "int4": "int4_wo", "w4a16": "int4_wo"}
 _LEAST_RELATIVE_RATE: Final = 0.25

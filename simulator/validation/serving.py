@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from advisor.catalog import accelerators, engines, models
-from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Calibration, Engine, Model
 from advisor.simulator.calibrated_device import calibrated_accelerator
@@ -185,6 +185,8 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
     weight = case.weight_dtype
     if weight not in DTYPES:
         raise AdvisorError(f"weight format {weight} is not modelled")
+    if weight in EXL3_DTYPES and weight not in engine.weight_dtypes:
+        raise AdvisorError(f"weight format {weight} is not read by {engine.id}")
     if case.kv_dtype not in (*DTYPES, "auto"):
         raise AdvisorError(f"cache format {case.kv_dtype} is not modelled")
     return Deployment(
@@ -215,10 +217,10 @@ def _expert_parallel(case: ServingCase, model: Model) -> int:
 
 
 def _micro_batch_tokens(case: ServingCase, deployment: Deployment) -> int | None:
-    if not is_local(deployment.engine):
+    engine, vendor = deployment.engine, deployment.accelerator.vendor
+    if not is_local(engine):
         return None
-    vendor = deployment.accelerator.vendor
-    return micro_batch_tokens(back_end(case.engine_version, vendor), case.context_depth)
+    return micro_batch_tokens(engine, back_end(case.engine_version, vendor), case.context_depth)
 
 
 def _max_num_seqs(case: ServingCase, engine: Engine) -> int | None:

@@ -20,6 +20,7 @@ def test_the_engines_are_there() -> None:
         "atom",
         "lmdeploy",
         "mindie",
+        "exllamav3",
     }
 
 
@@ -37,7 +38,13 @@ def test_record_is_complete_and_sourced(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "expected"),
-    [("vLLM", "vllm"), ("trtllm", "tensorrt-llm"), ("llama-cpp", "llama.cpp"), ("MLX", "mlx")],
+    [
+        ("vLLM", "vllm"),
+        ("trtllm", "tensorrt-llm"),
+        ("llama-cpp", "llama.cpp"),
+        ("MLX", "mlx"),
+        ("TabbyAPI", "exllamav3"),
+    ],
 )
 def test_get_finds_what_people_type(typed: str, expected: str) -> None:
     assert engines.get(typed).record.id == expected

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.catalog import accelerators, models
+from advisor.catalog import accelerators, engines, models
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.local_surface import back_end, format_family, micro_batch_tokens
+from advisor.simulator.local_surface import back_end, format_family, kernel_level, micro_batch_tokens
 from advisor.simulator.local_weights import local_weights
 from advisor.simulator.operators.local import (
     LocalDecodeEfficiency,
     half_peak_flop_per_s,
+    host_sum_s,
     piped_s,
     read_cache_s,
     stream_weights_s,
@@ -115,7 +116,57 @@ def test_formats_back_ends_and_micro_batches_go_by_their_names() -> None:
     assert back_end("b9187 vulkan_amdvlk", "amd") == "vulkan-amdvlk"
     assert back_end("b6918", "nvidia") == "cuda"
     assert back_end("", "apple") == "metal"
-    assert (micro_batch_tokens("rocm", 32768), micro_batch_tokens("vulkan", 32768)) == (2048, 512)
+    llama, exllama = engines.by_id("llama.cpp"), engines.by_id("exllamav3")
+    assert [micro_batch_tokens(llama, name, 32768) for name in ("rocm", "vulkan")] == [2048, 512]
+    assert micro_batch_tokens(exllama, "cuda") == exllama.max_num_batched_tokens == 2048
+    assert format_family("exl3-5.0bpw") == "exl3"
+
+
+def test_kernels_go_by_back_end_or_by_era() -> None:
+    llama, exllama = engines.by_id("llama.cpp"), engines.by_id("exllamav3")
+    assert kernel_level(llama, "amd", version="b9187 vulkan_radv") == "llama.cpp-vulkan"
+    assert kernel_level(exllama, "nvidia", version="0.0.43+cu128.torch2.8.0") == "exllamav3-v0"
+    assert kernel_level(exllama, "nvidia", date="2026-08-01") == kernel_level(exllama, "nvidia")
+    assert kernel_level(exllama, "nvidia") == "exllamav3-v1"
+
+
+def test_fewer_bits_and_a_newer_era_decode_exl3_faster() -> None:
+    def rate(weights: str, version: str, tensor_parallel: int = 1) -> float:
+        deployment = named_deployment(
+            "qwen3.6-27b", "rtx-3090", "exllamav3", weight_dtype=weights, tensor_parallel=tensor_parallel
+        )
+        settings = EngineSettings(version=version, max_num_seqs=1)
+        found = model_replica(deployment, mean_input_tokens=2048, mean_output_tokens=256, settings=settings)
+        return decode_rate(found.surface, 2048)
+
+    assert 1.2 < rate("exl3-4.0bpw", "1.0.0") / rate("exl3-6.0bpw", "1.0.0") < 1.6
+    # Previews waited longer for sums, which only several cards form.
+    assert rate("exl3-4.0bpw", "1.0.0", 4) / rate("exl3-4.0bpw", "0.0.43", 4) > 1.5
+    assert rate("exl3-4.0bpw", "1.0.0") / rate("exl3-4.0bpw", "0.0.43") < 1.4
+
+
+def test_sums_of_one_host_process_grow_with_ranks_so_that_cards_hardly_speed_up_a_prompt() -> None:
+    assert host_sum_s(1e9, 4, 5e9) == pytest.approx(0.8)
+    assert host_sum_s(1e9, 8, 5e9) == pytest.approx(2 * host_sum_s(1e9, 4, 5e9))
+
+    def prompt_s(tensor_parallel: int) -> float:
+        deployment = named_deployment(
+            "qwen3.6-27b",
+            "rtx-3090",
+            "exllamav3",
+            weight_dtype="exl3-4.0bpw",
+            tensor_parallel=tensor_parallel,
+        )
+        found = model_replica(deployment, mean_input_tokens=2048, mean_output_tokens=256)
+        return prefill_iteration_s(found.surface, 2048)
+
+    assert 0.9 < prompt_s(1) / prompt_s(4) < 1.5
+
+
+@pytest.mark.parametrize(("num_ranks", "bytes_per_s"), [(0, 1e9), (4, 0.0), (4, -1.0), (4, float("nan"))])
+def test_sums_without_ranks_or_rate_are_refused(num_ranks: int, bytes_per_s: float) -> None:
+    with pytest.raises(ValueError, match="num_ranks must be at least 1"):
+        host_sum_s(1e9, num_ranks, bytes_per_s)
 
 
 def test_workstation_boards_have_no_second_rate_for_16_bit_sums() -> None:

@@ -134,10 +134,11 @@ def test_a_bad_row_still_has_an_id() -> None:
     [
         ({"model": "no/such-model"}, "no/such-model"),
         ({"gpu": "h1000"}, "h1000"),
-        ({"engine": "exllamav3"}, "exllamav3"),
+        ({"engine": "pytorch"}, "pytorch"),
         ({"mode": "disagg"}, "decode accelerators"),
         ({"spec_decode": "unknown"}, "speculative decoding (unknown)"),
-        ({"weight_dtype": "exl3-4.0bpw"}, "weight format exl3-4.0bpw"),
+        ({"weight_dtype": "exl3-4.0bpw"}, "weight format exl3-4.0bpw is not read by vllm"),
+        ({"weight_dtype": "exl3-4.2bpw"}, "weight format exl3-4.2bpw is not modelled"),
         ({"kv_dtype": "turboquant_4bit_nc"}, "cache format turboquant_4bit_nc"),
         ({"isl": "0"}, "at least 1 token"),
     ],

@@ -1,21 +1,24 @@
-"""Fit decode and prompts of llama.cpp on published single-stream runs, by architecture, format and back end.
+"""Fit decode and prompts of llama.cpp and exllamav3 on published single streams, by architecture, format and level.
 
     python tools/fit/fit_local.py --truth ../shared/data/truth/serving.csv
 
-First one set of parameters per back end and family of formats, then one per architecture held by it; whole
-accelerators are left out in turn. Writes the records of the operators local_decode and local_prefill.
+First one set of parameters per level (back end of llama.cpp, era of exllamav3) and family of formats, then one per
+architecture held by it; whole accelerators are left out in turn, or formats and degrees where an engine was measured
+on one accelerator. Writes the records of the operators local_decode and local_prefill; with --engine only those of
+one engine, and the others stay. Prints the rate of exllamav3's sums on the host, which its engine record holds.
 """
 
 import argparse
 import csv
 import sys
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from common import residual, write_records
+from common import EFFICIENCY_DIR, residual, write_records
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
@@ -25,9 +28,9 @@ from advisor.catalog.errors import AdvisorError
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.local_surface import (
-    back_end,
     build_local_surface,
     format_family,
+    kernel_level,
     micro_batch_tokens,
 )
 from advisor.simulator.operator_library import OperatorLibrary
@@ -41,6 +44,7 @@ FloatArray = NDArray[np.float64]
 PROGRAM = "tools/fit/fit_local.py"
 TIERS = ("C2", "C3")
 LOADS = ("batch1", "static_batch")
+ENGINES = ("llama.cpp", "exllamav3")
 DECODE = {
     "memory_fraction": 0.75,
     "element_flop": 10.0,
@@ -77,9 +81,11 @@ SIGMA = dict.fromkeys(START, 0.8) | {
 ARCHITECTURE_SHARE = 0.5
 """Of that deviation, what architectures of one back end differ by."""
 ROBUST = 0.12
+HOST_SUM_BYTES = 2.0
+"""exllamav3 sums in 16 bits."""
 SOURCE = {
     "kind": "measured",
-    "title": "published llama-bench runs, parameters fitted by tools/fit/fit_local.py",
+    "title": "published llama-bench and exllamav3 runs, parameters fitted by tools/fit/fit_local.py",
     "where": "XiongjieDai/GPU-Benchmarks-on-LLM-Inference, kyuz0/amd-strix-halo-toolboxes, ggml-org/llama.cpp "
     "dgx-spark.md, a rig of four RTX 3090",
     "accessed": "2026-11-20",
@@ -94,6 +100,7 @@ class Point:
     case: ServingCase
     deployment: Deployment
     back_end: str
+    """Level of the kernels without the engine's name where it is llama.cpp's: cuda, rocm; exllamav3-v1."""
     family: str
     is_decode: bool
     seconds: float
@@ -107,23 +114,21 @@ class Point:
         return self.back_end, self.architecture
 
 
-def read_points(path: Path) -> list[Point]:
-    """Single streams and static batches of llama.cpp with a measured rate."""
+def read_points(path: Path, chosen: tuple[str, ...] = ENGINES) -> list[Point]:
+    """Single streams and static batches of these engines with a measured rate."""
     points = []
     with path.open(encoding="utf-8") as stream:
         for number, raw in enumerate(csv.DictReader(stream), start=2):
-            if (
-                raw["tier"] not in TIERS
-                or raw["engine"] != "llama.cpp"
-                or raw["load"] not in ("batch1", "static_batch")
-            ):
+            if raw["tier"] not in TIERS or raw["engine"] not in chosen or raw["load"] not in LOADS:
                 continue
             try:
                 case = parse_case(raw, number)
                 deployment = deployment_of(case)
             except AdvisorError:
                 continue
-            end = back_end(case.engine_version, deployment.accelerator.vendor)
+            vendor = deployment.accelerator.vendor
+            level = kernel_level(deployment.engine, vendor, version=case.engine_version, date=case.date)
+            end = level.removeprefix("llama.cpp-")
             family, batch = format_family(case.weight_dtype), case.concurrency or 1
             if raw["decode_tok_s"] and case.osl:
                 points.append(Point(case, deployment, end, family, True, batch / float(raw["decode_tok_s"])))
@@ -143,11 +148,34 @@ def predicted_s(point: Point, values: dict[str, float]) -> float:
     tokens = 1 if point.is_decode else case.isl
     context = max(case.isl, case.context_depth) + case.osl / 2.0
     inputs = SurfaceInputs(batch, tokens, tokens, context)
-    most = micro_batch_tokens(point.back_end, case.context_depth)
+    most = micro_batch_tokens(point.deployment.engine, point.back_end, case.context_depth)
     surface = build_local_surface(point.deployment, library, inputs, most)
     if point.is_decode:
         return decode_iteration_s(surface, batch, context)
     return prefill_iteration_s(surface, case.isl, case.context_depth)
+
+
+def host_sum_rates(points: list[Point]) -> FloatArray:
+    """Addends per second [bytes/s] of engines that sum on the host, one per prompt that ran on one card and on several.
+
+    ranks · bytes summed / (time over several ranks - time on one / ranks)
+    """
+    prompts = [point for point in points if point.deployment.engine.host_sum and not point.is_decode]
+    alone = defaultdict(list)
+    for point in prompts:
+        if point.deployment.tensor_parallel == 1:
+            alone[point.back_end, point.case.weight_dtype, point.case.isl].append(point.seconds)
+    rates = []
+    for point in prompts:
+        ranks, case = point.deployment.tensor_parallel, point.case
+        one_s = alone.get((point.back_end, case.weight_dtype, case.isl))
+        if ranks == 1 or not one_s:
+            continue
+        model = point.deployment.model
+        num_sums = 2 * sum(group.count for group in model.layers)
+        addends = ranks * num_sums * case.isl * model.hidden_size * HOST_SUM_BYTES
+        rates.append(addends / (point.seconds - float(np.median(one_s)) / ranks))
+    return np.array(rates)
 
 
 Values = dict[tuple[str, str], float]
@@ -155,7 +183,6 @@ Values = dict[tuple[str, str], float]
 
 
 def key_of(name: str, family: str) -> tuple[str, str]:
-    """Where a parameter is kept."""
     return (name, "" if name in SHARED else family)
 
 
@@ -226,13 +253,21 @@ def predictions(points: Iterable[Point], fitted: dict[tuple[str, str], Values]) 
     return np.array(out)
 
 
+def set_aside(point: Point) -> str:
+    """What is left out together: an accelerator, or a format and degree of an engine that ran on one only."""
+    case = point.case
+    if case.engine == "llama.cpp":
+        return case.gpu
+    return f"{case.gpu} {case.weight_dtype} tp{case.tp}"
+
+
 def left_out(points: list[Point]) -> dict[str, FloatArray]:
-    """Predicted / measured of each accelerator's points by a fit without it, by accelerator."""
+    """Predicted / measured of each group's points by a fit without them, by what was set aside."""
     ratios = {}
-    for gpu in sorted({point.case.gpu for point in points}):
-        test = [point for point in points if point.case.gpu == gpu]
+    for gpu in sorted({set_aside(point) for point in points}):
+        test = [point for point in points if set_aside(point) == gpu]
         ends = {point.back_end for point in test}
-        train = [point for point in points if point.case.gpu != gpu and point.back_end in ends]
+        train = [point for point in points if set_aside(point) != gpu and point.back_end in ends]
         fitted = fit_all(train)
         ratios[gpu] = predictions(test, fitted) / np.array([point.seconds for point in test])
     return ratios
@@ -280,25 +315,38 @@ def write(points: list[Point], fitted: dict[tuple[str, str], Values], blind: dic
                 records.append(
                     {
                         "dtype": family,
-                        "engine": level_of(end, judged[0].deployment.accelerator.vendor),
+                        "engine": level_of(judged[0]),
                         "fitted_on": sorted({point.case.gpu for point in judged}),
                         "parameters": {name: values[name] for name in names},
                         "residual": left,
                     }
                 )
+            fitted_keys = {(record["dtype"], record["engine"]) for record in records}
+            records += others(operator, architecture, fitted_keys)
             write_records(operator, architecture, records, SOURCE, PROGRAM)
 
 
-def level_of(end: str, vendor: str) -> str:
-    """Engine of a record: the vendor's own back end stands for all."""
-    return "any" if end == back_end("", vendor) else f"llama.cpp-{end}"
+def others(operator: str, architecture: str, fitted: set[tuple[object, object]]) -> list[dict[str, object]]:
+    """Records of a file for other formats and levels than these, which stay as they are."""
+    path = EFFICIENCY_DIR / operator / f"{architecture}.toml"
+    if not path.exists():
+        return []
+    stored = tomllib.loads(path.read_text(encoding="utf-8"))["records"]
+    return [record for record in stored if (record["dtype"], record["engine"]) not in fitted]
+
+
+def level_of(point: Point) -> str:
+    """Engine of a record: the vendor's own back end, and an engine's newest era, stand for all."""
+    engine, vendor = point.deployment.engine, point.deployment.accelerator.vendor
+    level = kernel_level(engine, vendor, version=point.case.engine_version, date=point.case.date)
+    return "any" if level == kernel_level(engine, vendor) else level
 
 
 def blind_error(points: list[Point], judged: list[Point], blind: dict[str, FloatArray]) -> dict[str, float]:
-    """Median error of these points by fits without their accelerators; nothing where that was not asked for."""
+    """Median error of these points by fits without their groups; nothing where that was not asked for."""
     ratios = []
     for gpu, found in blind.items():
-        mine = [point for point in points if point.case.gpu == gpu]
+        mine = [point for point in points if set_aside(point) == gpu]
         ratios += [ratio for point, ratio in zip(mine, found, strict=True) if point in judged]
     return (
         {"left_out_median_abs_error": round(float(np.median(np.abs(np.array(ratios) - 1.0))), 4)}
@@ -313,8 +361,14 @@ def main() -> None:
     parser.add_argument("--truth", type=Path, default=Path("../shared/data/truth/serving.csv"))
     parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
     parser.add_argument("--no-left-out", action="store_true", help="do not judge on accelerators left out")
+    parser.add_argument("--engine", choices=ENGINES, help="fit this one; records of the others stay")
     arguments = parser.parse_args()
-    points = read_points(arguments.truth)
+    points = read_points(arguments.truth, (arguments.engine,) if arguments.engine else ENGINES)
+    rates = host_sum_rates(points)
+    if len(rates):
+        middle = float(np.median(rates))
+        print(f"host sums: {len(rates)} prompts, {middle:.3g} bytes/s,", end=" ")
+        print(f"median error {np.median(np.abs(rates / middle - 1.0)):.3f}")
     fitted = fit_all(points)
     seen = predictions(points, fitted) / np.array([point.seconds for point in points])
     report("seen", points, seen)
@@ -328,9 +382,9 @@ def main() -> None:
         report(f"seen {gpu}", [points[i] for i in mine], seen[mine])
     blind = {} if arguments.no_left_out else left_out(points)
     for gpu, ratios in blind.items():
-        report(f"left out {gpu}", [point for point in points if point.case.gpu == gpu], ratios)
+        report(f"left out {gpu}", [point for point in points if set_aside(point) == gpu], ratios)
     if blind:
-        ordered = [point for gpu in blind for point in points if point.case.gpu == gpu]
+        ordered = [point for gpu in blind for point in points if set_aside(point) == gpu]
         report("left out", ordered, np.concatenate(list(blind.values())))
     if not arguments.dry_run:
         write(points, fitted, blind)
