@@ -1,7 +1,9 @@
 """A simulated run in the columns and units of published measurements."""
 
-from advisor.catalog.units import MILLISECOND_S
-from advisor.simulator.serving import ServingResult
+import numpy as np
+
+from advisor.catalog.units import MILLISECOND_S, PICOSECONDS_PER_S
+from advisor.simulator.serving import Records, ServingResult
 
 
 def columns_of(result: ServingResult) -> dict[str, float]:
@@ -22,3 +24,25 @@ def columns_of(result: ServingResult) -> dict[str, float]:
     if result.e2e.num_samples:
         metrics["e2e_ms_mean"] = result.e2e.mean_s / MILLISECOND_S
     return metrics
+
+
+def stream_rates(records: Records) -> dict[str, float]:
+    """What clients see of their own streams [tokens/s], averaged over requests: decode_tok_s and prefill_tok_s.
+
+    decode_tok_s: tokens after the first over the time that they took; prefill_tok_s: the prompt over the time to the
+    first token, queueing included. A rate that no request has is left out: that of one output token, or no prompt.
+
+    Assumes: the mean is of rates, so that quick requests weigh more than in a mean of times.
+    Source: own definition; rigs that publish both columns for several clients at once average so, as their TTFT and
+    throughput at the same points show.
+    """
+    parts = {
+        "decode_tok_s": (records.output_tokens - 1, records.finished_ps - records.first_token_ps),
+        "prefill_tok_s": (records.input_tokens, records.first_token_ps - records.arrived_ps),
+    }
+    rates = {}
+    for name, (tokens, duration_ps) in parts.items():
+        has = (tokens > 0) & (duration_ps > 0)
+        if has.any():
+            rates[name] = float(np.mean(tokens[has] / duration_ps[has])) * PICOSECONDS_PER_S
+    return rates

@@ -20,9 +20,10 @@ from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import ClosedLoop, Poisson, Workload, simulate
 from advisor.simulator.validation.case_lengths import lengths_of, mean_share
-from advisor.simulator.validation.columns import columns_of
+from advisor.simulator.validation.columns import columns_of, stream_rates
 from advisor.simulator.validation.disaggregated import disaggregated_loop, disaggregated_model
 from advisor.simulator.validation.isolated import Measured, single_stream, static_batch, step
+from advisor.simulator.validation.own_machine import closed_loop_lengths, in_own_machine, server_slots
 from advisor.simulator.validation.recipe import recipe_for, with_admission_wait, with_recipe
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 from advisor.simulator.validation.speculation import (
@@ -191,7 +192,9 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
         raise AdvisorError(f"cache format {case.kv_dtype} is not modelled")
     return Deployment(
         model=model,
-        accelerator=with_power_cap(accelerator, case.power_cap_w),
+        accelerator=with_power_cap(
+            in_own_machine(accelerator, case.num_gpus, case.power_cap_w), case.power_cap_w
+        ),
         engine=engine,
         tensor_parallel=case.tp,
         pipeline_parallel=case.pp,
@@ -224,8 +227,9 @@ def _micro_batch_tokens(case: ServingCase, deployment: Deployment) -> int | None
 
 
 def _max_num_seqs(case: ServingCase, engine: Engine) -> int | None:
-    if case.max_num_seqs:
-        return case.max_num_seqs
+    slots = case.max_num_seqs or server_slots(case, engine)
+    if slots:
+        return slots
     if case.concurrency and case.load in ("closed", "static_batch", "step"):
         # Benchmarks start the engine with room for their highest concurrency.
         return max(engine.max_num_seqs, case.concurrency)
@@ -245,7 +249,8 @@ def _closed(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     if not case.concurrency:
         return _highest_throughput(case, replica, seed)
     num_requests = case.num_requests or _REQUESTS_PER_CLIENT * case.concurrency
-    workload = Workload(ClosedLoop(case.concurrency), lengths_of(case), max(num_requests, case.concurrency))
+    lengths = closed_loop_lengths(case)
+    workload = Workload(ClosedLoop(case.concurrency), lengths, max(num_requests, case.concurrency))
     return _online(replica, workload, seed)
 
 
@@ -257,8 +262,9 @@ def _poisson(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
 
 
 def _online(replica: ReplicaModel, workload: Workload, seed: int) -> Measured:
-    result = simulate(replica.surface, replica.policy, workload, seed=seed)
-    return columns_of(result), result.num_finished
+    result = simulate(replica.surface, replica.policy, workload, seed=seed, records=True)
+    rates = {} if result.records is None else stream_rates(result.records)
+    return columns_of(result) | rates, result.num_finished
 
 
 def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
