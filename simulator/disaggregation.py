@@ -90,11 +90,13 @@ def model_disaggregated(
         ),
         costs=costs,
     )
-    whole_answers = replace(second.policy, reserve_output_fraction=1.0, chunked_prefill=True)
+    # Pools stand behind a router with processes of its own, as many as it needs.
+    prompts_only = replace(first.policy, delivery_ps=0)
+    whole_answers = replace(second.policy, reserve_output_fraction=1.0, chunked_prefill=True, delivery_ps=0)
     return DisaggregatedModel(
         first,
         second,
-        Pool(first.surface, replace(first.policy, delivery_ps=0), prefill.num_workers),
+        Pool(first.surface, prompts_only, prefill.num_workers),
         Pool(second.surface, whole_answers, decode.num_workers),
         kv_link(prefill, decode),
     )

@@ -243,6 +243,7 @@ def policy_of(
         # The state of a recurrent layer cannot be cut at a block, so engines leave such models uncached by default.
         prefix_caching=engine.prefix_caching and not has_state,
         overlap_scheduling=engine.overlap_scheduling,
-        delivery_ps=round(costs.delivery_s * PICOSECONDS_PER_S),
+        # Attention data-parallel ranks come with as many front ends (vLLM, --api-server-count).
+        delivery_ps=round(costs.delivery_s / deployment.data_parallel * PICOSECONDS_PER_S),
         api_overhead_ps=round(request_latency_s(deployment, costs) * PICOSECONDS_PER_S),
     )

@@ -81,9 +81,15 @@ def check_engine(engine: Engine, accelerator: Accelerator, weights: str, cache: 
     """
     if engine.id not in accelerator.engines:
         runs = ", ".join(accelerator.engines)
+        if runs and accelerator.vendor in engine.vendors:
+            what = f"nothing is planned with {engine.name} on {accelerator.id}"
+            why = f"the catalog only describes that engine; plans are made with {runs}"
+        else:
+            what = f"{engine.name} does not run on {accelerator.id}"
+            why = f"engines that do: {runs}" if runs else "no engine of the catalog does"
         raise InfeasibleError(
-            f"{engine.name} does not run on {accelerator.id}",
-            why=f"engines that do: {runs}" if runs else "no engine of the catalog does",
+            what,
+            why=why,
             fix=f"--engine {accelerator.engines[0]}" if runs else "another accelerator",
         )
     formats = weight_formats(engine, accelerator)

@@ -128,6 +128,11 @@ def test_the_terminal_shows_the_same_numbers(cli: Cli) -> None:
         ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --precision fp7", 2, "fp7"),
         ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --precision q4_k_m", 3, "does not serve q4_k_m"),
         ("--model llama-3.1-8b --gpu rtx-4090 --rate 1 --engine mlx", 3, "does not run on"),
+        (
+            "--model llama-3.1-8b --gpu rtx-3090 --rate 1 --engine exl3",
+            3,
+            "nothing is planned with ExLlamaV3",
+        ),
         ("--model llama-3.1-70b --gpu h100-sxm --rate 1", 3, "does not fit"),
         ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --tp 3", 3, "do not divide"),
         ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --ep 2 --tp 2", 3, "no experts"),
