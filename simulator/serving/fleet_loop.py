@@ -13,6 +13,8 @@ from advisor.simulator.serving.tables import StepTables, step_tables
 
 _BLOCK = 1 << 15
 """Integers that replicas collect before the recorder takes them in."""
+_INDEX, _END = 1, 6
+"""Places in a finished request's record."""
 _NOBODY: Arrival = (NEVER, -1, 0, 0)
 
 
@@ -178,6 +180,9 @@ class FleetLoop:
         finished = replica.finished
         num_finished = replica.advance(self.now_ps)
         if num_finished:
+            first_row = len(finished) - NUM_FIELDS * num_finished
+            ends_ps = finished[first_row + _END :: NUM_FIELDS]
+            self.area += sum(ends_ps) - num_finished * self.now_ps  # their last tokens are on the way
             self.num_in_system -= num_finished
             site.num_outstanding -= num_finished
             if site.state == "ready":
@@ -185,9 +190,8 @@ class FleetLoop:
             elif not site.num_outstanding:
                 self._stop(site)
             if self.load.followers:
-                heard_ps = max(self.now_ps, replica.delivery.done_ps)
-                for at in range(len(finished) - NUM_FIELDS * num_finished, len(finished), NUM_FIELDS):
-                    self._answered(finished[at + 1], heard_ps)
+                for index, end_ps in zip(finished[first_row + _INDEX :: NUM_FIELDS], ends_ps, strict=True):
+                    self._answered(index, end_ps)
             if len(finished) > _BLOCK:
                 self.recorder.take_finished(site.pool_number)
         if len(replica.token_gaps) > _BLOCK:

@@ -33,7 +33,9 @@ from advisor.simulator.step_cost import StepSurface
 POLICIES = [
     SchedulerPolicy(max_num_seqs=6, max_num_batched_tokens=64, kv_capacity_blocks=60, block_tokens=4),
     SchedulerPolicy(kind="prefill_first", max_num_seqs=8, max_num_batched_tokens=50, api_overhead_ps=331),
-    SchedulerPolicy(max_num_seqs=8, max_num_batched_tokens=64, overlap_scheduling=True, api_overhead_ps=50),
+    SchedulerPolicy(
+        max_num_seqs=8, max_num_batched_tokens=64, overlap_scheduling=True, api_overhead_ps=50, delivery_ps=9
+    ),
 ]
 WORKLOADS = [
     Workload(Poisson(1.2e9), UniformLengths(60, 30, 0.3), 300),
