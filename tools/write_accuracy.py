@@ -50,6 +50,7 @@ OTHER_LOADS = (
     ("C2", "decode on local machines (llama.cpp)", "decode_tok_s"),
     ("C2", "prompts on local machines (llama.cpp)", "prefill_tok_s"),
     ("C3", "decode on RTX 3090s with capped power", "decode_tok_s"),
+    ("C3", "prompts on RTX 3090s with capped power", "prefill_tok_s"),
     ("D1", "prefill and decode apart: TPOT", "tpot_ms_mean"),
     ("D1", "prefill and decode apart: TTFT", "ttft_ms_mean"),
     ("D1", "prefill and decode apart: throughput", "output_tok_s"),
