@@ -1,11 +1,12 @@
 """From a deployment to its step-cost surface: the forward pass, attention lines and engine costs, tabulated once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.catalog.efficiencies import unmeasured_scale
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.attention_lines import DecodeLines, decode_lines, prefill_lines, window_of
 from advisor.simulator.collectives import send_recv_s, topology_of
@@ -47,7 +48,7 @@ def build_surface(
     Assumes: token costs between grid points are linear; attention is linear in context around the typical one.
     Source: own composition.
     """
-    library = library.queued(costs.launch_scale)
+    library, costs = library.queued(costs.launch_scale), _on_hardware(deployment, costs)
     decode_grid = _grid(int(_padded(inputs.cuda_graph_sizes, inputs.max_num_seqs)[-1]))
     lines = decode_lines(
         deployment, library, decode_grid, inputs.mean_context_tokens / 2.0, inputs.mean_context_tokens * 1.5
@@ -89,7 +90,7 @@ def decode_breakdown_s(
 
     Source: own composition, the same parts as build_surface.
     """
-    library = library.queued(costs.launch_scale)
+    library, costs = library.queued(costs.launch_scale), _on_hardware(deployment, costs)
     padded = _padded(cuda_graph_sizes, num_sequences)[-1:]
     pass_costs = token_costs(deployment, library, padded, decode=True)
     batches = np.array([padded[0], float(num_sequences)])
@@ -121,7 +122,7 @@ def prefill_breakdown_s(
 
     Source: own composition, the same parts as build_surface.
     """
-    library = library.queued(costs.launch_scale)
+    library, costs = library.queued(costs.launch_scale), _on_hardware(deployment, costs)
     tokens = np.array([float(num_tokens)])
     pass_costs = token_costs(deployment, library, tokens, decode=False)
     lines = prefill_lines(deployment, library, float(num_tokens), float(num_tokens))
@@ -142,6 +143,12 @@ def prefill_breakdown_s(
     exposed_s = max(0.0, _launch_floor_s(deployment, costs) - sum(parts.values()))
     parts["host"] = costs.step_s + costs.mixed_step_s + exposed_s
     return {name: seconds for name, seconds in parts.items() if seconds > 0}
+
+
+def _on_hardware(deployment: Deployment, costs: EngineCosts) -> EngineCosts:
+    """Costs whose kernel scale holds what kernels take longer where only a relative's were measured."""
+    scale = unmeasured_scale(deployment.accelerator.architecture)
+    return costs if scale == 1.0 else replace(costs, kernel_scale=scale * costs.kernel_scale)
 
 
 def _decode_base(

@@ -123,6 +123,21 @@ def test_ranks_wait_for_each_other_at_every_sum_of_a_stage(tp: int, pp: int, col
         assert sums[1] - sums[0] == pytest.approx(collectives * 5e-6, abs=1e-9)
 
 
+def test_kernels_that_nobody_measured_take_longer_and_the_host_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen = deployment("llama-3.1-8b", "mi300x")
+    parts = decode_breakdown_s(chosen, library(chosen), COSTS, 16, 500.0)
+    tabulated = surface(chosen)
+    monkeypatch.setattr("advisor.simulator.surface.unmeasured_scale", lambda _: 1.0)
+    relative = decode_breakdown_s(chosen, library(chosen), COSTS, 16, 500.0)
+    assert parts.pop("host") == relative.pop("host")
+    assert sum(parts.values()) == pytest.approx(1.15 * sum(relative.values()))
+    host_ps = (COSTS.step_s + 16 * COSTS.sequence_s) * PICOSECONDS_PER_S
+    kernels_ps = [found.decode_base_ps[16] - host_ps for found in (tabulated, surface(chosen))]
+    assert kernels_ps[0] == pytest.approx(1.15 * kernels_ps[1], rel=1e-6)
+
+
 @pytest.mark.parametrize("batch", [3, 9, 17, 30, 50])
 def test_breakdown_pads_and_waits_for_launches_as_the_surface_does(batch: int) -> None:
     chosen = deployment("qwen3-0.6b", "h100-sxm")
