@@ -29,7 +29,8 @@ class EngineCosts:
     launch_scale: float = 0.8
     """Launch time of a kernel behind another one against that of a kernel measured alone."""
     expert_scale: float = 0.8
-    """The same for routed experts in decode iterations, on top of kernel_scale."""
+    """The same for routed experts in decode iterations, on top of kernel_scale, where there are many of them: real
+    routing touches fewer than the measured kernels were given."""
     expert_prefill_scale: float = 1.2
     """The same for routed experts in iterations with prefill."""
     collective_wait_s: float = 3.0e-6

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.efficiencies import unmeasured_scale
+from advisor.catalog.schema import MoeFeedForward
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.attention_lines import DecodeLines, decode_lines, prefill_lines, window_of
 from advisor.simulator.collectives import send_recv_s, topology_of
@@ -19,6 +20,8 @@ from advisor.simulator.step_cost import StepSurface
 
 FloatArray = NDArray[np.float64]
 
+_FEW_EXPERTS = 16
+"""Routed experts of a layer up to which even small batches touch all."""
 _TYPICAL_SAMPLED = 8.0
 """Sequences that yield a token in an iteration that carries prefill; the head is a small part of it."""
 
@@ -48,7 +51,7 @@ def build_surface(
     Assumes: token costs between grid points are linear; attention is linear in context around the typical one.
     Source: own composition.
     """
-    library, costs = library.queued(costs.launch_scale), _on_hardware(deployment, costs)
+    library, costs = library.queued(costs.launch_scale), _specific(deployment, costs)
     decode_grid = _grid(int(_padded(inputs.cuda_graph_sizes, inputs.max_num_seqs)[-1]))
     lines = decode_lines(
         deployment, library, decode_grid, inputs.mean_context_tokens / 2.0, inputs.mean_context_tokens * 1.5
@@ -90,7 +93,7 @@ def decode_breakdown_s(
 
     Source: own composition, the same parts as build_surface.
     """
-    library, costs = library.queued(costs.launch_scale), _on_hardware(deployment, costs)
+    library, costs = library.queued(costs.launch_scale), _specific(deployment, costs)
     padded = _padded(cuda_graph_sizes, num_sequences)[-1:]
     pass_costs = token_costs(deployment, library, padded, decode=True)
     batches = np.array([padded[0], float(num_sequences)])
@@ -122,7 +125,7 @@ def prefill_breakdown_s(
 
     Source: own composition, the same parts as build_surface.
     """
-    library, costs = library.queued(costs.launch_scale), _on_hardware(deployment, costs)
+    library, costs = library.queued(costs.launch_scale), _specific(deployment, costs)
     tokens = np.array([float(num_tokens)])
     pass_costs = token_costs(deployment, library, tokens, decode=False)
     lines = prefill_lines(deployment, library, float(num_tokens), float(num_tokens))
@@ -145,10 +148,26 @@ def prefill_breakdown_s(
     return {name: seconds for name, seconds in parts.items() if seconds > 0}
 
 
-def _on_hardware(deployment: Deployment, costs: EngineCosts) -> EngineCosts:
-    """Costs whose kernel scale holds what kernels take longer where only a relative's were measured."""
+def _specific(deployment: Deployment, costs: EngineCosts) -> EngineCosts:
+    """Costs whose scales fit hardware and model.
+
+    Kernels take longer where only a relative's were measured. Routing that leaves some of many experts out saves
+    reading them; of few experts, every batch touches all.
+    """
     scale = unmeasured_scale(deployment.accelerator.architecture)
-    return costs if scale == 1.0 else replace(costs, kernel_scale=scale * costs.kernel_scale)
+    mixtures = [
+        group.feed_forward.num_experts
+        for group in deployment.model.layers
+        if isinstance(group.feed_forward, MoeFeedForward)
+    ]
+    few = bool(mixtures) and max(mixtures) <= _FEW_EXPERTS
+    if scale == 1.0 and not few:
+        return costs
+    return replace(
+        costs,
+        kernel_scale=scale * costs.kernel_scale,
+        expert_scale=max(1.0, costs.expert_scale) if few else costs.expert_scale,
+    )
 
 
 def _decode_base(

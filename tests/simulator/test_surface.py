@@ -138,6 +138,18 @@ def test_kernels_that_nobody_measured_take_longer_and_the_host_does_not(
     assert kernels_ps[0] == pytest.approx(1.15 * kernels_ps[1], rel=1e-6)
 
 
+@pytest.mark.parametrize(("model", "scale"), [("mixtral-8x7b", 1.0), ("gpt-oss-120b", 0.5)])
+def test_routing_spares_experts_only_where_there_are_many(model: str, scale: float) -> None:
+    chosen = deployment(model, "h200-sxm")
+    all_read, spared = (
+        decode_breakdown_s(
+            chosen, library(chosen), dataclasses.replace(COSTS, expert_scale=value), 16, 500.0
+        )["experts"]
+        for value in (1.0, 0.5)
+    )
+    assert spared == pytest.approx(scale * all_read)
+
+
 @pytest.mark.parametrize("batch", [3, 9, 17, 30, 50])
 def test_breakdown_pads_and_waits_for_launches_as_the_surface_does(batch: int) -> None:
     chosen = deployment("qwen3-0.6b", "h100-sxm")
