@@ -101,10 +101,8 @@ def all_reduce(ranks: list[int]) -> tuple[list[dict[str, object]], dict[str, obj
     program = Path(__file__).resolve().parents[1] / "benchmarks" / "measure_collectives.py"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "all_reduce.csv"
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        command += ["--nproc-per-node", str(max(ranks)), str(program), "--out", str(out)]
-        command += ["--operations", "all_reduce", "--ranks", *map(str, ranks)]
-        subprocess.run([*command, "--sizes", *map(str, ALL_REDUCE_BYTES)], check=True, timeout=240)
+        wanted = ["--operations", "all_reduce", "--ranks", *map(str, ranks)]
+        on_ranks(max(ranks), program, out, *wanted, "--sizes", *map(str, ALL_REDUCE_BYTES))
         with out.open(encoding="utf-8") as stream:
             rows = list(csv.DictReader(stream))
     points: list[dict[str, object]] = [
@@ -129,11 +127,16 @@ def parallel_step(ranks: list[int]) -> tuple[list[dict[str, object]], dict[str, 
     for num_ranks in ranks:
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "points.json"
-            command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-            command += ["--nproc-per-node", str(num_ranks), str(program), "--out", str(out)]
-            subprocess.run(command, check=True, timeout=240)
+            on_ranks(num_ranks, program, out)
             points += json.loads(out.read_text(encoding="utf-8"))
     return points, {"nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+
+
+def on_ranks(num_ranks: int, program: Path, out: Path, *arguments: str) -> None:
+    """Run a program with one process for each GPU."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(num_ranks), str(program), "--out", str(out)]
+    subprocess.run([*command, *arguments], check=True, timeout=240)
 
 
 def conditions() -> dict[str, object]:

@@ -25,9 +25,6 @@ class Delivery:
         A run's iterations get longer from one to the next, if anything: the longest wait begins with what is there
         already, with its first iteration or with its last.
         """
-        if not self.token_ps:
-            self.done_ps = batch.end_ps
-            return
         num_tokens = len(batch.decoding) * batch.ticking + len(batch.completing)
         work_ps = num_tokens * self.token_ps
         all_ps = batch.num_iterations * work_ps

@@ -295,14 +295,14 @@ class Replica:
         if self.overlap:
             batch.cutoff_ps = end_ps - batch.first_ps - batch.slope_ps * (batch.num_iterations - 1)
             batch.freed_sequences = batch.freed_blocks = 0
-        self.delivery.take(batch)
-        stalls = False
+        if self.delivery.token_ps:
+            self.delivery.take(batch)
+        else:
+            self.delivery.done_ps = end_ps
+        stalls = not batch.ticking and batch.num_decoding > 0
         if batch.ticking:
             self._tick(batch)
-            batch.last_token_ps = end_ps
-        elif batch.num_decoding:
-            stalls = True
-        else:
+        if not stalls:
             batch.last_token_ps = end_ps
         if batch.num_chunks:
             self._first_tokens(batch, stalls)
