@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from advisor.catalog.schema import Engine, EngineEra, Model
+from advisor.catalog.schema import Engine, EngineEra, ExpertPadding, Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,27 @@ def era_of(engine: Engine, *, version: str = "", date: str = "") -> EngineEra | 
         known = [era for era in engine.eras if era.from_date <= date]
         return known[-1] if known else engine.eras[0]
     return engine.eras[-1]
+
+
+def expert_padding_of(
+    engine: Engine, architecture: str, expert_format: str, tensor_parallel: int, *, version: str = ""
+) -> ExpertPadding | None:
+    """How a release pads the rows of routed experts on an architecture; None where it does not, or none is named.
+
+    `tensor_parallel` ranks split each expert; `expert_format` is that of the multiplication, e.g. fp8_block.
+
+    Source: the engine's record.
+    """
+    key = _version_key(version)
+    if not key:
+        return None
+    for padding in engine.expert_padding:
+        released = _version_key(padding.from_version) <= key < _version_key(padding.until_version)
+        split = padding.below_tensor_parallel is None or tensor_parallel < padding.below_tensor_parallel
+        applies = architecture in padding.architectures and expert_format == padding.format
+        if released and split and applies:
+            return padding
+    return None
 
 
 def engine_costs(engine: Engine, *, version: str = "", date: str = "") -> EngineCosts:

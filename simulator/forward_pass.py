@@ -113,6 +113,12 @@ def head_s(deployment: Deployment, library: OperatorLibrary, num_sequences: Floa
     return np.asarray(seconds)
 
 
+def expert_format(deployment: Deployment) -> str:
+    """Operator format of a deployment's routed experts. Source: operator_library.matmul_key."""
+    block = deployment.model.fp8_scaling == "block"
+    return matmul_key(*_formats(deployment.weight_dtype, deployment), block_scaled=block)
+
+
 class _Pricing:
     """Prices one layer at a time over a fixed grid of tokens."""
 
@@ -135,7 +141,7 @@ class _Pricing:
         self.dense_key = matmul_key(
             *_formats(dense_dtype(model, deployment.weight_dtype), deployment), block_scaled=block
         )
-        self.expert_key = matmul_key(*_formats(deployment.weight_dtype, deployment), block_scaled=block)
+        self.expert_key = expert_format(deployment)
         self.all_reduce = _ALL_REDUCE.get(deployment.engine.id, "engine")
         self.tp_group = topology_of(deployment.accelerator, deployment.tensor_parallel)
         self.stage_group = topology_of(deployment.accelerator, deployment.ranks_per_stage)

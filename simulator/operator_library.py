@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import FILE_DTYPES, bytes_per_element
 from advisor.catalog.efficiencies import efficiency
-from advisor.catalog.schema import EfficiencyRecord
+from advisor.catalog.schema import EfficiencyRecord, ExpertPadding
 from advisor.simulator.device import Device
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
 from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, moe_s
@@ -74,6 +74,8 @@ class OperatorLibrary:
     device: Device
     engine: str
     transferred: set[str] = field(default_factory=set)
+    expert_padding: ExpertPadding | None = None
+    """How the engine's release pads the rows of the model's routed experts."""
     launch_scale: float = 1.0
     """Launch times of operators against those of kernels measured alone, where each waits for the one before."""
     _resolved: dict[tuple[str, str], object] = field(default_factory=dict)
@@ -87,7 +89,9 @@ class OperatorLibrary:
         if launch_scale == self.launch_scale:
             return self
         if launch_scale not in self._queued:
-            library = OperatorLibrary(self.device, self.engine, self.transferred, launch_scale)
+            library = OperatorLibrary(
+                self.device, self.engine, self.transferred, self.expert_padding, launch_scale
+            )
             for key, parameters in self._resolved.items():
                 library.assume(*key, _with_launches(parameters, launch_scale / self.launch_scale))
             self._queued[launch_scale] = library
@@ -112,6 +116,7 @@ class OperatorLibrary:
             tensor_parallel=shape.tensor_parallel,
             expert_parallel=shape.expert_parallel,
             gated=shape.gated,
+            block_rows=1 if self.expert_padding is None else self.expert_padding.block_rows,
         )
 
     def elementwise_s(self, num_bytes: FloatArray) -> FloatArray:

@@ -8,10 +8,17 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Calibration, Engine, GatedDeltaNet, Mamba2
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.calibrated_device import calibrated_deployment
-from advisor.simulator.deployment import Deployment, check_layout
+from advisor.simulator.deployment import Deployment, check_layout, is_moe
 from advisor.simulator.device import device_of
-from advisor.simulator.engine_costs import EngineCosts, engine_costs, era_of, num_operators
+from advisor.simulator.engine_costs import (
+    EngineCosts,
+    engine_costs,
+    era_of,
+    expert_padding_of,
+    num_operators,
+)
 from advisor.simulator.era_kernels import era_kernels, with_era_kernels
+from advisor.simulator.forward_pass import expert_format
 from advisor.simulator.local_surface import (
     build_local_surface,
     default_micro_batch,
@@ -148,7 +155,16 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
         return local_library(
             deployment.engine, deployment.accelerator, version=settings.version, date=settings.date
         )
-    return OperatorLibrary(device_of(deployment.accelerator), deployment.engine.id)
+    library = OperatorLibrary(device_of(deployment.accelerator), deployment.engine.id)
+    if is_moe(deployment.model):
+        library.expert_padding = expert_padding_of(
+            deployment.engine,
+            deployment.accelerator.architecture,
+            expert_format(deployment),
+            deployment.expert_tensor_parallel,
+            version=settings.version,
+        )
+    return library
 
 
 def _hands_on(deployment: Deployment) -> bool:

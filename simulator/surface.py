@@ -51,7 +51,7 @@ def build_surface(
     Assumes: token costs between grid points are linear; attention is linear in context around the typical one.
     Source: own composition.
     """
-    library, costs = library.queued(costs.launch_scale), _specific(deployment, costs)
+    library, costs = library.queued(costs.launch_scale), _specific(deployment, library, costs)
     decode_grid = _grid(int(_padded(inputs.cuda_graph_sizes, inputs.max_num_seqs)[-1]))
     lines = decode_lines(
         deployment, library, decode_grid, inputs.mean_context_tokens / 2.0, inputs.mean_context_tokens * 1.5
@@ -93,7 +93,7 @@ def decode_breakdown_s(
 
     Source: own composition, the same parts as build_surface.
     """
-    library, costs = library.queued(costs.launch_scale), _specific(deployment, costs)
+    library, costs = library.queued(costs.launch_scale), _specific(deployment, library, costs)
     padded = _padded(cuda_graph_sizes, num_sequences)[-1:]
     pass_costs = token_costs(deployment, library, padded, decode=True)
     batches = np.array([padded[0], float(num_sequences)])
@@ -125,7 +125,7 @@ def prefill_breakdown_s(
 
     Source: own composition, the same parts as build_surface.
     """
-    library, costs = library.queued(costs.launch_scale), _specific(deployment, costs)
+    library, costs = library.queued(costs.launch_scale), _specific(deployment, library, costs)
     tokens = np.array([float(num_tokens)])
     pass_costs = token_costs(deployment, library, tokens, decode=False)
     lines = prefill_lines(deployment, library, float(num_tokens), float(num_tokens))
@@ -148,11 +148,11 @@ def prefill_breakdown_s(
     return {name: seconds for name, seconds in parts.items() if seconds > 0}
 
 
-def _specific(deployment: Deployment, costs: EngineCosts) -> EngineCosts:
+def _specific(deployment: Deployment, library: OperatorLibrary, costs: EngineCosts) -> EngineCosts:
     """Costs whose scales fit hardware and model.
 
     Kernels take longer where only a relative's were measured. Routing that leaves some of many experts out saves
-    reading them; of few experts, every batch touches all.
+    reading them; of few experts, every batch touches all, and kernels that pad their rows read all.
     """
     scale = unmeasured_scale(deployment.accelerator.architecture)
     mixtures = [
@@ -160,13 +160,13 @@ def _specific(deployment: Deployment, costs: EngineCosts) -> EngineCosts:
         for group in deployment.model.layers
         if isinstance(group.feed_forward, MoeFeedForward)
     ]
-    few = bool(mixtures) and max(mixtures) <= _FEW_EXPERTS
-    if scale == 1.0 and not few:
+    reads_all = bool(mixtures) and (max(mixtures) <= _FEW_EXPERTS or library.expert_padding is not None)
+    if scale == 1.0 and not reads_all:
         return costs
     return replace(
         costs,
         kernel_scale=scale * costs.kernel_scale,
-        expert_scale=max(1.0, costs.expert_scale) if few else costs.expert_scale,
+        expert_scale=max(1.0, costs.expert_scale) if reads_all else costs.expert_scale,
     )
 
 

@@ -9,7 +9,15 @@ from advisor.catalog.schema.accelerator import (
 )
 from advisor.catalog.schema.calibration import Calibration
 from advisor.catalog.schema.efficiency import CollectiveRecord, EfficiencyRecord, Residual
-from advisor.catalog.schema.engine import DefaultsFor, Engine, EngineEra, HostSum, LaunchFlags, MemoryReserve
+from advisor.catalog.schema.engine import (
+    DefaultsFor,
+    Engine,
+    EngineEra,
+    ExpertPadding,
+    HostSum,
+    LaunchFlags,
+    MemoryReserve,
+)
 from advisor.catalog.schema.model import (
     DenseFeedForward,
     FeedForward,
@@ -35,6 +43,7 @@ __all__ = [
     "EfficiencyRecord",
     "Engine",
     "EngineEra",
+    "ExpertPadding",
     "FeedForward",
     "GatedDeltaNet",
     "GroupedQueryAttention",

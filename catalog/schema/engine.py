@@ -92,6 +92,25 @@ class HostSum(Record):
     source: Source
 
 
+class ExpertPadding(Record):
+    """Releases that multiply routed experts in blocks of rows: one block at least for each expert that a rank holds,
+    since the host does not know which of them got a token when it launches.
+
+    Padding blocks are not multiplied, but read their expert's weights, and their rows travel.
+    """
+
+    from_version: str
+    until_version: str
+    """The first release that does not do it."""
+    architectures: tuple[str, ...]
+    format: str
+    """Of the grouped multiplication, e.g. fp8_block."""
+    block_rows: int = Field(gt=1)
+    below_tensor_parallel: int | None = None
+    """Ranks that split each expert, from which on the engine takes other kernels; None is never."""
+    source: Source
+
+
 class Engine(Record):
     """A serving engine and its defaults."""
 
@@ -137,6 +156,7 @@ class Engine(Record):
     """The next batch is composed while one runs, so arrivals and freed slots count one iteration later."""
     host_sum: HostSum | None = None
     """Where tensor-parallel sums go through host memory rather than a collective library."""
+    expert_padding: tuple[ExpertPadding, ...] = ()
     defaults_for: tuple[DefaultsFor, ...] = ()
     weight_dtypes: tuple[str, ...] = ()
     kv_dtypes: tuple[str, ...] = ()

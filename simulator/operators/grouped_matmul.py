@@ -4,7 +4,7 @@ Tokens pick experts; the busiest rank of the expert-parallel group sets the time
 of the experts that got a token at all, its compute that of whole tiles per expert.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
@@ -55,6 +55,8 @@ class ExpertLoad:
     """The same on all ranks together."""
     row_tiles: FloatArray
     """Tiles along the rows, summed over experts [TILE_ROWS, tokens]."""
+    padding_rows: float = 0.0
+    """Rows that are not multiplied, but travel between the multiplications."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ def moe_s(
     expert_parallel: int = 1,
     gated: bool = True,
     skew: float = TYPICAL_SKEW,
+    block_rows: int = 1,
 ) -> FloatArray:
     """Time of the routed experts of one layer on the busiest accelerator, without all-to-all [s].
 
@@ -123,7 +126,8 @@ def moe_s(
     min over tiles (compute^p + memory^p)^(1/p)
 
     Assumes: num_tokens are the tokens of the whole expert-parallel group before routing; routing is random,
-    popularity has the coefficient of variation `skew`; weights are cold.
+    popularity has the coefficient of variation `skew`; weights are cold. Kernels that pad the rows of each expert
+    to whole blocks (`block_rows` above 1) read the weights of all.
     Raises: KeyError: the device has no 16-bit peak.
     Error: `residual` of the catalog record, measured by tools/fit/fit_grouped_matmul.py.
     Source: own model, fitted to MoE measurements of ai-dynamo/aiconfigurator (Apache-2.0).
@@ -132,6 +136,8 @@ def moe_s(
     inner = intermediate_size / tensor_parallel
     shape = ExpertShape(hidden_size, inner, inner * (2.0 if gated else 1.0), num_experts / expert_parallel)
     load = expert_load(tokens, num_experts, experts_per_token, expert_parallel, skew)
+    if block_rows > 1:
+        load = padded_load(load, num_experts / expert_parallel, block_rows)
     return experts_s(tokens, shape, load, device, efficiency)
 
 
@@ -170,6 +176,20 @@ def expert_load(
     )
 
 
+def padded_load(load: ExpertLoad, num_local_experts: float, block_rows: int) -> ExpertLoad:
+    """The load of kernels whose rows are padded to whole blocks, one at least for each expert of the rank.
+
+    Assumes: the blocks of padding are as many as when each expert has one row beyond its last block; they read
+    weights and are not multiplied.
+    Source: own formulation of vLLM's compute_aligned_M.
+    """
+    return replace(
+        load,
+        active_experts=np.full_like(load.active_experts, num_local_experts),
+        padding_rows=num_local_experts * (block_rows - 1),
+    )
+
+
 def experts_s(
     tokens: FloatArray,
     shape: ExpertShape,
@@ -191,7 +211,9 @@ def experts_s(
     foreign_rows = np.maximum(load.all_rows - load.rows, 0.0)
     own = efficiency.row_passes * (load.rows * row_elements + 2.0 * tokens * hidden)
     foreign = efficiency.foreign_passes * foreign_rows * row_elements
-    activations_s = _ACTIVATION_BYTES * (own + foreign) / bandwidth
+    # Padding is written and read once around the activation and its quantisation, and written at the end.
+    padding = load.padding_rows * (2.0 * shape.up_columns + 2.5 * inner + hidden)
+    activations_s = _ACTIVATION_BYTES * (own + foreign + padding) / bandwidth
     fixed_s = efficiency.launch_s + efficiency.expert_s * shape.num_local_experts
     up_s = _grouped_s(shape.up_columns, hidden, load, device, efficiency)
     down_s = _grouped_s(hidden, inner, load, device, efficiency)
