@@ -38,6 +38,10 @@ class BenchmarkRecipe(Record):
     """Token budget of one prompt beside the whole batch's decodes, in steps of 64 ..."""
     min_num_batched_tokens: int = 0
     """... and at least so many tokens."""
+    spare_tokens: int | None = None
+    """Token budget of one prompt beside the whole batch's decodes and so many tokens."""
+    mixed_chunks: bool = False
+    """Prompts ride in decode batches, in an engine that runs them alone by default."""
     graphs_for_all_batches: bool = False
     """Decode graphs are captured up to the concurrency."""
     poll_steps: tuple[FromConcurrency, ...] = ()
@@ -48,6 +52,10 @@ class BenchmarkRecipe(Record):
     """... until they fill this part of the token budget ..."""
     gather_for_each_rank: bool = False
     """... or until every attention data-parallel rank has one."""
+    requests_per_client: int | None = None
+    """What the benchmark's client sends."""
+    distinct_prompts: int | None = None
+    """Prompts that the client has made and sends again and again, to an engine that keeps them; None: all differ."""
     source: Source
 
 

@@ -25,7 +25,7 @@ _UNFILTERED_MOST_ANSWER: Final = 4096
 _SHORT_MEAN: Final = 400
 """Mean length up to which a published mean can be that of sampled conversations."""
 _CONVERSATION_LEAST_OUTPUT: Final = 16
-_JITTER_SIGMA: Final = 0.05
+JITTER_SIGMA: Final = 0.05
 """Spread that keeps equal requests of a closed loop out of step, small against any length effect."""
 
 CaseLengths = FixedLengths | UniformLengths | LognormalLengths
@@ -52,7 +52,7 @@ def lengths_of(case: ServingCase) -> CaseLengths:
         return _published_means(case)
     if case.num_requests is None and case.load == "closed":
         # A client whose protocol is not stated sits behind HTTP: answers jitter, and slots do not stay in step.
-        return LognormalLengths(isl, osl, _JITTER_SIGMA)
+        return LognormalLengths(isl, osl, JITTER_SIGMA)
     return FixedLengths(isl, osl)
 
 
@@ -78,4 +78,4 @@ def _published_means(case: ServingCase) -> CaseLengths:
         )
     if case.engine == "sglang":
         return UniformLengths(2 * isl, 2 * osl, low_fraction=0.0)
-    return LognormalLengths(isl, osl, _JITTER_SIGMA)
+    return LognormalLengths(isl, osl, JITTER_SIGMA)

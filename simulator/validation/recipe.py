@@ -3,19 +3,27 @@
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from advisor.catalog.recipes import decode_slots_of, recipe_of
 from advisor.catalog.schema.recipe import BenchmarkRecipe
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.admission_wait import gathering_wait_steps, polling_wait_steps
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
+from advisor.simulator.serving import LognormalLengths
+from advisor.simulator.serving.content import ROOT, Contents, ContentTree
 from advisor.simulator.step_cost import decode_iteration_s
+from advisor.simulator.validation.case_lengths import JITTER_SIGMA
 from advisor.simulator.validation.serving_case import ServingCase
 
+_INFERENCEX = "inferencex"
+_AICONFIGURATOR = "aiconfigurator"
 _INFERENCEX_SPREAD = 0.8
 _INFERENCEX_REQUESTS_PER_CLIENT = 10
 _GRAIN_TOKENS = 64
 _DECODES_BESIDE = 64
+_NO_SPREAD = 1e-9
 
 
 def recipe_for(case: ServingCase, deployment: Deployment) -> BenchmarkRecipe | None:
@@ -24,10 +32,11 @@ def recipe_for(case: ServingCase, deployment: Deployment) -> BenchmarkRecipe | N
     Source: catalog/data/recipes.toml.
     """
     clients = case.concurrency or 0
-    if not is_inferencex(case):
+    benchmark = _INFERENCEX if is_inferencex(case) else _AICONFIGURATOR if is_aiconfigurator(case) else None
+    if benchmark is None:
         return None
     return recipe_of(
-        "inferencex",
+        benchmark,
         case.engine,
         deployment.model.id,
         deployment.accelerator.architecture,
@@ -51,6 +60,45 @@ def is_inferencex(case: ServingCase) -> bool:
     return drawn and case.load == "closed" and case.num_requests == asked
 
 
+def is_aiconfigurator(case: ServingCase) -> bool:
+    """Whether a case is one of AIConfigurator's own runs: equal lengths, a release, a number of clients, and
+    nothing of requests, date or cache.
+
+    Source: ai-dynamo/aiconfigurator, templates of its generator.
+    """
+    equal = case.length_dist == "fixed" and case.lengths_stated and case.load == "closed"
+    unsaid = case.num_requests is None and case.prefix_cache is None and not case.date
+    return equal and unsaid and case.engine_version != ""
+
+
+def as_started(deployment: Deployment, recipe: BenchmarkRecipe | None) -> Deployment:
+    """A deployment whose engine schedules as the recipe starts it.
+
+    Source: catalog/data/recipes.toml.
+    """
+    if recipe is None or not recipe.mixed_chunks:
+        return deployment
+    return replace(deployment, engine=deployment.engine.model_copy(update={"scheduler": "mixed"}))
+
+
+def repeated_prompts(
+    case: ServingCase, recipe: BenchmarkRecipe, num_requests: int, seed: int
+) -> tuple[LognormalLengths, Contents]:
+    """Lengths and contents of a client that sends a few prompts again and again, each pass in another order.
+
+    Assumes: answers jitter, which keeps clients out of step.
+    Source: aiperf, whose clients shuffle the prompts that they have made.
+    """
+    tree = ContentTree()
+    prompts = [tree.add(ROOT, case.isl) for _ in range(recipe.distinct_prompts or 1)]
+    rng = np.random.default_rng(seed)
+    order: list[int] = []
+    while len(order) < num_requests:
+        order += rng.permutation(prompts).tolist()
+    lengths = LognormalLengths(case.isl, case.osl, _NO_SPREAD, output_sigma=JITTER_SIGMA)
+    return lengths, Contents(tree, order[:num_requests])
+
+
 def decode_slots_for(case: ServingCase, deployment: Deployment, decode_workers: int) -> int | None:
     """Sequences that one decode worker of a case of two pools takes at once; None where its script is not known.
 
@@ -59,7 +107,7 @@ def decode_slots_for(case: ServingCase, deployment: Deployment, decode_workers: 
     if not is_inferencex(case) or case.max_num_seqs is not None:
         return None
     return decode_slots_of(
-        "inferencex",
+        _INFERENCEX,
         case.engine,
         deployment.model.id,
         deployment.accelerator.id,
@@ -92,6 +140,8 @@ def _budget_tokens(case: ServingCase, recipe: BenchmarkRecipe) -> int | None:
     """New tokens of one iteration under a recipe; None leaves the engine's default."""
     if recipe.max_num_batched_tokens:
         return recipe.max_num_batched_tokens
+    if recipe.spare_tokens:
+        return (case.concurrency or 0) + case.isl + recipe.spare_tokens
     if recipe.tokens_per_input:
         return round(recipe.tokens_per_input * case.isl)
     if recipe.prompt_and_batch:

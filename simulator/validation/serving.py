@@ -24,7 +24,13 @@ from advisor.simulator.validation.columns import columns_of, stream_rates
 from advisor.simulator.validation.disaggregated import disaggregated_loop, disaggregated_model
 from advisor.simulator.validation.isolated import Measured, single_stream, static_batch, step
 from advisor.simulator.validation.own_machine import closed_loop_lengths, in_own_machine, server_slots
-from advisor.simulator.validation.recipe import recipe_for, with_admission_wait, with_recipe
+from advisor.simulator.validation.recipe import (
+    as_started,
+    recipe_for,
+    repeated_prompts,
+    with_admission_wait,
+    with_recipe,
+)
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 from advisor.simulator.validation.speculation import (
     speculating,
@@ -161,6 +167,7 @@ def replica_of(
         date=case.date,
     )
     recipe = recipe_for(case, deployment)
+    deployment = as_started(deployment, recipe)
     settings = with_recipe(settings, case, deployment, recipe)
     scale = mean_share(case)
     if costs is None:
@@ -248,9 +255,14 @@ def load_metrics(case: ServingCase, replica: ReplicaModel, seed: int = 0) -> Mea
 def _closed(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     if not case.concurrency:
         return _highest_throughput(case, replica, seed)
-    num_requests = case.num_requests or _REQUESTS_PER_CLIENT * case.concurrency
-    lengths = closed_loop_lengths(case)
-    workload = Workload(ClosedLoop(case.concurrency), lengths, max(num_requests, case.concurrency))
+    recipe = recipe_for(case, replica.deployment)
+    per_client = recipe.requests_per_client if recipe and recipe.requests_per_client else _REQUESTS_PER_CLIENT
+    num_requests = max(case.num_requests or per_client * case.concurrency, case.concurrency)
+    if recipe is not None and recipe.distinct_prompts:
+        lengths, contents = repeated_prompts(case, recipe, num_requests, seed)
+        workload = Workload(ClosedLoop(case.concurrency), lengths, num_requests, contents)
+    else:
+        workload = Workload(ClosedLoop(case.concurrency), closed_loop_lengths(case), num_requests)
     return _online(replica, workload, seed)
 
 

@@ -57,11 +57,15 @@ class ServingCase:
     osl: int
     length_dist: str
     """fixed, uniform, mean or lognormal."""
+    lengths_stated: bool
+    """Whether the row says how its lengths are distributed."""
     length_spread: float | None
     """Least part of the nominal length where it is uniform; sigma where it is lognormal; None where not stated."""
     num_requests: int | None
     max_num_seqs: int | None
     max_num_batched_tokens: int | None
+    prefix_cache: bool | None
+    """None where the row does not say whether prompts' beginnings could be reused."""
     spec_decode: str
     context_depth: int
     power_cap_w: float | None = None
@@ -116,10 +120,12 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
         isl=round(cells.number("isl") or 0.0),  # a mean need not be whole
         osl=round(cells.number("osl") or 0.0),
         length_dist=length_dist,
+        lengths_stated=bool(cells.text("length_dist")),
         length_spread=length_spread,
         num_requests=cells.whole("num_requests"),
         max_num_seqs=cells.whole("max_num_seqs"),
         max_num_batched_tokens=cells.whole("max_num_batched_tokens"),
+        prefix_cache={"": None, "0": False}.get(cells.text("prefix_cache"), True),
         spec_decode=cells.text("spec_decode") or "none",
         context_depth=cells.whole("context_depth") or 0,
         power_cap_w=cells.number("power_cap_w"),
