@@ -11,6 +11,7 @@ from advisor.simulator.engine_costs import (
     EngineCosts,
     engine_costs,
     era_of,
+    expert_padding_of,
     num_operators,
 )
 
@@ -77,3 +78,21 @@ def test_operators_are_counted_by_layer() -> None:
     assert num_operators(models.by_id("llama-3.1-8b")) == 32 * 12
     # DeepSeek R1: latent attention everywhere, three dense layers, 58 with experts.
     assert num_operators(models.by_id("deepseek-r1")) == 61 * 22 + 3 * 4 + 58 * 12
+
+
+@pytest.mark.parametrize(
+    ("version", "architecture", "expert_format", "tensor_parallel", "expected"),
+    [
+        ("0.12.0", "hopper", "fp8_block", 4, 128), ("0.14.1", "blackwell", "fp8_block", 1, 128),
+        ("0.12.0", "hopper", "fp8_block", 8, None), ("0.12.0", "hopper", "bf16", 4, None),
+        ("0.12.0", "ada", "fp8_block", 4, None), ("0.11.2", "hopper", "fp8_block", 4, None),
+        ("0.15.0", "hopper", "fp8_block", 4, None), ("", "hopper", "fp8_block", 4, None),
+    ],
+)  # fmt: skip
+def test_rows_of_experts_are_padded_by_some_releases(
+    version: str, architecture: str, expert_format: str, tensor_parallel: int, expected: int | None
+) -> None:
+    found = expert_padding_of(
+        engines.by_id("vllm"), architecture, expert_format, tensor_parallel, version=version
+    )
+    assert (found and found.block_rows) == expected

@@ -141,3 +141,24 @@ def test_published_deepseek_layer_on_b200(num_tokens, published_us):
     record = efficiency("blackwell", "grouped_matmul", "nvfp4", "sglang").record
     seconds = priced(record, num_tokens, MODELS["deepseek-r1"], tensor_parallel=8, skew=1.0)[0]
     assert seconds / MICROSECOND_S == pytest.approx(published_us, rel=0.25)
+
+
+@given(any_record, tokens, any_model, ranks, ranks)
+@settings(max_examples=100, deadline=None)
+def test_padding_reads_every_expert(record, num_tokens, model, tensor, expert):
+    split = {"tensor_parallel": tensor, "expert_parallel": expert}
+    plain = priced(record, num_tokens, model, **split)
+    padded = priced(record, num_tokens, model, block_rows=128, **split)
+    assert padded[0] > plain[0]
+    device = device_of(by_id(MEASURED[record.architecture]))
+    width = {"bf16": 2.0, "nvfp4": 0.5, "mxfp4": 0.5, "w4a8_mxfp4": 0.5, "int4_wo": 0.5, "mxfp4_wo": 0.5}
+    hidden, inner, num_experts, _ = model
+    weights = 3.0 * hidden * inner / tensor * num_experts / expert * width.get(record.dtype, 1.0)
+    assert padded[0] > weights / device.bandwidth_bytes_per_s
+
+
+def test_few_tokens_take_as_long_as_many_where_rows_are_padded() -> None:
+    record = next(found for found in RECORDS if (found.architecture, found.dtype) == ("hopper", "fp8_block"))
+    few, many = (priced(record, count, MODELS["qwen3-235b"], block_rows=128)[0] for count in (2, 64))
+    assert many / few < 1.1
+    assert priced(record, 64, MODELS["qwen3-235b"])[0] / priced(record, 2, MODELS["qwen3-235b"])[0] > 4.0

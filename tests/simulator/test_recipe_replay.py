@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from advisor.simulator.admission_wait import gathering_wait_steps, polling_wait_steps
 from advisor.simulator.replica_model import EngineSettings
-from advisor.simulator.validation.recipe import recipe_for, with_recipe
+from advisor.simulator.validation.recipe import as_started, recipe_for, with_recipe
 from advisor.simulator.validation.serving import deployment_of, predict_row
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
@@ -56,6 +56,51 @@ def test_polling_delays_first_tokens() -> None:
     rarely = predict_row(ROW, 2).metrics
     steps = (rarely["ttft_ms_mean"].value - often["ttft_ms_mean"].value) / rarely["tpot_ms_mean"].value
     assert 7.0 < steps < 16.0
+
+
+EQUAL = {
+    **ROW, "engine": "vllm", "engine_version": "0.12.0", "date": "", "model": "meta-llama/Llama-3.1-8B",
+    "gpu": "h200-sxm", "n_gpus": "1", "tp": "1", "isl": "2000", "osl": "100", "concurrency": "64",
+    "length_dist": "fixed", "num_requests": "",
+}  # fmt: skip
+
+
+def test_budget_of_a_prompt_the_batch_and_what_is_spare() -> None:
+    assert settings_of(parse_case(EQUAL, 2)).max_num_batched_tokens == 64 + 2000 + 1500
+
+
+def test_a_client_of_a_hundred_prompts_finds_most_of_them_cached() -> None:
+    """64 clients send 1 280 requests: nine in ten prompts came before."""
+    repeated = predict_row(EQUAL, 2).metrics
+    anew = predict_row({**EQUAL, "prefix_cache": "0"}, 2).metrics
+    assert repeated["ttft_ms_mean"].value < 0.5 * anew["ttft_ms_mean"].value
+    assert repeated["tpot_ms_mean"].value < 0.6 * anew["tpot_ms_mean"].value
+
+
+def test_four_clients_never_send_a_prompt_twice() -> None:
+    few = {**EQUAL, "concurrency": "4"}
+    once, anew = (predict_row(row, 2).metrics["ttft_ms_mean"] for row in (few, {**few, "prefix_cache": "0"}))
+    assert once.value == pytest.approx(anew.value, rel=0.15)
+
+
+def test_prompts_ride_in_decode_batches_where_the_recipe_says_so() -> None:
+    sglang = {**EQUAL, "engine": "sglang", "engine_version": "0.5.6.post2"}
+    for row, kind in ((sglang, "mixed"), ({**sglang, "num_requests": "640"}, "prefill_first")):
+        asked = parse_case(row, 2)
+        deployment = deployment_of(asked)
+        assert as_started(deployment, recipe_for(asked, deployment)).engine.scheduler == kind
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_requests": "640"}, {"date": "2026-03-11"}, {"prefix_cache": "1"}, {"length_dist": ""},
+        {"engine_version": ""}, {"load": "offline"},
+    ],
+)  # fmt: skip
+def test_runs_that_say_more_are_somebody_elses(changes: dict[str, str]) -> None:
+    asked = parse_case({**EQUAL, **changes}, 2)
+    assert recipe_for(asked, deployment_of(asked)) is None
 
 
 @given(st.integers(1, 64))

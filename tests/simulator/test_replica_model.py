@@ -120,3 +120,16 @@ def test_the_way_to_the_client_is_part_of_the_policy() -> None:
         for seconds in (0.0, 0.05)
     )
     assert slow.policy.api_overhead_ps - fast.policy.api_overhead_ps == 50_000_000_000
+
+
+def test_a_release_that_pads_experts_decodes_few_sequences_as_slowly_as_many() -> None:
+    layout = deployment(
+        "qwen3-235b-a22b", "h200-sxm", tensor_parallel=4, weight_dtype="fp8", activation_dtype="fp8"
+    )
+    steps = {
+        version: replica(layout, EngineSettings(version=version)).surface.decode_base_ps
+        for version in ("0.12.0", "0.17.0")
+    }
+    assert steps["0.12.0"][16] < 1.05 * steps["0.12.0"][2]
+    assert steps["0.17.0"][16] > 1.5 * steps["0.17.0"][2]
+    assert steps["0.12.0"][2] > 2.0 * steps["0.17.0"][2]
