@@ -10,11 +10,14 @@ what stands between the page's marks.
 import argparse
 import csv
 import datetime
+import sys
 from collections import defaultdict
 from pathlib import Path
 from statistics import fmean, median
 
 from marked_text import replace_marked
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the checkout need not be installed
 
 from advisor.catalog.schema import Calibration
 from advisor.probes.calibrate import calibration_of

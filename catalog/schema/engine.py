@@ -154,6 +154,10 @@ class Engine(Record):
     """... and over how many decode steps."""
     overlap_scheduling: bool = False
     """The next batch is composed while one runs, so arrivals and freed slots count one iteration later."""
+    prompt_launches: Literal["ahead", "each", "in_step"] = "each"
+    """How a first token waits for the host that launches a prompt's operators. ahead: not at all, as the host runs
+    ahead of the device (vLLM's compiled prompts); each: for every operator; in_step: for every operator, the longer the
+    more ranks have to keep step, and not at all on one."""
     host_sum: HostSum | None = None
     """Where tensor-parallel sums go through host memory rather than a collective library."""
     expert_padding: tuple[ExpertPadding, ...] = ()

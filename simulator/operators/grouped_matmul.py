@@ -56,7 +56,7 @@ class ExpertLoad:
     row_tiles: FloatArray
     """Tiles along the rows, summed over experts [TILE_ROWS, tokens]."""
     padding_rows: float = 0.0
-    """Rows that are not multiplied, but travel between the multiplications."""
+    """Rows that are not multiplied, but travel like the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +209,10 @@ def experts_s(
     bandwidth = device.bandwidth_bytes_per_s * efficiency.memory_fraction
     row_elements = 2.0 * hidden + shape.up_columns + inner
     foreign_rows = np.maximum(load.all_rows - load.rows, 0.0)
-    own = efficiency.row_passes * (load.rows * row_elements + 2.0 * tokens * hidden)
+    own_rows = load.rows + load.padding_rows
+    own = efficiency.row_passes * (own_rows * row_elements + 2.0 * tokens * hidden)
     foreign = efficiency.foreign_passes * foreign_rows * row_elements
-    # Padding is written and read once around the activation and its quantisation, and written at the end.
-    padding = load.padding_rows * (2.0 * shape.up_columns + 2.5 * inner + hidden)
-    activations_s = _ACTIVATION_BYTES * (own + foreign + padding) / bandwidth
+    activations_s = _ACTIVATION_BYTES * (own + foreign) / bandwidth
     fixed_s = efficiency.launch_s + efficiency.expert_s * shape.num_local_experts
     up_s = _grouped_s(shape.up_columns, hidden, load, device, efficiency)
     down_s = _grouped_s(hidden, inner, load, device, efficiency)

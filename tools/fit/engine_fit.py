@@ -22,9 +22,14 @@ PRIOR_SIGMA = {"request_s": 0.4, "request_launch_s": 0.8, "launch_scale": 0.35, 
 """The parameters that belong to an era, with the standard deviation of their logarithm around the default: what
 experience allows. The others are the same for all engines: given to eras too, even under narrow priors, the median
 error of the time per output token of groups left out rises from 8 to 10 %."""
-ONLY_OF = {"launch_scale": ("sglang",), "delivery_s": ("sglang",)}
-"""Parameters that only some engines have of their own. SGLang captures a model operator by operator; vLLM compiles and
-TensorRT-LLM fuses what stands between the large kernels. No other engine was seen at the end of what it can deliver."""
+ONLY_OF = {
+    "request_launch_s": ("sglang", "tensorrt-llm", "lmdeploy"),
+    "launch_scale": ("sglang",),
+    "delivery_s": ("sglang",),
+}
+"""Parameters that only some engines have of their own. vLLM launches prompts ahead of its device. SGLang captures a
+model operator by operator; vLLM compiles and TensorRT-LLM fuses what stands between the large kernels. No other engine
+than SGLang was seen at the end of what it can deliver."""
 OWN_SHARE = 0.95
 """Standard deviation of what is an era's own, as a part of the prior's."""
 NAMES = tuple(PRIOR_SIGMA)
@@ -34,12 +39,10 @@ ROBUST_SCALES = {"ttft": 0.25, "tpot": 0.12, "throughput": 0.12}
 """Relative error from which on a point counts as an outlier (Cauchy loss)."""
 NOT_FITTED = {
     "h100-sxm|meta-llama/Llama-3.1-8B|tensorrt-llm": ("ttft",),
-    "h200-sxm|meta-llama/Llama-3.1-8B|vllm": ("ttft", "tpot", "throughput"),
 }
 """Metrics of groups that count in every score but not in the fit, because no condition of the rows explains them and
-launch times would take the blame. The first tokens of the one wait as if one request always stood in line (output
-length x TPOT / concurrency longer), which the same harness and version does not show elsewhere. The other computes
-more prompt tokens per second than the matrix units can multiply: prompts that repeat, read from a cache."""
+launch times would take the blame. First tokens wait as if one request always stood in line (output length x TPOT /
+concurrency longer), which the same harness and version does not show elsewhere."""
 DOUBTFUL = ("B2", "B4", "B5")
 DOUBTFUL_SHARE = 0.5
 NOT_BY_LATENCY = ("B2",)

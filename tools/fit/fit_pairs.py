@@ -12,12 +12,15 @@ import argparse
 import csv
 import itertools
 import math
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the checkout need not be installed
 
 from advisor.catalog.files import DATA_DIR
 from advisor.simulator.paired_intervals import LEVELS, class_of_pair
@@ -28,8 +31,6 @@ TIERS = ("A1", "A2", "A3", "B1", "B2", "B4", "B5", "OWN")
 METRICS = ("ttft", "tpot", "throughput")
 CLIENTS_OF = ("isl", "osl", "load", "concurrency", "request_rate", "length_dist", "num_requests")
 LEAST_CELLS = 5
-NOT_COMPARED = ("h200-sxm|meta-llama/Llama-3.1-8B|vllm",)
-"""Groups whose rows lack a condition that matters: prompts that repeat, read from a cache (see fit_engines.py)."""
 LINK_NOT_STATED = ("gh200-96gb", "gh200-144gb")
 """Superchips that are linked over NVLink or over a network, which rows of several of them do not say."""
 UNIFORM_MEAN = 0.9
@@ -95,7 +96,7 @@ def is_comparable(row: Mapping[str, str]) -> bool:
     if row["gpu"] in LINK_NOT_STATED and int(row["n_gpus"] or 1) > 1:
         return False
     plain = row["mode"] == "agg" and row["spec_decode"] in ("none", "")
-    return plain and row["tier"] in TIERS and row["group"] not in NOT_COMPARED
+    return plain and row["tier"] in TIERS
 
 
 def read_points(path: Path) -> list[Point]:
