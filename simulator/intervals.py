@@ -14,7 +14,7 @@ _NORMAL_80: Final = 1.2816
 
 @cache
 def _classes() -> dict[str, dict[str, list[float]]]:
-    return dict(read_toml(DATA_DIR / "intervals.toml"))
+    return dict(read_toml(DATA_DIR / "intervals.toml")) | dict(read_toml(DATA_DIR / "local_intervals.toml"))
 
 
 def prediction_class(engine: str, *, transferred: bool) -> str:
@@ -32,7 +32,7 @@ def factors(metric: str, class_name: str) -> tuple[float, float]:
     """(low, high) of measured / predicted between which 80 % of left-out points of the class lie.
 
     Raises: KeyError: the metric is not known.
-    Source: data/intervals.toml, written by tools/fit/fit_engines.py.
+    Source: data/intervals.toml, written by tools/fit/fit_engines.py, and data/local_intervals.toml, by fit_local.py.
     """
     known = _classes()
     low, high = known.get(class_name, known["any"])[metric]

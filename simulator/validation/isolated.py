@@ -13,6 +13,8 @@ from advisor.simulator.validation.serving_case import ServingCase
 Measured = tuple[dict[str, float], int]
 """Values by column, and the number of requests behind them."""
 
+_NOTHING_DRAWN = 0
+"""Requests that a sampling error could come from: lengths and arrivals of one stream are given."""
 _BENCH_PROMPT_TOKENS, _BENCH_OUTPUT_TOKENS = 512, 128
 
 
@@ -52,14 +54,14 @@ def single_stream(case: ServingCase, replica: ReplicaModel, seed: int) -> Measur
         seconds = prefill_s(
             replica.surface, case.isl, replica.policy.max_num_batched_tokens, case.context_depth
         )
-        return {"prefill_tok_s": case.isl / seconds}, 1
+        return {"prefill_tok_s": case.isl / seconds}, _NOTHING_DRAWN
     alone = replace(case, concurrency=1, isl=max(case.isl, case.context_depth, 1), osl=max(case.osl, 1))
     result = _burst(alone, replica, alone.osl, seed)
     rates = {"decode_tok_s": 1.0 / result.tpot.mean_s} if case.osl > 1 else {}
     if not case.isl:
-        return rates, 1
+        return rates, _NOTHING_DRAWN
     rates["prefill_tok_s"] = case.isl / result.ttft.mean_s
-    return columns_of(_burst(alone, replica, alone.osl, seed, online=True)) | rates, 1
+    return columns_of(_burst(alone, replica, alone.osl, seed, online=True)) | rates, _NOTHING_DRAWN
 
 
 def step(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:

@@ -5,20 +5,24 @@
 First one set of parameters per level (back end of llama.cpp, era of exllamav3) and family of formats, then one per
 architecture held by it; whole accelerators are left out in turn, or formats and degrees where an engine was measured
 on one accelerator. Writes the records of the operators local_decode and local_prefill; with --engine only those of
-one engine, and the others stay. Prints the rate of exllamav3's sums on the host, which its engine record holds.
+one engine, and the others stay. Quantiles of what was left out become local_intervals.toml. Prints the rate of
+exllamav3's sums on the host, which its engine record holds.
 """
 
 import argparse
 import csv
+import multiprocessing
 import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from common import EFFICIENCY_DIR, residual, write_records
+from local_intervals import write_intervals
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
@@ -61,14 +65,8 @@ PREFILL = {
 }
 START = DECODE | PREFILL
 SHARED = (
-    "layer_s",
-    "cache_fraction",
-    "cache_repeat",
-    "sync_s",
-    "attention_fraction",
-    "attention_rows",
-    "expert_fraction",
-)
+    "layer_s", "cache_fraction", "cache_repeat", "sync_s", "attention_fraction", "attention_rows", "expert_fraction",
+)  # fmt: skip
 """Parameters that do not depend on the format of weights, as far as few measurements can tell."""
 SIGMA = dict.fromkeys(START, 0.8) | {
     "memory_fraction": 0.25,
@@ -263,14 +261,17 @@ def set_aside(point: Point) -> str:
 
 def left_out(points: list[Point]) -> dict[str, FloatArray]:
     """Predicted / measured of each group's points by a fit without them, by what was set aside."""
-    ratios = {}
-    for gpu in sorted({set_aside(point) for point in points}):
-        test = [point for point in points if set_aside(point) == gpu]
-        ends = {point.back_end for point in test}
-        train = [point for point in points if set_aside(point) != gpu and point.back_end in ends]
-        fitted = fit_all(train)
-        ratios[gpu] = predictions(test, fitted) / np.array([point.seconds for point in test])
-    return ratios
+    groups = sorted({set_aside(point) for point in points})
+    with multiprocessing.Pool() as pool:
+        return dict(zip(groups, pool.map(partial(unseen, points), groups, chunksize=1), strict=True))
+
+
+def unseen(points: list[Point], group: str) -> FloatArray:
+    """Predicted / measured of a group's points by a fit without them."""
+    test = [point for point in points if set_aside(point) == group]
+    ends = {point.back_end for point in test}
+    train = [point for point in points if set_aside(point) != group and point.back_end in ends]
+    return predictions(test, fit_all(train)) / np.array([point.seconds for point in test])
 
 
 def report(title: str, points: list[Point], ratios: FloatArray) -> None:
@@ -385,7 +386,10 @@ def main() -> None:
         report(f"left out {gpu}", [point for point in points if set_aside(point) == gpu], ratios)
     if blind:
         ordered = [point for gpu in blind for point in points if set_aside(point) == gpu]
-        report("left out", ordered, np.concatenate(list(blind.values())))
+        together = np.concatenate(list(blind.values()))
+        report("left out", ordered, together)
+        if not (arguments.dry_run or arguments.engine):
+            write_intervals([(point.case.engine, point.is_decode) for point in ordered], together)
     if not arguments.dry_run:
         write(points, fitted, blind)
 
