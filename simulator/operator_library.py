@@ -75,7 +75,7 @@ class OperatorLibrary:
     engine: str
     transferred: set[str] = field(default_factory=set)
     expert_padding: ExpertPadding | None = None
-    """How the engine's release pads the rows of the model's routed experts."""
+    """How the engine's release pads the rows of routed experts, where a model has any."""
     launch_scale: float = 1.0
     """Launch times of operators against those of kernels measured alone, where each waits for the one before."""
     _resolved: dict[tuple[str, str], object] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Calibration, Engine, GatedDeltaNet, Mamba2
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.calibrated_device import calibrated_deployment
-from advisor.simulator.deployment import Deployment, check_layout, is_moe
+from advisor.simulator.deployment import Deployment, check_layout
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import (
     EngineCosts,
@@ -155,16 +155,14 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
         return local_library(
             deployment.engine, deployment.accelerator, version=settings.version, date=settings.date
         )
-    library = OperatorLibrary(device_of(deployment.accelerator), deployment.engine.id)
-    if is_moe(deployment.model):
-        library.expert_padding = expert_padding_of(
-            deployment.engine,
-            deployment.accelerator.architecture,
-            expert_format(deployment),
-            deployment.expert_tensor_parallel,
-            version=settings.version,
-        )
-    return library
+    padding = expert_padding_of(
+        deployment.engine,
+        deployment.accelerator.architecture,
+        expert_format(deployment),
+        deployment.expert_tensor_parallel,
+        version=settings.version,
+    )
+    return OperatorLibrary(device_of(deployment.accelerator), deployment.engine.id, expert_padding=padding)
 
 
 def _hands_on(deployment: Deployment) -> bool:

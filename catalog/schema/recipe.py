@@ -34,12 +34,12 @@ class BenchmarkRecipe(Record):
     max_num_batched_tokens: int | None = None
     tokens_per_input: float | None = None
     """Token budget as a multiple of the prompt length."""
-    prompt_and_batch: bool = False
-    """Token budget of one prompt beside the whole batch's decodes, in steps of 64 ..."""
+    spare_tokens: int | None = None
+    """Token budget of one prompt, the whole batch's decodes and so many tokens beside them, ..."""
+    budget_step_tokens: int = Field(default=1, ge=1)
+    """... rounded up to a multiple of this ..."""
     min_num_batched_tokens: int = 0
     """... and at least so many tokens."""
-    spare_tokens: int | None = None
-    """Token budget of one prompt beside the whole batch's decodes and so many tokens."""
     mixed_chunks: bool = False
     """Prompts ride in decode batches, in an engine that runs them alone by default."""
     graphs_for_all_batches: bool = False

@@ -21,8 +21,6 @@ _INFERENCEX = "inferencex"
 _AICONFIGURATOR = "aiconfigurator"
 _INFERENCEX_SPREAD = 0.8
 _INFERENCEX_REQUESTS_PER_CLIENT = 10
-_GRAIN_TOKENS = 64
-_DECODES_BESIDE = 64
 _NO_SPREAD = 1e-9
 
 
@@ -32,8 +30,11 @@ def recipe_for(case: ServingCase, deployment: Deployment) -> BenchmarkRecipe | N
     Source: catalog/data/recipes.toml.
     """
     clients = case.concurrency or 0
-    benchmark = _INFERENCEX if is_inferencex(case) else _AICONFIGURATOR if is_aiconfigurator(case) else None
-    if benchmark is None:
+    if is_inferencex(case):
+        benchmark = _INFERENCEX
+    elif is_aiconfigurator(case):
+        benchmark = _AICONFIGURATOR
+    else:
         return None
     return recipe_of(
         benchmark,
@@ -67,7 +68,7 @@ def is_aiconfigurator(case: ServingCase) -> bool:
     Source: ai-dynamo/aiconfigurator, templates of its generator.
     """
     equal = case.length_dist == "fixed" and case.lengths_stated and case.load == "closed"
-    unsaid = case.num_requests is None and case.prefix_cache is None and not case.date
+    unsaid = case.num_requests is None and not case.prefix_cache_stated and not case.date
     return equal and unsaid and case.engine_version != ""
 
 
@@ -82,7 +83,7 @@ def as_started(deployment: Deployment, recipe: BenchmarkRecipe | None) -> Deploy
 
 
 def repeated_prompts(
-    case: ServingCase, recipe: BenchmarkRecipe, num_requests: int, seed: int
+    case: ServingCase, distinct_prompts: int, num_requests: int, seed: int
 ) -> tuple[LognormalLengths, Contents]:
     """Lengths and contents of a client that sends a few prompts again and again, each pass in another order.
 
@@ -90,7 +91,7 @@ def repeated_prompts(
     Source: aiperf, whose clients shuffle the prompts that they have made.
     """
     tree = ContentTree()
-    prompts = [tree.add(ROOT, case.isl) for _ in range(recipe.distinct_prompts or 1)]
+    prompts = [tree.add(ROOT, case.isl) for _ in range(distinct_prompts)]
     rng = np.random.default_rng(seed)
     order: list[int] = []
     while len(order) < num_requests:
@@ -140,13 +141,12 @@ def _budget_tokens(case: ServingCase, recipe: BenchmarkRecipe) -> int | None:
     """New tokens of one iteration under a recipe; None leaves the engine's default."""
     if recipe.max_num_batched_tokens:
         return recipe.max_num_batched_tokens
-    if recipe.spare_tokens:
-        return (case.concurrency or 0) + case.isl + recipe.spare_tokens
     if recipe.tokens_per_input:
         return round(recipe.tokens_per_input * case.isl)
-    if recipe.prompt_and_batch:
-        needed = (case.concurrency or 0) + case.isl + _DECODES_BESIDE
-        return max(recipe.min_num_batched_tokens, math.ceil(needed / _GRAIN_TOKENS) * _GRAIN_TOKENS)
+    if recipe.spare_tokens:
+        needed = (case.concurrency or 0) + case.isl + recipe.spare_tokens
+        step = recipe.budget_step_tokens
+        return max(recipe.min_num_batched_tokens, math.ceil(needed / step) * step)
     return None
 
 

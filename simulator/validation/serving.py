@@ -258,11 +258,10 @@ def _closed(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     recipe = recipe_for(case, replica.deployment)
     per_client = recipe.requests_per_client if recipe and recipe.requests_per_client else _REQUESTS_PER_CLIENT
     num_requests = max(case.num_requests or per_client * case.concurrency, case.concurrency)
+    lengths, contents = closed_loop_lengths(case), None
     if recipe is not None and recipe.distinct_prompts:
-        lengths, contents = repeated_prompts(case, recipe, num_requests, seed)
-        workload = Workload(ClosedLoop(case.concurrency), lengths, num_requests, contents)
-    else:
-        workload = Workload(ClosedLoop(case.concurrency), closed_loop_lengths(case), num_requests)
+        lengths, contents = repeated_prompts(case, recipe.distinct_prompts, num_requests, seed)
+    workload = Workload(ClosedLoop(case.concurrency), lengths, num_requests, contents)
     return _online(replica, workload, seed)
 
 

@@ -64,8 +64,8 @@ class ServingCase:
     num_requests: int | None
     max_num_seqs: int | None
     max_num_batched_tokens: int | None
-    prefix_cache: bool | None
-    """None where the row does not say whether prompts' beginnings could be reused."""
+    prefix_cache_stated: bool
+    """Whether the row says if prompts' beginnings could be reused."""
     spec_decode: str
     context_depth: int
     power_cap_w: float | None = None
@@ -125,7 +125,7 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
         num_requests=cells.whole("num_requests"),
         max_num_seqs=cells.whole("max_num_seqs"),
         max_num_batched_tokens=cells.whole("max_num_batched_tokens"),
-        prefix_cache={"": None, "0": False}.get(cells.text("prefix_cache"), True),
+        prefix_cache_stated=bool(cells.text("prefix_cache")),
         spec_decode=cells.text("spec_decode") or "none",
         context_depth=cells.whole("context_depth") or 0,
         power_cap_w=cells.number("power_cap_w"),
