@@ -24,6 +24,8 @@ _VARIANT: Final = re.compile(
     r"|[48]-?bit|preview|v0\.\d|\d{4})$"
 )
 """Endings of checkpoint names that leave the shape alone: tuning, weight format, month of release."""
+_ACTIVE: Final = re.compile(r"-a\d+(\.\d+)?b$")
+"""The ending that counts active parameters, which people leave out: qwen3-235b."""
 
 
 class ResolvedModel(NamedTuple):
@@ -46,7 +48,7 @@ def get(ref: str) -> ResolvedModel:
     if hf_name is not None:
         return ResolvedModel(by_id(hf_name), f"model '{ref}' is taken as {hf_name}")
     try:
-        found = resolve(ref, all_ids(), names.aliases, "model")
+        found = resolve(ref, all_ids(), names.aliases | _without_active(), "model")
     except UnknownNameError:
         variant = _variant_of(ref)
         if variant is None:
@@ -107,6 +109,15 @@ def _names() -> _Names:
         else:
             names.aliases[row["name"]] = row["id"]
     return names
+
+
+@cache
+def _without_active() -> dict[str, str]:
+    """Ids of mixtures of experts without their count of active parameters, where no other record is called so."""
+    short: dict[str, list[str]] = {}
+    for model_id in all_ids():
+        short.setdefault(_ACTIVE.sub("", model_id), []).append(model_id)
+    return {name: of[0] for name, of in short.items() if len(of) == 1 and name != of[0]}
 
 
 def _variant_of(ref: str) -> str | None:

@@ -116,6 +116,8 @@ def test_names_file_holds_the_records_ids_and_only_known_targets() -> None:
         ("RedHatAI/Meta-Llama-3.1-70B-Instruct-quantized.w8a8", "llama-3.1-70b"),
         ("unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit", "llama-3.1-8b"),
         ("Qwen2.5-7B-Instruct-AWQ", "qwen2.5-7b"),
+        ("qwen3-235b", "qwen3-235b-a22b"),
+        ("Qwen3.5-397B", "qwen3.5-397b-a17b"),
     ],
 )
 def test_get_finds_what_people_type_and_says_so(typed: str, expected: str) -> None:
@@ -130,7 +132,7 @@ def test_a_size_says_which_model_was_chosen() -> None:
     assert "llama-3.1-70b" in models.get("70b").note
 
 
-@pytest.mark.parametrize("typed", ["lama-3.1-70b", "qwen3-235b-a22", "nothing-like-it", ""])
+@pytest.mark.parametrize("typed", ["lama-3.1-70b", "qwen3-235b-a22", "qwen3-235", "nothing-like-it", ""])
 def test_unknown_names_are_refused(typed: str) -> None:
     with pytest.raises(UnknownNameError):
         models.get(typed)
