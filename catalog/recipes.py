@@ -4,7 +4,7 @@ import tomllib
 from functools import lru_cache
 from importlib.resources import files
 
-from advisor.catalog.schema.recipe import BenchmarkRecipe, DecodeSlots
+from advisor.catalog.schema.recipe import BenchmarkLayout, BenchmarkRecipe, DecodeSlots
 
 
 @lru_cache(maxsize=1)
@@ -15,6 +15,16 @@ def all_recipes() -> tuple[BenchmarkRecipe, ...]:
     """
     text = (files("advisor.catalog") / "data" / "recipes.toml").read_text(encoding="utf-8")
     return tuple(BenchmarkRecipe.model_validate(record) for record in tomllib.loads(text)["recipe"])
+
+
+@lru_cache(maxsize=1)
+def all_layouts() -> tuple[BenchmarkLayout, ...]:
+    """Every layout that scripts chose and results did not tell.
+
+    Source: data/unstated_layouts.toml, each with its own source.
+    """
+    text = (files("advisor.catalog") / "data" / "unstated_layouts.toml").read_text(encoding="utf-8")
+    return tuple(BenchmarkLayout.model_validate(record) for record in tomllib.loads(text)["layout"])
 
 
 def recipe_of(
@@ -52,6 +62,37 @@ def recipe_of(
         )
 
     return next((recipe for recipe in all_recipes() if covers(recipe)), None)
+
+
+def layout_of(
+    benchmark: str,
+    engine: str,
+    model: str,
+    architecture: str,
+    *,
+    weight_dtype: str,
+    date: str,
+    tensor_parallel: int,
+    input_tokens: int,
+    output_tokens: int,
+) -> BenchmarkLayout | None:
+    """The layout that a benchmark's scripts chose for a run whose results do not tell it; None where they do.
+
+    Source: data/unstated_layouts.toml.
+    """
+
+    def covers(layout: BenchmarkLayout) -> bool:
+        return (
+            (layout.benchmark, layout.engine) == (benchmark, engine)
+            and model.startswith(layout.models)
+            and architecture in layout.architectures
+            and weight_dtype in layout.weight_dtypes
+            and "" < date < layout.until
+            and layout.tensor_parallel in (None, tensor_parallel)
+            and (layout.input_tokens, layout.output_tokens) == (input_tokens, output_tokens)
+        )
+
+    return next((layout for layout in all_layouts() if covers(layout)), None)
 
 
 @lru_cache(maxsize=1)

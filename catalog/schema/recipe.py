@@ -59,6 +59,30 @@ class BenchmarkRecipe(Record):
     source: Source
 
 
+class BenchmarkLayout(Record):
+    """How start-up scripts laid experts and attention out over a replica's accelerators, where results tell only
+    how many there were. The ranks of a row that states neither expert nor attention data parallelism are meant."""
+
+    benchmark: str
+    engine: str
+    models: tuple[str, ...]
+    """Ids of models, or how they begin."""
+    architectures: tuple[str, ...]
+    """Of accelerators."""
+    weight_dtypes: tuple[str, ...]
+    until: str
+    """ISO date before which runs were started so."""
+    tensor_parallel: int | None = None
+    """Accelerators of the replica; None is any number."""
+    input_tokens: int
+    output_tokens: int
+    whole_experts_from: int = Field(default=1, ge=1)
+    """Clients from which experts sit whole on ranks: as much expert parallelism as there are ranks."""
+    data_parallel_from: int | None = Field(default=None, ge=1)
+    """Clients from which attention is data-parallel over the ranks; None is never."""
+    source: Source
+
+
 class DecodeLoad(Record):
     """Published runs of two pools on one accelerator under one kind of load."""
 

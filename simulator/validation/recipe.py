@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from advisor.catalog.recipes import decode_slots_of, recipe_of
+from advisor.catalog import accelerators, models
+from advisor.catalog.recipes import decode_slots_of, layout_of, recipe_of
 from advisor.catalog.schema.recipe import BenchmarkRecipe
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.admission_wait import gathering_wait_steps, polling_wait_steps
@@ -49,6 +50,33 @@ def recipe_for(case: ServingCase, deployment: Deployment) -> BenchmarkRecipe | N
         tensor_parallel=case.tp,
         data_parallel=case.dp,
     )
+
+
+def as_laid_out(case: ServingCase) -> ServingCase:
+    """A case with the layout that its benchmark's scripts chose, where its table had no columns for one.
+
+    Raises: UnknownNameError: model or accelerator is not in the catalog.
+    Source: catalog/data/unstated_layouts.toml.
+    """
+    if not is_inferencex(case) or case.mode != "agg" or (case.ep, case.dp) != (1, 1):
+        return case
+    layout = layout_of(
+        _INFERENCEX,
+        case.engine,
+        models.get(case.model).record.id,
+        accelerators.by_id(case.gpu).architecture,
+        weight_dtype=case.weight_dtype,
+        date=case.date,
+        tensor_parallel=case.tp,
+        input_tokens=case.isl,
+        output_tokens=case.osl,
+    )
+    clients = case.concurrency or 0
+    if layout is None or clients < layout.whole_experts_from:
+        return case
+    if layout.data_parallel_from is not None and clients >= layout.data_parallel_from:
+        return replace(case, tp=1, dp=case.tp, ep=case.tp)
+    return replace(case, ep=case.tp)
 
 
 def is_inferencex(case: ServingCase) -> bool:

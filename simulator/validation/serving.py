@@ -25,6 +25,7 @@ from advisor.simulator.validation.disaggregated import disaggregated_loop, disag
 from advisor.simulator.validation.isolated import Measured, single_stream, static_batch, step
 from advisor.simulator.validation.own_machine import closed_loop_lengths, in_own_machine, server_slots
 from advisor.simulator.validation.recipe import (
+    as_laid_out,
     as_started,
     recipe_for,
     repeated_prompts,
@@ -71,6 +72,7 @@ def predict_case(
     Source: own composition.
     """
     try:
+        case = as_laid_out(case)
         chosen = speculation_of(case, deployment_of(case, calibration))
         if case.mode == "disagg":
             values, num_samples, replica = _disaggregated(case, costs, seed, calibration)

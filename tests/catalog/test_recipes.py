@@ -2,7 +2,14 @@
 
 from advisor.catalog import accelerators, engines
 from advisor.catalog.dtypes import DTYPES
-from advisor.catalog.recipes import all_decode_slots, all_recipes, decode_slots_of, recipe_of
+from advisor.catalog.recipes import (
+    all_decode_slots,
+    all_layouts,
+    all_recipes,
+    decode_slots_of,
+    layout_of,
+    recipe_of,
+)
 
 
 def test_recipes_name_engines_and_architectures_of_the_catalog() -> None:
@@ -39,6 +46,28 @@ def test_conditions_on_load_and_layout() -> None:
     assert found(input_tokens=1024, output_tokens=1024, concurrency=32) == 0
     assert found(input_tokens=8192, output_tokens=1024, concurrency=64) == 0
     assert found(concurrency=64, data_parallel=8) == 60
+
+
+def test_layouts_name_engines_formats_and_architectures_of_the_catalog() -> None:
+    architectures = {record.architecture for record in accelerators.all_accelerators()}
+    for layout in all_layouts():
+        assert layout.engine in engines.all_ids()
+        assert set(layout.architectures) <= architectures
+        assert set(layout.weight_dtypes) <= set(DTYPES)
+
+
+def test_a_layout_ends_with_the_scripts_that_chose_it() -> None:
+    def found(date: str, engine: str = "tensorrt-llm") -> bool:
+        layout = layout_of(
+            "inferencex", engine, "gpt-oss-120b", "hopper", weight_dtype="mxfp4", date=date,
+            tensor_parallel=8, input_tokens=1024, output_tokens=1024,
+        )  # fmt: skip
+        return layout is not None
+
+    assert found("2025-11-02")
+    assert not found("2025-12-15")
+    assert not found("")
+    assert not found("2025-11-02", "sglang")
 
 
 def test_other_benchmarks_have_none() -> None:

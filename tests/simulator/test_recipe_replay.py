@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from advisor.simulator.admission_wait import gathering_wait_steps, polling_wait_steps
 from advisor.simulator.replica_model import EngineSettings
-from advisor.simulator.validation.recipe import as_started, recipe_for, with_recipe
+from advisor.simulator.validation.recipe import as_laid_out, as_started, recipe_for, with_recipe
 from advisor.simulator.validation.serving import deployment_of, predict_row
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
@@ -48,6 +48,55 @@ def test_budget_of_a_prompt_and_the_batch() -> None:
     assert found.max_num_batched_tokens == 1152  # 16 + 1024 + 64, in steps of 64
     later = settings_of(case(engine="tensorrt-llm", model="deepseek-ai/DeepSeek-R1", date="2026-02-03"))
     assert later.max_num_batched_tokens == 8192
+
+
+@pytest.mark.parametrize(
+    ("clients", "tp", "lengths", "layout"),
+    [
+        (32, 8, (8192, 1024), (8, 1, 1)),
+        (64, 8, (8192, 1024), (1, 8, 8)),
+        (8, 8, (1024, 1024), (8, 1, 1)),
+        (16, 8, (1024, 1024), (8, 1, 8)),
+        (64, 4, (1024, 8192), (4, 1, 4)),
+        (256, 4, (1024, 8192), (1, 4, 4)),
+    ],
+)
+def test_scripts_chose_the_layout_that_early_results_do_not_tell(
+    clients: int, tp: int, lengths: tuple[int, int], layout: tuple[int, int, int]
+) -> None:
+    early = case(
+        engine="tensorrt-llm", model="deepseek-ai/DeepSeek-R1", weight_dtype="nvfp4", date="2025-11-02",
+        engine_version="", tp=str(tp), n_gpus=str(tp), isl=str(lengths[0]), osl=str(lengths[1]),
+        concurrency=str(clients), num_requests=str(10 * clients),
+    )  # fmt: skip
+    found = as_laid_out(early)
+    assert (found.tp, found.dp, found.ep) == layout
+    assert as_laid_out(found) == found
+
+
+def test_a_stated_or_later_layout_stays() -> None:
+    row = {
+        "engine": "tensorrt-llm",
+        "model": "openai/gpt-oss-120b",
+        "gpu": "h200-sxm",
+        "weight_dtype": "mxfp4",
+    }
+    later = case(**row, date="2025-12-15")
+    assert as_laid_out(later) == later
+    other = case(**row, date="2025-11-02", num_requests="100")
+    assert as_laid_out(other) == other
+    assert as_laid_out(case(**row, date="2025-11-02")).ep == 8
+
+
+def test_attention_in_parallel_keeps_caches_that_fit() -> None:
+    """256 clients of 8 192 tokens: eight ranks that each held all caches would let them queue for minutes."""
+    row = {
+        **ROW, "engine": "tensorrt-llm", "model": "deepseek-ai/DeepSeek-R1", "weight_dtype": "nvfp4",
+        "engine_version": "", "isl": "8192", "concurrency": "256", "num_requests": "2560",
+    }  # fmt: skip
+    early, stated = (predict_row({**row, "date": date}, 2).metrics for date in ("2025-11-02", "2025-12-15"))
+    assert early["ttft_ms_mean"].value < 0.5 * stated["ttft_ms_mean"].value
+    assert early["tpot_ms_mean"].value < stated["tpot_ms_mean"].value
 
 
 def test_polling_delays_first_tokens() -> None:
