@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from advisor.catalog.schema import Engine, EngineEra, ExpertPadding, Model
+from advisor.catalog.schema import Engine, EngineEra, ExpertPadding, GatedDeltaNet, Mamba2, Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,36 @@ def expert_padding_of(
         if released and split and applies:
             return padding
     return None
+
+
+def engine_in_turns(engine: Engine, model: Model, *, version: str = "", date: str = "") -> Engine:
+    """The engine as it schedules a model: a release that takes turns with the device does not overlap batches.
+
+    Without version and date it is the newest release, which does not.
+
+    Assumes: Kimi delta attention is served without a prefix cache, and therefore overlaps.
+    Source: the engine's record; SGLang 0.5.9, server_args.py _handle_mamba_radix_cache.
+    """
+    turns = engine.in_turns_with_state
+    if turns is None or not engine.prefix_caching or not _keeps_states(model):
+        return engine
+    key = _version_key(version)
+    if key:
+        applies = _version_key(turns.from_version) <= key < _version_key(turns.until_version)
+    else:
+        applies = turns.from_date <= date < turns.until_date
+    if not applies:
+        return engine
+    return engine.model_copy(update={"overlap_scheduling": False, "prompt_launches": "in_turns"})
+
+
+def _keeps_states(model: Model) -> bool:
+    """Whether a prefix cache keeps states of layers beside blocks of tokens."""
+    mixers = [group.mixer for group in model.layers]
+    return any(
+        isinstance(mixer, Mamba2) or (isinstance(mixer, GatedDeltaNet) and mixer.channel_gate_rank is None)
+        for mixer in mixers
+    )
 
 
 def engine_costs(engine: Engine, *, version: str = "", date: str = "") -> EngineCosts:

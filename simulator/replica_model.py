@@ -1,7 +1,7 @@
 """One replica ready to be simulated: its memory, its step-cost surface and its scheduler, from a deployment."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.catalog.engines import EngineDefaults, defaults, graph_sizes
 from advisor.catalog.errors import InfeasibleError
@@ -13,6 +13,7 @@ from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import (
     EngineCosts,
     engine_costs,
+    engine_in_turns,
     era_of,
     expert_padding_of,
     num_operators,
@@ -45,6 +46,8 @@ class EngineSettings:
     memory_fraction: float | None = None
     micro_batch_tokens: int | None = None
     """Tokens of a prompt that run together, where the engine divides its batches (llama.cpp, -ub)."""
+    prefix_caching: bool = True
+    """False: started without the prefix cache that the engine has by default."""
     graphs_for_all_batches: bool = False
     """Decode graphs are captured for every batch that can run, as recipes for one kind of load do."""
     version: str = ""
@@ -100,8 +103,8 @@ def model_replica(
     Source: own composition.
     """
     check_layout(deployment)
-    deployment = calibrated_deployment(deployment, calibration)
     settings = settings or EngineSettings()
+    deployment = _as_started(calibrated_deployment(deployment, calibration), settings)
     engine = deployment.engine
     costs = costs or engine_costs(engine, version=settings.version, date=settings.date)
     library = library or _library(deployment, settings)
@@ -133,6 +136,15 @@ def model_replica(
     surface = _surface(deployment, library, costs, inputs, settings)
     policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens)
     return ReplicaModel(deployment, memory, surface, policy, costs, library, graphs)
+
+
+def _as_started(deployment: Deployment, settings: EngineSettings) -> Deployment:
+    """The deployment with its engine as these settings and this release run the model."""
+    engine = deployment.engine
+    if not settings.prefix_caching:
+        engine = engine.model_copy(update={"prefix_caching": False})
+    engine = engine_in_turns(engine, deployment.model, version=settings.version, date=settings.date)
+    return deployment if engine is deployment.engine else replace(deployment, engine=engine)
 
 
 def _surface(
@@ -223,6 +235,7 @@ def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:
     ranks = deployment.ranks_per_stage
     waits = {
         "ahead": 0.0,
+        "in_turns": 0.0,  # part of the iteration
         "each": 1.0,
         "in_step": (1.0 + math.log2(ranks)) / _TYPICAL_STEPS if ranks > 1 else 0.0,
     }

@@ -45,8 +45,7 @@ def build_surface(
     """Tabulate the step-cost surface of one replica [integer ps].
 
     A decode-only iteration runs from captured graphs: its batch pads to the next captured size and its host time
-    is the fixed part. An iteration with prefill is launched operator by operator: it lasts at least
-    eager_layer_s × layers.
+    is the fixed part. An iteration with prefill is launched operator by operator: it lasts at least as long as that.
 
     Assumes: token costs between grid points are linear; attention is linear in context around the typical one.
     Source: own composition.
@@ -143,7 +142,7 @@ def prefill_breakdown_s(
         + lines.pair_s * num_tokens**2 / 2.0
         + lines.window_pair_s * windowed
     )
-    exposed_s = max(0.0, _launch_floor_s(deployment, costs) - sum(parts.values()))
+    exposed_s = max(0.0, _prompt_floor_s(deployment, costs) - sum(parts.values()))
     parts["host"] = costs.step_s + costs.mixed_step_s + exposed_s
     return {name: seconds for name, seconds in parts.items() if seconds > 0}
 
@@ -205,7 +204,7 @@ def _mixed(
     scale = costs.kernel_scale * costs.prefill_scale
     gpu_s += scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
     tokens = np.arange(inputs.max_num_batched_tokens + 1, dtype=np.float64)
-    seconds = np.maximum(np.interp(tokens, grid, gpu_s), _launch_floor_s(deployment, costs))
+    seconds = np.maximum(np.interp(tokens, grid, gpu_s), _prompt_floor_s(deployment, costs))
     seconds += costs.step_s + costs.mixed_step_s
     seconds[0] = 0.0
     return _picoseconds(seconds), lines.sequence_s * scale, lines.pair_s * scale, lines.window_pair_s * scale
@@ -243,6 +242,19 @@ def _launch_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
     """Host time to launch one stage operator by operator [s]."""
     operators = num_operators(deployment.model) / deployment.pipeline_parallel
     return costs.eager_launch_s * operators
+
+
+def _prompt_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
+    """Host time to launch one stage of an iteration with prefill, which the device cannot undercut [s].
+
+    What a first token waits for launches, all tokens wait for where host and device take turns.
+    """
+    floor_s = _launch_floor_s(deployment, costs)
+    if deployment.engine.prompt_launches != "in_turns":
+        return floor_s
+    return max(
+        floor_s, costs.request_launch_s * num_operators(deployment.model) / deployment.pipeline_parallel
+    )
 
 
 def _grid(largest: int) -> FloatArray:

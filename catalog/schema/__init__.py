@@ -17,6 +17,7 @@ from advisor.catalog.schema.engine import (
     HostSum,
     LaunchFlags,
     MemoryReserve,
+    ReleasesInTurns,
 )
 from advisor.catalog.schema.model import (
     DenseFeedForward,
@@ -62,6 +63,7 @@ __all__ = [
     "Price",
     "Provenance",
     "Record",
+    "ReleasesInTurns",
     "Residual",
     "ScaleUp",
     "Source",

@@ -111,6 +111,21 @@ class ExpertPadding(Record):
     source: Source
 
 
+class ReleasesInTurns(Record):
+    """Releases in which scheduler and device take turns on models whose layers carry a state, as long as they keep
+    prefixes: the state of a prefix is only there to be kept once its batch has ended.
+
+    The device then stands still while the host launches a prompt.
+    """
+
+    from_version: str
+    from_date: str
+    until_version: str
+    """The first release that does not do it, or launches prompts from captured graphs."""
+    until_date: str
+    source: Source
+
+
 class Engine(Record):
     """A serving engine and its defaults."""
 
@@ -154,10 +169,12 @@ class Engine(Record):
     """... and over how many decode steps."""
     overlap_scheduling: bool = False
     """The next batch is composed while one runs, so arrivals and freed slots count one iteration later."""
-    prompt_launches: Literal["ahead", "each", "in_step"] = "each"
+    prompt_launches: Literal["ahead", "each", "in_step", "in_turns"] = "each"
     """How a first token waits for the host that launches a prompt's operators. ahead: not at all, as the host runs
     ahead of the device (vLLM's compiled prompts); each: for every operator; in_step: for every operator, the longer the
-    more ranks have to keep step, and not at all on one."""
+    more ranks have to keep step, and not at all on one; in_turns: for every operator, and everybody else's next token
+    waits as long."""
+    in_turns_with_state: ReleasesInTurns | None = None
     host_sum: HostSum | None = None
     """Where tensor-parallel sums go through host memory rather than a collective library."""
     expert_padding: tuple[ExpertPadding, ...] = ()

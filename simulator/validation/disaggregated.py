@@ -40,6 +40,7 @@ def disaggregated_model(
     settings = EngineSettings(
         max_num_seqs=case.max_num_seqs,
         max_num_batched_tokens=case.max_num_batched_tokens,
+        prefix_caching=not case.prefix_cache_off,
         version=case.engine_version,
         date=case.date,
     )

@@ -66,6 +66,7 @@ class ServingCase:
     max_num_batched_tokens: int | None
     prefix_cache_stated: bool
     """Whether the row says if prompts' beginnings could be reused."""
+    prefix_cache_off: bool
     spec_decode: str
     context_depth: int
     power_cap_w: float | None = None
@@ -126,6 +127,7 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
         max_num_seqs=cells.whole("max_num_seqs"),
         max_num_batched_tokens=cells.whole("max_num_batched_tokens"),
         prefix_cache_stated=bool(cells.text("prefix_cache")),
+        prefix_cache_off=cells.text("prefix_cache") in ("0", "0.0"),
         spec_decode=cells.text("spec_decode") or "none",
         context_depth=cells.whole("context_depth") or 0,
         power_cap_w=cells.number("power_cap_w"),

@@ -10,6 +10,7 @@ from advisor.simulator.engine_costs import (
     DEFAULT_COSTS,
     EngineCosts,
     engine_costs,
+    engine_in_turns,
     era_of,
     expert_padding_of,
     num_operators,
@@ -96,3 +97,25 @@ def test_rows_of_experts_are_padded_by_some_releases(
         engines.by_id("vllm"), architecture, expert_format, tensor_parallel, version=version
     )
     assert (found and found.block_rows) == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "date", "expected"),
+    [
+        ("qwen3-next-80b-a3b", "0.5.6", "", True), ("nemotron-3-nano-30b-a3b", "0.5.9.post1", "", True),
+        ("qwen3-next-80b-a3b", "0.5.5", "", False), ("qwen3-next-80b-a3b", "0.5.10", "", False),
+        ("qwen3-next-80b-a3b", "", "2026-02-20", True), ("qwen3-next-80b-a3b", "nightly", "2026-04-08", False),
+        ("qwen3-next-80b-a3b", "", "", False),  # the newest release
+        ("qwen3-235b-a22b", "0.5.9", "", False), ("kimi-linear-48b-a3b", "0.5.9", "", False),
+    ],
+)  # fmt: skip
+def test_some_releases_take_turns_with_the_device_where_layers_carry_a_state(
+    model: str, version: str, date: str, expected: bool
+) -> None:
+    sglang = engines.by_id("sglang")
+    found = engine_in_turns(sglang, models.by_id(model), version=version, date=date)
+    assert (found.prompt_launches == "in_turns", found.overlap_scheduling) == (expected, not expected)
+    uncached = sglang.model_copy(update={"prefix_caching": False})
+    assert engine_in_turns(uncached, models.by_id(model), version=version, date=date) == uncached
+    vllm = engines.by_id("vllm")
+    assert engine_in_turns(vllm, models.by_id(model), version=version, date=date) == vllm

@@ -107,6 +107,12 @@ def test_polling_delays_first_tokens() -> None:
     assert 7.0 < steps < 16.0
 
 
+def test_a_run_without_prefix_cache_overlaps_its_prompts() -> None:
+    """Neighbours wait less for the prompts of a hybrid model than where its prefixes are kept."""
+    kept, off = (predict_row({**ROW, "prefix_cache": cell}, 2).metrics for cell in ("", "0"))
+    assert kept["tpot_ms_mean"].value > 1.05 * off["tpot_ms_mean"].value
+
+
 EQUAL = {
     **ROW, "engine": "vllm", "engine_version": "0.12.0", "date": "", "model": "meta-llama/Llama-3.1-8B",
     "gpu": "h200-sxm", "n_gpus": "1", "tp": "1", "isl": "2000", "osl": "100", "concurrency": "64",

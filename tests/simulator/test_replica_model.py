@@ -5,7 +5,7 @@ import pytest
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import InfeasibleError
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.engine_costs import EngineCosts, num_operators
 from advisor.simulator.replica_model import (
     EngineSettings,
     ReplicaModel,
@@ -13,6 +13,7 @@ from advisor.simulator.replica_model import (
     model_replica,
     token_budget,
 )
+from advisor.simulator.step_cost import prefill_iteration_s
 
 
 def deployment(
@@ -133,3 +134,23 @@ def test_a_release_that_pads_experts_decodes_few_sequences_as_slowly_as_many() -
     assert steps["0.12.0"][16] < 1.05 * steps["0.12.0"][2]
     assert steps["0.17.0"][16] > 1.5 * steps["0.17.0"][2]
     assert steps["0.12.0"][2] > 2.0 * steps["0.17.0"][2]
+
+
+def test_launches_of_a_prompt_stop_everybody_where_host_and_device_take_turns() -> None:
+    """The first token waits as long as before for its launches, and now all the others wait with it."""
+    hybrid = deployment("qwen3-next-80b-a3b", "b200-sxm", "sglang", tensor_parallel=2)
+    turns = replica(hybrid, EngineSettings(version="0.5.9"))
+    overlapping = replica(hybrid, EngineSettings(version="0.5.9", prefix_caching=False))
+    launches_s = turns.costs.request_launch_s * num_operators(hybrid.model)
+    assert (
+        prefill_iteration_s(turns.surface, 500)
+        > launches_s
+        > 2 * prefill_iteration_s(overlapping.surface, 500)
+    )
+    assert turns.policy.api_overhead_ps == round(turns.costs.request_s * 1e12)
+    assert overlapping.policy.api_overhead_ps == round((turns.costs.request_s + launches_s) * 1e12)
+    assert (turns.policy.overlap_scheduling, overlapping.policy.overlap_scheduling) == (False, True)
+    # A prompt that keeps the device busy for longer hides them.
+    long = prefill_iteration_s(turns.surface, 16_384)
+    assert long == pytest.approx(prefill_iteration_s(overlapping.surface, 16_384), rel=1e-9)
+    assert turns.surface.decode_base_ps == overlapping.surface.decode_base_ps
