@@ -96,6 +96,26 @@ def busiest_rank_tokens(tokens: FloatArray, num_ranks: int, prompt_tokens: float
     return np.maximum(1.0, np.minimum(tokens, rounds * max(1.0, prompt_tokens)))
 
 
+def riding_state_s(deployment: Deployment, library: OperatorLibrary) -> float:
+    """Time of one stage for the states of one more sequence that decodes beside a prompt [s].
+
+    Recurrent layers read and write its states as in a step without prompts; everything else of it is part of the
+    tokens of the iteration.
+
+    Assumes: engines step such sequences apart from prompts, as recent vLLM does; its 0.18 runs gated delta nets of all
+    of them through the chunked rule, which takes longer.
+    Source: own composition; vLLM's Mamba2 mixer and gated delta nets.
+    """
+    sequences = np.array([64.0, 128.0])
+    pricing = _Pricing(deployment, library, sequences, sequences, decode=True)
+    seconds = 0.0
+    for group in deployment.model.layers:
+        if isinstance(group.mixer, GatedDeltaNet | Mamba2):
+            few_s, many_s = pricing.recurrence(group.mixer)
+            seconds += group.count * float(many_s - few_s) / (sequences[1] - sequences[0])
+    return float(seconds) / deployment.data_parallel / deployment.pipeline_parallel
+
+
 def head_s(deployment: Deployment, library: OperatorLibrary, num_sequences: FloatArray) -> FloatArray:
     """Time of the output head and sampling for the sequences that yield a token [s].
 
@@ -174,7 +194,7 @@ class _Pricing:
         widths = [2.0 * self.hidden, sum(p.columns for p in projections[:-1])]
         _add(parts, "small_operators", self._small(widths))
         if isinstance(mixer, GatedDeltaNet | Mamba2):
-            _add(parts, "state_space", self._recurrence(mixer))
+            _add(parts, "state_space", self.recurrence(mixer))
         self._all_reduce(parts)
 
     def _feed_forward(self, group: LayerGroup, parts: dict[str, FloatArray]) -> None:
@@ -215,7 +235,8 @@ class _Pricing:
         )
         return self.library.experts_s(self.tokens, self.expert_key, layer)
 
-    def _recurrence(self, mixer: GatedDeltaNet | Mamba2) -> FloatArray:
+    def recurrence(self, mixer: GatedDeltaNet | Mamba2) -> FloatArray:
+        """Time of the state mixer of one layer [s]."""
         sequences = self.rank_tokens if self.decode else np.ones_like(self.tokens)
         gated = isinstance(mixer, GatedDeltaNet)
         run: Callable[..., FloatArray] = gated_delta_net_s if gated else mamba2_s

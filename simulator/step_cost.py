@@ -25,6 +25,7 @@ class StepSurface:
 
         mixed_base_ps[T] + decode_context_ps[d] * S + decode_window_ps[d] * S_w
           + round(prefill_pair_ps * A + prefill_window_pair_ps * A_w) + prefill_sequence_ps * P
+          + riding_sequence_ps * d
 
     With num_stages > 1 these are times of the slowest pipeline stage: the iteration leaves the pipeline after
     num_stages * (stage time + stage_transfer_ps), and up to num_stages iterations over disjoint sequences are in
@@ -42,6 +43,8 @@ class StepSurface:
     """[T], T = 0..max_num_batched_tokens; [0] is unused."""
     prefill_pair_ps: float
     prefill_sequence_ps: int = 0
+    riding_sequence_ps: int = 0
+    """Per sequence that decodes in an iteration with prefill: states read and written (mixed batches)."""
     window_tokens: int | None = None
     decode_window_ps: Sequence[int] = ()
     """[d], per token of summed windowed context; empty without windows."""

@@ -13,7 +13,7 @@ from advisor.simulator.attention_lines import DecodeLines, decode_lines, prefill
 from advisor.simulator.collectives import send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.engine_costs import EngineCosts, num_collectives, num_operators
-from advisor.simulator.forward_pass import head_s, token_costs
+from advisor.simulator.forward_pass import head_s, riding_state_s, token_costs
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention_kernels import attended_pairs
 from advisor.simulator.step_cost import StepSurface
@@ -67,6 +67,9 @@ def build_surface(
         mixed_base_ps=mixed,
         prefill_pair_ps=pair_s * PICOSECONDS_PER_S,
         prefill_sequence_ps=round(sequence_s * PICOSECONDS_PER_S),
+        riding_sequence_ps=round(
+            riding_state_s(deployment, library) * costs.kernel_scale * costs.prefill_scale * PICOSECONDS_PER_S
+        ),
         window_tokens=window,
         decode_window_ps=()
         if window is None

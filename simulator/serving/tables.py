@@ -23,6 +23,7 @@ class StepTables:
     """Per unit of 2A = n(2c + n), which is a whole number."""
     half_window_pair_ps: float
     prefill_sequence_ps: int
+    riding_sequence_ps: int
     window_tokens: int | None
     num_stages: int
     stage_transfer_ps: int
@@ -35,7 +36,7 @@ class StepTables:
             + self.prefill_sequence_ps * batch.num_chunks
         )
         if riding:
-            time_ps += self.decode_context_ps[riding] * batch.context_sum
+            time_ps += self.decode_context_ps[riding] * batch.context_sum + self.riding_sequence_ps * riding
             if self.window_tokens is not None:
                 time_ps += self.decode_window_ps[riding] * batch.window_sum
         return time_ps
@@ -74,6 +75,7 @@ def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepTables:
         half_pair_ps=surface.prefill_pair_ps / 2.0,
         half_window_pair_ps=surface.prefill_window_pair_ps / 2.0,
         prefill_sequence_ps=surface.prefill_sequence_ps,
+        riding_sequence_ps=surface.riding_sequence_ps,
         window_tokens=surface.window_tokens,
         num_stages=surface.num_stages,
         stage_transfer_ps=surface.stage_transfer_ps,
@@ -82,6 +84,7 @@ def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepTables:
         tables.half_pair_ps,
         tables.half_window_pair_ps,
         tables.prefill_sequence_ps,
+        tables.riding_sequence_ps,
         tables.stage_transfer_ps,
     )
     if min(scalars) < 0 or not np.all(np.isfinite(scalars)):

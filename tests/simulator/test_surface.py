@@ -54,7 +54,8 @@ def entries(found: StepSurface) -> np.ndarray:
     """Every time of a surface in one row."""
     return np.concatenate([
         found.decode_base_ps, found.decode_context_ps, found.mixed_base_ps, found.decode_window_ps,
-        [found.prefill_pair_ps, found.prefill_sequence_ps, found.prefill_window_pair_ps, found.stage_transfer_ps],
+        [found.prefill_pair_ps, found.prefill_sequence_ps, found.riding_sequence_ps, found.prefill_window_pair_ps],
+        [found.stage_transfer_ps],
     ]).astype(float)  # fmt: skip
 
 
@@ -304,3 +305,16 @@ def test_weights_bound_a_lone_decode_step() -> None:
     read_s = 68.5e9 / h100.bandwidth_bytes_per_s
     assert 1.0 < found.decode_base_ps[1] / PICOSECONDS_PER_S / read_s < 1.5
     assert not math.isnan(found.prefill_pair_ps)
+
+
+@pytest.mark.parametrize("gpu", ["h100-sxm", "b200-sxm"])
+def test_a_sequence_that_rides_with_prompts_moves_its_states(gpu: str) -> None:
+    """As in a step of its own: 36 layers of 2 MB, read and written; nothing where no layer carries a state."""
+    hybrid = deployment("qwen3-next-80b-a3b", gpu, tensor_parallel=4)
+    found = surface(hybrid)
+    states_bytes = 36 * 32 * 128 * 128 * 4.0 / 4
+    bound_s = 2.0 * states_bytes / device_of(hybrid.accelerator).bandwidth_bytes_per_s
+    assert bound_s < found.riding_sequence_ps / PICOSECONDS_PER_S < 1.6 * bound_s
+    assert surface(deployment("llama-3.1-8b", gpu)).riding_sequence_ps == 0
+    halves = surface(deployment("qwen3-next-80b-a3b", gpu, tensor_parallel=4, pipeline_parallel=2))
+    assert halves.riding_sequence_ps == pytest.approx(found.riding_sequence_ps / 2, abs=1)

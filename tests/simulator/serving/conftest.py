@@ -257,6 +257,7 @@ class PlainSimulator:
                 time += surface.decode_window_ps[d] * sum(min(context, window) for context in contexts)
         if not chunks:
             return time + surface.decode_base_ps[d]
+        time += surface.riding_sequence_ps * d
         pairs = sum((s.context - cached) * (cached + s.context) for s, cached in chunks) / 2
         window_pairs = 0.0
         if window is not None:

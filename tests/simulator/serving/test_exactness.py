@@ -33,6 +33,7 @@ def surfaces(draw, num_stages=1):
         mixed_base_ps=[0] + [base + 2 * t for t in range(1, MAX_TOKENS + 1)],
         prefill_pair_ps=draw(st.sampled_from([0.0, 0.5, 1.3])),
         prefill_sequence_ps=draw(st.integers(0, 5)),
+        riding_sequence_ps=draw(st.integers(0, 3)),
         window_tokens=draw(st.integers(1, 20)) if windowed else None,
         decode_window_ps=[0] + [2] * MAX_SEQS if windowed else (),
         prefill_window_pair_ps=0.7 if windowed else 0.0,

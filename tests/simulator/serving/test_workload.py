@@ -199,6 +199,7 @@ ONE = Workload(ClosedLoop(1), FixedLengths(2, 2), 1)
         ({"prefill_pair_ps": -0.5}, "negative"),
         ({"prefill_pair_ps": math.nan}, "finite"),
         ({"prefill_sequence_ps": -1}, "negative"),
+        ({"riding_sequence_ps": -1}, "negative"),
         ({"num_stages": 0}, "stage"),
         ({"window_tokens": 0, "decode_window_ps": [0, 0, 0]}, "window"),
     ],
