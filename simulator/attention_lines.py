@@ -15,14 +15,14 @@ from advisor.simulator.operators.attention import (
     decode_line,
     prefill_line,
 )
-from advisor.simulator.operators.attention_kernels import secant_over_context
+from advisor.simulator.operators.attention_kernels import secant_over_cache, secant_over_context
 from advisor.simulator.operators.latent_attention import (
     LatentDecodeEfficiency,
     LatentPrefillEfficiency,
-    lightning_indexer_s,
     mla_decode_line,
     mla_prefill_line,
 )
+from advisor.simulator.sparse_latent import decodes_sparse, runs_absorbed, scores_prompts, scoring_s
 
 FloatArray = NDArray[np.float64]
 
@@ -73,6 +73,8 @@ def decode_lines(
     Attention data-parallel ranks each hold their share of the sequences, so a slope per token of the replica's
     summed context is the rank's slope divided by the number of ranks.
 
+    Sparse latent kernels cost the same whatever the context, and are counted with the tokens (`token_costs`).
+
     Source: operators.attention.decode_line, operators.latent_attention.mla_decode_line.
     """
     dp, tp = deployment.data_parallel, deployment.tensor_parallel
@@ -90,6 +92,8 @@ def decode_lines(
                 library.device, library.parameters(DecodeEfficiency, "attention_decode", key), window_tokens=window,
                 kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
             )  # fmt: skip
+        elif isinstance(mixer, LatentAttention) and decodes_sparse(deployment, mixer):
+            intercept, slope = np.zeros_like(batch), np.zeros_like(batch)
         elif isinstance(mixer, LatentAttention):
             low, high = (context_low, context_high) if window is None else (window / 2.0, float(window))
             intercept, slope = mla_decode_line(
@@ -99,7 +103,7 @@ def decode_lines(
             )  # fmt: skip
         else:
             continue
-        if isinstance(mixer, LatentAttention) and mixer.sparse_top_k:
+        if isinstance(mixer, LatentAttention) and mixer.sparse_top_k and mixer.indexer_num_heads:
             # The indexer scores every token of the context, whatever the attention then reads.
             indexer_intercept, indexer_slope = _indexer_line(mixer, library, batch, context_low, context_high)
             lines.intercept_s += layers * np.maximum(indexer_intercept, 0.0)
@@ -115,7 +119,8 @@ def prefill_lines(
 ) -> PrefillLines:
     """Prefill attention of one pipeline stage around a typical chunk on a typical cache.
 
-    Two chunk sizes separate what a sequence costs once from what each of its tokens costs.
+    Two chunk sizes separate what a sequence costs once from what each of its tokens costs. Where an indexer chooses
+    keys for absorbed prompts, only its scores grow with the pairs.
 
     Source: operators.attention.prefill_line, operators.latent_attention.mla_prefill_line.
     """
@@ -134,6 +139,8 @@ def prefill_lines(
                     library.device, library.parameters(PrefillEfficiency, "attention_prefill", "bf16"),
                     kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
                 )  # fmt: skip
+            elif isinstance(mixer, LatentAttention) and runs_absorbed(deployment, mixer, cached_tokens):
+                line = (np.zeros(()), np.zeros(()))
             elif isinstance(mixer, LatentAttention):
                 line = mla_prefill_line(
                     chunk, 0.0, cached, mixer.num_heads // tp, mixer.qk_nope_head_dim, mixer.qk_rope_head_dim,
@@ -145,6 +152,8 @@ def prefill_lines(
             points.append((float(line[0]), float(line[1])))
         if not points:
             continue
+        if isinstance(mixer, LatentAttention) and scores_prompts(deployment, mixer, cached_tokens):
+            result.pair_s += layers * _score_s(mixer, library, large, max(cached_tokens, large)) / dp
         token = max(0.0, (points[1][0] - points[0][0]) / (large - small))
         result.token_s += layers * token / dp
         result.sequence_s += layers * max(0.0, points[1][0] - token * large)
@@ -166,11 +175,18 @@ def _indexer_line(
     """Intercept [s] and slope [s per token of summed context] of one layer's indexer in decode."""
 
     def seconds(sequences: FloatArray, context: float) -> FloatArray:
-        efficiency = library.parameters(LatentPrefillEfficiency, "mla_prefill", "bf16")
-        heads, dim = mixer.indexer_num_heads, mixer.indexer_head_dim
-        return lightning_indexer_s(1.0, context, sequences, heads, dim, library.device, efficiency)
+        return scoring_s(library, mixer, 1.0, context, sequences)
 
     return secant_over_context(seconds, batch, context_low, context_high)
+
+
+def _score_s(mixer: LatentAttention, library: OperatorLibrary, chunk: float, cached: float) -> float:
+    """Time of one layer's indexer per query-key pair of a prompt [s]."""
+
+    def seconds(tokens: FloatArray, cached_tokens: float) -> FloatArray:
+        return scoring_s(library, mixer, float(tokens[0]), cached_tokens, np.ones(1))
+
+    return float(secant_over_cache(seconds, np.array([chunk]), 0.0, cached)[1][0])
 
 
 def _window(group: LayerGroup) -> int | None:

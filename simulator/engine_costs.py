@@ -2,7 +2,15 @@
 
 from dataclasses import dataclass, fields
 
-from advisor.catalog.schema import Engine, EngineEra, ExpertPadding, GatedDeltaNet, Mamba2, Model
+from advisor.catalog.schema import (
+    Engine,
+    EngineEra,
+    ExpertPadding,
+    GatedDeltaNet,
+    LatentAttention,
+    Mamba2,
+    Model,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,9 @@ DEFAULT_COSTS = EngineCosts()
 
 _MIXER_OPERATORS = {"gqa": 8, "mla": 22, "gdn": 26, "mamba2": 20}
 """Kernels per layer outside a graph: norms, projections, rotary embedding, cache write, attention and its reduction."""
+_INDEXER_OPERATORS = 14
+"""Projections with quantised inputs, norm, rotary embedding, quantised queries, weights, cache write, cleared list,
+scores, choice and its translation; queries joined and padded (vLLM's Indexer and sparse_attn_indexer)."""
 _FEED_FORWARD_OPERATORS = {"dense": 4, "moe": 12}
 """Norm, two projections and activation; routing, sorting, two grouped products and their sum for experts."""
 
@@ -63,6 +74,8 @@ def num_operators(model: Model) -> int:
     total = 0
     for group in model.layers:
         mixer = _MIXER_OPERATORS[group.mixer.kind] if group.mixer else 0
+        if isinstance(group.mixer, LatentAttention) and group.mixer.indexer_num_heads:
+            mixer += _INDEXER_OPERATORS
         feed_forward = _FEED_FORWARD_OPERATORS[group.feed_forward.kind] if group.feed_forward else 0
         total += group.count * (mixer + feed_forward)
     return total

@@ -26,6 +26,7 @@ from advisor.simulator.operator_library import ExpertLayer, OperatorLibrary, mat
 from advisor.simulator.operators.latent_attention import AbsorbEfficiency, mla_absorb_s
 from advisor.simulator.operators.state_space import RecurrenceEfficiency, gated_delta_net_s, mamba2_s
 from advisor.simulator.projections import dense_dtype, feed_forward_projections, mixer_projections
+from advisor.simulator.sparse_latent import kernels_for, runs_absorbed, sparse_pass_s, sparse_widths
 
 FloatArray = NDArray[np.float64]
 
@@ -37,6 +38,7 @@ CATEGORIES = (
     "collectives",
     "small_operators",
     "head",
+    "attention",
 )
 _ALL_REDUCE: Mapping[str, Algorithm] = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "tensorrt-llm"}
 """Levels of the all-reduce fits; other engines take the level over all."""
@@ -62,11 +64,13 @@ def token_costs(
     *,
     decode: bool,
     prompt_tokens: float = 1.0,
+    input_tokens: float = 0.0,
 ) -> TokenCosts:
     """Time of one pipeline stage over `tokens` new tokens of the whole replica, by category [s].
 
     `decode` means one token per sequence: latent attention runs absorbed and recurrent layers step; otherwise
-    prompts run through the chunked and the up-projected forms.
+    prompts run through the chunked and the up-projected forms, or absorbed too where keys are chosen and prompts have
+    `input_tokens`. Kernels of chosen keys, whose time depends on the tokens alone, count here as `attention`.
 
     Assumes: attention data-parallel ranks run in lockstep, so the busiest decides: decoding sequences are dealt out
     evenly, a prompt of `prompt_tokens` lies on one rank; stages hold equal shares of the layers.
@@ -76,7 +80,7 @@ def token_costs(
     whole = 1.0 if decode else prompt_tokens
     rank_tokens = busiest_rank_tokens(tokens, deployment.data_parallel, whole)
     totals = {category: np.zeros_like(tokens, dtype=np.float64) for category in CATEGORIES}
-    pricing = _Pricing(deployment, library, tokens, rank_tokens, decode)
+    pricing = _Pricing(deployment, library, tokens, rank_tokens, decode, input_tokens)
     for group in deployment.model.layers:
         layers = group.count / deployment.pipeline_parallel
         for category, seconds in pricing.layer(group).items():
@@ -149,12 +153,14 @@ class _Pricing:
         tokens: FloatArray,
         rank_tokens: FloatArray,
         decode: bool,
+        input_tokens: float,
     ) -> None:
         self.deployment = deployment
         self.library = library
         self.tokens = tokens
         self.rank_tokens = rank_tokens
         self.decode = decode
+        self.input_tokens = input_tokens
         model = deployment.model
         self.hidden = model.hidden_size
         block = model.fp8_scaling == "block"
@@ -177,21 +183,33 @@ class _Pricing:
 
     def _mixer(self, group: LayerGroup, parts: dict[str, FloatArray]) -> None:
         tp, mixer = self.deployment.tensor_parallel, group.mixer
+        absorbed = isinstance(mixer, LatentAttention) and (
+            self.decode or runs_absorbed(self.deployment, mixer, self.input_tokens)
+        )
         projections = [
             projection
             for projection in mixer_projections(mixer, self.hidden, tp)
-            if not (self.decode and projection.prefill_only)
+            if not (absorbed and projection.prefill_only)
         ]
         seconds = sum(
-            self.library.matmul_s(self.rank_tokens, p.columns, p.depth, self.dense_key) for p in projections
+            self.library.matmul_s(
+                self.rank_tokens, p.columns, p.depth, self.dense_key if p.low_bit else "bf16"
+            )
+            for p in projections
         )
-        if isinstance(mixer, LatentAttention) and self.decode:
+        if isinstance(mixer, LatentAttention) and absorbed:
             seconds = seconds + mla_absorb_s(
                 self.rank_tokens, mixer.num_heads // tp, mixer.kv_lora_rank, mixer.qk_nope_head_dim, mixer.v_head_dim,
                 self.library.device, self.library.parameters(AbsorbEfficiency, "mla_absorb", "bf16"),
             )  # fmt: skip
         _add(parts, "attention_projections", seconds)
         widths = [2.0 * self.hidden, sum(p.columns for p in projections[:-1])]
+        if isinstance(mixer, LatentAttention) and absorbed and kernels_for(self.deployment, mixer):
+            widths += sparse_widths(mixer, mixer.num_heads // tp)
+            attention_s = sparse_pass_s(
+                self.deployment, self.library, mixer, self.rank_tokens, decode=self.decode
+            )
+            _add(parts, "attention", attention_s)
         _add(parts, "small_operators", self._small(widths))
         if isinstance(mixer, GatedDeltaNet | Mamba2):
             _add(parts, "state_space", self.recurrence(mixer))

@@ -83,9 +83,13 @@ def _latent_projections(mixer: LatentAttention, hidden_size: int, tp: int) -> tu
         "kv_up", heads * (mixer.qk_nope_head_dim + mixer.v_head_dim), mixer.kv_lora_rank, prefill_only=True
     )
     indexer: tuple[Projection, ...] = ()
-    if mixer.sparse_top_k:
+    if mixer.sparse_top_k and mixer.indexer_num_heads:
         depth = mixer.q_lora_rank or hidden_size
-        indexer = (Projection("indexer", mixer.indexer_num_heads * mixer.indexer_head_dim, depth),)
+        indexer = (
+            Projection("indexer", mixer.indexer_num_heads * mixer.indexer_head_dim, depth),
+            Projection("indexer_key", mixer.indexer_head_dim, hidden_size),
+            Projection("indexer_weights", mixer.indexer_num_heads, hidden_size, low_bit=False),
+        )
     return (
         *down,
         *up,

@@ -109,7 +109,7 @@ def decode_breakdown_s(
     }
     parts["collectives"] = parts.get("collectives", 0.0) + _collective_wait_s(deployment, costs)
     parts["head"] = costs.kernel_scale * float(head_s(deployment, library, padded)[0])
-    parts["attention"] = costs.kernel_scale * float(lines.intercept_s[0])
+    parts["attention"] = parts.get("attention", 0.0) + costs.kernel_scale * float(lines.intercept_s[0])
     exposed_s = 0.0
     if cuda_graph_sizes and num_sequences > max(cuda_graph_sizes):
         exposed_s = max(0.0, _launch_floor_s(deployment, costs) - sum(parts.values()))
@@ -129,7 +129,7 @@ def prefill_breakdown_s(
     """
     library, costs = library.queued(costs.launch_scale), _specific(deployment, library, costs)
     tokens = np.array([float(num_tokens)])
-    pass_costs = token_costs(deployment, library, tokens, decode=False)
+    pass_costs = token_costs(deployment, library, tokens, decode=False, input_tokens=float(num_tokens))
     lines = prefill_lines(deployment, library, float(num_tokens), float(num_tokens))
     windowed = float(attended_pairs(num_tokens, 0.0, window_of(deployment)))
     parts = {
@@ -139,7 +139,7 @@ def prefill_breakdown_s(
     parts["collectives"] = parts.get("collectives", 0.0) + _collective_wait_s(deployment, costs)
     scale = costs.kernel_scale * costs.prefill_scale
     parts["head"] = scale * float(head_s(deployment, library, np.ones(1))[0])
-    parts["attention"] = scale * (
+    parts["attention"] = parts.get("attention", 0.0) + scale * (
         lines.sequence_s
         + lines.token_s * num_tokens
         + lines.pair_s * num_tokens**2 / 2.0
@@ -202,7 +202,15 @@ def _mixed(
     chunk = min(inputs.mean_input_tokens, float(inputs.max_num_batched_tokens))
     lines = prefill_lines(deployment, library, chunk, inputs.mean_input_tokens)
     alone = 1.0 if deployment.engine.balances_prompts else chunk
-    gpu_s = _scaled_total(deployment, library, costs, grid, decode=False, prompt_tokens=alone)
+    gpu_s = _scaled_total(
+        deployment,
+        library,
+        costs,
+        grid,
+        decode=False,
+        prompt_tokens=alone,
+        input_tokens=inputs.mean_input_tokens,
+    )
     sampled = np.minimum(grid, _TYPICAL_SAMPLED)
     scale = costs.kernel_scale * costs.prefill_scale
     gpu_s += scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
@@ -221,8 +229,11 @@ def _scaled_total(
     *,
     decode: bool,
     prompt_tokens: float = 1.0,
+    input_tokens: float = 0.0,
 ) -> FloatArray:
-    parts = token_costs(deployment, library, grid, decode=decode, prompt_tokens=prompt_tokens).seconds
+    parts = token_costs(
+        deployment, library, grid, decode=decode, prompt_tokens=prompt_tokens, input_tokens=input_tokens
+    ).seconds
     whole = sum(_engine_scale(name, costs, decode=decode) * seconds for name, seconds in parts.items())
     return np.asarray(whole, dtype=np.float64) + _collective_wait_s(deployment, costs)
 

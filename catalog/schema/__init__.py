@@ -18,6 +18,7 @@ from advisor.catalog.schema.engine import (
     LaunchFlags,
     MemoryReserve,
     ReleasesInTurns,
+    SparseLatentKernels,
 )
 from advisor.catalog.schema.model import (
     DenseFeedForward,
@@ -67,5 +68,6 @@ __all__ = [
     "Residual",
     "ScaleUp",
     "Source",
+    "SparseLatentKernels",
     "VisionTower",
 ]

@@ -126,6 +126,27 @@ class ReleasesInTurns(Record):
     source: Source
 
 
+class SparseLatentKernels(Record):
+    """Kernels of latent attention over keys that an indexer chose, on some architectures; the first entry that
+    applies counts."""
+
+    architectures: tuple[str, ...]
+    kv_dtypes: tuple[str, ...] = ()
+    """Formats of the cache for which it holds; empty is any."""
+    below_heads: int | None = None
+    """Query heads of a rank from which on it does not hold; None is never."""
+    prompt: Literal["bf16", "fp8"]
+    """Format in which prompts' kernel reads the cache: the absorbed sparse kernel of FlashMLA."""
+    decode: Literal["bf16", "fp8", "latent"]
+    """The same for decode; latent: the engine's kernel of dense latent attention, given the chosen keys as pages."""
+    prompt_head_multiple: int = Field(default=64, gt=0)
+    """Query heads are padded to a multiple of this."""
+    decode_head_multiple: int = Field(default=64, gt=0)
+    expands_short_prompts: bool = False
+    """A prompt no longer than the keys to be chosen runs dense, with its keys expanded, and nothing is scored."""
+    source: Source
+
+
 class Engine(Record):
     """A serving engine and its defaults."""
 
@@ -178,6 +199,7 @@ class Engine(Record):
     host_sum: HostSum | None = None
     """Where tensor-parallel sums go through host memory rather than a collective library."""
     expert_padding: tuple[ExpertPadding, ...] = ()
+    sparse_latent: tuple[SparseLatentKernels, ...] = ()
     defaults_for: tuple[DefaultsFor, ...] = ()
     weight_dtypes: tuple[str, ...] = ()
     kv_dtypes: tuple[str, ...] = ()

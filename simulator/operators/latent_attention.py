@@ -6,7 +6,7 @@ absorbed weights instead and attends in the latent space. Heads are those of one
 """
 
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,6 @@ from advisor.simulator.operators.attention_kernels import (
     DecodeEfficiency,
     Floats,
     PrefillEfficiency,
-    attended_pairs,
     bytes_past_l2,
     decode_kernel_s,
     joined,
@@ -26,8 +25,6 @@ from advisor.simulator.operators.attention_kernels import (
     secant_over_cache,
     secant_over_context,
 )
-
-_INDEXER_SCALE_BYTES: Final = 4.0
 
 LatentPrefillEfficiency = PrefillEfficiency
 LatentDecodeEfficiency = DecodeEfficiency
@@ -182,40 +179,6 @@ def absorbed_product_s(
         num_bytes / (device.bandwidth_bytes_per_s * efficiency.bandwidth_fraction),
         flop / (device.peak_flop_per_s["bf16"] * efficiency.peak_fraction),
     )
-    return np.asarray(efficiency.launch_s + busy_s)
-
-
-def sparse_context_tokens(context_tokens: ArrayLike, top_k: int) -> Floats:
-    """Keys that a query attends to under a lightning indexer: min(context, top_k).
-
-    Source: DeepSeek-V3.2-Exp, section 2.1.
-    """
-    return np.asarray(np.minimum(np.asarray(context_tokens, float), float(top_k)))
-
-
-def lightning_indexer_s(
-    new_tokens: ArrayLike,
-    cached_tokens: ArrayLike,
-    batch_size: ArrayLike,
-    indexer_num_heads: int,
-    indexer_head_dim: int,
-    device: Device,
-    efficiency: LatentPrefillEfficiency,
-) -> Floats:
-    """Time of scoring every earlier token for `new_tokens` queries per sequence, before the top k are chosen [s].
-
-    t = launch + max(2 heads dim pairs / (e fp8 peak), batch keys (dim + 4) bytes / bandwidth)
-
-    Assumes: fp8 keys with one fp32 scale each, as DeepSeek's kernel keeps them; the matrix unit is used as well as
-    by the prefill kernel of `efficiency`; the selection itself is not counted. Not measured.
-    Source: DeepSeek-V3.2-Exp, section 2.1; flop and bytes by count.
-    """
-    new, cached = np.asarray(new_tokens, float), np.asarray(cached_tokens, float)
-    batch = np.asarray(batch_size, float)
-    peak = device.peak_flop_per_s.get("fp8", 0.0) or device.peak_flop_per_s["bf16"]
-    flop = 2.0 * indexer_num_heads * indexer_head_dim * batch * attended_pairs(new, cached)
-    num_bytes = batch * (cached + new) * (indexer_head_dim + _INDEXER_SCALE_BYTES)
-    busy_s = np.maximum(flop / (peak * efficiency.peak_fraction), num_bytes / device.bandwidth_bytes_per_s)
     return np.asarray(efficiency.launch_s + busy_s)
 
 

@@ -79,6 +79,9 @@ def test_operators_are_counted_by_layer() -> None:
     assert num_operators(models.by_id("llama-3.1-8b")) == 32 * 12
     # DeepSeek R1: latent attention everywhere, three dense layers, 58 with experts.
     assert num_operators(models.by_id("deepseek-r1")) == 61 * 22 + 3 * 4 + 58 * 12
+    # V3.2 adds an indexer to each layer; of GLM-5.2's layers, 57 reuse the choice of an earlier one.
+    assert num_operators(models.by_id("deepseek-v3.2")) == 61 * (22 + 14) + 3 * 4 + 58 * 12
+    assert num_operators(models.by_id("glm-5.2")) == 78 * 22 + 21 * 14 + 3 * 4 + 75 * 12
 
 
 @pytest.mark.parametrize(

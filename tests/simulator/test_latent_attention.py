@@ -14,13 +14,11 @@ from advisor.simulator.operators.latent_attention import (
     AbsorbEfficiency,
     LatentDecodeEfficiency,
     LatentPrefillEfficiency,
-    lightning_indexer_s,
     mla_absorb_s,
     mla_decode_line,
     mla_decode_s,
     mla_prefill_line,
     mla_prefill_s,
-    sparse_context_tokens,
 )
 
 MICRO = 1e-6
@@ -133,18 +131,6 @@ def test_lines_meet_their_functions(architecture: str) -> None:
     for cached in (0.0, 8192.0):
         exact = mla_prefill_s(chunk, cached, 1, *shape, at, prefill)
         assert intercept + slope * chunk * (cached + chunk / 2) == pytest.approx(exact, rel=1e-9)
-
-
-def test_sparse_attention_reads_top_k_but_indexes_all() -> None:
-    at, decode, prefill = device("b200-sxm"), decode_of("blackwell"), prefill_of("blackwell", dtype="fp8")
-    assert sparse_context_tokens(np.array([100, 2048, 90_000]), 2048).tolist() == [100, 2048, 2048]
-    contexts = np.array([4096, 65536])
-    core = mla_decode_s(64, sparse_context_tokens(contexts, 2048), 128, RANK, ROPE, at, decode)
-    assert core[0] == core[1]
-    index = lightning_indexer_s(1, contexts - 1, 64, 64, 128, at, prefill)
-    dense = mla_decode_s(64, contexts, 128, RANK, ROPE, at, decode)
-    assert index[1] > 4 * index[0] > 0
-    assert core[1] + index[1] < 0.5 * dense[1]
 
 
 def test_records_are_as_good_as_promised() -> None:
