@@ -110,14 +110,18 @@ def riding_state_s(deployment: Deployment, library: OperatorLibrary) -> float:
     of them through the chunked rule, which takes longer.
     Source: own composition; vLLM's Mamba2 mixer and gated delta nets.
     """
-    sequences = np.array([64.0, 128.0])
+    mixers = [
+        (group.count, group.mixer)
+        for group in deployment.model.layers
+        if isinstance(group.mixer, GatedDeltaNet | Mamba2)
+    ]
+    if not mixers:
+        return 0.0
+    few = 64.0
+    sequences = np.array([few, 2.0 * few])
     pricing = _Pricing(deployment, library, sequences, sequences, decode=True)
-    seconds = 0.0
-    for group in deployment.model.layers:
-        if isinstance(group.mixer, GatedDeltaNet | Mamba2):
-            few_s, many_s = pricing.recurrence(group.mixer)
-            seconds += group.count * float(many_s - few_s) / (sequences[1] - sequences[0])
-    return float(seconds) / deployment.data_parallel / deployment.pipeline_parallel
+    slopes_s = [count * float(np.diff(pricing.recurrence(mixer))[0]) / few for count, mixer in mixers]
+    return sum(slopes_s) / deployment.data_parallel / deployment.pipeline_parallel
 
 
 def head_s(deployment: Deployment, library: OperatorLibrary, num_sequences: FloatArray) -> FloatArray:
@@ -153,7 +157,7 @@ class _Pricing:
         tokens: FloatArray,
         rank_tokens: FloatArray,
         decode: bool,
-        input_tokens: float,
+        input_tokens: float = 1.0,
     ) -> None:
         self.deployment = deployment
         self.library = library
