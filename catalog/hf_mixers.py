@@ -133,6 +133,7 @@ def attention(
         output_gate=config.flag("attn_output_gate") or config.has("linear_num_value_heads"),
         shared_kv=shared_kv,
         keys_are_values=not windowed and config.flag("attention_k_eq_v"),
+        sinks=config.text("model_type") == "gpt_oss",
         **(_block_selection(sparse) if sparse is not None and selects else {}),
     )
 

@@ -22,6 +22,11 @@ from advisor.simulator.operators.latent_attention import (
     mla_decode_line,
     mla_prefill_line,
 )
+from advisor.simulator.operators.unified_attention import (
+    UnifiedAttentionEfficiency,
+    unified_decode_line,
+    unified_prefill_line,
+)
 from advisor.simulator.sparse_latent import decodes_sparse, runs_absorbed, scores_prompts, scoring_s
 
 FloatArray = NDArray[np.float64]
@@ -86,12 +91,9 @@ def decode_lines(
         layers = group.count / deployment.pipeline_parallel
         mixer, window = group.mixer, _window(group)
         if isinstance(mixer, GroupedQueryAttention):
-            intercept, slope = decode_line(
-                batch, context_low, context_high, mixer.num_heads // tp, max(1, mixer.num_kv_heads // tp),
-                mixer.head_dim,
-                library.device, library.parameters(DecodeEfficiency, "attention_decode", key), window_tokens=window,
-                kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
-            )  # fmt: skip
+            intercept, slope = _grouped_decode_line(
+                mixer, deployment, library, batch, context_low, context_high
+            )
         elif isinstance(mixer, LatentAttention) and decodes_sparse(deployment, mixer):
             intercept, slope = np.zeros_like(batch), np.zeros_like(batch)
         elif isinstance(mixer, LatentAttention):
@@ -134,11 +136,7 @@ def prefill_lines(
         for chunk in (small, large):
             cached = max(cached_tokens, chunk)
             if isinstance(mixer, GroupedQueryAttention):
-                line = prefill_line(
-                    chunk, 0.0, cached, mixer.num_heads // tp, max(1, mixer.num_kv_heads // tp), mixer.head_dim,
-                    library.device, library.parameters(PrefillEfficiency, "attention_prefill", "bf16"),
-                    kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
-                )  # fmt: skip
+                line = _grouped_prefill_line(mixer, deployment, library, chunk, cached)
             elif isinstance(mixer, LatentAttention) and runs_absorbed(deployment, mixer, cached_tokens):
                 line = (np.zeros(()), np.zeros(()))
             elif isinstance(mixer, LatentAttention):
@@ -163,6 +161,62 @@ def prefill_lines(
         else:
             result.window_pair_s += pair
     return result
+
+
+def runs_unified(mixer: GroupedQueryAttention, deployment: Deployment) -> bool:
+    """Whether an engine runs this attention in its one kernel for prompts and decodes, as for sinks without
+    FlashAttention-3.
+
+    Source: the engine's record.
+    """
+    architectures = deployment.engine.sinks_in_unified_kernel
+    return mixer.sinks and deployment.accelerator.architecture in architectures
+
+
+def _grouped_decode_line(
+    mixer: GroupedQueryAttention,
+    deployment: Deployment,
+    library: OperatorLibrary,
+    batch: FloatArray,
+    context_low: float,
+    context_high: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Intercept [s] and slope [s per token of the rank's summed context] of one layer."""
+    tp, device = deployment.tensor_parallel, library.device
+    heads, kv_heads = mixer.num_heads // tp, max(1, mixer.num_kv_heads // tp)
+    window, kv_bytes = mixer.window_tokens, bytes_per_element(deployment.kv_dtype)
+    if runs_unified(mixer, deployment):
+        unified = library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16")
+        return unified_decode_line(
+            batch, context_low, context_high, heads, kv_heads, mixer.head_dim, device, unified,
+            window_tokens=window, kv_bytes_per_element=kv_bytes,
+        )  # fmt: skip
+    key = "fp8" if deployment.kv_dtype == "fp8" else "bf16"
+    return decode_line(
+        batch, context_low, context_high, heads, kv_heads, mixer.head_dim, device,
+        library.parameters(DecodeEfficiency, "attention_decode", key),
+        window_tokens=window, kv_bytes_per_element=kv_bytes,
+    )  # fmt: skip
+
+
+def _grouped_prefill_line(
+    mixer: GroupedQueryAttention,
+    deployment: Deployment,
+    library: OperatorLibrary,
+    chunk: float,
+    cached: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Intercept [s] and slope [s per query-key pair] of one layer for a chunk of one sequence."""
+    tp, device = deployment.tensor_parallel, library.device
+    heads, kv_heads = mixer.num_heads // tp, max(1, mixer.num_kv_heads // tp)
+    if runs_unified(mixer, deployment):
+        unified = library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16")
+        return unified_prefill_line(chunk, 0.0, cached, heads, kv_heads, mixer.head_dim, device, unified)
+    return prefill_line(
+        chunk, 0.0, cached, heads, kv_heads, mixer.head_dim, device,
+        library.parameters(PrefillEfficiency, "attention_prefill", "bf16"),
+        kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
+    )  # fmt: skip
 
 
 def _indexer_line(

@@ -200,6 +200,8 @@ class Engine(Record):
     """Where tensor-parallel sums go through host memory rather than a collective library."""
     expert_padding: tuple[ExpertPadding, ...] = ()
     sparse_latent: tuple[SparseLatentKernels, ...] = ()
+    sinks_in_unified_kernel: tuple[str, ...] = ()
+    """Architectures on which attention with sinks runs in the one kernel for prompts and decodes."""
     defaults_for: tuple[DefaultsFor, ...] = ()
     weight_dtypes: tuple[str, ...] = ()
     kv_dtypes: tuple[str, ...] = ()

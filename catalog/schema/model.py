@@ -32,6 +32,8 @@ class GroupedQueryAttention(Record):
     indexer_head_dim: int = 0
     cross_attention_tokens: Count | None = None
     """Keys and values come from an encoder with so many tokens per sequence (Whisper's decoder)."""
+    sinks: bool = False
+    """A learned logit per head joins those of the keys (gpt-oss)."""
     causal: bool = True
     """False in encoders and diffusion transformers."""
 
