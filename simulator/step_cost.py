@@ -43,14 +43,14 @@ class StepSurface:
     """[T], T = 0..max_num_batched_tokens; [0] is unused."""
     prefill_pair_ps: float
     prefill_sequence_ps: int = 0
-    riding_sequence_ps: int = 0
-    """Per sequence that decodes in an iteration with prefill: states read and written (mixed batches)."""
     window_tokens: int | None = None
     decode_window_ps: Sequence[int] = ()
     """[d], per token of summed windowed context; empty without windows."""
     prefill_window_pair_ps: float = 0.0
     num_stages: int = 1
     stage_transfer_ps: int = 0
+    riding_sequence_ps: int = 0
+    """Per sequence that decodes in an iteration with prefill: states read and written (mixed batches)."""
 
 
 def decode_iteration_s(surface: StepSurface, num_sequences: int, context_tokens: float) -> float:
