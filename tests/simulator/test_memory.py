@@ -91,3 +91,16 @@ def test_a_state_takes_its_place_once_per_sequence() -> None:
     )
     assert short.state_bytes_per_sequence == long.state_bytes_per_sequence > 0
     assert short.kv_capacity_tokens < long.kv_capacity_tokens / 5
+
+
+@pytest.mark.parametrize(
+    ("name", "num_seqs", "num_batched_tokens", "printed"),
+    [("llama-3.1-8b", 128, 2048, 890_496), ("qwen3-30b-a3b", 256, 8192, 732_496)],
+)
+def test_the_cache_is_as_large_as_vllm_prints(
+    name: str, num_seqs: int, num_batched_tokens: int, printed: int
+) -> None:
+    """vLLM 0.20.2 on one H200, memory fraction 0.9, own runs: "GPU KV cache size: N tokens"."""
+    chosen = deployment(name, "h200-sxm")
+    found = plan(chosen, num_batched_tokens=num_batched_tokens, num_seqs=num_seqs, memory_fraction=0.9)
+    assert found.kv_capacity_tokens == pytest.approx(printed, rel=0.01)
