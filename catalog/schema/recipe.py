@@ -53,7 +53,13 @@ class BenchmarkRecipe(Record):
     gather_for_each_rank: bool = False
     """... or until every attention data-parallel rank has one."""
     requests_per_client: int | None = None
-    """What the benchmark's client sends."""
+    """What the benchmark's client sends for each of its streams ..."""
+    num_requests: int | None = Field(default=None, ge=1)
+    """... or in all, however many streams it has."""
+    equal_lengths: bool = False
+    """All requests have the stated lengths to the token, so that streams that began together end together."""
+    in_process: bool = False
+    """The client calls the engine in its own process, without a server in between."""
     distinct_prompts: int | None = None
     """Prompts that the client has made and sends again and again, to an engine that keeps them; None: all differ."""
     source: Source

@@ -4,6 +4,7 @@ from typing import Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.simulator.serving import FixedLengths, LognormalLengths, UniformLengths
+from advisor.simulator.validation.gpustack import profile_of
 from advisor.simulator.validation.serving_case import ServingCase
 
 _UNIFORM_LOW: Final = 0.8
@@ -25,6 +26,8 @@ _UNFILTERED_MOST_ANSWER: Final = 4096
 _SHORT_MEAN: Final = 400
 """Mean length up to which a published mean can be that of sampled conversations."""
 _CONVERSATION_LEAST_OUTPUT: Final = 16
+_ROUND_TOKENS: Final = 1000
+"""A mean prompt of whole thousands is a nominal length that was met to the token, not the mean of drawn ones."""
 JITTER_SIGMA: Final = 0.05
 """Spread that keeps equal requests of a closed loop out of step, small against any length effect."""
 
@@ -36,7 +39,7 @@ def lengths_of(case: ServingCase) -> CaseLengths:
 
     `mean` says that only means were published. They are those of sampled conversations where they are short. Longer
     ones come from random prompts: SGLang's client draws them from 1 to the nominal length, others send equal ones of
-    which some end early.
+    which some end early. Those of a GPUStack preset are equal, and so are their answers.
 
     Raises: AdvisorError: no tokens in or out.
     Source: sglang bench_serving.py (random-range-ratio 0 by default), vllm bench (range ratio 0; ShareGPT filters).
@@ -48,6 +51,8 @@ def lengths_of(case: ServingCase) -> CaseLengths:
         return UniformLengths(isl, osl, case.length_spread or _UNIFORM_LOW)
     if case.length_dist == "lognormal" or (case.length_dist == "mean" and case.length_spread):
         return LognormalLengths(isl, osl, case.length_spread or _CONVERSATION_SIGMA)
+    if profile_of(case) is not None:
+        return FixedLengths(isl, osl)
     if case.length_dist == "mean":
         return _published_means(case)
     if case.num_requests is None and case.load == "closed":
@@ -76,6 +81,6 @@ def _published_means(case: ServingCase) -> CaseLengths:
             max_output_tokens=_CONVERSATION_MOST_ANSWER if filtered else _UNFILTERED_MOST_ANSWER,
             output_sigma=_ANSWER_SIGMA,
         )
-    if case.engine == "sglang":
+    if case.engine == "sglang" and isl % _ROUND_TOKENS:
         return UniformLengths(2 * isl, 2 * osl, low_fraction=0.0)
     return LognormalLengths(isl, osl, JITTER_SIGMA)

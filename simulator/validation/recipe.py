@@ -20,6 +20,9 @@ from advisor.simulator.validation.serving_case import ServingCase
 
 _INFERENCEX = "inferencex"
 _AICONFIGURATOR = "aiconfigurator"
+_VULTR = "vultr"
+_LMDEPLOY = "lmdeploy"
+_VULTR_LENGTHS = (2048, 512)
 _INFERENCEX_SPREAD = 0.8
 _INFERENCEX_REQUESTS_PER_CLIENT = 10
 _NO_SPREAD = 1e-9
@@ -30,12 +33,14 @@ def recipe_for(case: ServingCase, deployment: Deployment) -> BenchmarkRecipe | N
 
     Source: catalog/data/recipes.toml.
     """
-    clients = case.concurrency or 0
-    if is_inferencex(case):
-        benchmark = _INFERENCEX
-    elif is_aiconfigurator(case):
-        benchmark = _AICONFIGURATOR
-    else:
+    protocols = {
+        _INFERENCEX: is_inferencex,
+        _AICONFIGURATOR: is_aiconfigurator,
+        _VULTR: is_vultr,
+        _LMDEPLOY: is_profile_generation,
+    }
+    benchmark = next((name for name, matches in protocols.items() if matches(case)), None)
+    if benchmark is None:
         return None
     return recipe_of(
         benchmark,
@@ -46,7 +51,7 @@ def recipe_for(case: ServingCase, deployment: Deployment) -> BenchmarkRecipe | N
         date=case.date,
         input_tokens=case.isl,
         output_tokens=case.osl,
-        concurrency=clients,
+        concurrency=case.concurrency or 0,
         tensor_parallel=case.tp,
         data_parallel=case.dp,
     )
@@ -95,9 +100,31 @@ def is_aiconfigurator(case: ServingCase) -> bool:
 
     Source: ai-dynamo/aiconfigurator, templates of its generator.
     """
+    return _is_equal_and_unsaid(case) and not case.date and case.engine_version != ""
+
+
+def is_vultr(case: ServingCase) -> bool:
+    """Whether a case is one of Vultr's cookbook: vLLM, 2 048 tokens in and 512 out, a day, a release, a number of
+    clients, and nothing of requests or cache.
+
+    Source: docs.vultr.com/inference-cookbook/cuda/benchmarks/methodology.
+    """
+    dated = case.engine == "vllm" and case.date != "" and case.engine_version != ""
+    return _is_equal_and_unsaid(case) and dated and (case.isl, case.osl) == _VULTR_LENGTHS
+
+
+def is_profile_generation(case: ServingCase) -> bool:
+    """Whether a case comes from LMDeploy's own script for equal lengths: they and the clients are all that is said.
+
+    Source: InternLM/lmdeploy, benchmark/profile_generation.py.
+    """
+    return _is_equal_and_unsaid(case) and case.engine == "lmdeploy"
+
+
+def _is_equal_and_unsaid(case: ServingCase) -> bool:
+    """Whether a closed loop states equal lengths, but neither requests nor cache, on a machine that may be rented."""
     equal = case.length_dist == "fixed" and case.lengths_stated and case.load == "closed"
-    unsaid = case.num_requests is None and not case.prefix_cache_stated and not case.date
-    return equal and unsaid and case.engine_version != ""
+    return equal and case.num_requests is None and not case.prefix_cache_stated and case.power_cap_w is None
 
 
 def as_started(deployment: Deployment, recipe: BenchmarkRecipe | None) -> Deployment:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from advisor.simulator.admission_wait import gathering_wait_steps, polling_wait_steps
 from advisor.simulator.replica_model import EngineSettings
-from advisor.simulator.validation.recipe import as_laid_out, as_started, recipe_for, with_recipe
+from advisor.simulator.validation.recipe import as_laid_out, as_started, is_vultr, recipe_for, with_recipe
 from advisor.simulator.validation.serving import deployment_of, predict_row
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
@@ -175,3 +175,47 @@ def test_gathering_between_one_and_many() -> None:
     assert gathering_wait_steps(100.0, 201.0, 60) == pytest.approx(
         1.0, rel=0.02
     )  # a crowd: half of two steps
+
+
+VULTR = {
+    "case_id": "x", "engine": "vllm", "engine_version": "0.16.0", "date": "2026-03-11", "model": "Qwen/Qwen3-8B",
+    "gpu": "b200-sxm", "n_gpus": "1", "tp": "1", "mode": "agg", "weight_dtype": "fp8", "load": "closed",
+    "concurrency": "512", "isl": "2048", "osl": "512", "length_dist": "fixed",
+}  # fmt: skip
+
+
+def test_a_client_with_fewer_requests_than_streams_sends_one_burst() -> None:
+    times = {
+        clients: predict_row({**VULTR, "concurrency": clients}, 2).metrics["ttft_ms_mean"].value
+        for clients in ("64", "512", "1024")
+    }
+    assert times["1024"] == pytest.approx(times["512"], rel=0.02)
+    assert times["64"] < times["512"] / 2
+
+
+def test_some_of_vultrs_models_got_four_requests_for_each_client() -> None:
+    found = parse_case({**VULTR, "model": "deepseek-ai/DeepSeek-V3.2", "tp": "8", "n_gpus": "8"}, 2)
+    recipe = recipe_for(found, deployment_of(found))
+    assert recipe is not None
+    assert (recipe.num_requests, recipe.requests_per_client) == (None, 4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"num_requests": "1000"}, {"isl": "1024"}, {"engine": "sglang"}, {"power_cap_w": "700"}, {"date": ""}],
+)
+def test_other_runs_are_not_vultrs(changes: dict[str, str]) -> None:
+    assert not is_vultr(parse_case({**VULTR, **changes}, 2))
+
+
+LMDEPLOY = {
+    **VULTR, "engine": "lmdeploy", "engine_version": "0.2.0", "date": "2024", "model": "meta-llama/Llama-2-7b-hf",
+    "gpu": "a100-sxm-80gb", "weight_dtype": "fp16", "concurrency": "16", "isl": "128", "osl": "128",
+}  # fmt: skip
+
+
+def test_lmdeploys_script_keeps_its_threads_in_step_and_has_no_server() -> None:
+    """All prompts of a round wait for each other: 129 ms were published, and 11 ms for one token of one prompt."""
+    assert predict_row(LMDEPLOY, 2).metrics["ttft_ms_mean"].value == pytest.approx(129.0, rel=0.25)
+    stated = predict_row({**LMDEPLOY, "num_requests": "160"}, 2)
+    assert stated.metrics["ttft_ms_mean"].value != pytest.approx(129.0, rel=0.25)
