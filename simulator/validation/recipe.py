@@ -114,11 +114,13 @@ def is_vultr(case: ServingCase) -> bool:
 
 
 def is_profile_generation(case: ServingCase) -> bool:
-    """Whether a case comes from LMDeploy's own script for equal lengths: they and the clients are all that is said.
+    """Whether a case comes from LMDeploy's own script for equal lengths: they and the clients, of which there may be
+    one, are all that is said.
 
     Source: InternLM/lmdeploy, benchmark/profile_generation.py.
     """
-    return _is_equal_and_unsaid(case) and case.engine == "lmdeploy"
+    several = replace(case, load="closed") if case.load == "batch1" else case
+    return _is_equal_and_unsaid(several) and case.engine == "lmdeploy"
 
 
 def _is_equal_and_unsaid(case: ServingCase) -> bool:

@@ -261,6 +261,9 @@ def load_metrics(case: ServingCase, replica: ReplicaModel, seed: int = 0) -> Mea
     Raises: AdvisorError: the case lacks what its load needs.
     Source: own composition.
     """
+    recipe = recipe_for(case, replica.deployment)
+    if recipe is not None and recipe.in_process:
+        replica = replace(replica, policy=replace(replica.policy, api_overhead_ps=0))
     return _LOADS[case.load](case, replica, seed)
 
 
@@ -268,8 +271,6 @@ def _closed(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     if not case.concurrency:
         return _highest_throughput(case, replica, seed)
     recipe = recipe_for(case, replica.deployment)
-    if recipe is not None and recipe.in_process:
-        replica = replace(replica, policy=replace(replica.policy, api_overhead_ps=0))
     return _online(replica, _closed_workload(case, recipe, seed), seed)
 
 
