@@ -155,7 +155,7 @@ def unmeasured_scale(architecture: str) -> float:
 
     A relative lends the shares of the data sheet that mature libraries reach. Published serving runs on AMD, Google,
     Huawei and Intel parts are slower: best kept ones 1.1 times, the median of thirteen groups of accelerator and model
-    1.5 times, some six times. With 1.15 the median error over their runs is least (throughput 25 %, without it 36 %).
+    1.5 times, some six times. With 1.15 the median error over their runs is least (throughput 16 %, without it 27 %).
 
     Source: published serving runs of docs/accuracy.md.
     """

@@ -31,6 +31,8 @@ class EngineCosts:
     """Host time per operator of an iteration outside captured graphs; hides behind longer kernels."""
     kernel_scale: float = 1.0
     """Kernels inside the running engine against kernels measured alone."""
+    release_scale: float = 1.0
+    """Kernels of a release that lacks a configuration which others have, on top of kernel_scale; set by its record."""
     prefill_scale: float = 1.05
     """The same in iterations with prefill, on top of kernel_scale: dense prompts without a pause meet the power limit,
     which kernels measured in bursts do not."""
@@ -58,6 +60,7 @@ DEFAULT_COSTS = EngineCosts()
 
 _MIXER_OPERATORS = {"gqa": 8, "mla": 22, "gdn": 26, "mamba2": 20}
 """Kernels per layer outside a graph: norms, projections, rotary embedding, cache write, attention and its reduction."""
+_YEAR_DIGITS = 4
 _INDEXER_OPERATORS = 14
 """Projections with quantised inputs, norm, rotary embedding, quantised queries, weights, cache write, cleared list,
 scores, choice and its translation; queries joined and padded (vLLM's Indexer and sparse_attn_indexer)."""
@@ -94,11 +97,11 @@ def num_collectives(model: Model) -> int:
 def era_of(engine: Engine, *, version: str = "", date: str = "") -> EngineEra | None:
     """The era of an engine that a version or a date belongs to; the newest where neither is given.
 
-    Source: own definition; version numbers compare by their leading integers, dates as ISO text.
+    Source: own definition; version numbers compare by their leading integers, dates as ISO text, spans by their middle.
     """
     if not engine.eras:
         return None
-    key = _version_key(version)
+    key, date = _version_key(version), middle_of(date)
     if key:
         known = [era for era in engine.eras if _version_key(era.from_version) <= key]
         return known[-1] if known else engine.eras[0]
@@ -106,6 +109,27 @@ def era_of(engine: Engine, *, version: str = "", date: str = "") -> EngineEra | 
         known = [era for era in engine.eras if era.from_date <= date]
         return known[-1] if known else engine.eras[0]
     return engine.eras[-1]
+
+
+def middle_of(date: str) -> str:
+    """A date as ISO text: that of a year (2025) or of two (2025-2026) is its middle; others stay as they are.
+
+    Source: own definition.
+    """
+    years = date.split("-")
+    if not all(len(year) == _YEAR_DIGITS and year.isdigit() for year in years):
+        return date
+    middle = int(years[0]) + int(years[-1]) + 1  # of half years
+    return f"{middle // 2}-{'07' if middle % 2 else '01'}-01"
+
+
+def is_before(version: str, date: str, until_version: str, until_date: str) -> bool:
+    """Whether a release, by its version or else by its date, is older than another; no without either.
+
+    Source: own definition; without version and date it is the newest release.
+    """
+    key = _version_key(version)
+    return key < _version_key(until_version) if key else bool(date) and middle_of(date) < until_date
 
 
 def expert_padding_of(
@@ -144,7 +168,7 @@ def engine_in_turns(engine: Engine, model: Model, *, version: str = "", date: st
     if key:
         applies = _version_key(turns.from_version) <= key < _version_key(turns.until_version)
     else:
-        applies = turns.from_date <= date < turns.until_date
+        applies = turns.from_date <= middle_of(date) < turns.until_date
     if not applies:
         return engine
     return engine.model_copy(update={"overlap_scheduling": False, "prompt_launches": "in_turns"})

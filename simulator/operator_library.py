@@ -76,6 +76,8 @@ class OperatorLibrary:
     transferred: set[str] = field(default_factory=set)
     expert_padding: ExpertPadding | None = None
     """How the engine's release pads the rows of routed experts, where a model has any."""
+    reads_all_experts: bool = False
+    """Every step reads all experts that a rank holds."""
     launch_scale: float = 1.0
     """Launch times of operators against those of kernels measured alone, where each waits for the one before."""
     _resolved: dict[tuple[str, str], object] = field(default_factory=dict)
@@ -90,7 +92,12 @@ class OperatorLibrary:
             return self
         if launch_scale not in self._queued:
             library = OperatorLibrary(
-                self.device, self.engine, self.transferred, self.expert_padding, launch_scale
+                self.device,
+                self.engine,
+                self.transferred,
+                self.expert_padding,
+                self.reads_all_experts,
+                launch_scale,
             )
             for key, parameters in self._resolved.items():
                 library.assume(*key, _with_launches(parameters, launch_scale / self.launch_scale))
@@ -117,6 +124,7 @@ class OperatorLibrary:
             expert_parallel=shape.expert_parallel,
             gated=shape.gated,
             block_rows=1 if self.expert_padding is None else self.expert_padding.block_rows,
+            reads_all=self.reads_all_experts,
         )
 
     def elementwise_s(self, num_bytes: FloatArray) -> FloatArray:

@@ -18,6 +18,7 @@ from advisor.simulator.engine_costs import (
     expert_padding_of,
     num_operators,
 )
+from advisor.simulator.engine_kernels import operator_launches, release_costs
 from advisor.simulator.era_kernels import era_kernels, with_era_kernels
 from advisor.simulator.forward_pass import expert_format
 from advisor.simulator.local_surface import (
@@ -107,6 +108,7 @@ def model_replica(
     deployment = _as_started(calibrated_deployment(deployment, calibration), settings)
     engine = deployment.engine
     costs = costs or engine_costs(engine, version=settings.version, date=settings.date)
+    costs = release_costs(deployment, costs, version=settings.version, date=settings.date)
     library = library or _library(deployment, settings)
     chosen = engine_defaults(deployment)
     max_num_seqs = settings.max_num_seqs or chosen.max_num_seqs
@@ -174,7 +176,12 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
         deployment.expert_tensor_parallel,
         version=settings.version,
     )
-    return OperatorLibrary(device_of(deployment.accelerator), deployment.engine.id, expert_padding=padding)
+    return OperatorLibrary(
+        device_of(deployment.accelerator),
+        deployment.engine.id,
+        expert_padding=padding,
+        reads_all_experts=deployment.accelerator.architecture in deployment.engine.reads_all_experts,
+    )
 
 
 def _hands_on(deployment: Deployment) -> bool:
@@ -218,6 +225,8 @@ def _decode_graphs(
     ranks = deployment.data_parallel
     era = era_of(deployment.engine, version=settings.version, date=settings.date)
     if ranks > 1 and era is not None and era.eager_with_data_parallel:
+        return _NO_GRAPHS
+    if operator_launches(deployment, version=settings.version, date=settings.date) is not None:
         return _NO_GRAPHS
     largest = max(chosen.cuda_graph_sizes, default=0)
     return tuple(ranks * size for size in graph_sizes(deployment.engine, -(-max_num_seqs // ranks), largest))

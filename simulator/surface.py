@@ -153,16 +153,18 @@ def prefill_breakdown_s(
 def _specific(deployment: Deployment, library: OperatorLibrary, costs: EngineCosts) -> EngineCosts:
     """Costs whose scales fit hardware and model.
 
-    Kernels take longer where only a relative's were measured. Routing that leaves some of many experts out saves
-    reading them; of few experts, every batch touches all, and kernels that pad their rows read all.
+    Kernels take longer where only a relative's were measured, or a release lacks their configuration. Routing that
+    leaves some of many experts out saves reading them; of few experts, every batch touches all, and kernels that pad
+    their rows or have fixed shapes read all.
     """
-    scale = unmeasured_scale(deployment.accelerator.architecture)
+    scale = unmeasured_scale(deployment.accelerator.architecture) * costs.release_scale
     mixtures = [
         group.feed_forward.num_experts
         for group in deployment.model.layers
         if isinstance(group.feed_forward, MoeFeedForward)
     ]
-    reads_all = bool(mixtures) and (max(mixtures) <= _FEW_EXPERTS or library.expert_padding is not None)
+    pads = library.expert_padding is not None or library.reads_all_experts
+    reads_all = bool(mixtures) and (max(mixtures) <= _FEW_EXPERTS or pads)
     if scale == 1.0 and not reads_all:
         return costs
     return replace(

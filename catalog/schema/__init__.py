@@ -17,8 +17,10 @@ from advisor.catalog.schema.engine import (
     HostSum,
     LaunchFlags,
     MemoryReserve,
+    OperatorLaunches,
     ReleasesInTurns,
     SparseLatentKernels,
+    UntunedKernels,
 )
 from advisor.catalog.schema.model import (
     DenseFeedForward,
@@ -60,6 +62,7 @@ __all__ = [
     "Model",
     "MoeFeedForward",
     "NodeShape",
+    "OperatorLaunches",
     "PartitionShape",
     "Price",
     "Provenance",
@@ -69,5 +72,6 @@ __all__ = [
     "ScaleUp",
     "Source",
     "SparseLatentKernels",
+    "UntunedKernels",
     "VisionTower",
 ]

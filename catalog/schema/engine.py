@@ -126,6 +126,35 @@ class ReleasesInTurns(Record):
     source: Source
 
 
+class OperatorLaunches(Record):
+    """Releases whose host launches decode steps operator by operator on some architectures, and how fast; the first
+    entry that applies counts."""
+
+    architectures: tuple[str, ...]
+    until_version: str | None = None
+    """The first release that does not; None is no end."""
+    until_date: str = ""
+    launch_s: float = Field(ge=0)
+    """Per operator, in place of the engine's: 0 where a step is one compiled program."""
+    source: Source
+
+
+class UntunedKernels(Record):
+    """Releases that run a kernel without a configuration for some architectures, which earlier or later ones do not."""
+
+    architectures: tuple[str, ...]
+    mixer: str
+    """Kind of the mixer of a model's layers, e.g. mla."""
+    weight_dtypes: tuple[str, ...]
+    from_version: str
+    from_date: str
+    until_version: str
+    until_date: str
+    scale: float = Field(ge=1)
+    """Time of an iteration against that of other releases."""
+    source: Source
+
+
 class SparseLatentKernels(Record):
     """Kernels of latent attention over keys that an indexer chose, on some architectures; the first entry that
     applies counts."""
@@ -200,6 +229,11 @@ class Engine(Record):
     """Where tensor-parallel sums go through host memory rather than a collective library."""
     expert_padding: tuple[ExpertPadding, ...] = ()
     sparse_latent: tuple[SparseLatentKernels, ...] = ()
+    operator_launches: tuple[OperatorLaunches, ...] = ()
+    untuned_kernels: tuple[UntunedKernels, ...] = ()
+    reads_all_experts: tuple[str, ...] = ()
+    """Architectures on which every step reads all experts that a rank holds, chosen or not: graphs compiled for fixed
+    shapes cannot leave any out."""
     sinks_in_unified_kernel: tuple[str, ...] = ()
     """Architectures on which attention with sinks runs in the one kernel for prompts and decodes."""
     defaults_for: tuple[DefaultsFor, ...] = ()

@@ -119,6 +119,7 @@ def moe_s(
     gated: bool = True,
     skew: float = TYPICAL_SKEW,
     block_rows: int = 1,
+    reads_all: bool = False,
 ) -> FloatArray:
     """Time of the routed experts of one layer on the busiest accelerator, without all-to-all [s].
 
@@ -127,7 +128,7 @@ def moe_s(
 
     Assumes: num_tokens are the tokens of the whole expert-parallel group before routing; routing is random,
     popularity has the coefficient of variation `skew`; weights are cold. Kernels that pad the rows of each expert
-    to whole blocks (`block_rows` above 1) read the weights of all.
+    to whole blocks (`block_rows` above 1) read the weights of all, and so do those of fixed shapes (`reads_all`).
     Raises: KeyError: the device has no 16-bit peak.
     Error: `residual` of the catalog record, measured by tools/fit/fit_grouped_matmul.py.
     Source: own model, fitted to MoE measurements of ai-dynamo/aiconfigurator (Apache-2.0).
@@ -136,7 +137,7 @@ def moe_s(
     inner = intermediate_size / tensor_parallel
     shape = ExpertShape(hidden_size, inner, inner * (2.0 if gated else 1.0), num_experts / expert_parallel)
     load = expert_load(tokens, num_experts, experts_per_token, expert_parallel, skew)
-    if block_rows > 1:
+    if block_rows > 1 or reads_all:
         load = padded_load(load, num_experts / expert_parallel, block_rows)
     return experts_s(tokens, shape, load, device, efficiency)
 

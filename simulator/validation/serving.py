@@ -53,6 +53,8 @@ from advisor.simulator.validation.unstated_layout import of_all_replicas, share_
 _REQUESTS_PER_CLIENT = 10
 """How many requests per concurrent client the usual benchmark client sends."""
 _DYNAMO = "dynamo"
+_RAISED_MEMORY_FRACTION = 0.97
+"""What people set where the weights leave no room below an engine's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +186,28 @@ def replica_of(
     scale = mean_share(case)
     if costs is None:
         costs = engine_costs(deployment.engine, version=case.engine_version, date=case.date)
-    replica = model_replica(
-        deployment,
-        mean_input_tokens=max(1.0, scale * case.isl),
-        mean_output_tokens=max(1.0, scale * case.osl),
-        settings=settings,
-        costs=costs,
-    )
+
+    def started(settings: EngineSettings) -> ReplicaModel:
+        return model_replica(
+            deployment,
+            mean_input_tokens=max(1.0, scale * case.isl),
+            mean_output_tokens=max(1.0, scale * case.osl),
+            settings=settings,
+            costs=costs,
+        )
+
+    try:
+        replica = started(settings)
+    except InfeasibleError:
+        # A published run did fit: who started it raised a fraction of memory that is an option, not a computed one.
+        if not _memory_is_an_option(deployment.engine):
+            raise
+        replica = started(replace(settings, memory_fraction=_RAISED_MEMORY_FRACTION))
     return with_admission_wait(speculating(replica, case, chosen, settings), case, recipe)
+
+
+def _memory_is_an_option(engine: Engine) -> bool:
+    return engine.memory_reserve is None and engine.memory_fraction < _RAISED_MEMORY_FRACTION
 
 
 def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> Deployment:

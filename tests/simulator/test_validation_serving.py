@@ -165,6 +165,16 @@ def test_what_does_not_fit_is_infeasible_with_its_reason(cells: dict[str, str], 
     assert words in found.reason
 
 
+def test_a_published_run_that_does_not_fit_an_optional_fraction_of_memory_was_given_more() -> None:
+    cells = {"engine": "mindie", "engine_version": "", "gpu": "ascend-910b", "model": "Qwen/Qwen3-30B-A3B"}
+    assert predict(**cells).status == "ok"
+    # SGLang computes its fraction, so there is none to raise.
+    assert (
+        predict(engine="sglang", engine_version="0.5.9", model="Qwen/Qwen3-32B", gpu="l40s").status
+        == "infeasible"
+    )
+
+
 def test_blanks_take_what_is_usual() -> None:
     found = case(tp="", mode="", weight_dtype="", length_dist="", num_requests="", spec_decode="", date="")
     assert (found.tp, found.pp, found.dp, found.ep, found.num_gpus) == (1, 1, 1, 1, 1)

@@ -1,0 +1,55 @@
+"""What an engine's releases do differently on some architectures: launches without graphs, kernels not yet tuned."""
+
+from dataclasses import replace
+
+from advisor.catalog.schema import OperatorLaunches, UntunedKernels
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.engine_costs import EngineCosts, is_before
+
+
+def operator_launches(
+    deployment: Deployment, *, version: str = "", date: str = ""
+) -> OperatorLaunches | None:
+    """How a release launches decode steps where it captures no graphs of them; None where it does as elsewhere.
+
+    Source: the engine's record.
+    """
+    for launches in deployment.engine.operator_launches:
+        ended = launches.until_version is not None and not is_before(
+            version, date, launches.until_version, launches.until_date
+        )
+        if deployment.accelerator.architecture in launches.architectures and not ended:
+            return launches
+    return None
+
+
+def release_costs(
+    deployment: Deployment, costs: EngineCosts, *, version: str = "", date: str = ""
+) -> EngineCosts:
+    """An engine's costs as a release has them on the deployment's accelerator.
+
+    Assumes: kernels that are not tuned yet are slower by one factor whatever the batch.
+    Source: the engine's record.
+    """
+    launches = operator_launches(deployment, version=version, date=date)
+    if launches is not None:
+        costs = replace(costs, eager_launch_s=launches.launch_s)
+    for kernels in deployment.engine.untuned_kernels:
+        if _runs(deployment, kernels) and _released(kernels, version, date):
+            costs = replace(costs, release_scale=kernels.scale)
+    return costs
+
+
+def _runs(deployment: Deployment, kernels: UntunedKernels) -> bool:
+    mixers = {group.mixer.kind for group in deployment.model.layers if group.mixer is not None}
+    return (
+        deployment.accelerator.architecture in kernels.architectures
+        and kernels.mixer in mixers
+        and deployment.weight_dtype in kernels.weight_dtypes
+    )
+
+
+def _released(kernels: UntunedKernels, version: str, date: str) -> bool:
+    return is_before(version, date, kernels.until_version, kernels.until_date) and not is_before(
+        version, date, kernels.from_version, kernels.from_date
+    )
