@@ -62,6 +62,9 @@ class BenchmarkRecipe(Record):
     """The client calls the engine in its own process, without a server in between."""
     distinct_prompts: int | None = None
     """Prompts that the client has made and sends again and again, to an engine that keeps them; None: all differ."""
+    jitter_tokens: float | None = Field(default=None, gt=0.0)
+    """Decode steps by which clients of equal requests fall out of step between two requests, whatever the length of
+    the answer (standard deviation); None: not known."""
     source: Source
 
 

@@ -21,7 +21,6 @@ from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import (
     ClosedLoop,
-    FixedLengths,
     Poisson,
     TraceArrivals,
     Workload,
@@ -36,6 +35,7 @@ from advisor.simulator.validation.own_machine import closed_loop_lengths, in_own
 from advisor.simulator.validation.recipe import (
     as_laid_out,
     as_started,
+    client_lengths,
     recipe_for,
     repeated_prompts,
     with_admission_wait,
@@ -297,11 +297,9 @@ def _closed_workload(case: ServingCase, recipe: BenchmarkRecipe | None, seed: in
     if rate_per_s is not None:
         arrivals = TraceArrivals([index / rate_per_s for index in range(num_requests)])
         return Workload(arrivals, lengths_of(case), num_requests)
-    lengths, contents = closed_loop_lengths(case), None
-    if recipe is not None and recipe.equal_lengths:
-        lengths = FixedLengths(case.isl, case.osl)
+    lengths, contents = client_lengths(case, recipe) or closed_loop_lengths(case), None
     if recipe is not None and recipe.distinct_prompts:
-        lengths, contents = repeated_prompts(case, recipe.distinct_prompts, num_requests, seed)
+        contents = repeated_prompts(case, recipe.distinct_prompts, num_requests, seed)
     return Workload(ClosedLoop(case.concurrency or 1), lengths, num_requests, contents)
 
 

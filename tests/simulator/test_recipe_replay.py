@@ -1,12 +1,20 @@
 """Published runs are replayed as their benchmark started the engine, and only they."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.simulator.admission_wait import gathering_wait_steps, polling_wait_steps
 from advisor.simulator.replica_model import EngineSettings
-from advisor.simulator.validation.recipe import as_laid_out, as_started, is_vultr, recipe_for, with_recipe
+from advisor.simulator.validation.recipe import (
+    as_laid_out,
+    as_started,
+    client_lengths,
+    is_vultr,
+    recipe_for,
+    with_recipe,
+)
 from advisor.simulator.validation.serving import deployment_of, predict_row
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
@@ -136,6 +144,38 @@ def test_four_clients_never_send_a_prompt_twice() -> None:
     few = {**EQUAL, "concurrency": "4"}
     once, anew = (predict_row(row, 2).metrics["ttft_ms_mean"] for row in (few, {**few, "prefix_cache": "0"}))
     assert once.value == pytest.approx(anew.value, rel=0.15)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize(("osl", "steps"), [("50", 2.5), ("100", 5.0), ("500", 5.0), ("2000", 5.0)])
+def test_clients_fall_out_of_step_by_steps_not_by_a_share_of_the_answer(
+    engine: str, osl: str, steps: float
+) -> None:
+    asked = parse_case({**EQUAL, "engine": engine, "osl": osl}, 2)
+    lengths = client_lengths(asked, recipe_for(asked, deployment_of(asked)))
+    assert lengths is not None
+    inputs, outputs = next(lengths.chunks(np.random.default_rng(0), np.random.default_rng(1)))
+    assert np.std(inputs) == 0.0
+    assert np.std(outputs) == pytest.approx(steps, rel=0.1)
+
+
+def test_a_client_that_is_not_known_has_no_jitter_of_its_own() -> None:
+    asked = parse_case({**EQUAL, "engine": "tensorrt-llm", "engine_version": "1.0.0rc3"}, 2)
+    found = recipe_for(asked, deployment_of(asked))
+    assert found is not None
+    assert client_lengths(asked, found) is None
+    assert client_lengths(asked, None) is None
+
+
+def test_long_answers_leave_first_tokens_to_wait_for_each_other() -> None:
+    """Measured: 1 050 and 1 086 ms, AIConfigurator's own runs of Qwen3-235B on two H200s."""
+    row = {
+        **EQUAL, "model": "Qwen/Qwen3-235B-A22B", "gpu": "h200-sxm", "n_gpus": "2", "tp": "2", "isl": "8000",
+        "engine_version": "0.12.0", "weight_dtype": "fp8",
+    }  # fmt: skip
+    for osl, clients, measured_ms in (("1000", "9", 1050.0), ("2000", "10", 1086.0)):
+        found = predict_row({**row, "osl": osl, "concurrency": clients}, 2).metrics["ttft_ms_mean"]
+        assert found.value == pytest.approx(measured_ms, rel=0.15)
 
 
 def test_prompts_ride_in_decode_batches_where_the_recipe_says_so() -> None:
