@@ -144,12 +144,10 @@ def client_lengths(
 ) -> FixedLengths | LognormalLengths | None:
     """Lengths of a client that asks for equal ones and of which is known how it stays in step; None where it is not.
 
-    What puts clients out of step (HTTP, tokenizer, the client's own processes) happens once per request, so that it
-    is a number of decode steps, not a share of the answer.
-
-    Assumes: no more than the usual jitter of short answers.
-    Source: catalog/data/recipes.toml; 5 tokens of jitter fit mean TTFT of AIConfigurator's runs with answers of 100 to
-    2 000 tokens under vLLM and SGLang alike.
+    Assumes: what puts clients out of step (HTTP, tokenizer, the client's own processes) happens once per request, so
+    that it is a number of decode steps, not a share of the answer; no more than the usual jitter of short answers.
+    Source: catalog/data/recipes.toml, jitter_tokens, chosen on mean TTFT of runs with answers of 100 to 2 000 tokens
+    under vLLM and SGLang.
     """
     if recipe is not None and recipe.equal_lengths:
         return FixedLengths(case.isl, case.osl)
