@@ -34,6 +34,8 @@ class CachingReplica(Replica):
         super().__init__(tables, policy, jump=jump)
         self.prompts, self.answers = contents.prompts, contents.answers
         self.cache = PrefixCache(contents.tree, policy.block_tokens)
+        for node in contents.kept:
+            self.cache.keep(node)
         self.real_capacity = self.blocks.capacity
         self.may_evict = self.blocks.limited
         self.covered: dict[int, int] = {}

@@ -42,6 +42,8 @@ class Contents:
     """Node by request; its end is at most the number of prompt tokens: what lies beyond is the request's own."""
     answers: Mapping[int, int] = field(default_factory=dict)
     """Node of prompt and answer, by request; missing where nobody will send the answer back."""
+    kept: Sequence[int] = ()
+    """Nodes whose content earlier requests have left in the cache, the oldest first."""
 
     @classmethod
     def empty(cls) -> "Contents":

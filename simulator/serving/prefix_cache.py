@@ -94,6 +94,12 @@ class PrefixCache:
                 return
             node = parents[node]
 
+    def keep(self, node: int) -> None:
+        """Hold all of a node's content as a request leaves it that has finished: cached, and idle."""
+        self.pin(node)
+        self.extend(node, 0, self.ends[node] // self.block_tokens)
+        self.unpin(node)
+
     def evict(self, num_blocks: int) -> None:
         """Forget idle blocks, those that were left first; fewer where there are not as many."""
         idle, extents = self.idle, self.extents

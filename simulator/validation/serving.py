@@ -10,7 +10,6 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Calibration, Engine, Model
-from advisor.catalog.schema.recipe import BenchmarkRecipe
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.deployment import Deployment, activation_dtype_for, is_moe
 from advisor.simulator.engine_costs import EngineCosts, engine_costs
@@ -19,25 +18,17 @@ from advisor.simulator.local_surface import back_end, is_local, micro_batch_toke
 from advisor.simulator.power import with_power_cap
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
-from advisor.simulator.serving import (
-    ClosedLoop,
-    Poisson,
-    TraceArrivals,
-    Workload,
-    simulate,
-)
+from advisor.simulator.serving import ClosedLoop, Poisson, Workload, simulate
 from advisor.simulator.validation.case_lengths import lengths_of, mean_share
+from advisor.simulator.validation.closed_load import closed_workload
 from advisor.simulator.validation.columns import columns_of, stream_rates
 from advisor.simulator.validation.disaggregated import disaggregated_loop, disaggregated_model
-from advisor.simulator.validation.gpustack import constant_rate_per_s
 from advisor.simulator.validation.isolated import Measured, single_stream, static_batch, step
-from advisor.simulator.validation.own_machine import closed_loop_lengths, in_own_machine, server_slots
+from advisor.simulator.validation.own_machine import in_own_machine, server_slots
 from advisor.simulator.validation.recipe import (
     as_laid_out,
     as_started,
-    client_lengths,
     recipe_for,
-    repeated_prompts,
     with_admission_wait,
     with_recipe,
 )
@@ -50,8 +41,6 @@ from advisor.simulator.validation.speculation import (
 )
 from advisor.simulator.validation.unstated_layout import of_all_replicas, share_of, smallest_layout
 
-_REQUESTS_PER_CLIENT = 10
-"""How many requests per concurrent client the usual benchmark client sends."""
 _DYNAMO = "dynamo"
 _RAISED_MEMORY_FRACTION = 0.97
 """What people set where the weights leave no room below an engine's default."""
@@ -287,29 +276,7 @@ def _closed(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     if not case.concurrency:
         return _highest_throughput(case, replica, seed)
     recipe = recipe_for(case, replica.deployment)
-    return _online(replica, _closed_workload(case, recipe, seed), seed)
-
-
-def _closed_workload(case: ServingCase, recipe: BenchmarkRecipe | None, seed: int) -> Workload:
-    """What a closed loop's client sent, or one whose rate is known although only what was in flight is published."""
-    num_requests = _num_requests(case, recipe)
-    rate_per_s = constant_rate_per_s(case)
-    if rate_per_s is not None:
-        arrivals = TraceArrivals([index / rate_per_s for index in range(num_requests)])
-        return Workload(arrivals, lengths_of(case), num_requests)
-    lengths, contents = client_lengths(case, recipe) or closed_loop_lengths(case), None
-    if recipe is not None and recipe.distinct_prompts:
-        contents = repeated_prompts(case, recipe.distinct_prompts, num_requests, seed)
-    return Workload(ClosedLoop(case.concurrency or 1), lengths, num_requests, contents)
-
-
-def _num_requests(case: ServingCase, recipe: BenchmarkRecipe | None) -> int:
-    """Requests of a closed loop: those that are stated, those that its benchmark sends, else some per client."""
-    if case.num_requests is None and recipe is not None and recipe.num_requests:
-        return recipe.num_requests
-    per_client = recipe.requests_per_client if recipe is not None else None
-    clients = case.concurrency or 1
-    return max(case.num_requests or (per_client or _REQUESTS_PER_CLIENT) * clients, clients)
+    return _online(replica, closed_workload(case, recipe, seed), seed)
 
 
 def _poisson(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
