@@ -64,22 +64,27 @@ _YEAR_DIGITS = 4
 _INDEXER_OPERATORS = 14
 """Projections with quantised inputs, norm, rotary embedding, quantised queries, weights, cache write, cleared list,
 scores, choice and its translation; queries joined and padded (vLLM's Indexer and sparse_attn_indexer)."""
-_FEED_FORWARD_OPERATORS = {"dense": 4, "moe": 12}
-"""Norm, two projections and activation; routing, sorting, two grouped products and their sum for experts."""
+_DENSE_OPERATORS = 4
+"""Norm, two projections and activation."""
+EXPERT_OPERATORS = 12
+"""Norm, routing, sorting, two grouped products, activation and their sum."""
 
 
-def num_operators(model: Model) -> int:
+def num_operators(model: Model, expert_operators: int = EXPERT_OPERATORS) -> int:
     """Operators that the host launches for one pass of a model, counted by layer type.
+
+    `expert_operators` are those of a feed-forward part with routed experts, of which engines fuse more or less.
 
     Assumes: the counts above, which are those of vLLM's and SGLang's model definitions, fused where they fuse.
     Source: own count.
     """
+    feed_forward_operators = {"dense": _DENSE_OPERATORS, "moe": expert_operators}
     total = 0
     for group in model.layers:
         mixer = _MIXER_OPERATORS[group.mixer.kind] if group.mixer else 0
         if isinstance(group.mixer, LatentAttention) and group.mixer.indexer_num_heads:
             mixer += _INDEXER_OPERATORS
-        feed_forward = _FEED_FORWARD_OPERATORS[group.feed_forward.kind] if group.feed_forward else 0
+        feed_forward = feed_forward_operators[group.feed_forward.kind] if group.feed_forward else 0
         total += group.count * (mixer + feed_forward)
     return total
 

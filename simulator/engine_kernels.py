@@ -26,11 +26,13 @@ def operator_launches(
 def release_costs(
     deployment: Deployment, costs: EngineCosts, *, version: str = "", date: str = ""
 ) -> EngineCosts:
-    """An engine's costs as a release has them on the deployment's accelerator.
+    """An engine's costs as its record and its release have them on the deployment's accelerator.
 
     Assumes: kernels that are not tuned yet are slower by one factor whatever the batch.
     Source: the engine's record.
     """
+    if deployment.engine.eager_launch_s is not None:
+        costs = replace(costs, eager_launch_s=deployment.engine.eager_launch_s)
     launches = operator_launches(deployment, version=version, date=date)
     if launches is not None:
         costs = replace(costs, eager_launch_s=launches.launch_s)

@@ -248,7 +248,7 @@ def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:
         "each": 1.0,
         "in_step": (1.0 + math.log2(ranks)) / _TYPICAL_STEPS if ranks > 1 else 0.0,
     }
-    launches_s = costs.request_launch_s * num_operators(deployment.model)
+    launches_s = costs.request_launch_s * num_operators(deployment.model, deployment.engine.expert_operators)
     return costs.request_s + waits[deployment.engine.prompt_launches] * launches_s
 
 

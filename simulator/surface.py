@@ -256,7 +256,9 @@ def _engine_scale(category: str, costs: EngineCosts, *, decode: bool) -> float:
 
 def _launch_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
     """Host time to launch one stage operator by operator [s]."""
-    operators = num_operators(deployment.model) / deployment.pipeline_parallel
+    operators = (
+        num_operators(deployment.model, deployment.engine.expert_operators) / deployment.pipeline_parallel
+    )
     return costs.eager_launch_s * operators
 
 
@@ -269,7 +271,10 @@ def _prompt_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
     if deployment.engine.prompt_launches != "in_turns":
         return floor_s
     return max(
-        floor_s, costs.request_launch_s * num_operators(deployment.model) / deployment.pipeline_parallel
+        floor_s,
+        costs.request_launch_s
+        * num_operators(deployment.model, deployment.engine.expert_operators)
+        / deployment.pipeline_parallel,
     )
 
 

@@ -224,6 +224,11 @@ class Engine(Record):
     ahead of the device (vLLM's compiled prompts); each: for every operator; in_step: for every operator, the longer the
     more ranks have to keep step, and not at all on one; in_turns: for every operator, and everybody else's next token
     waits as long."""
+    expert_operators: int = Field(default=12, gt=0)
+    """Operators that the host launches for a feed-forward part with routed experts, norm included."""
+    eager_launch_s: float | None = Field(default=None, gt=0)
+    """Host time per operator of an iteration outside captured graphs, where it is not what other engines need: fewer
+    operators that do more each, with more of the engine's own Python between them."""
     in_turns_with_state: ReleasesInTurns | None = None
     host_sum: HostSum | None = None
     """Where tensor-parallel sums go through host memory rather than a collective library."""

@@ -7,7 +7,7 @@ from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.engine_costs import DEFAULT_COSTS, is_before, middle_of, num_operators
 from advisor.simulator.engine_kernels import operator_launches, release_costs
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
-from advisor.simulator.step_cost import decode_iteration_s
+from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 
 
 def replica(deployment: Deployment, version: str = "") -> ReplicaModel:
@@ -95,3 +95,21 @@ def test_atoms_prompts_run_ahead_of_the_device_as_vllms() -> None:
     assert engines.by_id("atom").prompt_launches == engines.by_id("vllm").prompt_launches == "ahead"
     served = replica(named_deployment("deepseek-r1", "mi355x", "atom", weight_dtype="fp8", tensor_parallel=8))
     assert served.policy.api_overhead_ps == round(served.costs.request_s * 1e12)
+
+
+def test_a_prompt_on_many_ranks_takes_as_long_as_tensorrt_llm_launches_it() -> None:
+    """Llama-3.1-8B on eight H100s: a prompt of 1 024 tokens stops decoding as long as one of 256, some 17 ms."""
+    eight = replica(named_deployment("llama-3.1-8b", "h100-sxm", "tensorrt-llm", tensor_parallel=8), "1.0.0")
+    short_s, long_s = (prefill_iteration_s(eight.surface, tokens) for tokens in (256, 1024))
+    launched_s = engines.get("tensorrt-llm").record.eager_launch_s * num_operators(
+        models.by_id("llama-3.1-8b")
+    )
+    assert launched_s < short_s < launched_s + 2e-3
+    assert long_s == pytest.approx(short_s, rel=0.05)
+
+
+def test_routed_experts_are_few_operators_where_an_engine_fuses_them() -> None:
+    qwen = models.by_id("qwen3-235b-a22b")
+    fused, spread = (engines.get(name).record.expert_operators for name in ("tensorrt-llm", "sglang"))
+    assert (num_operators(qwen, fused), num_operators(qwen, spread)) == (94 * (8 + 4), 94 * (8 + 12))
+    assert num_operators(models.by_id("llama-3.1-8b"), fused) == num_operators(models.by_id("llama-3.1-8b"))
