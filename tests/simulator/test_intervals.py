@@ -27,11 +27,15 @@ def test_every_class_holds_one_and_transfers_are_widest(metric: str) -> None:
     assert width["transferred"] > width["any"]
 
 
-@pytest.mark.parametrize("metric", ["tpot", "throughput"])
-def test_one_stream_on_an_owners_machine_is_surer_than_a_server(metric: str) -> None:
-    local, server = (factors(metric, name) for name in ("llama.cpp", "any"))
+def test_one_stream_on_an_owners_machine_is_surer_than_a_server() -> None:
+    local, server = (factors("throughput", name) for name in ("llama.cpp", "any"))
     assert math.log(local[1] / local[0]) < math.log(server[1] / server[0])
     assert local[0] < 1.0 < local[1]
+
+
+def test_the_time_per_token_of_one_stream_is_as_sure_as_its_rate() -> None:
+    (low, high), (least, most) = (factors(metric, "llama.cpp") for metric in ("tpot", "throughput"))
+    assert (low, high) == pytest.approx((1.0 / most, 1.0 / least), rel=0.01)
 
 
 def test_unknown_classes_take_the_common_one_and_unknown_metrics_fail() -> None:

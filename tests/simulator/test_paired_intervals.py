@@ -1,6 +1,7 @@
 """Ratios of predictions: by what two deployments differ in, narrower than if errors had nothing in common."""
 
 import math
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from advisor.simulator.paired_intervals import (
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import model_replica
 
-AT_80 = LEVELS.index(0.8)
+AT_50, AT_80 = LEVELS.index(0.5), LEVELS.index(0.8)
 
 
 def replica(accelerator: str, engine: str = "vllm", **layout: object):  # type: ignore[no-untyped-def]
@@ -41,10 +42,16 @@ def test_classes_by_what_differs() -> None:
 
 
 def test_shared_errors_cancel() -> None:
-    """Same engine: the ratio is surer than if both errors had nothing in common."""
+    """Same engine: the ratio is surer than if both errors had nothing in common.
+
+    Of few combinations, as of formats, a higher quantile is taken, so that only the middle tells.
+    """
     known = paired_intervals()
-    for name in ("accelerator", "format", "layout"):
+    for name in ("accelerator", "layout"):
         assert known.classes[name]["throughput"].quantiles[AT_80] < known.unpaired["throughput"]
+    middle = known.unpaired["throughput"] * NormalDist().inv_cdf(0.75) / NormalDist().inv_cdf(0.9)
+    for name in ("accelerator", "format", "layout"):
+        assert known.classes[name]["throughput"].quantiles[AT_50] < middle
     assert known.levels == LEVELS
 
 
