@@ -4,13 +4,13 @@ from dataclasses import dataclass, fields
 
 from advisor.catalog.schema import (
     Engine,
-    EngineEra,
     ExpertPadding,
     GatedDeltaNet,
     LatentAttention,
     Mamba2,
     Model,
 )
+from advisor.simulator.releases import belongs_to, era_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,6 @@ DEFAULT_COSTS = EngineCosts()
 
 _MIXER_OPERATORS = {"gqa": 8, "mla": 22, "gdn": 26, "mamba2": 20}
 """Kernels per layer outside a graph: norms, projections, rotary embedding, cache write, attention and its reduction."""
-_YEAR_DIGITS = 4
 _INDEXER_OPERATORS = 14
 """Projections with quantised inputs, norm, rotary embedding, quantised queries, weights, cache write, cleared list,
 scores, choice and its translation; queries joined and padded (vLLM's Indexer and sparse_attn_indexer)."""
@@ -99,44 +98,6 @@ def num_collectives(model: Model) -> int:
     )
 
 
-def era_of(engine: Engine, *, version: str = "", date: str = "") -> EngineEra | None:
-    """The era of an engine that a version or a date belongs to; the newest where neither is given.
-
-    Source: own definition; version numbers compare by their leading integers, dates as ISO text, spans by their middle.
-    """
-    if not engine.eras:
-        return None
-    key, date = _version_key(version), middle_of(date)
-    if key:
-        known = [era for era in engine.eras if _version_key(era.from_version) <= key]
-        return known[-1] if known else engine.eras[0]
-    if date:
-        known = [era for era in engine.eras if era.from_date <= date]
-        return known[-1] if known else engine.eras[0]
-    return engine.eras[-1]
-
-
-def middle_of(date: str) -> str:
-    """A date as ISO text: that of a year (2025) or of two (2025-2026) is its middle; others stay as they are.
-
-    Source: own definition.
-    """
-    years = date.split("-")
-    if not all(len(year) == _YEAR_DIGITS and year.isdigit() for year in years):
-        return date
-    middle = int(years[0]) + int(years[-1]) + 1  # of half years
-    return f"{middle // 2}-{'07' if middle % 2 else '01'}-01"
-
-
-def is_before(version: str, date: str, until_version: str, until_date: str) -> bool:
-    """Whether a release, by its version or else by its date, is older than another; no without either.
-
-    Source: own definition; without version and date it is the newest release.
-    """
-    key = _version_key(version)
-    return key < _version_key(until_version) if key else bool(date) and middle_of(date) < until_date
-
-
 def expert_padding_of(
     engine: Engine, architecture: str, expert_format: str, tensor_parallel: int, *, version: str = ""
 ) -> ExpertPadding | None:
@@ -146,14 +107,10 @@ def expert_padding_of(
 
     Source: the engine's record.
     """
-    key = _version_key(version)
-    if not key:
-        return None
     for padding in engine.expert_padding:
-        released = _version_key(padding.from_version) <= key < _version_key(padding.until_version)
         split = padding.below_tensor_parallel is None or tensor_parallel < padding.below_tensor_parallel
         applies = architecture in padding.architectures and expert_format == padding.format
-        if released and split and applies:
+        if split and applies and belongs_to(padding, version=version):
             return padding
     return None
 
@@ -169,12 +126,7 @@ def engine_in_turns(engine: Engine, model: Model, *, version: str = "", date: st
     turns = engine.in_turns_with_state
     if turns is None or not engine.prefix_caching or not _keeps_states(model):
         return engine
-    key = _version_key(version)
-    if key:
-        applies = _version_key(turns.from_version) <= key < _version_key(turns.until_version)
-    else:
-        applies = turns.from_date <= middle_of(date) < turns.until_date
-    if not applies:
+    if not belongs_to(turns, version=version, date=date):
         return engine
     return engine.model_copy(update={"overlap_scheduling": False, "prompt_launches": "in_turns"})
 
@@ -198,20 +150,3 @@ def engine_costs(engine: Engine, *, version: str = "", date: str = "") -> Engine
         return DEFAULT_COSTS
     known = {field.name for field in fields(EngineCosts)}
     return EngineCosts(**{name: value for name, value in era.parameters.items() if name in known})
-
-
-def _version_key(version: str) -> tuple[int, ...]:
-    """Leading integers of a version without trailing zeros; () where there are none."""
-    parts: list[int] = []
-    for piece in version.lstrip("v").split("."):
-        digits = ""
-        for character in piece:
-            if not character.isdigit():
-                break
-            digits += character
-        if not digits:
-            break
-        parts.append(int(digits))
-    while parts and parts[-1] == 0:  # 0.8 is 0.8.0
-        parts.pop()
-    return tuple(parts)

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from advisor.catalog.schema import OperatorLaunches, UntunedKernels
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import EngineCosts, is_before
+from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.releases import belongs_to, is_before
 
 
 def operator_launches(
@@ -37,7 +38,7 @@ def release_costs(
     if launches is not None:
         costs = replace(costs, eager_launch_s=launches.launch_s)
     for kernels in deployment.engine.untuned_kernels:
-        if _runs(deployment, kernels) and _released(kernels, version, date):
+        if _runs(deployment, kernels) and belongs_to(kernels, version=version, date=date):
             costs = replace(costs, release_scale=kernels.scale)
     return costs
 
@@ -48,10 +49,4 @@ def _runs(deployment: Deployment, kernels: UntunedKernels) -> bool:
         deployment.accelerator.architecture in kernels.architectures
         and kernels.mixer in mixers
         and deployment.weight_dtype in kernels.weight_dtypes
-    )
-
-
-def _released(kernels: UntunedKernels, version: str, date: str) -> bool:
-    return is_before(version, date, kernels.until_version, kernels.until_date) and not is_before(
-        version, date, kernels.from_version, kernels.from_date
     )

@@ -12,7 +12,7 @@ from advisor.catalog.parameters import parameter_count
 from advisor.catalog.schema import Engine, GroupedQueryAttention
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import era_of
+from advisor.simulator.releases import era_of
 from advisor.simulator.step_cost import StepSurface
 
 _NEAREST: Final = "hopper"

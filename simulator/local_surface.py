@@ -21,7 +21,6 @@ from advisor.simulator.attention_lines import window_of
 from advisor.simulator.collectives import all_reduce_s, send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import Device, device_of
-from advisor.simulator.engine_costs import era_of
 from advisor.simulator.local_weights import LocalWeights, local_weights
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.local import (
@@ -34,6 +33,7 @@ from advisor.simulator.operators.local import (
     read_cache_s,
     stream_weights_s,
 )
+from advisor.simulator.releases import era_of
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs
 

@@ -14,7 +14,6 @@ from advisor.simulator.engine_costs import (
     EngineCosts,
     engine_costs,
     engine_in_turns,
-    era_of,
     expert_padding_of,
     num_operators,
 )
@@ -30,6 +29,7 @@ from advisor.simulator.local_surface import (
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.quantity import Basis
+from advisor.simulator.releases import era_of
 from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs, build_surface

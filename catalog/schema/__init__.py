@@ -19,6 +19,7 @@ from advisor.catalog.schema.engine import (
     MemoryReserve,
     OperatorLaunches,
     ReleasesInTurns,
+    ReleaseSpan,
     SparseLatentKernels,
     UntunedKernels,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "Price",
     "Provenance",
     "Record",
+    "ReleaseSpan",
     "ReleasesInTurns",
     "Residual",
     "ScaleUp",

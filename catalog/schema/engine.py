@@ -92,16 +92,23 @@ class HostSum(Record):
     source: Source
 
 
-class ExpertPadding(Record):
+class ReleaseSpan(Record):
+    """Releases of an engine from one on until another, which is the first that no longer belongs to them."""
+
+    from_version: str
+    from_date: str = ""
+    until_version: str
+    until_date: str = ""
+    """Dates count for a release whose version is not given; where they are empty, it does not belong to the span."""
+
+
+class ExpertPadding(ReleaseSpan):
     """Releases that multiply routed experts in blocks of rows: one block at least for each expert that a rank holds,
     since the host does not know which of them got a token when it launches.
 
     Padding blocks are not multiplied, but read their expert's weights, and their rows travel.
     """
 
-    from_version: str
-    until_version: str
-    """The first release that does not do it."""
     architectures: tuple[str, ...]
     format: str
     """Of the grouped multiplication, e.g. fp8_block."""
@@ -111,18 +118,14 @@ class ExpertPadding(Record):
     source: Source
 
 
-class ReleasesInTurns(Record):
+class ReleasesInTurns(ReleaseSpan):
     """Releases in which scheduler and device take turns on models whose layers carry a state, as long as they keep
     prefixes: the state of a prefix is only there to be kept once its batch has ended.
 
-    The device then stands still while the host launches a prompt.
+    The device then stands still while the host launches a prompt. The span also ends with a release that launches
+    prompts from captured graphs.
     """
 
-    from_version: str
-    from_date: str
-    until_version: str
-    """The first release that does not do it, or launches prompts from captured graphs."""
-    until_date: str
     source: Source
 
 
@@ -139,17 +142,13 @@ class OperatorLaunches(Record):
     source: Source
 
 
-class UntunedKernels(Record):
+class UntunedKernels(ReleaseSpan):
     """Releases that run a kernel without a configuration for some architectures, which earlier or later ones do not."""
 
     architectures: tuple[str, ...]
     mixer: str
     """Kind of the mixer of a model's layers, e.g. mla."""
     weight_dtypes: tuple[str, ...]
-    from_version: str
-    from_date: str
-    until_version: str
-    until_date: str
     scale: float = Field(ge=1)
     """Time of an iteration against that of other releases."""
     source: Source

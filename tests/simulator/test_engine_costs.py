@@ -11,10 +11,10 @@ from advisor.simulator.engine_costs import (
     EngineCosts,
     engine_costs,
     engine_in_turns,
-    era_of,
     expert_padding_of,
     num_operators,
 )
+from advisor.simulator.releases import era_of
 
 ERAS = (
     EngineEra(id="old", from_version="0.6.0", from_date="2024-09-01", parameters={"step_s": 0.005}),

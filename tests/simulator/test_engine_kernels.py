@@ -4,8 +4,9 @@ import pytest
 
 from advisor.catalog import engines, models
 from advisor.simulator.deployment import Deployment, named_deployment
-from advisor.simulator.engine_costs import DEFAULT_COSTS, is_before, middle_of, num_operators
+from advisor.simulator.engine_costs import DEFAULT_COSTS, num_operators
 from advisor.simulator.engine_kernels import operator_launches, release_costs
+from advisor.simulator.releases import is_before, middle_of
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from advisor.catalog import accelerators, engines
-from advisor.simulator.engine_costs import EngineCosts, era_of
+from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.releases import era_of
 from advisor.simulator.validation.serving import predict_case
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 

@@ -24,8 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the checkout nee
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR
-from advisor.simulator.engine_costs import engine_costs, era_of
+from advisor.simulator.engine_costs import engine_costs
 from advisor.simulator.era_kernels import EraKernels, with_era_kernels
+from advisor.simulator.releases import era_of
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.validation.serving import load_metrics, replica_of
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
