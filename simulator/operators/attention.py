@@ -172,10 +172,7 @@ def decode_line(
             kv_bytes_per_element=kv_bytes_per_element,
         )
 
-    if window_tokens is not None:
-        context_high = min(context_high, float(window_tokens))
-        context_low = min(context_low, context_high / 2.0)
-    return secant_over_context(time_s, batch_sizes, context_low, context_high)
+    return secant_over_context(time_s, batch_sizes, context_low, context_high, window_tokens=window_tokens)
 
 
 def prefill_line(

@@ -194,13 +194,23 @@ def decode_kernel_s(
 
 
 def secant_over_context(
-    time_s: Callable[[Floats, float], Floats], batch_sizes: ArrayLike, context_low: float, context_high: float
+    time_s: Callable[[Floats, float], Floats],
+    batch_sizes: ArrayLike,
+    context_low: float,
+    context_high: float,
+    *,
+    window_tokens: int | None = None,
 ) -> tuple[Floats, Floats]:
     """Intercept [s] and slope [s per token] of a decode time between two contexts, in summed context.
+
+    With a window both contexts are windowed ones, so that the line holds in S_w = Σ min(context, window).
 
     Raises: ValueError: the contexts are not ascending.
     Source: own definition.
     """
+    if window_tokens is not None:
+        context_high = min(context_high, float(window_tokens))
+        context_low = min(context_low, context_high / 2.0)
     if not 0.0 < context_low < context_high:
         raise ValueError(f"contexts must ascend from above 0: {context_low} to {context_high}")
     batch = np.asarray(batch_sizes, float)
