@@ -101,17 +101,21 @@ def defaults(
     )
 
 
-def graph_sizes(engine: Engine, max_num_seqs: int, graph_max: int | None = None) -> tuple[int, ...]:
-    """Batch sizes with a captured decode graph when at most `max_num_seqs` sequences run.
+def graph_sizes(
+    engine: Engine, max_num_seqs: int, graph_max: int | None = None, *, model: str = ""
+) -> tuple[int, ...]:
+    """Batch sizes with a captured decode graph when at most `max_num_seqs` sequences of a model run.
 
     Source: the engines' own rules, cited in each record.
     """
-    limits = [engine.cuda_graph_sizes[-1] if engine.cuda_graph_sizes else 0]
-    if graph_max is not None:
+    wider = [size for entry in engine.wider_graphs if model in entry.models for size in entry.sizes]
+    sizes = (*engine.cuda_graph_sizes, *wider)
+    limits = [sizes[-1] if sizes else 0]
+    if graph_max is not None and not wider:
         limits.append(graph_max)
     if engine.cuda_graph_sizes_per_seq is not None:
         limits.append(int(engine.cuda_graph_sizes_per_seq * max_num_seqs))
-    return tuple(size for size in engine.cuda_graph_sizes if size <= min(limits))
+    return tuple(size for size in sizes if size <= min(limits))
 
 
 def _memory_fraction(

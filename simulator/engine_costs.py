@@ -29,6 +29,8 @@ class EngineCosts:
     """Added to each iteration that carries prefill: new requests, block tables, no captured graph to replay."""
     eager_launch_s: float = 22.0e-6
     """Host time per operator of an iteration outside captured graphs; hides behind longer kernels."""
+    eager_sequence_s: float = 0.0
+    """Host time per sequence of such an iteration where it decodes: scheduling, inputs, answers."""
     kernel_scale: float = 1.0
     """Kernels inside the running engine against kernels measured alone."""
     release_scale: float = 1.0
@@ -141,7 +143,7 @@ def _keeps_states(model: Model) -> bool:
 
 
 def engine_costs(engine: Engine, *, version: str = "", date: str = "") -> EngineCosts:
-    """The fitted parameters of an engine's era; defaults for what was never fitted.
+    """The parameters of an engine's era, measured or fitted; defaults for the others.
 
     Source: own definition.
     """
@@ -149,4 +151,5 @@ def engine_costs(engine: Engine, *, version: str = "", date: str = "") -> Engine
     if era is None:
         return DEFAULT_COSTS
     known = {field.name for field in fields(EngineCosts)}
-    return EngineCosts(**{name: value for name, value in era.parameters.items() if name in known})
+    own = {**era.measured, **era.parameters}
+    return EngineCosts(**{name: value for name, value in own.items() if name in known})

@@ -229,7 +229,8 @@ def _decode_graphs(
     if operator_launches(deployment, version=settings.version, date=settings.date) is not None:
         return _NO_GRAPHS
     largest = max(chosen.cuda_graph_sizes, default=0)
-    return tuple(ranks * size for size in graph_sizes(deployment.engine, -(-max_num_seqs // ranks), largest))
+    sizes = graph_sizes(deployment.engine, -(-max_num_seqs // ranks), largest, model=deployment.model.id)
+    return tuple(ranks * size for size in sizes)
 
 
 def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:

@@ -18,6 +18,9 @@ class EngineEra(Record):
     parameters: dict[str, float] = Field(default_factory=dict)
     """Fitted host and efficiency parameters, by the names of simulator.engine_costs.EngineCosts."""
     residual: dict[str, float] = Field(default_factory=dict)
+    measured: dict[str, float] = Field(default_factory=dict)
+    """The same, read off a running engine and not fitted."""
+    measured_source: Source | None = None
     eager_with_data_parallel: bool = False
     """Decode runs without captured graphs where attention data-parallel ranks run in lockstep."""
     kernels: dict[str, dict[str, float]] = Field(default_factory=dict)
@@ -100,6 +103,15 @@ class ReleaseSpan(Record):
     until_version: str
     until_date: str = ""
     """Dates count for a release whose version is not given; where they are empty, it does not belong to the span."""
+
+
+class WiderGraphs(Record):
+    """Models for which an engine captures decode graphs of larger batches than of others."""
+
+    models: tuple[str, ...]
+    sizes: tuple[int, ...]
+    """Beyond the engine's own, ascending."""
+    source: Source
 
 
 class ExpertPadding(ReleaseSpan):
@@ -206,6 +218,7 @@ class Engine(Record):
     """Batch sizes for which decode graphs are captured, ascending; a batch pads to the next one."""
     cuda_graph_sizes_per_seq: float | None = None
     """Graphs are captured up to this multiple of max_num_seqs (vLLM: 2)."""
+    wider_graphs: tuple[WiderGraphs, ...] = ()
     cuda_graph_padding: bool = True
     """False: a batch between two sizes runs without a graph."""
     prefix_caching: bool = True

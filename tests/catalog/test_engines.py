@@ -82,6 +82,9 @@ def test_vllm_graph_sizes_follow_the_number_of_sequences() -> None:
     assert len(engines.graph_sizes(vllm, 128)) == 35
     assert engines.graph_sizes(vllm, 1024)[-1] == 512
     assert len(engines.graph_sizes(vllm, 1024)) == 51
+    # What it prints when it starts: 51 graphs up to 512, and for gpt-oss 83 up to 1024.
+    assert len(engines.graph_sizes(vllm, 1024, model="gpt-oss-20b")) == 83
+    assert engines.graph_sizes(vllm, 1024, model="gpt-oss-20b")[-1] == 1024
 
 
 @pytest.mark.parametrize(

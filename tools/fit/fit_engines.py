@@ -56,10 +56,12 @@ MIN_INTERVAL_POINTS = 20
 def lines_of(job: tuple[Row, Era, FloatArray, tuple[int, int]]) -> list[Line]:
     """A row's values as lines around a point."""
     row, era, at, counts = job
-    base = predicted_ratios(row, costs_of(at))
+    common = shipped(era)
+    base = predicted_ratios(row, costs_of(at, common))
     units = np.eye(len(NAMES))
     moved = {
-        place: predicted_ratios(row, costs_of(at + STEP * units[place])) for place in own_parameters(era)
+        place: predicted_ratios(row, costs_of(at + STEP * units[place], common))
+        for place in own_parameters(era)
     }
     found = []
     for metric, ratio in base.items():
@@ -116,7 +118,7 @@ def left_out(
     without: dict[str, dict[Era, EngineCosts]] = {}
     for group in sorted({row.group for row, _ in rows}):
         found = solve([line for line in lines if line.group != group], eras, points)
-        without[group] = {era: costs_of(found[era]) for era in eras}
+        without[group] = {era: costs_of(found[era], shipped(era)) for era in eras}
     jobs = [(row, without[row.group][era]) for row, era in rows]
     return list(pool.imap(scored, jobs, chunksize=8))
 
@@ -224,7 +226,7 @@ def main() -> None:
     rows = [(row, era) for row in everything if (era := era_key(row)) and has_kernels(row)]
     with multiprocessing.Pool(arguments.processes) as pool:
         lines, points = fit(rows, arguments.rows_of_a_group, pool, arguments.rounds)
-        costs = {era: costs_of(point) for era, point in points.items()}
+        costs = {era: costs_of(point, shipped(era)) for era, point in points.items()}
         for era, found in costs.items():
             print(era, {name: float(f"{getattr(found, name):.4g}") for name in NAMES}, flush=True)
         known = [(row, era) for row, era in rows if era in points]
