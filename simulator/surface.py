@@ -117,7 +117,7 @@ def decode_breakdown_s(
     )
     exposed_s = 0.0
     if cuda_graph_sizes and num_sequences > max(cuda_graph_sizes):
-        host_s = _launch_floor_s(deployment, costs) + costs.eager_sequence_s * num_sequences
+        host_s = float(_eager_decode_s(deployment, costs, np.array(float(num_sequences))))
         exposed_s = max(0.0, host_s - sum(parts.values()))
     parts["host"] = costs.step_s + costs.sequence_s * num_sequences / deployment.data_parallel + exposed_s
     return {name: seconds for name, seconds in parts.items() if seconds > 0}
@@ -195,7 +195,7 @@ def _decode_base(
     num_sequences = np.arange(max_num_seqs + 1, dtype=np.float64)
     if graphs:
         beyond = num_sequences > max(graphs)
-        host_s = _launch_floor_s(deployment, costs) + costs.eager_sequence_s * num_sequences
+        host_s = _eager_decode_s(deployment, costs, num_sequences)
         windowed = min(inputs.mean_context_tokens, lines.window_tokens or 0.0)
         growing_s = lines.slope_s * inputs.mean_context_tokens + lines.window_slope_s * windowed
         hidden_s = costs.kernel_scale * num_sequences * np.interp(num_sequences, grid, growing_s)
@@ -293,6 +293,12 @@ def _launch_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
         num_operators(deployment.model, deployment.engine.expert_operators) / deployment.pipeline_parallel
     )
     return costs.eager_launch_s * operators
+
+
+def _eager_decode_s(deployment: Deployment, costs: EngineCosts, num_sequences: FloatArray) -> FloatArray:
+    """Host time of a decode iteration without a graph, which the device cannot undercut [s]."""
+    sequences_s = costs.eager_sequence_s * num_sequences / deployment.data_parallel
+    return np.asarray(_launch_floor_s(deployment, costs) + sequences_s)
 
 
 def _prompt_floor_s(deployment: Deployment, costs: EngineCosts) -> float:

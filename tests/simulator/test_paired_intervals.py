@@ -44,11 +44,11 @@ def test_classes_by_what_differs() -> None:
 def test_shared_errors_cancel() -> None:
     """Same engine: the ratio is surer than if both errors had nothing in common.
 
-    Of few combinations, as of formats, a higher quantile is taken, so that only the middle tells.
+    Of few combinations, as of formats, a higher quantile is taken, so that only the middle tells; so it does of
+    accelerators, as the published rows of one repeat another's (GLM-4.5-Air on H100 and A100).
     """
     known = paired_intervals()
-    for name in ("accelerator", "layout"):
-        assert known.classes[name]["throughput"].quantiles[AT_80] < known.unpaired["throughput"]
+    assert known.classes["layout"]["throughput"].quantiles[AT_80] < known.unpaired["throughput"]
     middle = known.unpaired["throughput"] * NormalDist().inv_cdf(0.75) / NormalDist().inv_cdf(0.9)
     for name in ("accelerator", "format", "layout"):
         assert known.classes[name]["throughput"].quantiles[AT_50] < middle
