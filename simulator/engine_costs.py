@@ -35,6 +35,8 @@ class EngineCosts:
     """Kernels inside the running engine against kernels measured alone."""
     release_scale: float = 1.0
     """Kernels of a release that lacks a configuration which others have, on top of kernel_scale; set by its record."""
+    release_layers_s: float = 0.0
+    """Decode time of kernels that a release runs and others do not, all layers together; set by its record."""
     prefill_scale: float = 1.05
     """The same in iterations with prefill, on top of kernel_scale: dense prompts without a pause meet the power limit,
     which kernels measured in bursts do not."""

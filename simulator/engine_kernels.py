@@ -29,7 +29,8 @@ def release_costs(
 ) -> EngineCosts:
     """An engine's costs as its record and its release have them on the deployment's accelerator.
 
-    Assumes: kernels that are not tuned yet are slower by one factor whatever the batch.
+    Assumes: kernels that are not tuned yet are slower by one factor whatever the batch, and additional ones take the
+    same time whatever the batch.
     Source: the engine's record.
     """
     if deployment.engine.eager_launch_s is not None:
@@ -39,7 +40,12 @@ def release_costs(
         costs = replace(costs, eager_launch_s=launches.launch_s)
     for kernels in deployment.engine.untuned_kernels:
         if _runs(deployment, kernels) and belongs_to(kernels, version=version, date=date):
-            costs = replace(costs, release_scale=kernels.scale)
+            layers = sum(
+                group.count
+                for group in deployment.model.layers
+                if group.mixer is not None and group.mixer.kind == kernels.mixer
+            )
+            costs = replace(costs, release_scale=kernels.scale, release_layers_s=layers * kernels.layer_s)
     return costs
 
 

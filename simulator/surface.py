@@ -115,6 +115,7 @@ def decode_breakdown_s(
     parts["attention"] = parts.get("attention", 0.0) + costs.kernel_scale * (
         float(lines.intercept_s[0]) + growing_s
     )
+    parts["attention"] += costs.release_layers_s / deployment.pipeline_parallel
     exposed_s = 0.0
     if cuda_graph_sizes and num_sequences > max(cuda_graph_sizes):
         host_s = float(_eager_decode_s(deployment, costs, np.array(float(num_sequences))))
@@ -190,6 +191,7 @@ def _decode_base(
     max_num_seqs, graphs = inputs.max_num_seqs, inputs.cuda_graph_sizes
     gpu_s = _scaled_total(deployment, library, costs, grid, decode=True)
     gpu_s += costs.kernel_scale * (head_s(deployment, library, grid) + lines.intercept_s)
+    gpu_s += costs.release_layers_s / deployment.pipeline_parallel
     padded = _padded(graphs, max_num_seqs)
     seconds = np.interp(padded, grid, gpu_s)
     num_sequences = np.arange(max_num_seqs + 1, dtype=np.float64)

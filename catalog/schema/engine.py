@@ -155,14 +155,16 @@ class OperatorLaunches(Record):
 
 
 class UntunedKernels(ReleaseSpan):
-    """Releases that run a kernel without a configuration for some architectures, which earlier or later ones do not."""
+    """Releases that run slower or more kernels on some architectures than earlier or later ones do."""
 
     architectures: tuple[str, ...]
     mixer: str
     """Kind of the mixer of a model's layers, e.g. mla."""
     weight_dtypes: tuple[str, ...]
-    scale: float = Field(ge=1)
+    scale: float = Field(default=1.0, ge=1)
     """Time of an iteration against that of other releases."""
+    layer_s: float = Field(default=0.0, ge=0)
+    """Added to a decode iteration by each layer of that kind."""
     source: Source
 
 

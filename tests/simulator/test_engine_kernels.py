@@ -50,6 +50,42 @@ def test_some_releases_lack_a_configuration_of_latent_attentions_projections(
     assert release_costs(deployment, DEFAULT_COSTS, version=version).release_scale == expected
 
 
+@pytest.mark.parametrize(
+    ("gpu", "weight_dtype", "model", "version", "expected"),
+    [
+        ("h200-sxm", "fp8", "deepseek-r1", "1.1.0rc2.post2", 6e-5), ("b200-sxm", "fp8", "deepseek-r1", "1.0.0", 6e-5),
+        ("b200-sxm", "nvfp4", "deepseek-r1", "1.1.0", 2.5e-5), ("b200-sxm", "fp8", "deepseek-r1", "1.2.0rc6", 0.0),
+        ("h200-sxm", "fp8", "deepseek-r1", "", 0.0), ("h200-sxm", "fp8", "qwen3-235b-a22b", "1.1.0", 0.0),
+    ],
+)  # fmt: skip
+def test_early_releases_add_time_to_each_layer_of_latent_attention(
+    gpu: str, weight_dtype: str, model: str, version: str, expected: float
+) -> None:
+    deployment = named_deployment(model, gpu, "tensorrt-llm", weight_dtype=weight_dtype, tensor_parallel=8)
+    found = release_costs(deployment, DEFAULT_COSTS, version=version)
+    assert found.release_layers_s == pytest.approx(61 * expected)
+
+
+@pytest.mark.parametrize("batch", [1, 64])
+def test_added_layers_take_as_long_whatever_the_batch(batch: int) -> None:
+    deployment = named_deployment(
+        "deepseek-r1", "h200-sxm", "tensorrt-llm", weight_dtype="fp8", tensor_parallel=8
+    )
+    settings = (EngineSettings(version=version, date="2025-12-20") for version in ("1.1.0", "1.2.0"))
+    old, new = (
+        model_replica(
+            deployment,
+            mean_input_tokens=500.0,
+            mean_output_tokens=200.0,
+            settings=chosen,
+            costs=DEFAULT_COSTS,
+        )
+        for chosen in settings
+    )
+    times_s = [decode_iteration_s(found.surface, batch, 600.0) for found in (old, new)]
+    assert times_s[0] - times_s[1] == pytest.approx(61 * 6e-5, rel=1e-6)
+
+
 def test_what_a_release_lacks_counts_once_however_often_costs_are_handed_on() -> None:
     deployment = named_deployment(
         "deepseek-r1", "mi300x", "sglang", weight_dtype="fp8", kv_dtype="fp8", tensor_parallel=8
