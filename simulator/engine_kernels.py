@@ -39,20 +39,21 @@ def release_costs(
     if launches is not None:
         costs = replace(costs, eager_launch_s=launches.launch_s)
     for kernels in deployment.engine.untuned_kernels:
-        if _runs(deployment, kernels) and belongs_to(kernels, version=version, date=date):
-            layers = sum(
-                group.count
-                for group in deployment.model.layers
-                if group.mixer is not None and group.mixer.kind == kernels.mixer
-            )
+        layers = _num_layers(deployment, kernels)
+        if layers and belongs_to(kernels, version=version, date=date):
             costs = replace(costs, release_scale=kernels.scale, release_layers_s=layers * kernels.layer_s)
     return costs
 
 
-def _runs(deployment: Deployment, kernels: UntunedKernels) -> bool:
-    mixers = {group.mixer.kind for group in deployment.model.layers if group.mixer is not None}
-    return (
-        deployment.accelerator.architecture in kernels.architectures
-        and kernels.mixer in mixers
-        and deployment.weight_dtype in kernels.weight_dtypes
+def _num_layers(deployment: Deployment, kernels: UntunedKernels) -> int:
+    """Layers of the model that run these kernels; 0 on other hardware and in other formats."""
+    if (
+        deployment.accelerator.architecture not in kernels.architectures
+        or deployment.weight_dtype not in kernels.weight_dtypes
+    ):
+        return 0
+    return sum(
+        group.count
+        for group in deployment.model.layers
+        if group.mixer is not None and group.mixer.kind == kernels.mixer
     )

@@ -19,7 +19,7 @@ class EngineEra(Record):
     """Fitted host and efficiency parameters, by the names of simulator.engine_costs.EngineCosts."""
     residual: dict[str, float] = Field(default_factory=dict)
     measured: dict[str, float] = Field(default_factory=dict)
-    """The same, read off a running engine and not fitted."""
+    """The same, read off a running engine or set beside one, and kept by the fit."""
     measured_source: Source | None = None
     eager_with_data_parallel: bool = False
     """Decode runs without captured graphs where attention data-parallel ranks run in lockstep."""

@@ -9,7 +9,8 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.engine_costs import engine_costs
 from advisor.simulator.replica_model import EngineSettings, model_replica
-from advisor.simulator.step_cost import StepSurface, decode_iteration_s
+from advisor.simulator.serving.micro_batch import MicroBatch, Prefill
+from advisor.simulator.serving.tables import step_tables
 
 _RECORD = DATA_DIR / "measured" / "h200-sxm-vllm-iterations-2026-11-22.json"
 _ACCELERATOR, _ENGINE, _RELEASE = "h200-sxm", "vllm", "0.20.2"
@@ -26,9 +27,9 @@ class EngineIteration:
     sequences: int
     """Decoding."""
     new_tokens: int
-    """Of whole prompts."""
+    """Of prompts, one after the other."""
     input_tokens: int
-    context_tokens: float
+    context_tokens: int
     median_s: float
     num_samples: int
 
@@ -43,7 +44,7 @@ def measured_iterations() -> list[EngineIteration]:
 
 
 def predicted_iteration_s(row: EngineIteration) -> float:
-    """Time of such an iteration [s].
+    """Time of such an iteration, composed and priced as the simulator's own loop does it [s].
 
     Assumes: tokens spread evenly over experts, as they do with random weights: what real routing spares or crowds
     (`expert_scale`, `expert_prefill_scale`) is left out.
@@ -57,22 +58,12 @@ def predicted_iteration_s(row: EngineIteration) -> float:
         settings=EngineSettings(version=_RELEASE),
         costs=replace(costs, expert_scale=1.0, expert_prefill_scale=1.0),
     )
-    if row.iteration == "decode":
-        return decode_iteration_s(replica.surface, row.sequences, row.context_tokens)
-    return _mixed_iteration_s(replica.surface, row)
-
-
-def _mixed_iteration_s(surface: StepSurface, row: EngineIteration) -> float:
-    """An iteration of decodes and whole prompts, by the formula of StepSurface [s]."""
-    decodes, window = row.sequences, surface.window_tokens
-    mean_attended = row.input_tokens / 2.0
-    total_ps = float(surface.mixed_base_ps[decodes + row.new_tokens])
-    total_ps += surface.prefill_pair_ps * row.new_tokens * mean_attended
-    total_ps += decodes * (
-        surface.decode_context_ps[decodes] * row.context_tokens + surface.riding_sequence_ps
-    )
-    total_ps += surface.prefill_sequence_ps * row.new_tokens / row.input_tokens
-    if window is not None:
-        total_ps += surface.decode_window_ps[decodes] * decodes * min(row.context_tokens, window)
-        total_ps += surface.prefill_window_pair_ps * row.new_tokens * min(mean_attended, window)
-    return total_ps / PICOSECONDS_PER_S
+    tables = step_tables(replica.surface, replica.policy)
+    batch = MicroBatch(replica.policy.block_tokens, tables.window_tokens)
+    for order in range(row.sequences):
+        batch.compute(order, row.context_tokens)
+    for start in range(0, row.new_tokens, row.input_tokens):
+        prompt = Prefill((0, start, row.input_tokens, 1), start, 0)
+        batch.take(prompt, min(row.input_tokens, row.new_tokens - start), num_blocks=0)
+    time_ps = tables.mixed_ps(batch, row.sequences) if row.new_tokens else tables.decode_ps(batch)[0]
+    return time_ps / PICOSECONDS_PER_S
