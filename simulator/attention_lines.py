@@ -22,6 +22,8 @@ from advisor.simulator.operators.latent_attention import (
     mla_decode_line,
     mla_prefill_line,
 )
+from advisor.simulator.operators.triton_latent import KERNELS as TRITON
+from advisor.simulator.operators.triton_latent import TritonLatentEfficiency, triton_latent_line
 from advisor.simulator.operators.unified_attention import (
     UnifiedAttentionEfficiency,
     unified_decode_line,
@@ -82,8 +84,7 @@ def decode_lines(
 
     Source: operators.attention.decode_line, operators.latent_attention.mla_decode_line.
     """
-    dp, tp = deployment.data_parallel, deployment.tensor_parallel
-    key = "fp8" if deployment.kv_dtype == "fp8" else "bf16"
+    dp = deployment.data_parallel
     batch = np.maximum(1.0, np.ceil(num_sequences / dp))
     zero = np.zeros_like(batch)
     lines = DecodeLines(zero, zero.copy(), zero.copy(), window_of(deployment))
@@ -98,11 +99,7 @@ def decode_lines(
             intercept, slope = np.zeros_like(batch), np.zeros_like(batch)
         elif isinstance(mixer, LatentAttention):
             low, high = (context_low, context_high) if window is None else (window / 2.0, float(window))
-            intercept, slope = mla_decode_line(
-                batch, low, high, mixer.num_heads // tp, mixer.kv_lora_rank, mixer.qk_rope_head_dim,
-                library.device, library.parameters(LatentDecodeEfficiency, "mla_decode", key),
-                kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
-            )  # fmt: skip
+            intercept, slope = _latent_decode_line(mixer, deployment, library, batch, low, high)
         else:
             continue
         if isinstance(mixer, LatentAttention) and mixer.sparse_top_k and mixer.indexer_num_heads:
@@ -143,7 +140,7 @@ def prefill_lines(
                 line = mla_prefill_line(
                     chunk, 0.0, cached, mixer.num_heads // tp, mixer.qk_nope_head_dim, mixer.qk_rope_head_dim,
                     mixer.v_head_dim, mixer.kv_lora_rank, library.device,
-                    library.parameters(LatentPrefillEfficiency, "mla_prefill", "bf16"),
+                    library.parameters(LatentPrefillEfficiency, _expanded_prefill(library), "bf16"),
                 )  # fmt: skip
             else:
                 break
@@ -161,6 +158,32 @@ def prefill_lines(
         else:
             result.window_pair_s += pair
     return result
+
+
+def _latent_decode_line(
+    mixer: LatentAttention,
+    deployment: Deployment,
+    library: OperatorLibrary,
+    batch: FloatArray,
+    context_low: float,
+    context_high: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Intercept [s] and slope [s per token of the rank's summed context] of one layer."""
+    heads, device = mixer.num_heads // deployment.tensor_parallel, library.device
+    if library.kernels.get("mla_decode") == TRITON:
+        triton = library.parameters(TritonLatentEfficiency, "mla_triton", "bf16")
+        return triton_latent_line(batch, context_low, context_high, heads, device, triton)
+    key = "fp8" if deployment.kv_dtype == "fp8" else "bf16"
+    return mla_decode_line(
+        batch, context_low, context_high, heads, mixer.kv_lora_rank, mixer.qk_rope_head_dim, device,
+        library.parameters(LatentDecodeEfficiency, "mla_decode", key),
+        kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
+    )  # fmt: skip
+
+
+def _expanded_prefill(library: OperatorLibrary) -> str:
+    """Operator whose records price prompts with expanded keys: Triton has one kernel for all attention of prompts."""
+    return "attention_prefill" if library.kernels.get("attention_prefill") == TRITON else "mla_prefill"
 
 
 def runs_unified(mixer: GroupedQueryAttention, deployment: Deployment) -> bool:

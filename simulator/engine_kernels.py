@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
-from advisor.catalog.schema import OperatorLaunches, UntunedKernels
+from advisor.catalog.schema import KernelChoice, OperatorLaunches, ReleaseKernels
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.releases import belongs_to, is_before
 
 
@@ -38,14 +40,14 @@ def release_costs(
     launches = operator_launches(deployment, version=version, date=date)
     if launches is not None:
         costs = replace(costs, eager_launch_s=launches.launch_s)
-    for kernels in deployment.engine.untuned_kernels:
+    for kernels in deployment.engine.release_kernels:
         layers = _num_layers(deployment, kernels)
         if layers and belongs_to(kernels, version=version, date=date):
             costs = replace(costs, release_scale=kernels.scale, release_layers_s=layers * kernels.layer_s)
     return costs
 
 
-def _num_layers(deployment: Deployment, kernels: UntunedKernels) -> int:
+def _num_layers(deployment: Deployment, kernels: ReleaseKernels) -> int:
     """Layers of the model that run these kernels; 0 on other hardware and in other formats."""
     if (
         deployment.accelerator.architecture not in kernels.architectures
@@ -56,4 +58,37 @@ def _num_layers(deployment: Deployment, kernels: UntunedKernels) -> int:
         group.count
         for group in deployment.model.layers
         if group.mixer is not None and group.mixer.kind == kernels.mixer
+    )
+
+
+def chosen_kernels(deployment: Deployment) -> dict[str, str]:
+    """Level of the records of efficiency by operator, where the engine runs other kernels for this model.
+
+    Source: the engine's record.
+    """
+    chosen: dict[str, str] = {}
+    for choice in deployment.engine.kernel_choices:
+        if _applies(choice, deployment):
+            for operator in choice.operators:
+                chosen.setdefault(operator, choice.kernels)
+    return chosen
+
+
+def operator_library(deployment: Deployment) -> OperatorLibrary:
+    """Time functions of the deployment's accelerator under its engine, with the kernels that the model gets.
+
+    Source: own composition.
+    """
+    device = device_of(deployment.accelerator)
+    return OperatorLibrary(device, deployment.engine.id, kernels=chosen_kernels(deployment))
+
+
+def _applies(choice: KernelChoice, deployment: Deployment) -> bool:
+    family = deployment.model.family
+    return (
+        deployment.accelerator.architecture in choice.architectures
+        and (not choice.families or family in choice.families)
+        and family not in choice.except_families
+        and (not choice.weight_dtypes or deployment.weight_dtype in choice.weight_dtypes)
+        and (deployment.engine.prefix_caching or not choice.needs_prefix_cache)
     )

@@ -15,8 +15,9 @@ from advisor.catalog.schema import (
     MoeFeedForward,
 )
 from advisor.simulator.deployment import Deployment, activation_dtype_for
-from advisor.simulator.device import Device, device_of
+from advisor.simulator.device import Device
 from advisor.simulator.engine_costs import engine_costs
+from advisor.simulator.engine_kernels import operator_library
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.operator_library import OperatorLibrary, matmul_key
 from advisor.simulator.operators.attention_kernels import attended_pairs
@@ -96,7 +97,7 @@ def roofline_passes(
     Raises: InfeasibleError: the accelerator cannot be simulated.
     Source: counts of step_roofline and prefill_work; times as in simulator.surface.
     """
-    library = OperatorLibrary(device_of(deployment.accelerator), deployment.engine.id)
+    library = operator_library(deployment)
     roof = roof or library.device
     costs = engine_costs(deployment.engine)
     model, formats = deployment.model, (deployment.weight_dtype, deployment.kv_dtype)

@@ -23,13 +23,13 @@ def era_of(engine: Engine, *, version: str = "", date: str = "") -> EngineEra | 
 
 
 def belongs_to(span: ReleaseSpan, *, version: str = "", date: str = "") -> bool:
-    """Whether a release, by its version or else by its date, is one of a span; no without either.
+    """Whether a release, by its version or else by its date, is one of a span; without either it is the newest.
 
     Source: own definition.
     """
-    return is_before(version, date, span.until_version, span.until_date) and not is_before(
-        version, date, span.from_version, span.from_date
-    )
+    if is_before(version, date, span.from_version, span.from_date):
+        return False
+    return span.until_version is None or is_before(version, date, span.until_version, span.until_date)
 
 
 def is_before(version: str, date: str, until_version: str, until_date: str) -> bool:

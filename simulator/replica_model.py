@@ -9,7 +9,6 @@ from advisor.catalog.schema import Calibration, Engine, GatedDeltaNet, Mamba2
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment, check_layout
-from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import (
     EngineCosts,
     engine_costs,
@@ -17,7 +16,7 @@ from advisor.simulator.engine_costs import (
     expert_padding_of,
     num_operators,
 )
-from advisor.simulator.engine_kernels import operator_launches, release_costs
+from advisor.simulator.engine_kernels import operator_launches, operator_library, release_costs
 from advisor.simulator.era_kernels import era_kernels, with_era_kernels
 from advisor.simulator.forward_pass import expert_format
 from advisor.simulator.local_surface import (
@@ -176,9 +175,8 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
         deployment.expert_tensor_parallel,
         version=settings.version,
     )
-    return OperatorLibrary(
-        device_of(deployment.accelerator),
-        deployment.engine.id,
+    return replace(
+        operator_library(deployment),
         expert_padding=padding,
         reads_all_experts=deployment.accelerator.architecture in deployment.engine.reads_all_experts,
     )

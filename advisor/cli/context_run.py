@@ -10,10 +10,9 @@ from advisor.render.answer import Answer
 from advisor.render.context_view import ContextRow, TierRow, context_answer, offload_answer
 from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment, check_layout
-from advisor.simulator.device import device_of
+from advisor.simulator.engine_kernels import operator_library
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.memory import weight_bytes
-from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.step_cost import decode_iteration_s
@@ -40,7 +39,7 @@ def run_long_context(typed: DeploymentInput, context: str, usd_per_gpu_hour: flo
     deployment, notes = deployment_of(typed)
     check_layout(deployment)
     deployment = calibrated_deployment(deployment, given_calibration(shared))
-    library = OperatorLibrary(device_of(deployment.accelerator), deployment.engine.id)
+    library = operator_library(deployment)
     prefills = [ring_prefill(deployment, library, tokens, degree) for degree in _DEGREES if degree <= tokens]
     inputs = {
         "model": deployment.model.id,

@@ -23,7 +23,7 @@ from advisor.recommend.roofline_bound import max_requests_per_s as roofline_requ
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.surface_bound import max_requests_per_s as surface_requests_per_s
 from advisor.simulator.calibrated_device import calibrated_accelerator
-from advisor.simulator.device import device_of
+from advisor.simulator.engine_kernels import operator_library
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 
@@ -103,7 +103,7 @@ def search(
     outcome = SearchOutcome()
     heap = _screen(scenario, model, accelerators, engines, offers, outcome)
     outcome.screen_wall_s = time.perf_counter() - started
-    libraries: dict[tuple[str, str], OperatorLibrary] = {}
+    libraries: dict[tuple[str, str, str], OperatorLibrary] = {}
     while heap:
         entry = heapq.heappop(heap)
         if not exhaustive and entry.usd_bound > _cost_to_beat(scenario, outcome, entry):
@@ -186,14 +186,14 @@ def _screen(
 def _tighten(
     scenario: Scenario,
     entry: _Entry,
-    libraries: dict[tuple[str, str], OperatorLibrary],
+    libraries: dict[tuple[str, str, str], OperatorLibrary],
     outcome: SearchOutcome,
     heap: list[_Entry],
 ) -> None:
     deployment, traffic = entry.candidate.deployment, scenario.traffic
-    key = (deployment.accelerator.id, deployment.engine.id)
+    key = (deployment.accelerator.id, deployment.engine.id, deployment.weight_dtype)
     if key not in libraries:
-        libraries[key] = OperatorLibrary(device_of(deployment.accelerator), deployment.engine.id)
+        libraries[key] = operator_library(deployment)
     try:
         replica = model_replica(
             deployment,

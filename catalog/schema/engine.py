@@ -100,7 +100,8 @@ class ReleaseSpan(Record):
 
     from_version: str
     from_date: str = ""
-    until_version: str
+    until_version: str | None = None
+    """None is no end."""
     until_date: str = ""
     """Dates count for a release whose version is not given; where they are empty, it does not belong to the span."""
 
@@ -154,8 +155,8 @@ class OperatorLaunches(Record):
     source: Source
 
 
-class UntunedKernels(ReleaseSpan):
-    """Releases that run slower or more kernels on some architectures than earlier or later ones do."""
+class ReleaseKernels(ReleaseSpan):
+    """Releases whose kernels on some architectures take longer, or shorter, than the parts measured alone do."""
 
     architectures: tuple[str, ...]
     mixer: str
@@ -163,8 +164,25 @@ class UntunedKernels(ReleaseSpan):
     weight_dtypes: tuple[str, ...]
     scale: float = Field(default=1.0, ge=1)
     """Time of an iteration against that of other releases."""
-    layer_s: float = Field(default=0.0, ge=0)
-    """Added to a decode iteration by each layer of that kind."""
+    layer_s: float = 0.0
+    """Added to a decode iteration by each layer of that kind; below zero where kernels overlap in the engine."""
+    source: Source
+
+
+class KernelChoice(Record):
+    """Kernels that an engine runs for some models on some architectures in place of its usual ones."""
+
+    architectures: tuple[str, ...]
+    families: tuple[str, ...] = ()
+    """Of models; empty is any."""
+    except_families: tuple[str, ...] = ()
+    weight_dtypes: tuple[str, ...] = ()
+    """Empty is any."""
+    needs_prefix_cache: bool = False
+    operators: tuple[str, ...]
+    """As the records of efficiency name them, e.g. attention_decode."""
+    kernels: str
+    """Level of those records that stands for these kernels, e.g. sglang-triton."""
     source: Source
 
 
@@ -249,7 +267,9 @@ class Engine(Record):
     expert_padding: tuple[ExpertPadding, ...] = ()
     sparse_latent: tuple[SparseLatentKernels, ...] = ()
     operator_launches: tuple[OperatorLaunches, ...] = ()
-    untuned_kernels: tuple[UntunedKernels, ...] = ()
+    release_kernels: tuple[ReleaseKernels, ...] = ()
+    kernel_choices: tuple[KernelChoice, ...] = ()
+    """The first that applies to an operator counts."""
     reads_all_experts: tuple[str, ...] = ()
     """Architectures on which every step reads all experts that a rank holds, chosen or not: graphs compiled for fixed
     shapes cannot leave any out."""

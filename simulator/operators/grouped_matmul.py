@@ -162,8 +162,7 @@ def expert_load(
     """
     num_local = num_experts / expert_parallel
     pairs = tokens * experts_per_token
-    variance = skew**2 / num_local * (1.0 - 1.0 / expert_parallel) + expert_parallel / pairs
-    surplus = np.minimum(1.0 + np.sqrt(2.0 * np.log(expert_parallel) * variance), expert_parallel)
+    surplus = busiest_rank_surplus(pairs, num_experts, expert_parallel, skew)
     popularity = _popularity(skew)
     mean_load = np.minimum(pairs / num_experts * surplus, tokens)[:, None] * popularity
     mean_load = np.minimum(mean_load, tokens[:, None])
@@ -175,6 +174,22 @@ def expert_load(
         all_rows=pairs,
         row_tiles=num_local * np.array(row_tiles),
     )
+
+
+def busiest_rank_surplus(
+    pairs: FloatArray, num_experts: int, expert_parallel: int, skew: float = TYPICAL_SKEW
+) -> FloatArray:
+    """Load of the busiest of `expert_parallel` ranks over the mean of all, for so many (token, expert) pairs.
+
+    1 + sqrt(2 ln(ranks) v), where v is the relative variance of a rank's load: of popularity and of chance.
+
+    Assumes: the maximum over ranks is that of normal variables.
+    Source: extreme value of normal variables as in any textbook (leading order).
+    """
+    num_local = num_experts / expert_parallel
+    variance = skew**2 / num_local * (1.0 - 1.0 / expert_parallel) + expert_parallel / pairs
+    surplus = 1.0 + np.sqrt(2.0 * np.log(expert_parallel) * variance)
+    return np.asarray(np.minimum(surplus, expert_parallel), dtype=np.float64)
 
 
 def padded_load(load: ExpertLoad, num_local_experts: float, block_rows: int) -> ExpertLoad:

@@ -50,7 +50,7 @@ def lengths_of(case: ServingCase) -> CaseLengths:
     if case.length_dist == "uniform":
         return UniformLengths(isl, osl, case.length_spread or _UNIFORM_LOW)
     if case.length_dist == "lognormal" or (case.length_dist == "mean" and case.length_spread):
-        return LognormalLengths(isl, osl, case.length_spread or _CONVERSATION_SIGMA)
+        return LognormalLengths(isl, osl, case.length_spread or _CONVERSATION_SIGMA, *(case.longest or ()))
     if profile_of(case) is not None:
         return FixedLengths(isl, osl)
     if case.length_dist == "mean":

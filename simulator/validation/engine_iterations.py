@@ -12,18 +12,23 @@ from advisor.simulator.replica_model import EngineSettings, model_replica
 from advisor.simulator.serving.micro_batch import MicroBatch, Prefill
 from advisor.simulator.serving.tables import step_tables
 
-_RECORD = DATA_DIR / "measured" / "h200-sxm-vllm-iterations-2026-11-22.json"
-_ACCELERATOR, _ENGINE, _RELEASE = "h200-sxm", "vllm", "0.20.2"
+_RECORDS = (
+    ("h200-sxm-vllm-iterations-2026-11-22.json", "h200-sxm", "vllm", "0.20.2"),
+    ("h100-sxm-sglang-iterations-2026-11-22.json", "h100-sxm", "sglang", "0.5.11"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineIteration:
     """Median time of the iterations of one load that are alike."""
 
+    accelerator: str
+    engine: str
+    release: str
     model: str
     weight_dtype: str
     iteration: str
-    """decode, or mixed: decodes and prompts."""
+    """decode, prompts, or mixed: decodes and prompts."""
     sequences: int
     """Decoding."""
     new_tokens: int
@@ -35,12 +40,16 @@ class EngineIteration:
 
 
 def measured_iterations() -> list[EngineIteration]:
-    """vLLM 0.20.2 on one H200, random weights, as its scheduler saw answers come back.
+    """vLLM 0.20.2 on one H200 and SGLang 0.5.11 on one H100, random weights, as their schedulers saw answers come back.
 
-    Source: catalog/data/measured/h200-sxm-vllm-iterations-2026-11-22.json, which states the conditions.
+    Source: catalog/data/measured/*-iterations-2026-11-22.json, which state the conditions.
     """
-    document = json.loads(_RECORD.read_text(encoding="utf-8"))
-    return [EngineIteration(**dict(zip(document["columns"], row, strict=True))) for row in document["rows"]]
+    found = []
+    for name, accelerator, engine, release in _RECORDS:
+        document = json.loads((DATA_DIR / "measured" / name).read_text(encoding="utf-8"))
+        cells = (dict(zip(document["columns"], row, strict=True)) for row in document["rows"])
+        found += [EngineIteration(accelerator, engine, release, **of_row) for of_row in cells]
+    return found
 
 
 def predicted_iteration_s(row: EngineIteration) -> float:
@@ -50,12 +59,12 @@ def predicted_iteration_s(row: EngineIteration) -> float:
     (`expert_scale`, `expert_prefill_scale`) is left out.
     Source: own composition.
     """
-    costs = engine_costs(engines.by_id(_ENGINE), version=_RELEASE)
+    costs = engine_costs(engines.by_id(row.engine), version=row.release)
     replica = model_replica(
-        named_deployment(row.model, _ACCELERATOR, _ENGINE, weight_dtype=row.weight_dtype),
+        named_deployment(row.model, row.accelerator, row.engine, weight_dtype=row.weight_dtype),
         mean_input_tokens=row.input_tokens,
-        mean_output_tokens=2.0 * (row.context_tokens - row.input_tokens),
-        settings=EngineSettings(version=_RELEASE),
+        mean_output_tokens=max(1.0, 2.0 * (row.context_tokens - row.input_tokens)),
+        settings=EngineSettings(version=row.release),
         costs=replace(costs, expert_scale=1.0, expert_prefill_scale=1.0),
     )
     tables = step_tables(replica.surface, replica.policy)

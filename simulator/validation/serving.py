@@ -43,6 +43,9 @@ from advisor.simulator.validation.unstated_layout import of_all_replicas, share_
 
 _DYNAMO = "dynamo"
 _RAISED_MEMORY_FRACTION = 0.97
+_OPEN_LOOP_REQUESTS = 2500
+"""Requests of a load at a rate whose number is not stated: enough that chance and the draining end move its
+throughput by some 2 %."""
 """What people set where the weights leave no room below an engine's default."""
 
 
@@ -282,7 +285,8 @@ def _closed(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
 def _poisson(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     if not case.request_rate:
         return _highest_throughput(case, replica, seed)
-    workload = Workload(Poisson(case.request_rate), lengths_of(case), case.num_requests or 500)
+    num_requests = case.num_requests or _OPEN_LOOP_REQUESTS
+    workload = Workload(Poisson(case.request_rate), lengths_of(case), num_requests)
     return _online(replica, workload, seed)
 
 

@@ -1,6 +1,7 @@
 """One published serving measurement as a question: its columns, parsed; what was measured is never among them."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,7 @@ LENGTH_DISTS: Final = ("fixed", "uniform", "mean", "lognormal")
 LOADS: Final = ("closed", "poisson", "offline", "static_batch", "batch1", "step")
 
 
+_CLIPPED: Final = re.compile(r"^lognormal\b.* clipped \d+-(\d+)/\d+-(\d+)$")
 _POOL_SIZES: Final = ("prefill_gpus", "decode_gpus", "num_prefill_workers", "num_decode_workers")
 _PREFILL_DEGREES: Final = ("prefill_tp", "prefill_pp", "prefill_dp", "prefill_ep")
 
@@ -61,6 +63,8 @@ class ServingCase:
     """Whether the row says how its lengths are distributed."""
     length_spread: float | None
     """Least part of the nominal length where it is uniform; sigma where it is lognormal; None where not stated."""
+    longest: tuple[int, int] | None
+    """Most input and output tokens that lognormal lengths were clipped to; None where not stated."""
     num_requests: int | None
     max_num_seqs: int | None
     max_num_batched_tokens: int | None
@@ -123,6 +127,7 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
         length_dist=length_dist,
         lengths_stated=bool(cells.text("length_dist")),
         length_spread=length_spread,
+        longest=_longest(cells),
         num_requests=cells.whole("num_requests"),
         max_num_seqs=cells.whole("max_num_seqs"),
         max_num_batched_tokens=cells.whole("max_num_batched_tokens"),
@@ -161,3 +166,9 @@ def _length_dist(cells: Cells) -> tuple[str, float | None]:
             fix=f"write {kind}:0.8",
         )
     return kind, spread
+
+
+def _longest(cells: Cells) -> tuple[int, int] | None:
+    """Most input and output tokens, from lognormal:600/200,0.8 clipped 16-6000/4-1500."""
+    clipped = _CLIPPED.search(cells.text("length_dist"))
+    return None if clipped is None else (int(clipped[1]), int(clipped[2]))

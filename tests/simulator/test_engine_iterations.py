@@ -15,6 +15,8 @@ from advisor.simulator.validation.engine_iterations import measured_iterations, 
         ("qwen3-30b-a3b", "mixed", 0.05, 0.11),
         ("gpt-oss-20b", "decode", 0.19, 0.24),  # the record of mxfp4 experts on Hopper is of slower kernels
         ("gpt-oss-20b", "mixed", 0.05, 0.12),
+        ("qwen3-14b", "decode", 0.02, 0.13),
+        ("qwen3-14b", "prompts", 0.04, 0.05),
     ],
 )
 def test_iterations_of_a_running_engine(model: str, iteration: str, median: float, worst: float) -> None:
@@ -37,3 +39,21 @@ def test_the_host_decides_beyond_the_largest_graph() -> None:
     )
     assert beyond.median_s > 1.8 * inside.median_s
     assert predicted_iteration_s(beyond) > 1.6 * predicted_iteration_s(inside)
+
+
+@pytest.mark.parametrize(("sequences", "low", "high"), [(1, 88, 4150), (16, 112, 4100), (64, 112, 1100)])
+def test_triton_decode_grows_with_the_context_as_in_a_running_engine(
+    monkeypatch: pytest.MonkeyPatch, sequences: int, low: int, high: int
+) -> None:
+    """On an H100 the server was told to use Triton, which it chooses itself for no model there."""
+    monkeypatch.setattr(
+        "advisor.simulator.engine_kernels.chosen_kernels", lambda _: {"mla_decode": "sglang-triton"}
+    )
+    rows = {
+        row.context_tokens: row
+        for row in measured_iterations()
+        if (row.model, row.sequences) == ("glm-4.7-flash", sequences)
+    }
+    measured_s = rows[high].median_s - rows[low].median_s
+    predicted_s = predicted_iteration_s(rows[high]) - predicted_iteration_s(rows[low])
+    assert predicted_s == pytest.approx(measured_s, rel=0.1)

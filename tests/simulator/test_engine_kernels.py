@@ -5,7 +5,12 @@ import pytest
 from advisor.catalog import engines, models
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.engine_costs import DEFAULT_COSTS, num_operators
-from advisor.simulator.engine_kernels import operator_launches, release_costs
+from advisor.simulator.engine_kernels import (
+    chosen_kernels,
+    operator_launches,
+    operator_library,
+    release_costs,
+)
 from advisor.simulator.releases import is_before, middle_of
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
@@ -65,6 +70,64 @@ def test_early_releases_add_time_to_each_layer_of_latent_attention(
     deployment = named_deployment(model, gpu, "tensorrt-llm", weight_dtype=weight_dtype, tensor_parallel=8)
     found = release_costs(deployment, DEFAULT_COSTS, version=version)
     assert found.release_layers_s == pytest.approx(61 * expected)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "weight_dtype", "model", "version", "date", "expected"),
+    [
+        ("b200-sxm", "mxfp4", "gpt-oss-120b", "1.2.0rc2", "", -1.4e-5),
+        ("b200-sxm", "mxfp4", "gpt-oss-120b", "1.1.0", "", 0.0),
+        ("b200-sxm", "mxfp4", "gpt-oss-120b", "", "2025-12-02", 0.0),
+        ("b200-sxm", "mxfp4", "gpt-oss-120b", "", "", -1.4e-5),
+        ("h200-sxm", "mxfp4", "gpt-oss-120b", "1.2.0rc2", "", 0.0),
+        ("b200-sxm", "bf16", "gpt-oss-120b", "1.2.0", "", 0.0),
+        ("b200-sxm", "nvfp4", "deepseek-r1", "1.3.0rc14", "", -1.4e-5),
+        ("b200-sxm", "nvfp4", "deepseek-r1", "1.2.0rc6", "", 0.0),
+    ],
+)
+def test_later_releases_overlap_kernels_of_four_bit_models(
+    gpu: str, weight_dtype: str, model: str, version: str, date: str, expected: float
+) -> None:
+    """A span without an end holds for the newest release, which a run without version and date used."""
+    deployment = named_deployment(model, gpu, "tensorrt-llm", weight_dtype=weight_dtype, tensor_parallel=8)
+    found = release_costs(deployment, DEFAULT_COSTS, version=version, date=date)
+    layers = sum(group.count for group in deployment.model.layers)
+    assert found.release_layers_s == pytest.approx(layers * expected)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "weight_dtype", "expected"),
+    [
+        ("qwen3-coder-next", "b200-sxm", "bf16", {"attention_decode", "attention_prefill"}),
+        ("qwen3-next-80b-a3b", "h200-sxm", "bf16", set()),
+        ("glm-4.7-flash", "b200-sxm", "bf16", {"attention_prefill", "mla_decode", "grouped_matmul"}),
+        ("glm-4.5-air", "b300-sxm", "bf16", {"grouped_matmul"}), ("glm-4.5-air", "b200-sxm", "fp8", set()),
+        ("qwen3-235b-a22b", "b200-sxm", "bf16", set()),
+    ],
+)  # fmt: skip
+def test_sglang_runs_triton_kernels_for_some_models_on_blackwell(
+    model: str, gpu: str, weight_dtype: str, expected: set[str]
+) -> None:
+    deployment = named_deployment(model, gpu, "sglang", weight_dtype=weight_dtype)
+    assert chosen_kernels(deployment) == dict.fromkeys(expected, "sglang-triton")
+    assert operator_library(deployment).queued(0.5).kernels == dict.fromkeys(expected, "sglang-triton")
+    assert chosen_kernels(named_deployment(model, gpu, "vllm", weight_dtype=weight_dtype)) == {}
+
+
+def test_triton_attention_follows_from_the_state_of_a_prefix_cache() -> None:
+    deployment = named_deployment("qwen3-coder-next", "b200-sxm", "sglang", tensor_parallel=2)
+    kept, without = (
+        model_replica(
+            deployment,
+            mean_input_tokens=4000.0,
+            mean_output_tokens=500.0,
+            settings=EngineSettings(prefix_caching=caching),
+        )
+        for caching in (True, False)
+    )
+    assert without.library.kernels == {}
+    slower = decode_iteration_s(kept.surface, 16, 4000.0) - decode_iteration_s(without.surface, 16, 4000.0)
+    assert 3e-4 < slower < 1.2e-3  # 12 layers of full attention, 30 to 100 µs each
 
 
 @pytest.mark.parametrize("batch", [1, 64])

@@ -150,7 +150,8 @@ def test_launches_of_a_prompt_stop_everybody_where_host_and_device_take_turns() 
     assert turns.policy.api_overhead_ps == round(turns.costs.request_s * 1e12)
     assert overlapping.policy.api_overhead_ps == round((turns.costs.request_s + launches_s) * 1e12)
     assert (turns.policy.overlap_scheduling, overlapping.policy.overlap_scheduling) == (False, True)
-    assert turns.surface.decode_base_ps == overlapping.surface.decode_base_ps
+    # Without a prefix cache attention of decodes gets other kernels, too.
+    assert turns.surface.decode_base_ps == pytest.approx(overlapping.surface.decode_base_ps, rel=0.02)
     # A prompt that keeps a slower device busy for longer hides them.
     slower = deployment("qwen3-next-80b-a3b", "h200-sxm", "sglang", tensor_parallel=2)
     hidden, without = (

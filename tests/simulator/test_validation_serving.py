@@ -190,6 +190,12 @@ def test_blanks_take_what_is_usual() -> None:
     assert case(length_dist="uniform:0.5").length_spread == 0.5
     clipped = case(length_dist="lognormal:600/200,0.8 clipped 16-6000/4-1500")
     assert (clipped.length_dist, clipped.length_spread) == ("lognormal", 0.8)
+    assert (clipped.longest, case(length_dist="lognormal:600/200,0.8").longest) == ((6000, 1500), None)
+    lengths = lengths_of(
+        case(isl="800", osl="270", length_dist="lognormal:600/200,0.8 clipped 16-6000/4-1500")
+    )
+    assert isinstance(lengths, LognormalLengths)
+    assert (lengths.max_input_tokens, lengths.max_output_tokens) == (6000, 1500)
 
 
 def test_unknown_needs_raise_with_row_and_field() -> None:
@@ -228,6 +234,9 @@ def test_lengths_are_drawn_as_the_client_drew_them() -> None:
 def test_open_loops_and_offline_runs() -> None:
     poisson = predict(load="poisson", request_rate="2", concurrency="", num_requests="60")
     assert poisson.metrics["req_s"].value == pytest.approx(2.0, rel=0.4)
+    # Where their number is not stated there are enough for a stable load's throughput to be what was offered.
+    unstated = predict(load="poisson", request_rate="2", concurrency="", num_requests="")
+    assert unstated.metrics["req_s"].value == pytest.approx(2.0, rel=0.04)
     offline = predict(load="offline", concurrency="", num_requests="200")
     assert {"output_tok_s", "total_tok_s", "req_s", "ttft_ms_mean", "tpot_ms_mean"} <= set(offline.metrics)
     assert offline.metrics["req_s"].value > predict().metrics["req_s"].value

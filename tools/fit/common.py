@@ -36,7 +36,9 @@ SYSTEMS = {
     "rtx_pro_6000_server": ("rtx-pro-6000-server", "blackwell-geforce"),
     "b60": ("arc-pro-b60", "xe2"),
 }
-ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm"}
+SGLANG_TRITON = "sglang-triton"
+"""Level of the Triton kernels that SGLang runs for some models, see catalog/data/engines/sglang.toml."""
+ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", SGLANG_TRITON: SGLANG_TRITON}
 ANY_ENGINE = "any"
 OTHER_VENDOR_ERROR = 0.3
 """Median error of a record that crosses vendors: 25 to 32 % on Arc Pro B60; see also the anchored rates."""
@@ -155,7 +157,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
 def by_engine(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """(format, engine, measurements): all engines together, then each alone where there are several."""
     for dtype, of_dtype in table.groupby("dtype"):
-        yield str(dtype), ANY_ENGINE, of_dtype
+        yield str(dtype), ANY_ENGINE, of_dtype[of_dtype.backend != SGLANG_TRITON]
         engines = list(of_dtype.groupby("backend"))
         if len(engines) > 1:
             for backend, of_engine in engines:

@@ -18,7 +18,7 @@ FloatArray = NDArray[np.float64]
 Era = tuple[str, str]
 
 PRIOR = EngineCosts()
-PRIOR_SIGMA = {"request_s": 0.4, "request_launch_s": 0.8, "launch_scale": 0.35, "delivery_s": 0.5}
+PRIOR_SIGMA = {"request_s": 0.4, "request_launch_s": 0.8, "launch_scale": 0.7, "delivery_s": 0.5}
 """The parameters that belong to an era, with the standard deviation of their logarithm around the default: what
 experience allows. The others are the same for all engines: given to eras too, even under narrow priors, the median
 error of the time per output token of groups left out rises from 8 to 10 %."""

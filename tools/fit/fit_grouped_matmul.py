@@ -97,8 +97,10 @@ def load(data: Path, devices: Devices) -> pd.DataFrame:
     main_is_trtllm = table.system.isin(_GENERATED_SYSTEMS)
     optional = source.str.contains("min_latency") & ~(main_is_trtllm & (table.dtype == "nvfp4"))
     # Fallbacks for shapes or checkpoint formats that the engine's main kernel did not take.
-    fallback = main_is_trtllm & source.str.contains("sglang_fused_moe_triton")
-    fallback |= source.str.contains("w4a4mxfp4moe_marlin")
+    triton = main_is_trtllm & source.str.contains("sglang_fused_moe_triton")
+    fallback = (triton & (table.dtype != "bf16")) | source.str.contains("w4a4mxfp4moe_marlin")
+    # In 16 bits SGLang runs them for most models: a level of its own.
+    table["backend"] = table.backend.where(~triton, common.SGLANG_TRITON)
     table = table[~(unclear | folded | untuned | widened | optional | fallback) & (table.seconds > 0)]
     keys = [
         "system",
@@ -116,10 +118,11 @@ def load(data: Path, devices: Devices) -> pd.DataFrame:
     # A call more than three times slower than another engine's on the same work ran a kernel that was not tuned.
     same_work = [key for key in keys if key != "backend"]
     fastest = table.groupby(same_work, observed=True).seconds.transform("min")
+    slow = (table.seconds > _UNTUNED * fastest) & (table.backend != common.SGLANG_TRITON)
     # With expert parallelism this sweep takes as long as without, whatever the degree, where every other one falls
     # with it: the rows of all ranks were multiplied, which the engine's own kernels skip.
     whole = (table.system == "a100_sxm") & (table.backend == "sglang") & (table.moe_ep_size > 1)
-    return table[~whole & (table.seconds <= _UNTUNED * fastest)]
+    return table[~whole & ~slow]
 
 
 def _with_generated_kernels(table: pd.DataFrame) -> pd.DataFrame:

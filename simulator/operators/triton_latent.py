@@ -1,0 +1,87 @@
+"""Decode of latent attention in SGLang's Triton kernel, which splits a sequence into few parts.
+
+A block of threads walks through its part of the keys one tile after the other and waits for each from memory, so that
+time is the length of a part, whatever the other SMs do. Times of a layer; heads are those of one accelerator.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from advisor.catalog.schema import EfficiencyRecord
+from advisor.simulator.device import Device
+from advisor.simulator.operators.attention_kernels import Floats, secant_over_context
+
+KERNELS: Final = "sglang-triton"
+"""Level of the records of efficiency that stands for SGLang's Triton kernels."""
+_MOST_SPLITS: Final = 8.0
+_LEAST_SPLIT: Final = 32.0
+"""Keys of a split, at least."""
+_BLOCK_HEADS: Final = 16.0
+"""Query heads that one block multiplies."""
+_UNSPLIT_TOKENS: Final = 64.0
+"""Splits grow with the logarithm of the context over this."""
+
+
+@dataclass(frozen=True, slots=True)
+class TritonLatentEfficiency:
+    """Fitted constants of the kernel."""
+
+    launch_s: float
+    """Both stages, inside a captured graph."""
+    key_cycles: float
+    """Of a block on one key, its latency from memory included [cycles]."""
+    blocks_per_sm: float
+    """Blocks that an SM runs at once without slowing any."""
+
+    @classmethod
+    def from_record(cls, record: EfficiencyRecord) -> Self:
+        """The constants of a catalog record of operator mla_triton. Source: own definition."""
+        return cls(**record.parameters)
+
+
+def triton_latent_s(
+    batch_size: ArrayLike,
+    context_tokens: ArrayLike,
+    num_heads: int,
+    device: Device,
+    efficiency: TritonLatentEfficiency,
+) -> Floats:
+    """Time of one decode step of latent attention [s].
+
+    t = launch + keys of a split · cycles per key · max(1, blocks / (SMs · blocks per SM))
+
+    Assumes: equal contexts, cold cache. The launcher takes every head for one with keys of its own and splits only as
+    far as heads and sequences leave SMs free, up to 8.
+    Error: see `residual` of the catalog record.
+    Source: sglang/srt/layers/attention/triton_backend.py get_num_kv_splits_triton (Apache-2.0); own form of the time.
+    """
+    batch, keys = np.asarray(batch_size, float), np.maximum(np.asarray(context_tokens, float), 1.0)
+    growth = np.maximum(np.log2(keys / _UNSPLIT_TOKENS), 1.0)
+    splits = np.clip(np.ceil(device.num_sms * growth / (batch * num_heads)), 1.0, _MOST_SPLITS)
+    longest = np.maximum(keys / splits, np.minimum(keys, _LEAST_SPLIT))
+    blocks = batch * splits * np.ceil(num_heads / _BLOCK_HEADS)
+    waves = np.maximum(1.0, blocks / (device.num_sms * efficiency.blocks_per_sm))
+    return np.asarray(efficiency.launch_s + longest * waves * efficiency.key_cycles / device.clock_hz)
+
+
+def triton_latent_line(
+    batch_sizes: ArrayLike,
+    context_low: float,
+    context_high: float,
+    num_heads: int,
+    device: Device,
+    efficiency: TritonLatentEfficiency,
+) -> tuple[Floats, Floats]:
+    """Intercept [s] and slope [s per token of summed context] of that decode attention per batch size.
+
+    Raises: ValueError: the contexts are not ascending.
+    Source: own definition, see simulator/step_cost.py.
+    """
+
+    def time_s(batch: Floats, context: float) -> Floats:
+        return triton_latent_s(batch, context, num_heads, device, efficiency)
+
+    return secant_over_context(time_s, batch_sizes, context_low, context_high)
