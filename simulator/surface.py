@@ -28,9 +28,11 @@ _WIDE_EXPERTS = ("bf16", "fp16", "int4")
 _SPARED_OF_WIDE = 0.5
 """What routing spares of their time against that of others: decodes of four models in bf16 under SGLang on B200s take
 0.8 to 1.0 of what even routing would, one in int4 under vLLM 0.9 to 1.0."""
-_PROMPT_EXPERTS = {"ampere": 1.17}
-"""Time of prompts' experts against that on other architectures, beyond their kernels measured alone. Five groups of
-GLM-4.5-Air, GLM-4.6 and gpt-oss-120b under vLLM 0.11 and SGLang 0.5.4 on A100s ask for 1.1 to 1.5."""
+_MANY_EXPERTS = 64
+_PROMPTS_OF_MANY_EXPERTS = {"ampere": 1.25}
+"""Time of prompts' experts, where a layer has more than so many, against that on other architectures and beyond their
+kernels measured alone. On A100s five groups of GLM-4.5-Air, GLM-4.6 and gpt-oss-120b (128 and 160 experts) under vLLM
+0.11 and SGLang 0.5.4 ask for 1.1 to 1.5, gpt-oss-20b (32) for none."""
 _ROWS_OF_BUSY_EXPERTS = 16.0
 """Rows per expert from which on nearly every expert has some, however much tokens resemble each other. vLLM 0.20.2 on
 an H200 reads all of Qwen3-30B-A3B's with 256 sequences; published decode prefers 16 to 8 and to 32, by little."""
@@ -182,13 +184,15 @@ def _specific(deployment: Deployment, library: OperatorLibrary, costs: EngineCos
         for group in deployment.model.layers
         if isinstance(group.feed_forward, MoeFeedForward)
     ]
+    many = bool(mixtures) and max(mixtures) > _MANY_EXPERTS
+    prompts = _PROMPTS_OF_MANY_EXPERTS.get(architecture, 1.0) if many else 1.0
     pads = library.expert_padding is not None or library.reads_all_experts
     reads_all = bool(mixtures) and (max(mixtures) <= _FEW_EXPERTS or pads)
     return replace(
         costs,
         kernel_scale=scale * costs.kernel_scale,
         expert_scale=max(1.0, experts) if reads_all else experts,
-        expert_prefill_scale=costs.expert_prefill_scale * _PROMPT_EXPERTS.get(architecture, 1.0),
+        expert_prefill_scale=costs.expert_prefill_scale * prompts,
     )
 
 
