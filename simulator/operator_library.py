@@ -22,7 +22,7 @@ _BETWEEN_WIDTHS = 0.75
 _PLAIN_OPERATORS = ("attention_decode", "attention_prefill", "mla_triton", "elementwise")
 _LAUNCHED_AS_MEASURED = ("hopper",)
 """Operators that an engine launches as they were measured alone, and where that was seen: SGLang 0.5.11 decodes
-Qwen3-14B in bf16 on an H100 within 3 % of their sum. On Blackwell and CDNA3 published runs ask for more, as of the others."""
+Qwen3-14B in bf16 on an H100 within 3 % of their sum. On Blackwell and CDNA3 published runs ask for more of all."""
 _WEIGHT_ONLY = {
     "fp8": "int8_wo",
     "int8": "int8_wo",
