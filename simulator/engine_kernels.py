@@ -1,4 +1,5 @@
-"""What an engine's releases do differently on some architectures: launches without graphs, kernels not yet tuned."""
+"""What an engine does differently on some architectures, by release and by model: launches without graphs, kernels that
+are not tuned yet or overlap, kernels chosen for a family."""
 
 from dataclasses import replace
 
@@ -31,8 +32,8 @@ def release_costs(
 ) -> EngineCosts:
     """An engine's costs as its record and its release have them on the deployment's accelerator.
 
-    Assumes: kernels that are not tuned yet are slower by one factor whatever the batch, and additional ones take the
-    same time whatever the batch.
+    Assumes: kernels that are not tuned yet are slower by one factor whatever the batch; additional ones take, and
+    overlapping ones save, the same time whatever the batch.
     Source: the engine's record.
     """
     if deployment.engine.eager_launch_s is not None:

@@ -14,10 +14,7 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts, num_operators
-from advisor.simulator.forward_pass import token_costs
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, busiest_rank_surplus
-from advisor.simulator.operators.matmul import MatmulEfficiency
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs, build_surface, decode_breakdown_s, prefill_breakdown_s
 
@@ -140,80 +137,6 @@ def test_kernels_that_nobody_measured_take_longer_and_the_host_does_not(
     host_ps = (COSTS.step_s + 16 * COSTS.sequence_s) * PICOSECONDS_PER_S
     kernels_ps = [found.decode_base_ps[16] - host_ps for found in (tabulated, surface(chosen))]
     assert kernels_ps[0] == pytest.approx(1.15 * kernels_ps[1], rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("model", "dtype", "scale"),
-    [("mixtral-8x7b", "bf16", 1.0), ("gpt-oss-120b", "mxfp4", 0.5), ("gpt-oss-120b", "bf16", 0.75)],
-)
-def test_routing_spares_experts_only_where_there_are_many(model: str, dtype: str, scale: float) -> None:
-    """Half of what it spares of narrow formats where experts are multiplied in 16 bits."""
-    chosen = deployment(model, "h200-sxm", dtype)
-    all_read, spared = (
-        decode_breakdown_s(
-            chosen, library(chosen), dataclasses.replace(COSTS, expert_scale=value), 16, 500.0
-        )["experts"]
-        for value in (1.0, 0.5)
-    )
-    assert spared == pytest.approx(scale * all_read, rel=0.01)
-
-
-def test_what_the_busiest_rank_has_beyond_the_mean_is_not_spared() -> None:
-    """Of 16 sequences times 8 experts, the busiest of 8 ranks gets some 1.5 times the mean of all."""
-
-    def spared(ranks: int) -> float:
-        chosen = deployment("qwen3-235b-a22b", "h100-sxm", "fp8", tensor_parallel=8, expert_parallel=ranks)
-        costs = [dataclasses.replace(COSTS, expert_scale=scale) for scale in (1.0, 0.8)]
-        whole, less = (decode_breakdown_s(chosen, library(chosen), of, 16, 500.0)["experts"] for of in costs)
-        return 1.0 - less / whole
-
-    surplus = float(busiest_rank_surplus(np.array([16.0 * 8.0]), 128, 8)[0])
-    assert 1.4 < surplus < 1.9
-    assert spared(8) == pytest.approx(spared(1) / surplus, rel=1e-6)
-    assert float(busiest_rank_surplus(np.array([128.0]), 128, 1)[0]) == 1.0
-
-
-@pytest.mark.parametrize(("gpu", "plain"), [("h100-sxm", 1.0), ("b200-sxm", 1.5)])
-def test_what_an_engine_adds_to_launches_it_adds_to_routed_and_quantised_operators(
-    gpu: str, plain: float
-) -> None:
-    found = library(deployment("qwen3-30b-a3b", gpu))
-    more, less = found.queued(1.5), found.queued(0.5)
-    for kind, operator, dtype, highest in (
-        (MatmulEfficiency, "matmul", "bf16", plain), (MatmulEfficiency, "matmul", "fp8_block", 1.5),
-        (GroupedMatmulEfficiency, "grouped_matmul", "bf16", 1.5),
-    ):  # fmt: skip
-        alone_s = found.parameters(kind, operator, dtype).launch_s
-        assert more.parameters(kind, operator, dtype).launch_s == pytest.approx(highest * alone_s)
-        assert less.parameters(kind, operator, dtype).launch_s == pytest.approx(0.5 * alone_s)
-
-
-def test_prompts_of_many_experts_take_longer_on_ampere() -> None:
-    costs = dataclasses.replace(COSTS, expert_prefill_scale=1.0)
-    for model, gpu, factor in (
-        ("qwen3-30b-a3b", "a100-sxm-80gb", 1.25),
-        ("qwen3-30b-a3b", "h100-sxm", 1.0),
-        ("gpt-oss-20b", "a100-sxm-80gb", 1.0),
-    ):
-        chosen = deployment(model, gpu)
-        tokens = np.array([4096.0])
-        alone = token_costs(chosen, library(chosen).queued(costs.launch_scale), tokens, decode=False)
-        kernels_s = costs.kernel_scale * costs.prefill_scale * float(alone.seconds["experts"][0])
-        found_s = prefill_breakdown_s(chosen, library(chosen), costs, 4096)["experts"]
-        assert found_s == pytest.approx(factor * kernels_s, rel=1e-9)
-
-
-def test_large_batches_spare_no_experts() -> None:
-    chosen = deployment("gpt-oss-120b", "h200-sxm", "mxfp4")
-
-    def time_s(scale: float, batch: int) -> float:
-        costs = dataclasses.replace(COSTS, expert_scale=scale)
-        return decode_breakdown_s(chosen, library(chosen), costs, batch, 500.0)["experts"]
-
-    spared = [1.0 - time_s(0.5, batch) / time_s(1.0, batch) for batch in (1, 64, 256, 1024)]
-    assert spared == sorted(spared, reverse=True)
-    assert spared[0] == pytest.approx(0.5, abs=1e-3)
-    assert spared[-1] < 0.11
 
 
 @pytest.mark.parametrize("batch", [3, 9, 17, 30, 50])
