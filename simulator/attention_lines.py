@@ -43,6 +43,11 @@ class DecodeLines:
     window_slope_s: FloatArray
     window_tokens: int | None = None
 
+    def growing_s(self, context_tokens: float) -> FloatArray:
+        """What every sequence of such a context adds to the intercept [s], at each batch size."""
+        windowed = min(context_tokens, self.window_tokens or 0)
+        return self.slope_s * context_tokens + self.window_slope_s * windowed
+
 
 @dataclass(slots=True)
 class PrefillLines:

@@ -93,6 +93,17 @@ def is_moe(model: Model) -> bool:
     return any(isinstance(group.feed_forward, MoeFeedForward) for group in model.layers)
 
 
+def routed_experts(model: Model) -> tuple[MoeFeedForward, ...]:
+    """The feed-forward parts with routed experts, one per group of layers."""
+    parts = (group.feed_forward for group in model.layers)
+    return tuple(part for part in parts if isinstance(part, MoeFeedForward))
+
+
+def num_experts(model: Model) -> int:
+    """Routed experts of a layer, of the one with most; 0 for a dense model. Source: own definition."""
+    return max((part.num_experts for part in routed_experts(model)), default=0)
+
+
 def moe_layers(model: Model) -> tuple[LayerGroup, ...]:
     """The layer groups with routed experts."""
     return tuple(group for group in model.layers if isinstance(group.feed_forward, MoeFeedForward))
@@ -153,11 +164,7 @@ def check_layout(deployment: Deployment) -> None:
 
 def _check_expert_parallel(deployment: Deployment) -> None:
     model, ranks, ep = deployment.model, deployment.ranks_per_stage, deployment.expert_parallel
-    experts = {
-        group.feed_forward.num_experts
-        for group in model.layers
-        if isinstance(group.feed_forward, MoeFeedForward)
-    }
+    experts = {part.num_experts for part in routed_experts(model)}
     slots = {number: deployment.expert_slots(number) for number in experts}
     uneven = sorted(number for number in experts if slots[number] % ep)
     if ranks % ep == 0 and not uneven:

@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.efficiencies import unmeasured_scale
-from advisor.catalog.schema import MoeFeedForward
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.attention_lines import DecodeLines, decode_lines, prefill_lines, window_of
 from advisor.simulator.collectives import send_recv_s, topology_of
-from advisor.simulator.deployment import Deployment
+from advisor.simulator.deployment import Deployment, num_experts, routed_experts
 from advisor.simulator.engine_costs import EngineCosts, num_collectives, num_operators
 from advisor.simulator.forward_pass import TokenCosts, head_s, riding_state_s, token_costs
 from advisor.simulator.operator_library import OperatorLibrary
@@ -114,9 +113,7 @@ def decode_breakdown_s(
     pass_costs = token_costs(deployment, library, padded, decode=True)
     batches = np.array([padded[0], float(num_sequences)])
     lines = decode_lines(deployment, library, batches, context_tokens / 2.0, context_tokens * 1.5)
-    total_context = num_sequences * context_tokens
-    windowed = num_sequences * min(context_tokens, lines.window_tokens or 0)
-    growing_s = float(lines.slope_s[1] * total_context + lines.window_slope_s[1] * windowed)
+    growing_s = num_sequences * float(lines.growing_s(context_tokens)[1])
     parts = {
         name: float(seconds[0])
         for name, seconds in _scaled_seconds(deployment, costs, pass_costs, decode=True).items()
@@ -179,15 +176,10 @@ def _specific(deployment: Deployment, library: OperatorLibrary, costs: EngineCos
     experts = costs.expert_scale
     if deployment.weight_dtype in _WIDE_EXPERTS:
         experts = 1.0 - _SPARED_OF_WIDE * (1.0 - experts)
-    mixtures = [
-        group.feed_forward.num_experts
-        for group in deployment.model.layers
-        if isinstance(group.feed_forward, MoeFeedForward)
-    ]
-    many = bool(mixtures) and max(mixtures) > _MANY_EXPERTS
-    prompts = _PROMPTS_OF_MANY_EXPERTS.get(architecture, 1.0) if many else 1.0
+    most = num_experts(deployment.model)
+    prompts = _PROMPTS_OF_MANY_EXPERTS.get(architecture, 1.0) if most > _MANY_EXPERTS else 1.0
     pads = library.expert_padding is not None or library.reads_all_experts
-    reads_all = bool(mixtures) and (max(mixtures) <= _FEW_EXPERTS or pads)
+    reads_all = most > 0 and (most <= _FEW_EXPERTS or pads)
     return replace(
         costs,
         kernel_scale=scale * costs.kernel_scale,
@@ -214,9 +206,10 @@ def _decode_base(
     if graphs:
         beyond = num_sequences > max(graphs)
         host_s = _eager_decode_s(deployment, costs, num_sequences)
-        windowed = min(inputs.mean_context_tokens, lines.window_tokens or 0.0)
-        growing_s = lines.slope_s * inputs.mean_context_tokens + lines.window_slope_s * windowed
-        hidden_s = costs.kernel_scale * num_sequences * np.interp(num_sequences, grid, growing_s)
+        growing_s = num_sequences * np.interp(
+            num_sequences, grid, lines.growing_s(inputs.mean_context_tokens)
+        )
+        hidden_s = costs.kernel_scale * growing_s
         seconds = np.where(beyond, np.maximum(seconds, host_s - hidden_s), seconds)
     # Each attention data-parallel rank has a scheduler of its own.
     seconds = seconds + costs.step_s + costs.sequence_s * num_sequences / deployment.data_parallel
@@ -294,11 +287,7 @@ def _decode_expert_scale(
     """Time of routed experts against that of independent routing: sequences of one batch resemble each other and
     spare experts, until every expert has rows of some of them. What the busiest rank of an expert-parallel group has
     beyond the mean is not spared."""
-    mixtures = [
-        group.feed_forward
-        for group in deployment.model.layers
-        if isinstance(group.feed_forward, MoeFeedForward)
-    ]
+    mixtures = routed_experts(deployment.model)
     if not mixtures or costs.expert_scale >= 1.0:
         return costs.expert_scale
     densest = max(mixtures, key=lambda mixture: mixture.experts_per_token / mixture.num_experts)

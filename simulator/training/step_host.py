@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema import Model, MoeFeedForward
+from advisor.simulator.deployment import num_experts
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import RECOMPUTES, PlanLattice
@@ -79,14 +80,6 @@ def launch_times(
     full = lattice.recompute == RECOMPUTES.index("full")
     again = np.where(full, recomputed_share, 0.0)
     return PassTimes(forward, forward * (costs.backward_launches + again))
-
-
-def num_experts(model: Model) -> int:
-    """Routed experts of a layer; 0 for a dense model. Source: own definition."""
-    return max(
-        (g.feed_forward.num_experts for g in model.layers if isinstance(g.feed_forward, MoeFeedForward)),
-        default=0,
-    )
 
 
 def expert_layers_share(model: Model) -> float:

@@ -4,10 +4,10 @@ from functools import cache
 from typing import Final
 
 from advisor.catalog.files import DATA_DIR, read_toml
+from advisor.simulator.deployment import num_experts
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.step_host import num_experts
 
 _FILE: Final = DATA_DIR / "training_intervals.toml"
 _TESTED_FAMILIES: Final = ("megatron", "fsdp", "maxtext", "peft")

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.schema import MoeFeedForward
-from advisor.simulator.deployment import Deployment, is_moe, moe_layers
+from advisor.simulator.deployment import Deployment, is_moe, routed_experts
 from advisor.simulator.disaggregation import DisaggregatedModel, PoolPlan, model_disaggregated
 from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.replica_model import EngineSettings
@@ -101,9 +100,8 @@ def _prefill_worker(case: ServingCase, decode_worker: Deployment) -> Deployment:
 
 def _balanced(worker: Deployment) -> Deployment:
     """As many copies of experts as make the slots divide among the ranks: without them it could not have started."""
-    parts = [group.feed_forward for group in moe_layers(worker.model)]
-    experts = [part.num_experts for part in parts if isinstance(part, MoeFeedForward)]
-    return replace(worker, redundant_experts=-experts[0] % worker.expert_parallel if experts else 0)
+    parts = routed_experts(worker.model)
+    return replace(worker, redundant_experts=-parts[0].num_experts % worker.expert_parallel if parts else 0)
 
 
 def _num_workers(stated: int | None, gpus: int | None, worker: Deployment, name: str) -> int:

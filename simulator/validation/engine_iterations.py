@@ -12,11 +12,6 @@ from advisor.simulator.replica_model import EngineSettings, model_replica
 from advisor.simulator.serving.micro_batch import MicroBatch, Prefill
 from advisor.simulator.serving.tables import step_tables
 
-_RECORDS = (
-    ("h200-sxm-vllm-iterations-2026-11-22.json", "h200-sxm", "vllm", "0.20.2"),
-    ("h100-sxm-sglang-iterations-2026-11-22.json", "h100-sxm", "sglang", "0.5.11"),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class EngineIteration:
@@ -40,15 +35,16 @@ class EngineIteration:
 
 
 def measured_iterations() -> list[EngineIteration]:
-    """vLLM 0.20.2 on one H200 and SGLang 0.5.11 on one H100, random weights, as their schedulers saw answers come back.
+    """Engines with random weights, as their schedulers saw answers come back: vLLM on one H200, SGLang on one H100.
 
-    Source: catalog/data/measured/*-iterations-2026-11-22.json, which state the conditions.
+    Source: catalog/data/measured/*-iterations-*.json, which state the conditions.
     """
     found = []
-    for name, accelerator, engine, release in _RECORDS:
-        document = json.loads((DATA_DIR / "measured" / name).read_text(encoding="utf-8"))
+    for path in sorted((DATA_DIR / "measured").glob("*-iterations-*.json")):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        run = (document["accelerator"], document["engine"], document["release"])
         cells = (dict(zip(document["columns"], row, strict=True)) for row in document["rows"])
-        found += [EngineIteration(accelerator, engine, release, **of_row) for of_row in cells]
+        found += [EngineIteration(*run, **of_row) for of_row in cells]
     return found
 
 

@@ -43,10 +43,10 @@ from advisor.simulator.validation.unstated_layout import of_all_replicas, share_
 
 _DYNAMO = "dynamo"
 _RAISED_MEMORY_FRACTION = 0.97
+"""What people set where the weights leave no room below an engine's default."""
 _OPEN_LOOP_REQUESTS = 2500
 """Requests of a load at a rate whose number is not stated: enough that chance and the draining end move its
 throughput by some 2 %."""
-"""What people set where the weights leave no room below an engine's default."""
 
 
 @dataclass(frozen=True, slots=True)

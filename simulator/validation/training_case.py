@@ -7,10 +7,10 @@ from typing import Final, cast
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator
+from advisor.simulator.deployment import num_experts
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.plan import RECOMPUTES, Sharding, TrainingPlan
-from advisor.simulator.training.step_host import num_experts
 from advisor.simulator.validation.cells import Cells
 from advisor.simulator.validation.training_cluster import UnsupportedCaseError, cluster_of
 from advisor.simulator.validation.training_frameworks import (

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the checkout nee
 from advisor.catalog.accelerators import by_id
 from advisor.simulator.device import Device, device_of
 from advisor.simulator.operators.matmul import peak_flop_per_s
+from advisor.simulator.operators.triton_latent import KERNELS as SGLANG_TRITON
 
 FloatArray = NDArray[np.float64]
 
@@ -36,8 +37,6 @@ SYSTEMS = {
     "rtx_pro_6000_server": ("rtx-pro-6000-server", "blackwell-geforce"),
     "b60": ("arc-pro-b60", "xe2"),
 }
-SGLANG_TRITON = "sglang-triton"
-"""Level of the Triton kernels that SGLang runs for some models, see catalog/data/engines/sglang.toml."""
 ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", SGLANG_TRITON: SGLANG_TRITON}
 ANY_ENGINE = "any"
 OTHER_VENDOR_ERROR = 0.3
@@ -154,10 +153,12 @@ def arguments(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def by_engine(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """(format, engine, measurements): all engines together, then each alone where there are several."""
+def by_engine(
+    table: pd.DataFrame, not_for_any: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """(format, engine, measurements): all engines but those together, then each alone where there are several."""
     for dtype, of_dtype in table.groupby("dtype"):
-        yield str(dtype), ANY_ENGINE, of_dtype[of_dtype.backend != SGLANG_TRITON]
+        yield str(dtype), ANY_ENGINE, of_dtype[~of_dtype.backend.isin(not_for_any)]
         engines = list(of_dtype.groupby("backend"))
         if len(engines) > 1:
             for backend, of_engine in engines:
@@ -177,6 +178,8 @@ class Operator:
     """(measurements, format, parameters) -> seconds."""
     judged: Callable[[pd.DataFrame], pd.DataFrame]
     """The measurements on which errors are reported."""
+    not_for_any: tuple[str, ...] = ()
+    """Engines, as the tables name them, that the record for any engine leaves out."""
 
 
 def fit_operator(operator: Operator, table: pd.DataFrame, only: str, dry_run: bool) -> None:
@@ -186,7 +189,7 @@ def fit_operator(operator: Operator, table: pd.DataFrame, only: str, dry_run: bo
         mine = table[table.system.isin(systems)]
         if mine.empty or (only and architecture not in only.split(",")):
             continue
-        records = [_record(operator, *group) for group in by_engine(mine)]
+        records = [_record(operator, *group) for group in by_engine(mine, operator.not_for_any)]
         for entry in records:
             numbers = f"{_toml(entry['residual'])} {_toml(entry['parameters'])}"
             print(architecture, entry["dtype"], entry["engine"], numbers, flush=True)

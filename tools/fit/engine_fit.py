@@ -63,10 +63,10 @@ class Line:
     weight: float
 
 
-def costs_of(point: FloatArray, common: EngineCosts) -> EngineCosts:
+def costs_of(point: FloatArray, others: EngineCosts) -> EngineCosts:
     """Parameters at a point in standard deviations of the prior, beside those that are not fitted."""
     prior = np.array([getattr(PRIOR, name) for name in NAMES])
-    return replace(common, **dict(zip(NAMES, (prior * np.exp(point * SIGMA)).tolist(), strict=True)))
+    return replace(others, **dict(zip(NAMES, (prior * np.exp(point * SIGMA)).tolist(), strict=True)))
 
 
 def point_of(costs: EngineCosts) -> FloatArray:

@@ -56,11 +56,11 @@ MIN_INTERVAL_POINTS = 20
 def lines_of(job: tuple[Row, Era, FloatArray, tuple[int, int]]) -> list[Line]:
     """A row's values as lines around a point."""
     row, era, at, counts = job
-    common = shipped(era)
-    base = predicted_ratios(row, costs_of(at, common))
+    others = shipped(era)
+    base = predicted_ratios(row, costs_of(at, others))
     units = np.eye(len(NAMES))
     moved = {
-        place: predicted_ratios(row, costs_of(at + STEP * units[place], common))
+        place: predicted_ratios(row, costs_of(at + STEP * units[place], others))
         for place in own_parameters(era)
     }
     found = []

@@ -275,6 +275,7 @@ def main() -> None:
         fit=lambda table, dtype: fit(table, devices, dtype, options.points),
         predict=lambda table, dtype, parameters: predict(prepare(table), devices, dtype, parameters),
         judged=lambda table: table[weights(table) == 1.0],
+        not_for_any=(common.SGLANG_TRITON,),
     )
     table = load(options.data, devices)
     if options.models:

@@ -23,10 +23,10 @@ from training_parameters import PARAMETERS, records_of
 
 from advisor.catalog.files import DATA_DIR
 from advisor.catalog.units import TERA
+from advisor.simulator.deployment import num_experts
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.plan import PlanLattice
 from advisor.simulator.training.step import step_time
-from advisor.simulator.training.step_host import num_experts
 from advisor.simulator.training.step_interval import step_class, step_factors
 from advisor.simulator.validation.training import counted_flop_per_token
 from advisor.simulator.validation.training_case import INPUT_COLUMNS, TrainingCase, parse_case
