@@ -4,7 +4,7 @@ import tomllib
 from functools import lru_cache
 from importlib.resources import files
 
-from advisor.catalog.schema.recipe import BenchmarkLayout, BenchmarkRecipe, DecodeSlots
+from advisor.catalog.schema.recipe import BenchmarkFormats, BenchmarkLayout, BenchmarkRecipe, DecodeSlots
 
 
 @lru_cache(maxsize=1)
@@ -93,6 +93,37 @@ def layout_of(
         )
 
     return next((layout for layout in all_layouts() if covers(layout)), None)
+
+
+@lru_cache(maxsize=1)
+def all_formats() -> tuple[BenchmarkFormats, ...]:
+    """Every set of formats that scripts chose and results did not tell, the more specific before the more general.
+
+    Source: data/unstated_formats.toml, each with its own source.
+    """
+    text = (files("advisor.catalog") / "data" / "unstated_formats.toml").read_text(encoding="utf-8")
+    return tuple(BenchmarkFormats.model_validate(record) for record in tomllib.loads(text)["formats"])
+
+
+def formats_of(
+    benchmark: str, engine: str, model: str, architecture: str, *, weight_dtype: str, date: str
+) -> BenchmarkFormats | None:
+    """The formats that a benchmark's scripts chose for a run whose results do not tell them; None where they left
+    them to the engine. A run without a date is not known to be late enough for scripts that changed.
+
+    Source: data/unstated_formats.toml.
+    """
+
+    def covers(formats: BenchmarkFormats) -> bool:
+        return (
+            (formats.benchmark, formats.engine) == (benchmark, engine)
+            and (not formats.models or model.startswith(formats.models))
+            and (not formats.architectures or architecture in formats.architectures)
+            and (not formats.weight_dtypes or weight_dtype in formats.weight_dtypes)
+            and date >= formats.from_date
+        )
+
+    return next((formats for formats in all_formats() if covers(formats)), None)
 
 
 @lru_cache(maxsize=1)

@@ -178,11 +178,12 @@ def _latent_decode_line(
     if library.kernels.get("mla_decode") == TRITON:
         triton = library.parameters(TritonLatentEfficiency, "mla_triton", "bf16")
         return triton_latent_line(batch, context_low, context_high, heads, device, triton)
-    key = "fp8" if deployment.kv_dtype == "fp8" else "bf16"
+    cache = library.latent_cache_dtype or deployment.kv_dtype
+    key = "fp8" if cache == "fp8" else "bf16"
     return mla_decode_line(
         batch, context_low, context_high, heads, mixer.kv_lora_rank, mixer.qk_rope_head_dim, device,
         library.parameters(LatentDecodeEfficiency, "mla_decode", key),
-        kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
+        kv_bytes_per_element=bytes_per_element(cache),
     )  # fmt: skip
 
 

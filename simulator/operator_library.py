@@ -85,6 +85,8 @@ class OperatorLibrary:
     """Every step reads all experts that a rank holds."""
     kernels: Mapping[str, str] = field(default_factory=dict)
     """Level of the records by operator, where it is not the engine's own."""
+    latent_cache_dtype: str = ""
+    """Format by which decode of latent attention is priced, where it is not the cache's own."""
     launch_scale: float = 1.0
     """Launch times of operators against those of kernels measured alone, where each waits for the one before."""
     _resolved: dict[tuple[str, str], object] = field(default_factory=dict)
@@ -98,15 +100,7 @@ class OperatorLibrary:
         if launch_scale == self.launch_scale:
             return self
         if launch_scale not in self._queued:
-            library = OperatorLibrary(
-                self.device,
-                self.engine,
-                self.transferred,
-                self.expert_padding,
-                self.reads_all_experts,
-                self.kernels,
-                launch_scale,
-            )
+            library = replace(self, launch_scale=launch_scale, _resolved={}, _queued={})
             for key, parameters in self._resolved.items():
                 scale = self._scale_of(key, launch_scale) / self._scale_of(key, self.launch_scale)
                 library.assume(*key, _with_launches(parameters, scale))

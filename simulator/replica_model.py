@@ -16,7 +16,12 @@ from advisor.simulator.engine_costs import (
     expert_padding_of,
     num_operators,
 )
-from advisor.simulator.engine_kernels import operator_launches, operator_library, release_costs
+from advisor.simulator.engine_kernels import (
+    latent_cache_dtype,
+    operator_launches,
+    operator_library,
+    release_costs,
+)
 from advisor.simulator.era_kernels import era_kernels, with_era_kernels
 from advisor.simulator.forward_pass import expert_format
 from advisor.simulator.local_surface import (
@@ -179,6 +184,7 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
         operator_library(deployment),
         expert_padding=padding,
         reads_all_experts=deployment.accelerator.architecture in deployment.engine.reads_all_experts,
+        latent_cache_dtype=latent_cache_dtype(deployment, version=settings.version, date=settings.date),
     )
 
 

@@ -169,6 +169,16 @@ class ReleaseKernels(ReleaseSpan):
     source: Source
 
 
+class LatentCacheKernels(ReleaseSpan):
+    """Releases whose kernels decode over a cache of latents in some formats as slowly as over one of another format."""
+
+    architectures: tuple[str, ...]
+    kv_dtypes: tuple[str, ...]
+    reads_as: str
+    """The other format."""
+    source: Source
+
+
 class KernelChoice(Record):
     """Kernels that an engine runs for some models on some architectures in place of its usual ones."""
 
@@ -268,6 +278,7 @@ class Engine(Record):
     sparse_latent: tuple[SparseLatentKernels, ...] = ()
     operator_launches: tuple[OperatorLaunches, ...] = ()
     release_kernels: tuple[ReleaseKernels, ...] = ()
+    latent_cache_kernels: tuple[LatentCacheKernels, ...] = ()
     kernel_choices: tuple[KernelChoice, ...] = ()
     """The first that applies to an operator counts."""
     reads_all_experts: tuple[str, ...] = ()

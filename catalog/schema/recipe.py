@@ -44,6 +44,8 @@ class BenchmarkRecipe(Record):
     """Prompts ride in decode batches, in an engine that runs them alone by default."""
     graphs_for_all_batches: bool = False
     """Decode graphs are captured up to the concurrency."""
+    async_scheduling: bool = False
+    """The host prepares the next step while the device runs, in a release that does not by default."""
     poll_steps: tuple[FromConcurrency, ...] = ()
     """Decode steps between two looks at the queue of new requests."""
     gather_steps: int = 0
@@ -89,6 +91,24 @@ class BenchmarkLayout(Record):
     """Clients from which experts sit whole on ranks: as much expert parallelism as there are ranks."""
     data_parallel_from: int | None = Field(default=None, ge=1)
     """Clients from which attention is data-parallel over the ranks; None is never."""
+    source: Source
+
+
+class BenchmarkFormats(Record):
+    """Number formats of caches and states that start-up scripts set, where results do not tell them."""
+
+    benchmark: str
+    engine: str
+    models: tuple[str, ...] = ()
+    """Ids of models, or how they begin; empty is any."""
+    architectures: tuple[str, ...] = ()
+    """Of accelerators; empty is any."""
+    weight_dtypes: tuple[str, ...] = ()
+    from_date: str = ""
+    """ISO date from which runs were started so; empty is always."""
+    kv_dtype: str
+    state_dtype: str = ""
+    """Format of the states of linear attention and state-space mixers; empty is the model's own."""
     source: Source
 
 

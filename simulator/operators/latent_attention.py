@@ -27,7 +27,19 @@ from advisor.simulator.operators.attention_kernels import (
 )
 
 LatentPrefillEfficiency = PrefillEfficiency
-LatentDecodeEfficiency = DecodeEfficiency
+
+_HEADS_OF_TWO_TILES = 32
+"""Heads that TensorRT-LLM's and FlashInfer's kernel for Blackwell takes in two tiles of 16, each of which reads the
+cache; up to 24 it takes in one, and 48 and more in tiles of 64. On B200, B300, GB200 and GB300 32 heads take half as
+long again as 16, and longer than 64 and 128."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatentDecodeEfficiency(DecodeEfficiency):
+    """Fitted constants of a latent decode kernel on one architecture."""
+
+    second_tile_share: float = 0.0
+    """What the second of two tiles of heads reads again, as a part of the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +122,11 @@ def mla_decode_s(
     Source: DeepSeek-V2, arXiv:2405.04434, section 2.1; constants from catalog/data/efficiency/mla_decode.
     """
     keys = np.asarray(context_tokens, float)
+    reads = 1.0 + efficiency.second_tile_share * (np.asarray(num_heads) == _HEADS_OF_TWO_TILES)
     return decode_kernel_s(
         batch_size,
         num_heads,
-        keys * (kv_lora_rank + qk_rope_head_dim) * kv_bytes_per_element,
+        reads * keys * (kv_lora_rank + qk_rope_head_dim) * kv_bytes_per_element,
         2.0 * keys * (2.0 * kv_lora_rank + qk_rope_head_dim),
         ACTIVATION_BYTES * (2.0 * kv_lora_rank + qk_rope_head_dim),
         device,

@@ -11,6 +11,7 @@ from advisor.catalog.schema.recipe import BenchmarkRecipe
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.admission_wait import gathering_wait_steps, polling_wait_steps
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.engine_costs import DEFAULT_COSTS, EngineCosts
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import FixedLengths, LognormalLengths
 from advisor.simulator.serving.content import ROOT, Contents, ContentTree
@@ -18,7 +19,7 @@ from advisor.simulator.step_cost import decode_iteration_s
 from advisor.simulator.validation.case_lengths import JITTER_SIGMA
 from advisor.simulator.validation.serving_case import ServingCase
 
-_INFERENCEX = "inferencex"
+INFERENCEX = "inferencex"
 _AICONFIGURATOR = "aiconfigurator"
 _VULTR = "vultr"
 _LMDEPLOY = "lmdeploy"
@@ -34,7 +35,7 @@ def recipe_for(case: ServingCase, deployment: Deployment) -> BenchmarkRecipe | N
     Source: catalog/data/recipes.toml.
     """
     protocols = {
-        _INFERENCEX: is_inferencex,
+        INFERENCEX: is_inferencex,
         _AICONFIGURATOR: is_aiconfigurator,
         _VULTR: is_vultr,
         _LMDEPLOY: is_profile_generation,
@@ -66,7 +67,7 @@ def as_laid_out(case: ServingCase) -> ServingCase:
     if not is_inferencex(case) or case.mode != "agg" or (case.ep, case.dp) != (1, 1):
         return case
     layout = layout_of(
-        _INFERENCEX,
+        INFERENCEX,
         case.engine,
         models.get(case.model).record.id,
         accelerators.by_id(case.gpu).architecture,
@@ -179,7 +180,7 @@ def decode_slots_for(case: ServingCase, deployment: Deployment, decode_workers: 
     if not is_inferencex(case) or case.max_num_seqs is not None:
         return None
     return decode_slots_of(
-        _INFERENCEX,
+        INFERENCEX,
         case.engine,
         deployment.model.id,
         deployment.accelerator.id,
@@ -188,6 +189,21 @@ def decode_slots_for(case: ServingCase, deployment: Deployment, decode_workers: 
         output_tokens=case.osl,
         clients=case.concurrency or 0,
         decode_workers=decode_workers,
+    )
+
+
+def costs_as_started(costs: EngineCosts, recipe: BenchmarkRecipe | None) -> EngineCosts:
+    """Costs of an engine that a recipe lets prepare its next step while the device runs, which its release does not by
+    itself.
+
+    Source: catalog/data/recipes.toml, async_scheduling.
+    """
+    if recipe is None or not recipe.async_scheduling:
+        return costs
+    return replace(
+        costs,
+        step_s=min(costs.step_s, DEFAULT_COSTS.step_s),
+        sequence_s=min(costs.sequence_s, DEFAULT_COSTS.sequence_s),
     )
 
 

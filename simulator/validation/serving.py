@@ -28,10 +28,12 @@ from advisor.simulator.validation.own_machine import in_own_machine, server_slot
 from advisor.simulator.validation.recipe import (
     as_laid_out,
     as_started,
+    costs_as_started,
     recipe_for,
     with_admission_wait,
     with_recipe,
 )
+from advisor.simulator.validation.run_date import dated
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 from advisor.simulator.validation.speculation import (
     speculating,
@@ -39,6 +41,7 @@ from advisor.simulator.validation.speculation import (
     speculation_of,
     with_range,
 )
+from advisor.simulator.validation.unstated_formats import as_stored
 from advisor.simulator.validation.unstated_layout import of_all_replicas, share_of, smallest_layout
 
 _DYNAMO = "dynamo"
@@ -75,7 +78,7 @@ def predict_case(
     Source: own composition.
     """
     try:
-        case = as_laid_out(case)
+        case = dated(as_laid_out(case))
         chosen = speculation_of(case, deployment_of(case, calibration))
         if case.mode == "disagg":
             values, num_samples, replica = _disaggregated(case, costs, seed, calibration)
@@ -178,6 +181,7 @@ def replica_of(
     scale = mean_share(case)
     if costs is None:
         costs = engine_costs(deployment.engine, version=case.engine_version, date=case.date)
+    costs = costs_as_started(costs, recipe)
 
     def started(settings: EngineSettings) -> ReplicaModel:
         return model_replica(
@@ -217,7 +221,7 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
         raise AdvisorError(f"weight format {weight} is not read by {engine.id}")
     if case.kv_dtype not in (*DTYPES, "auto"):
         raise AdvisorError(f"cache format {case.kv_dtype} is not modelled")
-    return Deployment(
+    deployment = Deployment(
         model=model,
         accelerator=with_power_cap(
             in_own_machine(accelerator, case.num_gpus, case.power_cap_w), case.power_cap_w
@@ -232,6 +236,7 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
         kv_dtype="bf16" if case.kv_dtype in ("auto", "fp16") else case.kv_dtype,
         is_calibrated=accelerator is not found,
     )
+    return as_stored(deployment, case)
 
 
 @lru_cache(maxsize=1024)

@@ -52,6 +52,7 @@ class ServingCase:
     mode: str
     weight_dtype: str
     kv_dtype: str
+    """Format of the cache; auto where the row does not state it."""
     load: str
     concurrency: int | None
     request_rate: float | None
@@ -118,7 +119,7 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
         dp=dp,
         mode=cells.text("mode") or "agg",
         weight_dtype=cells.text("weight_dtype") or "bf16",
-        kv_dtype=cells.text("kv_dtype") or "bf16",
+        kv_dtype=cells.text("kv_dtype") or "auto",
         load=cells.text("load"),
         concurrency=cells.whole("concurrency"),
         request_rate=cells.number("request_rate"),

@@ -181,7 +181,7 @@ def test_blanks_take_what_is_usual() -> None:
     assert (found.mode, found.weight_dtype, found.kv_dtype, found.length_dist) == (
         "agg",
         "bf16",
-        "bf16",
+        "auto",
         "fixed",
     )
     assert (found.num_requests, found.length_spread, found.spec_decode) == (None, None, "none")

@@ -11,6 +11,7 @@ import numpy as np
 from advisor.catalog import accelerators, engines
 from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.releases import era_of
+from advisor.simulator.validation.run_date import dated
 from advisor.simulator.validation.serving import predict_case
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
@@ -48,7 +49,8 @@ def era_key(row: Row) -> tuple[str, str] | None:
     """(engine, era) of a row; None where the engine is not in the catalog."""
     if row.case.engine not in engines.all_ids():
         return None
-    era = era_of(engines.by_id(row.case.engine), version=row.case.engine_version, date=row.case.date)
+    case = dated(row.case)
+    era = era_of(engines.by_id(case.engine), version=case.engine_version, date=case.date)
     return (row.case.engine, era.id) if era else None
 
 

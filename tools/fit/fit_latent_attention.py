@@ -56,6 +56,7 @@ DECODE = (
     common.Parameter("compute_fraction", 0.6, 0.05, 2.0),
     common.Parameter("l2_fraction", 0.7, 0.05, 1.5),
     common.Parameter("l2_speedup", 3.0, 1.0, 30.0),
+    common.Parameter("second_tile_share", 0.1, 0.001, 1.0),
 )
 ABSORB = (
     common.Parameter("launch_s", 4e-6, 1e-6, 5e-5),

@@ -1,0 +1,54 @@
+"""What the host adds to a step where it prepares the next one ahead, and where it takes turns with the device."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.catalog import engines
+from advisor.catalog.files import DATA_DIR
+from advisor.simulator.deployment import named_deployment
+from advisor.simulator.engine_costs import DEFAULT_COSTS, engine_costs
+from advisor.simulator.replica_model import EngineSettings, model_replica
+from advisor.simulator.step_cost import decode_iteration_s
+
+
+def measured() -> tuple[dict[str, Any], np.ndarray[Any, np.dtype[np.float64]]]:
+    path = DATA_DIR / "measured" / "h200-sxm-vllm-host-2026-11-22.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert document["columns"] == ["sequences", "ahead_s", "in_turns_s"]
+    return document, np.array(document["rows"])
+
+
+def test_steps_prepared_ahead_take_what_is_predicted() -> None:
+    document, rows = measured()
+    found = model_replica(
+        named_deployment(document["model"], document["accelerator"], document["engine"]),
+        mean_input_tokens=document["input_tokens"],
+        mean_output_tokens=2.0 * (document["context_tokens"] - document["input_tokens"]),
+        settings=EngineSettings(version=document["release"]),
+    )
+    context = float(document["context_tokens"])
+    predicted = [decode_iteration_s(found.surface, int(sequences), context) for sequences in rows[:, 0]]
+    assert predicted == pytest.approx(rows[:, 1], rel=0.05)
+
+
+def test_releases_that_take_turns_show_half_of_what_it_cost_on_a_virtual_machine() -> None:
+    """1.25 ms and 18 µs a sequence more than ahead, which itself shows the common costs."""
+    _, rows = measured()
+    sequences, more_s = rows[:, 0], rows[:, 2] - rows[:, 1]
+    per_sequence_s, step_s = np.polyfit(sequences, more_s, 1)
+    assert (step_s, per_sequence_s) == pytest.approx((1.25e-3, 18.0e-6), rel=0.08)
+    costs = engine_costs(engines.by_id("vllm"), version="0.13.0")
+    assert costs.step_s == pytest.approx(0.5 * (step_s + DEFAULT_COSTS.step_s), rel=0.08)
+    assert costs.sequence_s == pytest.approx(0.5 * (per_sequence_s + DEFAULT_COSTS.sequence_s), rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("version", "ahead"), [("0.11.0", False), ("0.13.0", False), ("0.14.0", True), ("", True)]
+)
+def test_vllm_prepares_ahead_from_0_14_on(version: str, ahead: bool) -> None:
+    """SchedulerConfig.async_scheduling is False in 0.12 and 0.13, and chosen by the engine in 0.14."""
+    costs = engine_costs(engines.by_id("vllm"), version=version)
+    assert (costs.step_s == DEFAULT_COSTS.step_s) == ahead

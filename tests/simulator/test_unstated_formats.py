@@ -1,0 +1,107 @@
+"""Formats and dates that published tables leave out."""
+
+import pytest
+
+from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.recipes import all_formats, formats_of
+from advisor.catalog.schema import GatedDeltaNet
+from advisor.simulator.engine_costs import DEFAULT_COSTS, engine_costs
+from advisor.simulator.step_cost import decode_iteration_s
+from advisor.simulator.validation.recipe import costs_as_started, recipe_for
+from advisor.simulator.validation.run_date import dated
+from advisor.simulator.validation.serving import deployment_of, replica_of
+from advisor.simulator.validation.serving_case import ServingCase, parse_case
+
+ROW = {
+    "case_id": "x", "engine": "sglang", "engine_version": "0.5.8", "date": "2026-03-04",
+    "model": "Qwen/Qwen3.5-397B-A17B", "gpu": "h200-sxm", "n_gpus": "8", "tp": "8", "mode": "agg",
+    "weight_dtype": "fp8", "load": "closed", "concurrency": "16", "isl": "1024", "osl": "1024",
+    "length_dist": "uniform:0.8", "num_requests": "160", "spec_decode": "none",
+}  # fmt: skip
+VLLM_70B = {"engine": "vllm", "engine_version": "", "model": "meta-llama/Llama-3.1-70B", "date": "2025-10-29"}
+
+
+def case(**changes: str) -> ServingCase:
+    return parse_case({**ROW, **changes}, 2)
+
+
+def test_formats_are_known_to_the_catalog() -> None:
+    for formats in all_formats():
+        assert formats.kv_dtype in DTYPES
+        assert formats.state_dtype in ("", *DTYPES)
+        assert set(formats.weight_dtypes) <= set(DTYPES)
+
+
+def test_a_benchmarks_scripts_choose_formats_of_cache_and_states() -> None:
+    found = deployment_of(case())
+    assert found.kv_dtype == "fp8"
+    states = {g.mixer.state_dtype for g in found.model.layers if isinstance(g.mixer, GatedDeltaNet)}
+    assert states == {"bf16"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kv_dtype": "bf16"}, {"length_dist": "fixed"}, {"num_requests": "100"},
+        {"gpu": "b200-sxm", "weight_dtype": "bf16"},
+    ],
+)  # fmt: skip
+def test_what_a_row_states_and_other_protocols_stay(changes: dict[str, str]) -> None:
+    found = deployment_of(case(**changes))
+    assert found.kv_dtype == "bf16"
+    states = {g.mixer.state_dtype for g in found.model.layers if isinstance(g.mixer, GatedDeltaNet)}
+    assert states == {"fp32"}
+
+
+def test_scripts_changed_on_a_day() -> None:
+    def found(date: str) -> bool:
+        at = formats_of("inferencex", "vllm", "kimi-k2.5", "blackwell", weight_dtype="nvfp4", date=date)
+        return at is not None
+
+    assert not found("2026-03-27")
+    assert found("2026-04-20")
+    assert not found("")
+
+
+def test_two_pools_store_what_one_does() -> None:
+    pools = case(engine="tensorrt-llm", model="deepseek-ai/DeepSeek-R1", mode="disagg", date="2026-01-29")
+    assert deployment_of(pools).kv_dtype == "fp8"
+
+
+def test_a_smaller_cache_holds_more_and_is_read_faster() -> None:
+    small, wide = (
+        replica_of(
+            case(
+                engine="atom", engine_version="", model="deepseek-ai/DeepSeek-R1", gpu="mi355x", kv_dtype=cell
+            )
+        )
+        for cell in ("", "bf16")
+    )
+    times_s = [decode_iteration_s(found.surface, 64, 8000.0) for found in (small, wide)]
+    assert times_s[0] < 0.95 * times_s[1]
+    assert small.memory.kv_capacity_tokens > 1.9 * wide.memory.kv_capacity_tokens
+
+
+@pytest.mark.parametrize(
+    ("date", "model", "expected"),
+    [
+        ("2025-2026", "Qwen/Qwen3.5-9B", "2026-02-01"), ("2025-2026", "Qwen/Qwen3-8B", "2026-01-01"),
+        ("2025", "Qwen/Qwen3.5-9B", "2026-02-01"), ("2025-10-29", "Qwen/Qwen3.5-9B", "2025-10-29"),
+        ("", "Qwen/Qwen3.5-9B", ""), ("2025-2026", "nobody/Nothing-7B", "2026-01-01"),
+    ],
+)  # fmt: skip
+def test_no_run_took_place_before_its_model_was_released(date: str, model: str, expected: str) -> None:
+    assert dated(case(date=date, model=model)).date == expected
+
+
+def test_a_script_may_ask_for_steps_prepared_ahead() -> None:
+    asked = case(**VLLM_70B)
+    recipe = recipe_for(asked, deployment_of(asked))
+    assert recipe is not None
+    assert recipe.async_scheduling
+    own = engine_costs(deployment_of(asked).engine, date=asked.date)
+    started = costs_as_started(own, recipe)
+    assert (started.step_s, started.sequence_s) == (DEFAULT_COSTS.step_s, DEFAULT_COSTS.sequence_s)
+    assert own.step_s > started.step_s
+    assert costs_as_started(own, None) == own
+    assert costs_as_started(started, recipe) == started
