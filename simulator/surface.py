@@ -28,10 +28,10 @@ _SPARED_OF_WIDE = 0.5
 """What routing spares of their time against that of others: decodes of four models in bf16 under SGLang on B200s take
 0.8 to 1.0 of what even routing would, one in int4 under vLLM 0.9 to 1.0."""
 _MANY_EXPERTS = 64
-_PROMPTS_OF_MANY_EXPERTS = {"ampere": 1.25}
-"""Time of prompts' experts, where a layer has more than so many, against that on other architectures and beyond their
-kernels measured alone. On A100s five groups of GLM-4.5-Air, GLM-4.6 and gpt-oss-120b (128 and 160 experts) under vLLM
-0.11 and SGLang 0.5.4 ask for 1.1 to 1.5, gpt-oss-20b (32) for none."""
+_PROMPTS_OF_EXPERTS = {"ampere": (1.1, 1.36)}
+"""Time of prompts' experts, where a layer has at most _MANY_EXPERTS and where it has more, against that on other
+architectures and beyond their kernels measured alone. On A100s five groups of GLM-4.5-Air, GLM-4.6 and gpt-oss-120b
+(128 and 160 experts) under vLLM 0.11 and SGLang 0.5.4 ask for 1.2 to 1.6, gpt-oss-20b (32) for 1.1."""
 _ROWS_OF_BUSY_EXPERTS = 16.0
 """Rows per expert from which on nearly every expert has some, however much tokens resemble each other. vLLM 0.20.2 on
 an H200 reads all of Qwen3-30B-A3B's with 256 sequences; published decode prefers 16 to 8 and to 32, by little."""
@@ -177,14 +177,14 @@ def _specific(deployment: Deployment, library: OperatorLibrary, costs: EngineCos
     if deployment.weight_dtype in _WIDE_EXPERTS:
         experts = 1.0 - _SPARED_OF_WIDE * (1.0 - experts)
     most = num_experts(deployment.model)
-    prompts = _PROMPTS_OF_MANY_EXPERTS.get(architecture, 1.0) if most > _MANY_EXPERTS else 1.0
+    few, many = _PROMPTS_OF_EXPERTS.get(architecture, (1.0, 1.0))
     pads = library.expert_padding is not None or library.reads_all_experts
     reads_all = most > 0 and (most <= _FEW_EXPERTS or pads)
     return replace(
         costs,
         kernel_scale=scale * costs.kernel_scale,
         expert_scale=max(1.0, experts) if reads_all else experts,
-        expert_prefill_scale=costs.expert_prefill_scale * prompts,
+        expert_prefill_scale=costs.expert_prefill_scale * (many if most > _MANY_EXPERTS else few),
     )
 
 

@@ -26,12 +26,12 @@ def as_stored(deployment: Deployment, case: ServingCase) -> Deployment:
     )
     if formats is None:
         return deployment
-    model = _with_states(deployment.model, formats.state_dtype) if formats.state_dtype else deployment.model
+    model = with_states(deployment.model, formats.state_dtype) if formats.state_dtype else deployment.model
     return replace(deployment, model=model, kv_dtype=formats.kv_dtype)
 
 
-def _with_states(model: Model, state_dtype: str) -> Model:
-    """A model whose mixers with a constant state keep it in this format."""
+def with_states(model: Model, state_dtype: str) -> Model:
+    """A model whose mixers with a constant state keep it in this format. Source: own definition."""
 
     def stored(mixer: Mixer | None) -> Mixer | None:
         if isinstance(mixer, GatedDeltaNet | Mamba2):

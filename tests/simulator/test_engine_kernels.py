@@ -257,3 +257,21 @@ def test_a_cache_that_is_read_slowly_still_takes_little_room() -> None:
 
     assert per_token_s(early) == pytest.approx(per_token_s(wide), rel=1e-6)
     assert per_token_s(late) < 0.6 * per_token_s(early)
+
+
+@pytest.mark.parametrize(
+    ("weight_dtype", "date", "expected"),
+    [
+        ("mxfp4", "2026-02-25", 1.15),
+        ("mxfp4", "2026-05-20", 1.0),
+        ("fp8", "2026-01-14", 1.0),
+        ("mxfp4", "", 1.0),
+    ],
+)
+def test_early_releases_of_atom_multiply_four_bits_slowly(
+    weight_dtype: str, date: str, expected: float
+) -> None:
+    deployment = named_deployment(
+        "deepseek-r1", "mi355x", "atom", weight_dtype=weight_dtype, kv_dtype="fp8", tensor_parallel=8
+    )
+    assert release_costs(deployment, DEFAULT_COSTS, date=date).release_scale == expected

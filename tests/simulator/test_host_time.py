@@ -1,5 +1,6 @@
 """What the host adds to a step where it prepares the next one ahead, and where it takes turns with the device."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -8,10 +9,11 @@ import pytest
 
 from advisor.catalog import engines
 from advisor.catalog.files import DATA_DIR
-from advisor.simulator.deployment import named_deployment
+from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.engine_costs import DEFAULT_COSTS, engine_costs
 from advisor.simulator.replica_model import EngineSettings, model_replica
 from advisor.simulator.step_cost import decode_iteration_s
+from advisor.simulator.validation.unstated_formats import with_states
 
 
 def measured() -> tuple[dict[str, Any], np.ndarray[Any, np.dtype[np.float64]]]:
@@ -52,3 +54,27 @@ def test_vllm_prepares_ahead_from_0_14_on(version: str, ahead: bool) -> None:
     """SchedulerConfig.async_scheduling is False in 0.12 and 0.13, and chosen by the engine in 0.14."""
     costs = engine_costs(engines.by_id("vllm"), version=version)
     assert (costs.step_s == DEFAULT_COSTS.step_s) == ahead
+
+
+def test_layers_with_a_state_take_what_vllm_spends_around_them() -> None:
+    path = DATA_DIR / "measured" / "h200-sxm-vllm-recurrent-2026-11-23.json"
+    seen = json.loads(path.read_text(encoding="utf-8"))
+    asked = named_deployment(seen["shape_of"], seen["accelerator"], seen["engine"])
+    served = dataclasses.replace(asked, model=with_states(asked.model, seen["state_dtype"]))
+    rows = np.array(seen["rows"])
+
+    def steps_s(deployment: Deployment) -> list[float]:
+        found = model_replica(
+            deployment,
+            mean_input_tokens=seen["input_tokens"],
+            mean_output_tokens=2.0 * (seen["context_tokens"] - seen["input_tokens"]),
+            settings=EngineSettings(version=seen["release"]),
+        )
+        context = float(seen["context_tokens"])
+        return [decode_iteration_s(found.surface, int(sequences), context) for sequences in rows[:, 0]]
+
+    assert steps_s(served) == pytest.approx(rows[:, 1], rel=0.06)
+    plain = served.engine.model_copy(update={"release_kernels": ()})
+    without = steps_s(dataclasses.replace(served, engine=plain))
+    assert np.array(steps_s(served)) - np.array(without) == pytest.approx(24 * 30e-6, rel=1e-6)
+    assert min(rows[:3, 1] / np.array(without)[:3]) > 1.08
