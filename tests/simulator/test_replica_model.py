@@ -153,7 +153,9 @@ def test_launches_of_a_prompt_stop_everybody_where_host_and_device_take_turns() 
     # Without a prefix cache attention of decodes gets other kernels, too.
     assert turns.surface.decode_base_ps == pytest.approx(overlapping.surface.decode_base_ps, rel=0.02)
     # A prompt that keeps a slower device busy for longer hides them.
-    slower = deployment("qwen3-next-80b-a3b", "h200-sxm", "sglang", tensor_parallel=2)
+    slower = deployment(
+        "qwen3-next-80b-a3b", "h200-sxm", "sglang", weight_dtype="fp8", activation_dtype="fp8"
+    )
     hidden, without = (
         prefill_iteration_s(
             replica(slower, EngineSettings(version="0.5.9", prefix_caching=kept)).surface, 8192
