@@ -46,7 +46,7 @@ class EngineCosts:
     expert_scale: float = 0.78
     """The same for routed experts in decode iterations, on top of kernel_scale, where there are many of them: real
     routing touches fewer than the measured kernels were given."""
-    expert_prefill_scale: float = 1.1
+    expert_prefill_scale: float = 1.15
     """The same for routed experts in iterations with prefill."""
     collective_wait_s: float = 3.0e-6
     """Added to each collective: ranks do not arrive together, as they do where it is measured alone. Steps of a dense

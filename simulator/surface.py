@@ -28,7 +28,7 @@ _SPARED_OF_WIDE = 0.5
 """What routing spares of their time against that of others: decodes of four models in bf16 under SGLang on B200s take
 0.8 to 1.0 of what even routing would, one in int4 under vLLM 0.9 to 1.0."""
 _MANY_EXPERTS = 64
-_PROMPTS_OF_EXPERTS = {"ampere": (1.1, 1.36)}
+_PROMPTS_OF_EXPERTS = {"ampere": (1.05, 1.3)}
 """Time of prompts' experts, where a layer has at most _MANY_EXPERTS and where it has more, against that on other
 architectures and beyond their kernels measured alone. On A100s five groups of GLM-4.5-Air, GLM-4.6 and gpt-oss-120b
 (128 and 160 experts) under vLLM 0.11 and SGLang 0.5.4 ask for 1.2 to 1.6, gpt-oss-20b (32) for 1.1."""
