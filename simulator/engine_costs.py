@@ -53,6 +53,9 @@ class EngineCosts:
     model on two and four H200s take 1 to 3 µs more per collective than their parts (docs/probes.md)."""
     delivery_s: float = 25.0e-6
     """What the process that turns tokens into answers spends on each: it serves all sequences one after the other."""
+    message_s: float = 0.0
+    """What it spends besides on each message to a client, which carries one token unless the engine is asked to send
+    several at once."""
     request_s: float = 10.0e-3
     """From arrival to the scheduler and from the first token back: HTTP, tokenizer, detokenizer."""
     request_launch_s: float = 45.0e-6

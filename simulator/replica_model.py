@@ -298,6 +298,8 @@ def policy_of(
         prefix_caching=engine.prefix_caching and not has_state,
         overlap_scheduling=engine.overlap_scheduling,
         # Attention data-parallel ranks come with as many front ends (vLLM, --api-server-count).
-        delivery_ps=round(costs.delivery_s / deployment.data_parallel * PICOSECONDS_PER_S),
+        delivery_ps=round(
+            (costs.delivery_s + costs.message_s) / deployment.data_parallel * PICOSECONDS_PER_S
+        ),
         api_overhead_ps=round(request_latency_s(deployment, costs) * PICOSECONDS_PER_S),
     )

@@ -42,7 +42,9 @@ shipped. How rows are read is in [validation.md](validation.md).
 Aggregated serving without speculative decoding, all conditions published: the rows that engines' parameters are
 fitted on, under any load. Tiers: A are benchmarks of vendors and archives (A1 and A3 with their start-up scripts
 known), OWN our own runs; B are measurements of servers as people set them up, some with a client's or a server's limit
-in place of the load: their throughput is usable, their latencies are doubtful.
+in place of the load: their throughput is usable, their latencies are doubtful. Left out of the fit are groups on
+hardware with measured kernels; a few numbers of MI300X, MI355X and TPU v7
+([serving mechanisms](serving-mechanisms.md#other-vendors-hardware)) come from runs that are among these rows.
 """
 OTHER_LOADS = (
     ("B1", "offline, highest throughput (TensorRT-LLM)", "output_tok_s"),

@@ -46,6 +46,8 @@ class BenchmarkRecipe(Record):
     """Decode graphs are captured up to the concurrency."""
     async_scheduling: bool = False
     """The host prepares the next step while the device runs, in a release that does not by default."""
+    stream_interval: int = Field(default=1, ge=1)
+    """Tokens of an answer that leave together, so that handing them on happens once for all."""
     poll_steps: tuple[FromConcurrency, ...] = ()
     """Decode steps between two looks at the queue of new requests."""
     gather_steps: int = 0

@@ -193,12 +193,15 @@ def decode_slots_for(case: ServingCase, deployment: Deployment, decode_workers: 
 
 
 def costs_as_started(costs: EngineCosts, recipe: BenchmarkRecipe | None) -> EngineCosts:
-    """Costs of an engine that a recipe lets prepare its next step while the device runs, which its release does not by
-    itself.
+    """Costs of an engine that a recipe lets hand on several tokens at once, or prepare its next step while the device
+    runs, which its release does not by itself.
 
-    Source: catalog/data/recipes.toml, async_scheduling.
+    Source: catalog/data/recipes.toml, stream_interval and async_scheduling.
     """
-    if recipe is None or not recipe.async_scheduling:
+    if recipe is None:
+        return costs
+    costs = replace(costs, message_s=costs.message_s / recipe.stream_interval)
+    if not recipe.async_scheduling:
         return costs
     return replace(
         costs,

@@ -1,5 +1,7 @@
 """Formats and dates that published tables leave out."""
 
+import dataclasses
+
 import pytest
 
 from advisor.catalog.dtypes import DTYPES
@@ -9,7 +11,7 @@ from advisor.simulator.engine_costs import DEFAULT_COSTS, engine_costs
 from advisor.simulator.step_cost import decode_iteration_s
 from advisor.simulator.validation.recipe import costs_as_started, recipe_for
 from advisor.simulator.validation.run_date import dated
-from advisor.simulator.validation.serving import deployment_of, replica_of
+from advisor.simulator.validation.serving import deployment_of, predict_case, replica_of
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
 ROW = {
@@ -105,3 +107,29 @@ def test_a_script_may_ask_for_steps_prepared_ahead() -> None:
     assert own.step_s > started.step_s
     assert costs_as_started(own, None) == own
     assert costs_as_started(started, recipe) == started
+
+
+def test_several_tokens_a_message_cost_one_message() -> None:
+    row = {"engine": "tensorrt-llm", "engine_version": "", "gpu": "b200-sxm", "date": "2025-11-02"}
+    asked = case(**row, model="openai/gpt-oss-120b", weight_dtype="mxfp4")
+    own = engine_costs(deployment_of(asked).engine, date=asked.date)
+    started = costs_as_started(own, recipe_for(asked, deployment_of(asked)))
+    assert own.message_s == pytest.approx(65e-6)
+    assert started.message_s == pytest.approx(own.message_s / 20)
+    assert started.delivery_s == own.delivery_s
+    replica = replica_of(asked)
+    assert replica.policy.delivery_ps == pytest.approx(1e12 * (own.delivery_s + own.message_s / 20), abs=1.0)
+
+
+def test_a_server_that_sends_every_token_alone_keeps_first_tokens_waiting() -> None:
+    """Llama-3.1-8B on two H100s, 128 clients, 512 tokens out: 1 106 ms to the first token, 11.75 between tokens."""
+    row = {
+        **ROW, "engine": "tensorrt-llm", "engine_version": "1.0.0rc3", "date": "", "gpu": "h100-sxm", "n_gpus": "2",
+        "tp": "2", "model": "meta-llama/Llama-3.1-8B", "weight_dtype": "bf16", "osl": "512", "concurrency": "128",
+        "length_dist": "fixed", "num_requests": "",
+    }  # fmt: skip
+    alone = parse_case(row, 2)
+    found = predict_case(alone).metrics["ttft_ms_mean"].value
+    costs = dataclasses.replace(engine_costs(deployment_of(alone).engine, version="1.0.0rc3"), message_s=0.0)
+    together = predict_case(alone, costs=costs).metrics["ttft_ms_mean"].value
+    assert together < 300.0 < found < 2000.0
