@@ -23,6 +23,7 @@ from advisor.catalog.schema import Calibration
 from advisor.probes.calibrate import calibration_of
 from advisor.probes.document import read_probe
 from advisor.simulator.validation.serving import Prediction, predict_row
+from advisor.simulator.validation.serving_accuracy import CORE_TIERS
 
 METRICS = {
     "TPOT": "tpot_ms_mean",
@@ -31,8 +32,6 @@ METRICS = {
     "decode rate": "decode_tok_s",
 }
 NEEDED = ("model", "gpu", "tp", "isl", "osl", "weight_dtype")
-CORE_TIERS = ("A1", "A2", "A3", "B2", "B4", "B5", "OWN")
-"""As in docs/accuracy.md: whole servers under closed loops, no ports of MLPerf and no offline maxima."""
 NAME = "calibration"
 
 

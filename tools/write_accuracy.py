@@ -10,7 +10,7 @@ import argparse
 import csv
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +19,17 @@ from compare_calibration import table as calibration_rows
 
 from advisor.probes.calibrate import calibration_of
 from advisor.probes.document import read_probe
+from advisor.render.answer import Table
+from advisor.render.serving_accuracy_view import serving_accuracy_tables
 from advisor.simulator.validation import collectives, training
-from advisor.simulator.validation.serving import Prediction, predict_row
+from advisor.simulator.validation.scores import measured_value
+from advisor.simulator.validation.serving import predict_row
+from advisor.simulator.validation.serving_accuracy import CORE_METRICS, JudgedRow, is_core, serving_accuracy
 
-CORE_TIERS = ("A1", "A2", "A3", "B2", "B4", "B5", "OWN")
-METRICS = {"TPOT": "tpot_ms_mean", "TTFT": "ttft_ms_mean", "throughput": "output_tok_s"}
-NEEDED = ("model", "gpu", "tp", "isl", "osl", "load", "weight_dtype")
+METRICS = ("TPOT", "TTFT", "throughput")
+LEFT_OUT_NAMES = ("tpot", "ttft", "throughput")
+"""Of the same metrics in the dump of the fit."""
+Ratios = dict[str, float | None]
 HEADER = """# Accuracy
 
 How far predictions are from published measurements. Errors are |predicted / measured − 1|; *median* is over rows,
@@ -32,32 +37,22 @@ How far predictions are from published measurements. Errors are |predicted / mea
 not drown small ones. A row without a prediction counts as 100 %. Noise: the same configuration measured again differs
 by a few percent in serving, by 6 % in training between releases of one container.
 
-Made by `python tools/write_accuracy.py`; the measurements are public (InferenceX points and internal runs in NVIDIA's
-AIConfigurator repository, TensorRT-LLM's and GPUStack's performance pages, SGLang's cookbook, Argonne's
+Made by `python tools/write_accuracy.py`; `advisor validate serving serving.csv` prints the serving tables (all but
+*Left out*, which needs the parameters fitted anew). The measurements are public (InferenceX points and internal runs in
+NVIDIA's AIConfigurator repository, TensorRT-LLM's and GPUStack's performance pages, SGLang's cookbook, Argonne's
 LLM-Inference-Bench, llama.cpp benchmarks, training logs and papers, nccl-tests outputs, own runs on H200s) and are not
 shipped. How rows are read is in [validation.md](validation.md).
 
 # Serving
 
-Aggregated serving without speculative decoding, all conditions published: the rows that engines' parameters are
-fitted on, under any load. Tiers: A are benchmarks of vendors and archives (A1 and A3 with their start-up scripts
-known), OWN our own runs; B are measurements of servers as people set them up, some with a client's or a server's limit
-in place of the load: their throughput is usable, their latencies are doubtful. Left out of the fit are groups on
-hardware with measured kernels; a few numbers of MI300X, MI355X and TPU v7
-([serving mechanisms](serving-mechanisms.md#other-vendors-hardware)) come from runs that are among these rows.
+The core is aggregated serving without speculative decoding, all conditions published: the rows that engines'
+parameters are fitted on, under any load. All tables but *Left out* are of the shipped parameters. Tiers: A are
+benchmarks of vendors and archives (A1 and A3 with their start-up scripts known), OWN our own runs; B are measurements
+of servers as people set them up, some with a client's or a server's limit in place of the load: their throughput is
+usable, their latencies are doubtful. Left out of the fit are groups on hardware with measured kernels; a few numbers
+of MI300X, MI355X and TPU v7 ([serving mechanisms](serving-mechanisms.md#other-vendors-hardware)) come from runs that
+are among these rows.
 """
-OTHER_LOADS = (
-    ("B1", "offline, highest throughput (TensorRT-LLM)", "output_tok_s"),
-    ("C1", "static batches, engines of 2024", "output_tok_s"),
-    ("C2", "decode on local machines (llama.cpp)", "decode_tok_s"),
-    ("C2", "prompts on local machines (llama.cpp)", "prefill_tok_s"),
-    ("C3", "decode on RTX 3090s with capped power", "decode_tok_s"),
-    ("C3", "prompts on RTX 3090s with capped power", "prefill_tok_s"),
-    ("D1", "prefill and decode apart: TPOT", "tpot_ms_mean"),
-    ("D1", "prefill and decode apart: TTFT", "ttft_ms_mean"),
-    ("D1", "prefill and decode apart: throughput", "output_tok_s"),
-    ("M", "MLPerf Inference: layouts unknown, the smallest assumed", "output_tok_s"),
-)
 TRAINING_HEADER = """
 # Training
 
@@ -82,31 +77,6 @@ and a machine of eight.
 PROBES = ("h200-sxm-x1", "h200-sxm-x8")
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    """The rows that are judged."""
-    with path.open(encoding="utf-8") as stream:
-        return [
-            row
-            for row in csv.DictReader(stream)
-            if row["mode"] == "agg"
-            and row["spec_decode"] in ("", "none")
-            and row["tier"] in CORE_TIERS
-            and all(row[name] for name in NEEDED)
-        ]
-
-
-def ratios(
-    rows: list[dict[str, str]], predictions: list[Prediction], column: str
-) -> list[tuple[dict[str, str], float | None]]:
-    """(row, predicted / measured) where the column was measured; None without a prediction."""
-    found = []
-    for row, prediction in zip(rows, predictions, strict=True):
-        if row[column]:
-            quantity = prediction.metrics.get(column)
-            found.append((row, quantity.value / float(row[column]) if quantity else None))
-    return found
-
-
 def median_error(values: Iterable[float | None]) -> float:
     """Median of |ratio − 1|, a missing one counting as 100 %."""
     return float(np.median([1.0 if value is None else abs(value - 1.0) for value in values]))
@@ -118,86 +88,61 @@ def table(title: str, rows: list[tuple[str, ...]], head: tuple[str, ...]) -> str
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
 
-def by_column(
-    rows: list[dict[str, str]], predictions: list[Prediction], column: str
-) -> list[tuple[str, ...]]:
-    """One line per value of a column: rows, then median error of each metric."""
-    groups: dict[str, list[int]] = defaultdict(list)
-    for number, row in enumerate(rows):
-        groups[row[column]].append(number)
-    lines = []
-    for name, members in sorted(groups.items(), key=lambda item: -len(item[1])):
-        chosen, found = [rows[i] for i in members], [predictions[i] for i in members]
-        cells = [name, str(len(members))]
-        for metric in METRICS.values():
-            values = [value for _, value in ratios(chosen, found, metric)]
-            cells.append(f"{100 * median_error(values):.1f} %" if values else "–")
-        lines.append(tuple(cells))
-    return lines
-
-
-def overall(rows: list[dict[str, str]], predictions: list[Prediction]) -> list[tuple[str, ...]]:
-    """Median, macro, 90th percentile, bias and interval coverage of each metric."""
-    lines = []
-    for name, column in METRICS.items():
-        pairs = ratios(rows, predictions, column)
-        known = [value for _, value in pairs if value is not None]
-        groups = defaultdict(list)
-        for row, value in pairs:
-            groups[row["group"]].append(value)
-        macro = float(np.mean([median_error(values) for values in groups.values()]))
-        inside = [
-            quantity.low <= float(row[column]) <= quantity.high
-            for row, prediction in zip(rows, predictions, strict=True)
-            if row[column] and (quantity := prediction.metrics.get(column)) is not None
-        ]
-        errors = np.abs(np.array(known) - 1.0)
-        lines.append(
-            (
-                name,
-                str(len(pairs)),
-                f"{100 * len(known) / len(pairs):.1f} %",
-                f"{100 * median_error(value for _, value in pairs):.1f} %",
-                f"{100 * macro:.1f} %",
-                f"{100 * np.quantile(errors, 0.9):.0f} %",
-                f"{100 * (np.median(known) - 1.0):+.1f} %",
-                f"{100 * np.mean(inside):.0f} %",
-            )
-        )
-    return lines
-
-
-def left_out_table(path: Path) -> list[tuple[str, ...]]:
-    """Median error by engine era over rows whose group was left out of the fit."""
-    by_era: dict[str, list[dict[str, float]]] = defaultdict(list)
-    for (engine, era), _, found in json.loads(path.read_text(encoding="utf-8")):
-        by_era[f"{engine} {era}"].append(found)
-        by_era["all"].append(found)
-    lines = []
-    for name, found in sorted(by_era.items(), key=lambda item: (item[0] == "all", item[0])):
-        cells = [name, str(len(found))]
-        for metric in ("tpot", "ttft", "throughput"):
-            values = [ratio[metric] for ratio in found if metric in ratio]
-            cells.append(f"{100 * median_error(values):.1f} %" if values else "–")
-        lines.append(tuple(cells))
-    return lines
-
-
-def other_loads(path: Path) -> list[tuple[str, ...]]:
-    """One line per tier outside the core and what was measured there."""
+def judged(path: Path) -> list[JudgedRow]:
+    """Every row of the serving measurements with its prediction."""
     with path.open(encoding="utf-8") as stream:
-        rows = [
-            row
-            for row in csv.DictReader(stream)
-            if row["tier"] in {tier for tier, _, _ in OTHER_LOADS} and row["spec_decode"] in ("none", "")
-        ]
-    predictions = [predict_row(row, number) for number, row in enumerate(rows, start=2)]
-    lines = []
-    for tier, words, column in OTHER_LOADS:
-        chosen = [i for i, row in enumerate(rows) if row["tier"] == tier]
-        pairs = ratios([rows[i] for i in chosen], [predictions[i] for i in chosen], column)
-        lines.append((words, *summary([value for _, value in pairs])))
+        rows = list(csv.DictReader(stream))
+    return [JudgedRow(row, predict_row(row, number).metrics) for number, row in enumerate(rows, start=2)]
+
+
+def markdown(found: Table) -> str:
+    """A table of an answer, as a section."""
+    return table(found.title, list(found.rows), tuple(column.header for column in found.columns))
+
+
+def left_out_table(path: Path, rows: Sequence[JudgedRow]) -> list[tuple[str, ...]]:
+    """Median error by engine era over rows whose group was left out of the fit, and over all core rows."""
+    by_era: dict[str, list[Ratios]] = defaultdict(list)
+    left_out: dict[str, Ratios] = {}
+    for (engine, era), case_id, found in json.loads(path.read_text(encoding="utf-8")):
+        by_era[f"{engine} {era}"].append(found)
+        left_out[case_id] = found
+    by_group: dict[str, list[Ratios]] = defaultdict(list)
+    core = [row for row in rows if is_core(row.cells)]
+    for row in core:
+        if row.cells["case_id"] in left_out:
+            by_group[row.cells["group"]].append(left_out[row.cells["case_id"]])
+    everything = [left_out.get(row.cells["case_id"]) or shipped(row) for row in core]
+    lines = [median_errors(name, found) for name, found in sorted(by_era.items())]
+    lines.append(median_errors("all", list(left_out.values())))
+    lines.append(macro_errors("all, mean over groups", list(by_group.values())))
+    lines.append(median_errors("and other hardware, as shipped", everything))
     return lines
+
+
+def shipped(row: JudgedRow) -> Ratios:
+    """Predicted / measured of a row by metric; None without a prediction."""
+    found: Ratios = {}
+    for name, column in zip(LEFT_OUT_NAMES, CORE_METRICS, strict=True):
+        if measured := measured_value(row.cells, column):
+            quantity = row.predicted.get(column)
+            found[name] = quantity.value / measured if quantity else None
+    return found
+
+
+def median_errors(name: str, found: list[Ratios]) -> tuple[str, ...]:
+    """A line of median errors."""
+    values = ([one[metric] for one in found if metric in one] for metric in LEFT_OUT_NAMES)
+    return (name, str(len(found)), *(f"{100 * median_error(some):.1f} %" if some else "–" for some in values))
+
+
+def macro_errors(name: str, groups: list[list[Ratios]]) -> tuple[str, ...]:
+    """A line of means over groups of their median errors."""
+    cells = []
+    for metric in LEFT_OUT_NAMES:
+        known = [[one[metric] for one in group if metric in one] for group in groups]
+        cells.append(f"{100 * np.mean([median_error(values) for values in known if values]):.1f} %")
+    return (name, str(sum(len(group) for group in groups)), *cells)
 
 
 def summary(values: list[float | None]) -> tuple[str, ...]:
@@ -268,32 +213,23 @@ def main() -> None:
     parser.add_argument("--left-out", type=Path)
     parser.add_argument("--output", type=Path, default=Path("docs/accuracy.md"))
     arguments = parser.parse_args()
-    rows = read(arguments.truth / "serving.csv")
-    predictions = [predict_row(row, number) for number, row in enumerate(rows, start=2)]
-    text = HEADER
-    head = ("metric", "rows", "predicted", "median", "macro", "p90", "bias", "inside 80 % interval")
-    text += table("All rows, with the shipped parameters", overall(rows, predictions), head)
+    rows = judged(arguments.truth / "serving.csv")
+    accuracy = serving_accuracy(rows)
+    if accuracy is None:
+        parser.error("no serving run of the core in the measurements")
+    everything, *others = serving_accuracy_tables(accuracy)
+    text = HEADER + markdown(everything)
     if arguments.left_out:
         head = ("engine and era", "rows", *METRICS)
-        text += table("Left out: whole groups unseen by the fit", left_out_table(arguments.left_out), head)
-    for title, column in (
-        ("By engine", "engine"),
-        ("By accelerator", "gpu"),
-        ("By model", "model"),
-        ("By tier", "tier"),
-    ):
         text += table(
-            f"{title} (shipped parameters, median)",
-            by_column(rows, predictions, column),
-            (column, "rows", *METRICS),
+            "Left out: whole groups unseen by the fit", left_out_table(arguments.left_out, rows), head
         )
-    head = ("rows of", "rows", "predicted", "median", "p90", "bias")
-    text += table("Other loads", other_loads(arguments.truth / "serving.csv"), head)
+    text += "".join(markdown(one) for one in others)
     text += calibration_table(arguments.truth / "serving.csv")
     text += TRAINING_HEADER + training_tables(arguments.truth / "training.csv")
     text += COLLECTIVES_HEADER + collective_table(arguments.truth / "collectives.csv")
     arguments.output.write_text(text, encoding="utf-8")
-    for line in overall(rows, predictions):
+    for line in everything.rows:
         print(*line, sep="\t")
 
 

@@ -67,15 +67,6 @@ def _case_row(number: int, header: Sequence[str], cells: Sequence[str]) -> CaseR
     return CaseRow(number, named, f"row {number}: {len(cells)} cells under {len(header)} columns")
 
 
-def measured_value(row: CaseRow, metric: str) -> float | None:
-    """What was measured of a metric, where it is given as a positive number."""
-    try:
-        value = float(row.cells.get(metric) or "nan")
-    except ValueError:
-        return None
-    return value if 0.0 < value < float("inf") else None
-
-
 def write_predictions(path: Path, rows: Sequence[PredictedRow], metrics: Sequence[str]) -> None:
     """Write case_id, status, reason, basis and, for each metric X, pred_X, low_X and high_X.
 

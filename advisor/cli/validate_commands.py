@@ -27,14 +27,14 @@ Predictions = Annotated[
 def serving(shared: Shared, cases: Cases, predictions: Predictions = None) -> Answer:
     """Predict serving runs and compare them with published measurements."""
     from advisor.cli.calibration_file import given_calibration
-    from advisor.cli.validation import serving_suite, validate
+    from advisor.cli.validation import judged_serving, serving_suite, validate
     from advisor.render.calibration_view import with_calibration
     from advisor.render.validation_view import validation_answer
 
     calibration = given_calibration(shared)
     suite = serving_suite(calibration)
     found = validate(suite, cases, predictions, shared.seed)
-    answer = validation_answer(suite.name, cases, predictions, found)
+    answer = validation_answer(suite.name, cases, predictions, found, judged_serving(found))
     return with_calibration(answer, calibration, found.gpus)
 
 

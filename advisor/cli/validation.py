@@ -4,11 +4,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from advisor.catalog.schema import Calibration
-from advisor.cli.case_files import CaseRow, PredictedRow, measured_value, read_cases, write_predictions
+from advisor.cli.case_files import CaseRow, PredictedRow, read_cases, write_predictions
 from advisor.render.atomic import check_writable
-from advisor.simulator.validation.scores import Comparison, MetricScore, score_metrics
+from advisor.simulator.validation.scores import Comparison, MetricScore, measured_value, score_metrics
+
+if TYPE_CHECKING:
+    from advisor.simulator.validation.serving_accuracy import ServingAccuracy
 
 PredictRow = Callable[[CaseRow, int], PredictedRow]
 """From a row that holds nothing but inputs, and a seed, to its prediction."""
@@ -30,7 +34,10 @@ class Suite:
 class Validation:
     """What came out of a table."""
 
+    cases: list[CaseRow]
+    """The table, measured columns and all."""
     rows: list[PredictedRow]
+    """Their predictions, in the same order."""
     problems: list[str]
     """Reasons of rows with status error, with their row number."""
     scores: Mapping[str, MetricScore]
@@ -62,11 +69,11 @@ def validate(suite: Suite, cases: Path, predictions: Path | None, seed: int) -> 
         Comparison(metric, measured, result.metrics.get(metric), _only(row.cells, suite.groups))
         for metric in suite.metrics
         for row, result in zip(rows, results, strict=True)
-        if (measured := measured_value(row, metric)) is not None
+        if (measured := measured_value(row.cells, metric)) is not None
     ]
     problems = [result.reason for result in results if result.status == "error"]
     gpus = frozenset(row.cells["gpu"] for row in rows if row.cells.get("gpu"))
-    return Validation(results, problems, score_metrics(comparisons, suite.groups), gpus)
+    return Validation(rows, results, problems, score_metrics(comparisons, suite.groups), gpus)
 
 
 def _predicted(suite: Suite, row: CaseRow, seed: int) -> PredictedRow:
@@ -83,6 +90,14 @@ def _predicted(suite: Suite, row: CaseRow, seed: int) -> PredictedRow:
 
 def _only(cells: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     return {name: cells[name] for name in names if name in cells}
+
+
+def judged_serving(found: Validation) -> "ServingAccuracy | None":
+    """Errors on the runs that docs/accuracy.md counts, in a table that states tiers."""
+    from advisor.simulator.validation.serving_accuracy import JudgedRow, serving_accuracy
+
+    pairs = zip(found.cases, found.rows, strict=True)
+    return serving_accuracy([JudgedRow(case.cells, row.metrics) for case, row in pairs])
 
 
 def collectives_suite(calibration: Calibration | None = None) -> Suite:

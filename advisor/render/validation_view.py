@@ -6,7 +6,9 @@ from typing import Protocol
 
 from advisor.render.answer import Answer, Block, Column, Paragraph, Table
 from advisor.render.numbers import percent
+from advisor.render.serving_accuracy_view import serving_accuracy_blocks
 from advisor.simulator.validation.scores import MetricScore, Score
+from advisor.simulator.validation.serving_accuracy import ServingAccuracy
 
 MAX_GROUPS = 12
 """Groups of a column that the terminal lists, those with most measurements first; JSON has all."""
@@ -26,8 +28,17 @@ class Validated(Protocol):
     def coverage(self) -> float: ...
 
 
-def validation_answer(suite: str, cases: Path, predictions: Path | None, found: Validated) -> Answer:
-    """The summary of a validation; predictions themselves go to their file."""
+def validation_answer(
+    suite: str,
+    cases: Path,
+    predictions: Path | None,
+    found: Validated,
+    accuracy: ServingAccuracy | None = None,
+) -> Answer:
+    """The summary of a validation; predictions themselves go to their file.
+
+    Published serving runs that state their tier are shown by the tables of docs/accuracy.md, others by group.
+    """
     num_cases = sum(found.statuses.values())
     counts = ", ".join(f"{number} {status}" for status, number in sorted(found.statuses.items()))
     blocks: list[Block] = [
@@ -35,7 +46,7 @@ def validation_answer(suite: str, cases: Path, predictions: Path | None, found: 
     ]
     if found.scores:
         blocks.append(_overall_table(found.scores))
-        blocks += _group_tables(found.scores)
+        blocks += serving_accuracy_blocks(accuracy) if accuracy else _group_tables(found.scores)
     else:
         blocks.append(Paragraph("The table holds no measured values, so there is nothing to compare with."))
     more = len(found.problems) - MAX_PROBLEMS
@@ -45,6 +56,7 @@ def validation_answer(suite: str, cases: Path, predictions: Path | None, found: 
             "coverage": found.coverage,
             "statuses": found.statuses,
             "metrics": found.scores,
+            **({"accuracy": accuracy} if accuracy else {}),
         },
         inputs={"suite": suite, "cases": cases, "predictions": predictions},
         blocks=tuple(blocks),

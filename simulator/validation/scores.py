@@ -12,6 +12,18 @@ MISSING_ERROR = 1.0
 """Relative error that a measured value without prediction counts as, where the missing ones count."""
 
 
+def measured_value(cells: Mapping[str, str], metric: str) -> float | None:
+    """What was measured of a metric, where a row gives it as a positive number; in the column's unit.
+
+    Source: definition.
+    """
+    try:
+        value = float(cells.get(metric) or "nan")
+    except ValueError:
+        return None
+    return value if 0.0 < value < float("inf") else None
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """One measured value, and what was predicted for it, if anything."""

@@ -141,3 +141,33 @@ def test_a_missing_table_and_an_unwritable_output_are_refused(
     assert unwritable.code == 2
     assert "there is no folder" in unwritable.err
     assert unwritable.out == ""
+
+
+SERVING_HEADER = (
+    "case_id,engine,engine_version,model,gpu,tp,mode,spec_decode,weight_dtype,load,concurrency,num_requests,isl,osl,"
+    "tier,group,tpot_ms_mean,output_tok_s"
+)
+SERVED = "a,vllm,0.20.2,llama-3.1-8b,h200-sxm,1,agg,none,bf16,closed,8,24,1024,256,{tier},one,5.0,1500"
+
+
+def test_published_runs_that_state_their_tier_are_shown_as_the_documented_accuracy(
+    cli: Cli, table: Callable[..., Path]
+) -> None:
+    path = table(SERVED.format(tier="A1"), SERVED.format(tier="B1"), header=SERVING_HEADER)
+    run = cli(f"advisor validate serving {path}")
+    assert run.code == 0
+    assert "Core rows" in run.out
+    assert "Core by accelerator (median)" in run.out
+    assert "offline, highest throughput (TensorRT-LLM): throughput" in run.out
+    accuracy = json.loads(cli(f"advisor validate serving {path} --json").out)["accuracy"]
+    assert accuracy["num_core_rows"]["engine"] == {"vllm": 1}
+    assert accuracy["core"]["tpot_ms_mean"]["overall"]["n"] == 1
+    assert accuracy["other_loads"]["B1"]["output_tok_s"]["n"] == 1
+
+
+def test_runs_without_a_tier_are_shown_by_group(cli: Cli, table: Callable[..., Path]) -> None:
+    path = table(SERVED.format(tier=""), header=SERVING_HEADER)
+    run = cli(f"advisor validate serving {path}")
+    assert "tpot_ms_mean by gpu" in run.out
+    assert "Core rows" not in run.out
+    assert "accuracy" not in json.loads(cli(f"advisor validate serving {path} --json").out)

@@ -1,0 +1,78 @@
+"""Which rows the published accuracy counts, and its figures, on numbers worked out by hand."""
+
+import pytest
+
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.validation.serving_accuracy import (
+    JudgedRow,
+    ServingAccuracy,
+    is_core,
+    serving_accuracy,
+)
+
+CONDITIONS = {
+    "tier": "A1", "mode": "agg", "spec_decode": "none", "engine": "vllm", "gpu": "h200-sxm", "model": "llama-3.1-8b",
+    "tp": "1", "isl": "1024", "osl": "1024", "load": "closed", "weight_dtype": "bf16", "group": "one",
+}  # fmt: skip
+
+
+def judged(measured: float, predicted: float | None, **cells: str) -> JudgedRow:
+    """A row whose time per token was measured and, unless None, predicted within 10 %."""
+    metrics = {}
+    if predicted is not None:
+        metrics["tpot_ms_mean"] = Quantity(predicted, predicted * 0.9, predicted * 1.1, "modelled")
+    return JudgedRow(CONDITIONS | {"tpot_ms_mean": str(measured)} | cells, metrics)
+
+
+def accuracy(*rows: JudgedRow) -> ServingAccuracy:
+    found = serving_accuracy(rows)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        {"tier": "B1"},
+        {"tier": ""},
+        {"mode": "disagg"},
+        {"spec_decode": "mtp"},
+        *({name: ""} for name in ("model", "gpu", "tp", "isl", "osl", "load", "weight_dtype")),
+    ],
+)
+def test_a_row_outside_the_core_is_not_counted(cells: dict[str, str]) -> None:
+    assert is_core(CONDITIONS)
+    assert not is_core(CONDITIONS | cells)
+    assert accuracy(judged(10, 11), judged(10, 50, **cells)).core["tpot_ms_mean"].overall.n == 1
+
+
+def test_errors_are_medians_with_the_missing_as_a_hundred_percent() -> None:
+    found = accuracy(judged(10, 10.5), judged(10, 8), judged(10, None)).core["tpot_ms_mean"].overall
+    assert (found.n, found.num_missing) == (2, 1)
+    assert found.median_ape_missing_as_1 == pytest.approx(0.2)
+    assert found.interval_coverage == pytest.approx(0.5)
+
+
+def test_the_macro_average_weighs_groups_equally() -> None:
+    rows = [judged(10, 10) for _ in range(9)] + [judged(10, 15, group="another")]
+    found = accuracy(*rows).core["tpot_ms_mean"]
+    assert found.overall.median_ape_missing_as_1 == 0
+    assert found.macro["group"]["median_ape_missing_as_1"] == pytest.approx(0.25)
+
+
+def test_rows_are_counted_even_where_only_another_metric_was_measured() -> None:
+    rows = (judged(10, 12), JudgedRow(CONDITIONS | {"engine": "sglang", "output_tok_s": "100"}, {}))
+    found = accuracy(*rows)
+    assert found.num_core_rows["engine"] == {"vllm": 1, "sglang": 1}
+    assert set(found.core["tpot_ms_mean"].by["engine"]) == {"vllm"}
+    assert found.core["output_tok_s"].by["engine"]["sglang"].median_ape_missing_as_1 == 1.0
+
+
+def test_other_loads_are_scored_apart() -> None:
+    found = accuracy(judged(10, 11), judged(10, 14, tier="D1", mode="disagg"))
+    assert found.core["tpot_ms_mean"].overall.n == 1
+    assert found.other_loads["D1"]["tpot_ms_mean"].median_ape == pytest.approx(0.4)
+
+
+def test_a_table_without_tiers_has_no_such_figures() -> None:
+    assert serving_accuracy([judged(10, 11, tier="")]) is None
