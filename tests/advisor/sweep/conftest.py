@@ -2,10 +2,12 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,19 @@ def wait_until(happened: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+@contextmanager
+def heeding_interrupts() -> Iterator[None]:
+    """Children heed SIGINT as in a terminal, though a shell that started the suite in the background ignores it.
+
+    A program begins with signals ignored that its parent ignores, and with the default for those that it handles.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class Programs:
     """Starts programs of this checkout in a folder and ends them when the test ends."""
 
@@ -33,14 +48,15 @@ class Programs:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A Python program: `-m module options`."""
-        program = subprocess.Popen(
-            [sys.executable, *arguments],
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with heeding_interrupts():
+            program = subprocess.Popen(
+                [sys.executable, *arguments],
+                cwd=self.folder,
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
         self.running.append(program)
         return program
 
