@@ -2,12 +2,10 @@
 
 import functools
 import re
-import tomllib
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
 from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.schema.efficiency import CollectiveRecord
 
 # Nearest measured relatives, nearest first: what the links are, then the age of the chips that drive them.
@@ -44,16 +42,12 @@ class ResolvedCollective(NamedTuple):
 @functools.cache
 def records() -> tuple[CollectiveRecord, ...]:
     """All fitted collectives, in the file's order."""
-    data = tomllib.loads(_path().read_text(encoding="utf-8"))
+    data = read_toml(DATA_DIR / "efficiency" / "collectives.toml")
     sources = data["sources"]
     return tuple(
         CollectiveRecord.model_validate({**entry, "source": sources[entry["source"]]})
         for entry in data["records"]
     )
-
-
-def _path() -> Traversable:
-    return files("advisor.catalog") / "data" / "efficiency" / "collectives.toml"
 
 
 @functools.cache

@@ -6,17 +6,16 @@ are parsed. Where nobody measured the pair that is asked for, the nearest measur
 result says so.
 """
 
-import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Final
 
 from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.schema.efficiency import EfficiencyRecord
 
 ANY_ENGINE: Final = "any"
+_FOLDER: Final = DATA_DIR / "efficiency"
 _OTHER_VENDOR_ERROR: Final = 0.3
 
 # Nearest measured relatives, nearest first: the matrix unit's generation decides, then the kind of memory.
@@ -166,7 +165,7 @@ def unmeasured_scale(architecture: str) -> float:
 
 def operators() -> tuple[str, ...]:
     """Names of the operators that have fitted records."""
-    return tuple(sorted(entry.name for entry in _root().iterdir() if entry.is_dir()))
+    return tuple(sorted(entry.name for entry in _FOLDER.iterdir() if entry.is_dir()))
 
 
 def records(operator: str) -> tuple[EfficiencyRecord, ...]:
@@ -187,22 +186,18 @@ def _architecture_chain(architecture: str, measured: tuple[str, ...]) -> tuple[s
     return tuple(name for name in chain if name in measured)
 
 
-def _root() -> Traversable:
-    return files("advisor.catalog") / "data" / "efficiency"
-
-
 @lru_cache(maxsize=1)
 def _transfer_errors() -> dict[str, float]:
-    file = _root() / "transfer.toml"
+    file = _FOLDER / "transfer.toml"
     if not file.is_file():
         return {}
-    found = tomllib.loads(file.read_text(encoding="utf-8"))["median_abs_error"]
+    found = read_toml(file)["median_abs_error"]
     return {operator: float(error) for operator, error in found.items()}
 
 
 @lru_cache(maxsize=64)
 def _measured_architectures(operator: str) -> tuple[str, ...]:
-    folder = _root() / operator
+    folder = _FOLDER / operator
     if not folder.is_dir():
         return ()
     return tuple(
@@ -212,10 +207,10 @@ def _measured_architectures(operator: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=512)
 def _records(operator: str, architecture: str) -> dict[tuple[str, str], EfficiencyRecord]:
-    file = _root() / operator / f"{architecture}.toml"
+    file = _FOLDER / operator / f"{architecture}.toml"
     if not file.is_file():
         return {}
-    data = tomllib.loads(file.read_text(encoding="utf-8"))
+    data = read_toml(file)
     shared = {"architecture": architecture, "operator": operator, "source": data["source"]}
     found = (EfficiencyRecord.model_validate({**shared, **entry}) for entry in data["records"])
     return {(record.dtype, record.engine): record for record in found}

@@ -1,11 +1,10 @@
 """Kinds of traffic with published token lengths."""
 
-import tomllib
 from functools import lru_cache
-from importlib.resources import files
 
 from pydantic import Field
 
+from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.record import Record
 
@@ -43,8 +42,8 @@ def all_profiles() -> dict[str, Profile]:
 
     Source: data/profiles.toml, each with its own source.
     """
-    text = (files("advisor.catalog") / "data" / "profiles.toml").read_text(encoding="utf-8")
-    return {name: Profile.model_validate(record) for name, record in tomllib.loads(text).items()}
+    records = read_toml(DATA_DIR / "profiles.toml")
+    return {name: Profile.model_validate(record) for name, record in records.items()}
 
 
 def get(name: str) -> Profile:

@@ -1,10 +1,15 @@
 """Start-up settings of published benchmarks: what their scripts set and their tables do not print."""
 
-import tomllib
 from functools import lru_cache
-from importlib.resources import files
 
-from advisor.catalog.schema.recipe import BenchmarkFormats, BenchmarkLayout, BenchmarkRecipe, DecodeSlots
+from advisor.catalog.files import DATA_DIR, read_toml
+from advisor.catalog.schema.recipe import (
+    BenchmarkFormats,
+    BenchmarkLayout,
+    BenchmarkRecipe,
+    DecodeSlots,
+    PublishedRun,
+)
 
 
 @lru_cache(maxsize=1)
@@ -13,8 +18,8 @@ def all_recipes() -> tuple[BenchmarkRecipe, ...]:
 
     Source: data/recipes.toml, each with its own source.
     """
-    text = (files("advisor.catalog") / "data" / "recipes.toml").read_text(encoding="utf-8")
-    return tuple(BenchmarkRecipe.model_validate(record) for record in tomllib.loads(text)["recipe"])
+    records = read_toml(DATA_DIR / "recipes.toml")["recipe"]
+    return tuple(BenchmarkRecipe.model_validate(record) for record in records)
 
 
 @lru_cache(maxsize=1)
@@ -23,18 +28,23 @@ def all_layouts() -> tuple[BenchmarkLayout, ...]:
 
     Source: data/unstated_layouts.toml, each with its own source.
     """
-    text = (files("advisor.catalog") / "data" / "unstated_layouts.toml").read_text(encoding="utf-8")
-    return tuple(BenchmarkLayout.model_validate(record) for record in tomllib.loads(text)["layout"])
+    records = read_toml(DATA_DIR / "unstated_layouts.toml")["layout"]
+    return tuple(BenchmarkLayout.model_validate(record) for record in records)
+
+
+@lru_cache(maxsize=1)
+def all_formats() -> tuple[BenchmarkFormats, ...]:
+    """Every set of formats that scripts chose and results did not tell, the more specific before the more general.
+
+    Source: data/unstated_formats.toml, each with its own source.
+    """
+    records = read_toml(DATA_DIR / "unstated_formats.toml")["formats"]
+    return tuple(BenchmarkFormats.model_validate(record) for record in records)
 
 
 def recipe_of(
-    benchmark: str,
-    engine: str,
-    model: str,
-    architecture: str,
+    run: PublishedRun,
     *,
-    weight_dtype: str = "",
-    date: str = "",
     input_tokens: int = 0,
     output_tokens: int = 0,
     concurrency: int = 1,
@@ -48,12 +58,7 @@ def recipe_of(
 
     def covers(recipe: BenchmarkRecipe) -> bool:
         return (
-            recipe.benchmark == benchmark
-            and recipe.engine == engine
-            and (not recipe.architectures or architecture in recipe.architectures)
-            and (not recipe.models or model.startswith(recipe.models))
-            and (not recipe.weight_dtypes or weight_dtype in recipe.weight_dtypes)
-            and (not recipe.until or (date != "" and date < recipe.until))
+            recipe.concerns(run)
             and recipe.input_tokens in (None, input_tokens)
             and recipe.output_tokens in (None, output_tokens)
             and recipe.data_parallel in (None, data_parallel > 1)
@@ -65,16 +70,7 @@ def recipe_of(
 
 
 def layout_of(
-    benchmark: str,
-    engine: str,
-    model: str,
-    architecture: str,
-    *,
-    weight_dtype: str,
-    date: str,
-    tensor_parallel: int,
-    input_tokens: int,
-    output_tokens: int,
+    run: PublishedRun, *, tensor_parallel: int, input_tokens: int, output_tokens: int
 ) -> BenchmarkLayout | None:
     """The layout that a benchmark's scripts chose for a run whose results do not tell it; None where they do.
 
@@ -83,11 +79,7 @@ def layout_of(
 
     def covers(layout: BenchmarkLayout) -> bool:
         return (
-            (layout.benchmark, layout.engine) == (benchmark, engine)
-            and model.startswith(layout.models)
-            and architecture in layout.architectures
-            and weight_dtype in layout.weight_dtypes
-            and "" < date < layout.until
+            layout.concerns(run)
             and layout.tensor_parallel in (None, tensor_parallel)
             and (layout.input_tokens, layout.output_tokens) == (input_tokens, output_tokens)
         )
@@ -95,35 +87,13 @@ def layout_of(
     return next((layout for layout in all_layouts() if covers(layout)), None)
 
 
-@lru_cache(maxsize=1)
-def all_formats() -> tuple[BenchmarkFormats, ...]:
-    """Every set of formats that scripts chose and results did not tell, the more specific before the more general.
-
-    Source: data/unstated_formats.toml, each with its own source.
-    """
-    text = (files("advisor.catalog") / "data" / "unstated_formats.toml").read_text(encoding="utf-8")
-    return tuple(BenchmarkFormats.model_validate(record) for record in tomllib.loads(text)["formats"])
-
-
-def formats_of(
-    benchmark: str, engine: str, model: str, architecture: str, *, weight_dtype: str, date: str
-) -> BenchmarkFormats | None:
+def formats_of(run: PublishedRun) -> BenchmarkFormats | None:
     """The formats that a benchmark's scripts chose for a run whose results do not tell them; None where they left
     them to the engine. A run without a date is not known to be late enough for scripts that changed.
 
     Source: data/unstated_formats.toml.
     """
-
-    def covers(formats: BenchmarkFormats) -> bool:
-        return (
-            (formats.benchmark, formats.engine) == (benchmark, engine)
-            and (not formats.models or model.startswith(formats.models))
-            and (not formats.architectures or architecture in formats.architectures)
-            and (not formats.weight_dtypes or weight_dtype in formats.weight_dtypes)
-            and date >= formats.from_date
-        )
-
-    return next((formats for formats in all_formats() if covers(formats)), None)
+    return next((formats for formats in all_formats() if formats.concerns(run)), None)
 
 
 @lru_cache(maxsize=1)
@@ -132,8 +102,7 @@ def all_decode_slots() -> DecodeSlots:
 
     Source: data/decode_slots.toml.
     """
-    text = (files("advisor.catalog") / "data" / "decode_slots.toml").read_text(encoding="utf-8")
-    return DecodeSlots.model_validate(tomllib.loads(text))
+    return DecodeSlots.model_validate(read_toml(DATA_DIR / "decode_slots.toml"))
 
 
 def decode_slots_of(

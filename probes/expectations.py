@@ -1,13 +1,12 @@
 """What a healthy machine achieves: measured elsewhere with the same pattern, or estimated from the datasheet."""
 
 import functools
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from advisor.catalog.files import read_csv
+from advisor.catalog.files import read_csv, read_toml
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GIGA, KILO, MICROSECOND_S, TERA
 
@@ -111,8 +110,7 @@ def _datasheet_peak(accelerator: Accelerator, check: str) -> float | None:
 
 @functools.cache
 def _texts() -> dict[str, CheckText]:
-    with (_FOLDER / "checks.toml").open("rb") as file:
-        return {key: CheckText(**values) for key, values in tomllib.load(file).items()}
+    return {key: CheckText(**values) for key, values in read_toml(_FOLDER / "checks.toml").items()}
 
 
 def text_of(check: str) -> CheckText:

@@ -23,7 +23,7 @@ from advisor.catalog.schema import Calibration
 from advisor.probes.calibrate import calibration_of
 from advisor.probes.document import read_probe
 from advisor.simulator.validation.serving import Prediction, predict_row
-from advisor.simulator.validation.serving_accuracy import CORE_TIERS
+from advisor.simulator.validation.serving_accuracy import is_core
 
 METRICS = {
     "TPOT": "tpot_ms_mean",
@@ -31,7 +31,6 @@ METRICS = {
     "output throughput": "output_tok_s",
     "decode rate": "decode_tok_s",
 }
-NEEDED = ("model", "gpu", "tp", "isl", "osl", "weight_dtype")
 NAME = "calibration"
 
 
@@ -61,12 +60,7 @@ def judged_rows(path: Path, accelerator: str) -> list[dict[str, str]]:
         return [
             row
             for row in csv.DictReader(stream)
-            if row["gpu"] == accelerator
-            and row["tier"] in CORE_TIERS
-            and row["mode"] == "agg"
-            and row["load"] == "closed"
-            and row["spec_decode"] in ("", "none")
-            and all(row[name] for name in NEEDED)
+            if row["gpu"] == accelerator and row["load"] == "closed" and is_core(row)
         ]
 
 

@@ -10,7 +10,7 @@ import argparse
 import csv
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +20,17 @@ from compare_calibration import table as calibration_rows
 from advisor.probes.calibrate import calibration_of
 from advisor.probes.document import read_probe
 from advisor.render.answer import Table
-from advisor.render.serving_accuracy_view import serving_accuracy_tables
+from advisor.render.serving_accuracy_view import (
+    METRIC_NAMES,
+    SCORE_HEADS,
+    score_cells,
+    serving_accuracy_tables,
+)
 from advisor.simulator.validation import collectives, training
-from advisor.simulator.validation.scores import measured_value
+from advisor.simulator.validation.scores import Comparison, measured_value, score
 from advisor.simulator.validation.serving import predict_row
 from advisor.simulator.validation.serving_accuracy import CORE_METRICS, JudgedRow, is_core, serving_accuracy
 
-METRICS = ("TPOT", "TTFT", "throughput")
 LEFT_OUT_NAMES = ("tpot", "ttft", "throughput")
 """Of the same metrics in the dump of the fit."""
 Ratios = dict[str, float | None]
@@ -145,16 +149,12 @@ def macro_errors(name: str, groups: list[list[Ratios]]) -> tuple[str, ...]:
     return (name, str(sum(len(group) for group in groups)), *cells)
 
 
-def summary(values: list[float | None]) -> tuple[str, ...]:
-    """Rows, part predicted, median error, 90th percentile and bias of ratios."""
-    known = np.array([value for value in values if value is not None])
-    return (
-        str(len(values)),
-        f"{100 * len(known) / len(values):.0f} %",
-        f"{100 * median_error(values):.1f} %",
-        f"{100 * np.quantile(np.abs(known - 1.0), 0.9):.0f} %",
-        f"{100 * (np.median(known) - 1.0):+.1f} %",
-    )
+def score_table(title: str, column: str, scored: Mapping[str, Sequence[Comparison]]) -> str:
+    """Errors over all comparisons, then over those of each value of a column."""
+    everything = [one for some in scored.values() for one in some]
+    lines = [("all", *score_cells(score(everything)))]
+    lines += [(name, *score_cells(score(some))) for name, some in scored.items()]
+    return table(title, lines, (column, *SCORE_HEADS))
 
 
 def training_tables(path: Path) -> str:
@@ -167,19 +167,11 @@ def training_tables(path: Path) -> str:
         ("Tokens per second", "tokens_per_s_per_gpu"),
         ("Peak memory", "peak_mem_gb"),
     ):
-        by_source: dict[str, list[float | None]] = defaultdict(list)
+        by_source: dict[str, list[Comparison]] = defaultdict(list)
         for row, prediction in zip(rows, predictions, strict=True):
-            if row[column]:
-                quantity = prediction.metrics.get(column)
-                by_source[row["source"]].append(quantity.value / float(row[column]) if quantity else None)
-        everything = [value for values in by_source.values() for value in values]
-        lines = [("all", *summary(everything))]
-        lines += [
-            (name, *summary(values))
-            for name, values in sorted(by_source.items(), key=lambda item: -len(item[1]))
-            if any(value is not None for value in values)
-        ]
-        text += table(title, lines, ("source", "rows", "predicted", "median", "p90", "bias"))
+            if measured := measured_value(row, column):
+                by_source[row["source"]].append(Comparison(column, measured, prediction.metrics.get(column)))
+        text += score_table(title, "source", dict(sorted(by_source.items(), key=lambda item: -len(item[1]))))
     return text
 
 
@@ -195,15 +187,14 @@ def collective_table(path: Path) -> str:
     """Bus bandwidth by collective."""
     with path.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
-    by_name: dict[str, list[float | None]] = defaultdict(list)
+    by_name: dict[str, list[Comparison]] = defaultdict(list)
     for row, prediction in zip(rows, collectives.predict_rows(rows), strict=True):
         size = float(row["msg_bytes"] or "inf")
-        if row["busbw_gbs"] and size > LEAST_COLLECTIVE_BYTES:
-            quantity = prediction.metrics.get("busbw_gbs")
-            by_name[row["collective"]].append(quantity.value / float(row["busbw_gbs"]) if quantity else None)
-    everything = [value for values in by_name.values() for value in values]
-    lines = [("all", *summary(everything)), *((name, *summary(values)) for name, values in by_name.items())]
-    return table("Bus bandwidth", lines, ("collective", "rows", "predicted", "median", "p90", "bias"))
+        if size > LEAST_COLLECTIVE_BYTES and (measured := measured_value(row, "busbw_gbs")):
+            by_name[row["collective"]].append(
+                Comparison("busbw_gbs", measured, prediction.metrics.get("busbw_gbs"))
+            )
+    return score_table("Bus bandwidth", "collective", by_name)
 
 
 def main() -> None:
@@ -220,7 +211,7 @@ def main() -> None:
     everything, *others = serving_accuracy_tables(accuracy)
     text = HEADER + markdown(everything)
     if arguments.left_out:
-        head = ("engine and era", "rows", *METRICS)
+        head = ("engine and era", "rows", *METRIC_NAMES.values())
         text += table(
             "Left out: whole groups unseen by the fit", left_out_table(arguments.left_out, rows), head
         )

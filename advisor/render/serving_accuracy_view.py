@@ -22,6 +22,7 @@ TIERS = {
     "D1": "prefill and decode apart",
     "M": "MLPerf Inference: layouts unknown, the smallest assumed",
 }
+SCORE_HEADS = ("rows", "predicted", "median", "p90", "bias")
 CORE = (
     "The core: aggregated serving without speculation, all conditions published, whole servers under load. "
     "A missing prediction counts as 100 %; macro is the mean over groups of their medians."
@@ -43,8 +44,8 @@ def serving_accuracy_blocks(found: ServingAccuracy) -> list[Block]:
     return [Paragraph(CORE), *serving_accuracy_tables(found)]
 
 
-def _score_cells(found: Score, share_decimals: int = 0) -> tuple[str, ...]:
-    """Measured values, part of them predicted, median error with the missing as 100 %, p90 and bias."""
+def score_cells(found: Score, share_decimals: int = 0) -> tuple[str, ...]:
+    """Cells of SCORE_HEADS; the median counts a missing prediction as 100 %."""
     total = found.n + found.num_missing
     return (
         str(total),
@@ -58,7 +59,7 @@ def _score_cells(found: Score, share_decimals: int = 0) -> tuple[str, ...]:
 def _core_table(core: Mapping[str, MetricScore]) -> Table:
     rows = []
     for metric, found in core.items():
-        count, share, median, p90, bias = _score_cells(found.overall, share_decimals=1)
+        count, share, median, p90, bias = score_cells(found.overall, share_decimals=1)
         macro = _percent(found.macro[GROUP]["median_ape_missing_as_1"], 1) if GROUP in found.macro else "–"
         inside = _percent(found.overall.interval_coverage)
         rows.append((METRIC_NAMES[metric], count, share, median, macro, p90, bias, inside))
@@ -81,11 +82,11 @@ def _column_table(found: ServingAccuracy, column: str) -> Table:
 
 def _other_loads_table(found: Mapping[str, Mapping[str, Score]]) -> Table:
     rows = [
-        (f"{TIERS[tier]}: {MEASURED[metric]}", *_score_cells(found[tier][metric]))
+        (f"{TIERS[tier]}: {MEASURED[metric]}", *score_cells(found[tier][metric]))
         for tier, metric in OTHER_LOADS
         if metric in found.get(tier, {})
     ]
-    return _table("Other loads", "rows of", ("rows", "predicted", "median", "p90", "bias"), rows)
+    return _table("Other loads", "rows of", SCORE_HEADS, rows)
 
 
 def _table(title: str, first: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:

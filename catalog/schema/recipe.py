@@ -1,5 +1,7 @@
 """How a published benchmark started its engine: settings that its tables do not print."""
 
+from typing import NamedTuple
+
 from pydantic import Field
 
 from advisor.catalog.schema.record import Record, Source
@@ -12,18 +14,53 @@ class FromConcurrency(Record):
     value: int = Field(ge=1)
 
 
-class BenchmarkRecipe(Record):
-    """Start-up settings of one engine in one benchmark; None and empty leave the engine's default."""
+class PublishedRun(NamedTuple):
+    """What start-up scripts go by: a run of a model with an engine in a benchmark."""
 
     benchmark: str
     engine: str
-    architectures: tuple[str, ...] = ()
-    """Of accelerators; empty is any."""
+    model: str
+    """The catalog's id."""
+    architecture: str
+    """Of the accelerators."""
+    weight_dtype: str = ""
+    date: str = ""
+    """ISO date; empty is not known."""
+
+
+class BenchmarkRuns(Record):
+    """The runs of one engine in one benchmark that a record is about; an empty field is any."""
+
+    benchmark: str
+    engine: str
     models: tuple[str, ...] = ()
-    """Ids of models, or how they begin; empty is any."""
+    """Ids of models, or how they begin."""
+    architectures: tuple[str, ...] = ()
+    """Of accelerators."""
     weight_dtypes: tuple[str, ...] = ()
+    from_date: str = ""
+    """ISO date from which runs were started so ..."""
     until: str = ""
-    """ISO date before which runs were started so; empty is no end."""
+    """... and before which."""
+
+    def concerns(self, run: PublishedRun) -> bool:
+        """Whether a run is among these; one without a date is in no period with a beginning or an end.
+
+        Source: own definition.
+        """
+        return (
+            (self.benchmark, self.engine) == (run.benchmark, run.engine)
+            and (not self.models or run.model.startswith(self.models))
+            and (not self.architectures or run.architecture in self.architectures)
+            and (not self.weight_dtypes or run.weight_dtype in self.weight_dtypes)
+            and run.date >= self.from_date
+            and (not self.until or "" < run.date < self.until)
+        )
+
+
+class BenchmarkRecipe(BenchmarkRuns):
+    """Start-up settings of one engine in one benchmark; None and empty leave the engine's default."""
+
     input_tokens: int | None = None
     output_tokens: int | None = None
     data_parallel: bool | None = None
@@ -72,19 +109,10 @@ class BenchmarkRecipe(Record):
     source: Source
 
 
-class BenchmarkLayout(Record):
+class BenchmarkLayout(BenchmarkRuns):
     """How start-up scripts laid experts and attention out over a replica's accelerators, where results tell only
     how many there were. The ranks of a row that states neither expert nor attention data parallelism are meant."""
 
-    benchmark: str
-    engine: str
-    models: tuple[str, ...]
-    """Ids of models, or how they begin."""
-    architectures: tuple[str, ...]
-    """Of accelerators."""
-    weight_dtypes: tuple[str, ...]
-    until: str
-    """ISO date before which runs were started so."""
     tensor_parallel: int | None = None
     """Accelerators of the replica; None is any number."""
     input_tokens: int
@@ -96,18 +124,9 @@ class BenchmarkLayout(Record):
     source: Source
 
 
-class BenchmarkFormats(Record):
+class BenchmarkFormats(BenchmarkRuns):
     """Number formats of caches and states that start-up scripts set, where results do not tell them."""
 
-    benchmark: str
-    engine: str
-    models: tuple[str, ...] = ()
-    """Ids of models, or how they begin; empty is any."""
-    architectures: tuple[str, ...] = ()
-    """Of accelerators; empty is any."""
-    weight_dtypes: tuple[str, ...] = ()
-    from_date: str = ""
-    """ISO date from which runs were started so; empty is always."""
     kv_dtype: str
     state_dtype: str = ""
     """Format of the states of linear attention and state-space mixers; empty is the model's own."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.recipes import decode_slots_of, layout_of, recipe_of
-from advisor.catalog.schema.recipe import BenchmarkRecipe
+from advisor.catalog.schema.recipe import BenchmarkRecipe, PublishedRun
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.admission_wait import gathering_wait_steps, polling_wait_steps
 from advisor.simulator.deployment import Deployment
@@ -44,12 +44,7 @@ def recipe_for(case: ServingCase, deployment: Deployment) -> BenchmarkRecipe | N
     if benchmark is None:
         return None
     return recipe_of(
-        benchmark,
-        case.engine,
-        deployment.model.id,
-        deployment.accelerator.architecture,
-        weight_dtype=case.weight_dtype,
-        date=case.date,
+        published_run(benchmark, case, deployment.model.id, deployment.accelerator.architecture),
         input_tokens=case.isl,
         output_tokens=case.osl,
         concurrency=case.concurrency or 0,
@@ -66,13 +61,9 @@ def as_laid_out(case: ServingCase) -> ServingCase:
     """
     if not is_inferencex(case) or case.mode != "agg" or (case.ep, case.dp) != (1, 1):
         return case
+    model, architecture = models.get(case.model).record.id, accelerators.by_id(case.gpu).architecture
     layout = layout_of(
-        INFERENCEX,
-        case.engine,
-        models.get(case.model).record.id,
-        accelerators.by_id(case.gpu).architecture,
-        weight_dtype=case.weight_dtype,
-        date=case.date,
+        published_run(INFERENCEX, case, model, architecture),
         tensor_parallel=case.tp,
         input_tokens=case.isl,
         output_tokens=case.osl,
@@ -83,6 +74,11 @@ def as_laid_out(case: ServingCase) -> ServingCase:
     if layout.data_parallel_from is not None and clients >= layout.data_parallel_from:
         return replace(case, tp=1, dp=case.tp, ep=case.tp)
     return replace(case, ep=case.tp)
+
+
+def published_run(benchmark: str, case: ServingCase, model: str, architecture: str) -> PublishedRun:
+    """What a benchmark's start-up scripts went by in a case. Source: own definition."""
+    return PublishedRun(benchmark, case.engine, model, architecture, case.weight_dtype, case.date)
 
 
 def is_inferencex(case: ServingCase) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from advisor.catalog.recipes import formats_of
 from advisor.catalog.schema import GatedDeltaNet, Mamba2, Mixer, Model
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.validation.recipe import INFERENCEX, is_inferencex
+from advisor.simulator.validation.recipe import INFERENCEX, is_inferencex, published_run
 from advisor.simulator.validation.serving_case import ServingCase
 
 
@@ -16,14 +16,8 @@ def as_stored(deployment: Deployment, case: ServingCase) -> Deployment:
     """
     if case.kv_dtype != "auto" or not is_inferencex(case):
         return deployment
-    formats = formats_of(
-        INFERENCEX,
-        case.engine,
-        deployment.model.id,
-        deployment.accelerator.architecture,
-        weight_dtype=case.weight_dtype,
-        date=case.date,
-    )
+    model_id, architecture = deployment.model.id, deployment.accelerator.architecture
+    formats = formats_of(published_run(INFERENCEX, case, model_id, architecture))
     if formats is None:
         return deployment
     model = with_states(deployment.model, formats.state_dtype) if formats.state_dtype else deployment.model

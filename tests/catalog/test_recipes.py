@@ -10,6 +10,9 @@ from advisor.catalog.recipes import (
     layout_of,
     recipe_of,
 )
+from advisor.catalog.schema.recipe import PublishedRun
+
+TRT_BLACKWELL = PublishedRun("inferencex", "tensorrt-llm", "deepseek-r1", "blackwell")
 
 
 def test_recipes_name_engines_and_architectures_of_the_catalog() -> None:
@@ -20,25 +23,20 @@ def test_recipes_name_engines_and_architectures_of_the_catalog() -> None:
 
 
 def test_first_recipe_counts() -> None:
-    oss = recipe_of("inferencex", "tensorrt-llm", "gpt-oss-120b", "blackwell", date="2025-11-02")
+    oss = recipe_of(TRT_BLACKWELL._replace(model="gpt-oss-120b", date="2025-11-02"))
     assert oss is not None
     assert oss.max_num_batched_tokens == 20_000
 
 
 def test_a_recipe_ends() -> None:
-    runs = {
-        date: recipe_of("inferencex", "tensorrt-llm", "deepseek-r1", "blackwell", date=date)
-        for date in ("2025-11-02", "2026-01-29", "")
-    }
+    runs = {date: recipe_of(TRT_BLACKWELL._replace(date=date)) for date in ("2025-11-02", "2026-01-29", "")}
     least = {date: recipe.min_num_batched_tokens for date, recipe in runs.items() if recipe}
     assert least == {"2025-11-02": 0, "2026-01-29": 8192, "": 8192}
 
 
 def test_conditions_on_load_and_layout() -> None:
     def found(**conditions: int) -> int:
-        recipe = recipe_of(
-            "inferencex", "tensorrt-llm", "deepseek-r1", "blackwell", weight_dtype="fp8", **conditions
-        )
+        recipe = recipe_of(TRT_BLACKWELL._replace(weight_dtype="fp8"), **conditions)
         assert recipe is not None
         return recipe.gather_steps
 
@@ -58,10 +56,8 @@ def test_layouts_name_engines_formats_and_architectures_of_the_catalog() -> None
 
 def test_a_layout_ends_with_the_scripts_that_chose_it() -> None:
     def found(date: str, engine: str = "tensorrt-llm") -> bool:
-        layout = layout_of(
-            "inferencex", engine, "gpt-oss-120b", "hopper", weight_dtype="mxfp4", date=date,
-            tensor_parallel=8, input_tokens=1024, output_tokens=1024,
-        )  # fmt: skip
+        run = PublishedRun("inferencex", engine, "gpt-oss-120b", "hopper", "mxfp4", date)
+        layout = layout_of(run, tensor_parallel=8, input_tokens=1024, output_tokens=1024)
         return layout is not None
 
     assert found("2025-11-02")
@@ -71,7 +67,7 @@ def test_a_layout_ends_with_the_scripts_that_chose_it() -> None:
 
 
 def test_other_benchmarks_have_none() -> None:
-    assert recipe_of("someone-else", "sglang", "qwen3.5-397b-a17b", "blackwell") is None
+    assert recipe_of(PublishedRun("someone-else", "sglang", "qwen3.5-397b-a17b", "blackwell")) is None
 
 
 def test_slots_of_decode_workers_are_those_of_one_benchmark_engine_and_model() -> None:

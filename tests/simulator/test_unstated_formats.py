@@ -7,6 +7,7 @@ import pytest
 from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.recipes import all_formats, formats_of
 from advisor.catalog.schema import GatedDeltaNet
+from advisor.catalog.schema.recipe import PublishedRun
 from advisor.simulator.engine_costs import DEFAULT_COSTS, engine_costs
 from advisor.simulator.step_cost import decode_iteration_s
 from advisor.simulator.validation.recipe import costs_as_started, recipe_for
@@ -57,8 +58,8 @@ def test_what_a_row_states_and_other_protocols_stay(changes: dict[str, str]) -> 
 
 def test_scripts_changed_on_a_day() -> None:
     def found(date: str) -> bool:
-        at = formats_of("inferencex", "vllm", "kimi-k2.5", "blackwell", weight_dtype="nvfp4", date=date)
-        return at is not None
+        run = PublishedRun("inferencex", "vllm", "kimi-k2.5", "blackwell", "nvfp4", date)
+        return formats_of(run) is not None
 
     assert not found("2026-03-27")
     assert found("2026-04-20")
