@@ -42,7 +42,7 @@ class EngineCosts:
     which kernels measured in bursts do not."""
     launch_scale: float = 0.8
     """Launch time of a kernel behind another one against that of a kernel measured alone. Above 1 it counts kernels
-    around quantised, routed and recurrent operators that were not measured with them; plain operators stay at 1."""
+    around quantised and recurrent operators that were not measured with them; plain operators stay at 1."""
     expert_scale: float = 0.78
     """The same for routed experts in decode iterations, on top of kernel_scale, where there are many of them: real
     routing touches fewer than the measured kernels were given."""

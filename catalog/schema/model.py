@@ -153,6 +153,8 @@ class Model(Record):
     max_context_tokens: int | None = None
     weights: str = "bf16"
     """Format in which the default checkpoint is published (bf16, fp8, mxfp4, int4, nvfp4)."""
+    other_checkpoints: tuple[tuple[str, str], ...] = ()
+    """(id, format) of those `hf_ids` that are published in another one without saying so in their names."""
     quantized_parts: Literal["all", "experts", "linear"] = "linear"
     """What a weight format below 16 bits covers in this model's published low-bit checkpoints: 'experts' =
     only the routed experts (gpt-oss mxfp4, Kimi int4), 'linear' = all matrices in layers; embeddings and head

@@ -41,7 +41,7 @@ from advisor.simulator.validation.speculation import (
     speculation_of,
     with_range,
 )
-from advisor.simulator.validation.unstated_formats import as_stored
+from advisor.simulator.validation.unstated_formats import as_published, as_stored
 from advisor.simulator.validation.unstated_layout import of_all_replicas, share_of, smallest_layout
 
 _DYNAMO = "dynamo"
@@ -78,7 +78,7 @@ def predict_case(
     Source: own composition.
     """
     try:
-        case = dated(as_laid_out(case))
+        case = dated(as_laid_out(as_published(case)))
         chosen = speculation_of(case, deployment_of(case, calibration))
         if case.mode == "disagg":
             values, num_samples, replica = _disaggregated(case, costs, seed, calibration)

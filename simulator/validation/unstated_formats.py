@@ -1,12 +1,29 @@
-"""Number formats of caches and states that a published benchmark's scripts chose and its table does not tell."""
+"""Number formats that published tables do not tell: of caches and states, which scripts chose, and of checkpoints."""
 
 from dataclasses import replace
 
+from advisor.catalog import models
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.recipes import formats_of
 from advisor.catalog.schema import GatedDeltaNet, Mamba2, Mixer, Model
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.validation.recipe import INFERENCEX, is_inferencex, published_run
 from advisor.simulator.validation.serving_case import ServingCase
+
+_WIDE = ("bf16", "fp16")
+
+
+def as_published(case: ServingCase) -> ServingCase:
+    """A case that states 16-bit weights of a checkpoint with fewer bits, in that checkpoint's format.
+
+    Assumes: engines load a checkpoint as it is published; a table that says bf16 of it says what it computes in.
+    Source: catalog/data/models.
+    """
+    published = models.checkpoint_format(case.model)
+    if published is None or case.weight_dtype not in _WIDE:
+        return case
+    narrow = bytes_per_element(published) < bytes_per_element(case.weight_dtype)
+    return replace(case, weight_dtype=published) if narrow else case
 
 
 def as_stored(deployment: Deployment, case: ServingCase) -> Deployment:

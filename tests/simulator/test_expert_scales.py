@@ -22,10 +22,10 @@ def deployment(model: str, gpu: str, dtype: str = "bf16", **layout: int) -> Depl
 
 @pytest.mark.parametrize(
     ("model", "dtype", "scale"),
-    [("mixtral-8x7b", "bf16", 1.0), ("gpt-oss-120b", "mxfp4", 0.5), ("gpt-oss-120b", "bf16", 0.75)],
+    [("mixtral-8x7b", "bf16", 1.0), ("gpt-oss-120b", "mxfp4", 0.5), ("gpt-oss-120b", "bf16", 0.875)],
 )
 def test_routing_spares_experts_only_where_there_are_many(model: str, dtype: str, scale: float) -> None:
-    """Half of what it spares of narrow formats where experts are multiplied in 16 bits."""
+    """A quarter of what it spares of narrow formats where experts are multiplied in 16 bits."""
     chosen = deployment(model, "h200-sxm", dtype)
     all_read, spared = (
         decode_breakdown_s(
@@ -52,14 +52,13 @@ def test_what_the_busiest_rank_has_beyond_the_mean_is_not_spared() -> None:
 
 
 @pytest.mark.parametrize(("gpu", "plain"), [("h100-sxm", 1.0), ("b200-sxm", 1.5)])
-def test_what_an_engine_adds_to_launches_it_adds_to_routed_and_quantised_operators(
-    gpu: str, plain: float
-) -> None:
+def test_what_an_engine_adds_to_launches_it_adds_to_quantised_operators(gpu: str, plain: float) -> None:
     found = library(deployment("qwen3-30b-a3b", gpu))
     more, less = found.queued(1.5), found.queued(0.5)
     for kind, operator, dtype, highest in (
         (MatmulEfficiency, "matmul", "bf16", plain), (MatmulEfficiency, "matmul", "fp8_block", 1.5),
-        (GroupedMatmulEfficiency, "grouped_matmul", "bf16", 1.5),
+        (GroupedMatmulEfficiency, "grouped_matmul", "bf16", plain),
+        (GroupedMatmulEfficiency, "grouped_matmul", "fp8_block", 1.5),
     ):  # fmt: skip
         alone_s = found.parameters(kind, operator, dtype).launch_s
         assert more.parameters(kind, operator, dtype).launch_s == pytest.approx(highest * alone_s)

@@ -14,6 +14,7 @@ from advisor.simulator.validation.recipe import costs_as_started, recipe_for
 from advisor.simulator.validation.run_date import dated
 from advisor.simulator.validation.serving import deployment_of, predict_case, replica_of
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
+from advisor.simulator.validation.unstated_formats import as_published
 
 ROW = {
     "case_id": "x", "engine": "sglang", "engine_version": "0.5.8", "date": "2026-03-04",
@@ -64,6 +65,33 @@ def test_scripts_changed_on_a_day() -> None:
     assert not found("2026-03-27")
     assert found("2026-04-20")
     assert not found("")
+
+
+@pytest.mark.parametrize(
+    ("model", "stated", "loaded"),
+    [
+        ("deepseek-ai/DeepSeek-Math-V2", "bf16", "fp8"), ("mistralai/Ministral-3-14B-Instruct-2512", "bf16", "fp8"),
+        ("mistralai/Ministral-3-14B-Base-2512", "bf16", "bf16"), ("meta-llama/Llama-2-7b-hf", "fp16", "fp16"),
+        ("nvidia/MiniMax-M2.5-NVFP4", "bf16", "nvfp4"), ("Qwen/Qwen3.5-397B-A17B", "fp8", "fp8"),
+        ("somebody/Ministral-3-14B-Instruct-2512-BF16", "bf16", "bf16"),
+    ],
+)  # fmt: skip
+def test_engines_load_checkpoints_as_published(model: str, stated: str, loaded: str) -> None:
+    assert as_published(case(model=model, weight_dtype=stated)).weight_dtype == loaded
+
+
+def test_a_run_whose_weights_fit_only_as_published_is_predicted() -> None:
+    """Eight B200s served DeepSeek-Math-V2 to one client with 18.0 ms per token; its table says bf16."""
+    row = {
+        "model": "deepseek-ai/DeepSeek-Math-V2",
+        "gpu": "b200-sxm",
+        "weight_dtype": "bf16",
+        "ep": "8",
+        "date": "",
+    }
+    lengths = {"isl": "197", "osl": "278", "length_dist": "mean", "concurrency": "1", "num_requests": "10"}
+    found = predict_case(case(**row, **lengths))
+    assert found.metrics["tpot_ms_mean"].value == pytest.approx(18.0, rel=0.1)
 
 
 def test_two_pools_store_what_one_does() -> None:

@@ -284,9 +284,11 @@ def test_published_means_become_the_lengths_that_clients_send() -> None:
     assert (prompts.mean(), answers.mean()) == pytest.approx((220, 200), rel=0.05)
     assert (prompts.max(), answers.max()) == (1024, 1500)
     assert np.quantile(answers, 0.1) < 20
-    # Means above what the usual filter leaves come from a client without one.
-    unfiltered = lengths_of(case(length_dist="mean", isl="340", osl="280"))
-    assert next(unfiltered.chunks(*map(np.random.default_rng, (0, 1))))[1].max() == 4096
+    # A client that drops no long prompts has the same answers; longer ones are of other conversations.
+    undropped = lengths_of(case(length_dist="mean", isl="302", osl="188"))
+    assert next(undropped.chunks(*map(np.random.default_rng, (0, 1))))[1].max() == 1500
+    longer = lengths_of(case(length_dist="mean", isl="340", osl="280"))
+    assert next(longer.chunks(*map(np.random.default_rng, (0, 1))))[1].max() == 4096
     # SGLang's client draws random prompts from 1 to the nominal length; others send equal ones.
     assert lengths_of(case(length_dist="mean", engine="sglang", isl="500", osl="505")) == UniformLengths(
         1000, 1010, low_fraction=0.0
