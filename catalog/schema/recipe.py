@@ -26,6 +26,8 @@ class PublishedRun(NamedTuple):
     weight_dtype: str = ""
     date: str = ""
     """ISO date; empty is not known."""
+    version: str = ""
+    """Of the engine; empty is not known."""
 
 
 class BenchmarkRuns(Record):
@@ -42,6 +44,8 @@ class BenchmarkRuns(Record):
     """ISO date from which runs were started so ..."""
     until: str = ""
     """... and before which."""
+    versions: tuple[str, ...] = ()
+    """Versions of the engine, or how they begin."""
 
     def concerns(self, run: PublishedRun) -> bool:
         """Whether a run is among these; one without a date is in no period with a beginning or an end.
@@ -55,6 +59,7 @@ class BenchmarkRuns(Record):
             and (not self.weight_dtypes or run.weight_dtype in self.weight_dtypes)
             and run.date >= self.from_date
             and (not self.until or "" < run.date < self.until)
+            and (not self.versions or run.version.startswith(self.versions))
         )
 
 
@@ -93,6 +98,8 @@ class BenchmarkRecipe(BenchmarkRuns):
     """... until they fill this part of the token budget ..."""
     gather_for_each_rank: bool = False
     """... or until every attention data-parallel rank has one."""
+    idle_slots: int = Field(default=0, ge=0)
+    """Sequences that the engine runs fewer than there are clients: so many requests always wait for an answer."""
     requests_per_client: int | None = None
     """What the benchmark's client sends for each of its streams ..."""
     num_requests: int | None = Field(default=None, ge=1)

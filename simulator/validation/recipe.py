@@ -78,7 +78,9 @@ def as_laid_out(case: ServingCase) -> ServingCase:
 
 def published_run(benchmark: str, case: ServingCase, model: str, architecture: str) -> PublishedRun:
     """What a benchmark's start-up scripts went by in a case. Source: own definition."""
-    return PublishedRun(benchmark, case.engine, model, architecture, case.weight_dtype, case.date)
+    return PublishedRun(
+        benchmark, case.engine, model, architecture, case.weight_dtype, case.date, case.engine_version
+    )
 
 
 def is_inferencex(case: ServingCase) -> bool:
@@ -218,8 +220,14 @@ def with_recipe(
     tokens = settings.max_num_batched_tokens or _budget_tokens(case, recipe)
     if tokens and not settings.max_num_batched_tokens and deployment.engine.token_budget_of == "rank":
         tokens *= deployment.data_parallel
+    slots = settings.max_num_seqs
+    if recipe.idle_slots and case.concurrency and not case.max_num_seqs:
+        slots = max(1, case.concurrency - recipe.idle_slots)
     return replace(
-        settings, max_num_batched_tokens=tokens, graphs_for_all_batches=recipe.graphs_for_all_batches
+        settings,
+        max_num_seqs=slots,
+        max_num_batched_tokens=tokens,
+        graphs_for_all_batches=recipe.graphs_for_all_batches,
     )
 
 
