@@ -7,16 +7,15 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import checked, read_text
 from advisor.catalog.schema import Calibration
-from advisor.cli.options import Shared
 from advisor.probes.document import bundled
 
 
-def given_calibration(shared: Shared) -> Calibration | None:
+def given_calibration(path: Path | None) -> Calibration | None:
     """The calibration of --calibration; None where none was given.
 
     Raises: InputFileError: as read_calibration.
     """
-    return None if shared.calibration is None else read_calibration(shared.calibration)
+    return None if path is None else read_calibration(path)
 
 
 def read_calibration(path: Path) -> Calibration:

@@ -38,7 +38,7 @@ def run_long_context(typed: DeploymentInput, context: str, usd_per_gpu_hour: flo
     tokens = round(parse_count(context, "--context"))
     deployment, notes = deployment_of(typed)
     check_layout(deployment)
-    deployment = calibrated_deployment(deployment, given_calibration(shared))
+    deployment = calibrated_deployment(deployment, given_calibration(shared.calibration))
     library = operator_library(deployment)
     prefills = [ring_prefill(deployment, library, tokens, degree) for degree in _DEGREES if degree <= tokens]
     inputs = {
@@ -138,7 +138,7 @@ def run_offload(
     Raises: AdvisorError and its kinds: something typed is malformed, the model has no experts, or nothing fits.
     """
     deployment, notes = deployment_of(typed)
-    deployment = calibrated_deployment(deployment, given_calibration(shared))
+    deployment = calibrated_deployment(deployment, given_calibration(shared.calibration))
     room = parse_bytes(host_memory, "--host-memory")
     rate = parse_bytes(host_bandwidth.removesuffix("/s"), "--host-bandwidth")
     found = expert_offload(deployment, batch=batch, host_bytes_per_s=rate)

@@ -55,7 +55,7 @@ def run_fleet(name: str, how: FleetOptions, shared: Shared) -> Answer:
     if how.records is not None:
         check_writable(how.records)
     file, path = read_fleet(name)
-    calibration = given_calibration(shared)
+    calibration = given_calibration(shared.calibration)
     load = load_of_file(file.load, shared.seed, path.parent, models.get(file.model).record)
     built = [_pool(file, table, load, shared.as_of, calibration) for table in file.pools]
     fleet = Fleet(pools=tuple(pool for pool, _, _ in built), router=file.router)

@@ -49,7 +49,7 @@ def run_items(workload: ItemWorkload, replica: ReplicaInput, typed: ItemInput, s
     """
     model, notes = named_model(replica.model)
     chip = accelerators.get(replica.gpu)
-    calibration = given_calibration(shared)
+    calibration = given_calibration(shared.calibration)
     job = item_job(model, workload, typed)
     known_value(replica.precision, DTYPES, "precision")
     accelerator = calibrated_accelerator(chip.record, calibration)

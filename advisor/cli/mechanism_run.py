@@ -82,7 +82,7 @@ def run_vision(typed: MechanismInput, item: ItemInput, shared: Shared) -> Answer
     }
     inputs = _inputs(run, plan, {"image_scheme": scheme.id, "image_size": size, "images": item.images})
     answer = vision_answer(run, plan.traffic, inputs, notes, facts)
-    return with_calibration(answer, given_calibration(shared), (deployment.accelerator.id,))
+    return with_calibration(answer, given_calibration(shared.calibration), (deployment.accelerator.id,))
 
 
 def run_adapters(typed: MechanismInput, adapters: Adapters, shared: Shared) -> Answer:
@@ -98,7 +98,9 @@ def run_adapters(typed: MechanismInput, adapters: Adapters, shared: Shared) -> A
     plain, _, _ = _simulated(typed, typed.load, lambda replica: replica, shared)
     inputs = _inputs(run, plan, {"adapters": adapters.count, "rank": adapters.rank, "slots": adapters.slots})
     answer = adapter_answer(run, plain, adapters, plan.traffic, inputs, notes)
-    return with_calibration(answer, given_calibration(shared), (run.replica.deployment.accelerator.id,))
+    return with_calibration(
+        answer, given_calibration(shared.calibration), (run.replica.deployment.accelerator.id,)
+    )
 
 
 def _simulated(
@@ -106,7 +108,7 @@ def _simulated(
 ) -> tuple[ServeRun, LoadPlan, tuple[str, ...]]:
     deployment, notes = deployment_of(typed.deployment)
     plan = load_of(load, LoadForm(typed.length_dist, typed.num_requests))
-    calibration: Calibration | None = given_calibration(shared)
+    calibration: Calibration | None = given_calibration(shared.calibration)
     replica = changed(
         model_replica(
             deployment,

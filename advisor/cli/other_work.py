@@ -14,11 +14,12 @@ from advisor.cli.item_input import item_job, parse_size
 from advisor.cli.item_options import ItemInput
 from advisor.cli.measures import parse_count, parse_seconds, positive
 from advisor.cli.options import Shared
-from advisor.cli.recommend_run import needed_model, recommended
+from advisor.cli.recommend_run import recommended
 from advisor.cli.scenario_input import (
     LimitInput,
     LoadInput,
     constraints_of,
+    needed_model,
     parse_rate,
     refuse_goal,
     scenario_of,
@@ -128,7 +129,7 @@ def _items(typed: OtherInput, workload: ItemWorkload, shared: Shared) -> Answer:
         as_of=shared.as_of,
         seed=shared.seed,
         budget_usd_per_hour=_budget(typed),
-        calibration=given_calibration(shared),
+        calibration=given_calibration(shared.calibration),
         top=typed.top,
     )
     inputs = {

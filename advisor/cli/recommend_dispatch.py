@@ -39,8 +39,8 @@ def answered(
         asked = (model, workload, work.training, load, limits)
         return trained_as_typed(*asked, top=top, shared=shared, explain=explain, plan=plan)
     if workload == "serve":
-        from advisor.cli.recommend_run import needed_model, recommended
-        from advisor.cli.scenario_input import scenario_of
+        from advisor.cli.recommend_run import recommended
+        from advisor.cli.scenario_input import needed_model, scenario_of
 
         scenario, notes = scenario_of(needed_model(model), load, limits, **goals, top=top, shared=shared)
         return recommended(scenario, notes, shared, explain=explain, plan=plan, goal=limits.goal)

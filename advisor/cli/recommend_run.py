@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-from advisor.catalog.errors import AdvisorError
 from advisor.cli.options import Shared
 from advisor.cli.plan_file import differences, read_plan, write_plan
 from advisor.cli.progress import progress
@@ -46,18 +45,6 @@ def recommended(
         write_plan(plan, answer, scenario)
         answer = replace(answer, notes=(*answer.notes, f"wrote {plan}"))
     return answer
-
-
-def needed_model(model: str | None) -> str:
-    """The model that was named.
-
-    Raises: AdvisorError: none was.
-    """
-    if model is None:
-        raise AdvisorError(
-            "no model is named", why="--model is missing", fix="--model 70b, an id, or a config.json"
-        )
-    return model
 
 
 def _considered(scenario: Scenario) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def run_roofline(typed: RooflineInput, shared: Shared) -> Answer:
     record, note = accelerators.get(typed.gpu)
     engine = _USUAL_ENGINE if _USUAL_ENGINE in record.engines or not record.engines else record.engines[0]
     planned = named_deployment(typed.model, record.id, engine, weight_dtype=typed.weight_dtype)
-    calibration = given_calibration(shared)
+    calibration = given_calibration(shared.calibration)
     deployment = calibrated_deployment(planned, calibration)
     passes = roofline_passes(deployment, typed.batch, typed.context, roof=device_of(record))
     answer = roofline_answer(

@@ -54,6 +54,18 @@ class LimitInput:
     """A file of weights, for serving only."""
 
 
+def needed_model(model: str | None) -> str:
+    """The model that was named.
+
+    Raises: AdvisorError: none was.
+    """
+    if model is None:
+        raise AdvisorError(
+            "no model is named", why="--model is missing", fix="--model 70b, an id, or a config.json"
+        )
+    return model
+
+
 def refuse_goal(limits: LimitInput, workload: str) -> None:
     """Nothing, unless weights are given for work that they are not made for.
 
@@ -245,7 +257,7 @@ def scenario_of(
         constraints=constraints,
         as_of=shared.as_of,
         seed=shared.seed,
-        calibration=given_calibration(shared),
+        calibration=given_calibration(shared.calibration),
         top=top,
     )
     if load.trace is not None:

@@ -56,7 +56,7 @@ def run_serving(typed: DeploymentInput, load: LoadInput, how: RunInput, shared: 
     """
     if how.records is not None:
         check_writable(how.records)
-    slo, calibration = _slo(how), given_calibration(shared)
+    slo, calibration = _slo(how), given_calibration(shared.calibration)
     deployment, notes = deployment_of(typed)
     if load.trace is not None:
         model = deployment.model

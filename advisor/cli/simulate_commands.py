@@ -181,7 +181,7 @@ def collective(
     from advisor.render.collective_view import collective_answer
     from advisor.simulator.collectives.fat_tree import oversubscribed
 
-    calibration = given_calibration(shared)
+    calibration = given_calibration(shared.calibration)
     gpu_id, group, note = group_of(gpu, gpus, nodes, calibration, network)
     group = oversubscribed(group, op, oversubscription)
     answer = collective_answer(op, parse_bytes(size, "--bytes"), group, algorithm, gpu=gpu_id, note=note)

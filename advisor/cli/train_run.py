@@ -61,7 +61,7 @@ def run_training(typed: TrainInput, file: Path | None, shared: Shared) -> Answer
         raise AdvisorError("no model is named", why="--model is missing", fix="--model 70b, or a plan file")
     chosen = models.get(str(values["model"]))
     chip = accelerators.get(str(values.get("gpu", "h100-sxm")))
-    calibration = given_calibration(shared)
+    calibration = given_calibration(shared.calibration)
     accelerator = calibrated_accelerator(chip.record, calibration)
     network = float(values.get("network_gbps", 0.0)) * GIGA / BITS_PER_BYTE
     cluster = TrainingCluster(accelerator, network_bytes_per_s=network)

@@ -80,7 +80,7 @@ def training_question(
         reliability=_reliability(typed),
         as_of=shared.as_of,
         seed=shared.seed,
-        calibration=given_calibration(shared),
+        calibration=given_calibration(shared.calibration),
         top=top,
     )
     return Question(scenario, tuple(filter(None, (found.note, *notes, *more))))

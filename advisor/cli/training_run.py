@@ -9,8 +9,7 @@ from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.cli.options import Shared
 from advisor.cli.plan_file import read_plan, write_plan
 from advisor.cli.progress import progress
-from advisor.cli.recommend_run import needed_model
-from advisor.cli.scenario_input import LimitInput, LoadInput, constraints_of, refuse_goal
+from advisor.cli.scenario_input import LimitInput, LoadInput, constraints_of, needed_model, refuse_goal
 from advisor.cli.training_input import training_question
 from advisor.cli.training_options import TrainingInput
 from advisor.recommend.training_recommend import recommend_training

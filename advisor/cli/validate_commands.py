@@ -31,7 +31,7 @@ def serving(shared: Shared, cases: Cases, predictions: Predictions = None) -> An
     from advisor.render.calibration_view import with_calibration
     from advisor.render.validation_view import validation_answer
 
-    calibration = given_calibration(shared)
+    calibration = given_calibration(shared.calibration)
     suite = serving_suite(calibration)
     found = validate(suite, cases, predictions, shared.seed)
     answer = validation_answer(suite.name, cases, predictions, found, judged_serving(found))
@@ -46,7 +46,7 @@ def collectives(shared: Shared, cases: Cases, predictions: Predictions = None) -
     from advisor.render.calibration_view import with_calibration
     from advisor.render.validation_view import validation_answer
 
-    calibration = given_calibration(shared)
+    calibration = given_calibration(shared.calibration)
     suite = collectives_suite(calibration)
     found = validate(suite, cases, predictions, shared.seed)
     answer = validation_answer(suite.name, cases, predictions, found)
