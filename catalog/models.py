@@ -67,8 +67,10 @@ def checkpoint_format(hf_id: str) -> str | None:
     record = by_hf_id(hf_id)
     if record is None:
         return None
-    said = _FORMAT.search(hf_id)
-    return said[1].lower() if said else dict(record.other_checkpoints).get(hf_id, record.weights)
+    if said := _FORMAT.search(hf_id):
+        return said[1].lower()
+    others = {checkpoint.hf_id.casefold(): checkpoint.weights for checkpoint in record.other_checkpoints}
+    return others.get(hf_id.casefold(), record.weights)
 
 
 def by_hf_id(hf_id: str) -> Model | None:

@@ -137,6 +137,13 @@ class VisionTower(Record):
     """Language-model tokens of one image at the default resolution."""
 
 
+class Checkpoint(Record):
+    """A published checkpoint and the format of its weights."""
+
+    hf_id: str
+    weights: str
+
+
 class Model(Record):
     """Architecture of a decoder (text tower). Order of layers does not matter for cost; groups are sums."""
 
@@ -153,8 +160,8 @@ class Model(Record):
     max_context_tokens: int | None = None
     weights: str = "bf16"
     """Format in which the default checkpoint is published (bf16, fp8, mxfp4, int4, nvfp4)."""
-    other_checkpoints: tuple[tuple[str, str], ...] = ()
-    """(id, format) of those `hf_ids` that are published in another one without saying so in their names."""
+    other_checkpoints: tuple[Checkpoint, ...] = ()
+    """Those of `hf_ids` that are published in another format without saying so in their names."""
     quantized_parts: Literal["all", "experts", "linear"] = "linear"
     """What a weight format below 16 bits covers in this model's published low-bit checkpoints: 'experts' =
     only the routed experts (gpt-oss mxfp4, Kimi int4), 'linear' = all matrices in layers; embeddings and head
