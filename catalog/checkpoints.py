@@ -1,8 +1,9 @@
-"""Which published checkpoint to load: the one that already has the weight format, else the instruct model."""
+"""Published checkpoints: which to load for a weight format, and in which format one is stored."""
 
 import re
 from typing import Final, NamedTuple
 
+from advisor.catalog.models import by_hf_id
 from advisor.catalog.schema import Model
 
 _FORMATS: Final = {
@@ -43,6 +44,22 @@ def checkpoint_for(model: Model, weight_dtype: str, engine: str = "") -> Checkpo
     return Checkpoint(
         min(plain or model.hf_ids, key=lambda hf_id: _order(hf_id, model, engine)), model.weights
     )
+
+
+def checkpoint_format(hf_id: str) -> str | None:
+    """Weight format in which the checkpoint of a Hugging Face id is published; None where no record lists it.
+
+    Assumes: as checkpoint_for; a name that says several says the one that counts first.
+    Source: names of checkpoints, else the record.
+    """
+    model = by_hf_id(hf_id)
+    if model is None:
+        return None
+    said = {dtype: found.start() for dtype, form in _FORMATS.items() if (found := form.search(hf_id))}
+    if said:
+        return min(said, key=said.__getitem__)
+    others = {stored.hf_id.casefold(): stored.weights for stored in model.other_checkpoints}
+    return others.get(hf_id.casefold(), model.weights)
 
 
 def _order(hf_id: str, model: Model, engine: str) -> tuple[bool, bool, bool, int]:

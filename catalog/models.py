@@ -24,7 +24,6 @@ _VARIANT: Final = re.compile(
     r"|[48]-?bit|preview|v0\.\d|\d{4})$"
 )
 """Endings of checkpoint names that leave the shape alone: tuning, weight format, month of release."""
-_FORMAT: Final = re.compile(r"[-_](fp8|nvfp4|mxfp4|int4|int8|bf16)(?=[-_]|$)", re.IGNORECASE)
 _ACTIVE: Final = re.compile(r"-a\d+(\.\d+)?b$")
 """The ending that counts active parameters, which people leave out: qwen3-235b."""
 
@@ -57,20 +56,6 @@ def get(ref: str) -> ResolvedModel:
         note = f"model '{ref}' is taken as {variant}: same shape, another checkpoint"
         return ResolvedModel(by_id(variant), note)
     return ResolvedModel(by_id(found.id), found.note)
-
-
-def checkpoint_format(hf_id: str) -> str | None:
-    """Weight format in which the checkpoint of a Hugging Face id is published; None where no record lists it.
-
-    Source: endings of names, else the record.
-    """
-    record = by_hf_id(hf_id)
-    if record is None:
-        return None
-    if said := _FORMAT.search(hf_id):
-        return said[1].lower()
-    others = {checkpoint.hf_id.casefold(): checkpoint.weights for checkpoint in record.other_checkpoints}
-    return others.get(hf_id.casefold(), record.weights)
 
 
 def by_hf_id(hf_id: str) -> Model | None:

@@ -9,8 +9,8 @@ without its whole group (accelerator, model, engine).
 import argparse
 import csv
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +27,9 @@ from advisor.render.serving_accuracy_view import (
     serving_accuracy_tables,
 )
 from advisor.simulator.validation import collectives, training
-from advisor.simulator.validation.scores import Comparison, measured_value, score
+from advisor.simulator.validation.scores import Comparison, JudgedRow, comparisons, measured_value, score
 from advisor.simulator.validation.serving import predict_row
-from advisor.simulator.validation.serving_accuracy import CORE_METRICS, JudgedRow, is_core, serving_accuracy
+from advisor.simulator.validation.serving_accuracy import CORE_METRICS, is_core, serving_accuracy
 
 LEFT_OUT_NAMES = ("tpot", "ttft", "throughput")
 """Of the same metrics in the dump of the fit."""
@@ -93,11 +93,17 @@ def table(title: str, rows: list[tuple[str, ...]], head: tuple[str, ...]) -> str
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
 
+def cells(path: Path) -> list[dict[str, str]]:
+    """The rows of a table of measurements."""
+    with path.open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
 def judged(path: Path) -> list[JudgedRow]:
     """Every row of the serving measurements with its prediction."""
-    with path.open(encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
-    return [JudgedRow(row, predict_row(row, number).metrics) for number, row in enumerate(rows, start=2)]
+    return [
+        JudgedRow(row, predict_row(row, number).metrics) for number, row in enumerate(cells(path), start=2)
+    ]
 
 
 def markdown(found: Table) -> str:
@@ -150,29 +156,31 @@ def macro_errors(name: str, groups: list[list[Ratios]]) -> tuple[str, ...]:
     return (name, str(sum(len(group) for group in groups)), *cells)
 
 
-def score_table(title: str, column: str, scored: Mapping[str, Sequence[Comparison]]) -> str:
-    """Errors over all comparisons, then over those of each value of a column."""
-    everything = [one for some in scored.values() for one in some]
-    lines = [("all", *score_cells(score(everything)))]
-    lines += [(name, *score_cells(score(some))) for name, some in scored.items()]
+def score_table(title: str, column: str, compared: Sequence[Comparison]) -> str:
+    """Errors over all comparisons, then over those of each value of a column as they first appear."""
+    by_value: dict[str, list[Comparison]] = defaultdict(list)
+    for one in compared:
+        by_value[one.groups[column]].append(one)
+    lines = [("all", *score_cells(score(compared)))]
+    lines += [(name, *score_cells(score(some))) for name, some in by_value.items()]
     return table(title, lines, (column, *SCORE_HEADS))
 
 
 def training_tables(path: Path) -> str:
-    """Throughput and memory of training runs by source, with the shipped parameters."""
-    with path.open(encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
-    predictions = [training.predict_row(row, number) for number, row in enumerate(rows, start=2)]
+    """Throughput and memory of training runs by source, the largest first, with the shipped parameters."""
+    rows = [
+        JudgedRow(row, training.predict_row(row, number).metrics)
+        for number, row in enumerate(cells(path), start=2)
+    ]
     text = ""
     for title, column in (
         ("Tokens per second", "tokens_per_s_per_gpu"),
         ("Peak memory", "peak_mem_gb"),
     ):
-        by_source: dict[str, list[Comparison]] = defaultdict(list)
-        for row, prediction in zip(rows, predictions, strict=True):
-            if measured := measured_value(row, column):
-                by_source[row["source"]].append(Comparison(column, measured, prediction.metrics.get(column)))
-        text += score_table(title, "source", dict(sorted(by_source.items(), key=lambda item: -len(item[1]))))
+        compared = comparisons(rows, column)
+        sizes = Counter(one.groups["source"] for one in compared)
+        order = {source: place for place, (source, _) in enumerate(sizes.most_common())}
+        text += score_table(title, "source", sorted(compared, key=lambda one: order[one.groups["source"]]))
     return text
 
 
@@ -186,16 +194,13 @@ def calibration_table(path: Path) -> str:
 
 def collective_table(path: Path) -> str:
     """Bus bandwidth by collective."""
-    with path.open(encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
-    by_name: dict[str, list[Comparison]] = defaultdict(list)
-    for row, prediction in zip(rows, collectives.predict_rows(rows), strict=True):
-        size = float(row["msg_bytes"] or "inf")
-        if size > LEAST_COLLECTIVE_BYTES and (measured := measured_value(row, "busbw_gbs")):
-            by_name[row["collective"]].append(
-                Comparison("busbw_gbs", measured, prediction.metrics.get("busbw_gbs"))
-            )
-    return score_table("Bus bandwidth", "collective", by_name)
+    rows = cells(path)
+    large = [
+        JudgedRow(row, prediction.metrics)
+        for row, prediction in zip(rows, collectives.predict_rows(rows), strict=True)
+        if float(row["msg_bytes"] or "inf") > LEAST_COLLECTIVE_BYTES
+    ]
+    return score_table("Bus bandwidth", "collective", comparisons(large, "busbw_gbs"))
 
 
 def main() -> None:

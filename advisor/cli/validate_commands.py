@@ -27,14 +27,15 @@ Predictions = Annotated[
 def serving(shared: Shared, cases: Cases, predictions: Predictions = None) -> Answer:
     """Predict serving runs and compare them with published measurements."""
     from advisor.cli.calibration_file import given_calibration
-    from advisor.cli.validation import judged_serving, serving_suite, validate
+    from advisor.cli.validation import serving_suite, validate
     from advisor.render.calibration_view import with_calibration
     from advisor.render.validation_view import validation_answer
+    from advisor.simulator.validation.serving_accuracy import serving_accuracy
 
     calibration = given_calibration(shared.calibration)
     suite = serving_suite(calibration)
     found = validate(suite, cases, predictions, shared.seed)
-    answer = validation_answer(suite.name, cases, predictions, found, judged_serving(found))
+    answer = validation_answer(suite.name, cases, predictions, found, serving_accuracy(found.judged))
     return with_calibration(answer, calibration, found.gpus)
 
 

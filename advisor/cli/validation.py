@@ -4,15 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from advisor.catalog.schema import Calibration
 from advisor.cli.case_files import CaseRow, PredictedRow, read_cases, write_predictions
 from advisor.render.atomic import check_writable
-from advisor.simulator.validation.scores import Comparison, MetricScore, measured_value, score_metrics
-
-if TYPE_CHECKING:
-    from advisor.simulator.validation.serving_accuracy import ServingAccuracy
+from advisor.simulator.validation.scores import JudgedRow, MetricScore, comparisons, score_metrics
 
 PredictRow = Callable[[CaseRow, int], PredictedRow]
 """From a row that holds nothing but inputs, and a seed, to its prediction."""
@@ -34,10 +30,9 @@ class Suite:
 class Validation:
     """What came out of a table."""
 
-    cases: list[CaseRow]
-    """The table, measured columns and all."""
+    judged: list[JudgedRow]
+    """The table, measured columns and all, with what was predicted."""
     rows: list[PredictedRow]
-    """Their predictions, in the same order."""
     problems: list[str]
     """Reasons of rows with status error, with their row number."""
     scores: Mapping[str, MetricScore]
@@ -65,15 +60,11 @@ def validate(suite: Suite, cases: Path, predictions: Path | None, seed: int) -> 
     results = [_predicted(suite, row, seed) for row in rows]
     if predictions is not None:
         write_predictions(predictions, results, suite.metrics)
-    comparisons = [
-        Comparison(metric, measured, result.metrics.get(metric), _only(row.cells, suite.groups))
-        for metric in suite.metrics
-        for row, result in zip(rows, results, strict=True)
-        if (measured := measured_value(row.cells, metric)) is not None
-    ]
+    judged = [JudgedRow(row.cells, result.metrics) for row, result in zip(rows, results, strict=True)]
+    compared = (one for metric in suite.metrics for one in comparisons(judged, metric))
     problems = [result.reason for result in results if result.status == "error"]
     gpus = frozenset(row.cells["gpu"] for row in rows if row.cells.get("gpu"))
-    return Validation(rows, results, problems, score_metrics(comparisons, suite.groups), gpus)
+    return Validation(judged, results, problems, score_metrics(compared, suite.groups), gpus)
 
 
 def _predicted(suite: Suite, row: CaseRow, seed: int) -> PredictedRow:
@@ -90,14 +81,6 @@ def _predicted(suite: Suite, row: CaseRow, seed: int) -> PredictedRow:
 
 def _only(cells: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     return {name: cells[name] for name in names if name in cells}
-
-
-def judged_serving(found: Validation) -> "ServingAccuracy | None":
-    """Errors on the runs that docs/accuracy.md counts, in a table that states tiers."""
-    from advisor.simulator.validation.serving_accuracy import JudgedRow, serving_accuracy
-
-    pairs = zip(found.cases, found.rows, strict=True)
-    return serving_accuracy([JudgedRow(case.cells, row.metrics) for case, row in pairs])
 
 
 def collectives_suite(calibration: Calibration | None = None) -> Suite:

@@ -137,8 +137,8 @@ class VisionTower(Record):
     """Language-model tokens of one image at the default resolution."""
 
 
-class Checkpoint(Record):
-    """A published checkpoint and the format of its weights."""
+class StoredFormat(Record):
+    """In which format a published checkpoint stores its weights."""
 
     hf_id: str
     weights: str
@@ -160,7 +160,7 @@ class Model(Record):
     max_context_tokens: int | None = None
     weights: str = "bf16"
     """Format in which the default checkpoint is published (bf16, fp8, mxfp4, int4, nvfp4)."""
-    other_checkpoints: tuple[Checkpoint, ...] = ()
+    other_checkpoints: tuple[StoredFormat, ...] = ()
     """Those of `hf_ids` that are published in another format without saying so in their names."""
     quantized_parts: Literal["all", "experts", "linear"] = "linear"
     """What a weight format below 16 bits covers in this model's published low-bit checkpoints: 'experts' =

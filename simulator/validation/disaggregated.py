@@ -5,7 +5,7 @@ from dataclasses import replace
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.simulator.deployment import Deployment, is_moe, routed_experts
 from advisor.simulator.disaggregation import DisaggregatedModel, PoolPlan, model_disaggregated
-from advisor.simulator.engine_costs import EngineCosts, engine_costs
+from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.replica_model import EngineSettings
 from advisor.simulator.serving import ClosedLoop, Workload
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
@@ -13,7 +13,7 @@ from advisor.simulator.serving.lengths import Lengths
 from advisor.simulator.validation.case_lengths import mean_share
 from advisor.simulator.validation.columns import columns_of
 from advisor.simulator.validation.isolated import Measured
-from advisor.simulator.validation.recipe import costs_as_started, decode_slots_for, recipe_for
+from advisor.simulator.validation.recipe import costs_of, decode_slots_for, recipe_for
 from advisor.simulator.validation.serving_case import ServingCase
 
 _RECIPE_MEMORY_FRACTION = 0.95
@@ -43,10 +43,7 @@ def disaggregated_model(
         version=case.engine_version,
         date=case.date,
     )
-
-    if costs is None:
-        costs = engine_costs(decode_worker.engine, version=case.engine_version, date=case.date)
-    costs = costs_as_started(costs, recipe_for(case, decode_worker))
+    own_costs = costs_of(case, decode_worker, costs, recipe_for(case, decode_worker))
 
     def model(settings: EngineSettings) -> DisaggregatedModel:
         return model_disaggregated(
@@ -57,7 +54,7 @@ def disaggregated_model(
             concurrency=case.concurrency,
             decode_slots=decode_slots_for(case, decode_worker, decode_workers),
             settings=settings,
-            costs=costs,
+            costs=own_costs,
         )
 
     try:

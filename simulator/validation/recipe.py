@@ -11,7 +11,7 @@ from advisor.catalog.schema.recipe import BenchmarkRecipe, PublishedRun
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.admission_wait import gathering_wait_steps, polling_wait_steps
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import DEFAULT_COSTS, EngineCosts
+from advisor.simulator.engine_costs import DEFAULT_COSTS, EngineCosts, engine_costs
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import FixedLengths, LognormalLengths
 from advisor.simulator.serving.content import ROOT, Contents, ContentTree
@@ -188,6 +188,18 @@ def decode_slots_for(case: ServingCase, deployment: Deployment, decode_workers: 
         clients=case.concurrency or 0,
         decode_workers=decode_workers,
     )
+
+
+def costs_of(
+    case: ServingCase, deployment: Deployment, costs: EngineCosts | None, recipe: BenchmarkRecipe | None
+) -> EngineCosts:
+    """The given costs, or without any those of a case's release, as the recipe starts the engine.
+
+    Source: the engine's record; costs_as_started.
+    """
+    if costs is None:
+        costs = engine_costs(deployment.engine, version=case.engine_version, date=case.date)
+    return costs_as_started(costs, recipe)
 
 
 def costs_as_started(costs: EngineCosts, recipe: BenchmarkRecipe | None) -> EngineCosts:

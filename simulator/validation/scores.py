@@ -25,6 +25,14 @@ def measured_value(cells: Mapping[str, str], metric: str) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """A row of a table of cases, and what was predicted for it by column; empty without a prediction."""
+
+    cells: Mapping[str, str]
+    predicted: Mapping[str, Quantity]
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """One measured value, and what was predicted for it, if anything."""
 
@@ -63,6 +71,18 @@ class MetricScore:
     """By column: mean over its groups of mape, median_ape and interval_coverage."""
     by: Mapping[str, Mapping[str, Score]]
     """By column, then by its value."""
+
+
+def comparisons(rows: Iterable[JudgedRow], metric: str) -> list[Comparison]:
+    """What was measured of a metric and what was predicted, in the order of the rows that give it.
+
+    Source: own definition.
+    """
+    return [
+        Comparison(metric, measured, row.predicted.get(metric), row.cells)
+        for row in rows
+        if (measured := measured_value(row.cells, metric)) is not None
+    ]
 
 
 def score_metrics(comparisons: Iterable[Comparison], columns: Sequence[str]) -> dict[str, MetricScore]:

@@ -12,7 +12,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Calibration, Engine, Model
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.deployment import Deployment, activation_dtype_for, is_moe
-from advisor.simulator.engine_costs import EngineCosts, engine_costs
+from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.local_surface import back_end, is_local, micro_batch_tokens
 from advisor.simulator.power import with_power_cap
@@ -28,7 +28,7 @@ from advisor.simulator.validation.own_machine import in_own_machine, server_slot
 from advisor.simulator.validation.recipe import (
     as_laid_out,
     as_started,
-    costs_as_started,
+    costs_of,
     recipe_for,
     with_admission_wait,
     with_recipe,
@@ -179,9 +179,7 @@ def replica_of(
     deployment = as_started(deployment, recipe)
     settings = with_recipe(settings, case, deployment, recipe)
     scale = mean_share(case)
-    if costs is None:
-        costs = engine_costs(deployment.engine, version=case.engine_version, date=case.date)
-    costs = costs_as_started(costs, recipe)
+    own_costs = costs_of(case, deployment, costs, recipe)
 
     def started(settings: EngineSettings) -> ReplicaModel:
         return model_replica(
@@ -189,7 +187,7 @@ def replica_of(
             mean_input_tokens=max(1.0, scale * case.isl),
             mean_output_tokens=max(1.0, scale * case.osl),
             settings=settings,
-            costs=costs,
+            costs=own_costs,
         )
 
     try:

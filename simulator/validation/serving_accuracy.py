@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from advisor.simulator.quantity import Quantity
 from advisor.simulator.validation.scores import (
-    Comparison,
+    JudgedRow,
     MetricScore,
     Score,
-    measured_value,
+    comparisons,
     score,
     score_metrics,
 )
@@ -34,14 +33,6 @@ OTHER_LOADS = (
     ("M", "output_tok_s"),
 )
 """Tiers outside the core, and what was measured there."""
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedRow:
-    """A row of a table of cases, and what was predicted for it by column; empty without a prediction."""
-
-    cells: Mapping[str, str]
-    predicted: Mapping[str, Quantity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +67,7 @@ def serving_accuracy(rows: Sequence[JudgedRow]) -> ServingAccuracy | None:
     """
     core = [row for row in rows if is_core(row.cells)]
     found = score_metrics(
-        (one for metric in CORE_METRICS for one in _comparisons(core, metric)), (*CORE_COLUMNS, GROUP)
+        (one for metric in CORE_METRICS for one in comparisons(core, metric)), (*CORE_COLUMNS, GROUP)
     )
     if not found:
         return None
@@ -88,17 +79,9 @@ def _other_loads(rows: Sequence[JudgedRow]) -> dict[str, dict[str, Score]]:
     scores: dict[str, dict[str, Score]] = {}
     for tier, metric in OTHER_LOADS:
         chosen = [row for row in rows if row.cells.get("tier") == tier and not _speculates(row.cells)]
-        if comparisons := _comparisons(chosen, metric):
-            scores.setdefault(tier, {})[metric] = score(comparisons)
+        if compared := comparisons(chosen, metric):
+            scores.setdefault(tier, {})[metric] = score(compared)
     return scores
-
-
-def _comparisons(rows: Sequence[JudgedRow], metric: str) -> list[Comparison]:
-    return [
-        Comparison(metric, measured, row.predicted.get(metric), row.cells)
-        for row in rows
-        if (measured := measured_value(row.cells, metric)) is not None
-    ]
 
 
 def _speculates(cells: Mapping[str, str]) -> bool:

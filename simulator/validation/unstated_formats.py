@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from advisor.catalog import models
+from advisor.catalog.checkpoints import checkpoint_format
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.recipes import formats_of
 from advisor.catalog.schema import GatedDeltaNet, Mamba2, Mixer, Model
@@ -19,7 +19,7 @@ def as_published(case: ServingCase) -> ServingCase:
     Assumes: engines load a checkpoint as it is published; a table that says bf16 of it says what it computes in.
     Source: catalog/data/models.
     """
-    published = models.checkpoint_format(case.model)
+    published = checkpoint_format(case.model)
     if published is None or case.weight_dtype not in _WIDE:
         return case
     narrow = bytes_per_element(published) < bytes_per_element(case.weight_dtype)

@@ -13,12 +13,11 @@ from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.releases import era_of
 from advisor.simulator.validation.run_date import dated
 from advisor.simulator.validation.serving import predict_case
+from advisor.simulator.validation.serving_accuracy import is_core
 from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
-TIERS = ("A1", "A2", "A3", "B2", "B4", "B5", "OWN")
 KERNEL_ARCHITECTURES = ("ampere", "hopper", "blackwell", "blackwell-ultra", "ada", "blackwell-geforce")
 METRICS = {"ttft": "ttft_ms_mean", "tpot": "tpot_ms_mean", "throughput": "output_tok_s"}
-NEEDED = ("model", "gpu", "tp", "isl", "osl", "load", "weight_dtype")
 MOST_CLIENTS = 512
 """Longer runs are scored, not fitted: they take long and say little about an engine's costs."""
 
@@ -38,8 +37,7 @@ def read_rows(path: Path) -> list[Row]:
     rows = []
     with path.open(encoding="utf-8") as stream:
         for number, raw in enumerate(csv.DictReader(stream), start=2):
-            wanted = raw["mode"] == "agg" and raw["spec_decode"] in ("", "none") and raw["tier"] in TIERS
-            if wanted and all(raw[name] for name in NEEDED):
+            if is_core(raw):
                 truth = {name: float(raw[column]) for name, column in METRICS.items() if raw[column]}
                 rows.append(Row(parse_case(raw, number), raw["group"], raw["tier"], truth))
     return rows

@@ -26,8 +26,9 @@ from advisor.catalog.files import DATA_DIR
 from advisor.simulator.paired_intervals import LEVELS, class_of_pair
 from advisor.simulator.quantity import Basis
 from advisor.simulator.validation.serving import Prediction, predict_row
+from advisor.simulator.validation.serving_accuracy import CORE_TIERS
 
-TIERS = ("A1", "A2", "A3", "B1", "B2", "B4", "B5", "OWN")
+TIERS = (*CORE_TIERS, "B1")
 METRICS = ("ttft", "tpot", "throughput")
 CLIENTS_OF = ("isl", "osl", "load", "concurrency", "request_rate", "length_dist", "num_requests")
 LEAST_CELLS = 5
