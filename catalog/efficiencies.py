@@ -106,7 +106,7 @@ def efficiency(
     measure what a transfer costs.
 
     Raises: UnknownNameError: the operator has no records at all.
-    Source: own definition; how wrong a transfer is, is measured by tools/fit and stored beside the records.
+    Source: own definition; how wrong a transfer is, is measured by evidence/fit and stored beside the records.
     """
     measured = tuple(name for name in _measured_architectures(operator) if name != without)
     if not measured:
@@ -141,7 +141,7 @@ def efficiency(
 def transfer_error(operator: str, architecture: str = "hopper") -> float:
     """Median of |predicted / measured - 1| when a relative's record stands in for an architecture.
 
-    Measured by hiding each measured architecture in turn (tools/fit/measure_transfer.py), which tells of
+    Measured by hiding each measured architecture in turn (evidence/fit/transfer.py), which tells of
     neighbours of one vendor. Across vendors, and for operators measured too rarely to tell, it is 0.3: what
     records of other GPUs miss by on the one Intel part that was measured.
     """

@@ -18,7 +18,7 @@ class EngineCosts:
     """What an engine and its host add. The way of a request is fitted by (engine, era) and stored in the engine's
     record; the rest is common to all engines: fitted by engine or era it predicts groups left out of the fit worse.
 
-    Source: tools/fit/fit_engines.py; residuals stand beside the parameters.
+    Source: evidence/fit/engines.py; residuals stand beside the parameters.
     """
 
     step_s: float = 0.2e-3

@@ -23,7 +23,7 @@ _NEAREST: Final = "hopper"
 class EraKernels:
     """Fitted terms of one (engine, era) on one architecture; the defaults change nothing.
 
-    Source: tools/fit/fit_static.py, stored in the engine's record.
+    Source: evidence/fit/static.py, stored in the engine's record.
     """
 
     step_s: float = 0.0

@@ -32,7 +32,7 @@ def factors(metric: str, class_name: str) -> tuple[float, float]:
     """(low, high) of measured / predicted between which 80 % of left-out points of the class lie.
 
     Raises: KeyError: the metric is not known.
-    Source: data/intervals.toml, written by tools/fit/fit_engines.py, and data/local_intervals.toml, by fit_local.py.
+    Source: data/intervals.toml, by evidence/fit/engines.py, and data/local_intervals.toml, by evidence/fit/local.py.
     """
     known = _classes()
     low, high = known.get(class_name, known["any"])[metric]

@@ -172,7 +172,7 @@ def build_local_surface(
     Assumes: decode and prompt tokens of one iteration do not share micro-batches; one request's attention at its
     mean length stands for how far its micro-batches overlap.
     Raises: KeyError: the device has no 16-bit peak.
-    Error: docs/serving-mechanisms.md, by tools/fit/fit_local.py.
+    Error: docs/serving-mechanisms.md, by evidence/fit/local.py.
     Source: own composition.
     """
     family = format_family(deployment.weight_dtype)

@@ -40,7 +40,7 @@ class PairedIntervals(Record):
 def paired_intervals() -> PairedIntervals:
     """All classes.
 
-    Source: data/paired_intervals.toml, written by tools/fit/fit_pairs.py.
+    Source: data/paired_intervals.toml, written by evidence/fit/pairs.py.
     """
     path = DATA_DIR / "paired_intervals.toml"
     return checked(PairedIntervals, read_toml(path), path.name)

@@ -244,7 +244,7 @@ def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:
     tokens of TensorRT-LLM come later with eight ranks than with two, although the prompt computes faster. Those of vLLM
     come as if nobody launched: 60 runs of Llama-3.1-70B on 1 to 8 H200s are 3 % off.
 
-    Source: engine costs, fitted by tools/fit/fit_engines.py; the form is empirical.
+    Source: engine costs, fitted by evidence/fit/engines.py; the form is empirical.
     """
     ranks = deployment.ranks_per_stage
     waits = {

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("advisor", "catalog", "simulator", "probes", "kernels")
+ROOMS = ("advisor", "catalog", "simulator", "evidence", "probes", "kernels")
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".csv", ".txt", ".json", ".sh", ".yml", ""}

@@ -2,7 +2,7 @@
 
     python tools/write_accuracy.py --truth ../shared/data/truth --left-out out/left_out.json
 
-`--left-out` is the dump of tools/fit/fit_engines.py: each row predicted by engine parameters that were fitted
+`--left-out` is the dump of evidence/fit/engines.py: each row predicted by engine parameters that were fitted
 without its whole group (accelerator, model, engine).
 """
 
@@ -17,6 +17,11 @@ import numpy as np
 from compare_calibration import judged_rows, predicted
 from compare_calibration import table as calibration_rows
 
+from advisor.evidence.collectives import prediction as collectives
+from advisor.evidence.scores import Comparison, JudgedRow, comparisons, measured_value, score
+from advisor.evidence.serving.accuracy import CORE_METRICS, is_core, serving_accuracy
+from advisor.evidence.serving.prediction import predict_row
+from advisor.evidence.training import prediction as training
 from advisor.probes.calibrate import calibration_of
 from advisor.probes.document import read_probe
 from advisor.render.answer import Table
@@ -26,10 +31,6 @@ from advisor.render.serving_accuracy_view import (
     score_cells,
     serving_accuracy_tables,
 )
-from advisor.simulator.validation import collectives, training
-from advisor.simulator.validation.scores import Comparison, JudgedRow, comparisons, measured_value, score
-from advisor.simulator.validation.serving import predict_row
-from advisor.simulator.validation.serving_accuracy import CORE_METRICS, is_core, serving_accuracy
 
 LEFT_OUT_NAMES = ("tpot", "ttft", "throughput")
 """Of the same metrics in the dump of the fit."""

@@ -5,7 +5,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Calibration
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.collectives import Topology, topology_of
-from advisor.simulator.validation.fabric_text import describe
+from advisor.simulator.collectives.fabric_text import describe
 
 
 def group_of(

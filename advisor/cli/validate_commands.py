@@ -28,9 +28,9 @@ def serving(shared: Shared, cases: Cases, predictions: Predictions = None) -> An
     """Predict serving runs and compare them with published measurements."""
     from advisor.cli.calibration_file import given_calibration
     from advisor.cli.validation import serving_suite, validate
+    from advisor.evidence.serving.accuracy import serving_accuracy
     from advisor.render.calibration_view import with_calibration
     from advisor.render.validation_view import validation_answer
-    from advisor.simulator.validation.serving_accuracy import serving_accuracy
 
     calibration = given_calibration(shared.calibration)
     suite = serving_suite(calibration)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from advisor.catalog.schema import Calibration
 from advisor.cli.case_files import CaseRow, PredictedRow, read_cases, write_predictions
+from advisor.evidence.scores import JudgedRow, MetricScore, comparisons, score_metrics
 from advisor.render.atomic import check_writable
-from advisor.simulator.validation.scores import JudgedRow, MetricScore, comparisons, score_metrics
 
 PredictRow = Callable[[CaseRow, int], PredictedRow]
 """From a row that holds nothing but inputs, and a seed, to its prediction."""
@@ -88,8 +88,8 @@ def collectives_suite(calibration: Calibration | None = None) -> Suite:
 
     Raises: AdvisorError: a figure of the calibration is implausible.
     """
-    from advisor.simulator.validation.collective_case import INPUT_COLUMNS, METRICS
-    from advisor.simulator.validation.collectives import predict_row
+    from advisor.evidence.collectives.case import INPUT_COLUMNS, METRICS
+    from advisor.evidence.collectives.prediction import predict_row
 
     _check_figures(calibration)
 
@@ -106,8 +106,8 @@ def serving_suite(calibration: Calibration | None = None) -> Suite:
 
     Raises: AdvisorError: a figure of the calibration is implausible.
     """
-    from advisor.simulator.validation.serving import predict_row
-    from advisor.simulator.validation.serving_case import INPUT_COLUMNS, METRICS
+    from advisor.evidence.serving.case import INPUT_COLUMNS, METRICS
+    from advisor.evidence.serving.prediction import predict_row
 
     _check_figures(calibration)
 
@@ -130,8 +130,8 @@ def _check_figures(calibration: Calibration | None) -> None:
 
 def training_suite() -> Suite:
     """Training: the columns of published training runs."""
-    from advisor.simulator.validation.training import predict_row
-    from advisor.simulator.validation.training_case import INPUT_COLUMNS, METRICS
+    from advisor.evidence.training.case import INPUT_COLUMNS, METRICS
+    from advisor.evidence.training.prediction import predict_row
 
     def predict(row: CaseRow, seed: int) -> PredictedRow:
         found = predict_row(row.cells, row.number)

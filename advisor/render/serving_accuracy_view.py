@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from advisor.render.answer import Block, Column, Paragraph, Table
-from advisor.simulator.validation.scores import MetricScore, Score
-from advisor.simulator.validation.serving_accuracy import (
+from advisor.evidence.scores import MetricScore, Score
+from advisor.evidence.serving.accuracy import (
     CORE_COLUMNS,
     CORE_METRICS,
     GROUP,
     OTHER_LOADS,
     ServingAccuracy,
 )
+from advisor.render.answer import Block, Column, Paragraph, Table
 
 METRIC_NAMES = dict(zip(CORE_METRICS, ("TPOT", "TTFT", "throughput"), strict=True))
 COLUMN_NAMES = dict(zip(CORE_COLUMNS, ("engine", "accelerator", "model", "tier"), strict=True))

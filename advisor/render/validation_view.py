@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from advisor.evidence.scores import MetricScore, Score
+from advisor.evidence.serving.accuracy import ServingAccuracy
 from advisor.render.answer import Answer, Block, Column, Paragraph, Table
 from advisor.render.numbers import percent
 from advisor.render.serving_accuracy_view import serving_accuracy_blocks
-from advisor.simulator.validation.scores import MetricScore, Score
-from advisor.simulator.validation.serving_accuracy import ServingAccuracy
 
 MAX_GROUPS = 12
 """Groups of a column that the terminal lists, those with most measurements first; JSON has all."""

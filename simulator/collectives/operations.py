@@ -40,7 +40,7 @@ def all_reduce_s(
 
     Assumes: captured in a graph or launched back to back, so no host time; ranks arrive together.
     Raises: ValueError: num_bytes is negative or not finite.
-    Error: docs/collectives.md; measured by tools/fit/fit_collectives.py.
+    Error: docs/collectives.md; measured by evidence/fit/collectives.py.
     Source: NCCL src/graph/tuning.cc (form), vLLM csrc/custom_all_reduce.cuh (one- and two-shot).
     """
     sizes = checked_bytes(num_bytes)

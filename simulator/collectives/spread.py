@@ -19,7 +19,7 @@ def interval_factor(operation: str, num_bytes: float, topology: Topology) -> flo
     Assumes: log-normal errors, one width per class of fabric and size; more where the fabric was not measured.
     Below 16 MiB the width holds what differs between ways to launch.
     Error: coverage in docs/collectives.md.
-    Source: errors on published measurements, whole sources left out, tools/fit/judge_collectives.py.
+    Source: errors on published measurements, whole sources left out, evidence/fit/judge_collectives.py.
     """
     large = num_bytes >= _LARGE_BYTES
     if topology.num_nodes > 1:

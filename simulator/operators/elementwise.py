@@ -51,7 +51,7 @@ def elementwise_s(
     t = launch + bytes · (h / L2 rate + (1 - h) / (bandwidth · fraction)), h = 1 / (1 + (bytes / L2 share)^4)
 
     Assumes: the input was just written by the kernel before, so what fits in the L2 is still there.
-    Error: `residual` of the catalog record, measured by tools/fit/fit_elementwise.py.
+    Error: `residual` of the catalog record, measured by evidence/fit/elementwise.py.
     Source: own model, fitted to quantisation kernels of ai-dynamo/aiconfigurator (Apache-2.0).
     """
     moved = np.atleast_1d(np.asarray(num_bytes, dtype=np.float64))

@@ -130,7 +130,7 @@ def moe_s(
     popularity has the coefficient of variation `skew`; weights are cold. Kernels that pad the rows of each expert
     to whole blocks (`block_rows` above 1) read the weights of all, and so do those of fixed shapes (`reads_all`).
     Raises: KeyError: the device has no 16-bit peak.
-    Error: `residual` of the catalog record, measured by tools/fit/fit_grouped_matmul.py.
+    Error: `residual` of the catalog record, measured by evidence/fit/grouped_matmul.py.
     Source: own model, fitted to MoE measurements of ai-dynamo/aiconfigurator (Apache-2.0).
     """
     tokens = np.atleast_1d(np.asarray(num_tokens, dtype=np.float64))

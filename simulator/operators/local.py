@@ -77,7 +77,7 @@ def stream_weights_s(
     (read^p + unpack^p)^(1/p), read = bytes / (bandwidth · fraction), unpack = elements · flop each / fp32 peak
 
     Assumes: the fp32 peak stands for the rate of general-purpose units; where it is not known, the 16-bit peak.
-    Error: `residual` of the catalog record, measured by tools/fit/fit_local.py.
+    Error: `residual` of the catalog record, measured by evidence/fit/local.py.
     Source: own model, fitted on published llama-bench runs.
     """
     alu_flop_per_s = device.peak_flop_per_s.get("fp32") or device.peak_flop_per_s["bf16"]
@@ -135,7 +135,7 @@ def host_sum_s(num_bytes: FloatArray | float, num_ranks: int, bytes_per_s: float
     Assumes: the process adds more slowly than links carry, and ranks write and read while it adds, so the slowest
     of the three is all that is seen.
     Raises: ValueError: there is no rank, or the rate is not positive.
-    Error: `residual` of the engine's host_sum, measured by tools/fit/fit_local.py.
+    Error: `residual` of the engine's host_sum, measured by evidence/fit/local.py.
     Source: exllamav3, exllamav3_ext/parallel/all_reduce_cpu.cu: chunks go to host memory, one process adds them.
     """
     if num_ranks < 1 or not bytes_per_s > 0:

@@ -123,7 +123,7 @@ def matmul_s(
     Assumes: weights are read from main memory (a layer's weights are cold when its turn comes again); one
     launch inside a captured graph; activations arrive in 16 bits.
     Raises: KeyError: the device has no 16-bit peak.
-    Error: `residual` of the catalog record, measured by tools/fit/fit_matmul.py.
+    Error: `residual` of the catalog record, measured by evidence/fit/matmul.py.
     Source: own model, fitted to GEMM measurements of ai-dynamo/aiconfigurator (Apache-2.0).
     """
     rows, columns, inner = np.broadcast_arrays(

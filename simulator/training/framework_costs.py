@@ -100,7 +100,7 @@ def framework_costs(
 ) -> FrameworkCosts:
     """Parameters of the job's framework in its era on an architecture; later records override earlier ones.
 
-    Source: catalog/data/training/frameworks.toml, written by tools/fit/fit_training.py.
+    Source: catalog/data/training/frameworks.toml, written by evidence/fit/training.py.
     """
     era = _year_month(job.framework_version) or _year_month(job.date)
     legacy = "unfused_attention" in job.features

@@ -46,7 +46,7 @@ def _is_tested(job: TrainingJob, cluster: TrainingCluster) -> bool:
 def step_quantity(seconds: float, class_name: str, basis: Basis = "modelled") -> Quantity:
     """A step time with its 80 % interval [s].
 
-    Source: catalog/data/training_intervals.toml, written by tools/fit/fit_training.py.
+    Source: catalog/data/training_intervals.toml, written by evidence/fit/training.py.
     """
     low, high = step_factors(class_name)
     return Quantity(seconds, seconds * min(low, 1.0), seconds * max(high, 1.0), basis)

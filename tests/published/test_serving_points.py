@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.simulator.validation.serving import Prediction, predict_row
+from advisor.evidence.serving.prediction import Prediction, predict_row
 
 TPOT_MEDIAN_ERROR = 0.15
 TTFT_MEDIAN_ERROR = 0.50

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.simulator.validation.training import TrainingPrediction, predict_row
+from advisor.evidence.training.prediction import TrainingPrediction, predict_row
 
 MEDIAN_ERROR = 0.10
 WITHIN, WITHIN_SHARE = 0.25, 0.8

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.accelerators import by_id
-from advisor.simulator.validation.collective_case import METRICS
-from advisor.simulator.validation.collectives import predict_row, predict_rows
-from advisor.simulator.validation.fabric_text import describe
+from advisor.evidence.collectives.case import METRICS
+from advisor.evidence.collectives.prediction import predict_row, predict_rows
+from advisor.simulator.collectives.fabric_text import describe
 
 SHARED = Path(os.environ.get("ADVISOR_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 TRUTH = SHARED / "truth" / "collectives.csv"

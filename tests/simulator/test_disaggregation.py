@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from advisor.catalog.errors import InfeasibleError
+from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.disaggregation import PoolPlan, kv_link, model_disaggregated
-from advisor.simulator.validation.serving import predict_row
 
 PREFILL = named_deployment("llama-3.1-70b", "h100-sxm", tensor_parallel=4)
 DECODE = named_deployment("llama-3.1-70b", "h200-sxm", tensor_parallel=2)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from advisor.simulator.validation.engine_iterations import measured_iterations, predicted_iteration_s
+from advisor.evidence.serving.engine_iterations import measured_iterations, predicted_iteration_s
 
 
 @pytest.mark.parametrize(

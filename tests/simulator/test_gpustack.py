@@ -2,11 +2,11 @@
 
 import pytest
 
+from advisor.evidence.serving.case import ServingCase, parse_case
+from advisor.evidence.serving.gpustack import constant_rate_per_s, profile_of
+from advisor.evidence.serving.lengths import lengths_of
+from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.serving import FixedLengths, LognormalLengths, UniformLengths
-from advisor.simulator.validation.case_lengths import lengths_of
-from advisor.simulator.validation.gpustack import constant_rate_per_s, profile_of
-from advisor.simulator.validation.serving import predict_row
-from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
 ROW = {
     "case_id": "x", "engine": "sglang", "date": "2025-2026", "model": "Qwen/Qwen3-8B", "gpu": "h200-sxm",

@@ -9,11 +9,11 @@ import pytest
 
 from advisor.catalog import engines
 from advisor.catalog.files import DATA_DIR
+from advisor.evidence.serving.unstated_formats import with_states
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.engine_costs import DEFAULT_COSTS, engine_costs
 from advisor.simulator.replica_model import EngineSettings, model_replica
 from advisor.simulator.step_cost import decode_iteration_s
-from advisor.simulator.validation.unstated_formats import with_states
 
 
 def measured() -> tuple[dict[str, Any], np.ndarray[Any, np.dtype[np.float64]]]:

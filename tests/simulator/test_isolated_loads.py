@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from advisor.catalog.errors import AdvisorError
+from advisor.evidence.serving.case import ServingCase, parse_case
+from advisor.evidence.serving.isolated import single_stream, static_batch, step
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
-from advisor.simulator.validation.isolated import single_stream, static_batch, step
-from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
 
 @pytest.fixture(scope="module")

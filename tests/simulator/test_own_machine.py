@@ -4,10 +4,10 @@ import pytest
 
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
+from advisor.evidence.serving.case import ServingCase, parse_case
+from advisor.evidence.serving.own_machine import closed_loop_lengths, in_own_machine, server_slots
+from advisor.evidence.serving.prediction import deployment_of, predict_row
 from advisor.simulator.serving import FixedLengths, LognormalLengths, UniformLengths
-from advisor.simulator.validation.own_machine import closed_loop_lengths, in_own_machine, server_slots
-from advisor.simulator.validation.serving import deployment_of, predict_row
-from advisor.simulator.validation.serving_case import ServingCase, parse_case
 
 ROW = {
     "case_id": "x", "engine": "vllm", "engine_version": "0.25.0", "model": "qwen3-8b", "gpu": "rtx-3090",

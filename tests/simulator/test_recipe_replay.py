@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.simulator.admission_wait import gathering_wait_steps, polling_wait_steps
-from advisor.simulator.replica_model import EngineSettings
-from advisor.simulator.validation.recipe import (
+from advisor.evidence.serving.admission_wait import gathering_wait_steps, polling_wait_steps
+from advisor.evidence.serving.case import ServingCase, parse_case
+from advisor.evidence.serving.prediction import deployment_of, predict_row
+from advisor.evidence.serving.recipe import (
     as_laid_out,
     as_started,
     client_lengths,
@@ -15,8 +16,7 @@ from advisor.simulator.validation.recipe import (
     recipe_for,
     with_recipe,
 )
-from advisor.simulator.validation.serving import deployment_of, predict_row
-from advisor.simulator.validation.serving_case import ServingCase, parse_case
+from advisor.simulator.replica_model import EngineSettings
 
 ROW = {
     "case_id": "x", "engine": "sglang", "engine_version": "0.5.9", "date": "2026-03-24",

@@ -2,8 +2,8 @@
 
 import pytest
 
+from advisor.evidence.scores import Comparison, score, score_metrics
 from advisor.simulator.quantity import Quantity
-from advisor.simulator.validation.scores import Comparison, score, score_metrics
 
 
 def row(predicted: float | None, measured: float, gpu: str = "a", spread: float = 0.1) -> Comparison:

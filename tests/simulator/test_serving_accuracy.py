@@ -2,9 +2,9 @@
 
 import pytest
 
+from advisor.evidence.scores import JudgedRow
+from advisor.evidence.serving.accuracy import ServingAccuracy, is_core, serving_accuracy
 from advisor.simulator.quantity import Quantity
-from advisor.simulator.validation.scores import JudgedRow
-from advisor.simulator.validation.serving_accuracy import ServingAccuracy, is_core, serving_accuracy
 
 CONDITIONS = {
     "tier": "A1", "mode": "agg", "spec_decode": "none", "engine": "vllm", "gpu": "h200-sxm", "model": "llama-3.1-8b",

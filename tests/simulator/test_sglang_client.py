@@ -2,12 +2,12 @@
 
 import pytest
 
+from advisor.evidence.serving.case import ServingCase, parse_case
+from advisor.evidence.serving.prediction import predict_row
+from advisor.evidence.serving.sglang_client import replayed_requests
 from advisor.simulator.serving import ClosedLoop, EmpiricalLengths, SchedulerPolicy, Workload, simulate
 from advisor.simulator.serving.content import ROOT, Contents, ContentTree
 from advisor.simulator.step_cost import StepSurface
-from advisor.simulator.validation.serving import predict_row
-from advisor.simulator.validation.serving_case import ServingCase, parse_case
-from advisor.simulator.validation.sglang_client import replayed_requests
 
 ROW = {
     "engine": "sglang", "model": "meta-llama/Llama-3.1-8B", "gpu": "h200-sxm", "n_gpus": "1", "tp": "1",

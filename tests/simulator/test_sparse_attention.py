@@ -50,7 +50,7 @@ def sparse_us(queries: float, heads: int, dtype: str = "bf16", **options: int) -
 def test_sparse_kernels_meet_single_measurements(
     dtype: str, heads: int, queries: int, measured_us: float
 ) -> None:
-    """Source: tools/fit/measured_sparse_attention.csv, FlashMLA on one H200."""
+    """Source: evidence/fit/measured_sparse_attention.csv, FlashMLA on one H200."""
     assert sparse_us(queries, heads, dtype) == pytest.approx(measured_us, rel=0.08)
 
 
@@ -79,7 +79,7 @@ def test_short_prompts_pay_for_all_keys_that_might_be_chosen() -> None:
     [(8192, 24576, 1, 3905.79), (2048, 0, 4, 148.9), (1, 8191, 64, 22.66), (1, 32767, 64, 73.4)],
 )
 def test_scoring_meets_single_measurements(new: int, cached: int, batch: int, measured_us: float) -> None:
-    """Source: tools/fit/measured_sparse_attention.csv, DeepGEMM on one H200."""
+    """Source: evidence/fit/measured_sparse_attention.csv, DeepGEMM on one H200."""
     predicted = indexer_s(new, cached, batch, 64, 128, device(), indexer_of())
     assert predicted / MICRO == pytest.approx(measured_us, rel=0.08)
 
@@ -110,4 +110,4 @@ def test_records_are_as_good_as_promised() -> None:
     for operator in ("mla_sparse", "indexer"):
         for record in records(operator):
             assert record.residual.median_abs_error < 0.12, record
-    assert (REPOSITORY / "tools/fit/measured_sparse_attention.csv").is_file()
+    assert (REPOSITORY / "evidence/fit/measured_sparse_attention.csv").is_file()

@@ -31,7 +31,7 @@ def constants() -> TritonLatentEfficiency:
     ],
 )  # fmt: skip
 def test_single_measurements_are_met(heads: int, batch: int, context: int, measured_us: float) -> None:
-    """Source: tools/fit/measured_triton_latent.csv, one H100."""
+    """Source: evidence/fit/measured_triton_latent.csv, one H100."""
     found = triton_latent_s(batch, context, heads, device(), constants())
     assert float(found) / MICRO == pytest.approx(measured_us, rel=0.08)
 

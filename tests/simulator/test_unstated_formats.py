@@ -8,13 +8,13 @@ from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.recipes import all_formats, formats_of
 from advisor.catalog.schema import GatedDeltaNet
 from advisor.catalog.schema.recipe import PublishedRun
+from advisor.evidence.run_date import dated
+from advisor.evidence.serving.case import ServingCase, parse_case
+from advisor.evidence.serving.prediction import deployment_of, predict_case, replica_of
+from advisor.evidence.serving.recipe import costs_as_started, recipe_for
+from advisor.evidence.serving.unstated_formats import as_published
 from advisor.simulator.engine_costs import DEFAULT_COSTS, engine_costs
 from advisor.simulator.step_cost import decode_iteration_s
-from advisor.simulator.validation.recipe import costs_as_started, recipe_for
-from advisor.simulator.validation.run_date import dated
-from advisor.simulator.validation.serving import deployment_of, predict_case, replica_of
-from advisor.simulator.validation.serving_case import ServingCase, parse_case
-from advisor.simulator.validation.unstated_formats import as_published
 
 ROW = {
     "case_id": "x", "engine": "sglang", "engine_version": "0.5.8", "date": "2026-03-04",

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from advisor.catalog.errors import InputFileError
+from advisor.evidence.serving.case import INPUT_COLUMNS, METRICS, ServingCase, parse_case
+from advisor.evidence.serving.lengths import lengths_of
+from advisor.evidence.serving.prediction import Prediction, deployment_of, predict_row, replica_of
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import LognormalLengths, UniformLengths
-from advisor.simulator.validation.case_lengths import lengths_of
-from advisor.simulator.validation.serving import Prediction, deployment_of, predict_row, replica_of
-from advisor.simulator.validation.serving_case import INPUT_COLUMNS, METRICS, ServingCase, parse_case
 
 NOT_INPUTS = ("notes", "source", "source_ref", "tier", "group")
 BASE = {

@@ -9,15 +9,15 @@ import pytest
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import MoeFeedForward
-from advisor.simulator.training.shape import model_shape
-from advisor.simulator.validation.training import TrainingPrediction, predict_row
-from advisor.simulator.validation.training_case import (
+from advisor.evidence.training.case import (
     INPUT_COLUMNS,
     METRICS,
     TrainingCase,
     parse_case,
 )
-from advisor.simulator.validation.training_unstated import resolved
+from advisor.evidence.training.prediction import TrainingPrediction, predict_row
+from advisor.evidence.training.unstated import resolved
+from advisor.simulator.training.shape import model_shape
 
 POINTS = Path(__file__).resolve().parents[1] / "published" / "training_points.csv"
 NOT_INPUTS = ("notes", "source", "source_ref", "tier", "group", "primary_metric", *METRICS)

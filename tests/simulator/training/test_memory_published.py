@@ -9,10 +9,10 @@ from advisor.catalog import models
 from advisor.catalog.files import DATA_DIR
 from advisor.catalog.schema import Model
 from advisor.catalog.units import GB, GIB
+from advisor.evidence.training.prediction import predict_row
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory import MemoryColumns, peak_memory
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.validation.training import predict_row
 
 
 def cut(name: str, *counts: int) -> Model:

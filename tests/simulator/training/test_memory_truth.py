@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from advisor.evidence.training.prediction import predict_row
 from advisor.simulator.quantity import Quantity
-from advisor.simulator.validation.training import predict_row
 
 _FILE = Path("truth") / "training.csv"
 _ROOTS = (

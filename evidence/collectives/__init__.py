@@ -1,0 +1,1 @@
+"""Published collectives and what is predicted for them."""

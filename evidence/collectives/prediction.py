@@ -1,0 +1,114 @@
+"""Predict published collective times from their conditions, with 80 % intervals."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+import numpy as np
+
+from advisor.catalog.collectives import collective
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Calibration
+from advisor.catalog.units import GIGA, MICROSECOND_S
+from advisor.evidence.collectives.case import (
+    EXPERT_EXCHANGES,
+    PEAK_BYTES,
+    CollectiveCase,
+    UnsupportedCaseError,
+    parse_case,
+)
+from advisor.simulator.collectives.alpha_beta import curve_of
+from advisor.simulator.collectives.operations import bus_factor
+from advisor.simulator.collectives.prediction import Operation, candidates_s
+from advisor.simulator.collectives.spread import interval_factor, spread
+from advisor.simulator.quantity import Basis, Quantity
+
+_EXCHANGE_FACTOR: Final = 1.4
+"""Half width of the interval of expert exchange: library generations differ by that much."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectivePrediction:
+    """The answer to one case, or why there is none."""
+
+    case_id: str
+    status: str
+    """ok, unsupported or error."""
+    reason: str = ""
+    basis: Basis = "modelled"
+    metrics: Mapping[str, Quantity] = field(default_factory=dict)
+    """By the truth's columns and in their units; time only where a message size is given."""
+
+
+def predict_rows(rows: Iterable[Mapping[str, str]], first_row: int = 2) -> list[CollectivePrediction]:
+    """Predictions of all rows, in order; a bad row is reported by its number and does not stop the others.
+
+    Source: own composition of simulator.collectives.
+    """
+    return [predict_row(row, number) for number, row in enumerate(rows, first_row)]
+
+
+def predict_row(
+    row: Mapping[str, str], row_number: int, calibration: Calibration | None = None
+) -> CollectivePrediction:
+    """Prediction of one row; never raises for what a row can contain.
+
+    A calibration counts for rows of its accelerator alone.
+
+    Source: own composition of simulator.collectives.
+    """
+    case_id = (row.get("case_id") or "").strip()
+    try:
+        case = parse_case(row, row_number, calibration)
+        metrics = predict_case(case)
+    except UnsupportedCaseError as error:
+        return CollectivePrediction(case_id, "unsupported", str(error))
+    except AdvisorError as error:
+        return CollectivePrediction(case_id, "error", error.what)
+    reason = f"assumed {', '.join(case.assumptions)}" if case.assumptions else ""
+    return CollectivePrediction(case_id, "ok", reason, "assumed" if case.assumptions else "modelled", metrics)
+
+
+def predict_case(case: CollectiveCase) -> dict[str, Quantity]:
+    """time_us, algbw_gbs and busbw_gbs of a case [µs, GB/s].
+
+    Source: own composition of simulator.collectives.
+    """
+    basis: Basis = "assumed" if case.assumptions else "modelled"
+    if case.collective in EXPERT_EXCHANGES:
+        return {"busbw_gbs": _exchange_bandwidth(case, basis)}
+    size = case.num_bytes or float(PEAK_BYTES)
+    time_s = _time_s(case, size)
+    factor = interval_factor(case.collective, size, case.topology)
+    rate = spread(size / time_s / GIGA, factor, basis)
+    metrics = {
+        "algbw_gbs": rate,
+        "busbw_gbs": rate.scaled(bus_factor(case.collective, case.topology.num_ranks)),
+    }
+    if case.num_bytes is not None:
+        metrics["time_us"] = spread(time_s / MICROSECOND_S, factor, basis)
+    return metrics
+
+
+def _time_s(case: CollectiveCase, size: float) -> float:
+    """As nccl-tests would time it [s]: the library's algorithms only."""
+    times = candidates_s(cast(Operation, case.collective), np.asarray([size]), case.topology, "nccl")
+    return float(min(time[0] for time in times.values()))
+
+
+def _exchange_bandwidth(case: CollectiveCase, basis: Basis) -> Quantity:
+    """Best bandwidth of an expert exchange as libraries state it: bytes of all copies, the local ones too.
+
+    At its best, with as many SMs as it needs, an exchange runs its links like an all-to-all: k/(k − 1) of the rate at
+    which copies leave a rank, or nodes/(nodes − 1) of the rate at which they leave through its port.
+    """
+    place = case.topology
+    if place.num_nodes > 1:
+        operation = case.collective.replace("ep_", "moe_")
+        fraction = collective("network", operation, "deepep-normal").record.parameters["efficiency"]
+        rate = place.inter_bytes_per_s * fraction * place.num_nodes / (place.num_nodes - 1)
+    else:
+        k = place.num_ranks
+        fraction = curve_of(place.fit_fabric, "all_to_all", "nccl").rate_fraction(k)
+        rate = place.intra_bytes_per_s * fraction * k / (k - 1)
+    return spread(rate / GIGA, _EXCHANGE_FACTOR, basis)

@@ -1,0 +1,171 @@
+"""Derive records for architectures of which only the best published rates are known.
+
+python -m advisor.evidence.fit.anchor_published
+
+The record over all engines of a relative is taken over; its compute and memory fractions are scaled so that the
+largest multiplications and reads reach what was published. Everything else stays a transfer, and so does the error.
+Decode of latent attention on CDNA3 and routed experts on TPUs are scaled to published serving.
+"""
+
+import argparse
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.catalog.accelerators import by_id
+from advisor.catalog.efficiencies import efficiency
+from advisor.catalog.units import TERA
+from advisor.evidence.fit import kernel_data
+from advisor.simulator.device import device_of
+from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
+
+DTYPES = ("bf16", "fp8", "fp8_block", "mxfp4_wo", "int4_wo")
+_SQUARES = (4096, 8192, 12288)
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """Best bf16 rates of accelerators of one architecture, and the read rate relative to the relative's."""
+
+    architecture: str
+    relative: str
+    best_bf16_tflops: dict[str, float]
+    memory_ratio: float
+    title: str
+    where: str
+
+
+ANCHORS = (
+    Anchor(
+        "cdna3",
+        "hopper",
+        {"mi300x": 668.4, "mi325x": 784.9},
+        # 4199 of 5300 GB/s against 2906 of 3350 on H100, best copies of either.
+        (4199 / 5300) / (2906 / 3350),
+        "stas00/ml-engineering@744d01e; ProjectPhysX/OpenCL-Benchmark@4694a5b",
+        "maximum achievable matmul FLOPS, random data; coalesced read",
+    ),
+    Anchor(
+        "cdna4",
+        "blackwell",
+        {"mi355x": 1565.0},
+        1.0,
+        "stas00/ml-engineering@744d01e",
+        "maximum achievable matmul FLOPS, random data",
+    ),
+)
+
+LATENT_SHARES = {"bf16": 0.6, "fp8": 0.3}
+"""What decode of latent attention reaches on CDNA3 of what it reaches on Hopper, both as shares of the data sheet.
+Published runs of DeepSeek-R1 under SGLang 0.5.9 and 0.5.12 on eight MI300Xs, whose caches are fp8: their time per token
+grows three times as much from contexts of 1 500 to 8 700 tokens as with Hopper's share. A key of 16 bits is taken to
+cost as much as one of 8."""
+
+
+COMPILED_COMPUTE_SHARE, COMPILED_LAUNCH_SHARE = 0.33, 0.25
+"""What routed experts reach of the peak on TPUs, and what starting them takes, against Hopper's. Published runs of
+Qwen3.5-397B under vLLM on eight TPU v7s: the first token of 8 192 takes 1.4 times as long as with Hopper's share, and
+with four clients a token takes 1 ms less than with its launches, which one compiled program does not have."""
+
+
+def compute_ratio(anchor: Anchor) -> float:
+    """Published rate over the rate that the relative's record predicts, middle over accelerators."""
+    record = efficiency(anchor.relative, "matmul", "bf16").record
+    parameters = MatmulEfficiency.from_record(record)
+    ratios = []
+    for accelerator, tflops in anchor.best_bf16_tflops.items():
+        device = device_of(by_id(accelerator))
+        best = max(2.0 * n**3 / matmul_s(n, n, n, device, parameters)[0] for n in _SQUARES)
+        ratios.append(tflops * TERA / best)
+    return float(np.median(ratios))
+
+
+def derived_records(anchor: Anchor, operator: str) -> list[dict[str, object]]:
+    """One record per format, scaled from the relative's."""
+    ratio = compute_ratio(anchor)
+    derived: list[dict[str, object]] = []
+    for dtype in DTYPES:
+        found = efficiency(anchor.relative, operator, dtype).record
+        parameters = dict(found.parameters)
+        parameters["compute_fraction"] *= ratio
+        parameters["memory_fraction"] *= anchor.memory_ratio
+        derived.append(_record(dtype, list(anchor.best_bf16_tflops), parameters))
+    return derived
+
+
+def compiled_records() -> list[dict[str, object]]:
+    """Routed experts of compiled programs on TPUs, one record per format, from vLLM's on Hopper."""
+    derived: list[dict[str, object]] = []
+    for dtype in DTYPES:
+        parameters = dict(efficiency("hopper", "grouped_matmul", dtype, "vllm").record.parameters)
+        parameters["compute_fraction"] *= COMPILED_COMPUTE_SHARE
+        parameters["launch_s"] *= COMPILED_LAUNCH_SHARE
+        derived.append(_record(dtype, ["tpu-v7"], parameters))
+    return derived
+
+
+def latent_record(dtype: str, share: float) -> dict[str, object]:
+    """Decode of latent attention on CDNA3, from Hopper's; what a call costs besides stays."""
+    parameters = dict(efficiency("hopper", "mla_decode", dtype, "sglang").record.parameters)
+    for name in ("bandwidth_fraction", "compute_fraction", "ramp_bytes_per_sm"):
+        parameters[name] *= share
+    return _record(dtype, ["mi300x"], parameters)
+
+
+def _record(dtype: str, accelerators: list[str], parameters: dict[str, float]) -> dict[str, object]:
+    residual = {
+        "num_points": len(accelerators),
+        "median_abs_error": kernel_data.OTHER_VENDOR_ERROR,
+        "p90_abs_error": 2.0 * kernel_data.OTHER_VENDOR_ERROR,
+        "bias": 0.0,
+    }
+    return {
+        "dtype": dtype,
+        "engine": kernel_data.ANY_ENGINE,
+        "fitted_on": accelerators,
+        "parameters": parameters,
+        "residual": residual,
+    }
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    for anchor in ANCHORS:
+        for operator in ("matmul", "grouped_matmul"):
+            source = {
+                "kind": "derived",
+                "title": anchor.title,
+                "where": anchor.where,
+                "accessed": "2026-11-20",
+                "note": f"records of {anchor.relative} scaled to published rates; errors are those of a transfer",
+            }
+            kernel_data.write_records(
+                operator,
+                anchor.architecture,
+                derived_records(anchor, operator),
+                source,
+                "evidence/fit/anchor_published.py",
+            )
+            print(anchor.architecture, operator, f"compute x {compute_ratio(anchor):.3f}")
+    source = {
+        "kind": "derived",
+        "title": "published runs of DeepSeek-R1 under SGLang 0.5.9 and 0.5.12 (InferenceX)",
+        "where": "time per token of 8 MI300X at contexts of 1 500 and 8 700 tokens, 4 to 64 clients",
+        "accessed": "2026-11-22",
+        "note": "records of hopper at a part of their shares of the data sheet; errors are those of a transfer",
+    }
+    program = "evidence/fit/anchor_published.py"
+    latent = [latent_record(dtype, share) for dtype, share in LATENT_SHARES.items()]
+    kernel_data.write_records("mla_decode", "cdna3", latent, source, program)
+    source = {
+        "kind": "derived",
+        "title": "published runs of Qwen3.5-397B-A17B under vLLM on TPU v7",
+        "where": "first token of 8 192 and time per token of 4 to 64 clients, tensor-parallel over eight",
+        "accessed": "2026-11-23",
+        "note": "records of hopper with a part of their compute and launches; errors are those of a transfer",
+    }
+    kernel_data.write_records("grouped_matmul", "tpu", compiled_records(), source, program)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""Fit prefill and decode attention per architecture, format and engine, and write the catalog's records.
+
+python -m advisor.evidence.fit.attention --data ../shared/data/kernels
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from advisor.evidence.fit import kernel_data, kernel_fit
+from advisor.simulator.device import Device
+from advisor.simulator.operators.attention import (
+    DecodeEfficiency,
+    PrefillEfficiency,
+    attention_decode_s,
+    attention_encoder_s,
+    attention_prefill_s,
+)
+
+FloatArray = NDArray[np.float64]
+PROGRAM = "evidence/fit/attention.py"
+
+PREFILL = (
+    kernel_data.Parameter("launch_s", 1e-5, 1e-6, 2e-4),
+    kernel_data.Parameter("peak_fraction", 0.65, 0.1, 1.0),
+    kernel_data.Parameter("wide_head_slowdown", 0.1, 0.001, 10.0),
+    kernel_data.Parameter("scores_per_cycle", 16.0, 2.0, 200.0),
+    kernel_data.Parameter("overlap_exponent", 3.0, 1.0, 8.0),
+    kernel_data.Parameter("tile_overhead_cycles", 3000.0, 100.0, 30000.0),
+    kernel_data.Parameter("serial_rows", 100.0, 16.0, 256.0),
+    kernel_data.Parameter("tail_exponent", 1.3, 1.0, 6.0),
+    kernel_data.Parameter("query_passes", 1.0, 0.01, 8.0),
+    kernel_data.Parameter("key_passes", 1.0, 0.01, 20.0),
+)
+DECODE = (
+    kernel_data.Parameter("launch_s", 9e-6, 1e-6, 2e-4),
+    kernel_data.Parameter("bandwidth_fraction", 0.85, 0.2, 1.0),
+    kernel_data.Parameter("ramp_bytes_per_sm", 1e5, 1e3, 2e6),
+    kernel_data.Parameter("ramp_half_bytes_per_sm", 2e4, 5e3, 2e6),
+    kernel_data.Parameter("unit_overhead_cycles", 4000.0, 100.0, 30000.0),
+    kernel_data.Parameter("overlap_exponent", 1.5, 1.0, 6.0),
+    kernel_data.Parameter("stream_sms", 40.0, 1.0, 400.0),
+    kernel_data.Parameter("compute_fraction", 0.6, 0.05, 1.0),
+    kernel_data.Parameter("l2_fraction", 0.7, 0.05, 1.5),
+    kernel_data.Parameter("l2_speedup", 3.0, 1.0, 30.0),
+)
+
+
+def decode_predictor(devices: dict[str, Device]) -> kernel_fit.Predict:
+    """Decode times of table rows, on a cache that the benchmark has warmed [s]."""
+
+    def predict(parameters: dict[str, float], table: pd.DataFrame) -> FloatArray:
+        efficiency = DecodeEfficiency(**parameters)
+
+        def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
+            return attention_decode_s(
+                rows["batch_size"],
+                rows["isl"] + rows["step"],
+                rows["num_heads"],
+                rows["num_key_value_heads"],
+                rows["head_dim"],
+                device,
+                efficiency,
+                window_tokens=int(keys[0]) or None,
+                kv_bytes_per_element=1.0 if keys[1] == "fp8" else 2.0,
+                warm_l2=True,
+            )
+
+        return kernel_fit.by_system(table, devices, ["window_size", "kv_cache_dtype"], price)
+
+    return predict
+
+
+def prefill_predictor(devices: dict[str, Device]) -> kernel_fit.Predict:
+    """Prefill times of table rows [s]."""
+
+    def predict(parameters: dict[str, float], table: pd.DataFrame) -> FloatArray:
+        def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
+            return attention_prefill_s(
+                rows["isl"],
+                rows["step"],
+                rows["batch_size"],
+                rows["num_heads"],
+                rows["num_key_value_heads"],
+                rows["head_dim"],
+                device,
+                PrefillEfficiency(**parameters, compute_dtype=kernel_fit.DTYPES[keys[2]]),
+                window_tokens=int(keys[0]) or None,
+                kv_bytes_per_element=1.0 if keys[1] == "fp8" else 2.0,
+            )
+
+        return kernel_fit.by_system(table, devices, ["window_size", "kv_cache_dtype", "attn_dtype"], price)
+
+    return predict
+
+
+def shape_weight(table: pd.DataFrame) -> FloatArray:
+    """Weight of a row: shapes that language models run after tensor parallelism count most."""
+    kv_heads, heads = table["num_key_value_heads"], table["num_heads"]
+    weight = np.where(kv_heads <= 8, 1.0, 0.3) * np.where(heads <= 64, 1.0, 0.4)
+    weight = weight * np.where((kv_heads == heads) & (heads > 8), 0.5, 1.0)
+    weight = weight * np.where(heads / kv_heads > 16, 0.3, 1.0)
+    return np.asarray(weight * np.where(table["head_dim"] == 128, 1.0, 0.5))
+
+
+def long_first(table: pd.DataFrame) -> FloatArray:
+    """Shape weight, doubled for calls that last: a step is made of them."""
+    return np.asarray(shape_weight(table) * np.where(table["time_s"] > 5e-5, 2.0, 1.0))
+
+
+def typical(table: pd.DataFrame, from_s: float, min_tokens: int) -> NDArray[np.bool_]:
+    """Rows by which a fit is judged: not launch-bound, full attention, at most 8 KV heads."""
+    tokens = table["isl"] + table["step"]
+    return np.asarray(
+        (table["time_s"] > from_s)
+        & (table["num_key_value_heads"] <= 8)
+        & (table["num_heads"] <= 64)
+        & (table["num_heads"] <= 16 * table["num_key_value_heads"])
+        & (table["window_size"] == 0)
+        & (tokens >= min_tokens)
+    )
+
+
+def common_kernels(table: pd.DataFrame, side_kernels: tuple[str, ...]) -> pd.DataFrame:
+    """Rows of the kernels that engines take for ordinary shapes, without those for sinks or odd head counts.
+
+    SGLang's Triton kernels on data-centre Blackwell are a level of their own: some models run on them.
+    """
+    data_centre_blackwell = table["architecture"].isin(["blackwell", "blackwell-ultra"])
+    triton = (table["kernel_source"] == "triton") & (table["engine"] == "sglang")
+    side = table["kernel_source"].isin(side_kernels) | (triton & ~data_centre_blackwell)
+    side |= (table["kernel_source"] == "flashinfer") & data_centre_blackwell
+    table = table.assign(engine=table["engine"].where(~triton, kernel_data.SGLANG_TRITON))
+    return table[~side & (table["head_dim"] <= 256)].copy()
+
+
+def prefill_fit(data: Path, devices: dict[str, Device]) -> kernel_fit.OperatorFit:
+    side = (
+        "vllm_triton_attn",
+        "vllm_flash_attn_fa4",
+        "torch_flow_flashinfer",
+        "vllm_flashinfer_trtllmdecode",
+    )
+    table = common_kernels(kernel_fit.kernel_table(data / "attention_context.parquet", devices), side)
+    # A cache in fp8 with 16-bit queries is read once and widened: the bf16 record prices it.
+    table = table[(table["attn_dtype"] == "fp8") | (table["kv_cache_dtype"] == "bfloat16")].copy()
+    table["dtype"] = table["attn_dtype"].map(kernel_fit.DTYPES)
+    return kernel_fit.OperatorFit(
+        "attention_prefill",
+        table,
+        prefill_predictor(devices),
+        PREFILL,
+        long_first,
+        lambda rows: typical(rows, 5e-5, 256),
+        "systems data, context attention tables of vLLM, SGLang and TensorRT-LLM",
+        "residual over calls above 50 us with at most 8 KV heads and 256 tokens or more, full attention",
+        not_for_any=(kernel_data.SGLANG_TRITON,),
+    )
+
+
+def decode_fit(data: Path, devices: dict[str, Device]) -> kernel_fit.OperatorFit:
+    side = ("vllm_triton_attn", "vllm_flash_attn_fa4", "torch_flow_flashinfer")
+    table = common_kernels(kernel_fit.kernel_table(data / "attention_generation.parquet", devices), side)
+    # TensorRT-LLM's A100 rows read the cache at up to 1.6 times the memory bandwidth: not a time of this work.
+    impossible = (table["architecture"] == "ampere") & (table["engine"] == "tensorrt-llm")
+    # SGLang's A100 rows are of an attention back end that it does not choose there: FlashInfer is its default below
+    # Hopper (server_args.py). They reach two thirds of the bandwidth, where FlashAttention 2 reaches 85 %.
+    unchosen = (table["architecture"] == "ampere") & (table["engine"] == "sglang")
+    table = table[~impossible & ~unchosen].copy()
+    table["dtype"] = table["kv_cache_dtype"].map(kernel_fit.DTYPES)
+    return kernel_fit.OperatorFit(
+        "attention_decode",
+        table,
+        decode_predictor(devices),
+        DECODE,
+        long_first,
+        lambda rows: typical(rows, 1e-5, 128),
+        "systems data, generation attention tables of vLLM, SGLang and TensorRT-LLM",
+        "residual over calls above 10 us with at most 8 KV heads and 128 tokens or more, full attention",
+        not_for_any=(kernel_data.SGLANG_TRITON,),
+    )
+
+
+def encoder_fit(data: Path, devices: dict[str, Device]) -> kernel_fit.OperatorFit:
+    table = kernel_fit.kernel_table(data / "encoder_attention.parquet", devices)
+    # SGLang's Triton kernel for vision towers is several times slower than the others, and erratic.
+    table = table[table["kernel_source"] != "triton"].copy()
+    table["dtype"] = "bf16"
+
+    def predict(parameters: dict[str, float], rows: pd.DataFrame) -> FloatArray:
+        efficiency = PrefillEfficiency(**parameters)
+
+        def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
+            return attention_encoder_s(
+                rows["isl"], rows["batch_size"], rows["num_heads"], rows["head_dim"], device, efficiency
+            )
+
+        return kernel_fit.by_system(rows, devices, ["dtype"], price)
+
+    return kernel_fit.OperatorFit(
+        "attention_encoder",
+        table,
+        predict,
+        PREFILL,
+        lambda rows: np.where(rows["time_s"] > 5e-5, 2.0, 1.0),
+        lambda rows: np.asarray((rows["time_s"] > 5e-5) & (rows["isl"] >= 256)),
+        "systems data, encoder attention tables of vLLM, SGLang and TensorRT-LLM",
+        "residual over calls above 50 us with 256 tokens or more; head dimensions 64, 72 and 80",
+    )
+
+
+def main() -> None:
+    options = kernel_data.arguments(__doc__ or "").parse_args()
+    devices = kernel_data.devices()
+    for build in (prefill_fit, decode_fit, encoder_fit):
+        fit = build(options.data, devices)
+        kernel_fit.run(fit, options.points, options.only, dry_run=options.dry_run, program=PROGRAM)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,395 @@
+"""Fit decode and prompts of llama.cpp and exllamav3 on published single streams, by architecture, format and level.
+
+    python -m advisor.evidence.fit.local --truth ../shared/data/truth/serving.csv
+
+First one set of parameters per level (back end of llama.cpp, era of exllamav3) and family of formats, then one per
+architecture held by it; whole accelerators are left out in turn, or formats and degrees where an engine was measured
+on one accelerator. Writes the records of the operators local_decode and local_prefill; with --engine only those of
+one engine, and the others stay. Quantiles of what was left out become local_intervals.toml. Prints the rate of
+exllamav3's sums on the host, which its engine record holds.
+"""
+
+import argparse
+import csv
+import multiprocessing
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from advisor.catalog.errors import AdvisorError
+from advisor.evidence.fit.kernel_data import EFFICIENCY_DIR, residual, write_records
+from advisor.evidence.fit.local_intervals import write_intervals
+from advisor.evidence.serving.case import ServingCase, parse_case
+from advisor.evidence.serving.prediction import deployment_of
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.device import device_of
+from advisor.simulator.local_surface import (
+    build_local_surface,
+    format_family,
+    kernel_level,
+    micro_batch_tokens,
+)
+from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.operators.local import LocalDecodeEfficiency, LocalPrefillEfficiency
+from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
+from advisor.simulator.surface import SurfaceInputs
+
+FloatArray = NDArray[np.float64]
+PROGRAM = "evidence/fit/local.py"
+TIERS = ("C2", "C3")
+LOADS = ("batch1", "static_batch")
+ENGINES = ("llama.cpp", "exllamav3")
+DECODE = {
+    "memory_fraction": 0.75,
+    "element_flop": 10.0,
+    "layer_s": 40e-6,
+    "cache_fraction": 0.8,
+    "cache_repeat": 0.2,
+    "sync_s": 60e-6,
+}
+PREFILL = {
+    "compute_fraction": 0.35,
+    "expert_fraction": 0.15,
+    "attention_fraction": 0.2,
+    "attention_rows": 20.0,
+}
+START = DECODE | PREFILL
+SHARED = (
+    "layer_s", "cache_fraction", "cache_repeat", "sync_s", "attention_fraction", "attention_rows", "expert_fraction",
+)  # fmt: skip
+"""Parameters that do not depend on the format of weights, as far as few measurements can tell."""
+SIGMA = dict.fromkeys(START, 0.8) | {
+    "memory_fraction": 0.25,
+    "element_flop": 1.0,
+    "layer_s": 1.0,
+    "cache_fraction": 0.2,
+    "cache_repeat": 1.0,
+}
+"""Standard deviation of the logarithm around START: what back ends differ by."""
+ARCHITECTURE_SHARE = 0.5
+"""Of that deviation, what architectures of one back end differ by."""
+ROBUST = 0.12
+HOST_SUM_BYTES = 2.0
+"""exllamav3 sums in 16 bits."""
+SOURCE = {
+    "kind": "measured",
+    "title": "published llama-bench and exllamav3 runs, parameters fitted by evidence/fit/local.py",
+    "where": "XiongjieDai/GPU-Benchmarks-on-LLM-Inference, kyuz0/amd-strix-halo-toolboxes, ggml-org/llama.cpp "
+    "dgx-spark.md, a rig of four RTX 3090",
+    "accessed": "2026-11-20",
+    "note": "left_out_median_abs_error: parameters without the accelerator itself",
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measured rate with what a prediction needs."""
+
+    case: ServingCase
+    deployment: Deployment
+    back_end: str
+    """Level of the kernels without the engine's name where it is llama.cpp's: cuda, rocm; exllamav3-v1."""
+    family: str
+    is_decode: bool
+    seconds: float
+
+    @property
+    def architecture(self) -> str:
+        return self.deployment.accelerator.architecture
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.back_end, self.architecture
+
+
+def read_points(path: Path, chosen: tuple[str, ...] = ENGINES) -> list[Point]:
+    """Single streams and static batches of these engines with a measured rate."""
+    points = []
+    with path.open(encoding="utf-8") as stream:
+        for number, raw in enumerate(csv.DictReader(stream), start=2):
+            if raw["tier"] not in TIERS or raw["engine"] not in chosen or raw["load"] not in LOADS:
+                continue
+            try:
+                case = parse_case(raw, number)
+                deployment = deployment_of(case)
+            except AdvisorError:
+                continue
+            vendor = deployment.accelerator.vendor
+            level = kernel_level(deployment.engine, vendor, version=case.engine_version, date=case.date)
+            end = level.removeprefix("llama.cpp-")
+            family, batch = format_family(case.weight_dtype), case.concurrency or 1
+            if raw["decode_tok_s"] and case.osl:
+                points.append(Point(case, deployment, end, family, True, batch / float(raw["decode_tok_s"])))
+            if raw["prefill_tok_s"] and case.isl and batch == 1:
+                points.append(
+                    Point(case, deployment, end, family, False, case.isl / float(raw["prefill_tok_s"]))
+                )
+    return points
+
+
+def predicted_s(point: Point, values: dict[str, float]) -> float:
+    """Time of one decode step, or of the whole prompt [s]."""
+    library = OperatorLibrary(device_of(point.deployment.accelerator), "")
+    library.assume("local_decode", point.family, LocalDecodeEfficiency(*(values[name] for name in DECODE)))
+    library.assume("local_prefill", point.family, LocalPrefillEfficiency(*(values[name] for name in PREFILL)))
+    case, batch = point.case, point.case.concurrency or 1
+    tokens = 1 if point.is_decode else case.isl
+    context = max(case.isl, case.context_depth) + case.osl / 2.0
+    inputs = SurfaceInputs(batch, tokens, tokens, context)
+    most = micro_batch_tokens(point.deployment.engine, point.back_end, case.context_depth)
+    surface = build_local_surface(point.deployment, library, inputs, most)
+    if point.is_decode:
+        return decode_iteration_s(surface, batch, context)
+    return prefill_iteration_s(surface, case.isl, case.context_depth)
+
+
+def host_sum_rates(points: list[Point]) -> FloatArray:
+    """Addends per second [bytes/s] of engines that sum on the host, one per prompt that ran on one card and on several.
+
+    ranks · bytes summed / (time over several ranks - time on one / ranks)
+    """
+    prompts = [point for point in points if point.deployment.engine.host_sum and not point.is_decode]
+    alone = defaultdict(list)
+    for point in prompts:
+        if point.deployment.tensor_parallel == 1:
+            alone[point.back_end, point.case.weight_dtype, point.case.isl].append(point.seconds)
+    rates = []
+    for point in prompts:
+        ranks, case = point.deployment.tensor_parallel, point.case
+        one_s = alone.get((point.back_end, case.weight_dtype, case.isl))
+        if ranks == 1 or not one_s:
+            continue
+        model = point.deployment.model
+        num_sums = 2 * sum(group.count for group in model.layers)
+        addends = ranks * num_sums * case.isl * model.hidden_size * HOST_SUM_BYTES
+        rates.append(addends / (point.seconds - float(np.median(one_s)) / ranks))
+    return np.array(rates)
+
+
+Values = dict[tuple[str, str], float]
+"""Parameters by (name, family), family '' where it does not matter."""
+
+
+def key_of(name: str, family: str) -> tuple[str, str]:
+    return (name, "" if name in SHARED else family)
+
+
+def of_family(values: Values, family: str) -> dict[str, float]:
+    """The parameters of one family of formats."""
+    return {name: values.get(key_of(name, family), START[name]) for name in START}
+
+
+def fit(points: list[Point], center: Values, share: float) -> Values:
+    """Parameters that bring predictions closest to the points, held to a center, or to START."""
+    keys = sorted({key_of(name, point.family) for point in points for name in START})
+    middle = np.log([center.get(key, START[key[0]]) for key in keys])
+    sigma = np.array([SIGMA[name] * share for name, _ in keys])
+    measured = np.log([point.seconds for point in points])
+    count = defaultdict(int)
+    for point in points:
+        count[group_of(point)] += 1
+    weight = np.array([count[group_of(point)] ** -0.25 for point in points])
+
+    def loss(shifted: FloatArray) -> FloatArray:
+        x = shifted - 1.0  # steps of a derivative are relative, so zero is no place to start
+        values = dict(zip(keys, np.exp(middle + x * sigma).tolist(), strict=True))
+        miss = np.log([predicted_s(point, of_family(values, point.family)) for point in points]) - measured
+        scaled = miss / ROBUST
+        robust = np.sign(scaled) * np.sqrt(np.log1p(scaled**2))
+        return np.concatenate([weight * robust, x])
+
+    found = least_squares(loss, np.ones(len(keys)), diff_step=0.02, max_nfev=12)
+    return dict(zip(keys, np.exp(middle + (found.x - 1.0) * sigma).tolist(), strict=True))
+
+
+def group_of(point: Point) -> tuple[str, ...]:
+    """Points that are almost the same measurement."""
+    case = point.case
+    return (
+        case.gpu,
+        case.model,
+        case.engine_version,
+        case.weight_dtype,
+        str(case.num_gpus),
+        str(point.is_decode),
+    )
+
+
+def fit_all(points: list[Point]) -> dict[tuple[str, str], Values]:
+    """Parameters by (back end, architecture)."""
+    found = {}
+    for end in sorted({point.back_end for point in points}):
+        mine = [point for point in points if point.back_end == end]
+        common = fit(mine, {}, 1.0)
+        found[end, ""] = common
+        architectures = sorted({point.architecture for point in mine})
+        for architecture in architectures:
+            own = [point for point in mine if point.architecture == architecture]
+            if len(architectures) == 1:
+                found[end, architecture] = common
+            else:
+                found[end, architecture] = fit(own, common, ARCHITECTURE_SHARE)
+    return found
+
+
+def predictions(points: Iterable[Point], fitted: dict[tuple[str, str], Values]) -> FloatArray:
+    """Predicted seconds, from the back end where the architecture has no parameters."""
+    out = []
+    for point in points:
+        values = fitted.get(point.place) or fitted.get((point.back_end, "")) or {}
+        out.append(predicted_s(point, of_family(values, point.family)))
+    return np.array(out)
+
+
+def set_aside(point: Point) -> str:
+    """What is left out together: an accelerator, or a format and degree of an engine that ran on one only."""
+    case = point.case
+    if case.engine == "llama.cpp":
+        return case.gpu
+    return f"{case.gpu} {case.weight_dtype} tp{case.tp}"
+
+
+def left_out(points: list[Point]) -> dict[str, FloatArray]:
+    """Predicted / measured of each group's points by a fit without them, by what was set aside."""
+    groups = sorted({set_aside(point) for point in points})
+    with multiprocessing.Pool() as pool:
+        return dict(zip(groups, pool.map(partial(unseen, points), groups, chunksize=1), strict=True))
+
+
+def unseen(points: list[Point], group: str) -> FloatArray:
+    """Predicted / measured of a group's points by a fit without them."""
+    test = [point for point in points if set_aside(point) == group]
+    ends = {point.back_end for point in test}
+    train = [point for point in points if set_aside(point) != group and point.back_end in ends]
+    return predictions(test, fit_all(train)) / np.array([point.seconds for point in test])
+
+
+def report(title: str, points: list[Point], ratios: FloatArray) -> None:
+    """Median and 90 % errors of both kinds."""
+    for name, is_decode in (("decode", True), ("prefill", False)):
+        chosen = np.array(
+            [ratio for point, ratio in zip(points, ratios, strict=True) if point.is_decode == is_decode]
+        )
+        if len(chosen):
+            error = np.abs(1.0 / chosen - 1.0)  # of the rate, which is what was published
+            print(
+                f"{title:24s} {name:8s} n {len(chosen):4d} median {np.median(error):.3f} "
+                f"p90 {np.quantile(error, 0.9):.3f} bias {np.median(1.0 / chosen) - 1.0:+.3f}",
+                flush=True,
+            )
+
+
+def write(points: list[Point], fitted: dict[tuple[str, str], Values], blind: dict[str, FloatArray]) -> None:
+    """Records of both operators, one file per architecture."""
+    by_architecture = defaultdict(list)
+    for (end, architecture), values in fitted.items():
+        if not architecture:
+            continue
+        mine = [point for point in points if point.place == (end, architecture)]
+        for family in sorted({point.family for point in mine}):
+            by_architecture[architecture].append((end, family, of_family(values, family)))
+    for architecture, entries in by_architecture.items():
+        for operator, names, is_decode in (("local_decode", DECODE, True), ("local_prefill", PREFILL, False)):
+            records = []
+            for end, family, values in entries:
+                judged = [
+                    p
+                    for p in points
+                    if p.place == (end, architecture) and p.family == family and p.is_decode == is_decode
+                ]
+                if not judged:
+                    continue
+                left = residual(
+                    np.array([predicted_s(point, values) for point in judged]),
+                    np.array([point.seconds for point in judged]),
+                ) | blind_error(points, judged, blind)
+                records.append(
+                    {
+                        "dtype": family,
+                        "engine": level_of(judged[0]),
+                        "fitted_on": sorted({point.case.gpu for point in judged}),
+                        "parameters": {name: values[name] for name in names},
+                        "residual": left,
+                    }
+                )
+            fitted_keys = {(record["dtype"], record["engine"]) for record in records}
+            records += others(operator, architecture, fitted_keys)
+            write_records(operator, architecture, records, SOURCE, PROGRAM)
+
+
+def others(operator: str, architecture: str, fitted: set[tuple[object, object]]) -> list[dict[str, object]]:
+    """Records of a file for other formats and levels than these, which stay as they are."""
+    path = EFFICIENCY_DIR / operator / f"{architecture}.toml"
+    if not path.exists():
+        return []
+    stored = tomllib.loads(path.read_text(encoding="utf-8"))["records"]
+    return [record for record in stored if (record["dtype"], record["engine"]) not in fitted]
+
+
+def level_of(point: Point) -> str:
+    """Engine of a record: the vendor's own back end, and an engine's newest era, stand for all."""
+    engine, vendor = point.deployment.engine, point.deployment.accelerator.vendor
+    level = kernel_level(engine, vendor, version=point.case.engine_version, date=point.case.date)
+    return "any" if level == kernel_level(engine, vendor) else level
+
+
+def blind_error(points: list[Point], judged: list[Point], blind: dict[str, FloatArray]) -> dict[str, float]:
+    """Median error of these points by fits without their groups; nothing where that was not asked for."""
+    ratios = []
+    for gpu, found in blind.items():
+        mine = [point for point in points if set_aside(point) == gpu]
+        ratios += [ratio for point, ratio in zip(mine, found, strict=True) if point in judged]
+    return (
+        {"left_out_median_abs_error": round(float(np.median(np.abs(np.array(ratios) - 1.0))), 4)}
+        if ratios
+        else {}
+    )
+
+
+def main() -> None:
+    """Fit, judge on accelerators that were left out, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--truth", type=Path, default=Path("../shared/data/truth/serving.csv"))
+    parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
+    parser.add_argument("--no-left-out", action="store_true", help="do not judge on accelerators left out")
+    parser.add_argument("--engine", choices=ENGINES, help="fit this one; records of the others stay")
+    arguments = parser.parse_args()
+    points = read_points(arguments.truth, (arguments.engine,) if arguments.engine else ENGINES)
+    rates = host_sum_rates(points)
+    if len(rates):
+        middle = float(np.median(rates))
+        print(f"host sums: {len(rates)} prompts, {middle:.3g} bytes/s,", end=" ")
+        print(f"median error {np.median(np.abs(rates / middle - 1.0)):.3f}")
+    fitted = fit_all(points)
+    seen = predictions(points, fitted) / np.array([point.seconds for point in points])
+    report("seen", points, seen)
+    for place, values in fitted.items():
+        print(
+            place,
+            {f"{name} {family}".strip(): float(f"{value:.3g}") for (name, family), value in values.items()},
+        )
+    for gpu in sorted({point.case.gpu for point in points}):
+        mine = [i for i, point in enumerate(points) if point.case.gpu == gpu]
+        report(f"seen {gpu}", [points[i] for i in mine], seen[mine])
+    blind = {} if arguments.no_left_out else left_out(points)
+    for gpu, ratios in blind.items():
+        report(f"left out {gpu}", [point for point in points if set_aside(point) == gpu], ratios)
+    if blind:
+        ordered = [point for gpu in blind for point in points if set_aside(point) == gpu]
+        together = np.concatenate(list(blind.values()))
+        report("left out", ordered, together)
+        if not (arguments.dry_run or arguments.engine):
+            write_intervals([(point.case.engine, point.is_decode) for point in ordered], together)
+    if not arguments.dry_run:
+        write(points, fitted, blind)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""Derive how far predicted ratios of two deployments err, by what they differ in, from published pairs.
+
+    python -m advisor.evidence.fit.pairs --truth ../shared/data/truth/serving.csv --write
+
+Two rows are a pair where model and load are the same and accelerator, engine, format or layout differs. What both
+predictions get wrong alike cancels in the ratio; |ln(ratio of errors)| is what is left. Each combination of models,
+accelerators and engines weighs the same, however many loads were published. Whole models are left out in turn to see
+whether intervals hold. Writes data/paired_intervals.toml.
+"""
+
+import argparse
+import csv
+import itertools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from advisor.catalog.files import DATA_DIR
+from advisor.evidence.serving.accuracy import CORE_TIERS
+from advisor.evidence.serving.prediction import Prediction, predict_row
+from advisor.simulator.paired_intervals import LEVELS, class_of_pair
+from advisor.simulator.quantity import Basis
+
+TIERS = (*CORE_TIERS, "B1")
+METRICS = ("ttft", "tpot", "throughput")
+CLIENTS_OF = ("isl", "osl", "load", "concurrency", "request_rate", "length_dist", "num_requests")
+LEAST_CELLS = 5
+LINK_NOT_STATED = ("gh200-96gb", "gh200-144gb")
+"""Superchips that are linked over NVLink or over a network, which rows of several of them do not say."""
+UNIFORM_MEAN = 0.9
+LEVEL_80 = 0.8
+
+
+@dataclass(frozen=True)
+class Point:
+    """One deployment under one load: ln(predicted / measured) by metric."""
+
+    model: str
+    accelerator: str
+    engine: str
+    weight_dtype: str
+    layout: tuple[str, ...]
+    load: tuple[str, ...]
+    basis: Basis
+    errors: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What two points of one load differ in, and how far the ratio of their predictions errs."""
+
+    class_name: str
+    model: str
+    cell: tuple[str, ...]
+    errors: Mapping[str, float]
+
+
+def point_of(row: Mapping[str, str], predicted: Prediction) -> Point | None:
+    """A row with the errors of its prediction; None where nothing was predicted or measured."""
+    if predicted.status != "ok":
+        return None
+    value = {name: quantity.value for name, quantity in predicted.metrics.items()}
+    measured = {name: float(row[name]) for name in value if row.get(name)}
+    errors = {}
+    for metric, column in (
+        ("ttft", "ttft_ms_mean"),
+        ("tpot", "tpot_ms_mean"),
+        ("throughput", "output_tok_s"),
+    ):
+        # Where all requests come at once, latencies are the line's, not the deployment's.
+        counts = metric == "throughput" or row["load"] != "offline"
+        if counts and measured.get(column) and value[column] > 0:
+            errors[metric] = math.log(value[column] / measured[column])
+    if "throughput" not in errors and {"ttft", "tpot"} <= set(errors) and row["load"] == "closed":
+        # Clients that wait for answers: their rate is inverse to the time of an answer.
+        steps = UNIFORM_MEAN * float(row["osl"]) - 1.0
+        spent = [each["ttft_ms_mean"] + steps * each["tpot_ms_mean"] for each in (value, measured)]
+        errors["throughput"] = math.log(spent[1] / spent[0])
+    if not errors:
+        return None
+    return Point(
+        row["model"], row["gpu"], row["engine"], row["weight_dtype"],
+        tuple(row[name] for name in ("tp", "pp", "ep", "dp")), tuple(row[name] for name in CLIENTS_OF),
+        predicted.basis, errors,
+    )  # fmt: skip
+
+
+def is_comparable(row: Mapping[str, str]) -> bool:
+    """Whether a row states what its speed depends on."""
+    if row["gpu"] in LINK_NOT_STATED and int(row["n_gpus"] or 1) > 1:
+        return False
+    plain = row["mode"] == "agg" and row["spec_decode"] in ("none", "")
+    return plain and row["tier"] in TIERS
+
+
+def read_points(path: Path) -> list[Point]:
+    """Predicted and measured points of the tiers that pairs come from."""
+    points = []
+    with path.open(encoding="utf-8") as stream:
+        for number, row in enumerate(csv.DictReader(stream), start=2):
+            if is_comparable(row):
+                point = point_of(row, predict_row(row, number))
+                if point is not None:
+                    points.append(point)
+    return points
+
+
+def pairs_of(points: Iterable[Point]) -> list[Pair]:
+    """All pairs of points of the same model and load."""
+    by_load: dict[tuple[object, ...], list[Point]] = defaultdict(list)
+    for point in points:
+        by_load[point.model, point.load].append(point)
+    return [
+        pair for same in by_load.values() for pair in map(pair_of, itertools.combinations(same, 2)) if pair
+    ]
+
+
+def pair_of(two: tuple[Point, Point]) -> Pair | None:
+    """What two points differ in; None where it is nothing, as in two releases of an engine."""
+    a, b = two
+    if (a.accelerator, a.engine, a.weight_dtype, a.layout) == (
+        b.accelerator,
+        b.engine,
+        b.weight_dtype,
+        b.layout,
+    ):
+        return None
+    name = class_of_pair(
+        same_accelerator=a.accelerator == b.accelerator,
+        same_engine=a.engine == b.engine,
+        same_format=a.weight_dtype == b.weight_dtype,
+        transferred="assumed" in (a.basis, b.basis),
+    )
+    errors = {
+        metric: abs(a.errors[metric] - b.errors[metric]) for metric in a.errors.keys() & b.errors.keys()
+    }
+    cell = (a.model, *sorted(f"{p.accelerator} {p.engine}" for p in two))
+    return Pair(name, a.model, cell, errors) if errors else None
+
+
+def quantiles(values: Sequence[float], weights: Sequence[float], levels: Sequence[float]) -> list[float]:
+    """Weighted quantiles."""
+    order = np.argsort(values)
+    sorted_values, mass = np.asarray(values)[order], np.cumsum(np.asarray(weights)[order])
+    return [float(np.interp(level * mass[-1], mass, sorted_values)) for level in levels]
+
+
+def weighed(pairs: Sequence[Pair]) -> list[float]:
+    """Weights by which every cell counts the same."""
+    counts = Counter(pair.cell for pair in pairs)
+    return [1.0 / counts[pair.cell] for pair in pairs]
+
+
+def conformal(levels: Sequence[float], num_cells: int) -> list[float]:
+    """Levels of the quantiles that hold so much of what comes next, when only so many cells are known.
+
+    (n + 1) / n of the level, at most 1 (split conformal prediction, Vovk et al. 2005).
+    """
+    return [min(1.0, level * (num_cells + 1) / num_cells) for level in levels]
+
+
+def cells_of(pairs: Sequence[Pair]) -> int:
+    """Combinations of model, accelerators and engines among pairs."""
+    return len({pair.cell for pair in pairs})
+
+
+def left_out_coverage(pairs: Sequence[Pair], metric: str) -> float:
+    """Part of left-out pairs within the 80 % quantile of pairs of other models."""
+    inside = total = 0.0
+    for model in sorted({pair.model for pair in pairs}):
+        rest = [pair for pair in pairs if pair.model != model]
+        mine = [pair for pair in pairs if pair.model == model]
+        if not rest:
+            continue
+        level = conformal([LEVEL_80], cells_of(rest))
+        limit = quantiles([pair.errors[metric] for pair in rest], weighed(rest), level)[0]
+        for pair, weight in zip(mine, weighed(mine), strict=True):
+            total += weight
+            inside += weight * (pair.errors[metric] <= limit)
+    return inside / total if total else math.nan
+
+
+def unpaired(points: Sequence[Point], metric: str) -> float:
+    """Half width on the logarithm of the ratio of two predictions whose errors have nothing in common."""
+    errors = np.array([point.errors[metric] for point in points if metric in point.errors])
+    rng = np.random.default_rng(0)
+    return float(np.quantile(np.abs(rng.permutation(errors) - rng.permutation(errors)), LEVEL_80))
+
+
+def text_of(pairs: Sequence[Pair], points: Sequence[Point]) -> str:
+    """The data file."""
+    lines = [
+        "# |ln| by which predicted ratios of two deployments of one model under one load err, by what they",
+        "# differ in: quantiles at the levels. left_out is the part of pairs of left-out models within the 80 %",
+        "# quantile of the others.",
+        "# Written by evidence/fit/pairs.py.",
+        f"levels = [{', '.join(map(str, LEVELS))}]",
+        "",
+        "[unpaired]  # 80 % half width if errors had nothing in common",
+        *(f"{metric} = {unpaired(points, metric):.3f}" for metric in METRICS),
+    ]
+    classes = sorted({pair.class_name for pair in pairs})
+    for name in classes:
+        for metric in METRICS:
+            mine = [pair for pair in pairs if pair.class_name == name and metric in pair.errors]
+            cells = cells_of(mine)
+            if cells < LEAST_CELLS:
+                continue
+            levels = conformal(LEVELS, cells)
+            found = quantiles([pair.errors[metric] for pair in mine], weighed(mine), levels)
+            lines += [
+                "",
+                f"[classes.{name}.{metric}]",
+                f"quantiles = [{', '.join(f'{value:.3f}' for value in found)}]",
+                f"num_pairs = {len(mine)}",
+                f"num_cells = {cells}",
+                f"left_out = {left_out_coverage(mine, metric):.2f}",
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--truth", type=Path, required=True)
+    parser.add_argument("--write", action="store_true")
+    chosen = parser.parse_args()
+    points = read_points(chosen.truth)
+    text = text_of(pairs_of(points), points)
+    if chosen.write:
+        (DATA_DIR / "paired_intervals.toml").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""Fit what early engines cost beyond recent kernels, by (engine, era, architecture), on static batches.
+
+    python -m advisor.evidence.fit.static --truth ../shared/data/truth/serving.csv
+
+For eras of which only static batches, isolated steps and offline runs are published. Groups (accelerator, model,
+engine) are left out in turn. Writes the terms into the engine records.
+"""
+
+import argparse
+import csv
+import json
+import re
+from collections import defaultdict
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from advisor.catalog import accelerators, engines
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.files import DATA_DIR
+from advisor.evidence.serving.case import ServingCase, parse_case
+from advisor.evidence.serving.prediction import load_metrics, replica_of
+from advisor.simulator.engine_costs import engine_costs
+from advisor.simulator.era_kernels import EraKernels, with_era_kernels
+from advisor.simulator.releases import era_of
+from advisor.simulator.replica_model import ReplicaModel
+
+FloatArray = NDArray[np.float64]
+TIERS = ("C1", "B3", "B1")
+LOADS = ("static_batch", "batch1", "step", "offline")
+ERAS = (("vllm", "v0-2023"), ("vllm", "v0"), ("tensorrt-llm", "engine-2024"))
+COLUMNS = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
+START = {
+    "step_s": 1.5e-3,
+    "sequence_s": 30e-6,
+    "row_fraction": 0.5,
+    "attention_scale": 1.2,
+    "attention_repeat": 0.1,
+    "prefill_scale": 1.1,
+}
+SIGMA = {
+    "step_s": 1.0,
+    "sequence_s": 1.0,
+    "row_fraction": 1.5,
+    "attention_scale": 0.5,
+    "attention_repeat": 1.5,
+    "prefill_scale": 0.4,
+}
+ROBUST = 0.15
+ROWS_PER_FIT = 60
+NUM_FOLDS = 3
+OFFLINE_REQUESTS = 1200
+"""Enough for a steady state, few enough for a fit."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case with its replica without any terms, and what was measured."""
+
+    case: ServingCase
+    replica: ReplicaModel
+    group: str
+    truth: dict[str, float]
+
+
+def read_rows(path: Path) -> dict[tuple[str, str, str], list[Row]]:
+    """Rows by (engine, era, architecture)."""
+    rows = defaultdict(list)
+    with path.open(encoding="utf-8") as stream:
+        for number, raw in enumerate(csv.DictReader(stream), start=2):
+            if raw["tier"] not in TIERS or raw["load"] not in LOADS or raw["engine"] not in engines.all_ids():
+                continue
+            engine = engines.by_id(raw["engine"])
+            era = era_of(engine, version=raw["engine_version"], date=raw["date"])
+            if era is None or (engine.id, era.id) not in ERAS:
+                continue
+            truth = {name: float(raw[name]) for name in COLUMNS if raw[name]}
+            try:
+                case = parse_case(raw, number)
+                if case.load == "offline":
+                    case = replace(case, num_requests=OFFLINE_REQUESTS)
+                costs = engine_costs(engine, version=case.engine_version, date=case.date)
+                bare = replica_of(
+                    replace(case, engine_version="", date=""), costs=costs
+                )  # the newest has no terms
+            except AdvisorError:
+                continue
+            key = (engine.id, era.id, accelerators.by_id(case.gpu).architecture)
+            rows[key].append(Row(case, bare, raw["group"], truth))
+    return rows
+
+
+def ratios(rows: list[Row], kernels: EraKernels) -> list[dict[str, float]]:
+    """Predicted / measured by column."""
+    found = []
+    for row in rows:
+        surface = with_era_kernels(row.replica.surface, row.replica.deployment, kernels)
+        metrics, _ = load_metrics(row.case, replace(row.replica, surface=surface))
+        found.append({name: metrics[name] / value for name, value in row.truth.items() if name in metrics})
+    return found
+
+
+def fit(rows: list[Row]) -> EraKernels:
+    """Terms that bring predictions closest to the rows, held by START and SIGMA."""
+    names = [field.name for field in fields(EraKernels)]
+    start = np.log([START[name] for name in names])
+    sigma = np.array([SIGMA[name] for name in names])
+    count = defaultdict(int)
+    for row in rows:
+        count[row.group] += 1
+
+    def kernels_of(x: FloatArray) -> EraKernels:
+        return EraKernels(**dict(zip(names, np.exp(start + x * sigma).tolist(), strict=True)))
+
+    def loss(shifted: FloatArray) -> FloatArray:
+        x = shifted - 1.0
+        out = []
+        for row, found in zip(rows, ratios(rows, kernels_of(x)), strict=True):
+            for ratio in found.values():
+                scaled = np.log(ratio) / ROBUST
+                weight = count[row.group] ** -0.25
+                out.append(weight * np.sign(scaled) * np.sqrt(np.log1p(scaled**2)))
+        return np.array([*out, *x])
+
+    found = least_squares(loss, np.ones(len(names)), diff_step=0.05, max_nfev=10)
+    return kernels_of(found.x - 1.0)
+
+
+def thin(rows: list[Row], limit: int) -> list[Row]:
+    """At most `limit` rows, drawn evenly over groups."""
+    rng = np.random.default_rng(0)
+    by_group = defaultdict(list)
+    for row in rows:
+        by_group[row.group].append(row)
+    for members in by_group.values():
+        rng.shuffle(members)
+    chosen: list[Row] = []
+    while len(chosen) < limit and any(by_group.values()):
+        for members in by_group.values():
+            if members and len(chosen) < limit:
+                chosen.append(members.pop())
+    return chosen
+
+
+def left_out(rows: list[Row], elsewhere: list[Row]) -> list[dict[str, float]]:
+    """Predicted / measured of each group by a fit that has not seen it: of the architecture's other groups, or of
+    other architectures where it has no other."""
+    groups = sorted({row.group for row in rows})
+    found = []
+    for fold in range(min(NUM_FOLDS, len(groups))):
+        held = set(groups[fold::NUM_FOLDS])
+        train = [row for row in rows if row.group not in held] or elsewhere
+        test = thin([row for row in rows if row.group in held], ROWS_PER_FIT)
+        found += ratios(test, fit(thin(train, ROWS_PER_FIT)) if train else EraKernels())
+    return found
+
+
+def errors(found: list[dict[str, float]]) -> dict[str, float]:
+    """Median of |predicted / measured - 1| by column."""
+    medians = {}
+    for name in COLUMNS:
+        values = [abs(ratio[name] - 1.0) for ratio in found if name in ratio]
+        if values:
+            medians[name] = round(float(np.median(values)), 3)
+    return medians
+
+
+def write(engine_id: str, era_id: str, fitted: dict[str, EraKernels], residual: dict[str, float]) -> None:
+    """Replace the tables of one era in the engine's record."""
+    path = DATA_DIR / "engines" / f"{engine_id}.toml"
+    text = path.read_text(encoding="utf-8")
+    start = text.index(f'id = "{era_id}"')
+    stop = min((at for at in (text.find("\n[[", start), len(text)) if at > 0), default=len(text))
+    block = re.sub(r"\nkernels(|_residual|_source) = \{[^\n]*\}", "", text[start:stop]).rstrip("\n")
+    tables = ", ".join(
+        f"{architecture} = {{ "
+        + ", ".join(f"{name} = {value:.4g}" for name, value in asdict(kernels).items())
+        + " }"
+        for architecture, kernels in sorted(fitted.items())
+    )
+    block += f"\nkernels = {{ {tables} }}"
+    block += (
+        "\nkernels_residual = { " + ", ".join(f"{name} = {value}" for name, value in residual.items()) + " }"
+    )
+    block += (
+        '\nkernels_source = { kind = "derived", title = "evidence/fit/static.py on published static batches and '
+        'offline runs", note = "residual: median of |predicted / measured - 1| with whole groups left out" }'
+    )
+    path.write_text(text[:start] + block + "\n" + text[stop:], encoding="utf-8")
+
+
+def main() -> None:
+    """Fit every era and architecture with enough rows."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--truth", type=Path, default=Path("../shared/data/truth/serving.csv"))
+    parser.add_argument("--write", action="store_true", help="write the terms into the catalog")
+    parser.add_argument("--only", default="", help="engine/era to fit")
+    arguments = parser.parse_args()
+    fitted: dict[tuple[str, str], dict[str, EraKernels]] = defaultdict(dict)
+    blind: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
+    table = read_rows(arguments.truth)
+    for (engine_id, era_id, architecture), rows in sorted(table.items()):
+        if arguments.only not in ("", f"{engine_id}/{era_id}"):
+            continue
+        kernels = fit(thin(rows, ROWS_PER_FIT))
+        found = left_out(
+            rows,
+            [
+                row
+                for key, others in table.items()
+                for row in others
+                if key[:2] == (engine_id, era_id) and row not in rows
+            ],
+        )
+        fitted[engine_id, era_id][architecture] = kernels
+        blind[engine_id, era_id] += found
+        numbers = {name: float(f"{value:.3g}") for name, value in asdict(kernels).items()}
+        print(engine_id, era_id, architecture, len(rows), "rows", json.dumps(numbers))
+        print("   bare", errors(ratios(thin(rows, ROWS_PER_FIT), EraKernels())), "seen", end=" ")
+        print(errors(ratios(thin(rows, ROWS_PER_FIT), kernels)), "left out", errors(found), flush=True)
+    for (engine_id, era_id), found in blind.items():
+        print(engine_id, era_id, "left out", errors(found))
+        if arguments.write:
+            write(engine_id, era_id, fitted[engine_id, era_id], errors(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""One published serving measurement as a question: its columns, parsed; what was measured is never among them."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.catalog.errors import InputFileError
+from advisor.evidence.cells import Cells
+
+INPUT_COLUMNS: Final = (
+    "case_id", "engine", "engine_version", "date", "model", "gpu", "n_gpus", "nodes", "tp", "pp", "ep", "dp",
+    "mode", "prefill_gpus", "decode_gpus", "weight_dtype", "act_dtype", "kv_dtype", "load", "concurrency",
+    "request_rate", "isl", "osl", "length_dist", "num_requests", "max_num_seqs", "max_num_batched_tokens",
+    "prefix_cache", "spec_decode", "num_prefill_workers", "prefill_tp", "prefill_pp", "prefill_dp",
+    "prefill_ep", "num_decode_workers", "moe_tp", "moe_ep", "context_depth", "split_mode", "power_cap_w",
+    "stack", "shared_prefix_len", "num_prefixes",
+)  # fmt: skip
+"""All that a prediction may see. `notes`, `source`, `source_ref`, tier and group are not among them."""
+
+METRICS: Final = (
+    "ttft_ms_mean", "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_mean", "tpot_ms_p50", "tpot_ms_p99", "output_tok_s",
+    "total_tok_s", "req_s", "e2e_ms_mean", "decode_tok_s", "prefill_tok_s",
+)  # fmt: skip
+"""Columns that are predicted, and compared where they were measured."""
+
+LENGTH_DISTS: Final = ("fixed", "uniform", "mean", "lognormal")
+LOADS: Final = ("closed", "poisson", "offline", "static_batch", "batch1", "step")
+
+
+_CLIPPED: Final = re.compile(r"^lognormal\b.* clipped \d+-(\d+)/\d+-(\d+)$")
+_POOL_SIZES: Final = ("prefill_gpus", "decode_gpus", "num_prefill_workers", "num_decode_workers")
+_PREFILL_DEGREES: Final = ("prefill_tp", "prefill_pp", "prefill_dp", "prefill_ep")
+
+
+@dataclass(frozen=True, slots=True)
+class ServingCase:
+    """One operating point to predict."""
+
+    case_id: str
+    engine: str
+    engine_version: str
+    date: str
+    model: str
+    gpu: str
+    num_gpus: int
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    mode: str
+    weight_dtype: str
+    kv_dtype: str
+    """Format of the cache; auto where the row does not state it."""
+    load: str
+    concurrency: int | None
+    request_rate: float | None
+    isl: int
+    osl: int
+    length_dist: str
+    """fixed, uniform, mean or lognormal."""
+    lengths_stated: bool
+    """Whether the row says how its lengths are distributed."""
+    length_spread: float | None
+    """Least part of the nominal length where it is uniform; sigma where it is lognormal; None where not stated."""
+    longest: tuple[int, int] | None
+    """Most input and output tokens that lognormal lengths were clipped to; None where not stated."""
+    num_requests: int | None
+    max_num_seqs: int | None
+    max_num_batched_tokens: int | None
+    prefix_cache_stated: bool
+    """Whether the row says if prompts' beginnings could be reused."""
+    prefix_cache_off: bool
+    spec_decode: str
+    context_depth: int
+    power_cap_w: float | None = None
+    stack: str = ""
+    prefill_gpus: int | None = None
+    decode_gpus: int | None = None
+    num_prefill_workers: int | None = None
+    num_decode_workers: int | None = None
+    prefill_tp: int | None = None
+    """Degrees of one prefill worker; None where only the pool's size is known."""
+    prefill_pp: int | None = None
+    prefill_dp: int | None = None
+    prefill_ep: int | None = None
+    layout_stated: bool = True
+    """Whether the degrees of a replica were published; else num_gpus is all that is known."""
+
+
+def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
+    """A case from a CSV row; blanks mean unknown.
+
+    Raises: InputFileError: a needed field is missing or is not a number of the right kind; names row and field.
+    Source: own definition of the columns, see docs/validation.md.
+    """
+    cells = Cells(row, row_number)
+    for name in ("model", "gpu", "engine", "load"):
+        if not cells.text(name):
+            raise InputFileError(f"row {row_number}: {name} is blank", fix=f"give {name} a value")
+    if cells.text("load") not in LOADS:
+        raise InputFileError(
+            f"row {row_number}: load {cells.text('load')!r} is not known", fix=f"one of {', '.join(LOADS)}"
+        )
+    tp, pp, dp = (cells.degree(name) or 1 for name in ("tp", "pp", "dp"))
+    length_dist, length_spread = _length_dist(cells)
+    return ServingCase(
+        case_id=cells.text("case_id") or f"row-{row_number}",
+        engine=cells.text("engine"),
+        engine_version=cells.text("engine_version"),
+        date=cells.text("date"),
+        model=cells.text("model"),
+        gpu=cells.text("gpu"),
+        num_gpus=cells.degree("n_gpus") or tp * pp * dp,
+        tp=tp,
+        pp=pp,
+        ep=cells.degree("moe_ep") or cells.degree("ep") or 1,
+        dp=dp,
+        mode=cells.text("mode") or "agg",
+        weight_dtype=cells.text("weight_dtype") or "bf16",
+        kv_dtype=cells.text("kv_dtype") or "auto",
+        load=cells.text("load"),
+        concurrency=cells.whole("concurrency"),
+        request_rate=cells.number("request_rate"),
+        isl=round(cells.number("isl") or 0.0),  # a mean need not be whole
+        osl=round(cells.number("osl") or 0.0),
+        length_dist=length_dist,
+        lengths_stated=bool(cells.text("length_dist")),
+        length_spread=length_spread,
+        longest=_longest(cells),
+        num_requests=cells.whole("num_requests"),
+        max_num_seqs=cells.whole("max_num_seqs"),
+        max_num_batched_tokens=cells.whole("max_num_batched_tokens"),
+        prefix_cache_stated=bool(cells.text("prefix_cache")),
+        prefix_cache_off=cells.text("prefix_cache") in ("0", "0.0"),
+        spec_decode=cells.text("spec_decode") or "none",
+        context_depth=cells.whole("context_depth") or 0,
+        power_cap_w=cells.number("power_cap_w"),
+        stack=cells.text("stack"),
+        layout_stated=bool(cells.text("tp")) or not cells.text("n_gpus"),
+        **{name: cells.whole(name) for name in _POOL_SIZES},
+        **{name: cells.degree(name) for name in _PREFILL_DEGREES},
+    )
+
+
+def _length_dist(cells: Cells) -> tuple[str, float | None]:
+    """Kind of distribution and its parameter, from cells such as uniform:0.8 or lognormal:600/200,0.8 clipped ..."""
+    text = cells.text("length_dist") or "fixed"
+    kind, _, detail = text.partition(":")
+    if kind not in LENGTH_DISTS:
+        raise InputFileError(
+            f"row {cells.row_number}: length_dist {text!r} is not known",
+            fix=f"one of {', '.join(LENGTH_DISTS)}",
+        )
+    if not detail or kind not in ("uniform", "lognormal"):
+        return kind, None
+    words = detail.split(",")[-1].split()
+    try:
+        spread = float(words[0])
+    except (IndexError, ValueError):
+        spread = math.nan
+    most = 1.0 if kind == "uniform" else 5.0
+    if not 0.0 < spread <= most:
+        raise InputFileError(
+            f"row {cells.row_number}: length_dist {text!r} has no spread between 0 and {most:g}",
+            fix=f"write {kind}:0.8",
+        )
+    return kind, spread
+
+
+def _longest(cells: Cells) -> tuple[int, int] | None:
+    """Most input and output tokens, from lognormal:600/200,0.8 clipped 16-6000/4-1500."""
+    clipped = _CLIPPED.search(cells.text("length_dist"))
+    return None if clipped is None else (int(clipped[1]), int(clipped[2]))

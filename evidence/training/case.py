@@ -1,0 +1,265 @@
+"""One published training run as a question: its columns, parsed; what was measured is never among them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, cast
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Accelerator
+from advisor.evidence.cells import Cells
+from advisor.evidence.training.cluster import UnsupportedCaseError, cluster_of
+from advisor.evidence.training.frameworks import (
+    default_features,
+    family_of,
+    optimizer_of,
+    virtual_tokens,
+)
+from advisor.evidence.training.model import model_of
+from advisor.simulator.deployment import num_experts
+from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.job import Method, TrainingJob
+from advisor.simulator.training.plan import RECOMPUTES, Sharding, TrainingPlan
+
+INPUT_COLUMNS: Final = (
+    "case_id", "date", "framework", "framework_version", "model", "params_b", "active_params_b", "layers", "hidden",
+    "heads", "kv_heads", "ffn", "vocab", "gpu", "gpu_mem_gb", "power_cap_w", "n_gpus", "gpus_per_node",
+    "interconnect", "precision", "seq_len", "global_batch_seqs", "micro_batch", "tp", "pp", "vpp", "cp", "ep", "etp",
+    "dp", "sharding", "shard_group", "recompute", "compile", "finetune", "lora_rank", "optimizer", "reduced_layers",
+    "grad_accum", "local_batch", "packed", "mean_seq_len", "act_offload", "async_tp", "pp_schedule", "mem_bw_tb_s",
+    "trainable_params", "features", "peak_mem_kind",
+)  # fmt: skip
+"""All that a prediction may see: tier, group, source, source_ref, notes and what was measured are not among them."""
+
+METRICS: Final = (
+    "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "step_time_s", "time_to_train_min", "peak_mem_gb", "oom",
+)  # fmt: skip
+"""Columns that are predicted, and compared where they were measured."""
+
+_SHARDING: Final[Mapping[str, Sharding]] = {
+    "none": "none", "dist_opt": "zero1", "zero1": "zero1", "zero2": "zero2", "zero3": "zero3", "fsdp": "zero3",
+    "hsdp": "zero3",
+}  # fmt: skip
+_PRECISIONS: Final = ("bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4", "int8")
+_PRECISION_PARTS: Final = (
+    ("mxfp8", "mxfp8"),
+    ("fp8", "fp8"),
+    ("fp4", "nvfp4"),
+    ("bf16", "bf16"),
+    ("16", "fp16"),
+)
+"""What a name that is not one of these means, by the first part that it contains: fp8-tensorwise, bf16-mixed."""
+_DEFAULT_SEQUENCE: Final = {"maxtext": 2048}
+_ROUNDS: Final = 8
+_DEFAULT_RANK: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingCase:
+    """One training run to predict."""
+
+    case_id: str
+    job: TrainingJob
+    plan: TrainingPlan
+    cluster: TrainingCluster
+    num_accelerators: int
+    finetune: str = "pretrain"
+    peak_mem_kind: str = ""
+    """Which peak a memory figure is: allocated, reserved, active or unspecified."""
+    grad_accumulation: int | None = None
+    """Micro-batches of one data-parallel rank and step, where stated."""
+    unstated: frozenset[str] = field(default_factory=frozenset)
+    """Knobs that the row leaves open, for which plan and job hold a placeholder: accelerator, num_accelerators,
+    precision, sequence_tokens, global_batch, micro_batch, layout (tensor, pipeline and context parallelism),
+    data_parallel, virtual_stages, sharding, recompute, shape."""
+
+
+def parse_case(row: Mapping[str, str], row_number: int) -> TrainingCase:
+    """A case from a CSV row; blanks mean unknown.
+
+    Raises: InputFileError: a field is not a number of the right kind; names row and field. UnsupportedCaseError: it is
+        not told how large the model is.
+    Source: own definition of the columns, see docs/training-time.md.
+    """
+    cells = Cells(row, row_number)
+    unstated: set[str] = set()
+    cluster, num_accelerators = cluster_of(cells, unstated)
+    family = family_of(cells.text("framework"), cells.text("sharding"))
+    plan = _plan(cells, num_accelerators, family, unstated)
+    plan, job = _job(cells, plan, cluster.accelerator, family, unstated)
+    if cells.degree("ep") is None and "layout" not in unstated:
+        plan = replace(plan, expert_parallel=_expert_parallel(job, plan, cluster.domain))
+    return TrainingCase(
+        case_id=cells.text("case_id") or f"row-{row_number}",
+        job=job,
+        plan=plan,
+        cluster=cluster,
+        num_accelerators=num_accelerators,
+        finetune=cells.text("finetune") or "pretrain",
+        peak_mem_kind=cells.text("peak_mem_kind"),
+        grad_accumulation=cells.degree("grad_accum"),
+        unstated=frozenset(unstated),
+    )
+
+
+def _plan(cells: Cells, num_accelerators: int, family: str, unstated: set[str]) -> TrainingPlan:
+    tp, pp, cp = (cells.degree(name) or 1 for name in ("tp", "pp", "cp"))
+    dp = cells.degree("dp")
+    tp, dp = _chips(cells, num_accelerators, tp, pp, cp, dp)
+    if dp is None:
+        dp = max(1, num_accelerators // (tp * pp * cp))
+    if tp * pp * cp * dp != num_accelerators:
+        # Somebody counted differently (nodes, cores, replicas): what divides the model is believed before copies are.
+        unstated.add("data_parallel")
+        dp = max(1, num_accelerators // (tp * pp * cp))
+    if num_accelerators > 1 and not any(cells.text(name) for name in ("tp", "pp", "dp", "sharding")):
+        unstated.add("layout")
+    if not cells.text("recompute"):
+        unstated.add("recompute")
+    recompute = cells.text("recompute") or "none"
+    vpp = cells.degree("vpp") or 1
+    if pp > 1 and not cells.text("vpp") and family == "megatron" and cells.text("framework_version"):
+        unstated.add("virtual_stages")
+    interleaved = vpp > 1 or cells.text("pp_schedule").startswith("interleaved")
+    return TrainingPlan(
+        tensor_parallel=tp,
+        pipeline_parallel=pp,
+        virtual_stages=max(vpp, 2) if interleaved and pp > 1 else 1,
+        context_parallel=cp,
+        expert_parallel=cells.degree("ep") or 1,
+        expert_tensor_parallel=cells.degree("etp") or 0,
+        data_parallel=dp,
+        micro_batch=cells.degree("micro_batch") or 1,
+        sharding=_sharding(cells, dp * cp, family, unstated),
+        shard_group=cells.degree("shard_group") or 0,
+        recompute=recompute if recompute in RECOMPUTES else "full",
+        schedule="interleaved" if interleaved and pp > 1 else "1f1b",
+        sequence_parallel=tp > 1
+        and (family == "megatron" or recompute == "selective" or family == "torchtitan"),
+        offload_activations=bool(cells.flag("act_offload")),
+    )
+
+
+def _chips(
+    cells: Cells, num_accelerators: int, tp: int, pp: int, cp: int, dp: int | None
+) -> tuple[int, int | None]:
+    """Degrees in chips where the row counts cores: the cores of a chip are first of all a tensor-parallel group."""
+    if "degrees_count_cores" not in cells.text("features").split() or dp is None:
+        return tp, dp
+    cores = max(1, tp * pp * cp * dp // num_accelerators)
+    inside = min(tp, cores)
+    return tp // inside, dp // (cores // inside)
+
+
+def _sharding(cells: Cells, ranks: int, family: str, unstated: set[str]) -> Sharding:
+    text = cells.text("sharding")
+    if text in _SHARDING:
+        return _SHARDING[text]
+    unstated.add("sharding")
+    if ranks == 1:
+        return "none"
+    return {"megatron": "zero1", "deepspeed": "zero1", "peft": "none"}.get(family, "zero3")  # type: ignore[return-value]
+
+
+def _job(
+    cells: Cells, plan: TrainingPlan, accelerator: Accelerator, family: str, unstated: set[str]
+) -> tuple[TrainingPlan, TrainingJob]:
+    try:
+        model, assumed_shape = model_of(cells)
+    except AdvisorError as error:
+        raise UnsupportedCaseError(error.what) from error
+    if assumed_shape:
+        unstated.add("shape")
+    sequence = cells.degree("seq_len")
+    if sequence is None:
+        unstated.add("sequence_tokens")
+        sequence = _DEFAULT_SEQUENCE.get(family, min(4096, model.max_context_tokens or 4096))
+    plan, global_batch = _batches(cells, plan, unstated)
+    text = cells.text("finetune") or "pretrain"
+    method: Method = "full"
+    if text in ("lora", "qlora", "dora"):
+        method = cast(Method, text)
+    elif text.startswith("peft:"):
+        method = "lora"
+    rank = cells.degree("lora_rank") or (_DEFAULT_RANK if method != "full" else 0)
+    optimizer, paged = optimizer_of(cells.text("optimizer"))
+    version, date, framework = cells.text("framework_version"), cells.text("date"), cells.text("framework")
+    features = set(cells.text("features").split()) | default_features(framework, family, version, date)
+    features |= {name for name in ("compile", "async_tp") if cells.flag(name)}
+    features |= {"paged_optimizer"} if paged else set()
+    features |= {"fused_optimizer"} if "fused" in cells.text("optimizer").casefold() else set()
+    return plan, TrainingJob(
+        model=model,
+        sequence_tokens=sequence,
+        global_batch=global_batch,
+        compute_dtype=_precision(cells, accelerator, family, unstated),
+        framework=family,
+        software=framework,
+        framework_version=version,
+        date=date,
+        method=method,
+        lora_rank=rank,
+        trainable_parameters=cells.number("trainable_params") or 0.0,
+        optimizer=optimizer,
+        virtual_tokens=virtual_tokens(text, cells.number("trainable_params") or 0.0, model),
+        mean_sequence_tokens=0.0 if cells.flag("packed") else cells.number("mean_seq_len") or 0.0,
+        features=frozenset(features),
+    )
+
+
+def usual_accumulation(plan: TrainingPlan) -> int:
+    """Micro-batches of a rank and step where nothing is said: one, or enough that a pipeline's bubble stays small.
+
+    Source: own rule.
+    """
+    return _ROUNDS * plan.pipeline_parallel if plan.pipeline_parallel > 1 else 1
+
+
+def _expert_parallel(job: TrainingJob, plan: TrainingPlan, domain: int) -> int:
+    """Ranks over which a Megatron or DeepSpeed run spreads experts where it does not say: as many as divide them within
+    the fast fabric. Others shard experts as all other parameters."""
+    if job.framework not in ("megatron", "deepspeed") or plan.sharding == "zero3":
+        return 1
+    ranks = math.gcd(plan.data_parallel * plan.context_parallel, max(1, domain // plan.tensor_parallel))
+    return math.gcd(num_experts(job.model), ranks) or 1
+
+
+def _batches(cells: Cells, plan: TrainingPlan, unstated: set[str]) -> tuple[TrainingPlan, int]:
+    """The plan with its micro-batch, and the global batch [sequences], each from what is stated of the others."""
+    micro, whole = cells.degree("micro_batch"), cells.degree("global_batch_seqs")
+    accumulation, local = cells.degree("grad_accum"), cells.degree("local_batch")
+    dp = plan.data_parallel
+    if micro is None and local is not None and plan.pipeline_parallel == 1:
+        micro = local
+    if (
+        micro is None
+        and "layout" not in unstated
+        and whole
+        and accumulation
+        and whole % (dp * accumulation) == 0
+    ):
+        micro = whole // (dp * accumulation)
+    if micro is None:
+        unstated.add("micro_batch")
+        micro = 1
+    if whole is None:
+        unstated.add("global_batch")
+        whole = dp * (accumulation or usual_accumulation(plan)) * (local or micro)
+    return replace(plan, micro_batch=micro), whole
+
+
+def _precision(cells: Cells, accelerator: Accelerator, family: str, unstated: set[str]) -> str:
+    text = cells.text("precision").lower()
+    if text in _PRECISIONS:
+        return text
+    if text and not any(part in text for part, _ in _PRECISION_PARTS):
+        raise UnsupportedCaseError(f"precision {text!r} is not modelled")
+    unstated.add("precision")
+    if "accelerator" in unstated:
+        return "bf16"
+    for part, precision in _PRECISION_PARTS:
+        if part in text:
+            return precision
+    # NVIDIA's own recipes train in fp8 wherever the chip has it; a framework that says nothing else runs in bf16.
+    has_fp8 = "fp8" in accelerator.peak_flop_per_s
+    return "fp8" if family in ("megatron", "deepspeed") and has_fp8 else "bf16"

@@ -1,0 +1,123 @@
+"""Peak memory of published training runs: what a framework's recipe implies, and the prediction with its interval."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from advisor.catalog.files import DATA_DIR, read_toml
+from advisor.catalog.training import software_of
+from advisor.catalog.units import GB
+from advisor.evidence.training.case import TrainingCase
+from advisor.simulator.quantity import Basis, Quantity
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.memory import MemoryColumns, fits, peak_memory
+from advisor.simulator.training.memory.reinforcement import Companions, companion_bytes
+from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.shape import FloatArray
+
+_TUNED_FAMILIES: Final = ("megatron", "maxtext")
+"""Runs whose recomputation was set to what fits; elsewhere it is off where the recipe does not say so."""
+_OOM_MARGIN: Final = 0.05
+"""Within this of the limit a run may go either way."""
+
+
+def memory_metrics(
+    case: TrainingCase, job: TrainingJob, plan: TrainingPlan, basis: Basis = "modelled"
+) -> dict[str, Quantity]:
+    """Predicted `peak_mem_gb` [1e9 bytes] and `oom` [1 or 0] of a run with its knobs set.
+
+    Assumes: a peak of unspecified kind is what the allocator holds, between tensors and what the device shows.
+    Raises: InfeasibleError: more pipeline stages than layers.
+    Error: measured in tests/simulator/training/test_memory_truth.py.
+    Source: as `peak_memory`; intervals from data/training/memory_intervals.toml.
+    """
+    fitting = plan
+    job, plan = as_run(case, job, plan)
+    lattice = PlanLattice.of([plan])
+    columns = peak_memory(job, lattice)
+    beside = 0.0
+    if case.finetune == "grpo":
+        beside = float(companion_bytes(job, lattice, Companions("grpo"))[0])
+    capacity = case.cluster.accelerator.memory_bytes
+    peak = _worked(case, job, fitting, columns, beside) / GB
+    low, high = _factors(case.peak_mem_kind)
+    most = max(peak, min(peak * high, capacity / GB)) if capacity else peak * high
+    metrics = {"peak_mem_gb": Quantity(peak, peak * low, most, basis)}
+    if capacity:
+        limits = [capacity * edge - beside for edge in (1 + _OOM_MARGIN, 1, 1 - _OOM_MARGIN)]
+        edges = [float(not fits(columns, limit)[0]) for limit in limits]
+        metrics["oom"] = Quantity(edges[1], edges[0], edges[2], basis)
+    return metrics
+
+
+def _worked(
+    case: TrainingCase, job: TrainingJob, fitting: TrainingPlan, columns: MemoryColumns, beside: float
+) -> float:
+    """Peak that a run shows if it runs [bytes], which is never more than the accelerator has.
+
+    Where the recipe's recomputation does not fit and the row leaves it open, it is that of the plan that does.
+
+    Source: own definition: a peak is only ever printed by a run that did not fail.
+    """
+    capacity = case.cluster.accelerator.memory_bytes
+    if not capacity:
+        return float(_of_kind(columns, case.peak_mem_kind, None)[0]) + beside
+    if "recompute" in case.unstated and not fits(columns, capacity - beside)[0]:
+        other = peak_memory(job, PlanLattice.of([fitting]))
+        columns = other if fits(other, capacity - beside)[0] else columns
+    return min(float(_of_kind(columns, case.peak_mem_kind, capacity)[0]) + beside, capacity)
+
+
+def as_run(case: TrainingCase, job: TrainingJob, plan: TrainingPlan) -> tuple[TrainingJob, TrainingPlan]:
+    """Job and plan of a case with what its framework's recipe does where the row leaves it open.
+
+    Of a reinforcement-learning run it is the training phase, beside which a reference stands unless adapters can be
+    switched off. Adapter recipes that run on one device do so. Recomputation is as the recipe has it, or as it was
+    tuned. torchtitan cuts a rank's batch into as many micro-batches as stages. An adapter that is
+    not LoRA's is marked as such.
+
+    Source: catalog/data/training/memory.toml; torchtitan, pipeline_parallel_microbatches.
+    """
+    software = software_of(job.framework, job.software)
+    if case.finetune == "grpo" and job.lora_rank:
+        job = replace(job, method="lora")
+    if case.finetune.startswith("peft:"):
+        job = replace(job, features=job.features | {"other_adapter"})
+    if software.adapters_on_one_device and job.method != "full":
+        plan = replace(plan, data_parallel=1, sharding="none")
+    layers, stages = sum(group.count for group in job.model.layers), plan.pipeline_parallel
+    if software.remainder_on_last_stages and layers % stages and not plan.last_stage_layers:
+        plan = replace(plan, last_stage_layers=-(-layers // stages))
+    if "recompute" in case.unstated and job.framework not in _TUNED_FAMILIES:
+        sharded = plan.sharding == "zero3" and plan.data_parallel * plan.context_parallel > 1
+        habit = (software.sharded_recompute if sharded else None) or software.recompute
+        plan = replace(plan, recompute=habit, recompute_layers=-1)
+    if "micro_batch" in case.unstated and job.framework == "torchtitan" and plan.pipeline_parallel > 1:
+        micro = job.global_batch // (plan.data_parallel * plan.pipeline_parallel)
+        plan = replace(plan, micro_batch=max(1, micro))
+    return job, plan
+
+
+def _of_kind(columns: MemoryColumns, kind: str, capacity_bytes: float | None) -> FloatArray:
+    """The peak of a kind: in tensors (allocated, active) or held by the allocator, between tensors and the device.
+
+    What tensors leave free is all that the allocator can hold above them.
+    """
+    if kind in ("allocated", "active") or not capacity_bytes:
+        return columns.allocated_bytes if kind in ("allocated", "active") else columns.reserved_bytes
+    room = capacity_bytes - (columns.peak_bytes - columns.reserved_bytes)
+    return np.maximum(np.minimum(columns.reserved_bytes, room), columns.allocated_bytes)
+
+
+@cache
+def _intervals() -> dict[str, list[float]]:
+    return dict(read_toml(DATA_DIR / "training" / "memory_intervals.toml")["intervals"])
+
+
+def _factors(kind: str) -> tuple[float, float]:
+    """(low, high) of measured / predicted that hold 80 % of published peaks of a kind."""
+    known = _intervals()
+    low, high = known["allocated" if kind == "active" else kind if kind in known else "unspecified"]
+    return low, high

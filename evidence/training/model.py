@@ -1,0 +1,174 @@
+"""The model that a row of training measurements describes: a name, a shape, or a name with a shape over it."""
+
+import re
+from functools import cache
+from typing import Final
+
+from advisor.catalog import models
+from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.schema import DenseFeedForward, GroupedQueryAttention, LayerGroup, Model
+from advisor.catalog.units import GIGA
+from advisor.evidence.cells import Cells
+from advisor.evidence.training.mixture import mixture_of, typical_shape
+
+_UNGATED: Final = (
+    "gpt", "mpt", "nemotron", "megatron", "turing", "mt-nlg", "falcon", "phi", "opt", "bloom", "pythia",
+    "stablelm-base",
+    "bert", "t5", "vit", "starcoder", "santacoder", "dit", "cerebras",
+)  # fmt: skip
+"""Families with two matrices in the feed-forward part; all others have a gate."""
+_TIED: Final = (
+    "gpt",
+    "mpt",
+    "megatron",
+    "turing",
+    "mt-nlg",
+    "gemma",
+    "opt",
+    "bloom",
+    "bert",
+    "t5",
+    "starcoder",
+)
+_VOCABULARY: Final = 51_200
+"""GPT-2's table padded for tensor parallelism: the custom of published training runs."""
+_HEAD_DIM: Final = 128
+
+
+def model_of(cells: Cells) -> tuple[Model, bool]:
+    """The model of a row, and whether its shape had to be assumed from a parameter count alone.
+
+    `layers, hidden, heads, kv_heads, ffn, vocab` override the named model; a name that the catalog does not know needs
+    layers and hidden, or at least params_b of a dense decoder.
+
+    Raises: UnknownNameError: neither name nor shape nor size tell what the model is.
+    Source: own definition; gates and tied embeddings by family, as published.
+    """
+    name = cells.text("model")
+    try:
+        known = models.get(name).record
+    except UnknownNameError:
+        return _unknown(cells, name)
+    if any(isinstance(group.mixer, GroupedQueryAttention) for group in known.layers) and _is_dense(known):
+        return _overridden(cells, known), False
+    return _with_depth(known, cells.degree("layers")), False
+
+
+def _overridden(cells: Cells, known: Model) -> Model:
+    first = next(group for group in known.layers if isinstance(group.mixer, GroupedQueryAttention))
+    assert isinstance(first.mixer, GroupedQueryAttention)
+    assert isinstance(first.feed_forward, DenseFeedForward)
+    hidden = cells.degree("hidden") or known.hidden_size
+    heads = cells.degree("heads") or first.mixer.num_heads
+    kv_heads = cells.degree("kv_heads") or first.mixer.num_kv_heads
+    ffn = cells.degree("ffn") or first.feed_forward.intermediate_size
+    same = (hidden, heads, kv_heads, ffn) == (
+        known.hidden_size,
+        first.mixer.num_heads,
+        first.mixer.num_kv_heads,
+        first.feed_forward.intermediate_size,
+    )
+    vocabulary = cells.degree("vocab") or known.vocab_size
+    tied = known.tied_embeddings and not _untied(cells)
+    if not same:
+        head_dim = (
+            first.mixer.head_dim if heads == first.mixer.num_heads and hidden == known.hidden_size else 0
+        )
+        layers = cells.degree("layers") or sum(group.count for group in known.layers)
+        gated = first.feed_forward.gated
+        return _decoder(known.id, layers, hidden, heads, kv_heads, ffn, vocabulary, gated, tied, head_dim)
+    model = _with_depth(known, cells.degree("layers"))
+    if (vocabulary, tied) == (model.vocab_size, model.tied_embeddings):
+        return model
+    return _with_table(model, vocabulary, tied)
+
+
+@cache
+def _with_table(model: Model, vocabulary: int, tied: bool) -> Model:
+    return model.model_copy(update={"vocab_size": vocabulary, "tied_embeddings": tied})
+
+
+@cache
+def _with_depth(model: Model, num_layers: int | None) -> Model:
+    """The model cut to so many layers: each kind keeps its share, and at least one layer where there is room."""
+    total = sum(group.count for group in model.layers)
+    if num_layers is None or num_layers == total:
+        return model
+    shares = [group.count * num_layers / total for group in model.layers]
+    counts = [int(share) for share in shares]
+    if num_layers >= len(counts):
+        counts = [max(1, count) for count in counts]
+    while sum(counts) < num_layers:
+        counts[max(range(len(counts)), key=lambda index: shares[index] - counts[index])] += 1
+    while sum(counts) > num_layers:
+        counts[max(range(len(counts)), key=lambda index: counts[index] - shares[index])] -= 1
+    groups = zip(model.layers, counts, strict=True)
+    layers = tuple(group.model_copy(update={"count": count}) for group, count in groups if count)
+    return model.model_copy(update={"layers": layers, "mtp_layers": 0})
+
+
+def _unknown(cells: Cells, name: str) -> tuple[Model, bool]:
+    family = name.split("/")[-1].casefold()
+    gated, tied = not family.startswith(_UNGATED), family.startswith(_TIED) and not _untied(cells)
+    vocabulary = cells.degree("vocab") or _VOCABULARY
+    hidden, layers = cells.degree("hidden"), cells.degree("layers")
+    parameters = (cells.positive("params_b") or 0.0) * GIGA
+    assumed = not (hidden and layers)
+    mixture = mixture_of(cells, name, vocabulary)
+    if mixture is not None:
+        return mixture, True
+    if assumed:
+        parameters = parameters or _parameters_in(family)
+        if not parameters:
+            raise UnknownNameError(
+                f"unknown model {name!r}", why="the row gives no shape either", fix="give layers and hidden"
+            )
+        hidden, layers = typical_shape(parameters)
+        layers = cells.degree("layers") or layers
+    assert hidden
+    assert layers
+    heads = cells.degree("heads") or max(1, hidden // _HEAD_DIM)
+    kv_heads = cells.degree("kv_heads") or heads
+    ffn = cells.degree("ffn") or (hidden * 8 // 3 if gated else 4 * hidden)
+    return _decoder(family, layers, hidden, heads, kv_heads, ffn, vocabulary, gated, tied, 0), assumed
+
+
+def _parameters_in(name: str) -> float:
+    """Parameters that a name states, as in `some-7b-base`; 0 where it does not."""
+    stated = re.search(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)b(?![a-z0-9])", name)
+    return float(stated[1]) * GIGA if stated else 0.0
+
+
+@cache
+def _decoder(
+    name: str,
+    layers: int,
+    hidden: int,
+    heads: int,
+    kv_heads: int,
+    ffn: int,
+    vocabulary: int,
+    gated: bool,
+    tied: bool,
+    head_dim: int,
+) -> Model:
+    mixer = GroupedQueryAttention(
+        num_heads=heads, num_kv_heads=kv_heads, head_dim=head_dim or max(1, hidden // heads)
+    )
+    feed_forward = DenseFeedForward(intermediate_size=ffn, gated=gated)
+    return Model(
+        id=f"{name} {layers}x{hidden}".replace(" ", "-"),
+        name=name,
+        hidden_size=hidden,
+        vocab_size=vocabulary,
+        tied_embeddings=tied,
+        layers=(LayerGroup(count=layers, mixer=mixer, feed_forward=feed_forward),),
+    )
+
+
+def _untied(cells: Cells) -> bool:
+    return "untied_embeddings" in cells.text("features").split()
+
+
+def _is_dense(model: Model) -> bool:
+    return all(isinstance(group.feed_forward, DenseFeedForward) for group in model.layers)

@@ -1,0 +1,133 @@
+"""Predict published training runs from their conditions: step time, throughput, memory, time to train."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.units import MINUTE_S, TERA
+from advisor.evidence.training.case import TrainingCase, parse_case
+from advisor.evidence.training.cluster import UnsupportedCaseError
+from advisor.evidence.training.memory import memory_metrics
+from advisor.evidence.training.unstated import ResolvedCase, resolved
+from advisor.simulator.quantity import Basis, Quantity
+from advisor.simulator.training.convergence import convergence_of, time_to_train_s
+from advisor.simulator.training.framework_costs import FrameworkCosts
+from advisor.simulator.training.model_flop import (
+    attention_flop_per_token,
+    hardware_flop_per_token,
+    model_flop_per_token,
+)
+from advisor.simulator.training.step_interval import step_class, step_quantity
+
+_CAUSAL_SINCE: Final = "25.09"
+"""Megatron-Bridge counts half of the square of scores; everyone else in the table counts all of it."""
+_CONVERGENCE_FACTOR: Final = 1.2
+"""80 % of reference runs need between 1/1.2 and 1.2 times the median's samples; starting up is in it too."""
+_PEAKS: Final = {"mxfp8": "fp8", "nvfp4": "fp4", "fp32": "bf16", "tf32": "bf16"}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPrediction:
+    """The answer to one case: metrics in the units of the truth's columns, or why there is none."""
+
+    case_id: str
+    status: str
+    """ok, unsupported (something that is not told or not modelled), infeasible (no such layout), error."""
+    reason: str = ""
+    basis: Basis = "modelled"
+    metrics: Mapping[str, Quantity] = field(default_factory=dict)
+
+
+def predict_row(row: Mapping[str, str], row_number: int) -> TrainingPrediction:
+    """Predicted metrics of one CSV row; never raises for what a row can contain.
+
+    Source: own composition.
+    """
+    case_id = (row.get("case_id") or "").strip() or f"row-{row_number}"
+    try:
+        return predict_case(parse_case(row, row_number))
+    except UnsupportedCaseError as error:
+        return TrainingPrediction(case_id, "unsupported", str(error))
+    except AdvisorError as error:
+        return TrainingPrediction(case_id, "error", error.what)
+
+
+def predict_case(case: TrainingCase, costs: FrameworkCosts | None = None) -> TrainingPrediction:
+    """Predicted metrics of one case.
+
+    Source: own composition of simulator.training.
+    """
+    try:
+        found = resolved(case, costs)
+    except InfeasibleError as error:
+        return TrainingPrediction(case.case_id, "infeasible", error.what)
+    except AdvisorError as error:
+        return TrainingPrediction(case.case_id, "unsupported", error.what)
+    assumed = case.unstated & {"layout", "shape", "global_batch", "sequence_tokens"}
+    basis: Basis = "assumed" if assumed else "modelled"
+    reason = f"assumed {', '.join(sorted(case.unstated))}" if case.unstated else ""
+    metrics = memory_metrics(case, found.job, found.plan, basis)
+    if case.finetune == "grpo":
+        reason = "no times: the step of a reinforcement-learning run includes its rollouts"
+    else:
+        metrics = _time_metrics(case, found, basis) | metrics
+    return TrainingPrediction(case.case_id, "ok", reason, basis, metrics)
+
+
+def _time_metrics(case: TrainingCase, found: ResolvedCase, basis: Basis) -> dict[str, Quantity]:
+    job, ranks = found.job, case.num_accelerators
+    seconds = float(found.step.step_s[0])
+    name = step_class(job, case.cluster, ranks, assumed="layout" in case.unstated)
+    step = step_quantity(seconds, name, basis)
+    real = job.tokens_per_step
+    if job.mean_sequence_tokens:
+        real = round(job.global_batch * min(job.mean_sequence_tokens, job.sequence_tokens))
+    metrics = {"tokens_per_s_per_gpu": _rate(real / ranks, step)}
+    if "global_batch" not in case.unstated:
+        metrics["step_time_s"] = step
+        convergence = convergence_of(job)
+        if convergence is not None:
+            share = float(found.step.forward_s[0] / seconds)
+            train_s = time_to_train_s(job, seconds, share, convergence)
+            metrics["time_to_train_min"] = widened(step.scaled(train_s / seconds / MINUTE_S))
+    flop = counted_flop_per_token(job.framework_version, case, found)
+    achieved = _rate(flop * job.tokens_per_step / ranks, step)
+    metrics["tflops_per_gpu"] = achieved.scaled(1.0 / TERA)
+    peak = case.cluster.accelerator.peak_flop_per_s.get(_PEAKS.get(job.compute_dtype, job.compute_dtype))
+    peak = peak or case.cluster.accelerator.peak_flop_per_s.get("bf16")
+    if peak:
+        metrics["mfu"] = achieved.scaled(1.0 / peak)
+    return metrics
+
+
+def widened(quantity: Quantity) -> Quantity:
+    """A time with the spread of how many samples a run needs to converge added to its interval.
+
+    Assumes: both errors are independent, so that they add in squares on the logarithm.
+    Source: spread of MLCommons' reference convergence points.
+    """
+    spread = math.log(_CONVERGENCE_FACTOR)
+    low = math.exp(-math.hypot(math.log(quantity.value / quantity.low), spread))
+    high = math.exp(math.hypot(math.log(quantity.high / quantity.value), spread))
+    return Quantity(quantity.value, quantity.value * low, quantity.value * high, quantity.basis)
+
+
+def counted_flop_per_token(version: str, case: TrainingCase, found: ResolvedCase) -> float:
+    """Model flop of a token as the framework of the case counts them [flop].
+
+    Source: formulas of llm-foundry, NeMo and MaxText count all scores; Megatron-Bridge those that causality leaves;
+        InternEvo's counts recomputation too.
+    """
+    flop = model_flop_per_token(found.job)
+    if "intern" in case.job.software.casefold():
+        flop = hardware_flop_per_token(found.job, found.plan)
+    if case.job.framework == "megatron" and version >= _CAUSAL_SINCE:
+        return flop
+    return flop + 3.0 * attention_flop_per_token(found.job.model, found.job.sequence_tokens)
+
+
+def _rate(amount: float, step: Quantity) -> Quantity:
+    """An amount per step as a rate: its low end belongs to the slow end of the time."""
+    return Quantity(amount / step.value, amount / step.high, amount / step.low, step.basis)
