@@ -48,16 +48,12 @@ def answer(question: str) -> dict[str, Any]:
     code = 0
     with redirect_stdout(out), redirect_stderr(err):
         try:
-            main()
+            code = main()
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
     text = out.getvalue()
     document = json.loads(text) if text.strip().startswith("{") else text
     return {"question": question, "exit_code": code, "stderr": err.getvalue(), "document": document}
-
-
-def _record(question: str) -> dict[str, Any]:
-    return answer(question)
 
 
 def record(folder: Path, only: str, jobs: int) -> None:
@@ -73,7 +69,7 @@ def record(folder: Path, only: str, jobs: int) -> None:
     asked = questions(only)
     context = multiprocessing.get_context("fork")
     with context.Pool(jobs, maxtasksperchild=1) as pool, (folder / "answers.jsonl").open("w") as file:
-        for number, found in enumerate(pool.imap(_record, asked, chunksize=1), start=1):
+        for number, found in enumerate(pool.imap(answer, asked, chunksize=1), start=1):
             file.write(json.dumps(found) + "\n")
             print(f"{number}/{len(asked)} exit {found['exit_code']} {found['question']}", flush=True)
 
