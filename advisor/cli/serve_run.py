@@ -23,9 +23,9 @@ from advisor.simulator.disaggregation import DisaggregatedModel, with_decode_wor
 from advisor.simulator.nearest_layout import nearest_layout
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import ServingResult, Slo, Workload, simulate
-from advisor.simulator.serving.cluster import Router, simulate_cluster
+from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
-from advisor.simulator.serving.shared_prefixes import SharedPrefixes
+from advisor.simulator.serving.fleet import RouterRule
 from advisor.simulator.serving.trace_files import read_trace
 from advisor.simulator.serving_prediction import predicted
 from advisor.simulator.speculation_choice import with_acceptance_range
@@ -41,7 +41,7 @@ class RunInput:
     prefix_caching: bool | None
     ttft: str | None
     tpot: str | None
-    router: Router
+    router: RouterRule
     step_by_step: bool
     records: Path | None
     speculation: SpeculationInput
@@ -123,14 +123,18 @@ def _run_pools(
 def _run(
     replica: ReplicaModel, workload: Workload, how: RunInput, seed: int, slo: Slo | None
 ) -> ServingResult:
-    """One replica needs no router, and the loop without one is faster; both give the same records."""
-    count, router = replica.deployment.num_replicas, how.router
-    jump, records = not how.step_by_step, how.records is not None
-    what = (replica.surface, replica.policy, workload)
-    if count == 1:
-        return simulate(*what, jump=jump, records=records, seed=seed, slo=slo)
-    return simulate_cluster(
-        *what, num_replicas=count, router=router, jump=jump, records=records, seed=seed, slo=slo
+    """One replica needs no router, and is simulated faster without; both give the same records."""
+    count = replica.deployment.num_replicas
+    return simulate(
+        replica.surface,
+        replica.policy,
+        workload,
+        num_replicas=count,
+        router=how.router if count > 1 else None,
+        jump=not how.step_by_step,
+        records=how.records is not None,
+        seed=seed,
+        slo=slo,
     )
 
 

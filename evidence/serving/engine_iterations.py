@@ -9,7 +9,7 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.engine_costs import engine_costs
 from advisor.simulator.replica_model import EngineSettings, model_replica
-from advisor.simulator.serving.micro_batch import MicroBatch, Prefill
+from advisor.simulator.serving.batch import MicroBatch, Prefill
 from advisor.simulator.serving.tables import step_tables
 
 

@@ -1,6 +1,6 @@
 """A batch that always knows how many cache blocks its sequences hold."""
 
-from advisor.simulator.serving.micro_batch import MicroBatch
+from advisor.simulator.serving.batch import MicroBatch
 
 
 class CountingBatch(MicroBatch):

@@ -2,15 +2,15 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from advisor.catalog.errors import AdvisorError
 from advisor.simulator.serving.ordered_queue import QueueOrder
-from advisor.simulator.serving.policy import SchedulerPolicy
-from advisor.simulator.serving.routers import RULES, Balance, RouterRule
+from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 
 ScalingMetric = Literal["rate", "outstanding", "kv"]
+RouterRule = Literal["round_robin", "least_outstanding", "prefix_affinity", "session_affinity"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,16 +178,32 @@ class Pool:
         """Whether the number of its replicas may change."""
         return bool(self.scaling or self.failures or self.spot or self.deploys)
 
-    def takes(self, tenant: str, input_tokens: int, output_tokens: int) -> bool:
-        """Whether requests of this kind come here and can ever be served here."""
-        largest, largest_prompt = self.policy.largest_request_tokens, self.policy.largest_prompt_tokens
-        return (
-            input_tokens >= self.min_input_tokens
-            and (self.max_input_tokens is None or input_tokens <= self.max_input_tokens)
-            and (largest_prompt is None or input_tokens <= largest_prompt)
-            and (not self.tenants or tenant in self.tenants)
-            and (largest is None or input_tokens + output_tokens <= largest)
-        )
+    @property
+    def token_limits(self) -> tuple[int, int, int]:
+        """Least and most tokens of a prompt, and most of prompt and answer, that come here and can be served."""
+        prompts = [self.max_input_tokens, self.policy.largest_prompt_tokens]
+        most = min([limit for limit in prompts if limit is not None], default=UNLIMITED)
+        whole = self.policy.largest_request_tokens
+        return self.min_input_tokens, most, UNLIMITED if whole is None else whole
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """When affinity gives way to load, and how much of a prompt must be known to count.
+
+    Source: defaults of SGLang's router (lightseekorg/smg, docs/getting-started/load-balancing.md, cache_aware): matched
+    share 0.3, imbalance by 64 requests and by a factor of 1.5.
+    """
+
+    least_matched_fraction: float = 0.3
+    most_requests_above: int = 64
+    most_ratio_above: float = 1.5
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.least_matched_fraction <= 1.0:
+            raise AdvisorError(f"a matched fraction lies in 0 to 1, not {self.least_matched_fraction}")
+        if self.most_requests_above < 0 or self.most_ratio_above < 1.0:
+            raise AdvisorError("a balance allows at least 0 requests more, and at least 1 times as many")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,8 +223,9 @@ class Fleet:
         names = [pool.name for pool in self.pools]
         if len(set(names)) < len(names):
             raise AdvisorError(f"two pools have the same name: {', '.join(names)}")
-        if self.router not in RULES:
-            raise AdvisorError(f"router {self.router!r} is not known", fix=f"one of {', '.join(RULES)}")
+        if self.router not in get_args(RouterRule):
+            rules = ", ".join(get_args(RouterRule))
+            raise AdvisorError(f"router {self.router!r} is not known", fix=f"one of {rules}")
 
 
 def _positive(name: str, value: float) -> None:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.catalog.units import HOUR_S, MILLION, PICOSECONDS_PER_S
-from advisor.simulator.serving.caching_replica import CachingReplica
 from advisor.simulator.serving.distribution import Distribution
-from advisor.simulator.serving.fleet import Fleet
+from advisor.simulator.serving.fleet import Pool
 from advisor.simulator.serving.fleet_control import FleetEvent
-from advisor.simulator.serving.fleet_recorder import FleetRecorder, Timeline
-from advisor.simulator.serving.fleet_site import Site
-from advisor.simulator.serving.records import Records
+from advisor.simulator.serving.fleet_loop import FleetSite
+from advisor.simulator.serving.fleet_recorder import Timeline
+from advisor.simulator.serving.load import Tenant
+from advisor.simulator.serving.metrics import Recorder, Records
+from advisor.simulator.serving.pipeline import NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -126,7 +127,7 @@ class SiteTally:
     started_ps: int
     opened_ps: int
     stopped_ps: int
-    """The end of the run where it was still there."""
+    """NEVER where it was still there at the end."""
     num_preemptions: int
     num_iterations: int
     num_events: int
@@ -135,8 +136,8 @@ class SiteTally:
     num_cached_tokens: int
 
 
-def site_tally(site: Site, end_ps: int) -> SiteTally:
-    """What a site did until an instant.
+def site_tally(site: FleetSite) -> SiteTally:
+    """What a site did so far.
 
     Source: own definition.
     """
@@ -145,28 +146,27 @@ def site_tally(site: Site, end_ps: int) -> SiteTally:
         pool_number=site.pool_number,
         started_ps=site.started_ps,
         opened_ps=site.opened_ps,
-        stopped_ps=end_ps if site.stopped_ps < 0 else min(site.stopped_ps, end_ps),
+        stopped_ps=NEVER if site.stopped_ps < 0 else site.stopped_ps,
         num_preemptions=replica.num_preemptions,
         num_iterations=replica.num_iterations,
         num_events=replica.num_events,
         busy_ps=replica.busy_ps,
-        num_prompt_tokens=replica.num_prompt_tokens if isinstance(replica, CachingReplica) else 0,
-        num_cached_tokens=replica.num_cached_tokens if isinstance(replica, CachingReplica) else 0,
+        num_prompt_tokens=replica.num_prompt_tokens,
+        num_cached_tokens=replica.num_cached_tokens,
     )
 
 
-def pool_result(fleet: Fleet, number: int, recorder: FleetRecorder, sites: Sequence[SiteTally]) -> PoolResult:
+def pool_result(pool: Pool, own: Recorder, sites: Sequence[SiteTally], end_ps: int) -> PoolResult:
     """What a pool did.
 
     Source: own definition.
     """
-    pool, own = fleet.pools[number], recorder.pools[number]
-    paid_ps = sum(site.stopped_ps - site.started_ps for site in sites)
+    paid_ps = sum(min(site.stopped_ps, end_ps) - site.started_ps for site in sites)
     prompts = sum(site.num_prompt_tokens for site in sites)
     return PoolResult(
         name=pool.name,
         num_finished=own.num_finished,
-        num_good=recorder.num_good[number],
+        num_good=own.num_finished - own.num_violations,
         input_tokens=own.input_tokens,
         output_tokens=own.output_tokens,
         ttft=own.ttft,
@@ -180,6 +180,25 @@ def pool_result(fleet: Fleet, number: int, recorder: FleetRecorder, sites: Seque
         busy_fraction=sum(site.busy_ps for site in sites) / paid_ps if paid_ps else 0.0,
         num_replicas_started=len(sites) - pool.num_replicas,
         usd=paid_ps / PICOSECONDS_PER_S / HOUR_S * pool.usd_per_hour,
+    )
+
+
+def tenant_result(tenant: Tenant, own: Recorder, num_turned_away: int) -> TenantResult:
+    """What a tenant got.
+
+    Source: own definition.
+    """
+    asked = own.num_finished + num_turned_away
+    num_good = own.num_finished - own.num_violations
+    return TenantResult(
+        name=tenant.name,
+        num_finished=own.num_finished,
+        num_turned_away=num_turned_away,
+        output_tokens=own.output_tokens,
+        ttft=own.ttft,
+        tpot=own.tpot,
+        e2e=own.e2e,
+        goodput_fraction=num_good / asked if tenant.slo is not None and asked else None,
     )
 
 

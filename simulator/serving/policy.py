@@ -7,6 +7,8 @@ from typing import Literal
 from advisor.catalog.errors import AdvisorError
 
 SchedulerKind = Literal["mixed", "prefill_first", "static", "single_stream"]
+UNLIMITED = 1 << 62
+"""More than any number of tokens or blocks."""
 _KINDS = ("mixed", "prefill_first", "static", "single_stream")
 
 

@@ -10,11 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from heapq import heappop
 
-from advisor.simulator.serving.block_ledger import BlockLedger
-from advisor.simulator.serving.delivery import Delivery
-from advisor.simulator.serving.kv_blocks import iterations_until_full
-from advisor.simulator.serving.micro_batch import MicroBatch, Prefill, Request
-from advisor.simulator.serving.pipeline import NEVER, Pipeline
+from advisor.simulator.serving.batch import MicroBatch, Prefill, Request
+from advisor.simulator.serving.cache import BlockLedger
+from advisor.simulator.serving.growth import iterations_until_full
+from advisor.simulator.serving.pipeline import NEVER, Delivery, Pipeline
 from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.serving.tables import StepTables
 
@@ -70,11 +69,11 @@ class Replica:
         self.token_gaps: list[int] = []
         """Flat decode runs: first inter-token time [ps], its growth per iteration, iterations, sequences that yield
         tokens, cached tokens of the first iteration, their growth per iteration."""
-        self.num_finished = 0
-        self.num_preemptions = 0
-        self.num_iterations = 0
-        self.num_events = 0
-        self.busy_ps = 0
+        self.num_finished = self.num_preemptions = self.num_iterations = self.num_events = self.busy_ps = 0
+        self.num_prompt_tokens = self.num_cached_tokens = 0
+        """With a prefix cache, of requests admitted first: tokens of their prompts, and those found in the cache."""
+        self.max_used_blocks = 0
+        """With a prefix cache: most blocks that running requests used at once, each counted once."""
 
     def submit(self, request: Request) -> bool:
         """Add a request; whether the next instant at which something happens may have changed.
@@ -121,10 +120,20 @@ class Replica:
             return self._commit(batch) if batch.running and batch.end_ps <= now_ps else 0
         return sum(self._commit(batch) for batch in self.batches if batch.running and batch.end_ps <= now_ps)
 
-    def num_in_flight(self, now_ps: int) -> int:
-        """Requests that have reached the scheduler and not finished."""
-        running = sum(len(b.decoding) + len(b.completing) + (b.partial is not None) for b in self.batches)
-        return running + len(self.preempted) + sum(1 for request in self.inbox if request[0] <= now_ps)
+    def unfinished(self) -> list[Request]:
+        """Requests that it has and has not answered, in order of arrival; those not yet visible too."""
+        requests = [*self.inbox, *(entry.request for entry in self.preempted)]
+        for batch in self.batches:
+            requests += [sequence[2] for sequence in batch.decoding]
+            requests += [entry.request for entry in batch.completing]
+            if batch.partial is not None:
+                requests.append(batch.partial.request)
+        return sorted(requests)
+
+    def used_fraction(self) -> float:
+        """Used part of the cache; idle blocks of a prefix cache are free. 0 where the cache is unlimited."""
+        held = sum(batch.held_blocks() for batch in self.batches) if self.blocks.limited else 0
+        return held / self.blocks.capacity
 
     # Composing -----------------------------------------------------------------------------------------------
 

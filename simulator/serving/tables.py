@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.catalog.errors import AdvisorError
-from advisor.simulator.serving.micro_batch import MicroBatch
+from advisor.simulator.serving.batch import MicroBatch
 from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 

@@ -22,18 +22,18 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
+from advisor.simulator.serving.batch import MicroBatch
+from advisor.simulator.serving.cache import PrefixCache
 from advisor.simulator.serving.caching_replica import CachingReplica
 from advisor.simulator.serving.content import (
     ROOT,
     Contents,
     ContentTree,
+    SharedPrefixes,
     hashed_contents,
     infinite_cache_hit_fraction,
 )
 from advisor.simulator.serving.counting_batch import CountingBatch
-from advisor.simulator.serving.micro_batch import MicroBatch
-from advisor.simulator.serving.prefix_cache import PrefixCache
-from advisor.simulator.serving.shared_prefixes import SharedPrefixes
 from advisor.simulator.serving.tables import step_tables
 from advisor.simulator.step_cost import StepSurface
 

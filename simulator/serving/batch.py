@@ -2,8 +2,7 @@
 
 from heapq import heapify, heappop, heappush
 
-from advisor.simulator.serving.kv_blocks import descending_weights, num_blocks
-from advisor.simulator.serving.runs import run_ps
+from advisor.simulator.serving.growth import descending_weights, num_blocks, run_ps
 
 Request = tuple[int, int, int, int]
 """(instant at which the scheduler can see it [ps], index, input tokens, output tokens)"""
