@@ -217,6 +217,7 @@ class EventLoop:
         """Alternate resume and advance of the one replica that is touched until something else happens."""
         resume, advance, touched = site.replica.resume, site.replica.advance, self.touched
         touched.clear()
+        due = self.due
         now_ps, horizon_ps = self.now_ps, min(limit_ps, self._next_ps())
         while (next_ps := resume(now_ps)) < horizon_ps:
             now_ps = next_ps
@@ -224,8 +225,7 @@ class EventLoop:
             if num_finished:
                 self.now_ps = now_ps
                 self.completed(site, num_finished)
-                horizon_ps = min(limit_ps, self._next_ps())
-                if touched or horizon_ps <= now_ps or self.enough:
+                if touched or self.enough or (due and due[0][0] < horizon_ps):
                     touched.insert(0, site)
                     return
         self.now_ps = now_ps

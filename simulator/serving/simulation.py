@@ -63,7 +63,7 @@ def simulate(
     before = Router(fleet, contents) if router or num_replicas > 1 else None
     loop = _Service(replicas, client, recorder, before, NEVER if limit is None else limit)
     loop.run_until(NEVER)
-    loop.record(0)
+    loop.record()
     return result_of(loop, replicas, client, recorder, policy)
 
 
@@ -80,6 +80,7 @@ class _Service(EventLoop):
     ) -> None:
         super().__init__()
         self.client, self.recorder, self.router, self.limit = client, recorder, router, limit
+        self.is_closed_loop, self.send = client.is_closed_loop, client.send
         self.block = WATCHED_BLOCK if limit < NEVER else BLOCK
         self.finished, self.gaps = replicas[0].finished, replicas[0].token_gaps
         sites = [Site(number, replica, LoadIndex()) for number, replica in enumerate(replicas)]
@@ -111,20 +112,20 @@ class _Service(EventLoop):
         """Record, and send the next request of every client that has been answered."""
         if self.router is not None:
             site.answered(num_finished)
-        self.record(self.block)
-        client = self.client
-        if client.is_closed_loop:
-            heard_ps = max(self.now_ps, site.replica.delivery.done_ps)
+        if len(self.finished) > self.block or len(self.gaps) > BLOCK:
+            self.record()
+        if self.is_closed_loop:
+            heard_ps, done_ps = self.now_ps, site.replica.delivery.done_ps
+            if done_ps > heard_ps:
+                heard_ps = done_ps
             for _ in range(num_finished):
-                client.send(heard_ps, self.submit)
+                self.send(heard_ps, self.submit)
 
-    def record(self, least: int) -> None:
-        """Hand over what the replicas report, once it is more than `least`."""
-        if len(self.finished) > least:
-            self.recorder.take_finished(self.finished)
-            self.enough = self.recorder.num_violations > self.limit
-        if len(self.gaps) > least:
-            self.recorder.take_gaps(self.gaps)
+    def record(self) -> None:
+        """Hand over what the replicas report."""
+        self.recorder.take_finished(self.finished)
+        self.recorder.take_gaps(self.gaps)
+        self.enough = self.recorder.num_violations > self.limit
 
 
 def new_replica(
