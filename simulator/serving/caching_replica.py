@@ -3,10 +3,9 @@
 from advisor.simulator.serving.batch import MicroBatch, Prefill, Request
 from advisor.simulator.serving.cache import PrefixCache
 from advisor.simulator.serving.content import Contents
-from advisor.simulator.serving.counting_batch import CountingBatch
 from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.serving.replica import Replica
-from advisor.simulator.serving.tables import StepTables
+from advisor.simulator.step_cost import StepSurface
 
 
 class CachingReplica(Replica):
@@ -26,10 +25,8 @@ class CachingReplica(Replica):
     always computed, and by default whole prompts must fit: scheduler_reserve_full_isl).
     """
 
-    batch_type = CountingBatch
-
     def __init__(
-        self, tables: StepTables, policy: SchedulerPolicy, contents: Contents, *, jump: bool = True
+        self, tables: StepSurface, policy: SchedulerPolicy, contents: Contents, *, jump: bool = True
     ) -> None:
         super().__init__(tables, policy, jump=jump)
         self.prompts, self.answers = contents.prompts, contents.answers

@@ -14,7 +14,8 @@ from advisor.simulator.serving.pipeline import NEVER
 from advisor.simulator.serving.replica import Replica
 from advisor.simulator.serving.router import FULL, Router
 from advisor.simulator.serving.simulation import new_replica
-from advisor.simulator.serving.tables import StepTables, step_tables
+from advisor.simulator.serving.tables import step_tables
+from advisor.simulator.step_cost import StepSurface
 
 
 class FleetSite(Site):
@@ -183,7 +184,7 @@ class FleetLoop(EventLoop):
 
 def fleet_replica(
     pool: Pool,
-    tables: StepTables,
+    tables: StepSurface,
     load: FleetLoad,
     reports: tuple[list[int], list[int]],
     *,

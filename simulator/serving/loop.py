@@ -22,7 +22,7 @@ class LoadIndex:
     Source: own design.
     """
 
-    __slots__ = ("least", "loads", "masks", "members", "total")
+    __slots__ = ("least", "loads", "masks", "members")
 
     def __init__(self) -> None:
         self.loads: dict[int, int] = {}
@@ -30,7 +30,6 @@ class LoadIndex:
         self.masks: list[int] = [0]
         self.least = 0
         """No member has fewer than this."""
-        self.total = 0
         self.members: list[int] = []
         """Ascending."""
 
@@ -45,14 +44,12 @@ class LoadIndex:
         """Send a replica nothing more."""
         load = self.loads.pop(number)
         self.masks[load] ^= 1 << number
-        self.total -= load
         self.members.remove(number)
 
     def more(self, number: int) -> None:
         """A member has one request more."""
         load = self.loads[number] + 1
         self.loads[number] = load
-        self.total += 1
         bit, masks = 1 << number, self.masks
         masks[load - 1] ^= bit
         if load == len(masks):
@@ -65,7 +62,6 @@ class LoadIndex:
         before = self.loads[number]
         load = before - count
         self.loads[number] = load
-        self.total -= count
         bit = 1 << number
         self.masks[before] ^= bit
         self.masks[load] |= bit

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from advisor.simulator.serving.batch import MicroBatch
-from advisor.simulator.serving.growth import iterations_until, run_ps
+from advisor.simulator.serving.batch import MicroBatch, iterations_until, run_ps
 
 NEVER = 1 << 62
 """Later than every instant of a simulation [ps]."""

@@ -9,13 +9,14 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop
+from operator import attrgetter, itemgetter, methodcaller
 
-from advisor.simulator.serving.batch import MicroBatch, Prefill, Request
+from advisor.simulator.serving.batch import MicroBatch, Prefill, Request, iterations_until_full
 from advisor.simulator.serving.cache import BlockLedger
-from advisor.simulator.serving.growth import iterations_until_full
 from advisor.simulator.serving.pipeline import NEVER, Delivery, Pipeline
 from advisor.simulator.serving.policy import SchedulerPolicy
-from advisor.simulator.serving.tables import StepTables
+from advisor.simulator.serving.tables import decode_ps, mixed_ps
+from advisor.simulator.step_cost import StepSurface
 
 
 class Replica:
@@ -25,9 +26,7 @@ class Replica:
     which something happens, and `advance(now)`, which completes what is due then.
     """
 
-    batch_type: type[MicroBatch] = MicroBatch
-
-    def __init__(self, tables: StepTables, policy: SchedulerPolicy, *, jump: bool = True) -> None:
+    def __init__(self, tables: StepSurface, policy: SchedulerPolicy, *, jump: bool = True) -> None:
         self.tables = tables
         self.jump = jump
         self.num_slots = policy.num_slots
@@ -45,9 +44,7 @@ class Replica:
         """Called when the inbox has run empty: adds further requests if there are any."""
         self.preempted: deque[Prefill] = deque()
         num_batches = 1 if self.static else min(tables.num_stages, self.num_slots)
-        self.batches = [
-            self.batch_type(policy.block_tokens, tables.window_tokens) for _ in range(num_batches)
-        ]
+        self.batches = [MicroBatch(policy.block_tokens, tables.window_tokens) for _ in range(num_batches)]
         self.alone = self.batches[0] if num_batches == 1 else None
         self.pipeline = Pipeline(tables.num_stages, tables.stage_transfer_ps, self.batches)
         reserve_fraction = 1.0 if self.static else policy.reserve_output_fraction
@@ -84,7 +81,7 @@ class Replica:
         if not inbox or inbox[-1][0] <= seen_ps:
             inbox.append(request)
         else:
-            inbox.insert(bisect_right(inbox, seen_ps, key=_seen_at), request)
+            inbox.insert(bisect_right(inbox, seen_ps, key=itemgetter(0)), request)
         for batch in self.batches:
             if not batch.running:
                 changed = True
@@ -107,7 +104,7 @@ class Replica:
                 return batch.end_ps
             return inbox[0][0] if inbox else NEVER
         pipeline = self.pipeline
-        for batch in sorted(self.batches, key=_ended_at):
+        for batch in sorted(self.batches, key=attrgetter("end_ps")):
             if not batch.running and pipeline.free_ps[0] <= now_ps:
                 self._plan(batch, now_ps)
         head_ps = now_ps if self.preempted else inbox[0][0] if inbox else NEVER
@@ -191,8 +188,8 @@ class Replica:
 
         The oldest sequence therefore always gets on, whatever batch it is in.
         """
-        batch = max(self.batches, key=_last_admitted)
-        entry = batch.evict(_last_admitted(batch))
+        batch = max(self.batches, key=methodcaller("last_admitted"))
+        entry = batch.evict(batch.last_admitted())
         self.preempted.appendleft(entry)
         self.blocks.release(entry.request)
         self.num_running -= 1
@@ -243,14 +240,14 @@ class Replica:
     def _start_mixed(self, batch: MicroBatch) -> None:
         """One iteration with prompt tokens; decoding rides along in mixed batches and waits otherwise."""
         riding = batch.num_decoding if self.mixed else 0
-        stage_ps = self.tables.mixed_ps(batch, riding) + self.admission_ps * batch.num_admitted
+        stage_ps = mixed_ps(self.tables, batch, riding) + self.admission_ps * batch.num_admitted
         batch.ticking = riding > 0
         batch.open_to_arrivals = False
         self.pipeline.start(batch, stage_ps, 0, 1)
 
     def _start_decode(self, batch: MicroBatch, made_room: bool) -> None:
         """Decode iterations until the next completion, arrival, exhaustion of blocks or saturation of a window."""
-        stage_ps, slope_ps = self.tables.decode_ps(batch)
+        stage_ps, slope_ps = decode_ps(self.tables, batch)
         batch.ticking = True
         self.batch_closed = self.static
         inbox = self.inbox
@@ -395,15 +392,3 @@ class Replica:
         if self.overlap:
             batch.freed_sequences += 1
             batch.freed_blocks += (request[2] + request[3] - 2) // self.block_tokens + 1
-
-
-def _seen_at(request: Request) -> int:
-    return request[0]
-
-
-def _ended_at(batch: MicroBatch) -> int:
-    return batch.end_ps
-
-
-def _last_admitted(batch: MicroBatch) -> int:
-    return batch.last_admitted()

@@ -15,7 +15,7 @@ from advisor.simulator.serving.pipeline import NEVER
 from advisor.simulator.serving.policy import SchedulerPolicy, Slo
 from advisor.simulator.serving.replica import Replica
 from advisor.simulator.serving.router import Router
-from advisor.simulator.serving.tables import StepTables, step_tables
+from advisor.simulator.serving.tables import step_tables
 from advisor.simulator.serving.workload import Client, Workload, draw_contents
 from advisor.simulator.step_cost import StepSurface
 
@@ -129,7 +129,7 @@ class _Service(EventLoop):
 
 
 def new_replica(
-    tables: StepTables, policy: SchedulerPolicy, contents: Contents | None, *, jump: bool = True
+    tables: StepSurface, policy: SchedulerPolicy, contents: Contents | None, *, jump: bool = True
 ) -> Replica:
     """A replica, with a prefix cache where the policy has one and the requests have anything in common.
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.simulator.serving.growth import (
+from advisor.simulator.serving.batch import (
     descending_weights,
     iterations_until,
     iterations_until_full,
