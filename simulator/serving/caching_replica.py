@@ -96,7 +96,7 @@ class CachingReplica(Replica):
             entry = self.preempted.popleft()
             entry.order = order
             return entry
-        entry = Prefill(request, order, batch.start_ps)
+        entry = Prefill(request, order, request[2], batch.start_ps)
         self.inbox.popleft()
         if not self.inbox and self.refill is not None:
             self.refill()

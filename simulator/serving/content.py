@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from advisor.catalog.errors import AdvisorError
+from advisor.simulator.serving.checks import whole
 
 ROOT = 0
 """The empty beginning, which all requests share."""
@@ -131,11 +132,8 @@ class SharedPrefixes:
     skew: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, value in (("num_tokens", self.num_tokens), ("num_prefixes", self.num_prefixes)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000_000:
-                raise AdvisorError(
-                    f"{name} of shared prefixes must be a whole number of at least 1, not {value!r}"
-                )
+        whole("num_tokens of shared prefixes", self.num_tokens, most=10_000_000)
+        whole("num_prefixes of shared prefixes", self.num_prefixes, most=10_000_000)
         if not (math.isfinite(self.skew) and 0.0 <= self.skew <= 10.0):
             raise AdvisorError(f"skew of shared prefixes must lie in 0 to 10, not {self.skew}")
 

@@ -13,7 +13,7 @@ from advisor.simulator.serving.metrics import NUM_FIELDS, Recorder, ServingResul
 from advisor.simulator.serving.pipeline import NEVER
 from advisor.simulator.serving.policy import Slo
 from advisor.simulator.serving.replica import Replica
-from advisor.simulator.serving.simulation import new_recorder, new_replica, result_of
+from advisor.simulator.serving.simulation import new_replica, result_of
 from advisor.simulator.serving.tables import step_tables
 from advisor.simulator.serving.workload import Client, Workload, draw_contents
 
@@ -109,7 +109,7 @@ def simulate_disaggregated(
     Source: own design; DistServe (arXiv:2401.09670), Splitwise (arXiv:2311.18677).
     """
     client = Client(workload, decode.policy, seed)
-    recorder = new_recorder(client, workload, decode.policy, slo, keep=records)
+    recorder = client.recorder(slo, keep=records)
     service = _Service(prefill, decode, link, client, recorder, draw_contents(workload, seed))
     service.run_until(NEVER)
     service.record(0)
@@ -140,7 +140,8 @@ class DecodeReplica(Replica):
             self.num_admissions += 1
             self.num_running += 1
             inbox.popleft()
-            batch.take(Prefill(request, self.num_admissions, batch.start_ps), request[2], need)
+            entry = Prefill(request, self.num_admissions, request[2], batch.start_ps)
+            batch.take(entry, request[2], need)
             batch.num_admitted += 1
             slots -= 1
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from advisor.catalog.errors import AdvisorError
+from advisor.simulator.serving.checks import positive, whole
 from advisor.simulator.serving.ordered_queue import QueueOrder
 from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
@@ -59,7 +60,7 @@ class Scaling:
 
     def __post_init__(self) -> None:
         for name in ("target", "interval_s"):
-            _positive(f"{name} of a scaling rule", getattr(self, name))
+            positive(f"{name} of a scaling rule", getattr(self, name))
         if self.down_window_s < 0 or self.tolerance < 0:
             raise AdvisorError("down_window_s and tolerance of a scaling rule are at least 0")
         if not 1 <= self.min_replicas <= self.max_replicas:
@@ -94,8 +95,8 @@ class Failures:
     repair_s: float
 
     def __post_init__(self) -> None:
-        _positive("mtbf_s", self.mtbf_s)
-        _positive("repair_s", self.repair_s)
+        positive("mtbf_s", self.mtbf_s)
+        positive("repair_s", self.repair_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,7 @@ class SpotLoss:
     """Until the provider has another machine, after the notice has been given; then the cold start begins."""
 
     def __post_init__(self) -> None:
-        _positive("mean_life_s", self.mean_life_s)
+        positive("mean_life_s", self.mean_life_s)
         if not (0 <= self.notice_s < math.inf and 0 <= self.wait_s < math.inf):
             raise AdvisorError("notice_s and wait_s of a spot loss are times of at least 0")
 
@@ -162,14 +163,7 @@ class Pool:
     deploys: tuple[Deploy, ...] = ()
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.num_replicas, bool)
-            or not isinstance(self.num_replicas, int)
-            or self.num_replicas < 1
-        ):
-            raise AdvisorError(
-                f"pool {self.name}: num_replicas must be at least 1, not {self.num_replicas!r}"
-            )
+        whole(f"pool {self.name}: num_replicas", self.num_replicas)
         if not (math.isfinite(self.usd_per_hour) and self.usd_per_hour >= 0):
             raise AdvisorError(f"pool {self.name}: usd_per_hour must be at least 0, not {self.usd_per_hour}")
 
@@ -226,8 +220,3 @@ class Fleet:
         if self.router not in get_args(RouterRule):
             rules = ", ".join(get_args(RouterRule))
             raise AdvisorError(f"router {self.router!r} is not known", fix=f"one of {rules}")
-
-
-def _positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise AdvisorError(f"{name} must be positive and finite, not {value}")

@@ -225,7 +225,7 @@ class Replica:
                 entry = preempted.popleft()
                 entry.order = order
             else:
-                entry = Prefill(request, order, batch.start_ps)
+                entry = Prefill(request, order, target, batch.start_ps)
                 inbox.popleft()
                 if not inbox and self.refill is not None:
                     self.refill()

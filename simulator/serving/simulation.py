@@ -56,7 +56,7 @@ def simulate(
             f"giving up after {limit} violations needs an objective and a number of at least 0"
         )
     client = Client(workload, policy, seed)
-    recorder = new_recorder(client, workload, policy, slo, keep=records)
+    recorder = client.recorder(slo, keep=records)
     contents = draw_contents(workload, seed)
     tables = step_tables(surface, policy)
     replicas = [new_replica(tables, policy, contents, jump=jump) for _ in range(num_replicas)]
@@ -139,22 +139,6 @@ def new_replica(
     if contents is None or not policy.prefix_caching or policy.kind == "static":
         return Replica(tables, policy, jump=jump)
     return CachingReplica(tables, policy, contents, jump=jump)
-
-
-def new_recorder(
-    client: Client, workload: Workload, policy: SchedulerPolicy, slo: Slo | None, *, keep: bool
-) -> Recorder:
-    """The recorder of a workload's requests.
-
-    Source: own definition.
-    """
-    return Recorder(
-        num_expected=workload.num_requests,
-        ramp=client.ramp,
-        api_overhead_ps=policy.api_overhead_ps,
-        slo=slo,
-        keep=keep,
-    )
 
 
 def result_of(

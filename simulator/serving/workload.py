@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from advisor.catalog.errors import AdvisorError
 from advisor.simulator.serving.arrivals import Arrivals, ClosedLoop, TraceArrivals
 from advisor.simulator.serving.batch import Request
+from advisor.simulator.serving.checks import whole
 from advisor.simulator.serving.content import Contents, SharedPrefixes
 from advisor.simulator.serving.lengths import EmpiricalLengths, LengthChunk, Lengths
-from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy
+from advisor.simulator.serving.metrics import Recorder
+from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy, Slo
 
 _AHEAD = 1024
 """Open-loop requests handed over at once."""
@@ -34,14 +36,7 @@ class Workload:
     """None: no prompt begins like another. Shared prefixes come before the drawn input."""
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.num_requests, bool)
-            or not isinstance(self.num_requests, int)
-            or self.num_requests < 1
-        ):
-            raise AdvisorError(
-                f"num_requests must be a whole number of at least 1, not {self.num_requests!r}"
-            )
+        whole("num_requests", self.num_requests)
         if isinstance(self.arrivals, TraceArrivals) and self.num_requests > len(self.arrivals.times_s):
             raise AdvisorError(
                 f"the trace holds {len(self.arrivals.times_s)} arrivals, not {self.num_requests}",
@@ -118,8 +113,7 @@ def draw_contents(workload: Workload, seed: int) -> Contents | None:
 
 
 def _generator(seed: int, stream: int) -> np.random.Generator:
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise AdvisorError(f"the seed must be a whole number of at least 0, not {seed!r}")
+    whole("the seed", seed, 0)
     return np.random.default_rng([seed, stream])
 
 
@@ -144,7 +138,8 @@ class Client:
         self._drawn = draw_requests(workload, seed)
         arrivals = workload.arrivals
         self.is_closed_loop = isinstance(arrivals, ClosedLoop)
-        self.ramp = max(1, workload.num_requests // 10)
+        self.num_requests = workload.num_requests
+        self.ramp = max(1, self.num_requests // 10)
         if isinstance(arrivals, ClosedLoop):
             self.ramp = max(arrivals.concurrency, self.ramp)
             instants: Iterator[int] = iter(
@@ -155,6 +150,12 @@ class Client:
         self.first_arrival_ps = next(instants)
         self._instants = islice(chain((self.first_arrival_ps,), instants), workload.num_requests)
         """Arrivals that do not depend on completions: all of an open loop, the first ones of a closed loop [ps]."""
+
+    def recorder(self, slo: Slo | None, *, keep: bool) -> Recorder:
+        """What takes note of the answers."""
+        return Recorder(
+            api_overhead_ps=self.api_ps, slo=slo, keep=keep, num_expected=self.num_requests, ramp=self.ramp
+        )
 
     def send(self, now_ps: int, submit: Callable[[Request], object]) -> None:
         """Send a client's next request now, if there is one; a refused one is followed by the next at once."""

@@ -154,7 +154,9 @@ def test_jumping_gives_the_same_records_as_stepping(policy: SchedulerPolicy) -> 
 
 @pytest.mark.parametrize(("prefill", "decode", "named"), [(0, 1, "prefill"), (1, 0, "decode")])
 def test_a_pool_without_workers_is_refused(prefill: int, decode: int, named: str) -> None:
-    with pytest.raises(AdvisorError, match=f"pool {named}: num_replicas must be at least 1"):
+    with pytest.raises(
+        AdvisorError, match=f"pool {named}: num_replicas must be a whole number of at least 1"
+    ):
         served(one(), prefill=prefill, decode=decode)
 
 
