@@ -188,7 +188,7 @@ class Replica:
 
         The oldest sequence therefore always gets on, whatever batch it is in.
         """
-        batch = max(self.batches, key=methodcaller("last_admitted"))
+        batch = self.alone or max(self.batches, key=methodcaller("last_admitted"))
         entry = batch.evict(batch.last_admitted())
         self.preempted.appendleft(entry)
         self.blocks.release(entry.request)
