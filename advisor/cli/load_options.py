@@ -1,5 +1,6 @@
 """Options that say what is asked of a service; shared by every command that serves."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -117,3 +118,20 @@ NumRequests = Annotated[
         show_default="2000, or 10 a client",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The load as typed: a profile or token counts or a trace; a rate or a concurrency or neither; how it is drawn."""
+
+    rate: Rate = None
+    concurrency: Concurrency = None
+    input_tokens: InputTokens = None
+    output_tokens: OutputTokens = None
+    trace: TraceFile = None
+    trace_speed: TraceSpeed = None
+    profile: ProfileName = None
+    shared_prefix_tokens: PrefixTokens = None
+    shared_prefixes: NumPrefixes = None
+    length_dist: LengthDistribution = None
+    requests: NumRequests = None

@@ -1,7 +1,7 @@
 """Options that every command shares, accepted after the subcommand."""
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,6 +10,31 @@ from typer import Option
 from advisor.catalog.errors import AdvisorError
 
 PANEL: Final = "Output and reproducibility"
+
+
+def today() -> datetime.date:
+    """The day on which the question is asked; documented examples are run on a fixed one."""
+    return datetime.date.today()
+
+
+def parse_day(text: str, option: str) -> datetime.date:
+    """A calendar day written as YYYY-MM-DD.
+
+    Raises: AdvisorError: it is written otherwise or does not exist.
+    """
+    try:
+        return datetime.datetime.strptime(text, "%Y-%m-%d").date()
+    except ValueError:
+        raise AdvisorError(
+            f"{option} {text} is not a date",
+            why="a date is written YYYY-MM-DD and must exist",
+            fix=f"e.g. {option} 2026-11-20",
+        ) from None
+
+
+def _as_of(text: str) -> datetime.date:
+    return parse_day(text, "--as-of")
+
 
 JsonFlag = Annotated[
     bool, Option("--json", help="Print one JSON document and nothing else.", rich_help_panel=PANEL)
@@ -44,8 +69,9 @@ Seed = Annotated[
     ),
 ]
 AsOf = Annotated[
-    str | None,
+    datetime.date,
     Option(
+        parser=_as_of,
         metavar="YYYY-MM-DD",
         help="Prices and availability as known on that day.",
         rich_help_panel=PANEL,
@@ -65,68 +91,37 @@ CalibrationFile = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The shared options of one call, parsed."""
+    """The options that every command has, accepted after the subcommand."""
 
-    json: bool
-    output: Path | None
-    quiet: bool
-    verbose: bool
-    no_input: bool
-    offline: bool
-    seed: int
-    as_of: datetime.date
-    calibration: Path | None
+    json: JsonFlag = False
+    output: OutputFile = None
+    quiet: QuietFlag = False
+    verbose: VerboseFlag = False
+    no_input: NoInputFlag = False
+    offline: OfflineFlag = False
+    seed: Seed = 0
+    as_of: AsOf = field(default_factory=lambda: today())  # noqa: PLW0108  # looked up by each call
+    calibration: CalibrationFile = None
 
     def as_inputs(self) -> dict[str, object]:
         """What of it decides the answer, for the JSON document's `inputs`."""
         return {"as_of": self.as_of, "offline": self.offline, "calibration": self.calibration}
 
 
-def shared_options(
-    json: JsonFlag = False,
-    output: OutputFile = None,
-    quiet: QuietFlag = False,
-    verbose: VerboseFlag = False,
-    no_input: NoInputFlag = False,
-    offline: OfflineFlag = False,
-    seed: Seed = 0,
-    as_of: AsOf = None,
-    calibration: CalibrationFile = None,
-) -> Shared:
-    """Parse the shared options; this function's signature is their list.
+def check_shared(shared: Shared) -> Shared:
+    """The options themselves, if the work can begin with them.
 
-    Raises: AdvisorError: a bad date, an unknown output format, an output path that cannot be written, or a file
-        that is no calibration.
+    Raises: AdvisorError: an unknown output format, an output path that cannot be written, or a file that is no
+        calibration.
     """
     from advisor.render.atomic import check_writable
     from advisor.render.files import writer_for
 
-    if output is not None:
-        writer_for(output)
-        check_writable(output)
-    if calibration is not None:
+    if shared.output is not None:
+        writer_for(shared.output)
+        check_writable(shared.output)
+    if shared.calibration is not None:
         from advisor.cli.calibration_file import read_calibration
 
-        read_calibration(calibration)
-    day = today() if as_of is None else parse_day(as_of, "--as-of")
-    return Shared(json, output, quiet, verbose, no_input, offline, seed, day, calibration)
-
-
-def today() -> datetime.date:
-    """The day on which the question is asked; documented examples are run on a fixed one."""
-    return datetime.date.today()
-
-
-def parse_day(text: str, option: str) -> datetime.date:
-    """A calendar day written as YYYY-MM-DD.
-
-    Raises: AdvisorError: it is written otherwise or does not exist.
-    """
-    try:
-        return datetime.datetime.strptime(text, "%Y-%m-%d").date()
-    except ValueError:
-        raise AdvisorError(
-            f"{option} {text} is not a date",
-            why="a date is written YYYY-MM-DD and must exist",
-            fix=f"e.g. {option} 2026-11-20",
-        ) from None
+        read_calibration(shared.calibration)
+    return shared

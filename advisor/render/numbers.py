@@ -111,3 +111,26 @@ def usd_quantity(quantity: Quantity) -> str:
     """Dollars with their range: `$0.42 (0.37-0.49) ≈`."""
     span = range_words(quantity.low, quantity.high)
     return f"${digits(quantity.value, 2)} ({span}) {GLYPHS[quantity.basis]}"
+
+
+_LADDERS: Final[dict[str, Ladder]] = {
+    "bytes/s": RATE,
+    "bytes/s of the bus": RATE,
+    "flop/s": COMPUTE,
+    "s": TIME,
+    "bytes": BINARY_SIZE,
+    "bytes in use": BINARY_SIZE,
+    "W": POWER,
+}
+
+
+def show_unit(value: float | str | None, unit: str) -> str:
+    """A probe's figure in its unit, whatever that is; a dash where there is none."""
+    if value is None:
+        return MISSING
+    if isinstance(value, str):
+        return value
+    if unit.startswith("fraction"):
+        return percent(value)
+    ladder = _LADDERS.get(unit)
+    return show(value, ladder) if ladder else f"{digits(value)} {unit}".rstrip()
