@@ -3,7 +3,7 @@
 import datetime
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from typer import Option
 
@@ -36,72 +36,51 @@ def _as_of(text: str) -> datetime.date:
     return parse_day(text, "--as-of")
 
 
-JsonFlag = Annotated[
-    bool, Option("--json", help="Print one JSON document and nothing else.", rich_help_panel=PANEL)
-]
-OutputFile = Annotated[
-    Path | None,
-    Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Write the answer to a file too; the suffix says how: .json .csv .md .html.",
-        rich_help_panel=PANEL,
-        show_default=False,
-    ),
-]
-QuietFlag = Annotated[
-    bool,
-    Option(
-        "--quiet", "-q", help="No progress, notes or warnings; with -o only the file.", rich_help_panel=PANEL
-    ),
-]
-VerboseFlag = Annotated[
-    bool,
-    Option("--verbose", "-v", help="More notes; the traceback of an internal error.", rich_help_panel=PANEL),
-]
-NoInputFlag = Annotated[bool, Option("--no-input", help="Never ask a question.", rich_help_panel=PANEL)]
-OfflineFlag = Annotated[bool, Option("--offline", help="Never use the network.", rich_help_panel=PANEL)]
-Seed = Annotated[
-    int,
-    Option(
-        metavar="N", min=0, help="Seed of everything random: same seed, same answer.", rich_help_panel=PANEL
-    ),
-]
-AsOf = Annotated[
-    datetime.date,
-    Option(
-        parser=_as_of,
-        metavar="YYYY-MM-DD",
-        help="Prices and availability as known on that day.",
-        rich_help_panel=PANEL,
-        show_default="today",
-    ),
-]
-CalibrationFile = Annotated[
-    Path | None,
-    Option(
-        metavar="FILE",
-        help="Measured figures of one machine, from `advisor calibrate`.",
-        rich_help_panel=PANEL,
-        show_default=False,
-    ),
-]
+def _option(*names: str, text: str, default: str | bool = True, **more: Any) -> Any:
+    return Option(*names, help=text, rich_help_panel=PANEL, show_default=default, **more)
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
     """The options that every command has, accepted after the subcommand."""
 
-    json: JsonFlag = False
-    output: OutputFile = None
-    quiet: QuietFlag = False
-    verbose: VerboseFlag = False
-    no_input: NoInputFlag = False
-    offline: OfflineFlag = False
-    seed: Seed = 0
-    as_of: AsOf = field(default_factory=lambda: today())  # noqa: PLW0108  # looked up by each call
-    calibration: CalibrationFile = None
+    json: Annotated[bool, _option("--json", text="Print one JSON document and nothing else.")] = False
+    output: Annotated[
+        Path | None,
+        _option(
+            "--output",
+            "-o",
+            text="Write the answer to a file too; the suffix says how: .json .csv .md .html.",
+            default=False,
+            metavar="FILE",
+        ),
+    ] = None
+    quiet: Annotated[
+        bool, _option("--quiet", "-q", text="No progress, notes or warnings; with -o only the file.")
+    ] = False
+    verbose: Annotated[
+        bool, _option("--verbose", "-v", text="More notes; the traceback of an internal error.")
+    ] = False
+    no_input: Annotated[bool, _option("--no-input", text="Never ask a question.")] = False
+    offline: Annotated[bool, _option("--offline", text="Never use the network.")] = False
+    seed: Annotated[
+        int, _option(text="Seed of everything random: same seed, same answer.", metavar="N", min=0)
+    ] = 0
+    as_of: Annotated[
+        datetime.date,
+        _option(
+            text="Prices and availability as known on that day.",
+            default="today",
+            metavar="YYYY-MM-DD",
+            parser=_as_of,
+        ),
+    ] = field(default_factory=lambda: today())  # noqa: PLW0108  # looked up by each call
+    calibration: Annotated[
+        Path | None,
+        _option(
+            text="Measured figures of one machine, from `advisor calibrate`.", default=False, metavar="FILE"
+        ),
+    ] = None
 
     def as_inputs(self) -> dict[str, object]:
         """What of it decides the answer, for the JSON document's `inputs`."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from advisor.build.assembly import Check
 from advisor.build.plan import Build, Performance, Question
+from advisor.render.serialize import fields_of
 
 
 def build_record(build: Build) -> dict[str, object]:
@@ -17,7 +18,7 @@ def build_record(build: Build) -> dict[str, object]:
         "optimality_gap": build.optimality_gap,
         "performance": None if run is None else performance_record(run),
         "economics": build.economics,
-        "parts": [{**_fields(line), "usd": line.usd} for line in build.parts],
+        "parts": [{**fields_of(line), "usd": line.usd} for line in build.parts],
         "checks": [check_record(check) for check in build.checks],
         "note": build.note,
     }
@@ -25,7 +26,7 @@ def build_record(build: Build) -> dict[str, object]:
 
 def bill_records(build: Build) -> list[dict[str, object]]:
     """The bill of a machine as rows that name it."""
-    return [{"build": build.name, **_fields(line), "usd": line.usd} for line in build.parts]
+    return [{"build": build.name, **fields_of(line), "usd": line.usd} for line in build.parts]
 
 
 def performance_record(run: Performance) -> dict[str, object]:
@@ -63,11 +64,6 @@ def check_record(check: Check) -> dict[str, object]:
         "why": check.why,
         "remedy": check.remedy,
     }
-
-
-def _fields(record: object) -> dict[str, object]:
-    names = getattr(record, "__dataclass_fields__", {})
-    return {name: getattr(record, name) for name in names}
 
 
 def question_inputs(question: Question) -> Mapping[str, object]:

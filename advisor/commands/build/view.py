@@ -11,7 +11,7 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.part_prices import STALE_AFTER_DAYS
 from advisor.catalog.units import BITS_PER_BYTE, GB
 from advisor.commands.build.records import bill_records, build_record, question_inputs
-from advisor.render.answer import Answer, Axis, Block, Chart, Column, Datum, Paragraph, Series, Table
+from advisor.render.answer import Answer, Axis, Block, Chart, Datum, Paragraph, Series, Table, columns
 from advisor.render.numbers import (
     LEGEND,
     MISSING,
@@ -78,20 +78,11 @@ def _speed(quantity: Quantity | None) -> str:
 
 
 def _machines_table(builds: Sequence[Build]) -> Table:
-    columns = (
-        Column("#", "right"),
-        Column("machine", fold=True),
-        Column("price", "right"),
-        Column("tokens/s", fold=True),
-        Column("runs as", fold=True),
-        Column("power", "right"),
-        Column("own $/M", "right"),
-        Column("rent $/M", "right"),
-        Column("pays off", "right"),
-    )
     rows = tuple(_machine_row(i, build) for i, build in enumerate(builds, 1))
     return Table(
-        columns, rows, title="Machines; $ per million tokens in and out, and when buying beats renting"
+        columns("#> | machine~ | price> | tokens/s~ | runs as~ | power> | own $/M> | rent $/M> | pays off>"),
+        rows,
+        title="Machines; $ per million tokens in and out, and when buying beats renting",
     )
 
 
@@ -173,17 +164,13 @@ def machine_blocks(build: Build, *, explain: bool) -> list[Block]:
 
 def bill_table(build: Build, title: str = "") -> Table:
     """Bill of materials with the basis and the day of each price."""
-    columns = (
-        Column("part"),
-        Column("n", "right"),
-        Column("name", fold=True),
-        Column("each", "right"),
-        Column("total", "right"),
-        Column("price is", fold=True),
-    )
     rows = [_bill_row(line) for line in build.parts]
     rows.append(("total", "", "", "", usd_exact(build.total_usd), ""))
-    return Table(columns, tuple(rows), title=title or f"{build.name}: what to buy")
+    return Table(
+        columns("part | n> | name~ | each> | total> | price is~"),
+        tuple(rows),
+        title=title or f"{build.name}: what to buy",
+    )
 
 
 def _bill_row(line: PartLine) -> tuple[str, ...]:
@@ -238,9 +225,13 @@ def performance_blocks(run: Performance, *, explain: bool) -> list[Block]:
              digits(p.output_tokens_per_joule, 2))
             for p in run.power_points
         )  # fmt: skip
-        columns = (Column("limit", "right"), Column("wall", "right"), Column("tokens/s", "right"),
-                   Column("tokens/J", "right"))  # fmt: skip
-        blocks.append(Table(columns, rows, title="Under a power limit of the cards"))
+        blocks.append(
+            Table(
+                columns("limit> | wall> | tokens/s> | tokens/J>"),
+                rows,
+                title="Under a power limit of the cards",
+            )
+        )
     return blocks
 
 
@@ -285,11 +276,10 @@ def economics_words(build: Build) -> str:
 
 def checks_table(checks: Sequence[Check], title: str) -> Table:
     """Rules with what they measured."""
-    columns = (Column("rule"), Column("verdict"), Column("why", fold=True), Column("remedy", fold=True))
     rows = tuple(
         (check.rule, _verdict(check), check.why, "" if check.passed else check.remedy) for check in checks
     )
-    return Table(columns, rows, title=title)
+    return Table(columns("rule | verdict | why~ | remedy~"), rows, title=title)
 
 
 def _verdict(check: Check) -> str:

@@ -2,7 +2,7 @@
 
 from advisor.catalog.schema import Calibration
 from advisor.render import numbers
-from advisor.render.answer import Answer, Column, Paragraph, Table
+from advisor.render.answer import Answer, Paragraph, Table, columns
 
 
 def calibration_answer(calibration: Calibration, inputs: dict[str, object]) -> Answer:
@@ -23,7 +23,7 @@ def calibration_answer(calibration: Calibration, inputs: dict[str, object]) -> A
     ]
     rows += [("host to device", numbers.show(calibration.host_to_device_bytes_per_s, numbers.RATE))]
     head = f"Calibration of {calibration.num_accelerators} x {calibration.accelerator}, {calibration.measured_on}"
-    table = Table((Column("quantity"), Column("measured", "right")), tuple(rows))
+    table = Table(columns("quantity | measured>"), tuple(rows))
     return Answer(
         result={"kind": "calibration", "calibration": calibration},
         inputs=inputs,

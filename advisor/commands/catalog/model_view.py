@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from advisor.catalog.parameters import kv_bytes_per_token, parameter_count
 from advisor.catalog.schema import Model
 from advisor.catalog.units import KB, KIB
-from advisor.render.answer import Answer, Column, Paragraph, Table
+from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import COUNT, MISSING, show, show_in
 from advisor.render.serialize import Json
 
@@ -16,21 +16,14 @@ REFERENCE_CONTEXT_TOKENS = 8192
 def models_answer(models: Sequence[Model], filters: Mapping[str, object]) -> Answer:
     """A listing of models with parameters and cache computed from their shape."""
     rows = [model_row(model) for model in models]
-    columns = (
-        Column("model"),
-        Column("params", "right"),
-        Column("active", "right"),
-        Column("mixer", fold=True),
-        Column("experts"),
-        Column("context", "right"),
-        Column("KV KB", "right"),
-        Column("weights"),
-    )
     return Answer(
         result={"models": rows},
         inputs=filters,
         blocks=(
-            Table(columns, tuple(_cells(model, row) for model, row in zip(models, rows, strict=True))),
+            Table(
+                columns("model | params> | active> | mixer~ | experts | context> | KV KB> | weights"),
+                tuple(_cells(model, row) for model, row in zip(models, rows, strict=True)),
+            ),
             Paragraph(
                 f"{len(models)} models. Parameters and KV per token (16 bits; all-token layers) are "
                 "computed from the shape."

@@ -19,7 +19,7 @@ from advisor.catalog.schema.part import (
     System,
 )
 from advisor.catalog.units import GB, GIB, KILO
-from advisor.render.answer import Answer, Column, Paragraph, Table
+from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import MISSING, digits
 from advisor.render.serialize import Json, to_json
 
@@ -34,13 +34,6 @@ def parts_answer(
     filters: Mapping[str, object],
 ) -> Answer:
     """A listing of parts with their prices."""
-    columns = (
-        Column("kind"),
-        Column("name", fold=True),
-        Column("figures", fold=True),
-        Column("$", "right"),
-        Column("price is", fold=True),
-    )
     shown = rows[:MAX_ROWS]
     counts = Counter(category for category, _, _ in rows)
     words = ", ".join(f"{number} {category}" for category, number in counts.items())
@@ -49,7 +42,7 @@ def parts_answer(
         result={"parts": [part_row(*row, as_of) for row in rows]},
         inputs=filters,
         blocks=(
-            Table(columns, tuple(_cells(*row) for row in shown)),
+            Table(columns("kind | name~ | figures~ | $> | price is~"), tuple(_cells(*row) for row in shown)),
             Paragraph(f"{len(rows)} parts: {words}.{rest} Prices in USD."),
         ),
         records="parts",

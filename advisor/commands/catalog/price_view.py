@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from advisor.catalog.prices import STALE_AFTER_DAYS, age_days, is_stale
 from advisor.catalog.schema import Price
-from advisor.render.answer import Answer, Column, Paragraph, Table
+from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import usd
 from advisor.render.serialize import Json, to_json
 
@@ -14,23 +14,15 @@ def prices_answer(
     prices: Sequence[Price], note: str, *, as_of: datetime.date, filters: Mapping[str, object]
 ) -> Answer:
     """A listing of prices with their age on the day asked for."""
-    columns = (
-        Column("accelerator"),
-        Column("provider"),
-        Column("sku", fold=True),
-        Column("region", fold=True),
-        Column("n", "right"),
-        Column("term"),
-        Column("$/h", "right"),
-        Column("$/h each", "right"),
-        Column("days old", "right"),
-    )
     providers = {price.provider for price in prices}
     return Answer(
         result={"prices": [price_row(price, as_of) for price in prices]},
         inputs=filters,
         blocks=(
-            Table(columns, tuple(_cells(price, as_of) for price in prices)),
+            Table(
+                columns("accelerator | provider | sku~ | region~ | n> | term | $/h> | $/h each> | days old>"),
+                tuple(_cells(price, as_of) for price in prices),
+            ),
             Paragraph(f"{len(prices)} offers of {len(providers)} providers, as known on {as_of}."),
         ),
         records="prices",

@@ -6,7 +6,7 @@ from typing import Final
 from advisor.catalog.schema import Model, Record, Source
 from advisor.catalog.units import GIGA
 from advisor.commands.catalog.model_view import model_row
-from advisor.render.answer import Answer, Block, Column, Paragraph, Table
+from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import COMPUTE, POWER, RATE, SIZE, TIME, Ladder, show, usd
 from advisor.render.serialize import Json, flatten, to_json
 
@@ -37,7 +37,7 @@ def record_answer(record: Record, kind: str, note: str, inputs: Mapping[str, obj
     rows += [(name, _shown(name, value), "derived") for name, value in derived(record).items()]
     blocks: list[Block] = [
         Paragraph(f"{getattr(record, 'id', '')}: {getattr(record, 'name', kind)}", emphasis=True),
-        Table((Column(kind), Column("value", fold=True), Column("source")), tuple(rows)),
+        Table(columns(f"{kind} | value~ | source"), tuple(rows)),
         Paragraph("\n".join(f"[{i}] {cited(source)}" for i, source in enumerate(legend, 1))),
     ]
     if remark := getattr(record, "notes", ""):

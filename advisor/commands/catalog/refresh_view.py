@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor.refresh.refresh import Outcome
-from advisor.render.answer import Answer, Block, Column, Paragraph, Table
+from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import MISSING
 
 MAX_REFUSED: Final = 12
@@ -32,12 +32,15 @@ def refresh_answer(
         _lists_table(outcomes, day),
     ]
     if refused:
-        columns = (Column("list"), Column("product", fold=True), Column("refused because", fold=True))
         rows = tuple(
             (name, _product(entry.quote.sku, entry.quote.region), entry.reason) for name, entry in refused
         )
         blocks.append(
-            Table(columns, rows[:MAX_REFUSED], title=f"Refused rows ({len(refused)}); old prices stay")
+            Table(
+                columns("list | product~ | refused because~"),
+                rows[:MAX_REFUSED],
+                title=f"Refused rows ({len(refused)}); old prices stay",
+            )
         )
     if unknown:
         more = f" and {len(unknown) - MAX_UNKNOWN} more" if len(unknown) > MAX_UNKNOWN else ""
@@ -65,12 +68,12 @@ def cleared_answer(num_lists: int, folder: Path) -> Answer:
 
 
 def _lists_table(outcomes: Sequence[Outcome], day: datetime.date) -> Table:
-    columns = (
-        Column("list"),
-        Column("status"),
-        *(Column(name, "right") for name in ("prices", "new", "changed", "refused", "days old")),
+    return Table(
+        columns(
+            "list | status", *(f"{name}>" for name in ("prices", "new", "changed", "refused", "days old"))
+        ),
+        tuple(_cells(outcome, day) for outcome in outcomes),
     )
-    return Table(columns, tuple(_cells(outcome, day) for outcome in outcomes))
 
 
 def _cells(outcome: Outcome, day: datetime.date) -> tuple[str, ...]:

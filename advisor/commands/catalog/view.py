@@ -5,7 +5,7 @@ from typing import Final
 
 from advisor.catalog import units
 from advisor.catalog.schema import Accelerator, Engine
-from advisor.render.answer import Answer, Column, Paragraph, Table
+from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import percent, show_in
 from advisor.render.serialize import Json, to_json
 
@@ -15,23 +15,15 @@ PROVENANCE_FIELDS: Final = ("sources", "field_sources", "notes")
 
 def accelerators_answer(records: Sequence[Accelerator], filters: Mapping[str, object]) -> Answer:
     """A listing of accelerators."""
-    columns = (
-        Column("accelerator"),
-        Column("GB", "right"),
-        Column("GB/s", "right"),
-        Column("bf16", "right"),
-        Column("fp8", "right"),
-        Column("fp4", "right"),
-        Column("link GB/s", "right"),
-        Column("W", "right"),
-        Column("remark", fold=True),
-    )
     ranked = sum(not record.unranked_reason for record in records)
     return Answer(
         result={"accelerators": [listed(record) for record in records]},
         inputs=filters,
         blocks=(
-            Table(columns, tuple(_accelerator_row(record) for record in records)),
+            Table(
+                columns("accelerator | GB> | GB/s> | bf16> | fp8> | fp4> | link GB/s> | W> | remark~"),
+                tuple(_accelerator_row(record) for record in records),
+            ),
             Paragraph(
                 f"{len(records)} accelerators, {ranked} of them ranked. Dense TFLOP/s, FP32 accumulation; "
                 "link = scale-up fabric, one direction."
@@ -60,15 +52,6 @@ def _accelerator_row(record: Accelerator) -> tuple[str, ...]:
 
 def engines_answer(engines: Sequence[Engine], filters: Mapping[str, object]) -> Answer:
     """A listing of serving engines with their defaults."""
-    columns = (
-        Column("engine"),
-        Column("scheduler"),
-        Column("seqs", "right"),
-        Column("tokens/step", "right"),
-        Column("memory", "right"),
-        Column("weights", fold=True),
-        Column("runs on", fold=True),
-    )
     rows = tuple(
         (
             engine.id,
@@ -84,7 +67,13 @@ def engines_answer(engines: Sequence[Engine], filters: Mapping[str, object]) -> 
     return Answer(
         result={"engines": [listed(engine) for engine in engines]},
         inputs=filters,
-        blocks=(Table(columns, rows), Paragraph("Defaults where the accelerator does not change them.")),
+        blocks=(
+            Table(
+                columns("engine | scheduler | seqs> | tokens/step> | memory> | weights~ | runs on~"),
+                rows,
+            ),
+            Paragraph("Defaults where the accelerator does not change them."),
+        ),
         records="engines",
     )
 

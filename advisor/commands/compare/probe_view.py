@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from advisor.probes.compare import ALIKE, Difference
-from advisor.render.answer import Answer, Block, Column, Paragraph, Table
+from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import show_unit
 
 
@@ -21,17 +21,13 @@ def comparison_answer(differences: Sequence[Difference], inputs: dict[str, objec
         )
         for d in (unlike or differences)[:40]
     )
-    columns = (
-        Column("quantity", fold=True),
-        Column("first", "right"),
-        Column("second", "right"),
-        Column("change", "right"),
-    )
     records = [
         {**asdict(d), "change_fraction": d.change_fraction, "is_alike": d.is_alike} for d in differences
     ]
     blocks: list[Block] = [Paragraph(text, emphasis=True)]
-    blocks += [Table(columns, rows, "Largest changes")] if rows else []
+    blocks += (
+        [Table(columns("quantity~ | first> | second> | change>"), rows, "Largest changes")] if rows else []
+    )
     return Answer(
         result={
             "kind": "comparison",

@@ -1,11 +1,23 @@
 """Two answers side by side: what was asked differently, what became of the best, what moved each cost."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from advisor.catalog.units import MILLION
-from advisor.render.answer import Answer, Axis, Block, Chart, Column, Datum, Paragraph, Series, Table
+from advisor.commands.compare.document_comparison import Comparison, RecordChange
+from advisor.render.answer import (
+    Answer,
+    Axis,
+    Block,
+    Chart,
+    Datum,
+    Paragraph,
+    Series,
+    Table,
+    bulleted,
+    columns,
+)
 from advisor.render.numbers import COUNT, MISSING, POWER, SIZE, TIME, Ladder, digits, show
 from advisor.render.serialize import Json
 
@@ -28,86 +40,16 @@ _LADDERS: Final[tuple[tuple[str, Ladder], ...]] = (
 )  # fmt: skip
 
 
-class Changed(Protocol):
-    """An input or a version that differs."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def meaning(self) -> str: ...
-    @property
-    def first(self) -> Json: ...
-    @property
-    def second(self) -> Json: ...
-
-
-class Figure(Protocol):
-    """A figure that differs."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def first(self) -> float: ...
-    @property
-    def second(self) -> float: ...
-    @property
-    def change_fraction(self) -> float: ...
-    @property
-    def is_within_error(self) -> bool | None: ...
-
-
-class Record(Protocol):
-    """An option or row of both."""
-
-    @property
-    def identity(self) -> str: ...
-    @property
-    def first_place(self) -> int: ...
-    @property
-    def second_place(self) -> int: ...
-    @property
-    def figures(self) -> Sequence[Figure]: ...
-    @property
-    def texts(self) -> Sequence[tuple[str, str, str]]: ...
-    @property
-    def price_factor(self) -> float | None: ...
-    @property
-    def work_factor(self) -> float | None: ...
-
-
-class Compared(Protocol):
-    """What this view needs of a comparison."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def versions(self) -> Sequence[Changed]: ...
-    @property
-    def inputs(self) -> Sequence[Changed]: ...
-    @property
-    def records(self) -> Sequence[Record]: ...
-    @property
-    def only_first(self) -> Sequence[tuple[str, str]]: ...
-    @property
-    def only_second(self) -> Sequence[tuple[str, str]]: ...
-    @property
-    def first_best(self) -> str: ...
-    @property
-    def second_best(self) -> str: ...
-    @property
-    def is_same(self) -> bool: ...
-
-
-def documents_answer(found: Compared, first: Path, second: Path) -> Answer:
+def documents_answer(found: Comparison, first: Path, second: Path) -> Answer:
     """The comparison: one sentence, why, then the tables."""
     blocks: list[Block] = [Paragraph(_headline(found), emphasis=True)]
     causes = list(_causes(found))
     if causes:
-        blocks.append(Paragraph("Why:\n" + "\n".join(f"- {cause}" for cause in causes)))
+        blocks.append(bulleted("Why", causes))
     if found.inputs:
         rows = tuple((c.name, _cell(c.first), _cell(c.second)) for c in found.inputs)
-        columns = (Column("input"), Column("first", fold=True), Column("second", fold=True))
-        blocks.append(Table(columns, rows, title="What was asked differently"))
+        header = columns("input | first~ | second~")
+        blocks.append(Table(header, rows, title="What was asked differently"))
     if any(record.figures for record in found.records):
         blocks += [_figures_table(found), _cost_chart(found)]
     texts = _texts_table(found)
@@ -116,8 +58,8 @@ def documents_answer(found: Compared, first: Path, second: Path) -> Answer:
     gone = [(n, "only the first", why) for n, why in found.only_first]
     gone += [(n, "only the second", why) for n, why in found.only_second]
     if gone:
-        columns = (Column("option"), Column("in"), Column("what the other says of it", fold=True))
-        blocks.append(Table(columns, tuple(gone), title="In one of them only"))
+        header = columns("option | in | what the other says of it~")
+        blocks.append(Table(header, tuple(gone), title="In one of them only"))
     return Answer(
         result={"kind": "comparison", "compared": found.kind, "is_same": found.is_same, **_fields(found)},
         inputs={"first": first, "second": second},
@@ -126,7 +68,7 @@ def documents_answer(found: Compared, first: Path, second: Path) -> Answer:
     )
 
 
-def _headline(found: Compared) -> str:
+def _headline(found: Comparison) -> str:
     if found.is_same:
         return "The two answers are the same, and so were their questions"
     moved = [record for record in found.records if record.figures]
@@ -142,7 +84,7 @@ def _headline(found: Compared) -> str:
     )
 
 
-def _causes(found: Compared) -> Iterator[str]:
+def _causes(found: Comparison) -> Iterator[str]:
     """What moved the answer: data, question, prices, work."""
     for change in found.versions:
         yield f"{change.name.replace('_', ' ')}: {change.first} became {change.second}"
@@ -157,7 +99,7 @@ def _causes(found: Compared) -> Iterator[str]:
         yield "neither question nor versions differ: the price file, the price cache or the calibration did"
 
 
-def _cost_words(record: Record) -> str:
+def _cost_words(record: RecordChange) -> str:
     """`h100-sxm: cost +12.0 %: an accelerator-hour +20.0 % (aws to gcp), accelerator-hours for the work -6.7 %`."""
     if record.price_factor is None or record.work_factor is None:
         return ""
@@ -176,14 +118,7 @@ def _moved(fraction: float) -> str:
     return "unchanged" if abs(fraction) < LEAST_SHOWN_FRACTION else _percent(fraction)
 
 
-def _figures_table(found: Compared) -> Table:
-    columns = (
-        Column("option", fold=True),
-        Column("place"),
-        Column("figure", fold=True),
-        *(Column(name, "right") for name in ("first", "second", "change")),
-        Column("within the error"),
-    )
+def _figures_table(found: Comparison) -> Table:
     rows = tuple(
         (
             record.identity,
@@ -198,16 +133,24 @@ def _figures_table(found: Compared) -> Table:
         for figure in record.figures
         if abs(figure.change_fraction) >= LEAST_SHOWN_FRACTION
     )
-    return Table(columns, rows, title="What came out differently")
+    return Table(
+        columns(
+            "option~ | place | figure~",
+            *(f"{name}>" for name in ("first", "second", "change")),
+            "within the error",
+        ),
+        rows,
+        title="What came out differently",
+    )
 
 
-def _place(record: Record) -> str:
+def _place(record: RecordChange) -> str:
     if record.first_place == record.second_place:
         return str(record.first_place)
     return f"{record.first_place} to {record.second_place}"
 
 
-def _texts_table(found: Compared) -> Table | None:
+def _texts_table(found: Comparison) -> Table | None:
     """Sellers, layouts, limits: what is no number."""
     rows = tuple(
         (record.identity, _label(name), one, other)
@@ -215,11 +158,10 @@ def _texts_table(found: Compared) -> Table | None:
         for name, one, other in record.texts
         if name in _TOLD or name.endswith("_parallel")
     )
-    columns = (Column("option", fold=True), Column("what", fold=True), Column("first", fold=True))
-    return Table((*columns, Column("second", fold=True)), rows) if rows else None
+    return Table(columns("option~ | what~ | first~ | second~"), rows) if rows else None
 
 
-def _cost_chart(found: Compared) -> Chart:
+def _cost_chart(found: Comparison) -> Chart:
     """The first figure of every record before and after, for pages."""
     name = next((f.name for record in found.records for f in record.figures), "")
     pairs = [(record.identity, f) for record in found.records for f in record.figures if f.name == name]
@@ -262,7 +204,7 @@ def _cell(value: Json) -> str:
     return MISSING if value is None else str(value)
 
 
-def _fields(found: Compared) -> Mapping[str, object]:
+def _fields(found: Comparison) -> Mapping[str, object]:
     return {
         "versions": found.versions,
         "inputs_changed": found.inputs,

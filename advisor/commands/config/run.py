@@ -6,7 +6,7 @@ from pathlib import Path
 from advisor.cli.defaults import FILE_NAME, Default, given_defaults
 from advisor.cli.options import Shared
 from advisor.commands.config.options import ShowInput
-from advisor.render.answer import Answer, Column, Paragraph, Table
+from advisor.render.answer import Answer, Paragraph, Table, columns
 
 
 def show(asked: ShowInput, shared: Shared) -> Answer:
@@ -22,12 +22,6 @@ def show(asked: ShowInput, shared: Shared) -> Answer:
     rows: dict[tuple[str, str, str], list[Default]] = {}
     for default in found.values:
         rows.setdefault((default.option, default.words, default.origin), []).append(default)
-    columns = (
-        Column("option"),
-        Column("value", fold=True),
-        Column("from", fold=True),
-        Column("commands", fold=True),
-    )
     cells = tuple(
         (option, value, origin, ", ".join(" ".join(default.command) for default in defaults))
         for (option, value, origin), defaults in rows.items()
@@ -36,6 +30,8 @@ def show(asked: ShowInput, shared: Shared) -> Answer:
     return Answer(
         result={"defaults": found.values},
         inputs={},
-        blocks=(Table(columns, cells),) if cells else (Paragraph(empty),),
+        blocks=(Table(columns("option | value~ | from~ | commands~"), cells),)
+        if cells
+        else (Paragraph(empty),),
         records="defaults",
     )

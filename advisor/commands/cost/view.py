@@ -1,7 +1,6 @@
 """A report on cost as an answer: rows, the ways to get the tokens, ownership, what moves the result, carbon."""
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Final
 
 from advisor.catalog.units import MILLION
@@ -16,7 +15,7 @@ from advisor.cost.carbon import Footprint
 from advisor.cost.ownership import Tco
 from advisor.cost.question import CostQuestion
 from advisor.cost.result import CostReport, CostRow, LoadPoint, Way
-from advisor.render.answer import Answer, Block, Column, Paragraph, Section, Table, Tile
+from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, bulleted, columns
 from advisor.render.numbers import (
     LEGEND,
     MISSING,
@@ -28,6 +27,7 @@ from advisor.render.numbers import (
     usd,
     usd_quantity,
 )
+from advisor.render.serialize import fields_of
 
 MAX_ROWS: Final = 8
 """Rows that the terminal lists; a page and JSON have all."""
@@ -42,9 +42,8 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
     asked = Paragraph(f"{_question(report, question)}\n{LEGEND}")
     crossings = _crossings(report)
     return Answer(
-        result={f.name: getattr(report, f.name) for f in fields(report) if f.name not in _NOT_IN_RESULT}
-        | {"rejected": report.rejected},
-        inputs=_inputs(question),
+        result=fields_of(report, *_NOT_IN_RESULT) | {"rejected": report.rejected},
+        inputs=fields_of(question.scenario, "calibration") | fields_of(question, "scenario"),
         blocks=(
             Paragraph(report.headline, emphasis=True),
             _rows_table(report.rows, limit=MAX_ROWS),
@@ -106,15 +105,6 @@ def _tiles(report: CostReport) -> tuple[Tile, ...]:
     return tuple(tiles)
 
 
-def _inputs(question: CostQuestion) -> dict[str, object]:
-    scenario = question.scenario
-    names = type(scenario).model_fields
-    asked = {name: getattr(scenario, name) for name in names if name != "calibration"}
-    return asked | {
-        name: getattr(question, name) for name in type(question).model_fields if name != "scenario"
-    }
-
-
 def _question(report: CostReport, question: CostQuestion) -> str:
     """What was asked, defaults included, and how much was looked at."""
     traffic, goals = question.scenario.traffic, question.scenario.objectives
@@ -136,22 +126,18 @@ def _question(report: CostReport, question: CostQuestion) -> str:
 
 
 def _rows_table(rows: Sequence[CostRow], *, limit: int) -> Table:
-    columns = (
-        Column("deployment", fold=True),
-        Column("from", fold=True),
-        Column("$/h", "right"),
-        Column("prompt", "right"),
-        Column("cached", "right"),
-        Column("answer", "right"),
-        Column("all, with range", fold=True),
-        Column("load", "right"),
-        Column("price of"),
-    )
     title = "USD per million tokens"
     if len(rows) > limit:
         title += f": the cheapest {limit} of {len(rows)} (all with --json or -o)"
     shown = rows[:limit]
-    return Table(columns, tuple(_row(row) for row in shown), title, tuple(_row_details(row) for row in shown))
+    return Table(
+        columns(
+            "deployment~ | from~ | $/h> | prompt> | cached> | answer> | all, with range~ | load> | price of"
+        ),
+        tuple(_row(row) for row in shown),
+        title,
+        tuple(_row_details(row) for row in shown),
+    )
 
 
 def _row(row: CostRow) -> tuple[str, ...]:
@@ -174,14 +160,7 @@ def _cost(usd_per_million: float) -> str:
 
 
 def _layout(row: CostRow) -> str:
-    return layout_words(
-        row.accelerator,
-        row.num_replicas,
-        tp=row.tensor_parallel,
-        pp=row.pipeline_parallel,
-        dp=row.data_parallel,
-        ep=row.expert_parallel,
-    )
+    return layout_words(row, row.accelerator, row.num_replicas)
 
 
 def _row_details(row: CostRow) -> tuple[Block, ...]:
@@ -193,15 +172,6 @@ def _row_details(row: CostRow) -> tuple[Block, ...]:
 
 
 def _ways_table(ways: Sequence[Way], question: CostQuestion, *, limit: int) -> Table:
-    columns = (
-        Column("way"),
-        Column("what", fold=True),
-        Column("$/month", "right"),
-        Column("$/M tokens", "right"),
-        Column("used", "right"),
-        Column("price of"),
-        Column("how", fold=True),
-    )
     given = question.mean_rate_per_s is not None
     title = "The same tokens by every way" if given else "Each deployment as full as it may be, and APIs"
     if len(ways) > limit:
@@ -218,14 +188,12 @@ def _ways_table(ways: Sequence[Way], question: CostQuestion, *, limit: int) -> T
         )
         for way in ways[:limit]
     )
-    return Table(columns, rows, title)
+    return Table(columns("way | what~ | $/month> | $/M tokens> | used> | price of | how~"), rows, title)
 
 
 def _crossings(report: CostReport) -> Paragraph:
-    lines = [f"- {crossing.sentence}" for crossing in report.break_even]
-    return Paragraph(
-        "Where two ways cost the same:\n" + "\n".join(lines) if lines else "No API to compare with."
-    )
+    lines = [crossing.sentence for crossing in report.break_even]
+    return bulleted("Where two ways cost the same", lines) if lines else Paragraph("No API to compare with.")
 
 
 def _ownership_blocks(report: CostReport) -> list[Block]:
@@ -239,9 +207,6 @@ def _ownership_blocks(report: CostReport) -> list[Block]:
 
 
 def _tco_table(cost: Tco) -> Table:
-    columns = (
-        Column("part"), Column("USD", "right"), Column("$/month", "right"), Column("basis"), Column("read on"),
-    )  # fmt: skip
     months = cost.total_usd / cost.usd_per_month
     rows = tuple(
         (line.name, f"{line.usd:,.2f}", f"{line.usd / months:,.2f}", line.basis, line.observed_on.isoformat())
@@ -250,14 +215,10 @@ def _tco_table(cost: Tco) -> Table:
     total = ("total", f"{cost.total_usd:,.2f}", f"{cost.usd_per_month:,.2f}", "", "")
     details = (*((Paragraph(line.source),) for line in cost.lines), ())
     title = f"Owning {cost.num_accelerators} x {cost.accelerator} for {cost.life_years:g} years"
-    return Table(columns, (*rows, total), title, details)
+    return Table(columns("part | USD> | $/month> | basis | read on"), (*rows, total), title, details)
 
 
 def _load_table(points: Sequence[LoadPoint]) -> Table:
-    columns = (
-        Column("load", "right"), Column("$/M tokens", "right"), Column("prompt", "right"), Column("answer", "right"),
-        Column("batch", "right"), Column("TTFT p99", "right"), Column("TPOT p99", "right"),
-    )  # fmt: skip
     rows = tuple(
         (
             percent(point.load_fraction),
@@ -270,14 +231,14 @@ def _load_table(points: Sequence[LoadPoint]) -> Table:
         )
         for point in points
     )
-    return Table(columns, rows, "The cheapest rented deployment, simulated at parts of its highest load")
+    return Table(
+        columns("load> | $/M tokens> | prompt> | answer> | batch> | TTFT p99> | TPOT p99>"),
+        rows,
+        "The cheapest rented deployment, simulated at parts of its highest load",
+    )
 
 
 def _carbon_table(footprints: Sequence[Footprint]) -> Table:
-    columns = (
-        Column("region"), Column("g CO2e/kWh", "right"), Column("kWh/M tokens", "right"),
-        Column("g CO2e/M tokens", "right"), Column("kg CO2e/month", "right"), Column("grid of", "right"),
-    )  # fmt: skip
     rows = tuple(
         (
             place.region_name,
@@ -290,4 +251,9 @@ def _carbon_table(footprints: Sequence[Footprint]) -> Table:
         for place in footprints
     )
     details = tuple((Paragraph(place.carbon_source),) for place in footprints)
-    return Table(columns, rows, "Energy and carbon of the cheapest rented deployment, by grid", details)
+    return Table(
+        columns("region | g CO2e/kWh> | kWh/M tokens> | g CO2e/M tokens> | kg CO2e/month> | grid of>"),
+        rows,
+        "Energy and carbon of the cheapest rented deployment, by grid",
+        details,
+    )

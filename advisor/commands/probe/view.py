@@ -7,7 +7,7 @@ from advisor.probes.document import Probe, content_of
 from advisor.probes.expectations import text_of
 from advisor.probes.record import Measurement
 from advisor.render import numbers
-from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table
+from advisor.render.answer import Answer, Block, Figure, Paragraph, Table, columns
 
 EXIT_FAIL: Final = 4
 EXIT_WARN: Final = 5
@@ -99,13 +99,7 @@ def _checks(title: str, measurements: Sequence[Measurement]) -> Table:
         )
         for m in measurements
     ]
-    columns = (
-        Column("status"),
-        Column("check", fold=True),
-        Column("measured", "right"),
-        Column("expected", "right"),
-    )
-    return Table(columns, tuple(rows), title)
+    return Table(columns("status | check~ | measured> | expected>"), tuple(rows), title)
 
 
 def _name(m: Measurement) -> str:

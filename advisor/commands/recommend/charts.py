@@ -23,14 +23,7 @@ _MEMORY_PARTS: Final = {
 
 def layout(option: Option) -> str:
     """The layout of an option in words."""
-    return layout_words(
-        option.accelerator,
-        option.num_replicas,
-        tp=option.tensor_parallel,
-        pp=option.pipeline_parallel,
-        dp=option.data_parallel,
-        ep=option.expert_parallel,
-    )
+    return layout_words(option, option.accelerator, option.num_replicas)
 
 
 def short_layout(option: Option) -> str:

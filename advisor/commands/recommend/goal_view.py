@@ -1,14 +1,25 @@
 """A ranking of families of hardware as an answer: the scores, the facts behind them, what would change it."""
 
-from dataclasses import fields
-
 from advisor.cost.described import Sketch
 from advisor.cost.goal import Goal
 from advisor.cost.goal_report import GoalReport
 from advisor.cost.goal_scores import PlatformScore, Score
 from advisor.recommend.scenario import Scenario
-from advisor.render.answer import Answer, Axis, Block, Chart, Column, Datum, Paragraph, Section, Series, Table
+from advisor.render.answer import (
+    Answer,
+    Axis,
+    Block,
+    Chart,
+    Datum,
+    Paragraph,
+    Section,
+    Series,
+    Table,
+    bulleted,
+    columns,
+)
 from advisor.render.numbers import MISSING, TIME, digits, show
+from advisor.render.serialize import fields_of
 
 _WHOLE = 100.0
 _MORE = "The facts behind the other scores, and edge modules, phones, FPGAs and small chips: --explain, --json or -o."
@@ -24,17 +35,12 @@ def goal_answer(
     facts = tuple(_facts(option) for option in report.options)
     described = _described(report.described)
     shown: tuple[Block, ...] = (*facts, described) if explain else (*facts[:1], Paragraph(_MORE))
-    changes = Paragraph(
-        "What would change this answer:\n" + "\n".join(f"- {text}" for text in report.what_would_change)
-    )
+    changes = bulleted("What would change this answer", report.what_would_change)
     asked = Paragraph(_asked(scenario, weights))
     head: tuple[Block, ...] = (Paragraph(report.headline, emphasis=True), ranking, _chart(report.options))
     return Answer(
-        result={field.name: getattr(report, field.name) for field in fields(report)},
-        inputs={
-            name: getattr(scenario, name) for name in type(scenario).model_fields if name != "calibration"
-        }
-        | {"goal": goal},
+        result=fields_of(report),
+        inputs=fields_of(scenario, "calibration") | {"goal": goal},
         blocks=(*head, *shown, changes, asked),
         sections=(
             Section("Ranking", (*head, changes, asked)),
@@ -58,14 +64,6 @@ def _asked(scenario: Scenario, weights: str) -> str:
 
 def _ranking(options: tuple[PlatformScore, ...]) -> Table:
     names = [score.name for score in options[0].scores]
-    columns = (
-        Column("#", "right"),
-        Column("family", fold=True),
-        Column("points", "right"),
-        *(Column(name, "right") for name in names),
-        Column("$/M tokens", "right"),
-        Column("cheapest deployment, or why there is none", fold=True),
-    )
     rows = tuple(
         (
             str(option.rank),
@@ -77,7 +75,15 @@ def _ranking(options: tuple[PlatformScore, ...]) -> Table:
         )
         for option in options
     )
-    return Table(columns, rows, "Families of hardware, points of 100")
+    return Table(
+        columns(
+            "#> | family~ | points>",
+            *(f"{name}>" for name in names),
+            "$/M tokens> | cheapest deployment, or why there is none~",
+        ),
+        rows,
+        "Families of hardware, points of 100",
+    )
 
 
 def _points(low: float, high: float) -> str:
@@ -86,12 +92,12 @@ def _points(low: float, high: float) -> str:
 
 
 def _facts(option: PlatformScore) -> Table:
-    columns = (
-        Column("score"), Column("fact"), Column("points", "right"), Column("what is known", fold=True),
-        Column("source", fold=True),
-    )  # fmt: skip
     rows = tuple(row for score in option.scores for row in _fact_rows(score))
-    return Table(columns, rows, f"{option.rank}. {option.name}: {option.access}")
+    return Table(
+        columns("score | fact | points> | what is known~ | source~"),
+        rows,
+        f"{option.rank}. {option.name}: {option.access}",
+    )
 
 
 def _fact_rows(score: Score) -> list[tuple[str, ...]]:
@@ -133,10 +139,8 @@ def _chart(options: tuple[PlatformScore, ...]) -> Chart:
 
 
 def _described(found: tuple[Sketch, ...]) -> Table:
-    columns = (
-        Column("hardware", fold=True), Column("what it is", fold=True), Column("good for", fold=True),
-        Column("this model on it", fold=True),
-    )  # fmt: skip
     rows = tuple((entry.name, entry.what, entry.use, entry.bound) for entry in found)
     details = tuple((Paragraph(entry.source),) for entry in found)
-    return Table(columns, rows, "Not ranked", details)
+    return Table(
+        columns("hardware~ | what it is~ | good for~ | this model on it~"), rows, "Not ranked", details
+    )

@@ -20,9 +20,8 @@ from advisor.cli.scenario_input import (
     scenario_of,
 )
 from advisor.cli.where import Where
-from advisor.commands.recommend.batch_view import batch_answer
-from advisor.commands.recommend.item_view import item_answer
 from advisor.commands.recommend.options import RecommendInput
+from advisor.commands.recommend.other_view import batch_answer, item_answer
 from advisor.commands.recommend.serving import recommended
 from advisor.recommend.batch_job import recommend_batch
 from advisor.recommend.batch_result import BatchJob

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from advisor.commands.recommend.charts import layout, load_chart, memory_chart, pareto_chart, step_chart
 from advisor.recommend.result import Option, Recommendation, Rejected
 from advisor.recommend.scenario import Scenario
-from advisor.render.answer import Block, Column, Figure, Paragraph, Section, Table, Tile
+from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, columns
 from advisor.render.numbers import (
     LEGEND,
     POWER,
@@ -81,22 +81,10 @@ def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[
 
 def options_table(options: Sequence[Option]) -> Table:
     """Every option and, in a row's details, all that is known about it."""
-    headers = (
-        "#",
-        "deployment",
-        "engine",
-        "from",
-        "$/h",
-        "$/M tokens",
-        "TTFT p99",
-        "TPOT p99",
-        "requests/s",
-        "limit",
-    )
-    words = ("deployment", "engine", "from", "limit")
-    columns = tuple(Column(name, "left" if name in words else "right") for name in headers)
     return Table(
-        columns,
+        columns(
+            "#> | deployment | engine | from | $/h> | $/M tokens> | TTFT p99> | TPOT p99> | requests/s> | limit"
+        ),
         tuple(_row(option) for option in options),
         title="Best options, one per accelerator",
         details=tuple(_details(option) for option in options),
@@ -146,8 +134,8 @@ def _details(option: Option) -> tuple[Block, ...]:
         ("KV cache type", option.kv_dtype),
     )  # fmt: skip
     blocks: list[Block] = [
-        Table((Column("fact"), Column("value")), facts),
-        Table((Column("latency"), Column("with its range")), latencies),
+        Table(columns("fact | value"), facts),
+        Table(columns("latency | with its range"), latencies),
         step_chart(option),
         memory_chart([option]),
         Figure(option.launch_command, title="Start it with"),
@@ -159,18 +147,20 @@ def _details(option: Option) -> tuple[Block, ...]:
 
 def prices_table(options: Sequence[Option]) -> Table:
     """Where each option's price is from, and how old it is."""
-    columns = (Column("accelerator"), Column("provider"), Column("offer"), Column("region"), Column("term"),
-               Column("deployment, $/h", "right"), Column("read on"), Column("age, days", "right"),
-               Column("source", fold=True))  # fmt: skip
     rows = tuple(
         (o.accelerator, o.provider, o.sku, o.region, o.term, usd(o.usd_per_hour), o.price_observed_on,
          str(o.price_age_days), o.price_url)
         for o in options
     )  # fmt: skip
-    return Table(columns, rows)
+    return Table(
+        columns(
+            "accelerator | provider | offer | region | term | deployment, $/h> | read on | age, days> | source~"
+        ),
+        rows,
+    )
 
 
 def rejected_table(rejected: Sequence[Rejected]) -> Table:
     """Every accelerator that is not among the answers, a row each."""
     rows = tuple((entry.accelerator, entry.reason) for entry in rejected)
-    return Table((Column("accelerator"), Column("reason", fold=True)), rows)
+    return Table(columns("accelerator | reason~"), rows)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from advisor.catalog.units import DAY_S, GB, MINUTE_S
-from advisor.commands.recommend.rejected_view import rejected_tables
+from advisor.commands.recommend.rejected import rejected_tables
 from advisor.recommend.training_option import ESTIMATED_RESERVATION
 from advisor.recommend.training_result import Bill, Reinforcement, TrainingOption, TrainingRecommendation
 from advisor.recommend.training_scenario import TrainingScenario
-from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Section, Table, Tile
+from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
 from advisor.render.numbers import (
     COUNT,
     LEGEND,
@@ -23,6 +23,7 @@ from advisor.render.numbers import (
     usd,
     usd_quantity,
 )
+from advisor.render.serialize import fields_of
 from advisor.render.training_charts import days_chart, stage_chart, waterfall_chart
 
 MAX_REJECTED: Final = 6
@@ -48,15 +49,13 @@ def training_answer(
         blocks += _explanation(first, found)
     blocks += rejected_tables(found.rejected, most=MAX_REJECTED, everything=explain)
     if found.what_would_change:
-        lines = "\n".join(f"- {sentence}" for sentence in found.what_would_change)
-        blocks.append(Paragraph(f"What would change this answer:\n{lines}"))
+        blocks.append(bulleted("What would change this answer", found.what_would_change))
     blocks.append(flags_figure(first))
     question = question_words(scenario, found)
     blocks.append(Paragraph(f"{question}\n{LEGEND}"))
-    fields = type(found).__dataclass_fields__
     return Answer(
-        result={name: getattr(found, name) for name in fields if name not in ENVELOPE_FIELDS},
-        inputs={name: getattr(scenario, name) for name in type(scenario).model_fields},
+        result=fields_of(found, *ENVELOPE_FIELDS),
+        inputs=fields_of(scenario),
         blocks=tuple(blocks),
         tiles=_tiles(first),
         sections=_sections(found),
@@ -89,16 +88,6 @@ def _clusters(count: int) -> str:
 
 
 def _options_table(options: Sequence[TrainingOption]) -> Table:
-    columns = (
-        Column("#", "right"),
-        Column("cluster", fold=True),
-        Column("plan", fold=True),
-        Column("from", fold=True),
-        Column("step", "right"),
-        Column("MFU", "right"),
-        Column("takes", "right"),
-        Column("dollars", fold=True),
-    )
     rows = tuple(
         (
             str(option.rank),
@@ -112,7 +101,11 @@ def _options_table(options: Sequence[TrainingOption]) -> Table:
         )
         for option in options
     )
-    return Table(columns, rows, title="Best clusters, one per accelerator")
+    return Table(
+        columns("#> | cluster~ | plan~ | from~ | step> | MFU> | takes> | dollars~"),
+        rows,
+        title="Best clusters, one per accelerator",
+    )
 
 
 def _dollars(option: TrainingOption) -> str:
@@ -124,19 +117,12 @@ def _dollars(option: TrainingOption) -> str:
 
 def _loop_table(options: Sequence[TrainingOption]) -> Table:
     """Where one step of reinforcement learning goes, by option."""
-    columns = (
-        Column("#", "right"),
-        Column("placement", fold=True),
-        Column("generate", "right"),
-        Column("judge", "right"),
-        Column("log-probs", "right"),
-        Column("train", "right"),
-        Column("sync", "right"),
-        Column("step", "right"),
-        Column("generating", "right"),
-    )
     rows = tuple(_loop_row(option, loop) for option in options if (loop := option.reinforcement) is not None)
-    return Table(columns, rows, title="One step of the loop; the last column is the share of its work")
+    return Table(
+        columns("#> | placement~ | generate> | judge> | log-probs> | train> | sync> | step> | generating>"),
+        rows,
+        title="One step of the loop; the last column is the share of its work",
+    )
 
 
 def _loop_row(option: TrainingOption, loop: Reinforcement) -> tuple[str, ...]:
@@ -167,14 +153,6 @@ def _memory_block(option: TrainingOption, *, explain: bool) -> Block:
 
 
 def _bills_table(option: TrainingOption) -> Table:
-    columns = (
-        Column("term"),
-        Column("from", fold=True),
-        Column("$/accelerator/h", "right"),
-        Column("goodput", "right"),
-        Column("takes", "right"),
-        Column("dollars", "right"),
-    )
     rows = tuple(
         (
             _term(bill),
@@ -186,7 +164,11 @@ def _bills_table(option: TrainingOption) -> Table:
         )
         for bill in option.bills
     )
-    return Table(columns, rows, title="The same run at every term")
+    return Table(
+        columns("term | from~ | $/accelerator/h> | goodput> | takes> | dollars>"),
+        rows,
+        title="The same run at every term",
+    )
 
 
 def _term(bill: Bill) -> str:

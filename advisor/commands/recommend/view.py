@@ -5,11 +5,11 @@ from typing import Final
 
 from advisor.catalog.units import GB
 from advisor.commands.recommend.charts import layout, pareto_chart
-from advisor.commands.recommend.rejected_view import rejected_tables
+from advisor.commands.recommend.rejected import rejected_tables
 from advisor.commands.recommend.report import recommendation_sections, recommendation_tiles
 from advisor.recommend.result import Comparison, Option, Recommendation
 from advisor.recommend.scenario import Scenario
-from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table
+from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
 from advisor.render.numbers import (
     LEGEND,
     MISSING,
@@ -23,6 +23,7 @@ from advisor.render.numbers import (
     usd,
     usd_quantity,
 )
+from advisor.render.serialize import fields_of
 from advisor.simulator.quantity import Quantity
 
 MAX_REJECTED: Final = 8
@@ -42,19 +43,14 @@ def recommendation_answer(
         blocks += _explanation(found.options[0])
     blocks += rejected_tables(found.rejected, most=MAX_REJECTED, everything=explain)
     if found.what_would_change:
-        blocks.append(
-            Paragraph(
-                "What would change this answer:\n" + "\n".join(f"- {x}" for x in found.what_would_change)
-            )
-        )
+        blocks.append(bulleted("What would change this answer", found.what_would_change))
     if found.options:
         blocks.append(Figure(found.options[0].launch_command, title="Start it with"))
     question = _question(scenario, found)
     blocks.append(Paragraph(f"{question}\n{LEGEND}"))
-    fields = type(found).__dataclass_fields__
     return Answer(
-        result={name: getattr(found, name) for name in fields if name not in ENVELOPE_FIELDS},
-        inputs={name: getattr(scenario, name) for name in type(scenario).model_fields},
+        result=fields_of(found, *ENVELOPE_FIELDS),
+        inputs=fields_of(scenario),
         blocks=tuple(blocks),
         tiles=recommendation_tiles(found.options),
         sections=recommendation_sections(found, scenario),
@@ -82,19 +78,12 @@ def _question(scenario: Scenario, found: Recommendation) -> str:
 
 
 def _options_table(options: Sequence[Option]) -> Table:
-    columns = (
-        Column("#", "right"),
-        Column("deployment", fold=True),
-        Column("engine", fold=True),
-        Column("from", fold=True),
-        Column("$/h", "right"),
-        Column("$/M tokens", fold=True),
-        Column("TTFT", "right"),
-        Column("TPOT", "right"),
-        Column("limit", fold=True),
-    )
     title = "Best options, one per accelerator; TTFT and TPOT are what 99 % of requests keep"
-    return Table(columns, tuple(_option_row(option) for option in options), title=title)
+    return Table(
+        columns("#> | deployment~ | engine~ | from~ | $/h> | $/M tokens~ | TTFT> | TPOT> | limit~"),
+        tuple(_option_row(option) for option in options),
+        title=title,
+    )
 
 
 def _how_sure(comparisons: Sequence[Comparison]) -> str:
@@ -141,11 +130,11 @@ def _explanation(option: Option) -> list[Block]:
         for name, times in (("TTFT", option.ttft_s), ("TPOT", option.tpot_s), ("E2E", option.e2e_s))
         for statistic, quantity in times.items()
     )
-    right = (Column("time", "right"), Column("share", "right"))
+    right = columns("time> | share>")
     return [
         Table((Column("part of one step"), *right), step, title=f"Option 1: {layout(option)}"),
-        Table((Column("memory of one accelerator"), Column("GB", "right")), memory),
-        Table((Column("latency"), Column("with its range")), latencies),
+        Table(columns("memory of one accelerator | GB>"), memory),
+        Table(columns("latency | with its range"), latencies),
         Paragraph(_remarks(option)),
     ]
 

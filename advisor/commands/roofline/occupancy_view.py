@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from advisor.catalog.units import KIB
-from advisor.render.answer import Answer, Column, Paragraph, Table
+from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import digits, percent
 from advisor.simulator.occupancy import Occupancy, SmLimits
 
@@ -38,7 +38,7 @@ def occupancy_answer(
         inputs=inputs,
         blocks=(
             Paragraph(headline, emphasis=True),
-            Table((Column("resource"), Column("blocks it allows", "right")), rows),
+            Table(columns("resource | blocks it allows>"), rows),
             Paragraph(left),
         ),
         notes=notes,

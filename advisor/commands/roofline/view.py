@@ -8,7 +8,7 @@ import numpy as np
 
 from advisor.catalog.units import TERA
 from advisor.commands.roofline.svg import Mark, RoofLine, roofline_svg
-from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Section, Table
+from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, columns
 from advisor.render.numbers import LEGEND, MISSING, RATE, TIME, digits, percent, show, show_quantity
 from advisor.render.plot import Axis, Point, scatter
 from advisor.simulator.deployment import Deployment
@@ -108,10 +108,8 @@ def _lettered(one: Pass) -> list[tuple[str, RooflineOperator]]:
 def _table(one: Pass) -> Table:
     title = f"{one.num_sequences} x {one.context_tokens} tokens of context"
     title = f"Decode step, {title}" if one.phase == "decode" else f"Prompt, {one.context_tokens} tokens"
-    headers = ("", "operator", "flop/byte", "bound", "roof allows", "predicted", "of the roof", "share")
-    aligned = ("flop/byte", "roof allows", "of the roof", "share")
-    columns = tuple(Column(name, "right" if name in aligned else "left") for name in headers)
-    return Table(columns, tuple(_row(letter, operator) for letter, operator in _lettered(one)), title=title)
+    header = columns(" | operator | flop/byte> | bound | roof allows> | predicted | of the roof> | share>")
+    return Table(header, tuple(_row(letter, operator) for letter, operator in _lettered(one)), title=title)
 
 
 def _row(letter: str, operator: RooflineOperator) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """A predicted collective as an answer."""
 
-from advisor.render.answer import Answer, Column, Paragraph, Table
+from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import BINARY_SIZE, LEGEND, RATE, TIME, show, show_quantity
 from advisor.simulator.collectives import Topology
 from advisor.simulator.collectives.operations import Algorithm
@@ -29,7 +29,6 @@ def collective_answer(
         f"From {show(change.num_bytes, BINARY_SIZE)}, {change.faster} is faster than {change.slower}."
         for change in changes
     ]
-    columns = (Column("size", "right"), Column("time"), Column("algorithm"), Column("bus bandwidth"))
     return Answer(
         result={
             "operation": operation,
@@ -45,7 +44,7 @@ def collective_answer(
                 "nodes": group.num_nodes, "algorithm": algorithm},
         blocks=(
             Paragraph(headline, emphasis=True),
-            Table(columns, tuple(_row(point) for point in sweep)),
+            Table(columns("size> | time | algorithm | bus bandwidth"), tuple(_row(point) for point in sweep)),
             Paragraph("\n".join([*taken_over, LEGEND])),
         ),
         records="curve",

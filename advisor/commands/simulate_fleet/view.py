@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import HOUR_S
-from advisor.render.answer import Answer, Block, Column, Paragraph, Table
+from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import (
     LEGEND,
     MISSING,
@@ -150,14 +150,7 @@ def _headline(run: FleetRun) -> str:
     parts = []
     for pool, replica in zip(result.pools, run.replicas, strict=True):
         deployment = replica.deployment
-        words = layout_words(
-            deployment.accelerator.id,
-            deployment.num_replicas,
-            tp=deployment.tensor_parallel,
-            pp=deployment.pipeline_parallel,
-            dp=deployment.data_parallel,
-            ep=deployment.expert_parallel,
-        )
+        words = layout_words(deployment, deployment.accelerator.id, deployment.num_replicas)
         parts.append(f"{pool.name} {words}")
     rate = result.num_requests / result.duration_s
     return (
@@ -185,7 +178,7 @@ def _pool_table(run: FleetRun) -> Table:
             )
         )
     headers = ("pool", "replica/h", "replica h", "busy", "requests", "cached", "p99 TTFT", "p99 TPOT", "bill")
-    return Table(tuple(Column(name) for name in headers), tuple(rows))
+    return Table(columns(*headers), tuple(rows))
 
 
 def _tenant_table(run: FleetRun) -> Table:
@@ -204,7 +197,7 @@ def _tenant_table(run: FleetRun) -> Table:
             )
         )
     headers = ("tenant", "requests", "kept promise", "p50 TTFT", "p99 TTFT", "p99 TPOT", "turned away")
-    return Table(tuple(Column(name) for name in headers), tuple(rows))
+    return Table(columns(*headers), tuple(rows))
 
 
 def _time_table(result: FleetResult) -> Table:
@@ -228,7 +221,7 @@ def _time_table(result: FleetResult) -> Table:
             )
         )
     headers = ("from", "requests/s", "good/s", "tokens/s", "mean TTFT", "serving", "paid")
-    return Table(tuple(Column(name) for name in headers), tuple(rows))
+    return Table(columns(*headers), tuple(rows))
 
 
 def _mean(rows: Sequence[TimelineRow], name: str) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from advisor.render.answer import Answer, Block, Column, Paragraph, Table
+from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, TIME, digits, percent, show, show_quantity
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import BatchFleet
@@ -86,7 +86,7 @@ def _service_blocks(
         (str(row["batch"]), show_quantity(row["latency_s"], TIME), show_quantity(row["items_per_s"]))
         for row in batches
     )
-    table = Table((Column("batch", "right"), Column("latency"), Column(f"{unit}s/s")), rows)
+    table = Table(columns(f"batch> | latency | {unit}s/s"), rows)
     whole = sum(service.parts.values())
     parts = ", ".join(
         f"{name.replace('_', ' ')} {percent(seconds / whole)}"

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from advisor.catalog.units import GB, MINUTE_S
-from advisor.render.answer import Answer, Column, Paragraph, Table
+from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, MISSING, TIME, digits, percent, show, show_quantity
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.quantity import Quantity
@@ -80,10 +80,6 @@ def context_answer(
 
 
 def _prefill_table(rows: Sequence[Mapping[str, Any]], prefills: Sequence[LongPrefill]) -> Table:
-    header = (
-        Column("context parallel", "right"), Column("accelerators", "right"), Column("prefill", "right"),
-        Column("speed-up", "right"), Column("attention", "right"), Column("exposed ring", "right"),
-    )  # fmt: skip
     cells = tuple(
         (
             str(row["context_parallel"]), str(row["num_accelerators"]), show_quantity(row["prefill_s"], TIME),
@@ -92,14 +88,14 @@ def _prefill_table(rows: Sequence[Mapping[str, Any]], prefills: Sequence[LongPre
         )
         for row, prefill in zip(rows, prefills, strict=True)
     )  # fmt: skip
-    return Table(header, cells, title="Prefill of one prompt, dealt over groups")
+    return Table(
+        columns("context parallel> | accelerators> | prefill> | speed-up> | attention> | exposed ring>"),
+        cells,
+        title="Prefill of one prompt, dealt over groups",
+    )
 
 
 def _policy_table(rows: Sequence[ContextRow]) -> Table:
-    header = (
-        Column("cache"), Column("GB each", "right"), Column("fit", "right"), Column("step at 1", "right"),
-        Column("quality", fold=True),
-    )  # fmt: skip
     cells = tuple(
         (
             row.policy.name, digits(row.bytes_per_sequence / GB), str(row.num_sequences),
@@ -107,14 +103,12 @@ def _policy_table(rows: Sequence[ContextRow]) -> Table:
         )
         for row in rows
     )  # fmt: skip
-    return Table(header, cells, title="Cache of one sequence")
+    return Table(
+        columns("cache | GB each> | fit> | step at 1> | quality~"), cells, title="Cache of one sequence"
+    )
 
 
 def _tier_table(rows: Sequence[TierRow]) -> Table:
-    header = (
-        Column("tier"), Column("GB/s each", "right"), Column("fetch", "right"), Column("recompute", "right"),
-        Column("pays"), Column("keep up to", "right"),
-    )  # fmt: skip
     cells = tuple(
         (
             row.fetch.tier.name, digits(row.fetch.tier.bytes_per_s / GB), show(row.fetch.fetch_s, TIME),
@@ -123,7 +117,11 @@ def _tier_table(rows: Sequence[TierRow]) -> Table:
         )
         for row in rows
     )  # fmt: skip
-    return Table(header, cells, title="The cache of this prompt in a lower tier")
+    return Table(
+        columns("tier | GB/s each> | fetch> | recompute> | pays | keep up to>"),
+        cells,
+        title="The cache of this prompt in a lower tier",
+    )
 
 
 def _policy_record(row: ContextRow) -> dict[str, Any]:

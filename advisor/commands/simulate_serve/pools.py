@@ -97,11 +97,4 @@ def _prefill_worker(typed: TwoPools, worker: Deployment) -> Deployment:
 
 def _words(plan: PoolPlan) -> str:
     worker = plan.worker
-    return layout_words(
-        worker.accelerator.id,
-        plan.num_workers,
-        tp=worker.tensor_parallel,
-        pp=worker.pipeline_parallel,
-        dp=worker.data_parallel,
-        ep=worker.expert_parallel,
-    )
+    return layout_words(worker, worker.accelerator.id, plan.num_workers)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from advisor.render.answer import Answer, Column, Figure, Paragraph, Table
+from advisor.render.answer import Answer, Figure, Paragraph, Table, columns
 from advisor.render.numbers import MISSING, TIME, digits, percent, show
 from advisor.simulator.serving.trace_replay import LengthFit, TraceFit
 
@@ -33,7 +33,7 @@ def trace_answer(fit: TraceFit, path: Path, speed: float) -> Answer:
         inputs={"trace": path, "speed": speed},
         blocks=(
             Paragraph(headline, emphasis=True),
-            Table(tuple(Column(name) for name in headers), rows),
+            Table(columns(*headers), rows),
             Paragraph(f"{common}\n{advice}"),
             Figure(_load_table(fit), title="Traffic like it, for a fleet file"),
         ),

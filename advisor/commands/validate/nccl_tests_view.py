@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from advisor.render.answer import Answer, Axis, Block, Chart, Column, Datum, Paragraph, Series, Table
+from advisor.render.answer import Answer, Axis, Block, Chart, Datum, Paragraph, Series, Table, columns
 from advisor.render.numbers import BINARY_SIZE, LEGEND, RATE, show, show_quantity
 from advisor.simulator.collectives.nccl_tests import RunVerdict
 from advisor.simulator.quantity import Quantity
@@ -22,7 +22,6 @@ def nccl_tests_answer(judged: RunVerdict, inputs: Mapping[str, object], notes: t
         f" in {group.num_nodes} nodes" if group.num_nodes > 1 else ""
     )
     headline = f"{run.operation} on {where} {_WORDS[judged.verdict]} (messages of {_LARGE_SIZES})"
-    columns = (Column("size", "right"), Column("measured", "right"), Column("expected"), Column("verdict"))
     rows = tuple(
         (
             show(float(size.num_bytes), BINARY_SIZE),
@@ -34,7 +33,7 @@ def nccl_tests_answer(judged: RunVerdict, inputs: Mapping[str, object], notes: t
     )
     blocks: list[Block] = [
         Paragraph(headline, emphasis=True),
-        Table(columns, rows, title="Bus bandwidth"),
+        Table(columns("size> | measured> | expected | verdict"), rows, title="Bus bandwidth"),
         _chart(judged),
     ]
     if judged.explanations:

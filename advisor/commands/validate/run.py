@@ -1,9 +1,7 @@
 """Validate predictions against a table of measurements: the same steps for serving and collectives."""
 
 import sys
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +11,14 @@ from advisor.catalog.schema import Calibration
 from advisor.cli.calibration_file import given_calibration
 from advisor.cli.options import Shared
 from advisor.cli.topology_input import group_of
-from advisor.commands.validate.case_files import CaseRow, PredictedRow, read_cases, write_predictions
+from advisor.commands.validate.cases import (
+    CaseRow,
+    PredictedRow,
+    Suite,
+    Validation,
+    read_cases,
+    write_predictions,
+)
 from advisor.commands.validate.nccl_tests_view import nccl_tests_answer
 from advisor.commands.validate.options import (
     CollectivesInput,
@@ -23,50 +28,13 @@ from advisor.commands.validate.options import (
     TrainingInput,
 )
 from advisor.commands.validate.view import validation_answer
-from advisor.evidence.scores import JudgedRow, MetricScore, comparisons, score_metrics
+from advisor.evidence.scores import JudgedRow, comparisons, score_metrics
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable
 from advisor.render.calibration_view import with_calibration
 from advisor.simulator.collectives.nccl_tests import judge_nccl_tests, parse_nccl_tests
 
 STDIN: Final = Path("-")
-PredictRow = Callable[[CaseRow, int], PredictedRow]
-"""From a row that holds nothing but inputs, and a seed, to its prediction."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suite:
-    """A kind of table: which columns a prediction may see, what it predicts, by what it is grouped."""
-
-    name: str
-    needed: tuple[str, ...]
-    inputs: tuple[str, ...]
-    metrics: tuple[str, ...]
-    groups: tuple[str, ...]
-    predict: PredictRow
-
-
-@dataclass(frozen=True, slots=True)
-class Validation:
-    """What came out of a table."""
-
-    judged: list[JudgedRow]
-    """The table, measured columns and all, with what was predicted."""
-    rows: list[PredictedRow]
-    problems: list[str]
-    """Reasons of rows with status error, with their row number."""
-    scores: Mapping[str, MetricScore]
-    gpus: frozenset[str] = frozenset()
-    """Accelerators that the rows name."""
-
-    @property
-    def statuses(self) -> dict[str, int]:
-        return dict(Counter(row.status for row in self.rows))
-
-    @property
-    def coverage(self) -> float:
-        """Share of rows with a prediction."""
-        return self.statuses.get("ok", 0) / len(self.rows)
 
 
 def serving(asked: ServingInput, shared: Shared) -> Answer:

@@ -10,7 +10,7 @@ from advisor.evidence.serving.accuracy import (
     OTHER_LOADS,
     ServingAccuracy,
 )
-from advisor.render.answer import Block, Column, Paragraph, Table
+from advisor.render.answer import Block, Paragraph, Table, columns
 
 METRIC_NAMES = dict(zip(CORE_METRICS, ("TPOT", "TTFT", "throughput"), strict=True))
 COLUMN_NAMES = dict(zip(CORE_COLUMNS, ("engine", "accelerator", "model", "tier"), strict=True))
@@ -90,8 +90,7 @@ def _other_loads_table(found: Mapping[str, Mapping[str, Score]]) -> Table:
 
 
 def _table(title: str, first: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    columns = (Column(first, fold=True), *(Column(head, "right") for head in heads))
-    return Table(columns, tuple(rows), title=title)
+    return Table(columns(f"{first}~", *(f"{head}>" for head in heads)), tuple(rows), title=title)
 
 
 def _percent(fraction: float | None, decimals: int = 0) -> str:

@@ -1,13 +1,13 @@
 """Scores of predictions as an answer: how many cases, how far off, and where."""
 
 from collections.abc import Mapping
-from typing import Protocol
 
+from advisor.commands.validate.cases import Validation
 from advisor.commands.validate.options import Table as TypedTable
 from advisor.commands.validate.serving_accuracy_view import serving_accuracy_blocks
 from advisor.evidence.scores import MetricScore, Score
 from advisor.evidence.serving.accuracy import ServingAccuracy
-from advisor.render.answer import Answer, Block, Column, Paragraph, Table
+from advisor.render.answer import Answer, Block, Column, Paragraph, Table, columns
 from advisor.render.numbers import percent
 
 MAX_GROUPS = 12
@@ -15,21 +15,8 @@ MAX_GROUPS = 12
 MAX_PROBLEMS = 10
 
 
-class Validated(Protocol):
-    """What this view needs of a validation."""
-
-    @property
-    def problems(self) -> list[str]: ...
-    @property
-    def scores(self) -> Mapping[str, MetricScore]: ...
-    @property
-    def statuses(self) -> dict[str, int]: ...
-    @property
-    def coverage(self) -> float: ...
-
-
 def validation_answer(
-    suite: str, asked: TypedTable, found: Validated, accuracy: ServingAccuracy | None = None
+    suite: str, asked: TypedTable, found: Validation, accuracy: ServingAccuracy | None = None
 ) -> Answer:
     """The summary of a validation; predictions themselves go to their file.
 
@@ -61,8 +48,8 @@ def validation_answer(
     )
 
 
-_SCORE_COLUMNS = tuple(
-    Column(header, "right") for header in ("n", "missing", "median", "mean", "p90", "bias", "in 80 %")
+_SCORE_COLUMNS = columns(
+    *(f"{header}>" for header in ("n", "missing", "median", "mean", "p90", "bias", "in 80 %"))
 )
 
 

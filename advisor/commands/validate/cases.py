@@ -1,13 +1,15 @@
-"""Tables of cases: reading them row by row so that one bad row does not stop the others, and writing predictions."""
+"""Tables of cases and what was predicted of them: one bad row does not stop the others."""
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_text
+from advisor.evidence.scores import JudgedRow, MetricScore
 from advisor.render.atomic import write_text
 from advisor.simulator.quantity import Quantity
 
@@ -32,6 +34,45 @@ class PredictedRow:
     reason: str
     basis: str
     metrics: Mapping[str, Quantity]
+
+
+PredictRow = Callable[[CaseRow, int], PredictedRow]
+"""From a row that holds nothing but inputs, and a seed, to its prediction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A kind of table: which columns a prediction may see, what it predicts, by what it is grouped."""
+
+    name: str
+    needed: tuple[str, ...]
+    inputs: tuple[str, ...]
+    metrics: tuple[str, ...]
+    groups: tuple[str, ...]
+    predict: PredictRow
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What came out of a table."""
+
+    judged: list[JudgedRow]
+    """The table, measured columns and all, with what was predicted."""
+    rows: list[PredictedRow]
+    problems: list[str]
+    """Reasons of rows with status error, with their row number."""
+    scores: Mapping[str, MetricScore]
+    gpus: frozenset[str] = frozenset()
+    """Accelerators that the rows name."""
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        return dict(Counter(row.status for row in self.rows))
+
+    @property
+    def coverage(self) -> float:
+        """Share of rows with a prediction."""
+        return self.statuses.get("ok", 0) / len(self.rows)
 
 
 def read_cases(path: Path, needed: Sequence[str]) -> list[CaseRow]:
