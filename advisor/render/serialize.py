@@ -60,6 +60,11 @@ def fields_of(record: object, *without: str) -> dict[str, object]:
     return {name: getattr(record, name) for name in names if name not in without}
 
 
+def picked(record: object, *names: str) -> dict[str, object]:
+    """Some attributes of a record by name, as they are."""
+    return {name: getattr(record, name) for name in names}
+
+
 def flatten(record: Json, prefix: str = "") -> dict[str, Json]:
     """One flat row of a nested record: a quantity under X becomes X, X_low, X_high and X_basis.
 

@@ -18,6 +18,7 @@ from advisor.render.numbers import (
     percent,
     show_quantity,
 )
+from advisor.render.serialize import fields_of, picked
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
@@ -66,9 +67,8 @@ def serve_answer(
 ) -> Answer:
     """Latencies, rates and state of one deployment under one load."""
     prediction, result, replica = run.prediction, run.result, run.replica
-    metrics = {name: getattr(prediction, name) for name in type(prediction).__dataclass_fields__}
-    metrics |= {
-        "goodput_fraction": result.goodput_fraction,
+    metrics = fields_of(prediction) | {
+        **picked(result, "goodput_fraction", "num_refused", "num_preemptions", "prefix_hit_fraction"),
         "utilisation": result.busy_fraction,
         "mean_batch": _known(result.mean_batch),
         "kv_tokens": {
@@ -76,21 +76,13 @@ def serve_answer(
             "max": result.max_kv_tokens,
             "capacity": result.kv_capacity_tokens,
         },
-        "num_refused": result.num_refused,
-        "num_preemptions": result.num_preemptions,
-        "prefix_hit_fraction": result.prefix_hit_fraction,
     }
     return Answer(
         result={
             "metrics": metrics,
             "memory_bytes": _memory(replica),
-            "simulation": {
-                "num_requests": result.num_requests,
-                "num_iterations": result.num_iterations,
-                "num_events": result.num_events,
-                "duration_s": result.duration_s,
-                "wall_s": run.wall_s,
-            },
+            "simulation": picked(result, "num_requests", "num_iterations", "num_events", "duration_s")
+            | {"wall_s": run.wall_s},
         }
         | ({} if run.speculation is None else {"speculation": run.speculation}),
         inputs=inputs,

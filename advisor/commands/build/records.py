@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from advisor.build.assembly import Check
 from advisor.build.plan import Build, Performance, Question
-from advisor.render.serialize import fields_of
+from advisor.render.serialize import fields_of, picked
 
 
 def build_record(build: Build) -> dict[str, object]:
@@ -31,39 +31,18 @@ def bill_records(build: Build) -> list[dict[str, object]]:
 
 def performance_record(run: Performance) -> dict[str, object]:
     """What a machine runs, as data."""
-    return {
-        "engine": run.run.engine,
-        "split": run.run.split,
-        "weight_dtype": run.run.weight_dtype,
-        "output_tokens_per_s": run.output_tokens_per_s,
-        "input_tokens_per_s": run.input_tokens_per_s,
-        "decode_tokens_per_s": run.decode_tokens_per_s,
-        "ttft_s": run.ttft_s,
-        "tpot_s": run.tpot_s,
-        "weight_bytes_per_card": run.run.weight_bytes_per_card,
-        "kv_tokens": run.run.kv_tokens,
-        "other_runs": run.other_runs,
-        "finest": run.finest,
-        "qlora_bytes_per_card": run.qlora_bytes_per_card,
-        "largest_qlora": run.largest_qlora,
-        "qlora_fits": run.qlora_fits,
-        "power_points": run.power_points,
-    }
+    return (
+        picked(run.run, "engine", "split", "weight_dtype", "weight_bytes_per_card", "kv_tokens")
+        | picked(run, "output_tokens_per_s", "input_tokens_per_s", "decode_tokens_per_s", "ttft_s", "tpot_s")
+        | picked(run, "other_runs", "finest", "power_points")
+        | picked(run, "qlora_bytes_per_card", "largest_qlora", "qlora_fits")
+    )
 
 
 def check_record(check: Check) -> dict[str, object]:
     """A rule's finding as data."""
-    return {
-        "rule": check.rule,
-        "actual": check.actual,
-        "limit": check.limit,
-        "unit": check.unit,
-        "pass": check.passed,
-        "severity": check.severity,
-        "excess": check.excess,
-        "why": check.why,
-        "remedy": check.remedy,
-    }
+    names = ("rule", "actual", "limit", "unit", "severity", "excess", "why", "remedy")
+    return picked(check, *names) | {"pass": check.passed}
 
 
 def question_inputs(question: Question) -> Mapping[str, object]:
@@ -71,23 +50,12 @@ def question_inputs(question: Question) -> Mapping[str, object]:
     load, setting = question.load, question.setting
     return {
         "model": load.model.id,
-        "workload": load.workload,
-        "budget_usd": question.budget_usd,
-        "target_tokens_per_s": question.target_tokens_per_s,
-        "concurrency": load.concurrency,
-        "input_tokens": load.input_tokens,
-        "output_tokens": load.output_tokens,
-        "precision": load.precision,
-        "engine": load.engine,
+        **picked(question, "budget_usd", "target_tokens_per_s", "use"),
+        **picked(load, "workload", "concurrency", "input_tokens", "output_tokens", "precision", "engine"),
         "circuit": str(setting.circuit),
         "circuit_continuous_w": setting.circuit.continuous_w,
-        "min_lanes": setting.min_lanes,
-        "needs_ecc": setting.needs_ecc,
-        "room_cooling_w": setting.room_cooling_w,
-        "max_noise_db": setting.max_noise_db,
+        **picked(setting, "min_lanes", "needs_ecc", "room_cooling_w", "max_noise_db"),
         "max_cards": question.limits.max_cards,
-        "accelerators": question.limits.accelerators,
-        "power_points": question.limits.power_points,
-        "use": question.use,
+        **picked(question.limits, "accelerators", "power_points"),
         "currency": "USD",
     }

@@ -19,7 +19,7 @@ from advisor.render.answer import (
     columns,
 )
 from advisor.render.numbers import COUNT, MISSING, POWER, SIZE, TIME, Ladder, digits, show
-from advisor.render.serialize import Json
+from advisor.render.serialize import Json, picked
 
 LEAST_SHOWN_FRACTION: Final = 0.0005
 """Changes below round to 0.0 %; JSON has them."""
@@ -205,22 +205,14 @@ def _cell(value: Json) -> str:
 
 
 def _fields(found: Comparison) -> Mapping[str, object]:
+    names = ("identity", "first_place", "second_place", "price_factor", "work_factor", "figures")
     return {
-        "versions": found.versions,
+        **picked(found, "versions", "first_best", "second_best"),
         "inputs_changed": found.inputs,
-        "first_best": found.first_best,
-        "second_best": found.second_best,
         "causes": list(_causes(found)),
         "changes": [
-            {
-                "identity": record.identity,
-                "first_place": record.first_place,
-                "second_place": record.second_place,
-                "price_factor": record.price_factor,
-                "work_factor": record.work_factor,
-                "figures": record.figures,
-                "texts": [{"name": name, "first": one, "second": other} for name, one, other in record.texts],
-            }
+            picked(record, *names)
+            | {"texts": [{"name": name, "first": one, "second": other} for name, one, other in record.texts]}
             for record in found.records
         ],
         "only_first": [{"identity": name, "reason": why} for name, why in found.only_first],

@@ -9,12 +9,12 @@ from advisor.cli.calibration_file import given_calibration
 from advisor.cli.known import known_value
 from advisor.cli.measures import parse_bytes
 from advisor.cli.options import Shared
-from advisor.commands.roofline.occupancy_view import occupancy_answer
 from advisor.commands.roofline.options import RooflineInput
-from advisor.commands.roofline.view import Roof, roofline_answer
+from advisor.commands.roofline.view import Roof, occupancy_answer, roofline_answer
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.render.numbers import digits
+from advisor.render.serialize import picked
 from advisor.simulator.calibrated_device import BANDWIDTH, accelerator_figures, calibrated_deployment
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.device import device_of
@@ -79,15 +79,8 @@ def _roofs(record: Accelerator, passes: tuple[Pass, ...], calibration: Calibrati
 
 
 def _inputs(deployment: Deployment, asked: RooflineInput) -> dict[str, object]:
-    return {
-        "model": deployment.model.id,
-        "gpu": deployment.accelerator.id,
-        "engine": deployment.engine.id,
-        "weight_dtype": deployment.weight_dtype,
-        "kv_dtype": deployment.kv_dtype,
-        "batch": asked.batch,
-        "context": asked.context,
-    }
+    ids = {"model": deployment.model.id, "gpu": deployment.accelerator.id, "engine": deployment.engine.id}
+    return ids | picked(deployment, "weight_dtype", "kv_dtype") | picked(asked, "batch", "context")
 
 
 def _warnings(deployment: Deployment) -> tuple[str, ...]:

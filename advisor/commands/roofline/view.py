@@ -6,12 +6,14 @@ from typing import Final
 
 import numpy as np
 
-from advisor.catalog.units import TERA
+from advisor.catalog.units import KIB, TERA
 from advisor.commands.roofline.svg import Mark, RoofLine, roofline_svg
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, columns
 from advisor.render.numbers import LEGEND, MISSING, RATE, TIME, digits, percent, show, show_quantity
 from advisor.render.plot import Axis, Point, scatter
+from advisor.render.serialize import picked
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.occupancy import Occupancy, SmLimits
 from advisor.simulator.operator_roofline import Pass, RooflineOperator
 
 _LETTERS: Final = {"decode": "abcdefghij", "prefill": "ABCDEFGHIJ"}
@@ -153,31 +155,59 @@ def _words(name: str) -> str:
 
 def _roof_fields(roof: Roof) -> dict[str, object]:
     ridges = {name: peak / roof.bandwidth_bytes_per_s for name, peak in roof.peak_flop_per_s.items()}
-    return {
-        "name": roof.name,
-        "bandwidth_bytes_per_s": roof.bandwidth_bytes_per_s,
-        "peak_flop_per_s": roof.peak_flop_per_s,
-        "ridge_flop_per_byte": ridges,
-    }
+    return picked(roof, "name", "bandwidth_bytes_per_s", "peak_flop_per_s") | {"ridge_flop_per_byte": ridges}
 
 
 def _pass_fields(one: Pass) -> dict[str, object]:
-    names = ("phase", "num_sequences", "context_tokens", "predicted_s", "floor_s")
-    return {name: getattr(one, name) for name in names}
+    return picked(one, "phase", "num_sequences", "context_tokens", "predicted_s", "floor_s")
 
 
 def _fields(operator: RooflineOperator) -> dict[str, object]:
-    work = operator.work
+    """Its figures; those of work are none where it has none."""
+    of_work = ("flop", "num_bytes", "intensity_flop_per_byte")
+    with_work = ("floor_s", "achieved_flop_per_s", "roof_fraction")
+    known: dict[str, object] = dict.fromkeys((*of_work, *with_work))
+    if operator.work:
+        known = picked(operator.work, *of_work) | picked(operator, *with_work)
     return {
-        "phase": operator.phase,
         "operator": operator.name,
-        "flop": work.flop if work else None,
-        "num_bytes": work.num_bytes if work else None,
-        "intensity_flop_per_byte": work.intensity_flop_per_byte if work else None,
-        "bound": operator.bound,
-        "floor_s": operator.floor_s if work else None,
-        "predicted_s": operator.predicted_s,
-        "share_fraction": operator.share_fraction,
-        "achieved_flop_per_s": operator.achieved_flop_per_s if work else None,
-        "roof_fraction": operator.roof_fraction if work else None,
+        **picked(operator, "phase", "bound", "predicted_s", "share_fraction"),
+        **known,
     }
+
+
+def occupancy_answer(
+    found: Occupancy, limits: SmLimits, inputs: Mapping[str, object], notes: tuple[str, ...]
+) -> Answer:
+    """Blocks per SM, what ends first, and what each resource alone would allow."""
+    blocks = "1 block" if found.blocks_per_sm == 1 else f"{found.blocks_per_sm} blocks"
+    headline = (
+        f"{blocks} per SM, {found.warps_per_sm} of {found.max_warps_per_sm} warps: "
+        f"occupancy {percent(found.fraction)}, limited by {' and '.join(found.limits)}"
+    )
+    rows = tuple((name, str(count)) for name, count in found.blocks_by_limit.items())
+    left = (
+        f"{digits(found.shared_bytes_left / KIB)} of {digits(limits.shared_bytes / KIB)} KiB of shared memory stay "
+        "free on each SM; a block's share includes what the driver reserves."
+    )
+    return Answer(
+        result={
+            "occupancy": {
+                "blocks_per_sm": found.blocks_per_sm,
+                "warps_per_sm": found.warps_per_sm,
+                "max_warps_per_sm": found.max_warps_per_sm,
+                "occupancy_fraction": found.fraction,
+                "limited_by": found.limits,
+                "blocks_by_limit": found.blocks_by_limit,
+                "shared_bytes_left": found.shared_bytes_left,
+            },
+            "sm_limits": limits,
+        },
+        inputs=inputs,
+        blocks=(
+            Paragraph(headline, emphasis=True),
+            Table(columns("resource | blocks it allows>"), rows),
+            Paragraph(left),
+        ),
+        notes=notes,
+    )

@@ -19,6 +19,7 @@ from advisor.render.numbers import (
     show_quantity,
     usd,
 )
+from advisor.render.serialize import picked
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving.fleet_control import EventKind
@@ -65,20 +66,22 @@ def fleet_answer(run: FleetRun, file: Record, notes: tuple[str, ...]) -> Answer:
                 "goodput_requests_per_s": result.goodput_fraction * result.num_requests / result.duration_s,
                 "requests_per_s": predicted_rate(result.num_finished / result.duration_s, first),
                 "output_tokens_per_s": predicted_rate(result.output_tokens / result.duration_s, first),
-                "mean_in_system": result.mean_in_system,
-                "num_finished": result.num_finished,
-                "num_refused": result.num_refused,
-                "num_rejected": result.num_rejected,
-                "num_retried": result.num_retried,
-                "usd": result.usd,
+                **picked(
+                    result,
+                    "mean_in_system",
+                    "num_finished",
+                    "num_refused",
+                    "num_rejected",
+                    "num_retried",
+                    "usd",
+                ),
                 "usd_per_hour": HOUR_S * result.usd / result.duration_s,
                 "usd_per_million_tokens": _per_token(result.usd_per_million_tokens, first),
                 "usd_per_million_output_tokens": _per_token(result.usd_per_million_output_tokens, first),
             },
             "pools": pools,
             "tenants": tenants,
-            "timeline": result.timeline,
-            "events": result.events,
+            **picked(result, "timeline", "events"),
             "simulation": {
                 "num_requests": result.num_requests,
                 "num_iterations": sum(pool.num_iterations for pool in result.pools),
@@ -112,27 +115,18 @@ def _pool_record(pool: PoolResult, replica: ReplicaModel, bill: Bill) -> dict[st
         "weight_dtype": deployment.weight_dtype,
         "engine": deployment.engine.id,
         "price": bill,
-        "num_finished": pool.num_finished,
-        "num_good": pool.num_good,
-        "num_preemptions": pool.num_preemptions,
-        "num_replicas_started": pool.num_replicas_started,
-        "replica_hours": pool.replica_hours,
+        **picked(
+            pool, "num_finished", "num_good", "num_preemptions", "num_replicas_started", "replica_hours"
+        ),
         "utilisation": pool.busy_fraction,
-        "prefix_hit_fraction": pool.prefix_hit_fraction,
-        "usd": pool.usd,
+        **picked(pool, "prefix_hit_fraction", "usd"),
         **predicted_latencies(pool.ttft, pool.tpot, pool.e2e, replica),
     }
 
 
 def _tenant_record(tenant: TenantResult, replica: ReplicaModel) -> dict[str, object]:
-    return {
-        "name": tenant.name,
-        "num_finished": tenant.num_finished,
-        "num_turned_away": tenant.num_turned_away,
-        "output_tokens": tenant.output_tokens,
-        "goodput_fraction": tenant.goodput_fraction,
-        **predicted_latencies(tenant.ttft, tenant.tpot, tenant.e2e, replica),
-    }
+    names = ("name", "num_finished", "num_turned_away", "output_tokens", "goodput_fraction")
+    return picked(tenant, *names) | predicted_latencies(tenant.ttft, tenant.tpot, tenant.e2e, replica)
 
 
 def _blocks(run: FleetRun) -> tuple[Block, ...]:

@@ -13,6 +13,7 @@ from advisor.recommend.training_space import peak_flop_per_s
 from advisor.recommend.training_uncertainty import memory_quantity, step_quantity
 from advisor.render.answer import Answer, Block, Figure, Paragraph
 from advisor.render.numbers import LEGEND, SIZE, TIME, digits, percent, show, show_quantity
+from advisor.render.serialize import picked
 from advisor.render.training_charts import stage_chart, waterfall_chart
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.launch_flags import launch_flags
@@ -129,16 +130,16 @@ def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: 
 
 
 def _pipeline_result(run: PipelineRun) -> dict[str, object]:
-    return {
-        "schedule": run.schedule,
-        "num_stages": run.num_stages,
-        "num_micro_batches": run.num_micro_batches,
-        "makespan_s": run.makespan_s,
-        "bubble_s": run.bubble_s,
-        "bubble_fraction": run.bubble_fraction,
-        "period_s": run.period_s,
-        "micro_batches_in_flight": list(run.max_in_flight),
-    }
+    names = (
+        "schedule",
+        "num_stages",
+        "num_micro_batches",
+        "makespan_s",
+        "bubble_s",
+        "bubble_fraction",
+        "period_s",
+    )
+    return picked(run, *names) | {"micro_batches_in_flight": list(run.max_in_flight)}
 
 
 def _pictures(found: PlanFound) -> list[Block]:

@@ -18,6 +18,7 @@ from advisor.commands.sweep.targets import ask, fields_of, installed_versions, t
 from advisor.commands.sweep.view import sweep_answer
 from advisor.render.answer import Answer
 from advisor.render.numbers import TIME, show
+from advisor.render.serialize import picked
 from advisor.sweep.execution import Workers, outcomes, require_joblib, usable_processes
 from advisor.sweep.fields import Value
 from advisor.sweep.journal import Header, Journal, Kept, Row, journal_path, read_journal
@@ -201,14 +202,5 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _inputs(study: Study, header: Header) -> Mapping[str, Any]:
-    return {
-        "study": study.path,
-        "command": study.command,
-        "base": study.base,
-        "grid": study.grid,
-        "cases": study.cases,
-        "random": study.draws,
-        "num_draws": study.num_draws,
-        "draw_seed": study.draw_seed,
-        "begun_as_of": header.as_of,
-    }
+    asked = picked(study, "command", "base", "grid", "cases", "num_draws", "draw_seed")
+    return {"study": study.path, **asked, "random": study.draws, "begun_as_of": header.as_of}
