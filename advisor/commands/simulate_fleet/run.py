@@ -30,7 +30,7 @@ from advisor.recommend.scenario import Constraints
 from advisor.render.answer import Answer, Figure
 from advisor.render.atomic import check_writable, write_text
 from advisor.render.calibration_view import with_calibration
-from advisor.render.files import csv_text
+from advisor.render.frame import csv_text
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving.fleet import ColdStart, Deploy, Failures, Fleet, Pool, Scaling, SpotLoss

@@ -15,7 +15,7 @@ from advisor.commands.simulate_serve.speculation import gain_of, speculating_rep
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable, write_text
 from advisor.render.calibration_view import with_calibration
-from advisor.render.files import csv_text
+from advisor.render.frame import csv_text
 from advisor.render.serve_view import ServeRun, serve_answer
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.disaggregation import DisaggregatedModel, with_decode_worker
