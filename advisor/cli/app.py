@@ -1,6 +1,7 @@
 """The tree of commands."""
 
 import importlib
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
@@ -25,15 +26,29 @@ GROUPS: Final = {
 EPILOG: Final = "Exit codes: " + " · ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES)
 
 
-def commands() -> dict[str, Command]:
-    """All commands by name."""
-    for folder in FOLDERS:
-        importlib.import_module(f"advisor.commands.{folder}.options")
-    return COMMANDS
+def commands(folders: Sequence[str] = FOLDERS) -> dict[str, Command]:
+    """The commands of some folders by name, in the order of the help."""
+    modules = [f"advisor.commands.{folder}.options" for folder in folders]
+    for module in modules:
+        importlib.import_module(module)
+    return {
+        name: one for module in modules for name, one in COMMANDS.items() if one.inputs.__module__ == module
+    }
 
 
-def tree() -> typer.Typer:
-    """The commands as Typer takes them."""
+def folders_for(arguments: Sequence[str]) -> Sequence[str]:
+    """The folders that may hold what a command line names, so that only their options are read; all where none does."""
+    first, second = (*arguments, "", "")[:2]
+    exact = f"{first}_{second}".replace("-", "_")
+    return (
+        [folder for folder in FOLDERS if folder == exact]
+        or [folder for folder in FOLDERS if folder.split("_")[0] == first]
+        or FOLDERS
+    )
+
+
+def tree(folders: Sequence[str] = FOLDERS) -> typer.Typer:
+    """The commands of some folders as Typer takes them."""
     top = typer.Typer(
         name="advisor",
         help="Which accelerators for AI, how many, in which layout, at what cost, how fast, and how sure.",
@@ -42,7 +57,7 @@ def tree() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     top.callback(invoke_without_command=True)(_top)
-    known = commands()
+    known = commands(folders)
     groups = {name: typer.Typer(help=text) for name, text in GROUPS.items()}
     for name, group in groups.items():
         bare = function_of(known[name], is_group=True) if name in known else _show_help

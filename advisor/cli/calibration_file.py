@@ -7,7 +7,6 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import checked, read_text
 from advisor.catalog.schema import Calibration
-from advisor.probes.document import bundled
 
 
 def given_calibration(path: Path | None) -> Calibration | None:
@@ -24,6 +23,8 @@ def read_calibration(path: Path) -> Calibration:
     Raises: InputFileError: the file cannot be read, is not JSON, is no calibration, or names an accelerator that
         the catalog does not hold.
     """
+    from advisor.probes.document import bundled
+
     if not path.exists() and (recording := bundled(path)) != path:
         raise InputFileError(
             f"{path}: is a recording, not a calibration",

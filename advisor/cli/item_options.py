@@ -1,11 +1,14 @@
-"""Options about images, texts and audio; shared by what simulates one replica and what recommends a fleet."""
+"""Options of work that is not text chat: of one item and how it is run, and the names that training has."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from typer import Option
 
 PANEL: Final = "Images, texts, audio"
+
+MethodName = Literal["full", "lora", "qlora", "dora"]
+OptimizerName = Literal["adamw", "adamw_8bit", "adafactor", "muon", "sgd"]
 
 
 def _option(metavar: str, text: str, default: str | bool = False, **more: Any) -> Any:

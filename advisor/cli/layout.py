@@ -9,8 +9,6 @@ from typer import Option
 PANEL: Final = "Layout and precision"
 
 Router = Literal["round_robin", "least_outstanding", "prefix_affinity"]
-MethodName = Literal["full", "lora", "qlora", "dora"]
-OptimizerName = Literal["adamw", "adamw_8bit", "adafactor", "muon", "sgd"]
 
 
 def degree(text: str) -> Any:

@@ -93,10 +93,10 @@ def check_shared(shared: Shared) -> Shared:
     Raises: AdvisorError: an unknown output format, an output path that cannot be written, or a file that is no
         calibration.
     """
-    from advisor.render.atomic import check_writable
-    from advisor.render.files import writer_for
-
     if shared.output is not None:
+        from advisor.render.atomic import check_writable
+        from advisor.render.files import writer_for
+
         writer_for(shared.output)
         check_writable(shared.output)
     if shared.calibration is not None:

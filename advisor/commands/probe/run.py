@@ -9,8 +9,8 @@ from pathlib import Path
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, MissingHardwareError
 from advisor.catalog.schema import Accelerator
+from advisor.cli.notes import progress
 from advisor.cli.options import Shared
-from advisor.cli.progress import progress
 from advisor.commands.probe.options import ProbeInput
 from advisor.commands.probe.view import probe_answer
 from advisor.probes.document import probe_of, read_probe

@@ -4,10 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.catalog.errors import AdvisorError
+from advisor.cli.notes import progress
 from advisor.cli.options import Shared
-from advisor.cli.progress import progress
 from advisor.commands.recommend.options import Shown
-from advisor.commands.recommend.plan_file import kept
 from advisor.commands.recommend.view import recommendation_answer
 from advisor.recommend.recommend import recommend
 from advisor.recommend.result import SearchStatistics
@@ -33,6 +32,10 @@ def recommended(scenario: Scenario, notes: tuple[str, ...], shown: Shown, shared
     answer = with_calibration(answer, scenario.calibration, considered)
     if shared.verbose:
         answer = replace(answer, notes=(*answer.notes, _effort(found.search)))
+    if shown.plan is None:
+        return answer
+    from advisor.commands.recommend.plan_file import kept
+
     return kept(answer, scenario, shown.plan)
 
 

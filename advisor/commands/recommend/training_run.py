@@ -7,8 +7,8 @@ from typing import Any
 
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.cli.measures import parse_seconds
+from advisor.cli.notes import progress
 from advisor.cli.options import Shared
-from advisor.cli.progress import progress
 from advisor.cli.scenario_input import constraints_of, refuse_goal
 from advisor.commands.recommend.options import RecommendInput, Shown
 from advisor.commands.recommend.plan_file import kept, read_plan

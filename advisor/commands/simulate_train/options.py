@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from typer import Argument, Option
 
 from advisor.cli.command import Studied, command
-from advisor.cli.layout import MethodName, OptimizerName
+from advisor.cli.item_options import MethodName, OptimizerName
 
 JOB: Final = "Job"
 LAYOUT: Final = "Layout"

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.cli.notes import note, warn
+from advisor.cli.notes import note, progress, warn
 from advisor.cli.options import Shared
-from advisor.cli.progress import progress
 from advisor.commands.sweep.options import SweepInput
 from advisor.commands.sweep.targets import ask, fields_of, installed_versions, targets
 from advisor.commands.sweep.view import sweep_answer
