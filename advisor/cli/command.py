@@ -6,6 +6,7 @@ group of options, whole or, as `Annotated[Group, only("name", ...)]`, in part; a
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import partial
@@ -127,10 +128,11 @@ def parameters_of(inputs: type, default: object = None) -> Iterator[inspect.Para
 def gathered(inputs: type[T], values: Mapping[str, Any], default: object = None) -> T:
     """The dataclass with what was typed; what is not among the values keeps its default."""
     made: dict[str, Any] = {}
-    for field, group, _ in _fields(inputs):
+    for field, group, names in _fields(inputs):
         value = _default(field) if default is None else getattr(default, field.name)
         if group is not None:
-            made[field.name] = gathered(group, values, None if value is inspect.Parameter.empty else value)
+            own = {name: values[name] for name in names or values if name in values}
+            made[field.name] = gathered(group, own, None if value is inspect.Parameter.empty else value)
         elif field.name in values and not (values[field.name] is None and field.default is MISSING):
             made[field.name] = values[field.name]
     return inputs(**made) if default is None else replace(default, **made)  # type: ignore[type-var, return-value]
@@ -159,8 +161,6 @@ def deliver(answer: Answer, shared: Shared) -> int:
 
     Raises: AdvisorError: the file cannot be written, or the answer has no such form.
     """
-    import sys
-
     from advisor.cli.notes import note, warn
     from advisor.render.envelope import document, dump
 
