@@ -156,20 +156,6 @@ def test_commands_answer_in_their_own_folder() -> None:
     assert folders == set(FOLDERS)
 
 
-def test_commands_do_not_know_each_other() -> None:
-    """What several share stands in `advisor.cli` and `advisor.render`."""
-    wrong = []
-    for file in python_files():
-        if file.parts[:2] == ("advisor", "commands") and len(file.parts) > 3:
-            tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-            names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-            others = [
-                n for n in names if n.startswith("advisor.commands") and n.split(".")[2] != file.parts[2]
-            ]
-            wrong += [f"{file}: {name}" for name in others]
-    assert wrong == []
-
-
 def test_no_path_of_a_machine_is_written_down() -> None:
     machine_path = re.compile(r"(?<![\w.])/(?:work|root|home|farm|Users|tmp)/\w")
     found = []
