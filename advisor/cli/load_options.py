@@ -31,8 +31,7 @@ class Load:
     input_tokens: Annotated[int | None, _tokens("Mean prompt.")] = None
     output_tokens: Annotated[int | None, _tokens("Mean answer.")] = None
     trace: Annotated[
-        Path | None,
-        _option("FILE", "Recorded requests: CSV or JSON lines, own, Azure or Mooncake columns."),
+        Path | None, _option("FILE", "Recorded requests: CSV or JSON lines, own, Azure or Mooncake columns.")
     ] = None
     trace_speed: Annotated[float | None, _option("K", "Replay the trace K times as fast.", "as it was")] = (
         None
@@ -55,6 +54,5 @@ class Load:
         str | None, _option("DIST", "fixed, uniform:0.8 or lognormal:SIGMA.", "spread of the profile")
     ] = None
     requests: Annotated[
-        int | None,
-        _option("N", "How many are simulated.", "2000, or 10 a client", min=1, max=100_000_000),
+        int | None, _option("N", "How many are simulated.", "2000, or 10 a client", min=1, max=100_000_000)
     ] = None

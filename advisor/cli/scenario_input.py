@@ -201,12 +201,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
 
 
 def scenario_of(
-    model: str,
-    load: Load,
-    objectives: TypedObjectives,
-    where: Where,
-    top: int,
-    shared: Shared,
+    model: str, load: Load, objectives: TypedObjectives, where: Where, top: int, shared: Shared
 ) -> tuple[Scenario, tuple[str, ...]]:
     """The whole question, and notes on what was understood.
 

@@ -75,9 +75,7 @@ def check_engine(engine: Engine, accelerator: Accelerator, weights: str, cache: 
             what = f"{engine.name} does not run on {accelerator.id}"
             why = f"engines that do: {runs}" if runs else "no engine of the catalog does"
         raise InfeasibleError(
-            what,
-            why=why,
-            fix=f"--engine {accelerator.engines[0]}" if runs else "another accelerator",
+            what, why=why, fix=f"--engine {accelerator.engines[0]}" if runs else "another accelerator"
         )
     formats = weight_formats(engine, accelerator)
     if weights not in formats:

@@ -30,8 +30,7 @@ class Objectives:
         "100ms"
     )
     budget: Annotated[
-        float | None,
-        _objective("USD", "At most so much: an hour for serving, in all for training.", False),
+        float | None, _objective("USD", "At most so much: an hour for serving, in all for training.", False)
     ] = None
     goal: Annotated[
         Path | None,

@@ -27,12 +27,7 @@ TOKEN_RATE: Final[Ladder] = ((1.0, "tokens/s"),)
 REQUEST_RATE: Final[Ladder] = ((1.0, "requests/s"),)
 PLAIN: Final[Ladder] = ((1.0, ""),)
 
-GLYPHS: Final[dict[Basis, str]] = {
-    "measured here": "✓",
-    "calibrated": "≈",
-    "modelled": "·",
-    "assumed": "?",
-}
+GLYPHS: Final[dict[Basis, str]] = {"measured here": "✓", "calibrated": "≈", "modelled": "·", "assumed": "?"}
 LEGEND: Final = (
     "Ranges are 80 % intervals; ✓ measured on this machine, ≈ calibrated on published measurements, "
     "· modelled from the data sheet, ? assumed."
@@ -106,8 +101,10 @@ def layout_words(laid: LaidOut, accelerator: str, num_replicas: int) -> str:
     return f"{total} = {num_replicas} x ({inner})" if inner else f"{total} = {num_replicas} replicas"
 
 
-def show_quantity(quantity: Quantity, ladder: Ladder = PLAIN) -> str:
-    """A prediction with its range in one unit and the glyph of its basis: `4.95 ms (4.4-5.5) ≈`."""
+def show_quantity(quantity: Quantity | None, ladder: Ladder = PLAIN) -> str:
+    """A prediction with its range in one unit and the glyph of its basis, `4.95 ms (4.4-5.5) ≈`; a dash for none."""
+    if quantity is None:
+        return MISSING
     factor, unit = rung(quantity.value, ladder)
     span = range_words(quantity.low / factor, quantity.high / factor)
     return " ".join(

@@ -9,7 +9,6 @@ from advisor.recommend.scenario import Traffic
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import (
     LEGEND,
-    MISSING,
     REQUEST_RATE,
     TIME,
     TOKEN_RATE,
@@ -19,7 +18,6 @@ from advisor.render.numbers import (
     show_quantity,
 )
 from advisor.render.serialize import fields_of, picked
-from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving_prediction import PERCENTILES, ServingPrediction
@@ -95,7 +93,7 @@ def serve_answer(
 def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
     prediction, result, replica = run.prediction, run.result, run.replica
     rows = tuple(
-        (label, *(_cell(times.get(name)) for name in STATISTICS))
+        (label, *(show_quantity(times.get(name), TIME) for name in STATISTICS))
         for label, times in (
             ("TTFT", prediction.ttft_s),
             ("TPOT", prediction.tpot_s),
@@ -163,10 +161,6 @@ def _headline(replica: ReplicaModel, traffic: Traffic, pools: str) -> str:
     )
 
 
-def _cell(quantity: Quantity | None) -> str:
-    return MISSING if quantity is None else show_quantity(quantity, TIME)
-
-
 def _kv_state(result: ServingResult) -> str:
     if not result.kv_capacity_tokens:
         return "unlimited"
@@ -193,9 +187,14 @@ def _warnings(result: ServingResult, replica: ReplicaModel) -> tuple[str, ...]:
         found.append(
             f"{result.num_refused} of {result.num_requests} requests are longer than the KV cache and were refused"
         )
-    if replica.transferred:
-        found.append(
-            f"no kernels were measured on {replica.deployment.accelerator.architecture}: "
-            f"{', '.join(replica.transferred)} are taken from related hardware, ranges are wide"
-        )
-    return tuple(found)
+    return (*found, *transferred_warnings(replica))
+
+
+def transferred_warnings(replica: ReplicaModel) -> tuple[str, ...]:
+    """That kernels of a replica were measured on other hardware only, where they were."""
+    if not replica.transferred:
+        return ()
+    return (
+        f"no kernels were measured on {replica.deployment.accelerator.architecture}: "
+        f"{', '.join(replica.transferred)} are taken from related hardware, ranges are wide",
+    )

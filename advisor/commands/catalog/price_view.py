@@ -30,10 +30,7 @@ MAX_ROWS = 60
 
 
 def parts_answer(
-    rows: Sequence[tuple[str, Part, PartPrice | None]],
-    *,
-    as_of: datetime.date,
-    filters: Mapping[str, object],
+    rows: Sequence[tuple[str, Part, PartPrice | None]], *, as_of: datetime.date, filters: Mapping[str, object]
 ) -> Answer:
     """A listing of parts with their prices."""
     shown = rows[:MAX_ROWS]

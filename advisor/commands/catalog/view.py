@@ -149,10 +149,7 @@ def engines_answer(engines: Sequence[Engine], filters: Mapping[str, object]) -> 
         result={"engines": [listed(engine) for engine in engines]},
         inputs=filters,
         blocks=(
-            Table(
-                columns("engine | scheduler | seqs> | tokens/step> | memory> | weights~ | runs on~"),
-                rows,
-            ),
+            Table(columns("engine | scheduler | seqs> | tokens/step> | memory> | weights~ | runs on~"), rows),
             Paragraph("Defaults where the accelerator does not change them."),
         ),
         records="engines",

@@ -55,19 +55,16 @@ class CostInput:
         Where, only("gpu", "provider", "engine", "precision", "term", "max_gpus", "price_file")
     ] = Where()
     own: Annotated[
-        str | None,
-        _compared("NxID", "Hardware to own: 8xh100-sxm.", "those with a purchase price"),
+        str | None, _compared("NxID", "Hardware to own: 8xh100-sxm.", "those with a purchase price")
     ] = None
     api: Annotated[str, _compared("NAME,...", "API providers, all or none.", True)] = "all"
     api_price_file: Annotated[
         Path | None, _compared("CSV", "Your own API prices, which win over the catalog's.")
     ] = None
     assumptions: Annotated[
-        Path | None,
-        _compared("TOML", "Your own figures of ownership: electricity_usd_per_kwh = 0.09."),
+        Path | None, _compared("TOML", "Your own figures of ownership: electricity_usd_per_kwh = 0.09.")
     ] = None
     region: Annotated[
-        str | None,
-        _compared("NAME", "Where your machines stand: sweden, us-virginia, eu-west-1.", "us"),
+        str | None, _compared("NAME", "Where your machines stand: sweden, us-virginia, eu-west-1.", "us")
     ] = None
     top: Top = 5

@@ -7,12 +7,7 @@ from advisor.catalog.load_shapes import get_load_shape
 from advisor.cli.measures import parse_count
 from advisor.cli.notes import progress
 from advisor.cli.options import Shared
-from advisor.cli.scenario_input import (
-    names_of,
-    parse_own,
-    parse_rate,
-    scenario_of,
-)
+from advisor.cli.scenario_input import names_of, parse_own, parse_rate, scenario_of
 from advisor.commands.cost.options import CostInput
 from advisor.commands.cost.view import cost_answer
 from advisor.cost.question import CostQuestion

@@ -13,7 +13,6 @@ EXIT_FAIL: Final = 4
 EXIT_WARN: Final = 5
 EXIT_MISSING: Final = 6
 _HIDDEN: Final = (".sweep", ".latency", "memory.cache_read", "memory.strided_read", "memory.latency", "peer.")
-_SWEEPS: Final = 12
 
 
 def probe_answer(probe: Probe, inputs: dict[str, object], *, strict: bool) -> Answer:

@@ -58,8 +58,7 @@ class RecommendInput:
         Option(help="What the hardware is for."),
     ] = "serve"
     load: Annotated[
-        Load,
-        only("rate", "concurrency", "input_tokens", "output_tokens", "trace", "trace_speed", "profile"),
+        Load, only("rate", "concurrency", "input_tokens", "output_tokens", "trace", "trace_speed", "profile")
     ] = Load()
     objectives: Objectives = Objectives()
     where: Where = Where()

@@ -12,13 +12,7 @@ from advisor.cli.item_input import item_job, parse_size
 from advisor.cli.load_options import Load
 from advisor.cli.measures import parse_count, parse_seconds, positive
 from advisor.cli.options import Shared
-from advisor.cli.scenario_input import (
-    constraints_of,
-    needed_model,
-    parse_rate,
-    refuse_goal,
-    scenario_of,
-)
+from advisor.cli.scenario_input import constraints_of, needed_model, parse_rate, refuse_goal, scenario_of
 from advisor.cli.where import Where
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.other_view import batch_answer, item_answer

@@ -1,6 +1,6 @@
 """A recommendation as a page: key figures, sections with drawings, every option with its details."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from advisor.commands.recommend.charts import layout, load_chart, memory_chart, pareto_chart, step_chart
 from advisor.recommend.result import Option, Recommendation, Rejected
@@ -91,7 +91,8 @@ def options_table(options: Sequence[Option]) -> Table:
     )
 
 
-def _row(option: Option) -> tuple[str, ...]:
+def option_row(option: Option, *numbers: str) -> tuple[str, ...]:
+    """An option's cells: what it is and costs, the numbers that a table shows of its speed, what limits it."""
     return (
         str(option.rank),
         layout(option),
@@ -99,23 +100,27 @@ def _row(option: Option) -> tuple[str, ...]:
         option.provider,
         usd(option.usd_per_hour),
         usd_quantity(option.usd_per_million_tokens),
-        _p99(option.ttft_s),
-        _p99(option.tpot_s),
-        show_quantity(option.requests_per_s),
+        *numbers,
         option.bottleneck + ("" if option.meets_slo else ", misses the SLO"),
     )
 
 
-def _p99(times: Mapping[str, Quantity]) -> str:
-    return show_quantity(times["p99"], TIME) if "p99" in times else "-"
+def _row(option: Option) -> tuple[str, ...]:
+    p99 = (show_quantity(times.get("p99"), TIME) for times in (option.ttft_s, option.tpot_s))
+    return option_row(option, *p99, show_quantity(option.requests_per_s))
+
+
+def latency_table(option: Option, end_to_end: str) -> Table:
+    """Every latency with its range, the whole request's under the name given."""
+    rows = tuple(
+        (f"{name} {statistic}", show_quantity(quantity, TIME))
+        for name, times in (("TTFT", option.ttft_s), ("TPOT", option.tpot_s), (end_to_end, option.e2e_s))
+        for statistic, quantity in times.items()
+    )
+    return Table(columns("latency | with its range"), rows)
 
 
 def _details(option: Option) -> tuple[Block, ...]:
-    latencies = tuple(
-        (f"{name} {statistic}", show_quantity(quantity, TIME))
-        for name, times in (("TTFT", option.ttft_s), ("TPOT", option.tpot_s), ("end to end", option.e2e_s))
-        for statistic, quantity in times.items()
-    )
     facts = (
         ("per million tokens", usd_quantity(option.usd_per_million_tokens)),
         ("per million output tokens", usd_quantity(option.usd_per_million_output_tokens)),
@@ -135,7 +140,7 @@ def _details(option: Option) -> tuple[Block, ...]:
     )  # fmt: skip
     blocks: list[Block] = [
         Table(columns("fact | value"), facts),
-        Table(columns("latency | with its range"), latencies),
+        latency_table(option, "end to end"),
         step_chart(option),
         memory_chart([option]),
         Figure(option.launch_command, title="Start it with"),

@@ -97,11 +97,7 @@ def _refuse_load(load: Load) -> None:
 
 
 def _task(
-    model: Model,
-    workload: Workload,
-    typed: TrainingInput,
-    where: Where,
-    rollout: RolloutTask | None,
+    model: Model, workload: Workload, typed: TrainingInput, where: Where, rollout: RolloutTask | None
 ) -> tuple[TrainingTask, tuple[str, ...]]:
     if workload == "train" and typed.method != "full":
         raise AdvisorError(

@@ -66,11 +66,7 @@ def _from_plan(path: Path, asked: RecommendInput) -> tuple[TrainingScenario, tup
         )
     first = _first_option(content, path)
     constraints, notes = constraints_of(replace(where, precision=None, engine=None))
-    changed: dict[str, Any] = {
-        "num_accelerators": typed.gpus,
-        "deadline_s": None,
-        "budget_usd": budget,
-    }
+    changed: dict[str, Any] = {"num_accelerators": typed.gpus, "deadline_s": None, "budget_usd": budget}
     changed["accelerators"] = constraints.accelerators or (first["accelerator"],)
     if where.provider is not None:
         changed["providers"] = constraints.providers

@@ -28,7 +28,6 @@ from advisor.render.training_charts import days_chart, stage_chart, waterfall_ch
 
 MAX_REJECTED: Final = 6
 ENVELOPE_FIELDS: Final = ("warnings", "notes")
-_EXAFLOP_DAYS: Final = 86_400.0
 
 
 def training_answer(

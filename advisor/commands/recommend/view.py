@@ -6,23 +6,16 @@ from typing import Final
 from advisor.catalog.units import GB
 from advisor.commands.recommend.charts import layout, pareto_chart
 from advisor.commands.recommend.rejected import rejected_tables
-from advisor.commands.recommend.report import recommendation_sections, recommendation_tiles
+from advisor.commands.recommend.report import (
+    latency_table,
+    option_row,
+    recommendation_sections,
+    recommendation_tiles,
+)
 from advisor.recommend.result import Comparison, Option, Recommendation
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
-from advisor.render.numbers import (
-    LEGEND,
-    MISSING,
-    POWER,
-    TIME,
-    digits,
-    percent,
-    rung,
-    show,
-    show_quantity,
-    usd,
-    usd_quantity,
-)
+from advisor.render.numbers import LEGEND, MISSING, POWER, TIME, digits, percent, rung, show
 from advisor.render.serialize import fields_of
 from advisor.simulator.quantity import Quantity
 
@@ -81,7 +74,7 @@ def _options_table(options: Sequence[Option]) -> Table:
     title = "Best options, one per accelerator; TTFT and TPOT are what 99 % of requests keep"
     return Table(
         columns("#> | deployment~ | engine~ | from~ | $/h> | $/M tokens~ | TTFT> | TPOT> | limit~"),
-        tuple(_option_row(option) for option in options),
+        tuple(option_row(o, _p99(o.ttft_s), _p99(o.tpot_s)) for o in options),
         title=title,
     )
 
@@ -92,20 +85,6 @@ def _how_sure(comparisons: Sequence[Comparison]) -> str:
         f"{100 * each.chance_first_is_cheaper:.0f} % than {each.rank}" for each in comparisons
     )
     return f"How sure option 1 is cheaper, errors in common cancelled: {chances}."
-
-
-def _option_row(option: Option) -> tuple[str, ...]:
-    return (
-        str(option.rank),
-        layout(option),
-        f"{option.engine} {option.weight_dtype}",
-        option.provider,
-        usd(option.usd_per_hour),
-        usd_quantity(option.usd_per_million_tokens),
-        _p99(option.ttft_s),
-        _p99(option.tpot_s),
-        option.bottleneck + ("" if option.meets_slo else ", misses the SLO"),
-    )
 
 
 def _p99(times: Mapping[str, Quantity]) -> str:
@@ -125,16 +104,11 @@ def _explanation(option: Option) -> list[Block]:
         if total_s > 0
     )
     memory = tuple((name, digits(size / GB)) for name, size in option.memory.items())
-    latencies = tuple(
-        (f"{name} {statistic}", show_quantity(quantity, TIME))
-        for name, times in (("TTFT", option.ttft_s), ("TPOT", option.tpot_s), ("E2E", option.e2e_s))
-        for statistic, quantity in times.items()
-    )
     right = columns("time> | share>")
     return [
         Table((Column("part of one step"), *right), step, title=f"Option 1: {layout(option)}"),
         Table(columns("memory of one accelerator | GB>"), memory),
-        Table(columns("latency | with its range"), latencies),
+        latency_table(option, "E2E"),
         Paragraph(_remarks(option)),
     ]
 

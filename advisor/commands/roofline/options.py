@@ -22,8 +22,7 @@ class RooflineInput:
     ] = None
     batch: Annotated[int, Option(metavar="N", min=1, max=100_000, help="Sequences of the decode step.")] = 1
     context: Annotated[
-        int,
-        Option(metavar="N", min=1, max=10_000_000, help="Tokens of each sequence and of the prompt."),
+        int, Option(metavar="N", min=1, max=10_000_000, help="Tokens of each sequence and of the prompt.")
     ] = 4096
     weight_dtype: Annotated[
         str | None, Option(metavar="FORMAT", help="Weights.", show_default="the checkpoint's")

@@ -27,8 +27,7 @@ class CollectiveInput:
         Option(metavar="N", min=1, help="Nodes they stand in.", show_default="as few as the fabric allows"),
     ] = None
     algorithm: Annotated[
-        Library,
-        Option(help="Whose algorithms may be chosen: any engine's, one engine's, or NCCL's alone."),
+        Library, Option(help="Whose algorithms may be chosen: any engine's, one engine's, or NCCL's alone.")
     ] = "engine"
     network: Annotated[
         str | None,

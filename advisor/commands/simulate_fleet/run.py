@@ -105,11 +105,7 @@ def _simulate(fleet: Fleet, load: FleetLoad, file: FleetFile, asked: FleetInput,
 
 
 def _pool(
-    file: FleetFile,
-    table: PoolTable,
-    load: FleetLoad,
-    as_of: datetime.date,
-    calibration: Calibration | None,
+    file: FleetFile, table: PoolTable, load: FleetLoad, as_of: datetime.date, calibration: Calibration | None
 ) -> tuple[Pool, ReplicaModel, Bill]:
     """A pool, what one of its replicas is, and what that costs."""
     names = ("tp", "pp", "ep", "dp", "replicas", "precision", "kv_precision", "engine")

@@ -8,18 +8,9 @@ from dataclasses import dataclass
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import HOUR_S
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
-from advisor.render.numbers import (
-    LEGEND,
-    MISSING,
-    TIME,
-    digits,
-    layout_words,
-    percent,
-    show,
-    show_quantity,
-    usd,
-)
+from advisor.render.numbers import LEGEND, TIME, digits, layout_words, percent, show, show_quantity, usd
 from advisor.render.serialize import picked
+from advisor.render.serve_view import transferred_warnings
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving.fleet_control import EventKind
@@ -166,8 +157,8 @@ def _pool_table(run: FleetRun) -> Table:
                 percent(pool.busy_fraction),
                 percent(pool.num_finished / max(1, run.result.num_finished)),
                 percent(pool.prefix_hit_fraction),
-                _cell(latencies["ttft_s"].get("p99")),
-                _cell(latencies["tpot_s"].get("p99")),
+                show_quantity(latencies["ttft_s"].get("p99"), TIME),
+                show_quantity(latencies["tpot_s"].get("p99"), TIME),
                 usd(pool.usd),
             )
         )
@@ -184,9 +175,9 @@ def _tenant_table(run: FleetRun) -> Table:
                 tenant.name,
                 f"{tenant.num_finished + tenant.num_turned_away:,}",
                 percent(tenant.goodput_fraction),
-                _cell(latencies["ttft_s"].get("p50")),
-                _cell(latencies["ttft_s"].get("p99")),
-                _cell(latencies["tpot_s"].get("p99")),
+                show_quantity(latencies["ttft_s"].get("p50"), TIME),
+                show_quantity(latencies["ttft_s"].get("p99"), TIME),
+                show_quantity(latencies["tpot_s"].get("p99"), TIME),
                 f"{tenant.num_turned_away:,}",
             )
         )
@@ -244,10 +235,6 @@ def _sentences(result: FleetResult) -> list[str]:
     return found
 
 
-def _cell(quantity: Quantity | None) -> str:
-    return MISSING if quantity is None else show_quantity(quantity, TIME)
-
-
 def _warnings(run: FleetRun) -> tuple[str, ...]:
     found = []
     result = run.result
@@ -256,10 +243,5 @@ def _warnings(run: FleetRun) -> tuple[str, ...]:
             f"{result.num_refused} of {result.num_requests} requests are longer than the KV cache of every pool that "
             "takes them and were refused"
         )
-    found += [
-        f"no kernels were measured on {replica.deployment.accelerator.architecture}: "
-        f"{', '.join(replica.transferred)} are taken from related hardware, ranges are wide"
-        for replica in run.replicas
-        if replica.transferred
-    ]
+    found += [text for replica in run.replicas for text in transferred_warnings(replica)]
     return tuple(dict.fromkeys(found))

@@ -6,7 +6,7 @@ from typing import Any
 
 from advisor.catalog.units import GB, MINUTE_S
 from advisor.render.answer import Answer, Paragraph, Table, columns
-from advisor.render.numbers import LEGEND, MISSING, TIME, digits, percent, show, show_quantity
+from advisor.render.numbers import LEGEND, TIME, digits, percent, show, show_quantity
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.long_context import CachePolicy, LongPrefill
@@ -99,7 +99,7 @@ def _policy_table(rows: Sequence[ContextRow]) -> Table:
     cells = tuple(
         (
             row.policy.name, digits(row.bytes_per_sequence / GB), str(row.num_sequences),
-            show_quantity(row.decode_step_s, TIME) if row.decode_step_s is not None else MISSING, row.policy.quality,
+            show_quantity(row.decode_step_s, TIME), row.policy.quality,
         )
         for row in rows
     )  # fmt: skip

@@ -50,12 +50,10 @@ class NcclTestsInput:
     """Is my bus bandwidth normal? Hold nccl-tests output against what its machine should reach."""
 
     file: Annotated[
-        Path,
-        Argument(metavar="FILE", help="What all_reduce_perf and the like printed; - is stdin."),
+        Path, Argument(metavar="FILE", help="What all_reduce_perf and the like printed; - is stdin.")
     ]
     gpu: Annotated[
-        str | None,
-        Option(metavar="ID", help="Accelerator.", show_default="as the output's header says"),
+        str | None, Option(metavar="ID", help="Accelerator.", show_default="as the output's header says")
     ] = None
     network: Annotated[
         str | None,

@@ -3,13 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from advisor.evidence.scores import MetricScore, Score
-from advisor.evidence.serving.accuracy import (
-    CORE_COLUMNS,
-    CORE_METRICS,
-    GROUP,
-    OTHER_LOADS,
-    ServingAccuracy,
-)
+from advisor.evidence.serving.accuracy import CORE_COLUMNS, CORE_METRICS, GROUP, OTHER_LOADS, ServingAccuracy
 from advisor.render.answer import Block, Paragraph, Table, columns
 
 METRIC_NAMES = dict(zip(CORE_METRICS, ("TPOT", "TTFT", "throughput"), strict=True))
