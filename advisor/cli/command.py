@@ -10,12 +10,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_origin
 
 import typer
 
 from advisor.cli.options import Shared, check_shared
-from advisor.render.answer import Answer
+
+if TYPE_CHECKING:
+    from advisor.render.answer import Answer
 
 T = TypeVar("T")
 Delivery = Callable[[], int]
@@ -51,7 +53,7 @@ class Command:
         """The last word of the name, as typed."""
         return self.name.split()[-1]
 
-    def answer(self, asked: object, shared: Shared) -> Answer:
+    def answer(self, asked: object, shared: Shared) -> "Answer":
         """What the function named like the command, in the module `run` beside its options, says."""
         module = importlib.import_module(self.inputs.__module__.rpartition(".")[0] + ".run")
         found: Answer = getattr(module, self.word.replace("-", "_"))(asked, shared)
@@ -156,7 +158,7 @@ def _default(field: Field[Any]) -> Any:
     return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
-def deliver(answer: Answer, shared: Shared) -> int:
+def deliver(answer: "Answer", shared: Shared) -> int:
     """Write the file that was asked for, then print the answer; returns the exit code.
 
     Raises: AdvisorError: the file cannot be written, or the answer has no such form.
