@@ -61,8 +61,8 @@ def fields_of(record: object, *without: str) -> dict[str, object]:
 
 
 def picked(record: object, *names: str) -> dict[str, object]:
-    """Some attributes of a record by name, as they are."""
-    return {name: getattr(record, name) for name in names}
+    """Some attributes of a record, as they are; a text may hold several names."""
+    return {name: getattr(record, name) for text in names for name in text.split()}
 
 
 def flatten(record: Json, prefix: str = "") -> dict[str, Json]:

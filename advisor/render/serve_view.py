@@ -66,7 +66,7 @@ def serve_answer(
     """Latencies, rates and state of one deployment under one load."""
     prediction, result, replica = run.prediction, run.result, run.replica
     metrics = fields_of(prediction) | {
-        **picked(result, "goodput_fraction", "num_refused", "num_preemptions", "prefix_hit_fraction"),
+        **picked(result, "goodput_fraction num_refused num_preemptions prefix_hit_fraction"),
         "utilisation": result.busy_fraction,
         "mean_batch": _known(result.mean_batch),
         "kv_tokens": {
@@ -79,7 +79,7 @@ def serve_answer(
         result={
             "metrics": metrics,
             "memory_bytes": _memory(replica),
-            "simulation": picked(result, "num_requests", "num_iterations", "num_events", "duration_s")
+            "simulation": picked(result, "num_requests num_iterations num_events duration_s")
             | {"wall_s": run.wall_s},
         }
         | ({} if run.speculation is None else {"speculation": run.speculation}),

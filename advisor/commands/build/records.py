@@ -32,10 +32,10 @@ def bill_records(build: Build) -> list[dict[str, object]]:
 def performance_record(run: Performance) -> dict[str, object]:
     """What a machine runs, as data."""
     return (
-        picked(run.run, "engine", "split", "weight_dtype", "weight_bytes_per_card", "kv_tokens")
-        | picked(run, "output_tokens_per_s", "input_tokens_per_s", "decode_tokens_per_s", "ttft_s", "tpot_s")
-        | picked(run, "other_runs", "finest", "power_points")
-        | picked(run, "qlora_bytes_per_card", "largest_qlora", "qlora_fits")
+        picked(run.run, "engine split weight_dtype weight_bytes_per_card kv_tokens")
+        | picked(run, "output_tokens_per_s input_tokens_per_s decode_tokens_per_s ttft_s tpot_s")
+        | picked(run, "other_runs finest power_points")
+        | picked(run, "qlora_bytes_per_card largest_qlora qlora_fits")
     )
 
 
@@ -50,12 +50,12 @@ def question_inputs(question: Question) -> Mapping[str, object]:
     load, setting = question.load, question.setting
     return {
         "model": load.model.id,
-        **picked(question, "budget_usd", "target_tokens_per_s", "use"),
-        **picked(load, "workload", "concurrency", "input_tokens", "output_tokens", "precision", "engine"),
+        **picked(question, "budget_usd target_tokens_per_s use"),
+        **picked(load, "workload concurrency input_tokens output_tokens precision engine"),
         "circuit": str(setting.circuit),
         "circuit_continuous_w": setting.circuit.continuous_w,
-        **picked(setting, "min_lanes", "needs_ecc", "room_cooling_w", "max_noise_db"),
+        **picked(setting, "min_lanes needs_ecc room_cooling_w max_noise_db"),
         "max_cards": question.limits.max_cards,
-        **picked(question.limits, "accelerators", "power_points"),
+        **picked(question.limits, "accelerators power_points"),
         "currency": "USD",
     }

@@ -207,7 +207,7 @@ def _cell(value: Json) -> str:
 def _fields(found: Comparison) -> Mapping[str, object]:
     names = ("identity", "first_place", "second_place", "price_factor", "work_factor", "figures")
     return {
-        **picked(found, "versions", "first_best", "second_best"),
+        **picked(found, "versions first_best second_best"),
         "inputs_changed": found.inputs,
         "causes": list(_causes(found)),
         "changes": [

@@ -80,7 +80,7 @@ def _roofs(record: Accelerator, passes: tuple[Pass, ...], calibration: Calibrati
 
 def _inputs(deployment: Deployment, asked: RooflineInput) -> dict[str, object]:
     ids = {"model": deployment.model.id, "gpu": deployment.accelerator.id, "engine": deployment.engine.id}
-    return ids | picked(deployment, "weight_dtype", "kv_dtype") | picked(asked, "batch", "context")
+    return ids | picked(deployment, "weight_dtype kv_dtype") | picked(asked, "batch context")
 
 
 def _warnings(deployment: Deployment) -> tuple[str, ...]:

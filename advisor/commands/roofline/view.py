@@ -155,11 +155,11 @@ def _words(name: str) -> str:
 
 def _roof_fields(roof: Roof) -> dict[str, object]:
     ridges = {name: peak / roof.bandwidth_bytes_per_s for name, peak in roof.peak_flop_per_s.items()}
-    return picked(roof, "name", "bandwidth_bytes_per_s", "peak_flop_per_s") | {"ridge_flop_per_byte": ridges}
+    return picked(roof, "name bandwidth_bytes_per_s peak_flop_per_s") | {"ridge_flop_per_byte": ridges}
 
 
 def _pass_fields(one: Pass) -> dict[str, object]:
-    return picked(one, "phase", "num_sequences", "context_tokens", "predicted_s", "floor_s")
+    return picked(one, "phase num_sequences context_tokens predicted_s floor_s")
 
 
 def _fields(operator: RooflineOperator) -> dict[str, object]:
@@ -169,11 +169,7 @@ def _fields(operator: RooflineOperator) -> dict[str, object]:
     known: dict[str, object] = dict.fromkeys((*of_work, *with_work))
     if operator.work:
         known = picked(operator.work, *of_work) | picked(operator, *with_work)
-    return {
-        "operator": operator.name,
-        **picked(operator, "phase", "bound", "predicted_s", "share_fraction"),
-        **known,
-    }
+    return {"operator": operator.name, **picked(operator, "phase bound predicted_s share_fraction"), **known}
 
 
 def occupancy_answer(

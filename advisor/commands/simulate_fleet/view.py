@@ -57,22 +57,14 @@ def fleet_answer(run: FleetRun, file: Record, notes: tuple[str, ...]) -> Answer:
                 "goodput_requests_per_s": result.goodput_fraction * result.num_requests / result.duration_s,
                 "requests_per_s": predicted_rate(result.num_finished / result.duration_s, first),
                 "output_tokens_per_s": predicted_rate(result.output_tokens / result.duration_s, first),
-                **picked(
-                    result,
-                    "mean_in_system",
-                    "num_finished",
-                    "num_refused",
-                    "num_rejected",
-                    "num_retried",
-                    "usd",
-                ),
+                **picked(result, "mean_in_system num_finished num_refused num_rejected num_retried usd"),
                 "usd_per_hour": HOUR_S * result.usd / result.duration_s,
                 "usd_per_million_tokens": _per_token(result.usd_per_million_tokens, first),
                 "usd_per_million_output_tokens": _per_token(result.usd_per_million_output_tokens, first),
             },
             "pools": pools,
             "tenants": tenants,
-            **picked(result, "timeline", "events"),
+            **picked(result, "timeline events"),
             "simulation": {
                 "num_requests": result.num_requests,
                 "num_iterations": sum(pool.num_iterations for pool in result.pools),
@@ -106,11 +98,9 @@ def _pool_record(pool: PoolResult, replica: ReplicaModel, bill: Bill) -> dict[st
         "weight_dtype": deployment.weight_dtype,
         "engine": deployment.engine.id,
         "price": bill,
-        **picked(
-            pool, "num_finished", "num_good", "num_preemptions", "num_replicas_started", "replica_hours"
-        ),
+        **picked(pool, "num_finished num_good num_preemptions num_replicas_started replica_hours"),
         "utilisation": pool.busy_fraction,
-        **picked(pool, "prefix_hit_fraction", "usd"),
+        **picked(pool, "prefix_hit_fraction usd"),
         **predicted_latencies(pool.ttft, pool.tpot, pool.e2e, replica),
     }
 

@@ -1,6 +1,6 @@
 """Options of one stated training plan: a line of help each."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -29,6 +29,46 @@ def _degree(text: str, default: str = "1", **more: Any) -> Any:
 
 def _choice(text: str, default: str) -> Any:
     return Option(help=text, rich_help_panel=LAYOUT, show_default=default)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainLayout:
+    """Where the work of a step goes, as typed; any one of them states a layout."""
+
+    tp: Annotated[int | None, _degree("Tensor parallelism.")] = None
+    pp: Annotated[int | None, _degree("Pipeline stages.")] = None
+    vpp: Annotated[int | None, _degree("Chunks per stage (interleaved).")] = None
+    cp: Annotated[int | None, _degree("Context parallelism.")] = None
+    ep: Annotated[int | None, _degree("Expert parallelism.")] = None
+    etp: Annotated[int | None, _degree("Tensor parallelism inside experts.", "TP")] = None
+    dp: Annotated[int | None, _degree("Data parallelism.", "what --gpus leaves")] = None
+    micro_batch: Annotated[int | None, _degree("Sequences of one pass.")] = None
+    sharding: Annotated[SHARDING_NAMES | None, _choice("What data ranks divide.", "zero1")] = None
+    shard_group: Annotated[int | None, _degree("Ranks that a shard spans (HSDP).", "all")] = None
+    recompute: Annotated[RECOMPUTE_NAMES | None, _choice("Activations computed again.", "none")] = None
+    recompute_layers: Annotated[int | None, _degree("Layers of a stage with full recomputation.", "all")] = (
+        None
+    )
+    schedule: Annotated[
+        SCHEDULE_NAMES | None, _choice("Order of passes.", "1f1b, interleaved with chunks")
+    ] = None
+    first_stage_layers: Annotated[int | None, _degree("Layers of the first stage.", "even")] = None
+    last_stage_layers: Annotated[int | None, _degree("Layers of the last stage.", "even")] = None
+    sequence_parallel: Annotated[
+        bool | None,
+        Option(
+            "--sequence-parallel/--no-sequence-parallel",
+            help="Norms divided along the sequence.",
+            rich_help_panel=LAYOUT,
+            show_default="with TP",
+        ),
+    ] = None
+    offload_optimizer: Annotated[
+        bool | None,
+        Option(
+            "--offload-optimizer", help="States in host memory.", rich_help_panel=LAYOUT, show_default=False
+        ),
+    ] = None
 
 
 @command(
@@ -67,37 +107,10 @@ class TrainInput:
     network_gbps: Annotated[
         float | None, _job("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1)
     ] = None
-    tp: Annotated[int | None, _degree("Tensor parallelism.")] = None
-    pp: Annotated[int | None, _degree("Pipeline stages.")] = None
-    vpp: Annotated[int | None, _degree("Chunks per stage (interleaved).")] = None
-    cp: Annotated[int | None, _degree("Context parallelism.")] = None
-    ep: Annotated[int | None, _degree("Expert parallelism.")] = None
-    etp: Annotated[int | None, _degree("Tensor parallelism inside experts.", "TP")] = None
-    dp: Annotated[int | None, _degree("Data parallelism.", "what --gpus leaves")] = None
-    micro_batch: Annotated[int | None, _degree("Sequences of one pass.")] = None
-    sharding: Annotated[SHARDING_NAMES | None, _choice("What data ranks divide.", "zero1")] = None
-    shard_group: Annotated[int | None, _degree("Ranks that a shard spans (HSDP).", "all")] = None
-    recompute: Annotated[RECOMPUTE_NAMES | None, _choice("Activations computed again.", "none")] = None
-    recompute_layers: Annotated[int | None, _degree("Layers of a stage with full recomputation.", "all")] = (
-        None
-    )
-    schedule: Annotated[
-        SCHEDULE_NAMES | None, _choice("Order of passes.", "1f1b, interleaved with chunks")
-    ] = None
-    first_stage_layers: Annotated[int | None, _degree("Layers of the first stage.", "even")] = None
-    last_stage_layers: Annotated[int | None, _degree("Layers of the last stage.", "even")] = None
-    sequence_parallel: Annotated[
-        bool | None,
-        Option(
-            "--sequence-parallel/--no-sequence-parallel",
-            help="Norms divided along the sequence.",
-            rich_help_panel=LAYOUT,
-            show_default="with TP",
-        ),
-    ] = None
-    offload_optimizer: Annotated[
-        bool | None,
-        Option(
-            "--offload-optimizer", help="States in host memory.", rich_help_panel=LAYOUT, show_default=False
-        ),
-    ] = None
+    layout: TrainLayout = TrainLayout()
+
+    def given(self) -> dict[str, Any]:
+        """What was typed of it, by the names of a plan file."""
+        values = asdict(self)
+        del values["plan"]
+        return {name: value for name, value in (values | values.pop("layout")).items() if value is not None}

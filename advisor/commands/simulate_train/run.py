@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from advisor.cli.calibration_file import given_calibration
 from advisor.cli.known import known_value
 from advisor.cli.measures import parse_count
 from advisor.cli.options import Shared
-from advisor.commands.simulate_train.options import TrainInput
+from advisor.commands.simulate_train.options import TrainInput, TrainLayout
 from advisor.commands.simulate_train.view import TrainRun, train_answer
 from advisor.recommend.training_search import Effort as SearchEffort
 from advisor.recommend.training_search import PlanFound, best_plans, does_fit, evaluate_plan, simulated
@@ -43,12 +43,9 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "sharding": SHARDINGS, "recompute": RECOMPUTES, "schedule": SCHEDULES, "method": METHODS, "optimizer": OPTIMIZERS,
 }  # fmt: skip
 
-_LAYOUT: Final = frozenset(
-    ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "micro_batch", "sharding", "shard_group", "recompute",
-     "recompute_layers", "schedule", "sequence_parallel", "first_stage_layers", "last_stage_layers",
-     "offload_optimizer")
-)  # fmt: skip
-"""Options of which any one states a layout."""
+_LAYOUT: Final = frozenset(field.name for field in fields(TrainLayout))
+_FIELDS: Final = _LAYOUT | {field.name for field in fields(TrainInput)} - {"plan", "layout"}
+"""What a plan file may say."""
 
 
 def train(asked: TrainInput, shared: Shared) -> Answer:
@@ -56,7 +53,7 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
 
     Raises: AdvisorError and its kinds: something is malformed, unknown, or the plan cannot run.
     """
-    values = {**(_from_file(asked.plan) if asked.plan is not None else {}), **_given(asked)}
+    values = {**(_from_file(asked.plan) if asked.plan is not None else {}), **asked.given()}
     if "model" not in values:
         raise AdvisorError("no model is named", why="--model is missing", fix="--model 70b, or a plan file")
     chosen = models.get(str(values["model"]))
@@ -79,10 +76,6 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     return with_calibration(answer, calibration, (chip.record.id,))
 
 
-def _given(typed: TrainInput) -> dict[str, Any]:
-    return {name: value for name, value in asdict(typed).items() if value is not None and name != "plan"}
-
-
 def _from_file(path: Path) -> dict[str, Any]:
     """Options in a TOML file, or the first option of a plan that `advisor recommend --plan` wrote.
 
@@ -90,14 +83,13 @@ def _from_file(path: Path) -> dict[str, Any]:
     """
     if path.suffix == ".json":
         return _from_recommendation(path)
-    known = {field.name for field in fields(TrainInput)} - {"plan"}
     data = read_toml(path)
     value: Any
     for name, value in data.items():
         where = f"{path}: field {name}"
-        if name not in known:
+        if name not in _FIELDS:
             raise InputFileError(
-                f"{where}: no such field", why=f"fields are {', '.join(sorted(known))}", fix="correct it"
+                f"{where}: no such field", why=f"fields are {', '.join(sorted(_FIELDS))}", fix="correct it"
             )
         if name in _WORDS and value not in _WORDS[name]:
             raise InputFileError(

@@ -201,5 +201,5 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _inputs(study: Study, header: Header) -> Mapping[str, Any]:
-    asked = picked(study, "command", "base", "grid", "cases", "num_draws", "draw_seed")
+    asked = picked(study, "command base grid cases num_draws draw_seed")
     return {"study": study.path, **asked, "random": study.draws, "begun_as_of": header.as_of}
