@@ -32,7 +32,8 @@ def vision(asked: VisionInput, shared: Shared) -> Answer:
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or it does not fit.
     """
-    item, (deployment, _) = asked.item, deployment_of(asked.model, asked.gpu, asked.layout)
+    item = asked.item
+    deployment, _ = deployment_of(asked.model, asked.gpu, asked.layout)
     scheme = schemes.get(item.image_scheme) if item.image_scheme else schemes.scheme_of(deployment.model.id)
     size = parse_size(item.image_size or "1024x1024")
     image = tokens_of_image(scheme, *size)
