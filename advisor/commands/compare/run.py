@@ -1,12 +1,11 @@
 """Compare two files: what they are decides how."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import read_text
+from advisor.catalog.files import read_json
 from advisor.cli.options import Shared
 from advisor.commands.compare.options import CompareInput
 from advisor.render.answer import Answer
@@ -59,12 +58,7 @@ def _document(path: Path) -> Mapping[str, Any] | None:
     """
     if not path.exists() and not path.suffix:
         return None
-    try:
-        content = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputFileError(
-            f"{path}: not valid JSON", why=str(error), fix="name a file that -o FILE.json or --plan wrote"
-        ) from None
+    content = read_json(path, "name a file that -o FILE.json or --plan wrote")
     if not isinstance(content, dict) or "schema_version" not in content:
         raise InputFileError(
             f"{path}: is no answer of advisor",

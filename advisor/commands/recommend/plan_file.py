@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import checked, read_text
+from advisor.catalog.files import checked, read_json
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.training_scenario import TrainingScenario
 from advisor.render.answer import Answer
@@ -44,12 +44,7 @@ def read_plan(path: Path) -> tuple[AnyScenario, Mapping[str, Json]]:
 
     Raises: InputFileError: the file cannot be read, is not JSON, or is no plan.
     """
-    try:
-        content = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputFileError(
-            f"{path}: not valid JSON", why=str(error), fix="name a file that --plan wrote"
-        ) from None
+    content = read_json(path, "name a file that --plan wrote")
     if (
         not isinstance(content, dict)
         or content.get("kind") != "plan"

@@ -1,7 +1,7 @@
 """A question about training, as typed, turned into a scenario: defaults by workload and size are resolved here."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, cast
 
 from advisor.catalog import models
@@ -48,16 +48,8 @@ _RESPONSE_TOKENS: Final = 2048
 _PROMPT_TOKENS: Final = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A scenario, and notes on what was understood."""
-
-    scenario: TrainingScenario
-    notes: tuple[str, ...]
-
-
-def training_question(asked: RecommendInput, shared: Shared) -> Question:
-    """The whole question about training.
+def training_question(asked: RecommendInput, shared: Shared) -> tuple[TrainingScenario, tuple[str, ...]]:
+    """The whole question about training, and notes on what was understood.
 
     Raises: AdvisorError and its kinds: something typed is malformed, unknown, out of range or contradictory.
     """
@@ -80,7 +72,7 @@ def training_question(asked: RecommendInput, shared: Shared) -> Question:
         calibration=given_calibration(shared.calibration),
         top=asked.shown.top,
     )
-    return Question(scenario, tuple(filter(None, (found.note, *notes, *more))))
+    return scenario, tuple(filter(None, (found.note, *notes, *more)))
 
 
 def _refuse_load(load: Load) -> None:

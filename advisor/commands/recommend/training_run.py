@@ -27,11 +27,8 @@ def trained_as_typed(asked: RecommendInput, shared: Shared) -> Answer:
     Raises: AdvisorError and its kinds: something typed is wrong, or nothing satisfies it.
     """
     refuse_goal(asked.objectives, asked.workload)
-    if asked.training.from_plan is not None:
-        scenario, notes = _from_plan(asked.training.from_plan, asked)
-    else:
-        question = training_question(asked, shared)
-        scenario, notes = question.scenario, question.notes
+    path = asked.training.from_plan
+    scenario, notes = training_question(asked, shared) if path is None else _from_plan(path, asked)
     return trained(scenario, notes, asked.shown, shared)
 
 
@@ -72,10 +69,10 @@ def _from_plan(path: Path, asked: RecommendInput) -> tuple[TrainingScenario, tup
         changed["providers"] = constraints.providers
     if typed.deadline is not None:
         changed["deadline_s"] = parse_seconds(typed.deadline, "--deadline")
-    kept = scenario.limits.model_copy(update=changed)
+    within = scenario.limits.model_copy(update=changed)
     words = first["plan"].get("words", "")
     note = f"{path}: {first['num_accelerators']} x {first['accelerator']} ran {words}"
-    return scenario.model_copy(update={"limits": kept}), (note, *notes)
+    return scenario.model_copy(update={"limits": within}), (note, *notes)
 
 
 def _first_option(content: Mapping[str, Any], path: Path) -> Mapping[str, Any]:

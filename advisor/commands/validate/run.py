@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from advisor.catalog import accelerators
 from advisor.catalog.files import read_text
@@ -122,8 +122,7 @@ def collectives_suite(calibration: Calibration | None = None) -> Suite:
     _check_figures(calibration)
 
     def predict(row: CaseRow, seed: int) -> PredictedRow:
-        found = predict_row(row.cells, row.number, calibration)
-        return PredictedRow(found.case_id, found.status, found.reason, found.basis, found.metrics)
+        return _as_row(predict_row(row.cells, row.number, calibration))
 
     groups = ("gpu", "collective", "fabric", "source")
     return Suite("collectives", ("collective", "gpu"), INPUT_COLUMNS, METRICS, groups, predict)
@@ -140,11 +139,14 @@ def serving_suite(calibration: Calibration | None = None) -> Suite:
     _check_figures(calibration)
 
     def predict(row: CaseRow, seed: int) -> PredictedRow:
-        found = predict_row(row.cells, row.number, seed=seed, calibration=calibration)
-        return PredictedRow(found.case_id, found.status, found.reason, found.basis, found.metrics)
+        return _as_row(predict_row(row.cells, row.number, seed=seed, calibration=calibration))
 
     groups = ("gpu", "engine", "model", "source", "tier", "group")
     return Suite("serving", ("engine", "model", "gpu", "load"), INPUT_COLUMNS, METRICS, groups, predict)
+
+
+def _as_row(found: Any) -> PredictedRow:
+    return PredictedRow(found.case_id, found.status, found.reason, found.basis, found.metrics)
 
 
 def _check_figures(calibration: Calibration | None) -> None:
@@ -161,8 +163,7 @@ def training_suite() -> Suite:
     from advisor.evidence.training.prediction import predict_row
 
     def predict(row: CaseRow, seed: int) -> PredictedRow:
-        found = predict_row(row.cells, row.number)
-        return PredictedRow(found.case_id, found.status, found.reason, found.basis, found.metrics)
+        return _as_row(predict_row(row.cells, row.number))
 
     groups = ("gpu", "framework", "model", "precision", "finetune", "source", "tier", "group")
     return Suite("training", ("model", "gpu"), INPUT_COLUMNS, METRICS, groups, predict)
