@@ -57,6 +57,8 @@ class Projection:
     """Stored in the deployment's weight format; otherwise in bf16."""
     prefill_only: bool = False
     """Decode uses an absorbed form instead (up-projection of latent attention)."""
+    per_source: bool = False
+    """Multiplied once with what an encoder read, not with the tokens of a pass (cross-attention)."""
 
     @property
     def elements(self) -> int:
@@ -74,17 +76,19 @@ class Matrix:
     """Stored in the deployment's weight format; otherwise in bf16."""
     prefill_only: bool = False
     """Decode uses an absorbed form instead (up-projection of latent attention)."""
+    per_source: bool = False
+    """Multiplied once with what an encoder read, not with the tokens of a pass (cross-attention)."""
 
     @property
     def elements(self) -> int:
-        """Weights of the whole matrix."""
+        """Weights of the whole."""
         return sum(block.size for block in self.columns) * self.depth.size
 
     def local(self, tensor_parallel: int) -> Projection:
         """The part that one rank multiplies with."""
         columns = sum(block.local(tensor_parallel) for block in self.columns)
         depth = self.depth.local(tensor_parallel)
-        return Projection(self.name, columns, depth, self.low_bit, self.prefill_only)
+        return Projection(self.name, columns, depth, self.low_bit, self.prefill_only, self.per_source)
 
     @overload
     def held(self, tensor_parallel: float) -> float: ...
@@ -99,11 +103,12 @@ class Matrix:
 class Weighted:
     """A part of a layer that has matrices."""
 
-    matrices: tuple[Matrix, ...]
-
-    def __init__(self, matrices: tuple[Matrix, ...]) -> None:
+    def __init__(self, matrices: tuple[Matrix, ...], convolutions: tuple[Matrix, ...] = ()) -> None:
         self.matrices = matrices
+        self.convolutions = convolutions
+        """Weights that small operators read, as many per channel as the kernel is long."""
         self._local: dict[int, tuple[Projection, ...]] = {}
+        self._held: dict[int, tuple[float, float]] = {}
 
     def local(self, tensor_parallel: int) -> tuple[Projection, ...]:
         """The matrices as one of so many ranks multiplies with them.
@@ -113,6 +118,24 @@ class Weighted:
         if tensor_parallel not in self._local:
             self._local[tensor_parallel] = tuple(matrix.local(tensor_parallel) for matrix in self.matrices)
         return self._local[tensor_parallel]
+
+    def held(self, tensor_parallel: int) -> tuple[float, float]:
+        """Weights but those of routed experts on one rank: in the deployment's format, and in 16 bits."""
+        if tensor_parallel not in self._held:
+            held = [(matrix.low_bit, float(matrix.held(tensor_parallel))) for matrix in self.stored]
+            low_bit = sum(elements for is_low, elements in held if is_low)
+            self._held[tensor_parallel] = low_bit, sum(elements for _, elements in held) - low_bit
+        return self._held[tensor_parallel]
+
+    @property
+    def stored(self) -> tuple[Matrix, ...]:
+        """All weights but those of routed experts."""
+        return self.matrices + self.convolutions
+
+    @property
+    def parameters(self) -> float:
+        """All weights of the part."""
+        return float(sum(matrix.elements for matrix in self.stored))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +181,8 @@ class Attention:
 
     def seen_tokens(self, context_tokens: float) -> float:
         """Entries of the cache that a decoding token attends to."""
+        if self.cross_tokens:
+            return float(self.cross_tokens)
         seen = min(context_tokens / self.compress_ratio, self.top_k or math.inf)
         if self.window_tokens is None:
             return seen
@@ -210,11 +235,6 @@ class MixerOperators(Weighted):
     repeated_heads: int | None = None
     """Key-value heads, which are repeated where there are fewer than ranks."""
 
-    @property
-    def parameters(self) -> float:
-        """Weights of the mixer, convolutions included."""
-        return float(sum(matrix.elements for matrix in self.matrices))
-
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape | None:
         """The constant state on one of so many ranks; None without one."""
         return None
@@ -249,8 +269,8 @@ class MixerOperators(Weighted):
         return ""
 
     def pass_projections(self, at: Pass) -> tuple[Projection, ...]:
-        """The matrices that a pass multiplies with."""
-        return self.local(at.deployment.tensor_parallel)
+        """The matrices that the tokens of a pass are multiplied with."""
+        return tuple(matrix for matrix in self.local(at.deployment.tensor_parallel) if not matrix.per_source)
 
     def pass_widths(self, at: Pass) -> list[float]:
         """16-bit values per token of small operators beside norms and projections, one entry per operator."""
@@ -381,16 +401,13 @@ class FeedForwardOperators(Weighted):
     def parameters(self) -> float:
         """Weights of the part, all experts included."""
         experts = self.experts
-        return self._dense + (experts.num_experts * experts.elements if experts else 0.0)
+        return super().parameters + (experts.num_experts * experts.elements if experts else 0.0)
 
     @property
     def active(self) -> float:
         """Weights that one token multiplies with."""
-        return self._dense + (self.experts.per_token * self.experts.elements if self.experts else 0.0)
-
-    @property
-    def _dense(self) -> float:
-        return float(sum(matrix.elements for matrix in self.matrices))
+        experts = self.experts
+        return super().parameters + (experts.per_token * experts.elements if experts else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,12 +429,15 @@ class Layer:
         return self.feed_forward.experts if self.feed_forward is not None else None
 
     @property
-    def matrices(self) -> tuple[Matrix, ...]:
-        """All dense matrices, in the order of the layer."""
-        return (
-            *(self.mixer.matrices if self.mixer else ()),
-            *(self.feed_forward.matrices if self.feed_forward else ()),
-        )
+    def stored(self) -> tuple[Matrix, ...]:
+        """All weights but those of routed experts, in the order of the layer."""
+        mixer = self.mixer.stored if self.mixer else ()
+        return (*mixer, *(self.feed_forward.stored if self.feed_forward else ()))
+
+    def held(self, tensor_parallel: int) -> tuple[float, float]:
+        """Weights but those of routed experts on one rank: in the deployment's format, and in 16 bits."""
+        parts = [part.held(tensor_parallel) for part in (self.mixer, self.feed_forward) if part is not None]
+        return sum(low_bit for low_bit, _ in parts), sum(others for _, others in parts)
 
     def local(self, tensor_parallel: int) -> tuple[Projection, ...]:
         """All dense matrices as one of so many ranks multiplies with them."""

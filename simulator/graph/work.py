@@ -84,7 +84,7 @@ def prefill_work(
 
 def _matrices(layer: Layer) -> tuple[tuple[str, tuple[Projection, ...]], ...]:
     return (
-        ("projections", layer.mixer.local(1) if layer.mixer else ()),
+        ("projections", tuple(m for m in layer.mixer.local(1) if not m.per_source) if layer.mixer else ()),
         ("feed_forward", layer.feed_forward.local(1) if layer.feed_forward else ()),
     )
 

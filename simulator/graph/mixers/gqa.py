@@ -38,17 +38,21 @@ class Operators(MixerOperators):
 
     def __init__(self, record: GroupedQueryAttention, hidden: int) -> None:
         self.record, self.hidden = record, hidden
-        query = Block(record.num_heads, record.head_dim * (2 if record.output_gate else 1))
-        keys = () if record.shared_kv else (Block(record.num_kv_heads, 2 * record.head_dim),)
-        super().__init__(
-            (
-                Matrix("qkv", (query, *keys), Block(hidden, divided=False)),
-                Matrix(
-                    "attention_out", (Block(hidden, divided=False),), Block(record.num_heads, record.head_dim)
-                ),
-            )
-        )
         value = record.v_head_dim or record.head_dim
+        inputs = Block(hidden, divided=False)
+        query = Block(record.num_heads, record.head_dim + (value if record.output_gate else 0))
+        keys = Block(record.num_kv_heads, record.head_dim + (0 if record.keys_are_values else value))
+        matrices = [Matrix("qkv", (query,) if record.shared_kv else (query, keys), inputs)]
+        if record.cross_attention_tokens:
+            matrices = [
+                Matrix("query", (query,), inputs),
+                Matrix("cross_key_value", (keys,), inputs, per_source=True),
+            ]
+        if record.indexer_num_heads:
+            scored = Block((record.indexer_num_heads + 1) * record.indexer_head_dim, divided=False)
+            matrices.append(Matrix("indexer", (scored,), inputs))
+        matrices.append(Matrix("attention_out", (inputs,), Block(record.num_heads, value)))
+        super().__init__(tuple(matrices))
         self.head_counts, self.repeated_heads = (record.num_heads,), record.num_kv_heads
         self.attention = Attention(
             num_heads=record.num_heads,
@@ -66,17 +70,6 @@ class Operators(MixerOperators):
             indexer_bytes=indexer_bytes(record.indexer_num_heads, record.indexer_head_dim),
             cross_tokens=record.cross_attention_tokens,
         )
-
-    @property
-    def parameters(self) -> float:
-        record = self.record
-        v_head_dim = record.v_head_dim or record.head_dim
-        output = record.num_heads * v_head_dim
-        columns = record.num_heads * record.head_dim + (output if record.output_gate else 0)
-        if not record.shared_kv:
-            columns += record.num_kv_heads * (record.head_dim + (0 if record.keys_are_values else v_head_dim))
-        indexer = (record.indexer_num_heads + 1) * record.indexer_head_dim if record.indexer_num_heads else 0
-        return float(self.hidden * (columns + output + indexer))
 
     def decode_lines(
         self,
