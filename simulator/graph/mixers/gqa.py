@@ -53,6 +53,7 @@ class Operators(MixerOperators):
             matrices.append(Matrix("indexer", (scored,), inputs))
         matrices.append(Matrix("attention_out", (inputs,), Block(record.num_heads, value)))
         super().__init__(tuple(matrices))
+        self.head_dim = (record.head_dim + value) // 2
         self.head_counts, self.repeated_heads = (record.num_heads,), record.num_kv_heads
         self.attention = Attention(
             num_heads=record.num_heads,
@@ -122,20 +123,20 @@ class Operators(MixerOperators):
         heads = record.num_heads / np.asarray(ranks, dtype=np.float64)
         if not record.causal:
             encoder = library.parameters(PrefillEfficiency, "attention_encoder", "bf16")
-            return np.asarray(attention_encoder_s(tokens, batch, heads, record.head_dim, device, encoder))
+            return np.asarray(attention_encoder_s(tokens, batch, heads, self.head_dim, device, encoder))
         efficiency = library.parameters(PrefillEfficiency, "attention_prefill", "bf16")
         kv_heads = np.maximum(1.0, record.num_kv_heads / np.asarray(ranks, dtype=np.float64))
         return np.asarray(
             attention_prefill_s(
-                tokens, 0.0, batch, heads, kv_heads, record.head_dim, device, efficiency,
+                tokens, 0.0, batch, heads, kv_heads, self.head_dim, device, efficiency,
                 window_tokens=record.window_tokens,
             )
         )  # fmt: skip
 
     def _shape(self, deployment: Deployment) -> tuple[int, int, int]:
-        """Query heads, key-value heads and their size on one rank."""
+        """Query heads, key-value heads and the mean size of keys and values on one rank."""
         tp = deployment.tensor_parallel
-        return self.record.num_heads // tp, max(1, self.record.num_kv_heads // tp), self.record.head_dim
+        return self.record.num_heads // tp, max(1, self.record.num_kv_heads // tp), self.head_dim
 
 
 def runs_unified(mixer: GroupedQueryAttention, deployment: Deployment) -> bool:
