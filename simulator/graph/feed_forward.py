@@ -1,7 +1,8 @@
 """Feed-forward parts: dense, and routed experts with shared ones, in the hidden size or a narrower space."""
 
 from advisor.catalog.schema import DenseFeedForward, FeedForward, MoeFeedForward
-from advisor.simulator.graph.operator import Block, Experts, FeedForwardOperators, Matrix
+from advisor.simulator.graph.operator import Experts, FeedForwardOperators
+from advisor.simulator.graph.weights import Block, Matrix
 
 _DENSE_OPERATORS = 4
 """Norm, two projections and activation."""

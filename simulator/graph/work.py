@@ -6,7 +6,8 @@ from typing import Final
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Model
 from advisor.simulator.graph.model import dense_dtype, layers_of
-from advisor.simulator.graph.operator import Attention, Layer, Projection
+from advisor.simulator.graph.operator import Attention, Layer
+from advisor.simulator.graph.weights import Projection
 from advisor.simulator.operators.attention_kernels import attended_pairs
 from advisor.simulator.roofline import Work, matmul_work
 

@@ -4,7 +4,8 @@ from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import GatedDeltaNet
-from advisor.simulator.graph.operator import Block, Matrix, MixerOperators
+from advisor.simulator.graph.operator import MixerOperators
+from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
 
 CHUNK_TOKENS: Final = 64

@@ -5,15 +5,8 @@ import numpy as np
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import GroupedQueryAttention
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.graph.operator import (
-    Attention,
-    Block,
-    FloatArray,
-    Line,
-    Matrix,
-    MixerOperators,
-    indexer_bytes,
-)
+from advisor.simulator.graph.operator import Attention, FloatArray, Line, MixerOperators, indexer_bytes
+from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention import (
     DecodeEfficiency,

@@ -8,17 +8,8 @@ import numpy as np
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Engine, LatentAttention, SparseLatentKernels
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.graph.operator import (
-    Attention,
-    Block,
-    FloatArray,
-    Line,
-    Matrix,
-    MixerOperators,
-    Pass,
-    Projection,
-    indexer_bytes,
-)
+from advisor.simulator.graph.operator import Attention, FloatArray, Line, MixerOperators, Pass, indexer_bytes
+from advisor.simulator.graph.weights import Block, Matrix, Projection
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention_kernels import secant_over_cache, secant_over_context
 from advisor.simulator.operators.latent_attention import (

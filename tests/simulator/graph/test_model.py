@@ -19,7 +19,7 @@ from advisor.simulator.graph.model import (
     num_operators,
     parameter_count,
 )
-from advisor.simulator.graph.operator import Block, Matrix
+from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.graph.work import decode_step_work, prefill_work
 from advisor.simulator.memory import plan_memory, weight_bytes
 
