@@ -1,4 +1,4 @@
-"""The operators of one layer: attention over a cache, recurrences, routed experts, and what every kind says of itself."""
+"""Operators of one layer beside its matrices: attention, recurrences, experts; and what a kind says of itself."""
 
 import math
 from collections.abc import Mapping
