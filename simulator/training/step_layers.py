@@ -217,7 +217,7 @@ class LayerPricing:
         forward = self.costs.attention_scale * self._flash(mixer)
         return forward, self.costs.attention_backward * forward
 
-    def _flash(self, mixer: GroupedQueryAttention | LatentAttention) -> FloatArray:
+    def _flash(self, mixer: Mixer) -> FloatArray:
         s = self.slices
         operators = mixer_operators(mixer, self.hidden)
         degrees = s.tensor_parallel.astype(np.float64)

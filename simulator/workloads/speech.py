@@ -154,8 +154,8 @@ def _cross_keys_s(deployment: Deployment, library: OperatorLibrary, rows: FloatA
     """Keys and values of the audio for every decoder layer [s]."""
     total = np.zeros_like(rows)
     for layer in layers_of(deployment.model):
-        for matrix in layer.local(1):
-            if matrix.per_source:
+        if layer.mixer is not None and layer.mixer.follows_encoder:
+            for matrix in layer.mixer.projections(1, decode=False):
                 total += layer.count * library.matmul_s(rows, matrix.columns, matrix.depth, "bf16")
     return total
 

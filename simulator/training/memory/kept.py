@@ -7,6 +7,7 @@ by tensor parallelism always, `key_value` up to the key-value heads, `expert` by
 from dataclasses import dataclass
 from typing import Final
 
+from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import (
     DenseFeedForward,
     FeedForward,
@@ -151,7 +152,9 @@ def _mixer(mixer: Mixer, style: _Style, job: TrainingJob) -> Kept:
         return _mla(mixer, style)
     if isinstance(mixer, GatedDeltaNet):
         return _gdn(mixer, style)
-    return _mamba(mixer, style)
+    if isinstance(mixer, Mamba2):
+        return _mamba(mixer, style)
+    raise InfeasibleError(f"training of {mixer.kind} layers is not modelled")
 
 
 def _gqa(mixer: GroupedQueryAttention, style: _Style, job: TrainingJob) -> Kept:
