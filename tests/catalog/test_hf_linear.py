@@ -14,8 +14,8 @@ from advisor.catalog.schema.model import GatedLinearAttention
 from advisor.simulator.graph.model import parameter_count
 
 LLAMA: dict[str, Any] = {
-    "model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 128256,
-    "intermediate_size": 14336, "hidden_act": "silu",
+    "model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+    "vocab_size": 128256, "intermediate_size": 14336, "hidden_act": "silu",
 }  # fmt: skip
 RWKV7: dict[str, Any] = {
     "model_type": "rwkv7", "hidden_size": 2560, "num_hidden_layers": 32, "head_dim": 64, "decay_low_rank_dim": 96,
