@@ -14,15 +14,16 @@ from advisor.simulator.training.framework_costs import framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.memory import MemoryColumns, fits, peak_memory
-from advisor.simulator.training.offload_time import (
+from advisor.simulator.training.passes import pass_times
+from advisor.simulator.training.pipeline import ChunkTimes, PipelineRun, bubbles_s, run_schedule
+from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.schedule_orders import CHUNKS
+from advisor.simulator.training.step import StepColumns, num_micro_batches, step_time
+from advisor.simulator.training.step_host import (
     HOST_BYTES_PER_ACCELERATOR,
     exposed_stream_s,
     resident_weight_bytes,
 )
-from advisor.simulator.training.pipeline import ChunkTimes, PipelineRun, bubble_closed_form_s, run_schedule
-from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.schedule_orders import CHUNKS
-from advisor.simulator.training.step import StepColumns, num_micro_batches, pass_times, step_time
 
 MOST_SIMULATED_PASSES = 12_000
 """Passes of one event graph; longer schedules are simulated with fewer micro-batches and continued at their rate."""
@@ -200,9 +201,9 @@ def simulated(found: PlanFound, effort: Effort | None = None) -> PlanFound:
     run, makespan_s = _run(plan, count, times)
     if effort is not None:
         effort.num_simulated += 1
-    forward_s, input_s, weight_s = busiest
-    closed = average * bubble_closed_form_s(
-        plan.schedule, stages, forward_s, input_s, weight_s, plan.virtual_stages
+    columns = (passes.forward_s, passes.input_s, passes.weight_s)
+    closed = average * float(
+        bubbles_s(lattice.schedule, lattice.pipeline_parallel, lattice.virtual_stages, *columns)[0]
     )
     idle = max(0.0, makespan_s - count * sum(busiest))
     parts = dict(found.breakdown_s)

@@ -1,7 +1,7 @@
 """Every plan that a job, a cluster size and a framework allow, as one lattice of columns."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from itertools import product
 from typing import Final
@@ -258,13 +258,3 @@ def _powers_of_two(largest: int) -> list[int]:
 
 def _divisors(number: int) -> list[int]:
     return [d for d in range(1, number + 1) if number % d == 0]
-
-
-def counts_up_to(largest: int, node: int) -> Iterable[int]:
-    """Cluster sizes worth considering: powers of two, and one and a half of them from two nodes on, up to `largest`.
-
-    Source: own definition.
-    """
-    sizes = {1 << i for i in range(largest.bit_length())}
-    sizes |= {3 * size // 2 for size in sizes if size >= 2 * node}
-    return sorted(size for size in sizes if size <= largest and (size <= node or size % node == 0))

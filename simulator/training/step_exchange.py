@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, LayerGroup, MoeFeedForward
-from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.cluster import Groups, TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import PlanLattice
-from advisor.simulator.training.step_groups import Groups
 from advisor.simulator.training.step_layers import LayerTimes
 
 FloatArray = NDArray[np.float64]

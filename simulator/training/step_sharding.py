@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 
 from advisor.catalog.units import GB
 from advisor.simulator.device import Device
-from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.cluster import Groups, TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import SHARDINGS, PlanLattice
 from advisor.simulator.training.shape import expert_data_parallel
-from advisor.simulator.training.step_groups import Groups
 
 FloatArray = NDArray[np.float64]
 

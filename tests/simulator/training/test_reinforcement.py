@@ -22,7 +22,6 @@ from advisor.simulator.training.model_flop import (
     hardware_flop_per_token,
     model_flop_per_token,
 )
-from advisor.simulator.training.offload_time import exposed_stream_s
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.reinforcement import (
     LoopTimes,
@@ -34,6 +33,7 @@ from advisor.simulator.training.reinforcement import (
     num_trained_models,
 )
 from advisor.simulator.training.rollout import RolloutLoad, rollout
+from advisor.simulator.training.step_host import exposed_stream_s
 
 H100 = accelerators.by_id("h100-sxm")
 QWEN = models.get("qwen2.5-7b").record
