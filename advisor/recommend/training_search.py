@@ -181,7 +181,7 @@ def _waits_s(
 def simulated(found: PlanFound, effort: Effort | None = None) -> PlanFound:
     """The plan with its pipeline run as an event graph: the graph's idle time replaces the closed form's.
 
-    Assumes: the last stage is the busiest (it computes the loss), the others share what remains of the average; sends
+    Assumes: the last stage is the busiest (it computes the loss), the others are alike; sends
         stay as the step's closed form counts them.
     Source: advisor.simulator.training.pipeline.
     """
@@ -194,15 +194,14 @@ def simulated(found: PlanFound, effort: Effort | None = None) -> PlanFound:
     )
     stages, chunks = plan.pipeline_parallel, CHUNKS.get(plan.schedule, plan.virtual_stages)
     busiest = tuple(float(getattr(passes, f"{name}_s")[0]) for name in ("forward", "input", "weight"))
-    average = float(passes.other_stages_share[0])
-    other = max(0.0, min(1.0, (average * stages - 1.0) / (stages - 1)))
+    other = min(1.0, float(passes.other_stages_share[0]))
     times = _chunk_times(busiest, other, stages, chunks, plan.schedule)
     count = int(num_micro_batches(found.job, lattice)[0])
     run, makespan_s = _run(plan, count, times)
     if effort is not None:
         effort.num_simulated += 1
     columns = (passes.forward_s, passes.input_s, passes.weight_s)
-    closed = average * float(
+    closed = other * float(
         bubbles_s(lattice.schedule, lattice.pipeline_parallel, lattice.virtual_stages, *columns)[0]
     )
     idle = max(0.0, makespan_s - count * sum(busiest))

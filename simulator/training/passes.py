@@ -12,8 +12,9 @@ from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.memory.formats import shape_of
 from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, IntArray, PlanLattice, Schedule, distinct
-from advisor.simulator.training.shape import layer_parameters, model_shape
+from advisor.simulator.training.shape import layer_parameters, table_parameters
 from advisor.simulator.training.stages import MIRRORED, holds_embedding, holds_head, pipelines, stage_groups
 from advisor.simulator.training.step_adapters import adapter_times
 from advisor.simulator.training.step_exchange import Exchanges
@@ -33,8 +34,8 @@ class StageLayers:
 
     parts: dict[str, FloatArray]
     """Time of one micro-batch by part [s]."""
-    average_s: FloatArray
-    """Forward and backward pass of one micro-batch, averaged over stages [s]."""
+    others_s: FloatArray
+    """Forward and backward pass of one micro-batch, averaged over the other stages [s]; 0 without any."""
     num_layers: FloatArray
     """That one micro-batch passes."""
     parameters: StageParameters
@@ -50,7 +51,7 @@ class PassColumns:
     input_s: FloatArray
     weight_s: FloatArray
     other_stages_share: FloatArray
-    """Time of an average stage over that of the busiest."""
+    """Time of an average other stage over that of the busiest."""
     send_s: FloatArray
     activation_bytes: FloatArray
     """Output of a layer on one accelerator."""
@@ -86,7 +87,7 @@ def pass_times(
         forward_s=forward,
         input_s=np.asarray(inputs),
         weight_s=parts["weight"],
-        other_stages_share=stages.average_s / (forward + inputs + parts["weight"]),
+        other_stages_share=stages.others_s / (forward + inputs + parts["weight"]),
         send_s=exchanges.send_s(),
         activation_bytes=exchanges.activation_bytes(),
         stages=stages,
@@ -189,12 +190,12 @@ def _stage_layers(
     Raises: InfeasibleError: a plan has more stages than layers.
     Source: own composition of simulator.training.stages.
     """
-    shape = model_shape(job.model)
+    shape = shape_of(job)
     times = {name: np.stack([layer[name] for layer in layers]) for name in layers[0]}
     per_layer = np.asarray(sum(times.values()))
     per_head = np.asarray(sum(head.values()))
-    counts, with_head = np.zeros((len(layers), len(lattice))), np.zeros(len(lattice))
-    average, tables = np.zeros(len(lattice)), np.zeros(len(lattice))
+    counts, others = np.zeros((len(layers), len(lattice))), np.zeros(len(lattice))
+    has_embedding, has_head = np.zeros(len(lattice)), np.zeros(len(lattice))
     keys, of = pipelines(lattice)
     for index, key in enumerate(keys):
         mask = np.flatnonzero(of == index)
@@ -202,29 +203,30 @@ def _stage_layers(
         seconds = kinds[:, :-3] @ per_layer[:, mask] + kinds[:, -2:-1] * per_head[mask]
         busiest = np.argmax(seconds, axis=0)
         counts[:, mask] = kinds[busiest, :-3].T
-        with_head[mask] = kinds[busiest, -2]
-        tables[mask] = kinds[busiest, -3] + kinds[busiest, -2]
-        average[mask] = kinds[:, -1] @ seconds / key[0]
+        has_embedding[mask], has_head[mask] = kinds[busiest, -3], kinds[busiest, -2]
+        rest = kinds[:, -1] @ seconds - np.max(seconds, axis=0)
+        others[mask] = np.maximum(0.0, rest) / max(key[0] - 1, 1)
     # A mirrored stage holds two parts of the model, of which a micro-batch passes one.
     mirrored = np.isin(lattice.schedule, [SCHEDULES.index(name) for name in MIRRORED])
     passed = np.where(mirrored, 0.5, 1.0)
     parts = {
-        name: passed * (np.einsum("gn,gn->n", counts, value) + with_head * head.get(name, 0.0))
+        name: passed * (np.einsum("gn,gn->n", counts, value) + has_head * head.get(name, 0.0))
         for name, value in times.items()
     }
     for name in ("tensor_parallel", "context_parallel", "expert_parallel"):
         parts[f"{name}_backward"] = parts[f"{name}_backward"] + parts.pop(f"{name}_repeated")
     parameters = layer_parameters(shape, lattice)
-    table = tables * shape.embedding / lattice.tensor_parallel
+    tables = table_parameters(shape, lattice.tensor_parallel, has_embedding, has_head)
+    holds_table = has_embedding + has_head > 0.0
     return StageLayers(
         parts=parts,
-        average_s=passed * average,
+        others_s=passed * others,
         num_layers=passed * counts.sum(axis=0),
         parameters=StageParameters(
-            np.einsum("gn,gn->n", counts, parameters.dense) + table,
+            np.einsum("gn,gn->n", counts, parameters.dense) + tables,
             np.einsum("gn,gn->n", counts, parameters.expert),
             _trained_fraction(job, shape.total),
-            np.where(tables > 0.0, shape.embedding / lattice.tensor_parallel, 0.0),
+            np.where(holds_table, shape.embedding / lattice.tensor_parallel, 0.0),
         ),
     )
 

@@ -139,19 +139,28 @@ def expert_data_parallel(lattice: PlanLattice) -> FloatArray:
 
 
 def table_parameters(
-    shape: ModelShape, tensor_parallel: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Parameters on one accelerator of (input table and extras, output head and last norm, table of a tied head).
+    shape: ModelShape, tensor_parallel: IntArray, has_embedding: FloatArray, has_head: FloatArray
+) -> FloatArray:
+    """Parameters outside the layers on one accelerator of a stage: input table, extras, output head, last norm.
 
-    The third is what a last stage holds in place of the second where the input table is tied and on another stage.
+    A tied head on a stage without the input table is a copy of the table; beside it, it is the table.
 
     Source: Megatron-LM (arXiv:1909.08053), vocabulary-parallel embedding; its first and last stage both hold a tied
     table.
     """
     tp = tensor_parallel.astype(np.float64)
-    first = (shape.embedding + shape.extra) / tp
-    last = shape.head / tp + shape.final_norm
-    return first, last, (shape.head or shape.embedding) / tp + shape.final_norm
+    return has_embedding * (shape.embedding + shape.extra) / tp + has_head * head_parameters(
+        shape, tensor_parallel, has_embedding
+    )
+
+
+def head_parameters(shape: ModelShape, tensor_parallel: IntArray, has_embedding: FloatArray) -> FloatArray:
+    """Parameters of the output head and the last norm on one accelerator of the stage that computes the loss.
+
+    Source: as `table_parameters`.
+    """
+    copied = shape.head or shape.embedding
+    return np.where(has_embedding > 0.0, shape.head, copied) / tensor_parallel + shape.final_norm
 
 
 def _leads(group: LayerGroup, has_experts: bool, num_layers: int) -> bool:

@@ -80,8 +80,10 @@ def step_time(
     offloaded = _offloaded_s(lattice, passes)
     forward, inputs = passes.forward_s + waits.forward_s, passes.input_s + waits.backward_s
     busiest = forward + inputs + passes.weight_s
-    idle = bubbles_s(lattice.schedule, pp, lattice.virtual_stages, forward, inputs, passes.weight_s)
-    idle = idle * np.where(pp > 1, passes.other_stages_share, 0.0)
+    # The busiest stage waits while one micro-batch passes through the others.
+    idle = passes.other_stages_share * bubbles_s(
+        lattice.schedule, pp, lattice.virtual_stages, forward, inputs, passes.weight_s
+    )
     sends = (m + pp - 1.0) * _exposed_sends(lattice, costs) * 2.0 * (passes.send_s + costs.pipeline_sync_s)
     device = device_of(cluster.accelerator)
     sharding = sharding_times(

@@ -10,7 +10,7 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.account import LayerBytes, Shards, states_of
 from advisor.simulator.training.memory.formats import Formats
 from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, PlanLattice
-from advisor.simulator.training.shape import FloatArray, ModelShape, table_parameters
+from advisor.simulator.training.shape import FloatArray, ModelShape, head_parameters, table_parameters
 from advisor.simulator.training.stages import Stages, micro_batches_in_flight
 
 INSTANTS: Final = ("loss", "first backward", "last backward", "optimizer")
@@ -192,19 +192,18 @@ def _most(values: FloatArray, count: FloatArray) -> FloatArray:
 
 
 def _tables(formats: Formats, shape: ModelShape, lattice: PlanLattice, stages: Stages) -> _Tables:
-    """A tied head on a stage that has the input table too is that table; on another stage it is a copy."""
-    first, last, alone = table_parameters(shape, lattice.tensor_parallel)
-    both = stages.has_embedding * stages.has_head
-    parameters = first * stages.has_embedding + np.where(both > 0, last, alone) * stages.has_head
+    tp, has_embedding = lattice.tensor_parallel, stages.has_embedding
+    parameters = table_parameters(shape, tp, has_embedding, stages.has_head)
     shards = Shards.of(lattice, lattice.shard_ranks.astype(np.float64))
     none = np.zeros_like(parameters)
     weights, gradients, optimizer, step = states_of(formats.tables, parameters, shards, none, shards)
-    weights = weights + formats.table_copies * _BF16 * first * stages.has_embedding
-    weights = weights - formats.head_saved * np.where(both > 0, last, alone) * stages.has_head
+    first = has_embedding * (shape.embedding + shape.extra) / tp
+    head = stages.has_head * head_parameters(shape, tp, has_embedding)
+    weights = weights + formats.table_copies * _BF16 * first - formats.head_saved * head
     sharded = lattice.sharding >= _ZERO3
     gathered = formats.tables.gathered * parameters * sharded
-    head = _BF16 * alone * stages.has_head
-    return _Tables(weights, gradients, optimizer, step, gathered, head)
+    wide_head = _BF16 * stages.has_head * head_parameters(shape, tp, np.zeros_like(parameters))
+    return _Tables(weights, gradients, optimizer, step, gathered, wide_head)
 
 
 def _activations(

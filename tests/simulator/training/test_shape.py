@@ -82,10 +82,13 @@ def test_key_value_heads_are_repeated_when_ranks_outnumber_them() -> None:
 
 
 def test_tied_head_is_held_again_by_a_last_stage() -> None:
-    shape = shape_of("llama-3.2-3b")
-    first, last, last_alone = table_parameters(shape, np.array([1, 2]))
-    assert last.tolist() == [3072.0, 3072.0]
-    assert (last_alone - last).tolist() == first.tolist() == [128256 * 3072, 128256 * 3072 / 2]
+    shape, table = shape_of("llama-3.2-3b"), 128256 * 3072
+    first, last, both = (
+        table_parameters(shape, np.array([1, 2]), np.full(2, has_embedding), np.full(2, has_head)).tolist()
+        for has_embedding, has_head in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
+    )
+    assert first == [table, table / 2]
+    assert last == both == [table + 3072.0, table / 2 + 3072.0]
 
 
 @settings(deadline=None)
