@@ -57,7 +57,7 @@ def select_models(
     Raises: InfeasibleError: nothing passes all filters together.
     """
     from advisor.catalog.models import all_models
-    from advisor.catalog.parameters import kv_bytes_per_token, parameter_count
+    from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
 
     models = all_models()
     known_value(family, {m.family for m in models if m.family}, "family")

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from advisor.catalog.parameters import kv_bytes_per_token, parameter_count
 from advisor.catalog.schema import Model
 from advisor.catalog.units import KB, KIB
 from advisor.render.answer import Answer, Column, Paragraph, Table
 from advisor.render.numbers import COUNT, MISSING, show, show_in
 from advisor.render.serialize import Json
+from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
 
 REFERENCE_CONTEXT_TOKENS = 8192
 """Context at which the cache of one sequence is listed: windows and states make it other than linear."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.schema import Model, MoeFeedForward
 from advisor.catalog.units import GB
-from advisor.simulator.deployment import num_experts
+from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.cluster import FloatArray, TrainingCluster, host_link_bytes_per_s
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob

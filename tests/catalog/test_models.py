@@ -8,8 +8,8 @@ import pytest
 
 from advisor.catalog import models
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.parameters import kv_bytes_per_token, parameter_count
 from advisor.catalog.schema import Model
+from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
 
 ALL = models.all_models()
 
