@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.catalog.schema import Accelerator
 from advisor.simulator.collectives import (
@@ -20,9 +19,8 @@ from advisor.simulator.collectives import (
     topology_of,
 )
 from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
-from advisor.simulator.training.plan import IntArray
+from advisor.simulator.training.plan import FloatArray, IntArray
 
-FloatArray = NDArray[np.float64]
 Collective = Callable[[FloatArray, Topology], FloatArray]
 
 _ANY_SIZE: Final = 1_000_000

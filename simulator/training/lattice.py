@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, Model, MoeFeedForward
+from advisor.catalog.schema import Model
+from advisor.simulator.graph.model import layers_of, num_layers, routed_layers
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import (
     RECOMPUTES,
@@ -66,14 +67,10 @@ def model_limits(model: Model) -> ModelLimits:
 
     Source: definition.
     """
-    heads = [
-        group.mixer.num_heads
-        for group in model.layers
-        if isinstance(group.mixer, GroupedQueryAttention | LatentAttention)
-    ]
-    experts = [g.feed_forward.num_experts for g in model.layers if isinstance(g.feed_forward, MoeFeedForward)]
+    heads = [layer.attention.num_heads for layer in layers_of(model) if layer.attention is not None]
+    experts = [experts.num_experts for _, experts in routed_layers(model)]
     return ModelLimits(
-        num_layers=sum(group.count for group in model.layers),
+        num_layers=num_layers(model),
         num_heads=math.gcd(*heads) if heads else 1 << 20,
         num_experts=math.gcd(*experts) if experts else 0,
     )

@@ -4,25 +4,29 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from advisor.catalog.schema import LayerGroup
 from advisor.simulator.device import device_of
+from advisor.simulator.graph.model import layers_of, num_layers
+from advisor.simulator.graph.operator import Layer
+from advisor.simulator.graph.training import layer_parameters, table_parameters
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.formats import shape_of
-from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, IntArray, PlanLattice, Schedule, distinct
-from advisor.simulator.training.shape import layer_parameters, table_parameters
+from advisor.simulator.training.plan import (
+    RECOMPUTES,
+    SCHEDULES,
+    FloatArray,
+    IntArray,
+    PlanLattice,
+    Schedule,
+    distinct,
+)
 from advisor.simulator.training.stages import MIRRORED, holds_embedding, holds_head, pipelines, stage_groups
-from advisor.simulator.training.step_adapters import adapter_times
 from advisor.simulator.training.step_exchange import Exchanges
-from advisor.simulator.training.step_head import head_times
 from advisor.simulator.training.step_layers import LayerPricing, LayerTimes, Slices
 from advisor.simulator.training.step_sharding import StageParameters
-
-FloatArray = NDArray[np.float64]
 
 ENGINE: Final = "any"
 _LENGTH_SPREAD: Final = 0.4
@@ -70,8 +74,8 @@ def pass_times(
     pricing = LayerPricing(job, OperatorLibrary(device_of(cluster.accelerator), ENGINE), costs, slices)
     rows = slices.rows[of]
     exchanges = Exchanges(job, lattice, cluster, costs, rows)
-    layers = [_layer_parts(job, group, pricing, exchanges, lattice, of) for group in job.model.layers]
-    head = {name: seconds[of] for name, seconds in head_times(job, pricing).items()}
+    layers = [_layer_parts(job, layer, pricing, exchanges, lattice, of) for layer in layers_of(job.model)]
+    head = {name: seconds[of] for name, seconds in pricing.head().items()}
     stages = _stage_layers(job, lattice, layers, head)
     parts = stages.parts
     comm = ("tensor_parallel", "context_parallel", "expert_parallel")
@@ -114,15 +118,15 @@ def _slices(job: TrainingJob, lattice: PlanLattice) -> tuple[Slices, IntArray]:
 
 def _layer_parts(
     job: TrainingJob,
-    group: LayerGroup,
+    layer: Layer,
     pricing: LayerPricing,
     exchanges: Exchanges,
     lattice: PlanLattice,
     of: IntArray,
 ) -> dict[str, FloatArray]:
     """Time of one layer and micro-batch by part [s], per plan."""
-    times = adapter_times(job, group, pricing, pricing.layer(group)).taken(of)
-    found = exchanges.layer(group, times)
+    times = pricing.layer(layer).taken(of)
+    found = exchanges.layer(layer, times)
     full, selective = (lattice.recompute == RECOMPUTES.index(name) for name in ("full", "selective"))
     share = recomputed_share(job, lattice)
     whole = times.forward_s - pricing.costs.partial_recompute * times.last_matmul_s
@@ -153,12 +157,12 @@ def selectively_again_s(job: TrainingJob, times: LayerTimes) -> FloatArray:
     """
     if job.framework != "torchtitan":
         return times.core_s
-    return times.forward_s - times.attention_s - 0.5 * times.matmul_forward_s
+    return times.forward_s - times.core_s - 0.5 * times.matmul_forward_s
 
 
 def recomputed_share(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
     """Share of a stage's layers to which the plan's recomputation applies. Source: own definition."""
-    per_stage = sum(group.count for group in job.model.layers) / lattice.pipeline_parallel
+    per_stage = num_layers(job.model) / lattice.pipeline_parallel
     some = lattice.recompute_layers >= 0
     return np.where(some, np.minimum(1.0, lattice.recompute_layers / per_stage), 1.0)
 
@@ -215,7 +219,7 @@ def _stage_layers(
     }
     for name in ("tensor_parallel", "context_parallel", "expert_parallel"):
         parts[f"{name}_backward"] = parts[f"{name}_backward"] + parts.pop(f"{name}_repeated")
-    parameters = layer_parameters(shape, lattice)
+    parameters = layer_parameters(shape, lattice.tensor_parallel, lattice.expert_ranks)
     tables = table_parameters(shape, lattice.tensor_parallel, has_embedding, has_head)
     holds_table = has_embedding + has_head > 0.0
     return StageLayers(

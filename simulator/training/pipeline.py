@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from advisor.simulator.training.plan import SCHEDULES, IntArray, Schedule
+from advisor.simulator.training.plan import SCHEDULES, FloatArray, IntArray, Schedule
 from advisor.simulator.training.schedule_orders import Kind, Order, Pass, Slot, order_of
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Final, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 Sharding = Literal["none", "zero1", "zero2", "zero3"]
@@ -143,6 +144,17 @@ class PlanLattice:
     def tensor_parallel_of_experts(self) -> IntArray:
         """Tensor parallelism inside one expert."""
         return np.where(self.expert_tensor_parallel == 0, self.tensor_parallel, self.expert_tensor_parallel)
+
+    @property
+    def expert_ranks(self) -> IntArray:
+        """Ranks that divide the routed experts of a layer."""
+        return self.expert_parallel * self.tensor_parallel_of_experts
+
+    @property
+    def expert_copies(self) -> FloatArray:
+        """Accelerators of a stage that hold the same experts: tp · cp · dp / (ep · etp) (arXiv:2504.14960)."""
+        ranks = self.tensor_parallel * self.context_parallel * self.data_parallel
+        return np.maximum(ranks / self.expert_ranks, 1.0)
 
     @property
     def shard_ranks(self) -> IntArray:

@@ -11,10 +11,10 @@ from advisor.catalog.schema import Accelerator, Model
 from advisor.catalog.training import allocator
 from advisor.catalog.units import GIB
 from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, parameter_count
-from advisor.simulator.training.cluster import FloatArray, host_link_bytes_per_s
+from advisor.simulator.training.cluster import host_link_bytes_per_s
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.peak import communicators, peak_memory
-from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.plan import FloatArray, PlanLattice, TrainingPlan
 
 Algorithm = Literal["grpo", "ppo", "dpo"]
 _FORWARD_PARTS: Final = ("forward",)

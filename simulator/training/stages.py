@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.simulator.training.plan import SCHEDULES, IntArray, PlanLattice, Schedule, distinct
-from advisor.simulator.training.shape import FloatArray, ModelShape
+from advisor.simulator.graph.training import ModelShape
+from advisor.simulator.training.plan import SCHEDULES, FloatArray, IntArray, PlanLattice, Schedule, distinct
 
 FOLDED: Final[frozenset[Schedule]] = frozenset({"zbv"})
 """The second half of the model runs back over the stages: the first stage holds the last layers too."""
@@ -30,12 +30,13 @@ def layer_order(shape: ModelShape) -> tuple[int, ...]:
     the few dense layers of a mixture of experts, which come first.
     Source: own definition; Bresenham's rule for spreading.
     """
-    order = [index for index, group in enumerate(shape.groups) if group.leading for _ in range(group.count)]
+    groups = [(index, layer.count, shape.leading[index]) for index, layer in enumerate(shape.layers)]
+    order = [index for index, count, leading in groups if leading for _ in range(count)]
     placed = [
-        ((position + 0.5) / group.count, index)
-        for index, group in enumerate(shape.groups)
-        if not group.leading
-        for position in range(group.count)
+        ((position + 0.5) / count, index)
+        for index, count, leading in groups
+        if not leading
+        for position in range(count)
     ]
     return tuple(order + [index for _, index in sorted(placed)])
 
@@ -90,7 +91,7 @@ def stage_groups(
         sizes = layers_per_stage(len(order), num_stages, first, last)
     else:
         sizes = layers_per_stage(len(order), num_stages * chunks, -(-first // chunks), -(-last // chunks))
-    counts = np.zeros((num_stages, len(shape.groups)), dtype=np.int64)
+    counts = np.zeros((num_stages, len(shape.layers)), dtype=np.int64)
     start = 0
     for part, size in enumerate(sizes):
         chunk, stage = divmod(part, num_stages)

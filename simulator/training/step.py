@@ -3,7 +3,6 @@
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.simulator.device import device_of
 from advisor.simulator.training.cluster import TrainingCluster
@@ -11,11 +10,9 @@ from advisor.simulator.training.framework_costs import FrameworkCosts, framework
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.passes import PassColumns, pass_times, recomputed_share
 from advisor.simulator.training.pipeline import bubbles_s
-from advisor.simulator.training.plan import PlanLattice
+from advisor.simulator.training.plan import FloatArray, PlanLattice
 from advisor.simulator.training.step_host import launch_times
 from advisor.simulator.training.step_sharding import HOST_LINK_BYTES_PER_S, sharding_times
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

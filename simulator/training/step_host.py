@@ -6,14 +6,14 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.schema import Model, MoeFeedForward
+from advisor.catalog.schema import Model
 from advisor.catalog.units import GB
-from advisor.simulator.graph.model import num_experts
-from advisor.simulator.training.cluster import FloatArray, TrainingCluster, host_link_bytes_per_s
+from advisor.simulator.graph.model import num_experts, num_layers, routed_layers
+from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_per_s
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.peak import peak_memory
-from advisor.simulator.training.plan import RECOMPUTES, PlanLattice
+from advisor.simulator.training.plan import RECOMPUTES, FloatArray, PlanLattice
 from advisor.simulator.training.step_layers import BLOCK_SCALED, SIXTEEN_BIT, is_autocast, is_eager
 
 HOST_BYTES_PER_ACCELERATOR: Final = 200.0 * GB
@@ -87,8 +87,7 @@ def launch_times(
 
 def expert_layers_share(model: Model) -> float:
     """Share of the layers that have routed experts. Source: own definition."""
-    with_experts = sum(g.count for g in model.layers if isinstance(g.feed_forward, MoeFeedForward))
-    return with_experts / sum(group.count for group in model.layers)
+    return sum(count for count, _ in routed_layers(model)) / num_layers(model)
 
 
 def resident_weight_bytes(job: TrainingJob, lattice: PlanLattice) -> FloatArray:

@@ -4,6 +4,7 @@ from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import GatedDeltaNet
+from advisor.simulator.graph.backward import FP32, WIDE, Kept, Style
 from advisor.simulator.graph.operator import Block, Matrix, MixerOperators
 from advisor.simulator.operators.state_space import RecurrenceShape
 
@@ -46,6 +47,15 @@ class Operators(MixerOperators):
         channels_of_decay = record.num_value_heads * (record.key_head_dim if record.channel_gate_rank else 1)
         decay = _low_rank(hidden, record.channel_gate_rank, channels_of_decay)
         return common + gate + decay + hidden * record.num_value_heads
+
+    def kept(self, style: Style) -> Kept:
+        """Projections before and after the convolution, the output before and after its gated norm, chunk matrices."""
+        record = self.record
+        values = record.num_value_heads * record.value_head_dim
+        channels = 2 * record.num_key_heads * record.key_head_dim + values
+        outputs = values * (1 if style.compiled else 2)
+        chunk = record.num_value_heads * (CHUNK_TOKENS + FP32)
+        return Kept(sharded=WIDE * (2 * channels + values + outputs + chunk))
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
         return delta_net_shape(self.record, tensor_parallel)

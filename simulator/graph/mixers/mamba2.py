@@ -4,6 +4,7 @@ from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Mamba2
+from advisor.simulator.graph.backward import WIDE, Kept, Style
 from advisor.simulator.graph.operator import Block, Matrix, MixerOperators
 from advisor.simulator.operators.state_space import RecurrenceShape
 
@@ -36,6 +37,13 @@ class Operators(MixerOperators):
         inner = record.num_heads * record.head_dim
         channels = inner + 2 * record.num_groups * record.state_dim
         return float(hidden * (2 * inner + channels + record.num_heads) + channels * record.conv_kernel)
+
+    def kept(self, style: Style) -> Kept:
+        """The input projection, from which the fused scan computes again, and the output before and after its norm."""
+        record = self.record
+        inner = record.num_heads * record.head_dim
+        projected = 2 * inner + 2 * record.num_groups * record.state_dim + record.num_heads
+        return Kept(sharded=WIDE * (projected + inner + (0 if style.compiled else inner)))
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
         return mamba2_shape(self.record, tensor_parallel)

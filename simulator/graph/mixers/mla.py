@@ -8,6 +8,7 @@ import numpy as np
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Engine, LatentAttention, SparseLatentKernels
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, Kept, Style
 from advisor.simulator.graph.operator import (
     Attention,
     Block,
@@ -58,6 +59,7 @@ class Operators(MixerOperators):
         latent, rank = record.kv_lora_rank + record.qk_rope_head_dim, record.kv_lora_rank
         self.launches = _LAUNCHES + (_INDEXER_LAUNCHES if record.indexer_num_heads else 0)
         self.head_counts = (record.num_heads,)
+        self.rotary_values = 2 * record.num_heads * (record.qk_nope_head_dim + record.qk_rope_head_dim)
         self.attention = Attention(
             num_heads=record.num_heads,
             num_kv_heads=record.num_heads,
@@ -84,6 +86,19 @@ class Operators(MixerOperators):
         down = hidden * (mixer.kv_lora_rank + mixer.qk_rope_head_dim)
         output = mixer.num_heads * mixer.v_head_dim * hidden * (2 if mixer.output_gate else 1)
         return _low_rank(hidden, mixer.q_lora_rank, queries) + up + down + output + _indexer(mixer, hidden)
+
+    def kept(self, style: Style) -> Kept:
+        """Latents before and after their norms; queries, keys, values, the up-projection behind them, the output."""
+        record = self.record
+        heads, nope, rope = record.num_heads, record.qk_nope_head_dim, record.qk_rope_head_dim
+        value, down = record.v_head_dim, (record.q_lora_rank or 0) + record.kv_lora_rank
+        sums = heads * (FP32 + SCORE_BYTES * style.score_tokens)
+        if record.latent_only:
+            query = heads * (record.kv_lora_rank + rope)
+            return Kept(WIDE * (2 * down + rope), WIDE * (query + heads * value) + sums)
+        attention = heads * (2 * (nope + rope) + (nope + value) + value)
+        latent = down if style.compiled else 2 * down
+        return Kept(WIDE * (latent + rope), WIDE * attention + sums)
 
     def pass_projections(self, at: Pass) -> tuple[Projection, ...]:
         projections = self.local(at.deployment.tensor_parallel)

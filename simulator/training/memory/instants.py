@@ -6,11 +6,11 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.simulator.graph.training import ModelShape, head_parameters, table_parameters
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.account import LayerBytes, Shards, states_of
 from advisor.simulator.training.memory.formats import Formats
-from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, PlanLattice
-from advisor.simulator.training.shape import FloatArray, ModelShape, head_parameters, table_parameters
+from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, FloatArray, PlanLattice
 from advisor.simulator.training.stages import Stages, micro_batches_in_flight
 
 INSTANTS: Final = ("loss", "first backward", "last backward", "optimizer")

@@ -20,8 +20,7 @@ from advisor.simulator.training.memory.instants import (
     held_where,
     stage_instants,
 )
-from advisor.simulator.training.plan import SHARDINGS, IntArray, PlanLattice, TrainingPlan
-from advisor.simulator.training.shape import FloatArray
+from advisor.simulator.training.plan import SHARDINGS, FloatArray, IntArray, PlanLattice, TrainingPlan
 from advisor.simulator.training.stages import candidate_stages, stages_at
 
 _ZERO3: Final = SHARDINGS.index("zero3")

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.catalog import models
+from advisor.simulator.graph.training import model_shape
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.reinforcement import (
@@ -16,7 +17,6 @@ from advisor.simulator.training.reinforcement import (
     loop_memory,
     preference_job,
 )
-from advisor.simulator.training.shape import model_shape
 
 POLICY = TrainingJob(models.get("llama-2-7b").record, 2048, 64, framework="deepspeed")
 PLAN = TrainingPlan(data_parallel=8, sharding="zero3", recompute="full")

@@ -7,7 +7,9 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import InfeasibleError
+from advisor.simulator.graph.training import attention_flop_per_token
 from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import (
     launch_flags,
@@ -16,11 +18,6 @@ from advisor.simulator.training.launch_flags import (
     torchtitan_flags,
     trl_flags,
     verl_flags,
-)
-from advisor.simulator.training.model_flop import (
-    attention_flop_per_token,
-    hardware_flop_per_token,
-    model_flop_per_token,
 )
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.reinforcement import (
