@@ -3,16 +3,18 @@
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.graph.model import is_moe, layers_of, num_layers, routed_layers
+from advisor.simulator.graph.model import check_parameters, is_moe, layers_of, num_layers, routed_layers
 
 
 def check_layout(deployment: Deployment) -> None:
     """Refuse layouts that the engines refuse, with the nearest valid one as the hint.
 
     Raises: InfeasibleError: heads, layers or experts do not divide, or expert parallelism on a dense model.
+    AdvisorError: the model's record contradicts itself.
     Source: vLLM 0.20.2, config/model.py (heads); own rules for pipelines and experts.
     """
     model, tp, ep = deployment.model, deployment.tensor_parallel, deployment.expert_parallel
+    check_parameters(model)
     for degree, name in (
         (tp, "tensor"), (deployment.pipeline_parallel, "pipeline"), (deployment.data_parallel, "data"), (ep, "expert"),
     ):  # fmt: skip

@@ -11,9 +11,9 @@ feed-forward part (`MixerOperators`, `FeedForwardOperators`, either may be None)
 - the times that depend on kernels of the kind (`decode_lines`, `prefill_line`, `sequence_s`) stand in the file of the
   kind: `mixers/<kind>.py`, found by the `kind` of the record.
 
-`operator.py` has the records and the protocol, `feed_forward.py` the feed-forward parts, `model.py` the sums that no
-device enters, `work.py` flop and bytes of a step, `forward_pass.py` its time on one accelerator. Nothing outside this
-folder asks which kind a mixer is.
+`weights.py` has matrices, `operator.py` the other records and the protocol, `feed_forward.py` the feed-forward parts,
+`model.py` the sums that no device enters, `work.py` flop and bytes of a step, `forward_pass.py` its time on one
+accelerator. Nothing outside this folder asks which kind a mixer is.
 
 A new mixer is its record in `catalog/schema/model.py`, its reader in `catalog/hf_*.py`, and `mixers/<kind>.py`.
 """

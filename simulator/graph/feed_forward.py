@@ -2,7 +2,8 @@
 
 from advisor.catalog.schema import DenseFeedForward, FeedForward, MoeFeedForward
 from advisor.simulator.graph.backward import FP32, WIDE, Kept, Linear, Style, activation_bytes
-from advisor.simulator.graph.operator import Block, Experts, FeedForwardOperators, Matrix
+from advisor.simulator.graph.operator import Experts, FeedForwardOperators
+from advisor.simulator.graph.weights import Block, Matrix
 
 _DENSE_OPERATORS = 4
 """Norm, two projections and activation."""

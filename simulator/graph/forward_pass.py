@@ -16,14 +16,8 @@ from advisor.simulator.collectives.expert_parallel import Mode, moe_combine_s, m
 from advisor.simulator.collectives.operations import Algorithm
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.graph.model import dense_dtype, layers_of, window_of
-from advisor.simulator.graph.operator import (
-    Experts,
-    FeedForwardOperators,
-    Layer,
-    MixerOperators,
-    Pass,
-    Projection,
-)
+from advisor.simulator.graph.operator import Experts, FeedForwardOperators, Layer, MixerOperators, Pass
+from advisor.simulator.graph.weights import Projection
 from advisor.simulator.operator_library import ExpertLayer, OperatorLibrary, matmul_key
 
 FloatArray = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""The operators of one layer: matrices with their weights, attention over a cache, recurrences, routed experts."""
+"""Operators of one layer beside its matrices: attention, recurrences, experts; and what a kind says of itself."""
 
 import math
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.backward import FeedForwardBackward, MixerBackward
+from advisor.simulator.graph.weights import Matrix, Projection, Weighted
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.state_space import RecurrenceEfficiency, RecurrenceShape, recurrence_s
 
@@ -18,102 +19,6 @@ FloatArray = NDArray[np.float64]
 
 _CONVOLUTION_INPUT_BYTES: Final = 2.0
 _INDEXER_SCALE_BYTES: Final = 4.0
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """`count` equal blocks of columns or rows (heads, channels), dealt to tensor-parallel ranks or held by all."""
-
-    count: int
-    width: int = 1
-    divided: bool = True
-
-    @property
-    def size(self) -> int:
-        """Columns or rows of the whole."""
-        return self.count * self.width
-
-    def local(self, tensor_parallel: int) -> int:
-        """Columns or rows of one rank; blocks fewer than ranks are repeated."""
-        return (max(1, self.count // tensor_parallel) if self.divided else self.count) * self.width
-
-    @overload
-    def share(self, tensor_parallel: float) -> float: ...
-    @overload
-    def share(self, tensor_parallel: FloatArray) -> FloatArray: ...
-    def share(self, tensor_parallel: float | FloatArray) -> float | FloatArray:
-        """Columns or rows of one rank where blocks may be cut, for one degree or an array of them."""
-        parts = np.minimum(tensor_parallel, max(self.count, 1)) if self.divided else 1.0
-        return self.size / parts
-
-
-@dataclass(frozen=True, slots=True)
-class Projection:
-    """One dense matrix y[tokens, columns] = x[tokens, depth] · W, local to one accelerator."""
-
-    name: str
-    columns: int
-    depth: int
-    low_bit: bool = True
-    """Stored in the deployment's weight format; otherwise in bf16."""
-    prefill_only: bool = False
-    """Decode uses an absorbed form instead (up-projection of latent attention)."""
-
-    @property
-    def elements(self) -> int:
-        return self.columns * self.depth
-
-
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """Weights of one dense matrix, fused as the engines fuse it, and how tensor parallelism divides them."""
-
-    name: str
-    columns: tuple[Block, ...]
-    depth: Block
-    low_bit: bool = True
-    """Stored in the deployment's weight format; otherwise in bf16."""
-    prefill_only: bool = False
-    """Decode uses an absorbed form instead (up-projection of latent attention)."""
-
-    @property
-    def elements(self) -> int:
-        """Weights of the whole matrix."""
-        return sum(block.size for block in self.columns) * self.depth.size
-
-    def local(self, tensor_parallel: int) -> Projection:
-        """The part that one rank multiplies with."""
-        columns = sum(block.local(tensor_parallel) for block in self.columns)
-        depth = self.depth.local(tensor_parallel)
-        return Projection(self.name, columns, depth, self.low_bit, self.prefill_only)
-
-    @overload
-    def held(self, tensor_parallel: float) -> float: ...
-    @overload
-    def held(self, tensor_parallel: FloatArray) -> FloatArray: ...
-    def held(self, tensor_parallel: float | FloatArray) -> float | FloatArray:
-        """Weights on one rank, for one degree or an array of them."""
-        columns = sum(block.share(tensor_parallel) for block in self.columns)
-        return columns * self.depth.share(tensor_parallel)
-
-
-class Weighted:
-    """A part of a layer that has matrices."""
-
-    matrices: tuple[Matrix, ...]
-
-    def __init__(self, matrices: tuple[Matrix, ...]) -> None:
-        self.matrices = matrices
-        self._local: dict[int, tuple[Projection, ...]] = {}
-
-    def local(self, tensor_parallel: int) -> tuple[Projection, ...]:
-        """The matrices as one of so many ranks multiplies with them.
-
-        Source: Megatron-LM column and row split (arXiv:1909.08053).
-        """
-        if tensor_parallel not in self._local:
-            self._local[tensor_parallel] = tuple(matrix.local(tensor_parallel) for matrix in self.matrices)
-        return self._local[tensor_parallel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +64,8 @@ class Attention:
 
     def seen_tokens(self, context_tokens: float) -> float:
         """Entries of the cache that a decoding token attends to."""
+        if self.cross_tokens:
+            return float(self.cross_tokens)
         seen = min(context_tokens / self.compress_ratio, self.top_k or math.inf)
         if self.window_tokens is None:
             return seen
@@ -211,11 +118,6 @@ class MixerOperators(Weighted, MixerBackward):
     repeated_heads: int | None = None
     """Key-value heads, which are repeated where there are fewer than ranks."""
 
-    @property
-    def parameters(self) -> float:
-        """Weights of the mixer, convolutions included."""
-        return float(sum(matrix.elements for matrix in self.matrices))
-
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape | None:
         """The constant state on one of so many ranks; None without one."""
         return None
@@ -250,8 +152,8 @@ class MixerOperators(Weighted, MixerBackward):
         return ""
 
     def pass_projections(self, at: Pass) -> tuple[Projection, ...]:
-        """The matrices that a pass multiplies with."""
-        return self.local(at.deployment.tensor_parallel)
+        """The matrices that the tokens of a pass are multiplied with."""
+        return tuple(matrix for matrix in self.local(at.deployment.tensor_parallel) if not matrix.per_source)
 
     def pass_widths(self, at: Pass) -> list[float]:
         """16-bit values per token of small operators beside norms and projections, one entry per operator."""
@@ -382,16 +284,13 @@ class FeedForwardOperators(Weighted, FeedForwardBackward):
     def parameters(self) -> float:
         """Weights of the part, all experts included."""
         experts = self.experts
-        return self._dense + (experts.num_experts * experts.elements if experts else 0.0)
+        return super().parameters + (experts.num_experts * experts.elements if experts else 0.0)
 
     @property
     def active(self) -> float:
         """Weights that one token multiplies with."""
-        return self._dense + (self.experts.per_token * self.experts.elements if self.experts else 0.0)
-
-    @property
-    def _dense(self) -> float:
-        return float(sum(matrix.elements for matrix in self.matrices))
+        experts = self.experts
+        return super().parameters + (experts.per_token * experts.elements if experts else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,12 +317,15 @@ class Layer:
         return (self.mixer is not None) + (self.feed_forward is not None)
 
     @property
-    def matrices(self) -> tuple[Matrix, ...]:
-        """All dense matrices, in the order of the layer."""
-        return (
-            *(self.mixer.matrices if self.mixer else ()),
-            *(self.feed_forward.matrices if self.feed_forward else ()),
-        )
+    def stored(self) -> tuple[Matrix, ...]:
+        """All weights but those of routed experts, in the order of the layer."""
+        mixer = self.mixer.stored if self.mixer else ()
+        return (*mixer, *(self.feed_forward.stored if self.feed_forward else ()))
+
+    def held(self, tensor_parallel: int) -> tuple[float, float]:
+        """Weights but those of routed experts on one rank: in the deployment's format, and in 16 bits."""
+        parts = [part.held(tensor_parallel) for part in (self.mixer, self.feed_forward) if part is not None]
+        return sum(low_bit for low_bit, _ in parts), sum(others for _, others in parts)
 
     def local(self, tensor_parallel: int) -> tuple[Projection, ...]:
         """All dense matrices as one of so many ranks multiplies with them."""

@@ -54,13 +54,15 @@ class ModelShape:
     def dense(self, layer: Layer, tensor_parallel: FloatArray) -> FloatArray:
         """Parameters of one layer on one rank but its routed experts, a norm before each part included.
 
-        Assumes: what no matrix lists (convolutions, low-rank gates) is divided.
         Source: Megatron-LM (arXiv:1909.08053); norms are on every rank.
         """
-        listed = sum(matrix.elements for matrix in layer.matrices)
-        rest = (layer.parameters - expert_parameters(layer) - listed) / tensor_parallel
         norms = float(self.hidden * layer.num_parts)
-        return np.asarray(sum((matrix.held(tensor_parallel) for matrix in layer.matrices), rest) + norms)
+        return np.asarray(
+            sum(
+                (matrix.held(tensor_parallel) for matrix in layer.stored),
+                np.full_like(tensor_parallel, norms),
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

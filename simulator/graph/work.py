@@ -6,7 +6,8 @@ from typing import Final
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Model
 from advisor.simulator.graph.model import dense_dtype, layers_of
-from advisor.simulator.graph.operator import Attention, Layer, Projection
+from advisor.simulator.graph.operator import Attention, Layer
+from advisor.simulator.graph.weights import Projection
 from advisor.simulator.operators.attention_kernels import attended_pairs
 from advisor.simulator.roofline import Work, matmul_work
 
@@ -84,7 +85,7 @@ def prefill_work(
 
 def _matrices(layer: Layer) -> tuple[tuple[str, tuple[Projection, ...]], ...]:
     return (
-        ("projections", layer.mixer.local(1) if layer.mixer else ()),
+        ("projections", tuple(m for m in layer.mixer.local(1) if not m.per_source) if layer.mixer else ()),
         ("feed_forward", layer.feed_forward.local(1) if layer.feed_forward else ()),
     )
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.schema import GroupedQueryAttention, LayerGroup, Model
+from advisor.catalog.schema import Model
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.forward_pass import head_s, token_costs
 from advisor.simulator.graph.model import kv_bytes_per_token, layers_of, num_operators, parameter_count
@@ -45,21 +45,12 @@ class SpeechCost:
 
 def encoder_of(model: Model) -> Model:
     """The layers that read audio. Source: the model record."""
-    return model.model_copy(update={"layers": tuple(group for group in model.layers if _is_encoder(group))})
+    return _part_of(model, reads=True)
 
 
 def decoder_of(model: Model) -> Model:
-    """The layers that write text; keys and values of the audio are there already. Source: the model record."""
-    layers = []
-    for group in model.layers:
-        mixer = group.mixer
-        if _is_encoder(group):
-            continue
-        if isinstance(mixer, GroupedQueryAttention) and mixer.cross_attention_tokens:
-            # Only queries are computed per token: the encoder's keys and values are projected once per segment.
-            group = group.model_copy(update={"mixer": mixer.model_copy(update={"shared_kv": True})})
-        layers.append(group)
-    return model.model_copy(update={"layers": tuple(layers)})
+    """The layers that write text. Source: the model record."""
+    return _part_of(model, reads=False)
 
 
 def transcription_s(
@@ -163,11 +154,16 @@ def _cross_keys_s(deployment: Deployment, library: OperatorLibrary, rows: FloatA
     """Keys and values of the audio for every decoder layer [s]."""
     total = np.zeros_like(rows)
     for layer in layers_of(deployment.model):
-        if layer.attention is not None and layer.attention.cross_tokens:
-            columns = layer.attention.cached_values
-            total += layer.count * library.matmul_s(rows, columns, deployment.model.hidden_size, "bf16")
+        for matrix in layer.local(1):
+            if matrix.per_source:
+                total += layer.count * library.matmul_s(rows, matrix.columns, matrix.depth, "bf16")
     return total
 
 
-def _is_encoder(group: LayerGroup) -> bool:
-    return isinstance(group.mixer, GroupedQueryAttention) and not group.mixer.causal
+def _part_of(model: Model, *, reads: bool) -> Model:
+    kept = (
+        group
+        for group, layer in zip(model.layers, layers_of(model), strict=True)
+        if (layer.attention is not None and not layer.attention.causal) == reads
+    )
+    return model.model_copy(update={"layers": tuple(kept)})

@@ -110,7 +110,7 @@ def test_other_matrices_use_the_format_that_the_model_names() -> None:
     fp8 = costs(deployment("deepseek-v4-flash", "b200-sxm", "fp8")).seconds
     bf16 = costs(deployment("deepseek-v4-flash", "b200-sxm", "bf16")).seconds
     assert mixed[name] == pytest.approx(fp8[name])
-    assert mixed[name][0] < bf16[name][0]
+    assert mixed[name][-1] < bf16[name][-1]  # few tokens wait for launches, whatever the format
 
 
 @pytest.mark.parametrize(

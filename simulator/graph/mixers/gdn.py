@@ -5,7 +5,8 @@ from typing import Final
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import GatedDeltaNet
 from advisor.simulator.graph.backward import FP32, WIDE, Kept, Style
-from advisor.simulator.graph.operator import Block, Matrix, MixerOperators
+from advisor.simulator.graph.operator import MixerOperators
+from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
 
 CHUNK_TOKENS: Final = 64
@@ -19,34 +20,32 @@ class Operators(MixerOperators):
 
     def __init__(self, record: GatedDeltaNet, hidden: int) -> None:
         self.record, self.hidden = record, hidden
-        key, value = (
-            record.num_key_heads * record.key_head_dim,
-            record.num_value_heads * record.value_head_dim,
-        )
+        inputs = Block(hidden, divided=False)
+        values = Block(record.num_value_heads, record.value_head_dim)
+        keys = Block(record.num_key_heads, 2 * record.key_head_dim)
+        fused = [keys, values, Block(record.num_value_heads)]
+        beside: list[Matrix] = []
+        channels = record.key_head_dim if record.channel_gate_rank else 1
+        for name, rank, block in (
+            ("output_gate", record.output_gate_rank, values),
+            ("decay", record.channel_gate_rank, Block(record.num_value_heads, channels)),
+        ):
+            if rank is None:
+                fused.append(block)
+            else:
+                narrow = Block(rank, divided=False)
+                beside += [Matrix(f"{name}_down", (narrow,), inputs), Matrix(f"{name}_up", (block,), narrow)]
         super().__init__(
             (
-                Matrix(
-                    "linear_attention_in",
-                    (Block(2 * key + 2 * value + 2 * record.num_value_heads),),
-                    Block(hidden, divided=False),
-                ),
-                Matrix("linear_attention_out", (Block(hidden, divided=False),), Block(value)),
-            )
+                Matrix("linear_attention_in", tuple(fused), inputs),
+                *beside,
+                Matrix("linear_attention_out", (inputs,), values),
+            ),
+            (Matrix("convolution", (keys, values), Block(record.conv_kernel, divided=False), low_bit=False),),
         )
         self.head_counts = (record.num_value_heads, record.num_key_heads)
         self.recurrence_kernel = "kda" if record.channel_gate_rank else "gdn"
         self.cached_state = record.channel_gate_rank is None
-
-    @property
-    def parameters(self) -> float:
-        record, hidden = self.record, self.hidden
-        values = record.num_value_heads * record.value_head_dim
-        channels = 2 * record.num_key_heads * record.key_head_dim + values
-        common = hidden * channels + channels * record.conv_kernel + values * hidden
-        gate = _low_rank(hidden, record.output_gate_rank, values)
-        channels_of_decay = record.num_value_heads * (record.key_head_dim if record.channel_gate_rank else 1)
-        decay = _low_rank(hidden, record.channel_gate_rank, channels_of_decay)
-        return common + gate + decay + hidden * record.num_value_heads
 
     def kept(self, style: Style) -> Kept:
         """Projections before and after the convolution, the output before and after its gated norm, chunk matrices."""
@@ -59,10 +58,6 @@ class Operators(MixerOperators):
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
         return delta_net_shape(self.record, tensor_parallel)
-
-
-def _low_rank(hidden: int, rank: int | None, columns: int) -> float:
-    return float(hidden * rank + rank * columns if rank else hidden * columns)
 
 
 def delta_net_shape(mixer: GatedDeltaNet, tensor_parallel: int = 1) -> RecurrenceShape:

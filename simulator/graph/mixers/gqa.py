@@ -6,15 +6,8 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import GroupedQueryAttention
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, Kept, Linear, Style
-from advisor.simulator.graph.operator import (
-    Attention,
-    Block,
-    FloatArray,
-    Line,
-    Matrix,
-    MixerOperators,
-    indexer_bytes,
-)
+from advisor.simulator.graph.operator import Attention, FloatArray, Line, MixerOperators, indexer_bytes
+from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention import (
     DecodeEfficiency,
@@ -39,17 +32,22 @@ class Operators(MixerOperators):
 
     def __init__(self, record: GroupedQueryAttention, hidden: int) -> None:
         self.record, self.hidden = record, hidden
-        query = Block(record.num_heads, record.head_dim * (2 if record.output_gate else 1))
-        keys = () if record.shared_kv else (Block(record.num_kv_heads, 2 * record.head_dim),)
-        super().__init__(
-            (
-                Matrix("qkv", (query, *keys), Block(hidden, divided=False)),
-                Matrix(
-                    "attention_out", (Block(hidden, divided=False),), Block(record.num_heads, record.head_dim)
-                ),
-            )
-        )
         value = record.v_head_dim or record.head_dim
+        inputs = Block(hidden, divided=False)
+        query = Block(record.num_heads, record.head_dim + (value if record.output_gate else 0))
+        keys = Block(record.num_kv_heads, record.head_dim + (0 if record.keys_are_values else value))
+        matrices = [Matrix("qkv", (query,) if record.shared_kv else (query, keys), inputs)]
+        if record.cross_attention_tokens:
+            matrices = [
+                Matrix("query", (query,), inputs),
+                Matrix("cross_key_value", (keys,), inputs, per_source=True),
+            ]
+        if record.indexer_num_heads:
+            scored = Block((record.indexer_num_heads + 1) * record.indexer_head_dim, divided=False)
+            matrices.append(Matrix("indexer", (scored,), inputs))
+        matrices.append(Matrix("attention_out", (inputs,), Block(record.num_heads, value)))
+        super().__init__(tuple(matrices))
+        self.head_dim = (record.head_dim + value) // 2
         self.rotary_values = 2 * (record.num_heads + record.num_kv_heads) * record.head_dim
         self.head_counts, self.repeated_heads = (record.num_heads,), record.num_kv_heads
         self.attention = Attention(
@@ -68,17 +66,6 @@ class Operators(MixerOperators):
             indexer_bytes=indexer_bytes(record.indexer_num_heads, record.indexer_head_dim),
             cross_tokens=record.cross_attention_tokens,
         )
-
-    @property
-    def parameters(self) -> float:
-        record = self.record
-        v_head_dim = record.v_head_dim or record.head_dim
-        output = record.num_heads * v_head_dim
-        columns = record.num_heads * record.head_dim + (output if record.output_gate else 0)
-        if not record.shared_kv:
-            columns += record.num_kv_heads * (record.head_dim + (0 if record.keys_are_values else v_head_dim))
-        indexer = (record.indexer_num_heads + 1) * record.indexer_head_dim if record.indexer_num_heads else 0
-        return float(self.hidden * (columns + output + indexer))
 
     @property
     def attended_values(self) -> int:
@@ -175,20 +162,20 @@ class Operators(MixerOperators):
         heads = record.num_heads / np.asarray(ranks, dtype=np.float64)
         if not record.causal:
             encoder = library.parameters(PrefillEfficiency, "attention_encoder", "bf16")
-            return np.asarray(attention_encoder_s(tokens, batch, heads, record.head_dim, device, encoder))
+            return np.asarray(attention_encoder_s(tokens, batch, heads, self.head_dim, device, encoder))
         efficiency = library.parameters(PrefillEfficiency, "attention_prefill", "bf16")
         kv_heads = np.maximum(1.0, record.num_kv_heads / np.asarray(ranks, dtype=np.float64))
         return np.asarray(
             attention_prefill_s(
-                tokens, 0.0, batch, heads, kv_heads, record.head_dim, device, efficiency,
+                tokens, 0.0, batch, heads, kv_heads, self.head_dim, device, efficiency,
                 window_tokens=record.window_tokens,
             )
         )  # fmt: skip
 
     def _shape(self, deployment: Deployment) -> tuple[int, int, int]:
-        """Query heads, key-value heads and their size on one rank."""
+        """Query heads, key-value heads and the mean size of keys and values on one rank."""
         tp = deployment.tensor_parallel
-        return self.record.num_heads // tp, max(1, self.record.num_kv_heads // tp), self.record.head_dim
+        return self.record.num_heads // tp, max(1, self.record.num_kv_heads // tp), self.head_dim
 
 
 def runs_unified(mixer: GroupedQueryAttention, deployment: Deployment) -> bool:

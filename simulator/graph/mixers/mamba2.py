@@ -5,7 +5,8 @@ from typing import Final
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Mamba2
 from advisor.simulator.graph.backward import WIDE, Kept, Style
-from advisor.simulator.graph.operator import Block, Matrix, MixerOperators
+from advisor.simulator.graph.operator import MixerOperators
+from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
 
 CHUNK_TOKENS: Final = 128
@@ -21,22 +22,21 @@ class Operators(MixerOperators):
 
     def __init__(self, record: Mamba2, hidden: int) -> None:
         self.record, self.hidden = record, hidden
-        inner = record.num_heads * record.head_dim
-        columns = 2 * inner + 2 * record.num_groups * record.state_dim + record.num_heads
+        inputs = Block(hidden, divided=False)
+        inner = Block(record.num_heads, record.head_dim)
+        groups = Block(record.num_groups, 2 * record.state_dim)
         super().__init__(
             (
-                Matrix("mamba_in", (Block(columns),), Block(hidden, divided=False)),
-                Matrix("mamba_out", (Block(hidden, divided=False),), Block(inner)),
-            )
+                Matrix("mamba_in", (inner, inner, groups, Block(record.num_heads)), inputs),
+                Matrix("mamba_out", (inputs,), inner),
+            ),
+            (
+                Matrix(
+                    "convolution", (inner, groups), Block(record.conv_kernel, divided=False), low_bit=False
+                ),
+            ),
         )
         self.head_counts = (record.num_heads,)
-
-    @property
-    def parameters(self) -> float:
-        record, hidden = self.record, self.hidden
-        inner = record.num_heads * record.head_dim
-        channels = inner + 2 * record.num_groups * record.state_dim
-        return float(hidden * (2 * inner + channels + record.num_heads) + channels * record.conv_kernel)
 
     def kept(self, style: Style) -> Kept:
         """The input projection, from which the fused scan computes again, and the output before and after its norm."""

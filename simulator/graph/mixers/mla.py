@@ -9,17 +9,8 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Engine, LatentAttention, SparseLatentKernels
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, Kept, Style
-from advisor.simulator.graph.operator import (
-    Attention,
-    Block,
-    FloatArray,
-    Line,
-    Matrix,
-    MixerOperators,
-    Pass,
-    Projection,
-    indexer_bytes,
-)
+from advisor.simulator.graph.operator import Attention, FloatArray, Line, MixerOperators, Pass, indexer_bytes
+from advisor.simulator.graph.weights import Block, Matrix, Projection
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention_kernels import secant_over_cache, secant_over_context
 from advisor.simulator.operators.latent_attention import (
@@ -76,17 +67,6 @@ class Operators(MixerOperators):
             indexer_bytes=indexer_bytes(record.indexer_num_heads, record.indexer_head_dim),
         )
 
-    @property
-    def parameters(self) -> float:
-        mixer, hidden = self.record, self.hidden
-        if mixer.latent_only:
-            return _latent_only(mixer, hidden)
-        queries = mixer.num_heads * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim)
-        up = mixer.kv_lora_rank * mixer.num_heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
-        down = hidden * (mixer.kv_lora_rank + mixer.qk_rope_head_dim)
-        output = mixer.num_heads * mixer.v_head_dim * hidden * (2 if mixer.output_gate else 1)
-        return _low_rank(hidden, mixer.q_lora_rank, queries) + up + down + output + _indexer(mixer, hidden)
-
     def kept(self, style: Style) -> Kept:
         """Latents before and after their norms; queries, keys, values, the up-projection behind them, the output."""
         record = self.record
@@ -117,12 +97,13 @@ class Operators(MixerOperators):
         if not self._absorbed(at):
             return {}
         record, library = self.record, at.library
-        absorb_s = mla_absorb_s(
-            at.rank_tokens, record.num_heads // at.deployment.tensor_parallel, record.kv_lora_rank,
-            record.qk_nope_head_dim, record.v_head_dim, library.device,
-            library.parameters(AbsorbEfficiency, "mla_absorb", "bf16"),
-        )  # fmt: skip
-        parts = {"attention_projections": absorb_s}
+        parts: dict[str, FloatArray] = {}
+        if not record.latent_only:
+            parts["attention_projections"] = mla_absorb_s(
+                at.rank_tokens, record.num_heads // at.deployment.tensor_parallel, record.kv_lora_rank,
+                record.qk_nope_head_dim, record.v_head_dim, library.device,
+                library.parameters(AbsorbEfficiency, "mla_absorb", "bf16"),
+            )  # fmt: skip
         if kernels_for(at.deployment, record) is not None:
             parts["attention"] = sparse_pass_s(
                 at.deployment, library, record, at.rank_tokens, decode=at.decode
@@ -236,46 +217,37 @@ def _matrices(record: LatentAttention, hidden: int) -> tuple[Matrix, ...]:
         ]
     else:
         found = [Matrix("kv_down", (latent,), inputs), Matrix("query", (queries,), inputs)]
-    expanded = Block(record.num_heads, record.qk_nope_head_dim + record.v_head_dim)
-    found.append(Matrix("kv_up", (expanded,), _whole(record.kv_lora_rank), prefill_only=True))
-    if record.sparse_top_k and record.indexer_num_heads:
+    if not record.latent_only:
+        expanded = Block(record.num_heads, record.qk_nope_head_dim + record.v_head_dim)
+        found.append(Matrix("kv_up", (expanded,), _whole(record.kv_lora_rank), prefill_only=True))
+    elif record.compress_ratio > 1:
+        found.append(_compressor(record, inputs))
+    if record.indexer_num_heads:
         scored = _whole(record.indexer_num_heads * record.indexer_head_dim)
-        found += [
-            Matrix("indexer", (scored,), _whole(rank or hidden)),
-            Matrix("indexer_key", (_whole(record.indexer_head_dim),), inputs),
-            Matrix("indexer_weights", (_whole(record.indexer_num_heads),), inputs, low_bit=False),
-        ]
-    found.append(Matrix("attention_out", (inputs,), Block(record.num_heads, record.v_head_dim)))
+        found.append(Matrix("indexer", (scored,), _whole(rank or hidden)))
+        if not record.latent_only:
+            found.append(Matrix("indexer_key", (_whole(record.indexer_head_dim),), inputs))
+        found.append(Matrix("indexer_weights", (_whole(record.indexer_num_heads),), inputs, low_bit=False))
+    values = Block(record.num_heads, record.v_head_dim)
+    if record.output_gate:
+        found.append(Matrix("output_gate", (values,), inputs))
+    if record.output_lora_rank:
+        found.append(Matrix("output_down", (_whole(record.output_lora_rank),), values))
+        values = Block(record.output_groups or 1, record.output_lora_rank)
+    found.append(Matrix("attention_out", (inputs,), values))
     return tuple(found)
+
+
+def _compressor(record: LatentAttention, inputs: Block) -> Matrix:
+    """Two matrices for entries of the cache and keys of the indexer, twice as wide where entries overlap."""
+    entry = record.kv_lora_rank + record.qk_rope_head_dim
+    compressed = entry + (record.indexer_head_dim if record.indexer_num_heads else 0)
+    overlap = 2 if record.compress_ratio == _OVERLAPPING_COMPRESS_RATIO else 1
+    return Matrix("compressor", (_whole(2 * overlap * compressed),), inputs)
 
 
 def _whole(size: int) -> Block:
     return Block(size, divided=False)
-
-
-def _latent_only(mixer: LatentAttention, hidden: int) -> float:
-    """One head of keys that are the values; compressors of two matrices, twice as wide where they overlap."""
-    latent = mixer.kv_lora_rank + mixer.qk_rope_head_dim
-    rank, groups = mixer.output_lora_rank or 0, mixer.output_groups or 1
-    output = mixer.num_heads * mixer.v_head_dim
-    projected = output * rank + groups * rank * hidden if rank else output * hidden
-    overlap = 2 if mixer.compress_ratio == _OVERLAPPING_COMPRESS_RATIO else 1
-    compressed = latent + (mixer.indexer_head_dim if mixer.indexer_num_heads else 0)
-    compressor = 2 * overlap * hidden * compressed if mixer.compress_ratio > 1 else 0
-    queries = _low_rank(hidden, mixer.q_lora_rank, mixer.num_heads * latent)
-    return queries + hidden * latent + projected + compressor + _indexer(mixer, hidden)
-
-
-def _low_rank(hidden: int, rank: int | None, columns: int) -> float:
-    return float(hidden * rank + rank * columns if rank else hidden * columns)
-
-
-def _indexer(mixer: LatentAttention, hidden: int) -> float:
-    if not mixer.indexer_num_heads:
-        return 0.0
-    queries = (mixer.q_lora_rank or hidden) * mixer.indexer_num_heads * mixer.indexer_head_dim
-    keys = 0 if mixer.latent_only else hidden * mixer.indexer_head_dim
-    return float(queries + keys + hidden * mixer.indexer_num_heads)
 
 
 def _expanded_prefill(library: OperatorLibrary) -> str:
