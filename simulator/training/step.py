@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.files import DATA_DIR, read_toml
-from advisor.simulator.device import device_of
 from advisor.simulator.graph.model import num_experts
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.cluster import TrainingCluster
@@ -96,11 +95,7 @@ def step_time(
         lattice.schedule, pp, lattice.virtual_stages, forward, inputs, passes.weight_s
     )
     sends = (m + pp - 1.0) * _exposed_sends(lattice, costs) * 2.0 * (passes.send_s + costs.pipeline_sync_s)
-    device = device_of(cluster.accelerator)
-    sharding = sharding_times(
-        job, lattice, cluster, costs, device, passes.stages.parameters, passes.forward_s,
-        passes.input_s + passes.weight_s, m, passes.stages.num_layers,
-    )  # fmt: skip
+    sharding = sharding_times(job, lattice, cluster, costs, passes, m)
     total = m * busiest + idle + sends + sharding.exchange_s + sharding.interference_s + sharding.optimizer_s
     return StepColumns(
         forward_s=parts["forward"],
