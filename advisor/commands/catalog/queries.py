@@ -7,7 +7,6 @@ from typing import Final, TypeVar, get_args
 
 from advisor.catalog import accelerators, engines, models, prices
 from advisor.catalog.errors import AdvisorError, InfeasibleError, UnknownNameError
-from advisor.catalog.parameters import kv_bytes_per_token, parameter_count
 from advisor.catalog.part_prices import price_book, price_of
 from advisor.catalog.parts import all_parts
 from advisor.catalog.schema import Accelerator, Engine, Model, Price, Record
@@ -17,6 +16,7 @@ from advisor.cli.kept_prices import kept_prices
 from advisor.cli.known import known_value, nothing_left
 from advisor.cli.measures import parse_count
 from advisor.commands.catalog.options import EnginesInput, GpusInput, ModelsInput, PartsInput, PricesInput
+from advisor.simulator.graph.model import is_moe, kv_bytes_per_token, parameter_count
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ def select_models(asked: ModelsInput) -> Sequence[Model]:
         for m in records
         if asked.family in (None, m.family)
         and asked.mixer in (None, *_mixers(m))
-        and asked.moe in (None, _is_moe(m))
+        and asked.moe in (None, is_moe(m))
         and parameter_count(m).total <= limit
     ]
     return _ordered(kept, "model", _MODEL_KEYS.get(asked.sort))
@@ -110,10 +110,6 @@ def _ordered(kept: Sequence[T], kind: str, key: Callable[[T], float | None] | No
 
 def _mixers(model: Model) -> set[str]:
     return {group.mixer.kind for group in model.layers if group.mixer is not None}
-
-
-def _is_moe(model: Model) -> bool:
-    return any(group.feed_forward is not None and group.feed_forward.kind == "moe" for group in model.layers)
 
 
 def find_record(name: str) -> tuple[Record, str, str]:

@@ -14,7 +14,7 @@ from advisor.render.plot import Axis, Point, scatter
 from advisor.render.serialize import picked
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.occupancy import Occupancy, SmLimits
-from advisor.simulator.operator_roofline import Pass, RooflineOperator
+from advisor.simulator.step_roofline import Pass, RooflineOperator
 
 _LETTERS: Final = {"decode": "abcdefghij", "prefill": "ABCDEFGHIJ"}
 _ROOF_MARKS: Final = {False: ".", True: "+"}
