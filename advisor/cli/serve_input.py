@@ -27,7 +27,7 @@ from advisor.simulator.serving import (
     UniformLengths,
     Workload,
 )
-from advisor.simulator.serving.shared_prefixes import SharedPrefixes
+from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.trace_files import read_trace
 from advisor.simulator.serving.trace_replay import replay
 

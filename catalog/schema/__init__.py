@@ -3,8 +3,6 @@
 from advisor.catalog.schema.accelerator import (
     Accelerator,
     Interconnect,
-    NodeShape,
-    PartitionShape,
     ScaleUp,
 )
 from advisor.catalog.schema.calibration import Calibration
@@ -64,9 +62,7 @@ __all__ = [
     "Mixer",
     "Model",
     "MoeFeedForward",
-    "NodeShape",
     "OperatorLaunches",
-    "PartitionShape",
     "Price",
     "Provenance",
     "Record",

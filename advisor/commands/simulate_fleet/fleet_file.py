@@ -12,9 +12,8 @@ from advisor.catalog.schema.price import Term
 from advisor.catalog.schema.record import Record
 from advisor.cli.measures import parse_bytes, parse_seconds
 from advisor.cli.scenario_input import parse_rate
-from advisor.simulator.serving.fleet import ScalingMetric
+from advisor.simulator.serving.fleet import RouterRule, ScalingMetric
 from advisor.simulator.serving.ordered_queue import QueueOrder
-from advisor.simulator.serving.routers import RouterRule
 
 EXAMPLES: Final = DATA_DIR / "fleets"
 

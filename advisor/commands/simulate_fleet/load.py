@@ -20,9 +20,9 @@ from advisor.simulator.serving import (
     Workload,
 )
 from advisor.simulator.serving.arrivals import VaryingRate, bursts, diurnal
-from advisor.simulator.serving.fleet_load import FleetLoad, Tenant, draw_load, merged
+from advisor.simulator.serving.content import SharedPrefixes
+from advisor.simulator.serving.load import FleetLoad, Tenant, draw_load, merged
 from advisor.simulator.serving.sessions import Sessions, draw_sessions
-from advisor.simulator.serving.shared_prefixes import SharedPrefixes
 from advisor.simulator.serving.trace_files import read_trace
 from advisor.simulator.serving.trace_replay import fit_trace, replay, synthetic
 

@@ -34,10 +34,9 @@ from advisor.render.frame import csv_text
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving.fleet import ColdStart, Deploy, Failures, Fleet, Pool, Scaling, SpotLoss
-from advisor.simulator.serving.fleet_load import FleetLoad
-from advisor.simulator.serving.fleet_parts import is_separable, simulate_in_parts
 from advisor.simulator.serving.fleet_result import FleetResult
-from advisor.simulator.serving.fleet_simulation import simulate_fleet
+from advisor.simulator.serving.fleet_simulation import is_separable, simulate_fleet, simulate_in_parts
+from advisor.simulator.serving.load import FleetLoad
 
 _MANY = 200_000
 """Requests from which on starting further processes pays."""

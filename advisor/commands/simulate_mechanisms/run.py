@@ -20,7 +20,6 @@ from advisor.render.serve_view import ServeRun
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import simulate
-from advisor.simulator.serving.cluster import simulate_cluster
 from advisor.simulator.serving_prediction import predicted
 from advisor.simulator.workloads.lora import Adapters, lora_replica
 from advisor.simulator.workloads.runtimes import RUNTIMES
@@ -106,11 +105,13 @@ def _simulated(
         )
     )
     started = time.perf_counter()
-    what = (replica.surface, replica.policy, plan.workload)
-    if deployment.num_replicas == 1:
-        result = simulate(*what, seed=shared.seed)
-    else:
-        result = simulate_cluster(*what, num_replicas=deployment.num_replicas, seed=shared.seed)
+    result = simulate(
+        replica.surface,
+        replica.policy,
+        plan.workload,
+        num_replicas=deployment.num_replicas,
+        seed=shared.seed,
+    )
     wall_s = time.perf_counter() - started
     check_served(result)
     return ServeRun(replica, result, predicted(result, replica), wall_s), plan, notes

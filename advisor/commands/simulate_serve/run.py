@@ -22,9 +22,8 @@ from advisor.simulator.disaggregation import DisaggregatedModel, with_decode_wor
 from advisor.simulator.nearest_layout import nearest_layout
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import ServingResult, Slo, Workload, simulate
-from advisor.simulator.serving.cluster import simulate_cluster
+from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
-from advisor.simulator.serving.shared_prefixes import SharedPrefixes
 from advisor.simulator.serving.trace_files import read_trace
 from advisor.simulator.serving_prediction import predicted
 from advisor.simulator.speculation_choice import with_acceptance_range
@@ -105,14 +104,18 @@ def _run_pools(
 def _run(
     replica: ReplicaModel, workload: Workload, asked: ServeInput, seed: int, slo: Slo | None
 ) -> ServingResult:
-    """One replica needs no router, and the loop without one is faster; both give the same records."""
-    count, router = replica.deployment.num_replicas, asked.layout.router
-    jump, records = not asked.step_by_step, asked.records is not None
-    what = (replica.surface, replica.policy, workload)
-    if count == 1:
-        return simulate(*what, jump=jump, records=records, seed=seed, slo=slo)
-    return simulate_cluster(
-        *what, num_replicas=count, router=router, jump=jump, records=records, seed=seed, slo=slo
+    """One replica needs no router, and is simulated faster without; both give the same records."""
+    count = replica.deployment.num_replicas
+    return simulate(
+        replica.surface,
+        replica.policy,
+        workload,
+        num_replicas=count,
+        router=asked.layout.router if count > 1 else None,
+        jump=not asked.step_by_step,
+        records=asked.records is not None,
+        seed=seed,
+        slo=slo,
     )
 
 

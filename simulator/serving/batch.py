@@ -1,9 +1,10 @@
 """Sequences that share their iterations: what a replica must know of them to price, grow and finish them."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-
-from advisor.simulator.serving.kv_blocks import descending_weights, num_blocks
-from advisor.simulator.serving.runs import run_ps
+from math import isqrt
+from operator import mul
 
 Request = tuple[int, int, int, int]
 """(instant at which the scheduler can see it [ps], index, input tokens, output tokens)"""
@@ -12,33 +13,23 @@ Decoding = tuple[int, int, Request, int, int, int]
 """(tick at which it ends, admission number, request, admitted at [ps], first token at [ps], preemptions)"""
 
 
+@dataclass(slots=True, eq=False)
 class Prefill:
     """A request on its way to its first token, or back to decoding after a preemption."""
 
-    __slots__ = (
-        "admitted_ps",
-        "computed",
-        "first_token_ps",
-        "last_token_ps",
-        "num_generated",
-        "num_preemptions",
-        "order",
-        "request",
-        "target",
-    )
-
-    def __init__(self, request: Request, order: int, admitted_ps: int) -> None:
-        self.request = request
-        self.order = order
-        self.computed = 0
-        self.target = request[2]
-        self.admitted_ps = admitted_ps
-        self.first_token_ps = -1
-        self.last_token_ps = -1
-        self.num_generated = 0
-        self.num_preemptions = 0
+    request: Request
+    order: int
+    target: int
+    """Tokens to compute."""
+    admitted_ps: int
+    computed: int = 0
+    first_token_ps: int = -1
+    last_token_ps: int = -1
+    num_generated: int = 0
+    num_preemptions: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class MicroBatch:
     """Sequences that decode together, and the run of iterations that is under way.
 
@@ -47,85 +38,55 @@ class MicroBatch:
     of the tokens that the *next* iteration attends to, the one it processes included.
     """
 
-    __slots__ = (
-        "block_tokens",
-        "chunk_tokens",
-        "completing",
-        "context_sum",
-        "cutoff_ps",
-        "decoding",
-        "end_ps",
-        "first_ps",
-        "freed_blocks",
-        "freed_sequences",
-        "last_token_ps",
-        "num_admitted",
-        "num_chunks",
-        "num_decoding",
-        "num_iterations",
-        "num_unsaturated",
-        "open_to_arrivals",
-        "pairs",
-        "partial",
-        "phase_counts",
-        "prefill_blocks",
-        "running",
-        "saturations",
-        "slope_ps",
-        "stage_ps",
-        "stage_slope_ps",
-        "stalled",
-        "start_ps",
-        "tick",
-        "ticking",
-        "unsaturated",
-        "weights",
-        "window_pairs",
-        "window_sum",
-        "window_tokens",
-    )
+    block_tokens: int
+    window_tokens: int | None
+    tick: int = 0
+    decoding: list[Decoding] = field(default_factory=list)
+    num_decoding: int = 0
+    """Sequences that an iteration computes; more than len(decoding) where finished ones are padded."""
+    context_sum: int = 0
+    phase_counts: list[int] = field(init=False)
+    weights: list[int] = field(init=False)
+    partial: Prefill | None = None
+    """The prompt that did not fit into the last iteration: there is at most one, as it took all the budget."""
+    completing: list[Prefill] = field(default_factory=list)
+    """Prompts whose last chunk is in the iteration."""
+    prefill_blocks: int = 0
 
-    def __init__(self, block_tokens: int, window_tokens: int | None) -> None:
-        self.tick = 0
-        self.decoding: list[Decoding] = []
-        self.num_decoding = 0
-        """Sequences that an iteration computes; more than len(decoding) where finished ones are padded."""
-        self.context_sum = 0
-        self.block_tokens = block_tokens
-        self.phase_counts = [0] * block_tokens
-        self.weights = descending_weights(block_tokens)
-        self.partial: Prefill | None = None
-        """The prompt that did not fit into the last iteration: there is at most one, as it took all the budget."""
-        self.completing: list[Prefill] = []
-        """Prompts whose last chunk is in the iteration."""
-        self.prefill_blocks = 0
+    window_sum: int = 0
+    num_unsaturated: int = 0
+    unsaturated: set[int] = field(default_factory=set)
+    saturations: list[tuple[int, int]] = field(default_factory=list)
 
-        self.window_tokens = window_tokens
-        self.window_sum = 0
-        self.num_unsaturated = 0
-        self.unsaturated: set[int] = set()
-        self.saturations: list[tuple[int, int]] = []
+    last_token_ps: int = 0
+    stalled: dict[int, int] = field(default_factory=dict)
+    """Sequences whose last token is younger than last_token_ps, by admission number."""
+    cutoff_ps: int = 0
+    freed_sequences: int = 0
+    freed_blocks: int = 0
 
-        self.last_token_ps = 0
-        self.stalled: dict[int, int] = {}
-        """Sequences whose last token is younger than last_token_ps, by admission number."""
-        self.cutoff_ps = 0
-        self.freed_sequences = 0
-        self.freed_blocks = 0
+    num_chunks: int = 0
+    num_admitted: int = 0
+    chunk_tokens: int = 0
+    pairs: int = 0
+    """Σ n(2c + n) of the iteration's chunks."""
+    window_pairs: int = 0
+    """The same within the window."""
+    running: bool = False
+    ticking: bool = False
+    """Whether the iterations of the run decode; a pure prefill batch lets decoding wait."""
+    open_to_arrivals: bool = False
+    start_ps: int = 0
+    end_ps: int = 0
+    num_iterations: int = 0
+    first_ps: int = 0
+    slope_ps: int = 0
+    stage_ps: int = 0
+    stage_slope_ps: int = 0
 
-        self.num_chunks = self.num_admitted = self.chunk_tokens = self.pairs = self.window_pairs = 0
-        """Prompt work of the iteration: chunks, new requests, tokens, Σ n(2c + n), and the same within the window."""
-        self.running = False
-        self.ticking = False
-        """Whether the iterations of the run decode; a pure prefill batch lets decoding wait."""
-        self.open_to_arrivals = False
-        self.start_ps = 0
-        self.end_ps = 0
-        self.num_iterations = 0
-        self.first_ps = 0
-        self.slope_ps = 0
-        self.stage_ps = 0
-        self.stage_slope_ps = 0
+    def __post_init__(self) -> None:
+        self.phase_counts = [0] * self.block_tokens
+        self.weights = descending_weights(self.block_tokens)
 
     def is_empty(self) -> bool:
         return not (self.num_decoding or self.completing or self.partial)
@@ -220,9 +181,9 @@ class MicroBatch:
             self.decoding.remove(sequence)
             heapify(self.decoding)
             end_tick, _, request, admitted_ps, first_token_ps, entry_preemptions = sequence
-            entry = Prefill(request, order, admitted_ps)
-            entry.num_generated = request[3] - (end_tick - self.tick)
-            entry.target = request[2] + entry.num_generated
+            num_generated = request[3] - (end_tick - self.tick)
+            entry = Prefill(request, order, request[2] + num_generated, admitted_ps)
+            entry.num_generated = num_generated
             self.leave(order, entry.target)
             entry.first_token_ps = first_token_ps
             entry.last_token_ps = self.stalled.pop(order, self.last_token_ps)
@@ -250,3 +211,86 @@ class MicroBatch:
         self.phase_counts = [0] * self.block_tokens
         self.unsaturated.clear()
         self.saturations.clear()
+
+
+def run_ps(first_ps: int, slope_ps: int, num_iterations: int) -> int:
+    """Time of iterations that take first, first + slope, first + 2 slope, ... [ps].
+
+    n first + slope n (n-1) / 2
+
+    Source: arithmetic series.
+    """
+    return num_iterations * first_ps + slope_ps * (num_iterations * (num_iterations - 1) // 2)
+
+
+def iterations_until(first_ps: int, slope_ps: int, target_ps: int) -> int:
+    """Fewest iterations, at least one, whose run takes at least target_ps [iterations].
+
+    The root of slope n² / 2 + (first - slope/2) n = target, in whole numbers: with b = 2 first - slope it is
+    n = ceil((sqrt(b² + 8 slope target) - b) / (2 slope)), and the integer square root is at most one too small.
+
+    Assumes: first_ps is positive, slope_ps not negative.
+    Source: own derivation.
+    """
+    if target_ps <= first_ps:
+        return 1
+    if not slope_ps:
+        return -(-target_ps // first_ps)
+    b = 2 * first_ps - slope_ps
+    num_iterations = (isqrt(b * b + 8 * slope_ps * target_ps) - b) // (2 * slope_ps)
+    while run_ps(first_ps, slope_ps, num_iterations) < target_ps:
+        num_iterations += 1
+    return num_iterations
+
+
+def descending_weights(block_tokens: int) -> list[int]:
+    """block_tokens-1 .. 0 twice: the table that num_blocks reads.
+
+    Source: own definition.
+    """
+    return list(range(block_tokens - 1, -1, -1)) * 2
+
+
+def num_blocks(context_sum: int, phase_counts: Sequence[int], tick: int, weights: Sequence[int]) -> int:
+    """Σ ceil(context / block) of sequences that all grow by one token per tick [blocks].
+
+    A sequence's phase (context - tick) mod block never changes while it decodes, so the unused tail of its last
+    block follows from the phase: Σ ceil = (Σ context + Σ tail) / block, with phase_counts[p] sequences in phase p.
+
+    Assumes: every sequence has at least one token.
+    Source: own derivation.
+    """
+    block_tokens = len(phase_counts)
+    start = (tick - 1) % block_tokens
+    tails: int = sum(map(mul, phase_counts, weights[start : start + block_tokens]))
+    return (context_sum + tails) // block_tokens
+
+
+def iterations_until_full(
+    context_sum: int,
+    num_sequences: int,
+    phase_counts: Sequence[int],
+    tick: int,
+    weights: Sequence[int],
+    capacity_blocks: int,
+    most: int,
+) -> int:
+    """Iterations that fit into capacity_blocks, at most `most`; the first is known to fit [iterations].
+
+    Tests a cheap upper bound first (every tail full), then bisects on the exact count.
+
+    Source: own derivation.
+    """
+    block_tokens = len(phase_counts)
+    bound = (context_sum + (most - 1) * num_sequences + num_sequences * (block_tokens - 1)) // block_tokens
+    if bound <= capacity_blocks:
+        return most
+    low, high = 1, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        grown = context_sum + (middle - 1) * num_sequences
+        if num_blocks(grown, phase_counts, tick + middle - 1, weights) <= capacity_blocks:
+            low = middle
+        else:
+            high = middle - 1
+    return low

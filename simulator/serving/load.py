@@ -1,6 +1,6 @@
 """The requests of a fleet, drawn beforehand: columns of instants, lengths, tenants, contents, and what follows what."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -102,29 +102,26 @@ def draw_load(workload: Workload, seed: int, tenant: Tenant | None = None) -> Fl
             fix="a rate, a trace, or sessions with users = N",
         )
     count = workload.num_requests
-    instants = np.empty(count, dtype=np.int64)
-    lengths = np.empty((2, count), dtype=np.int32)
-    filled = 0
-    for chunk in draw_arrival_chunks(workload, seed):
-        part = chunk[: count - filled]
-        instants[filled : filled + len(part)] = part
-        filled += len(part)
-        if filled == count:
-            break
-    filled = 0
-    for inputs, outputs in draw_length_chunks(workload, seed):
-        size = min(len(inputs), count - filled)
-        lengths[:, filled : filled + size] = inputs[:size], outputs[:size]
-        filled += size
-        if filled == count:
-            break
+    instants = _first(((chunk,) for chunk in draw_arrival_chunks(workload, seed)), count)
+    lengths = _first(draw_length_chunks(workload, seed), count).astype(np.int32)
     return FleetLoad(
-        instants_ps=instants,
+        instants_ps=instants[0],
         input_tokens=lengths[0],
         output_tokens=lengths[1],
         tenants=(tenant or Tenant(),),
         contents=draw_contents(workload, seed),
     )
+
+
+def _first(chunks: Iterable[tuple[NDArray[np.int64], ...]], count: int) -> NDArray[np.int64]:
+    """The first rows of chunks of columns."""
+    parts = []
+    for chunk in chunks:
+        parts.append(np.array(chunk)[:, :count])
+        count -= len(chunk[0])
+        if count <= 0:
+            break
+    return np.concatenate(parts, axis=1)
 
 
 def merged(loads: Sequence[FleetLoad]) -> FleetLoad:
