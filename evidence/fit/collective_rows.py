@@ -5,7 +5,8 @@ from pathlib import Path
 import pandas as pd
 
 from advisor.catalog.units import GB, MICROSECOND_S, MILLISECOND_S
-from advisor.evidence.collectives.case import CollectiveCase, UnsupportedCaseError, parse_case
+from advisor.evidence.collectives.case import CollectiveCase, parse_case
+from advisor.evidence.prediction import UnsupportedCaseError
 
 SYSTEMS = {  # system id of the tables: (fabric, bytes/s one direction per rank, accelerator id)
     "a100_sxm": ("nvlink3", 300e9, "a100-sxm-80gb"),

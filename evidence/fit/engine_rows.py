@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from advisor.catalog import accelerators, engines
-from advisor.evidence.run_date import dated
 from advisor.evidence.serving.accuracy import is_core
-from advisor.evidence.serving.case import ServingCase, parse_case
+from advisor.evidence.serving.case import ServingCase, dated, parse_case
 from advisor.evidence.serving.prediction import predict_case
 from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.releases import era_of

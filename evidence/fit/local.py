@@ -27,7 +27,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.evidence.fit.kernel_data import EFFICIENCY_DIR, residual, write_records
 from advisor.evidence.fit.local_intervals import write_intervals
 from advisor.evidence.serving.case import ServingCase, parse_case
-from advisor.evidence.serving.prediction import deployment_of
+from advisor.evidence.serving.deployment import deployment_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.local_surface import (

@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from advisor.catalog.collectives import collective
 from advisor.evidence.serving.case import ServingCase, parse_case
-from advisor.evidence.serving.prediction import replica_of
+from advisor.evidence.serving.deployment import replica_of
 from advisor.simulator.collectives import operations
 from advisor.simulator.collectives.alpha_beta import AlphaBeta
 from advisor.simulator.replica_model import ReplicaModel

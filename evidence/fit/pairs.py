@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from advisor.catalog.files import DATA_DIR
+from advisor.evidence.prediction import Prediction
 from advisor.evidence.serving.accuracy import CORE_TIERS
-from advisor.evidence.serving.prediction import Prediction, predict_row
+from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.paired_intervals import LEVELS, class_of_pair
 from advisor.simulator.quantity import Basis
 

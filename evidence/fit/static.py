@@ -22,7 +22,8 @@ from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR
 from advisor.evidence.serving.case import ServingCase, parse_case
-from advisor.evidence.serving.prediction import load_metrics, replica_of
+from advisor.evidence.serving.deployment import replica_of
+from advisor.evidence.serving.prediction import load_metrics
 from advisor.simulator.engine_costs import engine_costs
 from advisor.simulator.era_kernels import EraKernels, with_era_kernels
 from advisor.simulator.releases import era_of

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from advisor.catalog.files import DATA_DIR
 from advisor.catalog.units import TERA
 from advisor.evidence.fit.training_parameters import PARAMETERS, records_of
+from advisor.evidence.prediction import UnsupportedCaseError
 from advisor.evidence.training.case import INPUT_COLUMNS, TrainingCase, parse_case
-from advisor.evidence.training.cluster import UnsupportedCaseError
 from advisor.evidence.training.prediction import counted_flop_per_token
 from advisor.evidence.training.unstated import ResolvedCase, resolved
 from advisor.simulator.deployment import num_experts

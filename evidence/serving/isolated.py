@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import MILLISECOND_S
-from advisor.evidence.columns import columns_of, stream_rates
 from advisor.evidence.serving.case import ServingCase
+from advisor.evidence.serving.columns import columns_of, stream_rates
 from advisor.evidence.serving.sglang_client import replayed_requests
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ClosedLoop, FixedLengths, ServingResult, Workload, simulate

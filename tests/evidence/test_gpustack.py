@@ -3,8 +3,8 @@
 import pytest
 
 from advisor.evidence.serving.case import ServingCase, parse_case
+from advisor.evidence.serving.client import lengths_of
 from advisor.evidence.serving.gpustack import constant_rate_per_s, profile_of
-from advisor.evidence.serving.lengths import lengths_of
 from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.serving import FixedLengths, LognormalLengths, UniformLengths
 

@@ -5,14 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.evidence.serving.admission_wait import gathering_wait_steps, polling_wait_steps
 from advisor.evidence.serving.case import ServingCase, parse_case
-from advisor.evidence.serving.prediction import deployment_of, predict_row
+from advisor.evidence.serving.client import client_lengths
+from advisor.evidence.serving.deployment import deployment_of
+from advisor.evidence.serving.prediction import predict_row
 from advisor.evidence.serving.recipe import (
     as_laid_out,
     as_started,
-    client_lengths,
+    gathering_wait_steps,
     is_vultr,
+    polling_wait_steps,
     recipe_for,
     with_recipe,
 )

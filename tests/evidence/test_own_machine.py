@@ -5,8 +5,9 @@ import pytest
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
 from advisor.evidence.serving.case import ServingCase, parse_case
-from advisor.evidence.serving.own_machine import closed_loop_lengths, in_own_machine, server_slots
-from advisor.evidence.serving.prediction import deployment_of, predict_row
+from advisor.evidence.serving.client import closed_loop_lengths
+from advisor.evidence.serving.deployment import deployment_of, in_own_machine, server_slots
+from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.serving import FixedLengths, LognormalLengths, UniformLengths
 
 ROW = {

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from advisor.catalog.errors import InputFileError
+from advisor.evidence.prediction import Prediction
 from advisor.evidence.serving.case import INPUT_COLUMNS, METRICS, ServingCase, parse_case
-from advisor.evidence.serving.lengths import lengths_of
-from advisor.evidence.serving.prediction import Prediction, deployment_of, predict_row, replica_of
+from advisor.evidence.serving.client import lengths_of
+from advisor.evidence.serving.deployment import deployment_of, replica_of
+from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import LognormalLengths, UniformLengths
 
