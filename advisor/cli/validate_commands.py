@@ -1,5 +1,6 @@
 """`advisor validate ...`: predictions beside measurements."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -23,8 +24,25 @@ Predictions = Annotated[
 ]
 
 
+class PredictedView(StrEnum):
+    """How published runs are predicted."""
+
+    REPLAY = "replay"
+    STRANGER = "stranger"
+
+
 @command(app, "serving", uses_calibration=True)
-def serving(shared: Shared, cases: Cases, predictions: Predictions = None) -> Answer:
+def serving(
+    shared: Shared,
+    cases: Cases,
+    predictions: Predictions = None,
+    view: Annotated[
+        PredictedView,
+        typer.Option(
+            help="What the predictions file holds: runs replayed as their scripts say, or as a stranger's."
+        ),
+    ] = PredictedView.REPLAY,
+) -> Answer:
     """Predict serving runs and compare them with published measurements."""
     from advisor.cli.calibration_file import given_calibration
     from advisor.cli.validation import serving_suite, validate
@@ -33,10 +51,23 @@ def serving(shared: Shared, cases: Cases, predictions: Predictions = None) -> An
     from advisor.render.validation_view import validation_answer
 
     calibration = given_calibration(shared.calibration)
-    suite = serving_suite(calibration)
-    found = validate(suite, cases, predictions, shared.seed)
-    answer = validation_answer(suite.name, cases, predictions, found, serving_accuracy(found.judged))
-    return with_calibration(answer, calibration, found.gpus)
+    found = {
+        one: validate(
+            serving_suite(calibration, one.value), cases, predictions if one is view else None, shared.seed
+        )
+        for one in sorted(PredictedView, key=lambda one: one is not view)
+    }
+    replay, stranger = found[PredictedView.REPLAY], found[PredictedView.STRANGER]
+    answer = validation_answer(
+        "serving",
+        cases,
+        predictions,
+        replay,
+        serving_accuracy(replay.judged),
+        stranger=stranger,
+        stranger_accuracy=serving_accuracy(stranger.judged),
+    )
+    return with_calibration(answer, calibration, replay.gpus)
 
 
 @command(app, "collectives", uses_calibration=True)
