@@ -8,7 +8,6 @@ from advisor.catalog.errors import AdvisorError
 from advisor.evidence.serving.case import ServingCase
 from advisor.evidence.serving.gpustack import constant_rate_per_s, profile_of
 from advisor.evidence.serving.scripts import BenchmarkRecipe
-from advisor.evidence.serving.sglang_client import replayed_requests
 from advisor.simulator.serving import (
     ClosedLoop,
     FixedLengths,
@@ -108,7 +107,7 @@ def closed_workload(case: ServingCase, recipe: BenchmarkRecipe | None, seed: int
     """The load of a closed loop, or of one whose rate is known although only what was in flight is published.
 
     Raises: AdvisorError: no tokens in or out.
-    Source: the benchmarks' own clients, see evidence/data/recipes.toml, gpustack.py and sglang_client.py.
+    Source: the benchmarks' own clients, see evidence/data/recipes.toml and gpustack.py.
     """
     num_requests = _num_requests(case, recipe)
     rate_per_s = constant_rate_per_s(case)
@@ -116,10 +115,6 @@ def closed_workload(case: ServingCase, recipe: BenchmarkRecipe | None, seed: int
         arrivals = TraceArrivals([index / rate_per_s for index in range(num_requests)])
         return Workload(arrivals, lengths_of(case), num_requests)
     clients = ClosedLoop(case.concurrency or 1)
-    replayed = replayed_requests(case)
-    if replayed is not None:
-        lengths, contents = replayed
-        return Workload(clients, lengths, num_requests, contents)
     chosen = client_lengths(case, recipe) or closed_loop_lengths(case)
     if recipe is None or not recipe.distinct_prompts:
         return Workload(clients, chosen, num_requests)
