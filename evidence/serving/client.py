@@ -6,13 +6,11 @@ import numpy as np
 
 from advisor.catalog.errors import AdvisorError
 from advisor.evidence.serving.case import ServingCase
-from advisor.evidence.serving.gpustack import constant_rate_per_s, profile_of
 from advisor.evidence.serving.scripts import BenchmarkRecipe
 from advisor.simulator.serving import (
     ClosedLoop,
     FixedLengths,
     LognormalLengths,
-    TraceArrivals,
     UniformLengths,
     Workload,
 )
@@ -56,7 +54,7 @@ def lengths_of(case: ServingCase) -> CaseLengths:
 
     `mean` says that only means were published. They are those of sampled conversations where they are short. Longer
     ones come from random prompts: SGLang's client draws them from 1 to the nominal length, others send equal ones of
-    which some end early. Those of a GPUStack preset are equal, and so are their answers.
+    which some end early.
 
     Raises: AdvisorError: no tokens in or out.
     Source: sglang bench_serving.py (random-range-ratio 0 by default), vllm bench (range ratio 0; ShareGPT filters).
@@ -68,8 +66,6 @@ def lengths_of(case: ServingCase) -> CaseLengths:
         return UniformLengths(isl, osl, case.length_spread or _UNIFORM_LOW)
     if case.length_dist == "lognormal" or (case.length_dist == "mean" and case.length_spread):
         return LognormalLengths(isl, osl, case.length_spread or _CONVERSATION_SIGMA, *(case.longest or ()))
-    if profile_of(case) is not None:
-        return FixedLengths(isl, osl)
     if case.length_dist == "mean":
         return _published_means(case)
     if case.num_requests is None and case.load == "closed":
@@ -104,16 +100,12 @@ def _published_means(case: ServingCase) -> CaseLengths:
 
 
 def closed_workload(case: ServingCase, recipe: BenchmarkRecipe | None, seed: int) -> Workload:
-    """The load of a closed loop, or of one whose rate is known although only what was in flight is published.
+    """The load of a closed loop, as the client of a known script sends it or as the usual one does.
 
     Raises: AdvisorError: no tokens in or out.
-    Source: the benchmarks' own clients, see evidence/data/recipes.toml and gpustack.py.
+    Source: the benchmarks' own clients, see evidence/data/recipes.toml.
     """
     num_requests = _num_requests(case, recipe)
-    rate_per_s = constant_rate_per_s(case)
-    if rate_per_s is not None:
-        arrivals = TraceArrivals([index / rate_per_s for index in range(num_requests)])
-        return Workload(arrivals, lengths_of(case), num_requests)
     clients = ClosedLoop(case.concurrency or 1)
     chosen = client_lengths(case, recipe) or closed_loop_lengths(case)
     if recipe is None or not recipe.distinct_prompts:

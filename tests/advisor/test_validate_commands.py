@@ -174,7 +174,7 @@ def test_runs_without_a_tier_are_shown_by_group(cli: Cli, table: Callable[..., P
 
 
 def test_serving_is_scored_as_its_scripts_say_and_as_a_strangers_server(cli: Cli, tmp_path: Path) -> None:
-    """InferenceX's scripts give SGLang on B200s a budget of 32 768 tokens and let it look at its queue every 30 steps."""
+    """InferenceX's scripts give SGLang on B200s 32 768 tokens per step and let it look at its queue every 30 steps."""
     cases, files = tmp_path / "cases.csv", {}
     cases.write_text(
         "case_id,tier,group,engine,engine_version,date,model,gpu,n_gpus,tp,weight_dtype,load,concurrency,isl,osl,"

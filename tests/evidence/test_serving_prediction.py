@@ -304,6 +304,12 @@ def test_published_means_become_the_lengths_that_clients_send() -> None:
     assert stated.sigma == 0.8
 
 
+@pytest.mark.parametrize(("isl", "kind"), [("32000", LognormalLengths), ("3978", UniformLengths)])
+def test_means_of_whole_thousands_are_nominal_lengths(isl: str, kind: type) -> None:
+    found = lengths_of(case(engine="sglang", length_dist="mean", isl=isl, osl="510", num_requests="80"))
+    assert isinstance(found, kind)
+
+
 def test_an_unstated_layout_is_as_many_small_replicas_as_fit() -> None:
     cells = {"model": "meta-llama/Llama-3.1-70B", "weight_dtype": "fp8", "load": "offline", "concurrency": "",
              "num_requests": "800", "isl": "512", "osl": "128"}  # fmt: skip
