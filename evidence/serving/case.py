@@ -22,7 +22,7 @@ INPUT_COLUMNS: Final = (
     "request_rate", "isl", "osl", "length_dist", "num_requests", "max_num_seqs", "max_num_batched_tokens",
     "prefix_cache", "spec_decode", "num_prefill_workers", "prefill_tp", "prefill_pp", "prefill_dp",
     "prefill_ep", "num_decode_workers", "moe_tp", "moe_ep", "context_depth", "split_mode", "power_cap_w",
-    "stack", "shared_prefix_len", "num_prefixes",
+    "stack", "shared_prefix_len", "num_prefixes", "script",
 )  # fmt: skip
 """All that a prediction may see. `notes`, `source`, `source_ref`, tier and group are not among them."""
 
@@ -33,6 +33,8 @@ METRICS: Final = (
 """Columns that are predicted, and compared where they were measured."""
 
 LENGTH_DISTS: Final = ("fixed", "uniform", "mean", "lognormal")
+SCRIPTS: Final = ("inferencex", "aiconfigurator", "vultr", "lmdeploy")
+"""Benchmarks whose published scripts a row may say that it was made with."""
 LOADS: Final = ("closed", "poisson", "offline", "static_batch", "batch1", "step")
 
 _CLIPPED: Final = re.compile(r"^lognormal\b.* clipped \d+-(\d+)/\d+-(\d+)$")
@@ -95,6 +97,8 @@ class ServingCase:
     prefill_ep: int | None = None
     layout_stated: bool = True
     """Whether the degrees of a replica were published; else num_gpus is all that is known."""
+    script: str = ""
+    """Benchmark whose scripts started engine and client; empty where the row does not say."""
     view: View = "replay"
 
 
@@ -148,10 +152,20 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
         power_cap_w=cells.number("power_cap_w"),
         stack=cells.text("stack"),
         layout_stated=bool(cells.text("tp")) or not cells.text("n_gpus"),
+        script=_script(cells),
         view=view,
         **{name: cells.whole(name) for name in _POOL_SIZES},
         **{name: cells.degree(name) for name in _PREFILL_DEGREES},
     )
+
+
+def _script(cells: Cells) -> str:
+    name = cells.text("script")
+    if name not in ("", *SCRIPTS):
+        raise InputFileError(
+            f"row {cells.row_number}: script {name!r} is not known", fix=f"one of {', '.join(SCRIPTS)}"
+        )
+    return name
 
 
 def _length_dist(cells: Cells) -> tuple[str, float | None]:

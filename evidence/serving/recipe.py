@@ -22,28 +22,20 @@ from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.step_cost import decode_iteration_s
 
 INFERENCEX = "inferencex"
-_AICONFIGURATOR = "aiconfigurator"
-_VULTR = "vultr"
-_LMDEPLOY = "lmdeploy"
-_VULTR_LENGTHS = (2048, 512)
 _INFERENCEX_SPREAD = 0.8
 _INFERENCEX_REQUESTS_PER_CLIENT = 10
 
 
 def script_of(case: ServingCase) -> str:
-    """The benchmark whose scripts a case's protocol is; empty where it is none that is known, and for a stranger.
+    """The benchmark whose scripts made a case: the stated one, or InferenceX's where its whole protocol is stated.
+
+    Empty where it is not known, and for a stranger. What a row leaves blank tells nothing.
 
     Source: own definition, see docs/validation.md.
     """
     if case.view == "stranger":
         return ""
-    protocols = {
-        INFERENCEX: is_inferencex,
-        _AICONFIGURATOR: is_aiconfigurator,
-        _VULTR: is_vultr,
-        _LMDEPLOY: is_profile_generation,
-    }
-    return next((name for name, matches in protocols.items() if matches(case)), "")
+    return case.script or (INFERENCEX if is_inferencex(case) else "")
 
 
 def run_of(case: ServingCase, model: str, architecture: str) -> PublishedRun:
@@ -55,7 +47,7 @@ def run_of(case: ServingCase, model: str, architecture: str) -> PublishedRun:
 
 
 def recipe_for(case: ServingCase, deployment: Deployment) -> BenchmarkRecipe | None:
-    """The recipe of the benchmark that a case's protocol identifies; None where it is none that is known.
+    """The recipe of the benchmark whose scripts made a case; None where it is none that is known.
 
     Source: evidence/data/recipes.toml.
     """
@@ -118,41 +110,6 @@ def is_inferencex(case: ServingCase) -> bool:
     drawn = case.length_dist == "uniform" and case.length_spread in (None, _INFERENCEX_SPREAD)
     asked = _INFERENCEX_REQUESTS_PER_CLIENT * (case.concurrency or 0)
     return drawn and case.load == "closed" and case.num_requests == asked
-
-
-def is_aiconfigurator(case: ServingCase) -> bool:
-    """Whether a case is one of AIConfigurator's own runs: equal lengths, a release, a number of clients, and
-    nothing of requests, date or cache.
-
-    Source: ai-dynamo/aiconfigurator, templates of its generator.
-    """
-    return _is_equal_and_unsaid(case) and not case.date and case.engine_version != ""
-
-
-def is_vultr(case: ServingCase) -> bool:
-    """Whether a case is one of Vultr's cookbook: vLLM, 2 048 tokens in and 512 out, a day, a release, a number of
-    clients, and nothing of requests or cache.
-
-    Source: docs.vultr.com/inference-cookbook/cuda/benchmarks/methodology.
-    """
-    dated = case.engine == "vllm" and case.date != "" and case.engine_version != ""
-    return _is_equal_and_unsaid(case) and dated and (case.isl, case.osl) == _VULTR_LENGTHS
-
-
-def is_profile_generation(case: ServingCase) -> bool:
-    """Whether a case comes from LMDeploy's own script for equal lengths: they and the clients, of which there may be
-    one, are all that is said.
-
-    Source: InternLM/lmdeploy, benchmark/profile_generation.py.
-    """
-    several = replace(case, load="closed") if case.load == "batch1" else case
-    return _is_equal_and_unsaid(several) and case.engine == "lmdeploy"
-
-
-def _is_equal_and_unsaid(case: ServingCase) -> bool:
-    """Whether a closed loop states equal lengths, but neither requests nor cache, on a machine that may be rented."""
-    equal = case.length_dist == "fixed" and case.lengths_stated and case.load == "closed"
-    return equal and case.num_requests is None and not case.prefix_cache_stated and case.power_cap_w is None
 
 
 def as_started(deployment: Deployment, recipe: BenchmarkRecipe | None) -> Deployment:
