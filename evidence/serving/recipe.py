@@ -175,14 +175,8 @@ def with_recipe(
     tokens = settings.max_num_batched_tokens or _budget_tokens(case, recipe)
     if tokens and not settings.max_num_batched_tokens and deployment.engine.token_budget_of == "rank":
         tokens *= deployment.data_parallel
-    slots = settings.max_num_seqs
-    if recipe.idle_slots and case.concurrency and not case.max_num_seqs:
-        slots = max(1, case.concurrency - recipe.idle_slots)
     return replace(
-        settings,
-        max_num_seqs=slots,
-        max_num_batched_tokens=tokens,
-        graphs_for_all_batches=recipe.graphs_for_all_batches,
+        settings, max_num_batched_tokens=tokens, graphs_for_all_batches=recipe.graphs_for_all_batches
     )
 
 

@@ -110,8 +110,6 @@ class BenchmarkRecipe(BenchmarkRuns):
     """... until they fill this part of the token budget ..."""
     gather_for_each_rank: bool = False
     """... or until every attention data-parallel rank has one."""
-    idle_slots: int = Field(default=0, ge=0)
-    """Sequences that the engine runs fewer than there are clients: so many requests always wait for an answer."""
     requests_per_client: int | None = None
     """What the benchmark's client sends for each of its streams ..."""
     num_requests: int | None = Field(default=None, ge=1)

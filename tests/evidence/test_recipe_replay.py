@@ -26,12 +26,6 @@ ROW = {
     "length_dist": "uniform:0.8", "num_requests": "160", "spec_decode": "none",
 }  # fmt: skip
 
-WAITING = {
-    "engine": "tensorrt-llm", "engine_version": "1.0.0rc3", "date": "", "gpu": "h100-sxm", "n_gpus": "1", "tp": "1",
-    "model": "meta-llama/Llama-3.1-8B", "weight_dtype": "bf16", "length_dist": "fixed", "num_requests": "",
-    "script": "aiconfigurator",
-}  # fmt: skip
-
 
 def case(**changes: str) -> ServingCase:
     return parse_case({**ROW, **changes}, 2)
@@ -112,26 +106,6 @@ def test_attention_in_parallel_keeps_caches_that_fit() -> None:
     early, stated = (predict_row({**row, "date": date}, 2).metrics for date in ("2025-11-02", "2025-12-15"))
     assert early["ttft_ms_mean"].value < 0.5 * stated["ttft_ms_mean"].value
     assert early["tpot_ms_mean"].value < stated["tpot_ms_mean"].value
-
-
-@pytest.mark.parametrize(
-    ("changes", "slots"),
-    [
-        ({}, 15),
-        ({"max_num_seqs": "16"}, None),
-        ({"engine_version": "1.2.0"}, None),
-        ({"script": ""}, None),
-    ],
-)
-def test_one_client_of_some_runs_always_waits(changes: dict[str, str], slots: int | None) -> None:
-    assert settings_of(case(**(WAITING | changes))).max_num_seqs == slots
-
-
-def test_a_client_without_a_slot_waits_for_an_answer() -> None:
-    """Eight clients of one H100 waited 191 and 550 ms for the first token of answers of 128 and 512 tokens."""
-    for answer, measured in (("128", 191.0), ("512", 550.0)):
-        found = predict_row({**ROW, **WAITING, "concurrency": "8", "osl": answer}, 2).metrics
-        assert found["ttft_ms_mean"].value == pytest.approx(measured, rel=0.2)
 
 
 def test_polling_delays_first_tokens() -> None:
