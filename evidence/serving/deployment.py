@@ -35,9 +35,6 @@ _GRAPHICS_LANES: Final = 16
 """PCIe lanes that a desktop processor gives to graphics cards."""
 _FEWEST_LANES: Final = 4
 """What boards and risers leave to each card where more than four share them."""
-_SERVER_SLOTS: Final = {"llama.cpp": 8}
-"""Sequences at once that owners start a server with whose own default is one slot or a few: what was published for 16
-and 32 clients of llama-server is the throughput of 8 within 6 %, and the others wait a whole answer or three."""
 
 
 def replica_of(
@@ -140,9 +137,8 @@ def _micro_batch_tokens(case: ServingCase, deployment: Deployment) -> int | None
 
 
 def _max_num_seqs(case: ServingCase, engine: Engine) -> int | None:
-    slots = case.max_num_seqs or server_slots(case, engine)
-    if slots or case.view == "stranger":
-        return slots
+    if case.max_num_seqs or case.view == "stranger":
+        return case.max_num_seqs
     if case.concurrency and case.load in ("closed", "static_batch", "step"):
         # Benchmarks start the engine with room for their highest concurrency.
         return max(engine.max_num_seqs, case.concurrency)
@@ -165,14 +161,3 @@ def in_own_machine(accelerator: Accelerator, num_gpus: int, power_cap_w: float |
         return accelerator
     lanes = max(_FEWEST_LANES, _GRAPHICS_LANES // num_gpus)
     return accelerator.model_copy(update={"pcie_lanes": min(lanes, accelerator.pcie_lanes)})
-
-
-def server_slots(case: ServingCase, engine: Engine) -> int | None:
-    """Sequences at once of a server that a row says nothing of; None where all clients find room.
-
-    Source: own assumption, see above.
-    """
-    slots = _SERVER_SLOTS.get(engine.id)
-    if case.view == "stranger" or case.power_cap_w is None or slots is None or case.load != "closed":
-        return None
-    return min(slots, case.concurrency or slots)
