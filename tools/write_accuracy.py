@@ -55,8 +55,8 @@ parameters are fitted on, under any load. All tables but *Left out* are of the s
 benchmarks of vendors and archives (A1 and A3 with their start-up scripts known), OWN our own runs; B are measurements
 of servers as people set them up, some with a client's or a server's limit in place of the load: their throughput is
 usable, their latencies are doubtful. Left out of the fit are groups on hardware with measured kernels; a few numbers
-of MI300X, MI355X and TPU v7 ([serving mechanisms](serving-mechanisms.md#other-vendors-hardware)) come from runs that are
-among these rows.
+of MI300X, MI355X and TPU v7 ([serving mechanisms](serving-mechanisms.md#other-vendors-hardware)) come from runs that
+are among these rows.
 """
 TRAINING_HEADER = """
 # Training
