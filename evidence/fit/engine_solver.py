@@ -8,13 +8,12 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from advisor.evidence.fit.base import FloatArray, cauchy
 from advisor.evidence.fit.engine_rows import Row
 from advisor.simulator.engine_costs import EngineCosts
 
-FloatArray = NDArray[np.float64]
 Era = tuple[str, str]
 
 PRIOR = EngineCosts()
@@ -105,8 +104,7 @@ def solve(lines: list[Line], eras: list[Era], start: dict[Era, FloatArray]) -> d
 
     def residuals(unknown: FloatArray) -> FloatArray:
         shared, own, scaled = parts(unknown)
-        robust = np.copysign(np.sqrt(np.log1p(scaled**2)), scaled)
-        return np.concatenate([weight * robust, shared, own.ravel() / OWN_SHARE])
+        return np.concatenate([weight * cauchy(scaled), shared, own.ravel() / OWN_SHARE])
 
     def jacobian(unknown: FloatArray) -> FloatArray:
         _, _, scaled = parts(unknown)
