@@ -328,8 +328,8 @@ def main() -> None:
             "Left out: whole groups unseen by the fit", left_out_table(arguments.left_out, rows), head
         )
     text += "".join(markdown(one) for one in others)
-    text += STRANGER_HEADER + "".join(markdown(one) for one in stranger_tables(stranger))
     text += calibration_table(arguments.truth / "serving.csv")
+    text += STRANGER_HEADER + "".join(markdown(one) for one in stranger_tables(stranger))
     text += TRAINING_HEADER + training_tables(arguments.truth / "training.csv")
     text += COLLECTIVES_HEADER + collective_table(arguments.truth / "collectives.csv")
     arguments.output.write_text(text.rstrip() + "\n" + ledger_of(arguments.output), encoding="utf-8")

@@ -20,6 +20,7 @@ _SHARED = (
     "engine_solver",
     "training_parameters",
     "collective_rows",
+    "collective_forms",
 )
 NAMES = sorted(each.name for each in pkgutil.iter_modules(fit.__path__) if each.name not in _SHARED)
 

@@ -39,7 +39,9 @@ def step_class(
 
 
 def _is_tested(job: TrainingJob, cluster: TrainingCluster) -> bool:
-    return job.framework in _TESTED_FAMILIES and cluster.accelerator.architecture.startswith(_TESTED_ARCHITECTURES)
+    return job.framework in _TESTED_FAMILIES and cluster.accelerator.architecture.startswith(
+        _TESTED_ARCHITECTURES
+    )
 
 
 def step_quantity(seconds: float, class_name: str, basis: Basis = "modelled") -> Quantity:
