@@ -45,29 +45,9 @@ def serving(
 ) -> Answer:
     """Predict serving runs and compare them with published measurements."""
     from advisor.cli.calibration_file import given_calibration
-    from advisor.cli.validation import serving_suite, validate
-    from advisor.evidence.serving.accuracy import serving_accuracy
-    from advisor.render.calibration_view import with_calibration
-    from advisor.render.validation_view import validation_answer
+    from advisor.cli.validation import scored_serving
 
-    calibration = given_calibration(shared.calibration)
-    found = {
-        one: validate(
-            serving_suite(calibration, one.value), cases, predictions if one is view else None, shared.seed
-        )
-        for one in sorted(PredictedView, key=lambda one: one is not view)
-    }
-    replay, stranger = found[PredictedView.REPLAY], found[PredictedView.STRANGER]
-    answer = validation_answer(
-        "serving",
-        cases,
-        predictions,
-        replay,
-        serving_accuracy(replay.judged),
-        stranger=stranger,
-        stranger_accuracy=serving_accuracy(stranger.judged),
-    )
-    return with_calibration(answer, calibration, replay.gpus)
+    return scored_serving(cases, predictions, view.value, given_calibration(shared.calibration), shared.seed)
 
 
 @command(app, "collectives", uses_calibration=True)

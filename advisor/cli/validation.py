@@ -9,9 +9,12 @@ from advisor.catalog.schema import Calibration
 from advisor.cli.case_files import write_predictions
 from advisor.evidence.prediction import Prediction
 from advisor.evidence.scores import JudgedRow, MetricScore, comparisons, score_metrics
-from advisor.evidence.serving.case import View
+from advisor.evidence.serving.case import VIEWS, View
 from advisor.evidence.table import CaseRow, read_cases
+from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable
+from advisor.render.calibration_view import with_calibration
+from advisor.render.validation_view import validation_answer
 
 PredictRow = Callable[[CaseRow, int], Prediction]
 """From a row that holds nothing but inputs, and a seed, to its prediction."""
@@ -120,6 +123,33 @@ def serving_suite(calibration: Calibration | None = None, view: View = "replay")
 
     groups = ("gpu", "engine", "model", "source", "tier", "group")
     return Suite("serving", ("engine", "model", "gpu", "load"), INPUT_COLUMNS, METRICS, groups, predict)
+
+
+def scored_serving(
+    cases: Path, predictions: Path | None, view: View, calibration: Calibration | None, seed: int
+) -> Answer:
+    """Serving scored in both views; the predictions file holds the one that was asked for.
+
+    Raises: AdvisorError: a figure of the calibration is implausible. InputFileError: the table cannot be read.
+        UnwritableError: the predictions cannot be written.
+    """
+    from advisor.evidence.serving.accuracy import serving_accuracy
+
+    found = {
+        one: validate(serving_suite(calibration, one), cases, predictions if one == view else None, seed)
+        for one in sorted(VIEWS, key=view.__ne__)
+    }
+    replay, stranger = found["replay"], found["stranger"]
+    answer = validation_answer(
+        "serving",
+        cases,
+        predictions,
+        replay,
+        serving_accuracy(replay.judged),
+        stranger=stranger,
+        stranger_accuracy=serving_accuracy(stranger.judged),
+    )
+    return with_calibration(answer, calibration, replay.gpus)
 
 
 def _check_figures(calibration: Calibration | None) -> None:

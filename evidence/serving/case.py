@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from advisor.catalog import models
 from advisor.catalog.checkpoints import checkpoint_format
@@ -15,6 +15,7 @@ from advisor.simulator.releases import middle_of
 
 View = Literal["replay", "stranger"]
 """How a case is looked at: with what its benchmark's scripts say, or as a server of which only the row is known."""
+VIEWS: Final[tuple[View, ...]] = get_args(View)
 
 INPUT_COLUMNS: Final = (
     "case_id", "engine", "engine_version", "date", "model", "gpu", "n_gpus", "nodes", "tp", "pp", "ep", "dp",
