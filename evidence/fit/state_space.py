@@ -250,7 +250,8 @@ def run(options: Options) -> None:
             for (architecture,), of_it in groups(read(options, name), ["architecture"])
             if options.wants(architecture)
         }
-    complete_scan(fits["mamba2"], fits["gdn"])
+    if not options.only:
+        complete_scan(fits["mamba2"], fits["gdn"])
     for name, by_architecture in fits.items():
         for architecture, found in by_architecture.items():
             records = [each for each in found.values() if set(FIELDS) == set(_parameters(each))]
