@@ -31,6 +31,9 @@ from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_
 
 _RAISED_MEMORY_FRACTION: Final = 0.97
 """What people set where the weights leave no room below an engine's default."""
+_LEAST_SEQUENCES: Final = 32
+"""Requests that the cache of a replica must hold before a submitter would call a layout good."""
+_DEGREES: Final = (1, 2, 4, 8, 16, 32, 64)
 _GRAPHICS_LANES: Final = 16
 """PCIe lanes that a desktop processor gives to graphics cards."""
 _FEWEST_LANES: Final = 4
@@ -161,3 +164,51 @@ def in_own_machine(accelerator: Accelerator, num_gpus: int, power_cap_w: float |
         return accelerator
     lanes = max(_FEWEST_LANES, _GRAPHICS_LANES // num_gpus)
     return accelerator.model_copy(update={"pcie_lanes": min(lanes, accelerator.pcie_lanes)})
+
+
+def smallest_layout(
+    case: ServingCase, *, costs: EngineCosts | None = None, calibration: Calibration | None = None
+) -> tuple[ServingCase, ReplicaModel]:
+    """The smallest replica that holds the weights and a useful number of requests, as a case and as a model.
+
+    Assumes: submitters of throughput runs divide a model no further than they must.
+    Raises: InfeasibleError: no layout fits.
+    Source: own definition; MLPerf Inference v5.1 submissions of Llama-2-70B run so.
+    """
+    tried: list[tuple[int, ServingCase, ReplicaModel]] = []
+    refused: InfeasibleError | None = None
+    for tp in _DEGREES:
+        if case.num_gpus % tp:
+            continue
+        layout = replace(case, tp=tp)
+        try:
+            replica = replica_of(layout, costs=costs, calibration=calibration)
+        except InfeasibleError as error:
+            refused = error
+            continue
+        room = replica.memory.kv_capacity_tokens // max(1, case.isl + case.osl)
+        if room >= _LEAST_SEQUENCES:
+            return layout, replica
+        tried.append((room, layout, replica))
+    if not tried:
+        raise refused or InfeasibleError(f"{case.case_id}: no layout fits")
+    return max(tried, key=lambda entry: entry[0])[1:]
+
+
+def share_of(case: ServingCase, num_replicas: int) -> ServingCase:
+    """The load of one of equal replicas.
+
+    Assumes: requests are dealt out evenly.
+    Source: own definition.
+    """
+
+    def part(number: int | None) -> int | None:
+        return None if number is None else max(1, round(number / num_replicas))
+
+    rate = None if case.request_rate is None else case.request_rate / num_replicas
+    return replace(
+        case,
+        concurrency=part(case.concurrency),
+        num_requests=part(case.num_requests),
+        request_rate=rate,
+    )

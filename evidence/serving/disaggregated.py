@@ -5,8 +5,7 @@ from dataclasses import replace
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.evidence.serving.case import ServingCase
 from advisor.evidence.serving.client import mean_share
-from advisor.evidence.serving.columns import columns_of
-from advisor.evidence.serving.isolated import Measured
+from advisor.evidence.serving.columns import Measured, columns_of
 from advisor.evidence.serving.recipe import costs_of, decode_slots_for, recipe_for
 from advisor.simulator.deployment import Deployment, is_moe, routed_experts
 from advisor.simulator.disaggregation import DisaggregatedModel, PoolPlan, model_disaggregated

@@ -5,13 +5,10 @@ from dataclasses import replace
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import MILLISECOND_S
 from advisor.evidence.serving.case import ServingCase
-from advisor.evidence.serving.columns import columns_of
+from advisor.evidence.serving.columns import Measured, columns_of
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ClosedLoop, FixedLengths, ServingResult, Workload, simulate
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
-
-Measured = tuple[dict[str, float], int]
-"""Values by column, and the number of requests behind them."""
 
 _NOTHING_DRAWN = 0
 """Requests that a sampling error could come from: lengths and arrivals of one stream are given."""

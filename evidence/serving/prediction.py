@@ -10,13 +10,12 @@ from advisor.catalog.schema import Calibration
 from advisor.evidence.prediction import Prediction, answered
 from advisor.evidence.serving.case import ServingCase, View, as_published, dated, parse_case
 from advisor.evidence.serving.client import closed_workload, lengths_of
-from advisor.evidence.serving.columns import columns_of, stream_rates
-from advisor.evidence.serving.deployment import deployment_of, replica_of
+from advisor.evidence.serving.columns import Measured, columns_of, of_all_replicas, stream_rates
+from advisor.evidence.serving.deployment import deployment_of, replica_of, share_of, smallest_layout
 from advisor.evidence.serving.disaggregated import disaggregated_loop, disaggregated_model
-from advisor.evidence.serving.isolated import Measured, single_stream, static_batch, step
+from advisor.evidence.serving.isolated import single_stream, static_batch, step
 from advisor.evidence.serving.recipe import as_laid_out, recipe_for
 from advisor.evidence.serving.speculation import speculating_pools, speculation_of, with_range
-from advisor.evidence.serving.unstated_layout import of_all_replicas, share_of, smallest_layout
 from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
@@ -97,9 +96,7 @@ def _aggregated(
     if case.layout_stated or case.num_gpus == 1:
         replica = replica_of(case, costs=costs, calibration=calibration)
         return *load_metrics(case, replica, seed), replica
-    layout, replica = smallest_layout(
-        case, lambda layout: replica_of(layout, costs=costs, calibration=calibration)
-    )
+    layout, replica = smallest_layout(case, costs=costs, calibration=calibration)
     num_replicas = case.num_gpus // layout.tp
     measured = load_metrics(share_of(layout, num_replicas), replica, seed)
     return *of_all_replicas(measured, num_replicas), replica

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.evidence.training.prediction import Prediction, predict_row
+from advisor.evidence.prediction import Prediction
+from advisor.evidence.training.prediction import predict_row
 
 MEDIAN_ERROR = 0.10
 WITHIN, WITHIN_SHARE = 0.25, 0.8
