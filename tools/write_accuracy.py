@@ -5,8 +5,8 @@
         --predictions FOLDER
 
 `--left-out` is the dump of evidence/fit/engines.py: each row predicted by engine parameters that were fitted
-without its whole group (accelerator, model, engine). `--blind` adds one round to the ledger and writes nothing else:
-FOLDER holds what `advisor validate KIND KIND_blind1.csv --predictions` wrote with the code of that commit.
+without its whole group (accelerator, model, engine); without it that table stays as it is. `--blind` adds one round to
+the ledger and writes nothing else: FOLDER holds what `advisor validate KIND KIND_blind1.csv --predictions` wrote with the code of that commit.
 """
 
 import argparse
@@ -38,6 +38,7 @@ from advisor.render.serving_accuracy_view import (
 )
 from advisor.simulator.quantity import Quantity
 
+LEFT_OUT = "Left out: whole groups unseen by the fit"
 LEFT_OUT_NAMES = ("tpot", "ttft", "throughput")
 """Of the same metrics in the dump of the fit."""
 Ratios = dict[str, float | None]
@@ -257,6 +258,8 @@ def ledger_table(kind: str, rows: Sequence[JudgedRow]) -> str:
         groups[tier] = [row for row in rows if row.cells["tier"] == tier]
     lines = []
     for name, some in groups.items():
+        if not some:
+            continue
         scores = [
             score(found) if (found := comparisons(some, column)) else None for column in metrics.values()
         ]
@@ -271,6 +274,13 @@ def ledger_table(kind: str, rows: Sequence[JudgedRow]) -> str:
     return table(kind.capitalize(), lines, ("tier", "rows", "predicted", *metrics)).replace(
         "\n## ", "\n### ", 1
     )
+
+
+def kept_section(page: Path, title: str) -> str:
+    """A section of a page as it stands, heading and all; nothing where it has none."""
+    old = page.read_text(encoding="utf-8") if page.exists() else ""
+    start = old.find(f"\n## {title}\n")
+    return "" if start < 0 else old[start : old.index("\n## ", start + 1)]
 
 
 def ledger_of(page: Path) -> str:
@@ -324,9 +334,9 @@ def main() -> None:
     text = HEADER + markdown(everything)
     if arguments.left_out:
         head = ("engine and era", "rows", *METRIC_NAMES.values())
-        text += table(
-            "Left out: whole groups unseen by the fit", left_out_table(arguments.left_out, rows), head
-        )
+        text += table(LEFT_OUT, left_out_table(arguments.left_out, rows), head)
+    else:
+        text += kept_section(arguments.output, LEFT_OUT)
     text += "".join(markdown(one) for one in others)
     text += calibration_table(arguments.truth / "serving.csv")
     text += STRANGER_HEADER + "".join(markdown(one) for one in stranger_tables(stranger))
