@@ -6,7 +6,8 @@
 
 `--left-out` is the dump of evidence/fit/engines.py: each row predicted by engine parameters that were fitted
 without its whole group (accelerator, model, engine); without it that table stays as it is. `--blind` adds one round to
-the ledger and writes nothing else: FOLDER holds what `advisor validate KIND KIND_blind1.csv --predictions` wrote with the code of that commit.
+the ledger and writes nothing else: FOLDER holds what `advisor validate KIND KIND_blind1.csv --predictions` wrote with
+the code of that commit.
 """
 
 import argparse
