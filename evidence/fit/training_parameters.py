@@ -64,8 +64,6 @@ PARAMETERS = (
     Parameter(LEGACY, "optimizer_passes", 1.5, 0.3, 0.7, 5.0),
     Parameter({"family": "fsdp"}, "elementwise_passes", 1.8, 0.3, 0.7, 5.0),
     Parameter({"family": "fsdp", "before": "2024-07"}, "attention_scale", 1.4, 0.3, 0.7, 3.0),
-    Parameter({"software": "intern"}, "elementwise_passes", 1.8, 0.3, 0.7, 5.0),
-    Parameter({"software": "intern"}, "step_s", 0.2, 0.7, 0.01, 2.0),
 )
 PLAIN_TORCH = {
     "main_gradient_bytes": 0.0,

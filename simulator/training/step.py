@@ -160,7 +160,7 @@ def step_class(
 
 
 def _is_tested(job: TrainingJob, cluster: TrainingCluster) -> bool:
-    tested_framework = job.framework in _TESTED_FAMILIES or "intern" in job.software.casefold()
+    tested_framework = job.framework in _TESTED_FAMILIES
     return tested_framework and cluster.accelerator.architecture.startswith(_TESTED_ARCHITECTURES)
 
 

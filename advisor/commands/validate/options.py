@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
 from advisor.cli.command import command
+
+View = Literal["replay", "stranger"]
+"""How published runs are predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,13 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class ServingInput(Table):
     """Predict serving runs and compare them with published measurements."""
+
+    view: Annotated[
+        View,
+        Option(
+            help="What the predictions file holds: runs replayed as their scripts say, or as a stranger's."
+        ),
+    ] = "replay"
 
 
 @command("validate collectives", uses_calibration=True)

@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from advisor.catalog import accelerators
 from advisor.catalog.files import read_text
@@ -12,11 +13,8 @@ from advisor.cli.calibration_file import given_calibration
 from advisor.cli.options import Shared
 from advisor.cli.topology_input import group_of
 from advisor.commands.validate.cases import (
-    CaseRow,
-    PredictedRow,
     Suite,
     Validation,
-    read_cases,
     write_predictions,
 )
 from advisor.commands.validate.nccl_tests_view import nccl_tests_answer
@@ -28,7 +26,10 @@ from advisor.commands.validate.options import (
     TrainingInput,
 )
 from advisor.commands.validate.view import validation_answer
+from advisor.evidence.prediction import Prediction
 from advisor.evidence.scores import JudgedRow, comparisons, score_metrics
+from advisor.evidence.serving.case import VIEWS, View
+from advisor.evidence.table import CaseRow, read_cases
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable
 from advisor.render.calibration_view import with_calibration
@@ -38,13 +39,25 @@ STDIN: Final = Path("-")
 
 
 def serving(asked: ServingInput, shared: Shared) -> Answer:
-    """Serving runs beside published measurements; raises as `validate`."""
+    """Serving runs beside published measurements, in both views; the predictions file holds the one that was asked for;
+    raises as `validate`."""
     from advisor.evidence.serving.accuracy import serving_accuracy
 
     calibration = given_calibration(shared.calibration)
-    found = validate(serving_suite(calibration), asked, shared.seed)
-    answer = validation_answer("serving", asked, found, serving_accuracy(found.judged))
-    return with_calibration(answer, calibration, found.gpus)
+    found = {}
+    for view in sorted(VIEWS, key=asked.view.__ne__):
+        table = asked if view == asked.view else replace(asked, predictions=None)
+        found[view] = validate(serving_suite(calibration, view), table, shared.seed)
+    replay, stranger = found["replay"], found["stranger"]
+    answer = validation_answer(
+        "serving",
+        asked,
+        replay,
+        serving_accuracy(replay.judged),
+        stranger=stranger,
+        stranger_accuracy=serving_accuracy(stranger.judged),
+    )
+    return with_calibration(answer, calibration, replay.gpus)
 
 
 def collectives(asked: CollectivesInput, shared: Shared) -> Answer:
@@ -95,16 +108,16 @@ def validate(suite: Suite, asked: Table, seed: int) -> Validation:
     return Validation(judged, results, problems, score_metrics(compared, suite.groups), gpus)
 
 
-def _predicted(suite: Suite, row: CaseRow, seed: int) -> PredictedRow:
+def _predicted(suite: Suite, row: CaseRow, seed: int) -> Prediction:
     """The prediction of one row; whatever is wrong with it does not stop the others."""
     case_id = row.cells.get("case_id") or f"row-{row.number}"
     if row.problem:
-        return PredictedRow(case_id, "error", row.problem, "", {})
+        return Prediction(case_id, "error", row.problem)
     try:
         return suite.predict(CaseRow(row.number, _only(row.cells, suite.inputs)), seed)
     except Exception as error:
         reason = f"row {row.number}: internal error {type(error).__name__}: {error}"
-        return PredictedRow(case_id, "error", reason, "", {})
+        return Prediction(case_id, "error", reason)
 
 
 def _only(cells: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
@@ -121,15 +134,17 @@ def collectives_suite(calibration: Calibration | None = None) -> Suite:
 
     _check_figures(calibration)
 
-    def predict(row: CaseRow, seed: int) -> PredictedRow:
-        return _as_row(predict_row(row.cells, row.number, calibration))
+    def predict(row: CaseRow, seed: int) -> Prediction:
+        return predict_row(row.cells, row.number, calibration)
 
     groups = ("gpu", "collective", "fabric", "source")
     return Suite("collectives", ("collective", "gpu"), INPUT_COLUMNS, METRICS, groups, predict)
 
 
-def serving_suite(calibration: Calibration | None = None) -> Suite:
+def serving_suite(calibration: Calibration | None = None, view: View = "replay") -> Suite:
     """Serving: the columns of published serving measurements; a calibration counts for rows of its accelerator.
+
+    The view says whether engines and clients are started as published scripts do, or as a stranger's server is.
 
     Raises: AdvisorError: a figure of the calibration is implausible.
     """
@@ -138,15 +153,11 @@ def serving_suite(calibration: Calibration | None = None) -> Suite:
 
     _check_figures(calibration)
 
-    def predict(row: CaseRow, seed: int) -> PredictedRow:
-        return _as_row(predict_row(row.cells, row.number, seed=seed, calibration=calibration))
+    def predict(row: CaseRow, seed: int) -> Prediction:
+        return predict_row(row.cells, row.number, seed=seed, calibration=calibration, view=view)
 
     groups = ("gpu", "engine", "model", "source", "tier", "group")
     return Suite("serving", ("engine", "model", "gpu", "load"), INPUT_COLUMNS, METRICS, groups, predict)
-
-
-def _as_row(found: Any) -> PredictedRow:
-    return PredictedRow(found.case_id, found.status, found.reason, found.basis, found.metrics)
 
 
 def _check_figures(calibration: Calibration | None) -> None:
@@ -162,8 +173,8 @@ def training_suite() -> Suite:
     from advisor.evidence.training.case import INPUT_COLUMNS, METRICS
     from advisor.evidence.training.prediction import predict_row
 
-    def predict(row: CaseRow, seed: int) -> PredictedRow:
-        return _as_row(predict_row(row.cells, row.number))
+    def predict(row: CaseRow, seed: int) -> Prediction:
+        return predict_row(row.cells, row.number)
 
     groups = ("gpu", "framework", "model", "precision", "finetune", "source", "tier", "group")
     return Suite("training", ("model", "gpu"), INPUT_COLUMNS, METRICS, groups, predict)

@@ -1,9 +1,15 @@
 """A simulated run in the columns and units of published measurements."""
 
+from typing import Final
+
 import numpy as np
 
 from advisor.catalog.units import MILLISECOND_S, PICOSECONDS_PER_S
 from advisor.simulator.serving import Records, ServingResult
+
+Measured = tuple[dict[str, float], int]
+"""Values by column, and the number of requests behind them."""
+_RATES: Final = ("output_tok_s", "total_tok_s", "req_s", "prefill_tok_s")
 
 
 def columns_of(result: ServingResult) -> dict[str, float]:
@@ -46,3 +52,14 @@ def stream_rates(records: Records) -> dict[str, float]:
         if has.any():
             rates[name] = float(np.mean(tokens[has] / duration_ps[has])) * PICOSECONDS_PER_S
     return rates
+
+
+def of_all_replicas(measured: Measured, num_replicas: int) -> Measured:
+    """Columns of one replica as those of all together: rates add up, latencies stay.
+
+    Source: definition.
+    """
+    values, num_samples = measured
+    return {
+        name: value * num_replicas if name in _RATES else value for name, value in values.items()
+    }, num_samples * num_replicas
