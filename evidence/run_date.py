@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from advisor.catalog import models
 from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.releases import middle_of
 from advisor.evidence.serving.case import ServingCase
-from advisor.simulator.releases import middle_of
 
 _FIRST_DAY = "-01"
 

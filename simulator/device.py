@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator
+from advisor.simulator.terms import Case, value
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,14 @@ def device_of(accelerator: Accelerator) -> Device:
         )
     peaks.setdefault("bf16", peaks.get("fp16", 0.0))
     peaks.setdefault("fp16", peaks["bf16"])
+    case = Case(accelerator.id, architecture=accelerator.architecture)
     return Device(
         id=accelerator.id,
         architecture=accelerator.architecture,
-        num_sms=accelerator.num_sms or 100,
-        clock_hz=accelerator.clock_hz or 1.5e9,
+        num_sms=accelerator.num_sms or round(value("device", "num_sms", case)),
+        clock_hz=accelerator.clock_hz or value("device", "clock_hz", case),
         bandwidth_bytes_per_s=accelerator.bandwidth_bytes_per_s,
-        l2_bytes=accelerator.l2_bytes or 40e6,
+        l2_bytes=accelerator.l2_bytes or value("device", "l2_bytes", case),
         memory_bytes=accelerator.memory_bytes,
         peak_flop_per_s=peaks,
         peak_scale=accelerator.peak_scale,

@@ -9,19 +9,8 @@ from advisor.catalog.schema import Calibration, Engine, GatedDeltaNet, Mamba2
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment, check_layout
-from advisor.simulator.engine_costs import (
-    EngineCosts,
-    engine_costs,
-    engine_in_turns,
-    expert_padding_of,
-    num_operators,
-)
-from advisor.simulator.engine_kernels import (
-    latent_cache_dtype,
-    operator_launches,
-    operator_library,
-    release_costs,
-)
+from advisor.simulator.engine_costs import EngineCosts, engine_costs, engine_in_turns, num_operators
+from advisor.simulator.engine_kernels import latent_cache_dtype, operator_library, release_costs
 from advisor.simulator.era_kernels import era_kernels, with_era_kernels
 from advisor.simulator.forward_pass import expert_format
 from advisor.simulator.local_surface import (
@@ -33,10 +22,10 @@ from advisor.simulator.local_surface import (
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.quantity import Basis
-from advisor.simulator.releases import era_of
 from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs, build_surface
+from advisor.simulator.terms import Case, find
 
 _MINOR_OPERATORS = ("elementwise", "mla_absorb")
 """Small parts of a step: lending their parameters from another architecture does not widen an interval."""
@@ -164,7 +153,7 @@ def _surface(
         return build_local_surface(deployment, library, inputs, settings.micro_batch_tokens)
     surface = build_surface(deployment, library, costs, inputs)
     architecture = deployment.accelerator.architecture
-    kernels = era_kernels(deployment.engine, architecture, version=settings.version, date=settings.date)
+    kernels = era_kernels(deployment.engine.id, architecture, version=settings.version, date=settings.date)
     return surface if kernels is None else with_era_kernels(surface, deployment, kernels)
 
 
@@ -173,19 +162,29 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
         return local_library(
             deployment.engine, deployment.accelerator, version=settings.version, date=settings.date
         )
-    padding = expert_padding_of(
-        deployment.engine,
-        deployment.accelerator.architecture,
-        expert_format(deployment),
-        deployment.expert_tensor_parallel,
-        version=settings.version,
-    )
     return replace(
         operator_library(deployment),
-        expert_padding=padding,
-        reads_all_experts=deployment.accelerator.architecture in deployment.engine.reads_all_experts,
+        expert_block_rows=_expert_block_rows(deployment, settings),
         latent_cache_dtype=latent_cache_dtype(deployment, version=settings.version, date=settings.date),
     )
+
+
+_RANKS_WITHOUT_BLOCKS = 8
+
+
+def _expert_block_rows(deployment: Deployment, settings: EngineSettings) -> float:
+    """Rows to which an engine pads those of each expert of a rank; 0 where experts without rows are left out."""
+    case = Case(
+        deployment.engine.id,
+        settings.version,
+        settings.date,
+        deployment.accelerator.architecture,
+        dtype=expert_format(deployment),
+    )
+    found = find("engine", "expert_block_rows", case)
+    if found and found.dtype and deployment.expert_tensor_parallel >= _RANKS_WITHOUT_BLOCKS:
+        return 0.0
+    return found.value if found else 0.0
 
 
 def _hands_on(deployment: Deployment) -> bool:
@@ -227,10 +226,10 @@ def _decode_graphs(
     if settings.graphs_for_all_batches:
         return ()
     ranks = deployment.data_parallel
-    era = era_of(deployment.engine, version=settings.version, date=settings.date)
-    if ranks > 1 and era is not None and era.eager_with_data_parallel:
+    eager = deployment.engine.eager_with_data_parallel
+    if ranks > 1 and eager is not None and eager.holds(settings.version, settings.date):
         return _NO_GRAPHS
-    if operator_launches(deployment, version=settings.version, date=settings.date) is not None:
+    if deployment.accelerator.architecture in deployment.engine.eager_architectures:
         return _NO_GRAPHS
     largest = max(chosen.cuda_graph_sizes, default=0)
     sizes = graph_sizes(deployment.engine, -(-max_num_seqs // ranks), largest, model=deployment.model.id)

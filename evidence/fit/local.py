@@ -40,6 +40,7 @@ from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.local import LocalDecodeEfficiency, LocalPrefillEfficiency
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 from advisor.simulator.surface import SurfaceInputs
+from advisor.simulator.terms import Case, find
 
 FloatArray = NDArray[np.float64]
 PROGRAM = "evidence/fit/local.py"
@@ -155,7 +156,12 @@ def host_sum_rates(points: list[Point]) -> FloatArray:
 
     ranks · bytes summed / (time over several ranks - time on one / ranks)
     """
-    prompts = [point for point in points if point.deployment.engine.host_sum and not point.is_decode]
+    prompts = [
+        point
+        for point in points
+        if not point.is_decode
+        and find("engine", "host_sum_bytes_per_s", Case(point.deployment.engine.id)) is not None
+    ]
     alone = defaultdict(list)
     for point in prompts:
         if point.deployment.tensor_parallel == 1:

@@ -13,7 +13,7 @@ from advisor.evidence.serving.admission_wait import gathering_wait_steps, pollin
 from advisor.evidence.serving.case import ServingCase
 from advisor.evidence.serving.lengths import JITTER_SIGMA
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import DEFAULT_COSTS, EngineCosts, engine_costs
+from advisor.simulator.engine_costs import EngineCosts, default_costs, engine_costs
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import FixedLengths, LognormalLengths
 from advisor.simulator.serving.content import ROOT, Contents, ContentTree
@@ -213,10 +213,11 @@ def costs_as_started(costs: EngineCosts, recipe: BenchmarkRecipe | None) -> Engi
     costs = replace(costs, message_s=costs.message_s / recipe.stream_interval)
     if not recipe.async_scheduling:
         return costs
+    common = default_costs()
     return replace(
         costs,
-        step_s=min(costs.step_s, DEFAULT_COSTS.step_s),
-        sequence_s=min(costs.sequence_s, DEFAULT_COSTS.sequence_s),
+        step_s=min(costs.step_s, common.step_s),
+        sequence_s=min(costs.sequence_s, common.sequence_s),
     )
 
 

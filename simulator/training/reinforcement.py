@@ -7,6 +7,7 @@ from typing import Final, Literal
 from advisor.catalog.parameters import parameter_count
 from advisor.catalog.schema import Accelerator, Model
 from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
+from advisor.simulator.terms import Case, value
 
 Algorithm = Literal["grpo", "ppo", "dpo"]
 _FORWARD_PARTS: Final = ("forward",)
@@ -15,11 +16,6 @@ _SHARED_PARTS: Final = (
 )  # fmt: skip
 _FORWARD_SHARE: Final = 1.0 / 3.0
 """Of what forward and backward passes share: a forward pass is a third of a training step's work."""
-_PCIE_EFFICIENCY: Final = 0.8
-_NETWORK_EFFICIENCY: Final = 0.8
-_RELOAD_S: Final = 1.0
-"""Waking the engine: its graphs and cache are allocated again (vLLM sleep mode, level 2)."""
-_JUDGE_MFU: Final = 0.4
 _16_BIT_BYTES: Final = 2.0
 
 
@@ -50,6 +46,10 @@ class LoopTimes:
         return max(self.rollout_s + self.reward_s, learning_s) + self.weight_sync_s
 
 
+def _term(name: str) -> float:
+    return value("framework", name, Case())
+
+
 def forward_s(breakdown_s: Mapping[str, float]) -> float:
     """A forward pass over the batch of a training step, as for log-probabilities [s].
 
@@ -78,21 +78,21 @@ def num_trained_models(algorithm: Algorithm) -> int:
 
 
 def judge_s(reward_model: Model, tokens: float, num_accelerators: int, peak_flop_per_s: float) -> float:
-    """A reward model's forward pass over all samples [s]: 2 N tokens over accelerators · peak · 0.4.
+    """A reward model's forward pass over all samples [s]: 2 N tokens over accelerators · peak · utilisation.
 
     Source: Kaplan et al. 2020, arXiv:2001.08361; the utilisation is an assumption.
     """
     active = parameter_count(reward_model).active
-    return 2.0 * active * tokens / (num_accelerators * peak_flop_per_s * _JUDGE_MFU)
+    return 2.0 * active * tokens / (num_accelerators * peak_flop_per_s * _term("judge_utilisation"))
 
 
 def host_link_bytes_per_s(accelerator: Accelerator) -> float:
-    """What one accelerator exchanges with host memory [bytes/s]: its PCIe link at 80 %.
+    """What one accelerator exchanges with host memory [bytes/s]: its PCIe link, as far as copies reach it.
 
     Source: PCI-SIG rates; the share as host copies reach it.
     """
     generation = min(max(accelerator.pcie_generation or 4, 3), 6)
-    return PCIE_LANE_BYTES_PER_S[generation] * (accelerator.pcie_lanes or 16) * _PCIE_EFFICIENCY
+    return PCIE_LANE_BYTES_PER_S[generation] * (accelerator.pcie_lanes or 16) * _term("host_link_fraction")
 
 
 def colocated_sync_s(
@@ -108,7 +108,7 @@ def colocated_sync_s(
     """
     share = parameter_count(model).total * _16_BIT_BYTES / rollout_tensor_parallel
     rate = accelerator.scale_up.bytes_per_s if accelerator.scale_up else host_link_bytes_per_s(accelerator)
-    return share / rate + 2.0 * state_bytes / host_link_bytes_per_s(accelerator) + _RELOAD_S
+    return share / rate + 2.0 * state_bytes / host_link_bytes_per_s(accelerator) + _term("reload_s")
 
 
 def disaggregated_sync_s(
@@ -119,10 +119,12 @@ def disaggregated_sync_s(
     Every generating accelerator receives its part over its own network; the trainers send all copies between them,
     each once: the slower side decides, a broadcast tree lets receivers forward.
 
-    Source: own composition; network rate of the catalog's record at 80 %.
+    Source: own composition; network rate of the catalog's record, as far as sends reach it.
     """
     total = parameter_count(model).total * _16_BIT_BYTES
-    rate = (accelerator.scale_out_bytes_per_s or host_link_bytes_per_s(accelerator)) * _NETWORK_EFFICIENCY
+    rate = (accelerator.scale_out_bytes_per_s or host_link_bytes_per_s(accelerator)) * _term(
+        "network_fraction"
+    )
     receive_s = total / rollout_tensor_parallel / rate
     send_s = total / num_training / rate
-    return max(receive_s, send_s) + _RELOAD_S
+    return max(receive_s, send_s) + _term("reload_s")

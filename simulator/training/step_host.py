@@ -58,7 +58,7 @@ def launch_times(
     times as many, and the forward pass again for what is recomputed.
 
     Assumes: embedding and head together launch as much as a layer.
-    Source: own model, fitted on small models (catalog/data/training/frameworks.toml).
+    Source: own model, fitted on small models (catalog/data/terms.csv).
     """
     kernels = costs.kernels_per_layer + np.where(lattice.tensor_parallel > 1, costs.tensor_kernels, 0.0)
     if is_eager(job):

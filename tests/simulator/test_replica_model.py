@@ -1,11 +1,13 @@
 """From a deployment to memory, surface and scheduler: settings, refusals, state slots, transfers."""
 
+import dataclasses
+
 import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import InfeasibleError
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import EngineCosts, num_operators
+from advisor.simulator.engine_costs import default_costs, num_operators
 from advisor.simulator.replica_model import (
     EngineSettings,
     ReplicaModel,
@@ -14,6 +16,8 @@ from advisor.simulator.replica_model import (
     token_budget,
 )
 from advisor.simulator.step_cost import prefill_iteration_s
+
+COMMON = default_costs()
 
 
 def deployment(
@@ -57,7 +61,10 @@ def test_settings_win() -> None:
 
 def test_given_costs_win_over_the_engines() -> None:
     slow = model_replica(
-        deployment(), mean_input_tokens=500, mean_output_tokens=100, costs=EngineCosts(step_s=1.0)
+        deployment(),
+        mean_input_tokens=500,
+        mean_output_tokens=100,
+        costs=dataclasses.replace(COMMON, step_s=1.0),
     )
     assert slow.surface.decode_base_ps[1] > 10**12
     assert slow.costs.step_s == 1.0
@@ -116,7 +123,10 @@ def test_what_was_not_measured_is_named() -> None:
 def test_the_way_to_the_client_is_part_of_the_policy() -> None:
     fast, slow = (
         model_replica(
-            deployment(), mean_input_tokens=500, mean_output_tokens=100, costs=EngineCosts(request_s=seconds)
+            deployment(),
+            mean_input_tokens=500,
+            mean_output_tokens=100,
+            costs=dataclasses.replace(COMMON, request_s=seconds),
         )
         for seconds in (0.0, 0.05)
     )
