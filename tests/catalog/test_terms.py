@@ -15,6 +15,7 @@ from advisor.catalog.terms import (
     FILE,
     UNITS,
     all_terms,
+    by_name,
     matches,
     read_terms,
     terms_by_name,
