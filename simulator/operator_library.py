@@ -20,6 +20,8 @@ FloatArray = NDArray[np.float64]
 
 _BETWEEN_WIDTHS = 0.75
 """Bytes per weight from which a file format unpacks like 8-bit weights rather than like 4-bit ones."""
+_WITHOUT_FACTS = "local_"
+"""Beginning of the names of operators that know nothing of SMs, clock and L2."""
 _PLAIN_OPERATORS = ("attention_decode", "attention_prefill", "mla_triton", "elementwise")
 _PLAIN_PRODUCTS = (("matmul", "bf16"), ("grouped_matmul", "bf16"))
 """Operators that an engine may launch as they were measured alone. Experts in 16 bits are among them: they were
@@ -150,6 +152,8 @@ class OperatorLibrary:
         if key not in self._resolved:
             level = self.kernels.get(operator, self.engine)
             found = efficiency(self.device.architecture, operator, dtype, level)
+            if not operator.startswith(_WITHOUT_FACTS):
+                self.transferred.update(self.device.assumed)
             if found.transferred_from:
                 self.transferred.add(f"{operator}: {found.transferred_from}")
             # A record of a related format lends its efficiencies; bytes and peak stay those of the format asked for.

@@ -9,6 +9,7 @@ from advisor.catalog.schema import Calibration, Engine, GatedDeltaNet, Mamba2
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment, check_layout
+from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts, engine_costs, engine_in_turns, num_operators
 from advisor.simulator.engine_kernels import latent_cache_dtype, operator_library, release_costs
 from advisor.simulator.era_kernels import era_kernels, with_era_kernels
@@ -63,10 +64,21 @@ class ReplicaModel:
 
     @property
     def transferred(self) -> tuple[str, ...]:
-        """Operators that matter whose parameters come from another architecture or format."""
+        """Operators that matter whose parameters come from another architecture or format, and facts of the
+        accelerator that its record lacks."""
         return tuple(
             sorted(name for name in self.library.transferred if not name.startswith(_MINOR_OPERATORS))
         )
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why ranges are wide, in sentences."""
+        chip, unknown = self.deployment.accelerator, device_of(self.deployment.accelerator).assumed
+        kernels = [name for name in self.transferred if name not in unknown]
+        facts = [name for name in self.transferred if name in unknown]
+        lent = f"no kernels were measured on {chip.architecture}: {', '.join(kernels)} are taken from related hardware"
+        lacking = f"{chip.id} is taken as a mid-size chip in what its record lacks: {', '.join(facts)}"
+        return tuple(f"{said}, ranges are wide" for said, some in ((lent, kernels), (lacking, facts)) if some)
 
     @property
     def basis(self) -> Basis:

@@ -269,10 +269,5 @@ def _warnings(run: FleetRun) -> tuple[str, ...]:
             f"{result.num_refused} of {result.num_requests} requests are longer than the KV cache of every pool that "
             "takes them and were refused"
         )
-    found += [
-        f"no kernels were measured on {replica.deployment.accelerator.architecture}: "
-        f"{', '.join(replica.transferred)} are taken from related hardware, ranges are wide"
-        for replica in run.replicas
-        if replica.transferred
-    ]
+    found += [doubt for replica in run.replicas for doubt in replica.doubts]
     return tuple(dict.fromkeys(found))

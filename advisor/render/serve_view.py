@@ -208,9 +208,4 @@ def _warnings(result: ServingResult, replica: ReplicaModel) -> tuple[str, ...]:
         found.append(
             f"{result.num_refused} of {result.num_requests} requests are longer than the KV cache and were refused"
         )
-    if replica.transferred:
-        found.append(
-            f"no kernels were measured on {replica.deployment.accelerator.architecture}: "
-            f"{', '.join(replica.transferred)} are taken from related hardware, ranges are wide"
-        )
-    return tuple(found)
+    return (*found, *replica.doubts)

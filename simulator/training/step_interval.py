@@ -5,6 +5,7 @@ from typing import Final
 
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.simulator.deployment import num_experts
+from advisor.simulator.device import device_of
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob
@@ -21,8 +22,9 @@ def step_class(
 ) -> str:
     """The class of residuals that a step belongs to.
 
-    Untested where no published run of the framework or of the kind of chip was at hand; `assumed` where the layout had
-    to be chosen; other vendors' chips, adapters, experts, and the rest by whether it leaves a node.
+    Untested where no published run of the framework or of the kind of chip was at hand, or the chip's record lacks
+    facts that those of the runs had; `assumed` where the layout had to be chosen; other vendors' chips, adapters,
+    experts, and the rest by whether it leaves a node.
 
     Source: own definition.
     """
@@ -30,6 +32,8 @@ def step_class(
         return "untested"
     if cluster.accelerator.vendor != "nvidia":
         return "other_vendor"
+    if device_of(cluster.accelerator).assumed:
+        return "untested"
     if assumed:
         return "assumed_layout"
     if job.method != "full":
