@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from advisor.catalog.efficiencies import is_measured
-from advisor.catalog.schema import Engine, GatedDeltaNet, LatentAttention, Mamba2, Model
+from advisor.catalog.schema import Engine, Model
+from advisor.simulator.graph.model import layers_of
 from advisor.simulator.terms import Case, filled, value
 
 
@@ -67,46 +68,6 @@ def unmeasured_scale(architecture: str) -> float:
     return 1.0 if is_measured(architecture) else value("engine", "unmeasured_scale", Case())
 
 
-_MIXER_OPERATORS = {"gqa": 8, "mla": 22, "gdn": 26, "mamba2": 20}
-"""Kernels per layer outside a graph: norms, projections, rotary embedding, cache write, attention and its reduction."""
-_INDEXER_OPERATORS = 14
-"""Projections with quantised inputs, norm, rotary embedding, quantised queries, weights, cache write, cleared list,
-scores, choice and its translation; queries joined and padded (vLLM's Indexer and sparse_attn_indexer)."""
-_DENSE_OPERATORS = 4
-"""Norm, two projections and activation."""
-EXPERT_OPERATORS = 12
-"""Norm, routing, sorting, two grouped products, activation and their sum."""
-
-
-def num_operators(model: Model, expert_operators: int = EXPERT_OPERATORS) -> int:
-    """Operators that the host launches for one pass of a model, counted by layer type.
-
-    `expert_operators` are those of a feed-forward part with routed experts, of which engines fuse more or less.
-
-    Assumes: the counts above, which are those of vLLM's and SGLang's model definitions, fused where they fuse.
-    Source: own count.
-    """
-    feed_forward_operators = {"dense": _DENSE_OPERATORS, "moe": expert_operators}
-    total = 0
-    for group in model.layers:
-        mixer = _MIXER_OPERATORS[group.mixer.kind] if group.mixer else 0
-        if isinstance(group.mixer, LatentAttention) and group.mixer.indexer_num_heads:
-            mixer += _INDEXER_OPERATORS
-        feed_forward = feed_forward_operators[group.feed_forward.kind] if group.feed_forward else 0
-        total += group.count * (mixer + feed_forward)
-    return total
-
-
-def num_collectives(model: Model) -> int:
-    """Sums over tensor-parallel ranks in one pass of a model: one after each mixer and each feed-forward.
-
-    Source: Megatron-LM, arXiv:1909.08053, section 3.
-    """
-    return sum(
-        group.count * ((group.mixer is not None) + (group.feed_forward is not None)) for group in model.layers
-    )
-
-
 def engine_in_turns(engine: Engine, model: Model, *, version: str = "", date: str = "") -> Engine:
     """The engine as it schedules a model: a release that takes turns with the device does not overlap batches.
 
@@ -116,20 +77,13 @@ def engine_in_turns(engine: Engine, model: Model, *, version: str = "", date: st
     Source: the engine's record; SGLang 0.5.9, server_args.py _handle_mamba_radix_cache.
     """
     turns = engine.in_turns_with_state
-    if turns is None or not engine.prefix_caching or not _keeps_states(model):
+    if turns is None or not engine.prefix_caching:
+        return engine
+    if not any(layer.mixer is not None and layer.mixer.cached_state for layer in layers_of(model)):
         return engine
     if not turns.holds(version, date):
         return engine
     return engine.model_copy(update={"overlap_scheduling": False, "prompt_launches": "in_turns"})
-
-
-def _keeps_states(model: Model) -> bool:
-    """Whether a prefix cache keeps states of layers beside blocks of tokens."""
-    mixers = [group.mixer for group in model.layers]
-    return any(
-        isinstance(mixer, Mamba2) or (isinstance(mixer, GatedDeltaNet) and mixer.channel_gate_rank is None)
-        for mixer in mixers
-    )
 
 
 @cache

@@ -9,9 +9,10 @@ from advisor.cli.serve_input import DeploymentInput, deployment_of
 from advisor.render.answer import Answer
 from advisor.render.context_view import ContextRow, TierRow, context_answer, offload_answer
 from advisor.simulator.calibrated_device import calibrated_deployment
-from advisor.simulator.deployment import Deployment, check_layout
+from advisor.simulator.deployment import Deployment
 from advisor.simulator.engine_kernels import operator_library
 from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel, model_replica

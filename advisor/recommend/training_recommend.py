@@ -8,7 +8,6 @@ from dataclasses import replace
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
 from advisor.recommend.result import Rejected
@@ -25,6 +24,7 @@ from advisor.recommend.training_result import (
 )
 from advisor.recommend.training_runs import Run
 from advisor.recommend.training_scenario import TrainingScenario
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.compute_optimal import (
     CHINCHILLA,
     FLOP_PER_PARAMETER_AND_TOKEN,

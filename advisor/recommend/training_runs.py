@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.recommend.training_money import ClusterOffer
 from advisor.recommend.training_result import Reinforcement
 from advisor.recommend.training_scenario import LARGEST_STORAGE_BYTES_PER_S, Reliability, TrainingScenario
 from advisor.recommend.training_search import PlanFound
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.goodput import (
     Checkpoint,
     FailureModel,

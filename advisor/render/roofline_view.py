@@ -12,7 +12,7 @@ from advisor.render.numbers import LEGEND, MISSING, RATE, TIME, digits, percent,
 from advisor.render.plot import Axis, Point, scatter
 from advisor.render.roofline_svg import Mark, RoofLine, roofline_svg
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.operator_roofline import Pass, RooflineOperator
+from advisor.simulator.step_roofline import Pass, RooflineOperator
 
 _LETTERS: Final = {"decode": "abcdefghij", "prefill": "ABCDEFGHIJ"}
 _ROOF_MARKS: Final = {False: ".", True: "+"}

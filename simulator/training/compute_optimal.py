@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S
+from advisor.simulator.graph.model import parameter_count
 
 FLOP_PER_PARAMETER_AND_TOKEN: Final = 6.0
 """Two forward, four backward: one multiplication and one addition each."""

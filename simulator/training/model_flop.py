@@ -1,7 +1,7 @@
 """Model flop of training: what MFU and HFU count."""
 
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, LayerGroup, Model
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import TrainingPlan
 
@@ -57,7 +57,7 @@ def hardware_flop_per_token(job: TrainingJob, plan: TrainingPlan) -> float:
     if plan.recompute != "full":
         return needed
     count = parameter_count(job.model)
-    layers = sum(group.active for group in count.groups)
+    layers = sum(layer.count * layer.active for layer in count.layers)
     share = 1.0
     if plan.recompute_layers >= 0:
         per_stage = sum(group.count for group in job.model.layers) / plan.pipeline_parallel

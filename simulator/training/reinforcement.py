@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.schema import Accelerator, Model
 from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.terms import Case, value
 
 Algorithm = Literal["grpo", "ppo", "dpo"]

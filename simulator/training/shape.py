@@ -11,8 +11,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.parameters import GroupParameters, parameter_count
 from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, LayerGroup, Model, MoeFeedForward
+from advisor.simulator.graph.model import parameter_count
+from advisor.simulator.graph.operator import Layer
 from advisor.simulator.training.plan import IntArray, PlanLattice
 
 FloatArray = NDArray[np.float64]
@@ -88,7 +89,7 @@ class LayerColumns:
 def model_shape(model: Model) -> ModelShape:
     """Parameters of a model by how they are divided [parameters].
 
-    The matrices are those of `catalog.parameters.parameter_count`; a norm of the hidden size is added before each
+    The matrices are those of `graph.model.parameter_count`; a norm of the hidden size is added before each
     mixer and feed-forward part, and one at the end.
 
     Assumes: multi-token-prediction layers are not trained.
@@ -100,7 +101,7 @@ def model_shape(model: Model) -> ModelShape:
     return ModelShape(
         groups=tuple(
             _group(group, parameters, model.hidden_size, _leads(group, has_experts, num_layers))
-            for group, parameters in zip(model.layers, count.groups, strict=True)
+            for group, parameters in zip(model.layers, count.layers, strict=True)
         ),
         embedding=count.embedding,
         head=count.head,
@@ -159,7 +160,7 @@ def _leads(group: LayerGroup, has_experts: bool, num_layers: int) -> bool:
     return has_experts and dense and group.count <= _SHORT_FRACTION * num_layers
 
 
-def _group(group: LayerGroup, parameters: GroupParameters, hidden: int, leading: bool) -> GroupShape:
+def _group(group: LayerGroup, layer: Layer, hidden: int, leading: bool) -> GroupShape:
     key_value, num_kv_heads = _key_value(group, hidden)
     repeated_mixer = _repeated_mixer(group, hidden)
     repeated_feed_forward, expert = 0.0, 0.0
@@ -172,11 +173,7 @@ def _group(group: LayerGroup, parameters: GroupParameters, hidden: int, leading:
         )
         repeated_feed_forward = float(hidden * (num_experts + 2 * (moe.latent_size or 0)))
     norms = hidden * ((group.mixer is not None) + (group.feed_forward is not None))
-    sharded = (
-        parameters.mixer
-        + parameters.feed_forward
-        - (key_value + expert + repeated_mixer + repeated_feed_forward)
-    )
+    sharded = layer.parameters - (key_value + expert + repeated_mixer + repeated_feed_forward)
     return GroupShape(
         count=group.count,
         sharded=sharded,

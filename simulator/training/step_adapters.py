@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import LayerGroup
-from advisor.simulator.projections import feed_forward_projections, mixer_projections
+from advisor.simulator.graph.model import layer_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.step_layers import LayerPricing, LayerTimes
 
@@ -33,9 +33,7 @@ def adapter_times(
     travel, weights = np.zeros_like(s.rows), np.zeros_like(s.rows)
     for tp in np.unique(s.tensor_parallel):
         mask = s.tensor_parallel == tp
-        matrices = mixer_projections(group.mixer, pricing.hidden, int(tp)) + feed_forward_projections(
-            group.feed_forward, pricing.hidden, int(tp)
-        )
+        matrices = layer_of(group, pricing.hidden).local(int(tp))
         # Tensors of the whole hidden size lie divided along the sequence; the others are divided already.
         split = s.sequence_split[mask]
         travel[mask] = sum(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema import Model, MoeFeedForward
-from advisor.simulator.deployment import num_experts
+from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import RECOMPUTES, PlanLattice

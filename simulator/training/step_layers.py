@@ -22,23 +22,17 @@ from advisor.catalog.schema import (
     MoeFeedForward,
 )
 from advisor.simulator.device import Device
+from advisor.simulator.graph.mixers import mixer_operators
+from advisor.simulator.graph.model import layer_of
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.operators.attention import (
-    PrefillEfficiency,
-    attention_encoder_s,
-    attention_prefill_s,
-)
 from advisor.simulator.operators.grouped_matmul import (
     ExpertShape,
     GroupedMatmulEfficiency,
     expert_load,
     experts_s,
 )
-from advisor.simulator.operators.latent_attention import mla_prefill_s
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
-from advisor.simulator.operators.state_space import RecurrenceEfficiency, gated_delta_net_s, mamba2_s
 from advisor.simulator.operators.tiles import overlapped_s
-from advisor.simulator.projections import feed_forward_projections, mixer_projections
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
 
@@ -195,11 +189,7 @@ class LayerPricing:
 
     def _projections(self, group: LayerGroup) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """All dense multiplications of a layer, and the forward pass of the last one where it ends the layer."""
-        by_degree = [
-            mixer_projections(group.mixer, self.hidden, int(tp))
-            + feed_forward_projections(group.feed_forward, self.hidden, int(tp))
-            for tp in self.tensor_degrees
-        ]
+        by_degree = [layer_of(group, self.hidden).local(int(tp)) for tp in self.tensor_degrees]
         place = np.searchsorted(self.tensor_degrees, self.slices.tensor_parallel)
         totals = [np.zeros_like(self.slices.rows) for _ in range(3)]
         parts: tuple[FloatArray, ...] = ()
@@ -228,28 +218,10 @@ class LayerPricing:
         return forward, self.costs.attention_backward * forward
 
     def _flash(self, mixer: GroupedQueryAttention | LatentAttention) -> FloatArray:
-        s, sequence = self.slices, self.slices.sequence
-        tp, cp = s.tensor_parallel.astype(np.float64), s.context_parallel
-        heads = np.maximum(1.0, mixer.num_heads / tp)
-        if isinstance(mixer, LatentAttention):
-            efficiency = self.library.parameters(PrefillEfficiency, "mla_prefill", "bf16")
-            whole = mla_prefill_s(
-                sequence, 0.0, s.micro_batch, heads, mixer.qk_nope_head_dim, mixer.qk_rope_head_dim,
-                mixer.v_head_dim, mixer.kv_lora_rank, self.device, efficiency,
-            )  # fmt: skip
-            return np.asarray(whole / cp)
-        if not mixer.causal:
-            encoder = self.library.parameters(PrefillEfficiency, "attention_encoder", "bf16")
-            return np.asarray(
-                attention_encoder_s(sequence, s.micro_batch, heads, mixer.head_dim, self.device, encoder) / cp
-            )
-        efficiency = self.library.parameters(PrefillEfficiency, "attention_prefill", "bf16")
-        kv_heads = np.maximum(1.0, mixer.num_kv_heads / tp)
-        whole = attention_prefill_s(
-            sequence, 0.0, s.micro_batch, heads, kv_heads, mixer.head_dim, self.device, efficiency,
-            window_tokens=mixer.window_tokens,
-        )  # fmt: skip
-        return np.asarray(whole / cp)
+        s = self.slices
+        operators = mixer_operators(mixer, self.hidden)
+        degrees = s.tensor_parallel.astype(np.float64)
+        return operators.sequence_s(self.library, s.sequence, s.micro_batch, degrees) / s.context_parallel
 
     def _unfused(self, mixer: GroupedQueryAttention) -> tuple[FloatArray, FloatArray]:
         """Scores stored: two batched multiplications and passes of scale, mask, softmax and dropout over them."""
@@ -262,17 +234,12 @@ class LayerPricing:
 
     def _recurrence(self, mixer: GatedDeltaNet | Mamba2) -> FloatArray:
         rows, seconds = self.slices.rows, np.zeros_like(self.slices.rows)
-        operator = "mamba2" if isinstance(mixer, Mamba2) else "kda" if mixer.channel_gate_rank else "gdn"
-        efficiency = self.library.parameters(RecurrenceEfficiency, operator, "bf16")
+        operators = mixer_operators(mixer, self.hidden)
         for tp in self.tensor_degrees:
             mask = self.slices.tensor_parallel == tp
-            arguments = (rows[mask], self.slices.micro_batch[mask])
-            if isinstance(mixer, Mamba2):
-                seconds[mask] = mamba2_s(*arguments, mixer, int(tp), self.device, efficiency, decode=False)
-            else:
-                seconds[mask] = gated_delta_net_s(
-                    *arguments, mixer, int(tp), self.device, efficiency, decode=False
-                )
+            seconds[mask] = operators.recurrence_s(
+                self.library, rows[mask], self.slices.micro_batch[mask], int(tp)
+            )
         return seconds
 
     def _small(self, group: LayerGroup) -> tuple[FloatArray, FloatArray]:

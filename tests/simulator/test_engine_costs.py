@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from advisor.catalog import engines, models
-from advisor.simulator.engine_costs import default_costs, engine_costs, engine_in_turns, num_operators
+from advisor.simulator.engine_costs import default_costs, engine_costs, engine_in_turns
+from advisor.simulator.graph.model import num_operators
 from advisor.simulator.terms import Case, find
 
 VLLM = engines.by_id("vllm")

@@ -5,13 +5,14 @@ import pytest
 from advisor.catalog import engines, models
 from advisor.catalog.releases import is_before, middle_of
 from advisor.simulator.deployment import Deployment, named_deployment
-from advisor.simulator.engine_costs import default_costs, num_operators
+from advisor.simulator.engine_costs import default_costs
 from advisor.simulator.engine_kernels import (
     chosen_kernels,
     latent_cache_dtype,
     operator_library,
     release_costs,
 )
+from advisor.simulator.graph.model import num_operators
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 

@@ -8,7 +8,8 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import InfeasibleError
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.engine_costs import default_costs, num_operators
+from advisor.simulator.engine_costs import default_costs
+from advisor.simulator.graph.model import num_operators
 from advisor.simulator.replica_model import (
     EngineSettings,
     ReplicaModel,

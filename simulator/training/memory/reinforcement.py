@@ -6,11 +6,10 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.parameters import kv_bytes_per_token, parameter_count
 from advisor.catalog.schema import Model
 from advisor.catalog.training import allocator
 from advisor.catalog.units import GIB
-from advisor.simulator.memory import kv_share
+from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, parameter_count
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.columns import communicators, peak_memory
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan

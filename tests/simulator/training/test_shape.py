@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from advisor.catalog import models
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.parameters import parameter_count
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.shape import (
     expert_data_parallel,

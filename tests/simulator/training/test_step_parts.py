@@ -7,7 +7,7 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.simulator.collectives import all_gather_s, all_reduce_s, topology_of
-from advisor.simulator.deployment import num_experts
+from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.convergence import convergence_of, time_to_train_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
