@@ -48,19 +48,6 @@ def chosen_kernels(deployment: Deployment) -> dict[str, str]:
     return chosen
 
 
-def latent_cache_dtype(deployment: Deployment, *, version: str = "", date: str = "") -> str:
-    """Format by which a release's decode of latent attention is priced: the cache's own, or that of slower kernels.
-
-    Source: the engine's record.
-    """
-    for kernels in deployment.engine.latent_cache_kernels:
-        concerns = deployment.kv_dtype in kernels.kv_dtypes
-        here = deployment.accelerator.architecture in kernels.architectures
-        if concerns and here and kernels.holds(version, date):
-            return kernels.reads_as
-    return deployment.kv_dtype
-
-
 def operator_library(deployment: Deployment) -> OperatorLibrary:
     """Time functions of the deployment's accelerator under its engine, with the kernels that the model gets.
 

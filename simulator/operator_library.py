@@ -87,8 +87,6 @@ class OperatorLibrary:
     out."""
     kernels: Mapping[str, str] = field(default_factory=dict)
     """Level of the records by operator, where it is not the engine's own."""
-    latent_cache_dtype: str = ""
-    """Format by which decode of latent attention is priced, where it is not the cache's own."""
     launch_scale: float = 1.0
     """Launch times of operators against those of kernels measured alone, where each waits for the one before."""
     _resolved: dict[tuple[str, str], object] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts, engine_costs, engine_in_turns
-from advisor.simulator.engine_kernels import latent_cache_dtype, operator_library, release_costs
+from advisor.simulator.engine_kernels import operator_library, release_costs
 from advisor.simulator.era_kernels import era_kernels, with_era_kernels
 from advisor.simulator.graph.forward_pass import expert_format
 from advisor.simulator.graph.model import has_state, num_operators
@@ -179,7 +179,6 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
     return replace(
         operator_library(deployment),
         expert_block_rows=_expert_block_rows(deployment, settings),
-        latent_cache_dtype=latent_cache_dtype(deployment, version=settings.version, date=settings.date),
     )
 
 

@@ -98,16 +98,6 @@ class ReleasesInTurns(ReleaseSpan):
     source: Source
 
 
-class LatentCacheKernels(ReleaseSpan):
-    """Releases whose kernels decode over a cache of latents in some formats as slowly as over one of another format."""
-
-    architectures: tuple[str, ...]
-    kv_dtypes: tuple[str, ...]
-    reads_as: str
-    """The other format."""
-    source: Source
-
-
 class KernelChoice(Record):
     """Kernels that an engine runs for some models on some architectures in place of its usual ones."""
 
@@ -204,7 +194,6 @@ class Engine(Record):
     """Architectures on which decode steps are launched operator by operator, without captured graphs."""
     kernel_levels: tuple[KernelLevel, ...] = ()
     sparse_latent: tuple[SparseLatentKernels, ...] = ()
-    latent_cache_kernels: tuple[LatentCacheKernels, ...] = ()
     kernel_choices: tuple[KernelChoice, ...] = ()
     """The first that applies to an operator counts."""
     sinks_in_unified_kernel: tuple[str, ...] = ()

@@ -8,7 +8,6 @@ from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.engine_costs import default_costs
 from advisor.simulator.engine_kernels import (
     chosen_kernels,
-    latent_cache_dtype,
     operator_library,
     release_costs,
 )
@@ -214,48 +213,6 @@ def test_routed_experts_are_few_operators_where_an_engine_fuses_them() -> None:
     fused, spread = (engines.get(name).record.expert_operators for name in ("tensorrt-llm", "sglang"))
     assert (num_operators(qwen, fused), num_operators(qwen, spread)) == (94 * (8 + 4), 94 * (8 + 12))
     assert num_operators(models.by_id("llama-3.1-8b"), fused) == num_operators(models.by_id("llama-3.1-8b"))
-
-
-@pytest.mark.parametrize(
-    ("gpu", "kv_dtype", "version", "expected"),
-    [
-        ("b200-sxm", "fp8", "1.2.0rc6.post2", "bf16"), ("b200-sxm", "fp8", "1.3.0rc14", "fp8"),
-        ("h200-sxm", "fp8", "1.1.0rc2", "bf16"), ("b200-sxm", "bf16", "1.2.0", "bf16"), ("b200-sxm", "fp8", "", "fp8"),
-    ],
-)  # fmt: skip
-def test_early_releases_read_small_caches_of_latents_as_slowly_as_large_ones(
-    gpu: str, kv_dtype: str, version: str, expected: str
-) -> None:
-    deployment = named_deployment(
-        "deepseek-r1", gpu, "tensorrt-llm", weight_dtype="fp8", kv_dtype=kv_dtype, tensor_parallel=8
-    )
-    assert latent_cache_dtype(deployment, version=version) == expected
-
-
-def test_a_cache_that_is_read_slowly_still_takes_little_room() -> None:
-    early, late, wide = (
-        replica(
-            named_deployment(
-                "deepseek-r1",
-                "b200-sxm",
-                "tensorrt-llm",
-                weight_dtype="fp8",
-                kv_dtype=cache,
-                tensor_parallel=8,
-            ),
-            version,
-        )
-        for cache, version in (("fp8", "1.2.0"), ("fp8", "1.3.0"), ("bf16", "1.2.0"))
-    )
-    assert early.memory.kv_capacity_tokens == late.memory.kv_capacity_tokens
-    assert early.memory.kv_capacity_tokens > 1.9 * wide.memory.kv_capacity_tokens
-
-    def per_token_s(found: ReplicaModel) -> float:
-        long, short = (decode_iteration_s(found.surface, 64, context) for context in (600.0, 500.0))
-        return long - short
-
-    assert per_token_s(early) == pytest.approx(per_token_s(wide), rel=1e-6)
-    assert per_token_s(late) < 0.6 * per_token_s(early)
 
 
 @pytest.mark.parametrize(
