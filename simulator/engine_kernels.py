@@ -1,5 +1,5 @@
 """What an engine does differently on some architectures, by release and by model: launches without graphs, kernels that
-are not tuned yet or overlap, kernels chosen for a family."""
+are not tuned yet, kernels chosen for a family."""
 
 from dataclasses import replace
 
@@ -16,8 +16,8 @@ def release_costs(
 ) -> EngineCosts:
     """An engine's costs as its release has them on the deployment's accelerator, for its model.
 
-    Assumes: kernels that are not tuned yet are slower by one factor whatever the batch; additional ones take, and
-    overlapping ones save, the same time whatever the batch.
+    Assumes: kernels that are not tuned yet are slower by one factor whatever the batch; additional ones take the same
+    time whatever the batch.
     Source: catalog/data/terms.csv.
     """
     engine = Case(deployment.engine.id, version, date, deployment.accelerator.architecture)

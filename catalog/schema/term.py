@@ -31,7 +31,8 @@ class Term(Record):
     """Of weights, or of the multiplication."""
     operator: tuple[str, ...] = ()
     term: str
-    value: float
+    value: float = Field(ge=0)
+    """What takes less than nothing has its cause in another term."""
     unit: str = Field(min_length=1)
     kind: Kind
     source: str = Field(min_length=1)

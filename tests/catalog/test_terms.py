@@ -137,6 +137,7 @@ def test_a_release_is_found_by_version_or_by_date() -> None:
         ([row(kind="guessed")], "row 2: field kind"),
         ([row(scope="planet")], "row 2: field scope"),
         ([row(value="fast")], "row 2: field value"),
+        ([row(value="-1")], "row 2: field value"),
         ([row(since="soon")], "row 2: field record"),
         ([row(kind="fitted on runs", residual="0.1")], "row 2: field record"),
         ([row(kind="fitted on runs", fitted_on="a campaign")], "row 2: field record"),
