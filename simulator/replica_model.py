@@ -176,28 +176,16 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
         return local_library(
             deployment.engine, deployment.accelerator, version=settings.version, date=settings.date
         )
-    return replace(
-        operator_library(deployment),
-        expert_block_rows=_expert_block_rows(deployment, settings),
-    )
-
-
-_RANKS_WITHOUT_BLOCKS = 8
+    return replace(operator_library(deployment), expert_block_rows=_expert_block_rows(deployment, settings))
 
 
 def _expert_block_rows(deployment: Deployment, settings: EngineSettings) -> float:
     """Rows to which an engine pads those of each expert of a rank; 0 where experts without rows are left out."""
-    case = Case(
-        deployment.engine.id,
-        settings.version,
-        settings.date,
-        deployment.accelerator.architecture,
-        dtype=expert_format(deployment),
-    )
+    engine, architecture = deployment.engine, deployment.accelerator.architecture
+    case = Case(engine.id, settings.version, settings.date, architecture, dtype=expert_format(deployment))
     found = find("engine", "expert_block_rows", case)
-    if found and found.dtype and deployment.expert_tensor_parallel >= _RANKS_WITHOUT_BLOCKS:
-        return 0.0
-    return found.value if found else 0.0
+    rows, ranks = found.value if found else 0.0, engine.expert_blocks_below_ranks
+    return 0.0 if rows > 1 and ranks and deployment.expert_tensor_parallel >= ranks else rows
 
 
 def _hands_on(deployment: Deployment) -> bool:

@@ -196,6 +196,8 @@ class Engine(Record):
     sparse_latent: tuple[SparseLatentKernels, ...] = ()
     kernel_choices: tuple[KernelChoice, ...] = ()
     """The first that applies to an operator counts."""
+    expert_blocks_below_ranks: int | None = None
+    """Ranks that split each expert, from which on other kernels run than those that pad its rows to blocks."""
     sinks_in_unified_kernel: tuple[str, ...] = ()
     """Architectures on which attention with sinks runs in the one kernel for prompts and decodes."""
     defaults_for: tuple[DefaultsFor, ...] = ()
