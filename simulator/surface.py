@@ -34,10 +34,6 @@ from advisor.simulator.terms import Case, value
 
 FloatArray = NDArray[np.float64]
 
-_FEW_EXPERTS = 16
-"""Routed experts of a layer up to which even small batches touch all."""
-_MANY_EXPERTS = 64
-
 
 @dataclass(frozen=True, slots=True)
 class SurfaceInputs:
@@ -168,22 +164,18 @@ def _specific(deployment: Deployment, library: OperatorLibrary, costs: EngineCos
     """Costs whose scales fit hardware and model.
 
     Kernels take longer where only a relative's were measured, or a release lacks their configuration. Routing that
-    leaves some of many experts out saves reading them; of few experts, every batch touches all, and kernels that pad
-    their rows or have fixed shapes read all.
+    leaves some experts out saves reading them; kernels that pad their rows or have fixed shapes read all.
     """
     architecture = deployment.accelerator.architecture
     scale = unmeasured_scale(architecture) * costs.release_scale
     case = Case(deployment.engine.id, architecture=architecture, dtype=deployment.weight_dtype)
     experts = 1.0 - value("engine", "expert_spared_fraction", case) * (1.0 - costs.expert_scale)
-    most = num_experts(deployment.model)
-    many = value("engine", "prompt_expert_scale", case)
-    few = 1.05 if many > 1.0 else 1.0
-    reads_all = most > 0 and (most <= _FEW_EXPERTS or library.expert_block_rows > 0)
+    reads_all = library.expert_block_rows > 0 and num_experts(deployment.model) > 0
     return replace(
         costs,
         kernel_scale=scale * costs.kernel_scale,
         expert_scale=max(1.0, experts) if reads_all else experts,
-        expert_prefill_scale=costs.expert_prefill_scale * (many if most > _MANY_EXPERTS else few),
+        expert_prefill_scale=costs.expert_prefill_scale * value("engine", "prompt_expert_scale", case),
     )
 
 
