@@ -25,7 +25,7 @@ from advisor.recommend.training_scenario import (
 )
 from advisor.recommend.training_space import COMPUTE_DTYPES, RULES
 from advisor.simulator.graph.model import parameter_count
-from advisor.simulator.training.compute_optimal import compute_optimal_tokens
+from advisor.simulator.training.flop import compute_optimal_tokens
 
 _DEADLINES_S: Final[dict[Workload, float]] = {
     "train": 30.0 * DAY_S,

@@ -1,6 +1,7 @@
 """Feed-forward parts: dense, and routed experts with shared ones, in the hidden size or a narrower space."""
 
 from advisor.catalog.schema import DenseFeedForward, FeedForward, MoeFeedForward
+from advisor.simulator.graph.backward import FP32, WIDE, Kept, Linear, Style, activation_bytes
 from advisor.simulator.graph.operator import Experts, FeedForwardOperators
 from advisor.simulator.graph.weights import Block, Matrix
 
@@ -15,7 +16,7 @@ class Dense(FeedForwardOperators):
 
     def __init__(self, record: DenseFeedForward, hidden: int) -> None:
         super().__init__(_pair("feed_forward", record.intermediate_size, record.gated, hidden))
-        self.gated, self.inner_size = record.gated, record.intermediate_size
+        self.hidden, self.gated, self.inner_size = hidden, record.gated, record.intermediate_size
 
     def launches(self, expert_operators: int) -> int:
         return _DENSE_OPERATORS
@@ -26,6 +27,31 @@ class Dense(FeedForwardOperators):
     @property
     def widest_values(self) -> float:
         return 3.0 * self.inner_size
+
+    @property
+    def gradient_values(self) -> int:
+        return self.inner_size
+
+    @property
+    def matrix_width(self) -> int:
+        return self.inner_size
+
+    @property
+    def is_layer_norm(self) -> bool:
+        return not self.gated
+
+    def kept(self, style: Style) -> Kept:
+        return Kept(sharded=activation_bytes(self.inner_size, self.gated, style))
+
+    def every_second(self, kept: Kept) -> Kept:
+        """The first and the last matrix."""
+        return Kept(WIDE * self.hidden, WIDE * self.inner_size)
+
+    def linears(self, *, every: bool) -> tuple[Linear, ...]:
+        if not every:
+            return ()
+        inwards = Linear("feed_forward", self.hidden, self.inner_size)
+        return *(inwards,) * (2 if self.gated else 1), Linear("activated", self.inner_size, self.hidden)
 
 
 class Routed(FeedForwardOperators):
@@ -68,6 +94,26 @@ class Routed(FeedForwardOperators):
     def widest_values(self) -> float:
         inner = float(self.routed.intermediate_size)
         return self.routed.per_token * (max(2.0 * inner, self.hidden) + inner)
+
+    @property
+    def gradient_values(self) -> int:
+        return self.routed.per_token * self.routed.intermediate_size
+
+    @property
+    def matrix_width(self) -> int:
+        return self.routed.intermediate_size
+
+    def kept(self, style: Style) -> Kept:
+        """Beside the activations, routed copies of the token in front of the experts, and their outputs, whose
+        weighting has a gradient."""
+        routed = self.routed
+        latent = 0 if routed.hidden_size == self.hidden else routed.hidden_size
+        return Kept(
+            residual=2 * FP32 * routed.num_experts + WIDE * latent,
+            sharded=activation_bytes(self.inner_size, self.gated, style),
+            expert=routed.per_token * activation_bytes(routed.intermediate_size, self.gated, style),
+            exchanged=routed.per_token * routed.hidden_size * (style.input_bytes + WIDE),
+        )
 
 
 def feed_forward_operators(record: FeedForward, hidden: int) -> FeedForwardOperators:

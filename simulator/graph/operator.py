@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.backward import FeedForwardBackward, MixerBackward
 from advisor.simulator.graph.weights import Matrix, Projection, Weighted
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.state_space import RecurrenceEfficiency, RecurrenceShape, recurrence_s
@@ -101,7 +102,7 @@ class Pass:
     input_tokens: float = 1.0
 
 
-class MixerOperators(Weighted):
+class MixerOperators(Weighted, MixerBackward):
     """What the mixer of one layer does. A kind sets what it has and overrides the times of its own kernels."""
 
     kind: str = ""
@@ -258,7 +259,7 @@ class Experts:
         return self.num_experts * (1.0 - (1.0 - self.hit_fraction) ** num_tokens)
 
 
-class FeedForwardOperators(Weighted):
+class FeedForwardOperators(Weighted, FeedForwardBackward):
     """What the feed-forward part of one layer does."""
 
     experts: Experts | None = None
@@ -309,6 +310,11 @@ class Layer:
     def experts(self) -> Experts | None:
         """The routed experts of the layer."""
         return self.feed_forward.experts if self.feed_forward is not None else None
+
+    @property
+    def num_parts(self) -> int:
+        """Mixer and feed-forward part, as far as the layer has them."""
+        return (self.mixer is not None) + (self.feed_forward is not None)
 
     @property
     def stored(self) -> tuple[Matrix, ...]:

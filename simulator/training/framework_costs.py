@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from advisor.catalog.terms import Terms
-from advisor.simulator.terms import Case, filled
+from advisor.simulator.terms import Case, filled, value
 from advisor.simulator.training.job import TrainingJob
 
 _UNDATED: Final = "2026-04"
@@ -105,6 +105,11 @@ def framework_costs(job: TrainingJob, architecture: str, terms: Terms | None = N
     attention = "unfused_attention" if "unfused_attention" in job.features else "fused_attention"
     case = Case(job.framework, date=era, architecture=architecture, operator=attention)
     return _shipped(case) if terms is None else filled(FrameworkCosts, "framework", case, terms=terms)
+
+
+def common_term(name: str) -> float:
+    """A number of training that is every framework's, in its own unit. Source: catalog/data/terms.csv."""
+    return value("framework", name, Case())
 
 
 @lru_cache(maxsize=512)

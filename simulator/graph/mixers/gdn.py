@@ -4,6 +4,7 @@ from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import GatedDeltaNet
+from advisor.simulator.graph.backward import FP32, WIDE, Kept, Style
 from advisor.simulator.graph.operator import MixerOperators
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
@@ -45,6 +46,15 @@ class Operators(MixerOperators):
         self.head_counts = (record.num_value_heads, record.num_key_heads)
         self.recurrence_kernel = "kda" if record.channel_gate_rank else "gdn"
         self.cached_state = record.channel_gate_rank is None
+
+    def kept(self, style: Style) -> Kept:
+        """Projections before and after the convolution, the output before and after its gated norm, chunk matrices."""
+        record = self.record
+        values = record.num_value_heads * record.value_head_dim
+        channels = 2 * record.num_key_heads * record.key_head_dim + values
+        outputs = values * (1 if style.compiled else 2)
+        chunk = record.num_value_heads * (CHUNK_TOKENS + FP32)
+        return Kept(sharded=WIDE * (2 * channels + values + outputs + chunk))
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
         return delta_net_shape(self.record, tensor_parallel)

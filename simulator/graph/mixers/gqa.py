@@ -5,6 +5,7 @@ import numpy as np
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import GroupedQueryAttention
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, Kept, Linear, Style
 from advisor.simulator.graph.operator import Attention, FloatArray, Line, MixerOperators, indexer_bytes
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operator_library import OperatorLibrary
@@ -47,6 +48,7 @@ class Operators(MixerOperators):
         matrices.append(Matrix("attention_out", (inputs,), Block(record.num_heads, value)))
         super().__init__(tuple(matrices))
         self.head_dim = (record.head_dim + value) // 2
+        self.rotary_values = 2 * (record.num_heads + record.num_kv_heads) * record.head_dim
         self.head_counts, self.repeated_heads = (record.num_heads,), record.num_kv_heads
         self.attention = Attention(
             num_heads=record.num_heads,
@@ -64,6 +66,50 @@ class Operators(MixerOperators):
             indexer_bytes=indexer_bytes(record.indexer_num_heads, record.indexer_head_dim),
             cross_tokens=record.cross_attention_tokens,
         )
+
+    @property
+    def attended_values(self) -> int:
+        return self.record.num_heads * (self.record.v_head_dim or self.record.head_dim)
+
+    def kept(self, style: Style) -> Kept:
+        """Queries, keys, values, the output and the sums of its softmax; scores where attention stores them."""
+        record, output = self.record, self.attended_values
+        query = record.num_heads * record.head_dim
+        # Compiled, the transposed output is written out for the matrix behind it.
+        outputs = output * (2 if style.compiled and not style.frozen else 1)
+        kept = WIDE * (query + outputs) + FP32 * record.num_heads
+        if record.output_gate:
+            kept += WIDE * 2 * output
+        if style.low_bit:
+            kept += 1.0 * output
+        keys = record.num_kv_heads * record.head_dim
+        values = record.num_kv_heads * (record.v_head_dim or record.head_dim)
+        if style.splits_one_projection and record.num_kv_heads == record.num_heads:
+            kept += WIDE * query
+            keys *= 2
+        elif style.repeats_key_value:
+            kept += WIDE * (query + output)
+            keys = values = 0
+        kept += SCORE_BYTES * record.num_heads * style.score_tokens
+        return Kept(sharded=kept, key_value=WIDE * (keys + values))
+
+    def every_second(self, kept: Kept) -> Kept:
+        """Queries and values of the projections, and attention's output."""
+        record = self.record
+        return Kept(
+            sharded=WIDE * 2 * record.num_heads * record.head_dim + FP32 * record.num_heads,
+            key_value=WIDE * record.num_kv_heads * (record.v_head_dim or record.head_dim),
+        )
+
+    def linears(self, *, every: bool) -> tuple[Linear, ...]:
+        record, hidden = self.record, self.hidden
+        query = record.num_heads * record.head_dim
+        values = record.num_kv_heads * (record.v_head_dim or record.head_dim)
+        found = (Linear("mixer", hidden, query), Linear("mixer", hidden, values))
+        if not every:
+            return found
+        keys = Linear("mixer", hidden, record.num_kv_heads * record.head_dim)
+        return *found, keys, Linear("attended", query, hidden)
 
     def decode_lines(
         self,

@@ -8,6 +8,7 @@ import numpy as np
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Engine, LatentAttention, SparseLatentKernels
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, Kept, Style
 from advisor.simulator.graph.operator import Attention, FloatArray, Line, MixerOperators, Pass, indexer_bytes
 from advisor.simulator.graph.weights import Block, Matrix, Projection
 from advisor.simulator.operator_library import OperatorLibrary
@@ -49,6 +50,7 @@ class Operators(MixerOperators):
         latent, rank = record.kv_lora_rank + record.qk_rope_head_dim, record.kv_lora_rank
         self.launches = _LAUNCHES + (_INDEXER_LAUNCHES if record.indexer_num_heads else 0)
         self.head_counts = (record.num_heads,)
+        self.rotary_values = 2 * record.num_heads * (record.qk_nope_head_dim + record.qk_rope_head_dim)
         self.attention = Attention(
             num_heads=record.num_heads,
             num_kv_heads=record.num_heads,
@@ -64,6 +66,19 @@ class Operators(MixerOperators):
             compress_ratio=record.compress_ratio,
             indexer_bytes=indexer_bytes(record.indexer_num_heads, record.indexer_head_dim),
         )
+
+    def kept(self, style: Style) -> Kept:
+        """Latents before and after their norms; queries, keys, values, the up-projection behind them, the output."""
+        record = self.record
+        heads, nope, rope = record.num_heads, record.qk_nope_head_dim, record.qk_rope_head_dim
+        value, down = record.v_head_dim, (record.q_lora_rank or 0) + record.kv_lora_rank
+        sums = heads * (FP32 + SCORE_BYTES * style.score_tokens)
+        if record.latent_only:
+            query = heads * (record.kv_lora_rank + rope)
+            return Kept(WIDE * (2 * down + rope), WIDE * (query + heads * value) + sums)
+        attention = heads * (2 * (nope + rope) + (nope + value) + value)
+        latent = down if style.compiled else 2 * down
+        return Kept(WIDE * (latent + rope), WIDE * attention + sums)
 
     def pass_projections(self, at: Pass) -> tuple[Projection, ...]:
         projections = self.local(at.deployment.tensor_parallel)

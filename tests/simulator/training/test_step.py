@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from advisor.catalog import accelerators, models
 from advisor.catalog.schema.term import Term
 from advisor.catalog.terms import by_name
-from advisor.simulator.training.bubbles import bubbles_s
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import framework_costs
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.pipeline import ChunkTimes, run_schedule
+from advisor.simulator.training.passes import pass_times
+from advisor.simulator.training.pipeline import ChunkTimes, bubbles_s, run_schedule
 from advisor.simulator.training.plan import SCHEDULES, PlanLattice, Schedule, TrainingPlan
-from advisor.simulator.training.step import StepColumns, num_micro_batches, pass_times, step_time
+from advisor.simulator.training.step import StepColumns, num_micro_batches, step_time
 
 
 def job(model: str = "llama-3.1-8b", sequence: int = 4096, batch: int = 128, **changes: Any) -> TrainingJob:
