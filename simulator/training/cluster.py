@@ -68,7 +68,7 @@ class TrainingCluster:
 
 
 def host_link_bytes_per_s(accelerator: Accelerator) -> float:
-    """What one accelerator exchanges with host memory [bytes/s]: its PCIe link at 80 %.
+    """What one accelerator exchanges with host memory [bytes/s]: its PCIe link, as far as copies reach it.
 
     Source: PCI-SIG rates; the share as host copies reach it.
     """
