@@ -156,12 +156,8 @@ def host_sum_rates(points: list[Point]) -> FloatArray:
 
     ranks · bytes summed / (time over several ranks - time on one / ranks)
     """
-    prompts = [
-        point
-        for point in points
-        if not point.is_decode
-        and find("engine", "host_sum_bytes_per_s", Case(point.deployment.engine.id)) is not None
-    ]
+    on_host = [name for name in ENGINES if find("engine", "host_sum_bytes_per_s", Case(name))]
+    prompts = [point for point in points if point.case.engine in on_host and not point.is_decode]
     alone = defaultdict(list)
     for point in prompts:
         if point.deployment.tensor_parallel == 1:
