@@ -12,8 +12,7 @@ from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.peak import fits, peak_memory
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.step import step_time
-from advisor.simulator.training.step_interval import step_class, step_quantity
+from advisor.simulator.training.step import step_class, step_quantity, step_time
 
 RANK: Final = 16
 SEQUENCES: Final = 8

@@ -22,7 +22,7 @@ from advisor.simulator.training.goodput import (
     with_spot,
 )
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.adapters import adapter_parameters
+from advisor.simulator.training.memory.account import adapter_parameters
 from advisor.simulator.training.memory.formats import formats_of
 
 _NODE = 8

@@ -6,7 +6,7 @@ from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.recommend.training_search import PlanFound
 from advisor.simulator.device import device_of
 from advisor.simulator.quantity import Basis, Quantity
-from advisor.simulator.training.step_interval import step_class, step_factors
+from advisor.simulator.training.step import step_class, step_factors
 
 _MEASURED_ARCHITECTURES = ("ampere", "hopper", "blackwell")
 """On which published training runs were compared."""
@@ -15,7 +15,7 @@ _MEASURED_ARCHITECTURES = ("ampere", "hopper", "blackwell")
 def step_quantity(found: PlanFound, step_s: float) -> Quantity:
     """A time of a plan, its step's or a loop's around it, with its 80 % interval [s].
 
-    Source: residuals of published runs whose source was left out, advisor.simulator.training.step_interval.
+    Source: residuals of published runs whose source was left out, advisor.simulator.training.step.
     """
     low, high = step_factors(step_class(found.job, found.cluster, found.num_accelerators))
     chip = found.cluster.accelerator

@@ -31,8 +31,7 @@ from advisor.evidence.training.unstated import ResolvedCase, resolved
 from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.plan import PlanLattice
-from advisor.simulator.training.step import step_time
-from advisor.simulator.training.step_interval import step_class, step_factors
+from advisor.simulator.training.step import step_class, step_factors, step_time
 
 FloatArray = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.convergence import convergence_of, time_to_train_s
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.framework_costs import FrameworkCosts
-from advisor.simulator.training.step_interval import step_class, step_quantity
+from advisor.simulator.training.step import step_class, step_quantity
 
 _CAUSAL_SINCE: Final = "25.09"
 """Megatron-Bridge counts half of the square of scores; everyone else in the table counts all of it."""

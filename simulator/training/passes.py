@@ -26,9 +26,19 @@ from advisor.simulator.training.plan import (
 from advisor.simulator.training.stages import MIRRORED, holds_embedding, holds_head, pipelines, stage_groups
 from advisor.simulator.training.step_exchange import Exchanges
 from advisor.simulator.training.step_layers import LayerPricing, LayerTimes, Slices
-from advisor.simulator.training.step_sharding import StageParameters
 
 ENGINE: Final = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class StageParameters:
+    """Parameters of the busiest stage on one accelerator, per plan."""
+
+    dense: FloatArray
+    expert: FloatArray
+    trained_fraction: float = 1.0
+    table: FloatArray | float = 0.0
+    """Of `dense`, those of one input table or head."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,18 @@
-"""Time of one optimizer step for every plan of a lattice, and where it goes."""
+"""Time of one optimizer step for every plan of a lattice, where it goes, and its 80 % interval.
+
+The interval is that of quantiles of measured / predicted over published runs whose source was left out.
+"""
 
 from dataclasses import dataclass, fields
+from functools import cache
+from typing import Final
 
 import numpy as np
 
+from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.simulator.device import device_of
+from advisor.simulator.graph.model import num_experts
+from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term, framework_costs
 from advisor.simulator.training.job import TrainingJob
@@ -13,6 +21,12 @@ from advisor.simulator.training.pipeline import bubbles_s
 from advisor.simulator.training.plan import FloatArray, PlanLattice
 from advisor.simulator.training.step_host import launch_times
 from advisor.simulator.training.step_sharding import sharding_times
+
+_FILE: Final = DATA_DIR / "training_intervals.toml"
+_TESTED_FAMILIES: Final = ("megatron", "fsdp", "maxtext", "peft")
+_TESTED_ARCHITECTURES: Final = ("ampere", "ada", "hopper", "blackwell", "tpu")
+_NODE: Final = 8
+_WIDEST: Final = (0.6, 1.7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +96,7 @@ def step_time(
         lattice.schedule, pp, lattice.virtual_stages, forward, inputs, passes.weight_s
     )
     sends = (m + pp - 1.0) * _exposed_sends(lattice, costs) * 2.0 * (passes.send_s + costs.pipeline_sync_s)
-    device = device_of(cluster.accelerator)
-    sharding = sharding_times(
-        job, lattice, cluster, costs, device, passes.stages.parameters, passes.forward_s,
-        passes.input_s + passes.weight_s, m, passes.stages.num_layers,
-    )  # fmt: skip
+    sharding = sharding_times(job, lattice, cluster, costs, passes, m)
     total = m * busiest + idle + sends + sharding.exchange_s + sharding.interference_s + sharding.optimizer_s
     return StepColumns(
         forward_s=parts["forward"],
@@ -126,3 +136,57 @@ def _exposed_sends(lattice: PlanLattice, costs: FrameworkCosts) -> FloatArray:
     chunks = np.maximum(lattice.virtual_stages, 1)
     shown = np.where(chunks > 1, chunks * (1.0 - costs.pipeline_overlap), 1.0)
     return np.where(lattice.pipeline_parallel > 1, shown, 0.0)
+
+
+def step_class(
+    job: TrainingJob, cluster: TrainingCluster, num_accelerators: int, *, assumed: bool = False
+) -> str:
+    """The class of residuals that a step belongs to.
+
+    Untested where no published run of the framework or of the kind of chip was at hand, or the chip's record lacks
+    facts that those of the runs had; `assumed` where the layout had to be chosen; other vendors' chips, adapters,
+    experts, and the rest by whether it leaves a node.
+
+    Source: own definition.
+    """
+    if not _is_tested(job, cluster):
+        return "untested"
+    if cluster.accelerator.vendor != "nvidia":
+        return "other_vendor"
+    if device_of(cluster.accelerator).assumed:
+        return "untested"
+    if assumed:
+        return "assumed_layout"
+    if job.method != "full":
+        return "adapters"
+    where = "multi_node" if num_accelerators > _NODE else "single_node"
+    return f"{where}_{'experts' if num_experts(job.model) else 'dense'}"
+
+
+def _is_tested(job: TrainingJob, cluster: TrainingCluster) -> bool:
+    tested_framework = job.framework in _TESTED_FAMILIES or "intern" in job.software.casefold()
+    return tested_framework and cluster.accelerator.architecture.startswith(_TESTED_ARCHITECTURES)
+
+
+def step_quantity(seconds: float, class_name: str, basis: Basis = "modelled") -> Quantity:
+    """A step time with its 80 % interval [s].
+
+    Source: catalog/data/training_intervals.toml, written by evidence/fit/training.py.
+    """
+    low, high = step_factors(class_name)
+    return Quantity(seconds, seconds * min(low, 1.0), seconds * max(high, 1.0), basis)
+
+
+def step_factors(class_name: str) -> tuple[float, float]:
+    """(low, high) of measured / predicted step time between which 80 % of left-out runs of the class lie.
+
+    Source: as step_quantity.
+    """
+    known = _classes()
+    low, high = known.get(class_name, known.get("any", _WIDEST))
+    return float(low), float(high)
+
+
+@cache
+def _classes() -> dict[str, tuple[float, float]]:
+    return dict(read_toml(_FILE)["step_time"]) if _FILE.is_file() else {}

@@ -5,10 +5,11 @@ from typing import Final
 
 import numpy as np
 
-from advisor.simulator.device import Device
+from advisor.simulator.device import Device, device_of
 from advisor.simulator.training.cluster import Groups, TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.passes import PassColumns, StageParameters
 from advisor.simulator.training.plan import SHARDINGS, FloatArray, PlanLattice
 
 _PARAMETER_BYTES: Final = 2.0
@@ -26,17 +27,6 @@ _MUON_PASSES: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class StageParameters:
-    """Parameters of the busiest stage on one accelerator, per plan."""
-
-    dense: FloatArray
-    expert: FloatArray
-    trained_fraction: float = 1.0
-    table: FloatArray | float = 0.0
-    """Of `dense`, those of one input table or head."""
-
-
-@dataclass(frozen=True, slots=True)
 class ShardingTimes:
     """Exposed data-parallel communication and the optimizer's update [s], per plan."""
 
@@ -51,17 +41,13 @@ def sharding_times(
     lattice: PlanLattice,
     cluster: TrainingCluster,
     costs: FrameworkCosts,
-    device: Device,
-    parameters: StageParameters,
-    forward_s: FloatArray,
-    backward_s: FloatArray,
+    passes: PassColumns,
     num_micro_batches: FloatArray,
-    num_layers: FloatArray,
 ) -> ShardingTimes:
     """Time of data-parallel communication that computation does not hide, and of the optimizer step [s].
 
-    `forward_s` and `backward_s` are of one micro-batch through the stage: the windows behind which gathers and sums
-    hide. Gradients: an all-reduce, or a reduce-scatter and a gather of parameters where the optimizer is divided; with
+    The passes of one micro-batch through the busiest stage are the windows behind which gathers and sums hide.
+    Gradients: an all-reduce, or a reduce-scatter and a gather of parameters where the optimizer is divided; with
     divided parameters (ZeRO-3, FSDP) a gather per pass and a scatter per backward pass of every micro-batch. What
     exceeds its window is exposed, and at least one layer's share of it always is.
 
@@ -70,12 +56,14 @@ def sharding_times(
     Source: Megatron-Core distributed optimizer (overlap_grad_reduce, overlap_param_gather); PyTorch FSDP
     (arXiv:2304.11277); ZeRO (arXiv:1910.02054).
     """
+    device, parameters = device_of(cluster.accelerator), passes.stages.parameters
+    forward_s, backward_s = passes.forward_s, passes.input_s + passes.weight_s
     reduce, gather = _communication_s(job, lattice, cluster, costs, parameters)
     is_full, is_none = (lattice.sharding == SHARDINGS.index(name) for name in ("zero3", "none"))
     gather_once = np.where(is_none | is_full, 0.0, gather * parameters.trained_fraction)
     overlap = costs.data_overlap
     table = costs.table_exposed * parameters.table / np.maximum(parameters.dense, 1.0)
-    alone = np.maximum(1.0 / np.maximum(num_layers, 1.0), table)
+    alone = np.maximum(1.0 / np.maximum(passes.stages.num_layers, 1.0), table)
     once = _exposed(reduce, overlap * backward_s, alone)
     once = once + _exposed(gather_once, costs.gather_overlap * forward_s, alone)
     per_pass = _exposed(gather, overlap * forward_s, alone)

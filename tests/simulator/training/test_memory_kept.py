@@ -13,8 +13,12 @@ import pytest
 from advisor.catalog.schema import DenseFeedForward, GroupedQueryAttention, LayerGroup, Model
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.account import kept_by_layer, style_of
-from advisor.simulator.training.memory.adapters import adapter_identity_bytes, quantized_input_bytes
+from advisor.simulator.training.memory.account import (
+    adapter_identity_bytes,
+    kept_by_layer,
+    quantized_input_bytes,
+    style_of,
+)
 from advisor.simulator.training.memory.formats import formats_of
 
 HIDDEN = 512

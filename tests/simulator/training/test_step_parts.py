@@ -14,9 +14,8 @@ from advisor.simulator.training.framework_costs import FrameworkCosts, framework
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.passes import computed_sequence
 from advisor.simulator.training.plan import PlanLattice, Schedule, TrainingPlan
-from advisor.simulator.training.step import StepColumns, step_time
+from advisor.simulator.training.step import StepColumns, step_class, step_factors, step_quantity, step_time
 from advisor.simulator.training.step_host import PassTimes, expert_layers_share, launch_times
-from advisor.simulator.training.step_interval import step_class, step_factors, step_quantity
 from advisor.simulator.training.step_layers import elementwise_passes, is_eager
 from advisor.simulator.training.step_sharding import gradient_bytes
 
