@@ -20,8 +20,9 @@ from marked_text import replace_marked
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the checkout need not be installed
 
 from advisor.catalog.schema import Calibration
+from advisor.evidence.prediction import Prediction
 from advisor.evidence.serving.accuracy import is_core
-from advisor.evidence.serving.prediction import Prediction, predict_row
+from advisor.evidence.serving.prediction import predict_row
 from advisor.probes.calibrate import calibration_of
 from advisor.probes.document import read_probe
 

@@ -1,5 +1,6 @@
 """`advisor validate ...`: predictions beside measurements."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -23,20 +24,30 @@ Predictions = Annotated[
 ]
 
 
+class PredictedView(StrEnum):
+    """How published runs are predicted."""
+
+    REPLAY = "replay"
+    STRANGER = "stranger"
+
+
 @command(app, "serving", uses_calibration=True)
-def serving(shared: Shared, cases: Cases, predictions: Predictions = None) -> Answer:
+def serving(
+    shared: Shared,
+    cases: Cases,
+    predictions: Predictions = None,
+    view: Annotated[
+        PredictedView,
+        typer.Option(
+            help="What the predictions file holds: runs replayed as their scripts say, or as a stranger's."
+        ),
+    ] = PredictedView.REPLAY,
+) -> Answer:
     """Predict serving runs and compare them with published measurements."""
     from advisor.cli.calibration_file import given_calibration
-    from advisor.cli.validation import serving_suite, validate
-    from advisor.evidence.serving.accuracy import serving_accuracy
-    from advisor.render.calibration_view import with_calibration
-    from advisor.render.validation_view import validation_answer
+    from advisor.cli.validation import scored_serving
 
-    calibration = given_calibration(shared.calibration)
-    suite = serving_suite(calibration)
-    found = validate(suite, cases, predictions, shared.seed)
-    answer = validation_answer(suite.name, cases, predictions, found, serving_accuracy(found.judged))
-    return with_calibration(answer, calibration, found.gpus)
+    return scored_serving(cases, predictions, view.value, given_calibration(shared.calibration), shared.seed)
 
 
 @command(app, "collectives", uses_calibration=True)

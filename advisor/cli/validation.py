@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.catalog.schema import Calibration
-from advisor.cli.case_files import CaseRow, PredictedRow, read_cases, write_predictions
+from advisor.cli.case_files import write_predictions
+from advisor.evidence.prediction import Prediction
 from advisor.evidence.scores import JudgedRow, MetricScore, comparisons, score_metrics
+from advisor.evidence.serving.case import VIEWS, View
+from advisor.evidence.table import CaseRow, read_cases
+from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable
+from advisor.render.calibration_view import with_calibration
+from advisor.render.validation_view import validation_answer
 
-PredictRow = Callable[[CaseRow, int], PredictedRow]
+PredictRow = Callable[[CaseRow, int], Prediction]
 """From a row that holds nothing but inputs, and a seed, to its prediction."""
 
 
@@ -32,7 +38,7 @@ class Validation:
 
     judged: list[JudgedRow]
     """The table, measured columns and all, with what was predicted."""
-    rows: list[PredictedRow]
+    rows: list[Prediction]
     problems: list[str]
     """Reasons of rows with status error, with their row number."""
     scores: Mapping[str, MetricScore]
@@ -67,16 +73,16 @@ def validate(suite: Suite, cases: Path, predictions: Path | None, seed: int) -> 
     return Validation(judged, results, problems, score_metrics(compared, suite.groups), gpus)
 
 
-def _predicted(suite: Suite, row: CaseRow, seed: int) -> PredictedRow:
+def _predicted(suite: Suite, row: CaseRow, seed: int) -> Prediction:
     """The prediction of one row; whatever is wrong with it does not stop the others."""
     case_id = row.cells.get("case_id") or f"row-{row.number}"
     if row.problem:
-        return PredictedRow(case_id, "error", row.problem, "", {})
+        return Prediction(case_id, "error", row.problem)
     try:
         return suite.predict(CaseRow(row.number, _only(row.cells, suite.inputs)), seed)
     except Exception as error:
         reason = f"row {row.number}: internal error {type(error).__name__}: {error}"
-        return PredictedRow(case_id, "error", reason, "", {})
+        return Prediction(case_id, "error", reason)
 
 
 def _only(cells: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
@@ -93,16 +99,17 @@ def collectives_suite(calibration: Calibration | None = None) -> Suite:
 
     _check_figures(calibration)
 
-    def predict(row: CaseRow, seed: int) -> PredictedRow:
-        found = predict_row(row.cells, row.number, calibration)
-        return PredictedRow(found.case_id, found.status, found.reason, found.basis, found.metrics)
+    def predict(row: CaseRow, seed: int) -> Prediction:
+        return predict_row(row.cells, row.number, calibration)
 
     groups = ("gpu", "collective", "fabric", "source")
     return Suite("collectives", ("collective", "gpu"), INPUT_COLUMNS, METRICS, groups, predict)
 
 
-def serving_suite(calibration: Calibration | None = None) -> Suite:
+def serving_suite(calibration: Calibration | None = None, view: View = "replay") -> Suite:
     """Serving: the columns of published serving measurements; a calibration counts for rows of its accelerator.
+
+    The view says whether engines and clients are started as published scripts do, or as a stranger's server is.
 
     Raises: AdvisorError: a figure of the calibration is implausible.
     """
@@ -111,12 +118,38 @@ def serving_suite(calibration: Calibration | None = None) -> Suite:
 
     _check_figures(calibration)
 
-    def predict(row: CaseRow, seed: int) -> PredictedRow:
-        found = predict_row(row.cells, row.number, seed=seed, calibration=calibration)
-        return PredictedRow(found.case_id, found.status, found.reason, found.basis, found.metrics)
+    def predict(row: CaseRow, seed: int) -> Prediction:
+        return predict_row(row.cells, row.number, seed=seed, calibration=calibration, view=view)
 
     groups = ("gpu", "engine", "model", "source", "tier", "group")
     return Suite("serving", ("engine", "model", "gpu", "load"), INPUT_COLUMNS, METRICS, groups, predict)
+
+
+def scored_serving(
+    cases: Path, predictions: Path | None, view: View, calibration: Calibration | None, seed: int
+) -> Answer:
+    """Serving scored in both views; the predictions file holds the one that was asked for.
+
+    Raises: AdvisorError: a figure of the calibration is implausible. InputFileError: the table cannot be read.
+        UnwritableError: the predictions cannot be written.
+    """
+    from advisor.evidence.serving.accuracy import serving_accuracy
+
+    found = {
+        one: validate(serving_suite(calibration, one), cases, predictions if one == view else None, seed)
+        for one in sorted(VIEWS, key=view.__ne__)
+    }
+    replay, stranger = found["replay"], found["stranger"]
+    answer = validation_answer(
+        "serving",
+        cases,
+        predictions,
+        replay,
+        serving_accuracy(replay.judged),
+        stranger=stranger,
+        stranger_accuracy=serving_accuracy(stranger.judged),
+    )
+    return with_calibration(answer, calibration, replay.gpus)
 
 
 def _check_figures(calibration: Calibration | None) -> None:
@@ -133,9 +166,8 @@ def training_suite() -> Suite:
     from advisor.evidence.training.case import INPUT_COLUMNS, METRICS
     from advisor.evidence.training.prediction import predict_row
 
-    def predict(row: CaseRow, seed: int) -> PredictedRow:
-        found = predict_row(row.cells, row.number)
-        return PredictedRow(found.case_id, found.status, found.reason, found.basis, found.metrics)
+    def predict(row: CaseRow, seed: int) -> Prediction:
+        return predict_row(row.cells, row.number)
 
     groups = ("gpu", "framework", "model", "precision", "finetune", "source", "tier", "group")
     return Suite("training", ("model", "gpu"), INPUT_COLUMNS, METRICS, groups, predict)

@@ -1,6 +1,7 @@
 """The tables of docs/accuracy.md about serving, as the answer of `advisor validate serving` prints them too."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from advisor.evidence.scores import MetricScore, Score
 from advisor.evidence.serving.accuracy import (
@@ -27,6 +28,8 @@ CORE = (
     "The core: aggregated serving without speculation, all conditions published, whole servers under load. "
     "A missing prediction counts as 100 %; macro is the mean over groups of their medians."
 )
+STRANGER = "as a stranger's server"
+"""Engines on their release's defaults: no start-up scripts, nothing that a row does not state."""
 MEASURED = METRIC_NAMES | {"decode_tok_s": "decode", "prefill_tok_s": "prompts"}
 
 
@@ -37,6 +40,14 @@ def serving_accuracy_tables(found: ServingAccuracy) -> list[Table]:
     if found.other_loads:
         tables.append(_other_loads_table(found.other_loads))
     return tables
+
+
+def stranger_tables(found: ServingAccuracy) -> list[Table]:
+    """All rows and tiers of the core, and the loads outside it, without what scripts say."""
+    tables = [_core_table(found.core), _column_table(found, "tier")]
+    if found.other_loads:
+        tables.append(_other_loads_table(found.other_loads))
+    return [replace(table, title=f"{table.title}, {STRANGER}") for table in tables]
 
 
 def serving_accuracy_blocks(found: ServingAccuracy) -> list[Block]:

@@ -8,7 +8,7 @@ from advisor.evidence.scores import MetricScore, Score
 from advisor.evidence.serving.accuracy import ServingAccuracy
 from advisor.render.answer import Answer, Block, Column, Paragraph, Table
 from advisor.render.numbers import percent
-from advisor.render.serving_accuracy_view import serving_accuracy_blocks
+from advisor.render.serving_accuracy_view import STRANGER, serving_accuracy_blocks, stranger_tables
 
 MAX_GROUPS = 12
 """Groups of a column that the terminal lists, those with most measurements first; JSON has all."""
@@ -34,10 +34,14 @@ def validation_answer(
     predictions: Path | None,
     found: Validated,
     accuracy: ServingAccuracy | None = None,
+    *,
+    stranger: Validated | None = None,
+    stranger_accuracy: ServingAccuracy | None = None,
 ) -> Answer:
     """The summary of a validation; predictions themselves go to their file.
 
-    Published serving runs that state their tier are shown by the tables of docs/accuracy.md, others by group.
+    Published serving runs that state their tier are shown by the tables of docs/accuracy.md, others by group; both as
+    their scripts say and as a stranger's server would be predicted.
     """
     num_cases = sum(found.statuses.values())
     counts = ", ".join(f"{number} {status}" for status, number in sorted(found.statuses.items()))
@@ -47,6 +51,7 @@ def validation_answer(
     if found.scores:
         blocks.append(_overall_table(found.scores))
         blocks += serving_accuracy_blocks(accuracy) if accuracy else _group_tables(found.scores)
+        blocks += _stranger_blocks(stranger, stranger_accuracy)
     else:
         blocks.append(Paragraph("The table holds no measured values, so there is nothing to compare with."))
     more = len(found.problems) - MAX_PROBLEMS
@@ -57,6 +62,8 @@ def validation_answer(
             "statuses": found.statuses,
             "metrics": found.scores,
             **({"accuracy": accuracy} if accuracy else {}),
+            **({"metrics_stranger": stranger.scores} if stranger else {}),
+            **({"accuracy_stranger": stranger_accuracy} if stranger_accuracy else {}),
         },
         inputs={"suite": suite, "cases": cases, "predictions": predictions},
         blocks=tuple(blocks),
@@ -70,9 +77,17 @@ _SCORE_COLUMNS = tuple(
 )
 
 
-def _overall_table(scores: Mapping[str, MetricScore]) -> Table:
+def _overall_table(scores: Mapping[str, MetricScore], title: str = "Error of all predictions") -> Table:
     rows = tuple((metric, *_cells(found.overall)) for metric, found in scores.items())
-    return Table((Column("metric"), *_SCORE_COLUMNS), rows, title="Error of all predictions")
+    return Table((Column("metric"), *_SCORE_COLUMNS), rows, title=title)
+
+
+def _stranger_blocks(stranger: Validated | None, accuracy: ServingAccuracy | None) -> list[Block]:
+    if stranger is None:
+        return []
+    if accuracy is None:
+        return [_overall_table(stranger.scores, f"Error of all predictions, {STRANGER}")]
+    return [*stranger_tables(accuracy)]
 
 
 def _group_tables(scores: Mapping[str, MetricScore]) -> list[Table]:

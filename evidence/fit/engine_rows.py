@@ -1,7 +1,5 @@
 """Published serving runs that engines are fitted on, and what the simulator predicts for them."""
 
-import csv
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from advisor.catalog import accelerators, engines
-from advisor.evidence.run_date import dated
+from advisor.evidence.fit.base import by_key, published_rows
 from advisor.evidence.serving.accuracy import is_core
-from advisor.evidence.serving.case import ServingCase, parse_case
+from advisor.evidence.serving.case import ServingCase, dated, parse_case
 from advisor.evidence.serving.prediction import predict_case
 from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.terms import Case, find
@@ -36,11 +34,10 @@ class Row:
 def read_rows(path: Path) -> list[Row]:
     """Aggregated runs without speculative decoding of which all conditions are known."""
     rows = []
-    with path.open(encoding="utf-8") as stream:
-        for number, raw in enumerate(csv.DictReader(stream), start=2):
-            if is_core(raw):
-                truth = {name: float(raw[column]) for name, column in METRICS.items() if raw[column]}
-                rows.append(Row(parse_case(raw, number), raw["group"], raw["tier"], raw["source"], truth))
+    for number, raw in published_rows(path):
+        if is_core(raw):
+            truth = {name: float(raw[column]) for name, column in METRICS.items() if raw[column]}
+            rows.append(Row(parse_case(raw, number), raw["group"], raw["tier"], raw["source"], truth))
     return rows
 
 
@@ -71,13 +68,9 @@ def predicted_ratios(row: Row, costs: EngineCosts | None) -> dict[str, float]:
 def thinned(rows: Iterable[Row], most_of_a_group: int, seed: int = 0) -> list[Row]:
     """Rows to fit on: at most so many of each group, drawn at random, without very long runs."""
     rng = np.random.default_rng(seed)
-    by_group = defaultdict(list)
-    for row in rows:
-        clients = row.case.concurrency or 1
-        if row.truth and (row.case.load == "offline" or clients <= MOST_CLIENTS):
-            by_group[row.group].append(row)
+    short = (row for row in rows if row.case.load == "offline" or (row.case.concurrency or 1) <= MOST_CLIENTS)
     chosen = []
-    for members in by_group.values():
+    for members in by_key((row.group, row) for row in short if row.truth).values():
         picked = rng.permutation(len(members))[:most_of_a_group]
         chosen += [members[index] for index in sorted(picked)]
     return chosen

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from advisor.catalog.schema.term import Term
-from advisor.catalog.terms import FILE, all_terms, write_terms
+from advisor.catalog.terms import FILE, read_terms, write_terms
 
 _FOUND = ("value", "unit", "kind", "source", "fitted_on", "residual")
 """What a fit finds; the other fields say for which case."""
@@ -22,7 +22,7 @@ def merged(terms: Iterable[Term], found: Iterable[Term]) -> list[Term]:
 
 def write_found(found: Iterable[Term]) -> None:
     """Replace the shipped rows of the same cases."""
-    write_terms(FILE, merged(all_terms(), found))
+    write_terms(FILE, merged(read_terms(FILE), found))
 
 
 def _case(term: Term) -> tuple[object, ...]:

@@ -1,15 +1,11 @@
 """Fit what training frameworks add to their kernels, on published training runs.
 
-    python -m advisor.evidence.fit.training --truth ../shared/data/truth/training.csv --write
-
 Only conditions of a row enter its prediction. Parameters are few, belong to a family of frameworks, an era or an
 architecture, and carry priors. Every source has a weight of its own, whatever its number of rows; whole sources are
 left out in turn to see how the fit does on what it has not seen. Writes rows of the table of terms with the left-out
 residuals and their quantiles into catalog/data/training_intervals.toml.
 """
 
-import argparse
-import csv
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,23 +13,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.catalog.files import DATA_DIR
 from advisor.catalog.terms import Terms
 from advisor.catalog.units import TERA
+from advisor.evidence.fit.base import FloatArray, Options, errors_in_words, published_rows
 from advisor.evidence.fit.term_rows import write_found
 from advisor.evidence.fit.training_parameters import PARAMETERS, rows_of, terms_of
+from advisor.evidence.prediction import UnsupportedCaseError
 from advisor.evidence.training.case import INPUT_COLUMNS, TrainingCase, parse_case
-from advisor.evidence.training.cluster import UnsupportedCaseError
 from advisor.evidence.training.prediction import counted_flop_per_token
 from advisor.evidence.training.unstated import ResolvedCase, resolved
 from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.plan import PlanLattice
 from advisor.simulator.training.step import step_class, step_factors, step_time
-
-FloatArray = NDArray[np.float64]
 
 OWN_RUNS = DATA_DIR / "training" / "measured-h200-2026-11-20.csv"
 """Steps measured with tools/measure_training.py; one more source."""
@@ -86,20 +80,19 @@ def costs_of(case: TrainingCase, terms: Terms) -> FrameworkCosts:
 def read_rows(truth: Path, terms: Terms) -> list[Row]:
     """Rows with a measured step or rate, unstated knobs set under these parameters."""
     rows = []
-    with truth.open(newline="") as file:
-        for number, raw in enumerate(csv.DictReader(file), 2):
-            if any(mark in raw.get("notes", "") for mark in DOUBTFUL):
-                continue
-            try:
-                case = parse_case({name: raw[name] for name in INPUT_COLUMNS if name in raw}, number)
-            except UnsupportedCaseError:
-                continue
-            found = resolved(case, costs_of(case, terms))
-            seconds = measured_step_s(raw, case, found)
-            if seconds:
-                case = replace(case, job=found.job, plan=found.plan)
-                source = raw["source"] if truth != OWN_RUNS else OWN
-                rows.append(Row(case, source, seconds, PlanLattice.of([case.plan])))
+    for number, raw in published_rows(truth):
+        if any(mark in raw.get("notes", "") for mark in DOUBTFUL):
+            continue
+        try:
+            case = parse_case({name: raw[name] for name in INPUT_COLUMNS if name in raw}, number)
+        except UnsupportedCaseError:
+            continue
+        found = resolved(case, costs_of(case, terms))
+        seconds = measured_step_s(raw, case, found)
+        if seconds:
+            case = replace(case, job=found.job, plan=found.plan)
+            source = raw["source"] if truth != OWN_RUNS else OWN
+            rows.append(Row(case, source, seconds, PlanLattice.of([case.plan])))
     return rows
 
 
@@ -204,35 +197,32 @@ def quantiles(ratios: FloatArray, weights: FloatArray, inside: float = 0.8) -> t
     return float(low), float(high)
 
 
-def report(rows: Sequence[Row], ratios: FloatArray, key: str, names: Sequence[str]) -> None:
-    print(f"\n{key:24} {'n':>4} {'median':>7} {'p90':>7} {'bias':>7}")
+def report(ratios: FloatArray, key: str, names: Sequence[str]) -> None:
+    """Errors by what rows have in common."""
+    print(f"\n{key}")
     for name in sorted(set(names)):
         chosen = ratios[[index for index, other in enumerate(names) if other == name]]
-        errors = np.abs(chosen - 1.0)
-        bias = np.median(chosen) - 1.0
-        print(
-            f"{name:24} {len(chosen):4} {np.median(errors):7.3f} {np.quantile(errors, 0.9):7.3f} {bias:+7.3f}"
-        )
+        print(f"{name:24} {errors_in_words(chosen)}")
 
 
 def reports(rows: Sequence[Row], ratios: FloatArray) -> None:
     cases = [row.case for row in rows]
-    report(rows, ratios, "source", [row.source for row in rows])
-    report(rows, ratios, "gpu", [case.cluster.accelerator.id for case in cases])
-    report(rows, ratios, "precision", [case.job.compute_dtype for case in cases])
-    report(rows, ratios, "class", [row.class_name for row in rows])
+    report(ratios, "source", [row.source for row in rows])
+    report(ratios, "gpu", [case.cluster.accelerator.id for case in cases])
+    report(ratios, "precision", [case.job.compute_dtype for case in cases])
+    report(ratios, "class", [row.class_name for row in rows])
     kinds = [
         "lora" if c.job.method != "full" else "moe" if num_experts(c.job.model) else "dense" for c in cases
     ]
-    report(rows, ratios, "kind", kinds)
-    report(rows, ratios, "nodes", ["multi" if c.num_accelerators > 8 else "single" for c in cases])
+    report(ratios, "kind", kinds)
+    report(ratios, "nodes", ["multi" if c.num_accelerators > 8 else "single" for c in cases])
 
 
 def write(codes: FloatArray, rows: Sequence[Row], ratios: FloatArray, inside: FloatArray) -> None:
-    errors = np.abs(ratios - 1.0)
+    """The rows of the table of terms, and the intervals."""
     values = [float(f"{p.decoded(code):.4g}") for p, code in zip(PARAMETERS, codes, strict=True)]
     sources = "; ".join(sorted({row.source for row in rows}))
-    residual = f"step time {np.median(errors):.3f} ({len(rows)} runs, sources left out)"
+    residual = f"step time {np.median(np.abs(ratios - 1.0)):.3f} ({len(rows)} runs, sources left out)"
     write_found(rows_of(values, sources, residual))
     write_intervals([*rows, *rows], np.concatenate([ratios, inside]))
 
@@ -277,25 +267,20 @@ def report_coverage(rows: Sequence[Row], ratios: FloatArray) -> None:
         print(f"{name:24} {len(chosen):4} {np.mean((chosen >= low) & (chosen <= high)):7.2f}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--truth", type=Path, required=True)
-    parser.add_argument("--write", action="store_true")
-    arguments = parser.parse_args()
+def run(options: Options) -> None:
+    """Fit all families, leave sources out, write."""
     start = time.monotonic()
     codes = np.array([p.encoded(p.prior) for p in PARAMETERS])
     for _ in range(2):  # unstated knobs are set again under the first fit's parameters
         terms = terms_of(p.decoded(c) for p, c in zip(PARAMETERS, codes, strict=True))
-        everything = read_rows(arguments.truth, terms) + read_rows(OWN_RUNS, terms)
+        everything = read_rows(options.published("training"), terms) + read_rows(OWN_RUNS, terms)
         rows = thinned(everything)
         codes, slopes = fitted(rows, codes, verbose=True)
     for parameter, code in zip(PARAMETERS, codes, strict=True):
         print(f"{parameter.decoded(code):10.4g}  {parameter.name} {dict(parameter.selector)}")
     inside = np.exp(residuals(everything, codes))
     print(f"\nin the fit, {time.monotonic() - start:.0f} s")
-    report(everything, inside, "source", [row.source for row in everything])
+    report(inside, "source", [row.source for row in everything])
     ratios = np.zeros(len(everything))
     for source in sorted({row.source for row in everything}):
         without = left_out(rows, codes, slopes, source)
@@ -303,11 +288,7 @@ def main() -> None:
         ratios[chosen] = np.exp(residuals([everything[index] for index in chosen], without))
     print(f"\nleft out, {time.monotonic() - start:.0f} s")
     reports(everything, ratios)
-    if arguments.write:
+    if options.write:
         write(codes, everything, ratios, inside)
     report_coverage(everything, ratios)
     report_coverage(everything, inside)
-
-
-if __name__ == "__main__":
-    main()

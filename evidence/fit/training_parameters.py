@@ -70,19 +70,18 @@ PARAMETERS = (
     Parameter(FSDP, "elementwise_passes", 1.8, 0.3, 0.7, 5.0),
     Parameter({**FSDP, "until": "2024-07"}, "attention_scale", 1.4, 0.3, 0.7, 3.0),
 )
-KIND = "fitted on runs"
 SOURCE = "evidence/fit/training.py"
 
 
 def rows_of(values: Iterable[float], fitted_on: str = SOURCE, residual: str = SOURCE) -> list[Term]:
-    """Rows of the table of terms with these values, general ones among them."""
+    """Rows of the table of terms with these values."""
     return [
         Term(
             scope="framework",
             term=parameter.name,
             value=value,
             unit=UNITS["framework"][parameter.name],
-            kind=KIND,
+            kind="fitted on runs",
             source=SOURCE,
             fitted_on=fitted_on,
             residual=residual,

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.evidence.columns import columns_of
 from advisor.evidence.serving.case import ServingCase
+from advisor.evidence.serving.client import mean_share
+from advisor.evidence.serving.columns import columns_of
 from advisor.evidence.serving.isolated import Measured
-from advisor.evidence.serving.lengths import mean_share
 from advisor.evidence.serving.recipe import costs_of, decode_slots_for, recipe_for
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.disaggregation import DisaggregatedModel, PoolPlan, model_disaggregated
@@ -61,6 +61,8 @@ def disaggregated_model(
     try:
         return model(settings)
     except InfeasibleError:
+        if case.view == "stranger":
+            raise
         # What was measured did fit: where weights leave no room, recipes give the engine nearly all memory.
         return model(replace(settings, memory_fraction=_RECIPE_MEMORY_FRACTION))
 

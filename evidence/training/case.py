@@ -7,8 +7,9 @@ from typing import Final, cast
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator
-from advisor.evidence.cells import Cells
-from advisor.evidence.training.cluster import UnsupportedCaseError, cluster_of
+from advisor.evidence.prediction import UnsupportedCaseError
+from advisor.evidence.table import Cells
+from advisor.evidence.training.cluster import cluster_of
 from advisor.evidence.training.frameworks import (
     default_features,
     family_of,

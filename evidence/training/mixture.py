@@ -6,7 +6,7 @@ from typing import Final
 
 from advisor.catalog.schema import GroupedQueryAttention, LayerGroup, Model, MoeFeedForward
 from advisor.catalog.units import GIGA
-from advisor.evidence.cells import Cells
+from advisor.evidence.table import Cells
 
 _HEAD_DIM: Final = 128
 _ASPECT: Final = 128

@@ -8,7 +8,7 @@ from advisor.catalog import models
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.schema import DenseFeedForward, GroupedQueryAttention, LayerGroup, Model
 from advisor.catalog.units import GIGA
-from advisor.evidence.cells import Cells
+from advisor.evidence.table import Cells
 from advisor.evidence.training.mixture import mixture_of, typical_shape
 
 _UNGATED: Final = (

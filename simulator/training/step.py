@@ -164,8 +164,8 @@ def step_class(
 
 
 def _is_tested(job: TrainingJob, cluster: TrainingCluster) -> bool:
-    tested_framework = job.framework in _TESTED_FAMILIES or "intern" in job.software.casefold()
-    return tested_framework and cluster.accelerator.architecture.startswith(_TESTED_ARCHITECTURES)
+    tested = job.framework in _TESTED_FAMILIES
+    return tested and cluster.accelerator.architecture.startswith(_TESTED_ARCHITECTURES)
 
 
 def step_quantity(seconds: float, class_name: str, basis: Basis = "modelled") -> Quantity:

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.catalog import engines
 from advisor.catalog.files import DATA_DIR
-from advisor.evidence.serving.unstated_formats import with_states
+from advisor.evidence.serving.recipe import with_states
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.engine_costs import default_costs, engine_costs
 from advisor.simulator.replica_model import EngineSettings, model_replica

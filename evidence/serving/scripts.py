@@ -1,10 +1,17 @@
-"""How a published benchmark started its engine: settings that its tables do not print."""
+"""How published benchmarks started their engines: what their scripts set and their tables do not print."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
 
 from pydantic import Field
 
+from advisor.catalog.files import read_toml
 from advisor.catalog.schema.record import Record, Source
+
+DATA_DIR: Final = Path(__file__).parents[1] / "data"
+RunsT = TypeVar("RunsT", bound="BenchmarkRuns")
 
 
 class FromConcurrency(Record):
@@ -15,7 +22,7 @@ class FromConcurrency(Record):
 
 
 class PublishedRun(NamedTuple):
-    """What start-up scripts go by: a run of a model with an engine in a benchmark."""
+    """What start-up scripts go by: a run of a model with an engine in a benchmark, under a load."""
 
     benchmark: str
     engine: str
@@ -28,6 +35,11 @@ class PublishedRun(NamedTuple):
     """ISO date; empty is not known."""
     version: str = ""
     """Of the engine; empty is not known."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    concurrency: int = 1
+    tensor_parallel: int = 1
+    data_parallel: int = 1
 
 
 class BenchmarkRuns(Record):
@@ -98,8 +110,6 @@ class BenchmarkRecipe(BenchmarkRuns):
     """... until they fill this part of the token budget ..."""
     gather_for_each_rank: bool = False
     """... or until every attention data-parallel rank has one."""
-    idle_slots: int = Field(default=0, ge=0)
-    """Sequences that the engine runs fewer than there are clients: so many requests always wait for an answer."""
     requests_per_client: int | None = None
     """What the benchmark's client sends for each of its streams ..."""
     num_requests: int | None = Field(default=None, ge=1)
@@ -115,6 +125,17 @@ class BenchmarkRecipe(BenchmarkRuns):
     the answer (standard deviation); None: not known."""
     source: Source
 
+    def concerns(self, run: PublishedRun) -> bool:
+        """Whether a run is among these, its load and layout too. Source: own definition."""
+        return (
+            super().concerns(run)
+            and self.input_tokens in (None, run.input_tokens)
+            and self.output_tokens in (None, run.output_tokens)
+            and self.data_parallel in (None, run.data_parallel > 1)
+            and run.concurrency >= self.min_concurrency
+            and run.tensor_parallel >= self.min_tensor_parallel
+        )
+
 
 class BenchmarkLayout(BenchmarkRuns):
     """How start-up scripts laid experts and attention out over a replica's accelerators, where results tell only
@@ -129,6 +150,11 @@ class BenchmarkLayout(BenchmarkRuns):
     data_parallel_from: int | None = Field(default=None, ge=1)
     """Clients from which attention is data-parallel over the ranks; None is never."""
     source: Source
+
+    def concerns(self, run: PublishedRun) -> bool:
+        """Whether a run is among these, its lengths and accelerators too. Source: own definition."""
+        lengths = (self.input_tokens, self.output_tokens) == (run.input_tokens, run.output_tokens)
+        return super().concerns(run) and lengths and self.tensor_parallel in (None, run.tensor_parallel)
 
 
 class BenchmarkFormats(BenchmarkRuns):
@@ -159,3 +185,50 @@ class DecodeSlots(Record):
     model: str
     load: tuple[DecodeLoad, ...]
     source: Source
+
+    def of(self, run: PublishedRun, accelerator: str, decode_workers: int) -> int | None:
+        """Sequences that one decode worker took at once in a run; None where nothing is known of it.
+
+        Source: data/decode_slots.toml.
+        """
+        if (run.benchmark, run.engine, run.model) != (self.benchmark, self.engine, self.model):
+            return None
+        asked = (accelerator, run.weight_dtype, run.input_tokens, run.output_tokens)
+        for load in self.load:
+            if asked == (load.accelerator, load.weight_dtype, load.input_tokens, load.output_tokens):
+                slots = {(number, workers): each for number, workers, each in load.points}
+                return slots.get((run.concurrency, decode_workers))
+        return None
+
+
+@lru_cache(maxsize=1)
+def all_recipes() -> tuple[BenchmarkRecipe, ...]:
+    """Every recipe, the more specific before the more general. Source: data/recipes.toml, each with its own."""
+    return _records("recipes", "recipe", BenchmarkRecipe)
+
+
+@lru_cache(maxsize=1)
+def all_layouts() -> tuple[BenchmarkLayout, ...]:
+    """Every layout that scripts chose and results did not tell. Source: data/layouts.toml, each with its own."""
+    return _records("layouts", "layout", BenchmarkLayout)
+
+
+@lru_cache(maxsize=1)
+def all_formats() -> tuple[BenchmarkFormats, ...]:
+    """Every set of formats that scripts chose, the more specific first. Source: data/formats.toml, each its own."""
+    return _records("formats", "formats", BenchmarkFormats)
+
+
+@lru_cache(maxsize=1)
+def all_decode_slots() -> DecodeSlots:
+    """What is known of the slots of decode workers. Source: data/decode_slots.toml."""
+    return DecodeSlots.model_validate(read_toml(DATA_DIR / "decode_slots.toml"))
+
+
+def _records(file: str, table: str, kind: type[RunsT]) -> tuple[RunsT, ...]:
+    return tuple(kind.model_validate(record) for record in read_toml(DATA_DIR / f"{file}.toml")[table])
+
+
+def first_of(records: Iterable[RunsT], run: PublishedRun) -> RunsT | None:
+    """The first record that is about a run; None where its benchmark left the engine alone. Source: own definition."""
+    return next((record for record in records if record.concerns(run)), None)

@@ -1,11 +1,20 @@
-"""Which lengths the requests of a published run had: stated ones, or those of the client that the row points to."""
+"""What the client of a published run sent: how many requests, of which lengths, with which prompts."""
 
 from typing import Final
 
+import numpy as np
+
 from advisor.catalog.errors import AdvisorError
 from advisor.evidence.serving.case import ServingCase
-from advisor.evidence.serving.gpustack import profile_of
-from advisor.simulator.serving import FixedLengths, LognormalLengths, UniformLengths
+from advisor.evidence.serving.scripts import BenchmarkRecipe
+from advisor.simulator.serving import (
+    ClosedLoop,
+    FixedLengths,
+    LognormalLengths,
+    UniformLengths,
+    Workload,
+)
+from advisor.simulator.serving.content import ROOT, Contents, ContentTree
 
 _UNIFORM_LOW: Final = 0.8
 """Least part of the nominal length that the usual benchmark client draws, where it is not stated."""
@@ -33,6 +42,10 @@ _ROUND_TOKENS: Final = 1000
 JITTER_SIGMA: Final = 0.05
 """Spread that keeps equal requests of a closed loop out of step, small against any length effect."""
 
+_NO_SPREAD: Final = 1e-9
+_REQUESTS_PER_CLIENT: Final = 10
+"""How many requests per concurrent client the usual benchmark client sends."""
+
 CaseLengths = FixedLengths | UniformLengths | LognormalLengths
 
 
@@ -41,7 +54,7 @@ def lengths_of(case: ServingCase) -> CaseLengths:
 
     `mean` says that only means were published. They are those of sampled conversations where they are short. Longer
     ones come from random prompts: SGLang's client draws them from 1 to the nominal length, others send equal ones of
-    which some end early. Those of a GPUStack preset are equal, and so are their answers.
+    which some end early.
 
     Raises: AdvisorError: no tokens in or out.
     Source: sglang bench_serving.py (random-range-ratio 0 by default), vllm bench (range ratio 0; ShareGPT filters).
@@ -53,8 +66,6 @@ def lengths_of(case: ServingCase) -> CaseLengths:
         return UniformLengths(isl, osl, case.length_spread or _UNIFORM_LOW)
     if case.length_dist == "lognormal" or (case.length_dist == "mean" and case.length_spread):
         return LognormalLengths(isl, osl, case.length_spread or _CONVERSATION_SIGMA, *(case.longest or ()))
-    if profile_of(case) is not None:
-        return FixedLengths(isl, osl)
     if case.length_dist == "mean":
         return _published_means(case)
     if case.num_requests is None and case.load == "closed":
@@ -86,3 +97,72 @@ def _published_means(case: ServingCase) -> CaseLengths:
     if case.engine == "sglang" and isl % _ROUND_TOKENS:
         return UniformLengths(2 * isl, 2 * osl, low_fraction=0.0)
     return LognormalLengths(isl, osl, JITTER_SIGMA)
+
+
+def closed_workload(case: ServingCase, recipe: BenchmarkRecipe | None, seed: int) -> Workload:
+    """The load of a closed loop, as the client of a known script sends it or as the usual one does.
+
+    Raises: AdvisorError: no tokens in or out.
+    Source: the benchmarks' own clients, see evidence/data/recipes.toml.
+    """
+    num_requests = _num_requests(case, recipe)
+    clients = ClosedLoop(case.concurrency or 1)
+    chosen = client_lengths(case, recipe) or closed_loop_lengths(case)
+    if recipe is None or not recipe.distinct_prompts:
+        return Workload(clients, chosen, num_requests)
+    prompts = repeated_prompts(case, recipe.distinct_prompts, num_requests, seed)
+    return Workload(clients, chosen, num_requests, prompts)
+
+
+def _num_requests(case: ServingCase, recipe: BenchmarkRecipe | None) -> int:
+    """Requests of a closed loop: those that are stated, those that its benchmark sends, else some per client."""
+    if case.num_requests is None and recipe is not None and recipe.num_requests:
+        return recipe.num_requests
+    per_client = recipe.requests_per_client if recipe is not None else None
+    clients = case.concurrency or 1
+    return max(case.num_requests or (per_client or _REQUESTS_PER_CLIENT) * clients, clients)
+
+
+def client_lengths(case: ServingCase, recipe: BenchmarkRecipe | None) -> CaseLengths | None:
+    """Lengths of a client that asks for equal ones and of which is known how it stays in step; None where it is not.
+
+    Assumes: what puts clients out of step (HTTP, tokenizer, the client's own processes) happens once per request, so
+    that it is a number of decode steps, not a share of the answer; no more than the usual jitter of short answers.
+    Source: evidence/data/recipes.toml, jitter_tokens, chosen on mean TTFT of runs with answers of 100 to 2 000 tokens
+    under vLLM and SGLang.
+    """
+    if recipe is not None and recipe.equal_lengths:
+        return FixedLengths(case.isl, case.osl)
+    if recipe is None or recipe.jitter_tokens is None or case.length_dist != "fixed":
+        return None
+    sigma = min(JITTER_SIGMA, recipe.jitter_tokens / max(1, case.osl))
+    return LognormalLengths(case.isl, case.osl, _NO_SPREAD, output_sigma=sigma)
+
+
+def repeated_prompts(case: ServingCase, distinct_prompts: int, num_requests: int, seed: int) -> Contents:
+    """Contents of a client that sends a few prompts again and again, each pass in another order.
+
+    Source: aiperf, whose clients shuffle the prompts that they have made.
+    """
+    tree = ContentTree()
+    prompts = [tree.add(ROOT, case.isl) for _ in range(distinct_prompts)]
+    rng = np.random.default_rng(seed)
+    order: list[int] = []
+    while len(order) < num_requests:
+        order += rng.permutation(prompts).tolist()
+    return Contents(tree, order[:num_requests])
+
+
+def closed_loop_lengths(case: ServingCase) -> CaseLengths:
+    """Lengths of a closed loop's requests, where a client on the owner's machine keeps its slots in step.
+
+    Equal prompts that were sent together end together, and the next ones wait for each other: no network and no
+    other user puts them out of step.
+
+    Raises: AdvisorError: no tokens in or out.
+    Source: own assumption; the median TTFT that an owner measured grows with the clients as bursts make it.
+    """
+    found = lengths_of(case)
+    if case.power_cap_w is None or case.length_dist != "fixed":
+        return found
+    return FixedLengths(case.isl, case.osl)

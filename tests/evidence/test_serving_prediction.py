@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from advisor.catalog.errors import InputFileError
-from advisor.evidence.serving.case import INPUT_COLUMNS, METRICS, ServingCase, parse_case
-from advisor.evidence.serving.lengths import lengths_of
-from advisor.evidence.serving.prediction import Prediction, deployment_of, predict_row, replica_of
+from advisor.evidence.prediction import Prediction
+from advisor.evidence.serving.case import INPUT_COLUMNS, METRICS, ServingCase, View, parse_case
+from advisor.evidence.serving.client import lengths_of
+from advisor.evidence.serving.deployment import deployment_of, replica_of
+from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import LognormalLengths, UniformLengths
 
@@ -55,19 +57,30 @@ def test_only_inputs_are_read() -> None:
     assert not {*METRICS, *NOT_INPUTS} & set(INPUT_COLUMNS)
 
 
-def test_shuffling_what_is_no_input_changes_nothing() -> None:
+@pytest.mark.parametrize("view", ["replay", "stranger"])
+def test_shuffling_what_is_no_input_changes_nothing(view: View) -> None:
+    """Origin and prose of rows of three benchmarks, of which InferenceX's and AIConfigurator's have recipes."""
+    protocols = ({"length_dist": "uniform:0.8"}, {"length_dist": "fixed", "date": "", "num_requests": ""}, {})
     rows = [
-        BASE | {"case_id": str(i), "concurrency": str(c), "notes": f"note {i}", "tier": f"T{i}", "group": f"g{i}",
-                "source": f"s{i}", "source_ref": f"r{i}", "tpot_ms_mean": str(i), "ttft_ms_p99": str(9 * i)}
+        BASE | protocols[i % 3] | {
+            "case_id": str(i), "concurrency": str(c), "notes": f"note {i}", "tier": f"A{i}", "group": f"g{i}",
+            "source": ("InferenceX", "AIConfigurator silicon_sample (NVIDIA internal runs)", "Vultr")[i % 3],
+            "source_ref": f"r{i}", **{name: str(9 * i) for name in METRICS},
+        }
         for i, c in enumerate((1, 2, 4, 8))
     ]  # fmt: skip
-    before = [predict_row(row, number) for number, row in enumerate(rows)]
-    for column in (*NOT_INPUTS, "tpot_ms_mean", "ttft_ms_p99"):
+    before = [predict_row(row, number, view=view) for number, row in enumerate(rows)]
+    for column in (*NOT_INPUTS, *METRICS):
         values = [row[column] for row in rows]
         random.Random(1).shuffle(values)
         for row, value in zip(rows, values, strict=True):
             row[column] = value
-    assert [predict_row(row, number) for number, row in enumerate(rows)] == before
+    assert [predict_row(row, number, view=view) for number, row in enumerate(rows)] == before
+
+
+def test_a_row_without_its_origin_is_predicted_the_same() -> None:
+    bare = {name: cell for name, cell in BASE.items() if name in INPUT_COLUMNS}
+    assert predict_row(bare, 7) == predict()
 
 
 def test_every_metric_of_a_closed_loop_has_an_interval() -> None:
@@ -300,6 +313,12 @@ def test_published_means_become_the_lengths_that_clients_send() -> None:
     stated = lengths_of(case(length_dist="lognormal:600/200,0.8"))
     assert isinstance(stated, LognormalLengths)
     assert stated.sigma == 0.8
+
+
+@pytest.mark.parametrize(("isl", "kind"), [("32000", LognormalLengths), ("3978", UniformLengths)])
+def test_means_of_whole_thousands_are_nominal_lengths(isl: str, kind: type) -> None:
+    found = lengths_of(case(engine="sglang", length_dist="mean", isl=isl, osl="510", num_requests="80"))
+    assert isinstance(found, kind)
 
 
 def test_an_unstated_layout_is_as_many_small_replicas_as_fit() -> None:

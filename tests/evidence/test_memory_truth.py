@@ -14,7 +14,7 @@ from advisor.simulator.quantity import Quantity
 _FILE = Path("truth") / "training.csv"
 _ROOTS = (
     os.environ.get("ADVISOR_SHARED_DATA", ""),
-    str(Path(__file__).resolve().parents[3].parent / "shared" / "data"),
+    str(Path(__file__).resolve().parents[2].parent / "shared" / "data"),
 )
 
 

@@ -5,14 +5,12 @@ import dataclasses
 import pytest
 
 from advisor.catalog.dtypes import DTYPES
-from advisor.catalog.recipes import all_formats, formats_of
 from advisor.catalog.schema import GatedDeltaNet
-from advisor.catalog.schema.recipe import PublishedRun
-from advisor.evidence.run_date import dated
-from advisor.evidence.serving.case import ServingCase, parse_case
-from advisor.evidence.serving.prediction import deployment_of, predict_case, replica_of
+from advisor.evidence.serving.case import ServingCase, as_published, dated, parse_case
+from advisor.evidence.serving.deployment import deployment_of, replica_of
+from advisor.evidence.serving.prediction import predict_case
 from advisor.evidence.serving.recipe import costs_as_started, recipe_for
-from advisor.evidence.serving.unstated_formats import as_published
+from advisor.evidence.serving.scripts import PublishedRun, all_formats, first_of
 from advisor.simulator.engine_costs import default_costs, engine_costs
 from advisor.simulator.step_cost import decode_iteration_s
 
@@ -36,7 +34,7 @@ def test_formats_are_known_to_the_catalog() -> None:
         assert set(formats.weight_dtypes) <= set(DTYPES)
 
 
-def test_a_benchmarks_scripts_choose_formats_of_cache_and_states() -> None:
+def test_a_benchmarks_scripts_choose_first_of_cache_and_states() -> None:
     found = deployment_of(case())
     assert found.kv_dtype == "fp8"
     states = {g.mixer.state_dtype for g in found.model.layers if isinstance(g.mixer, GatedDeltaNet)}
@@ -60,7 +58,7 @@ def test_what_a_row_states_and_other_protocols_stay(changes: dict[str, str]) -> 
 def test_scripts_changed_on_a_day() -> None:
     def found(date: str) -> bool:
         run = PublishedRun("inferencex", "vllm", "kimi-k2.5", "blackwell", "nvfp4", date)
-        return formats_of(run) is not None
+        return first_of(all_formats(), run) is not None
 
     assert not found("2026-03-27")
     assert found("2026-04-20")

@@ -2,15 +2,13 @@
 
 from advisor.catalog import accelerators, engines
 from advisor.catalog.dtypes import DTYPES
-from advisor.catalog.recipes import (
+from advisor.evidence.serving.scripts import (
+    PublishedRun,
     all_decode_slots,
     all_layouts,
     all_recipes,
-    decode_slots_of,
-    layout_of,
-    recipe_of,
+    first_of,
 )
-from advisor.catalog.schema.recipe import PublishedRun
 
 TRT_BLACKWELL = PublishedRun("inferencex", "tensorrt-llm", "deepseek-r1", "blackwell")
 
@@ -23,20 +21,23 @@ def test_recipes_name_engines_and_architectures_of_the_catalog() -> None:
 
 
 def test_first_recipe_counts() -> None:
-    oss = recipe_of(TRT_BLACKWELL._replace(model="gpt-oss-120b", date="2025-11-02"))
+    oss = first_of(all_recipes(), TRT_BLACKWELL._replace(model="gpt-oss-120b", date="2025-11-02"))
     assert oss is not None
     assert oss.max_num_batched_tokens == 20_000
 
 
 def test_a_recipe_ends() -> None:
-    runs = {date: recipe_of(TRT_BLACKWELL._replace(date=date)) for date in ("2025-11-02", "2026-01-29", "")}
+    runs = {
+        date: first_of(all_recipes(), TRT_BLACKWELL._replace(date=date))
+        for date in ("2025-11-02", "2026-01-29", "")
+    }
     least = {date: recipe.min_num_batched_tokens for date, recipe in runs.items() if recipe}
     assert least == {"2025-11-02": 0, "2026-01-29": 8192, "": 8192}
 
 
 def test_conditions_on_load_and_layout() -> None:
     def found(**conditions: int) -> int:
-        recipe = recipe_of(TRT_BLACKWELL._replace(weight_dtype="fp8"), **conditions)
+        recipe = first_of(all_recipes(), TRT_BLACKWELL._replace(weight_dtype="fp8")._replace(**conditions))
         assert recipe is not None
         return recipe.gather_steps
 
@@ -57,8 +58,8 @@ def test_layouts_name_engines_formats_and_architectures_of_the_catalog() -> None
 def test_a_layout_ends_with_the_scripts_that_chose_it() -> None:
     def found(date: str, engine: str = "tensorrt-llm") -> bool:
         run = PublishedRun("inferencex", engine, "gpt-oss-120b", "hopper", "mxfp4", date)
-        layout = layout_of(run, tensor_parallel=8, input_tokens=1024, output_tokens=1024)
-        return layout is not None
+        loaded = run._replace(tensor_parallel=8, input_tokens=1024, output_tokens=1024)
+        return first_of(all_layouts(), loaded) is not None
 
     assert found("2025-11-02")
     assert not found("2025-12-15")
@@ -67,29 +68,21 @@ def test_a_layout_ends_with_the_scripts_that_chose_it() -> None:
 
 
 def test_other_benchmarks_have_none() -> None:
-    assert recipe_of(PublishedRun("someone-else", "sglang", "qwen3.5-397b-a17b", "blackwell")) is None
+    run = PublishedRun("someone-else", "sglang", "qwen3.5-397b-a17b", "blackwell")
+    assert first_of(all_recipes(), run) is None
+    assert first_of(all_recipes(), run._replace(benchmark="")) is None
 
 
 def test_slots_of_decode_workers_are_those_of_one_benchmark_engine_and_model() -> None:
-    asked = {
-        "weight_dtype": "fp8",
-        "input_tokens": 1024,
-        "output_tokens": 1024,
-        "clients": 27,
-        "decode_workers": 3,
-    }
-    runs = {
-        (benchmark, engine, model): decode_slots_of(benchmark, engine, model, "gb200", **asked)
-        for benchmark, engine, model in (
-            ("inferencex", "tensorrt-llm", "deepseek-r1"), ("inferencex", "sglang", "deepseek-r1"),
-            ("inferencex", "tensorrt-llm", "llama-3.1-8b"), ("mlperf", "tensorrt-llm", "deepseek-r1"),
-        )
-    }  # fmt: skip
-    assert list(runs.values()) == [8, None, None, None]
-    assert (
-        decode_slots_of("inferencex", "tensorrt-llm", "deepseek-r1", "gb200", **{**asked, "clients": 28})
-        is None
-    )
+    def slots(benchmark: str, engine: str, model: str, clients: int = 27) -> int | None:
+        run = PublishedRun(benchmark, engine, model, "blackwell", "fp8", "", "", 1024, 1024, clients)
+        return all_decode_slots().of(run, "gb200", decode_workers=3)
+
+    assert slots("inferencex", "tensorrt-llm", "deepseek-r1") == 8
+    assert slots("inferencex", "sglang", "deepseek-r1") is None
+    assert slots("inferencex", "tensorrt-llm", "llama-3.1-8b") is None
+    assert slots("mlperf", "tensorrt-llm", "deepseek-r1") is None
+    assert slots("inferencex", "tensorrt-llm", "deepseek-r1", clients=28) is None
 
 
 def test_slots_name_accelerators_and_formats_of_the_catalog_once() -> None:

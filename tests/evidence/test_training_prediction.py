@@ -9,13 +9,14 @@ import pytest
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import MoeFeedForward
+from advisor.evidence.prediction import Prediction
 from advisor.evidence.training.case import (
     INPUT_COLUMNS,
     METRICS,
     TrainingCase,
     parse_case,
 )
-from advisor.evidence.training.prediction import TrainingPrediction, predict_row
+from advisor.evidence.training.prediction import predict_row
 from advisor.evidence.training.unstated import resolved
 from advisor.simulator.graph.training import model_shape
 
@@ -31,7 +32,7 @@ BASE = {
 }  # fmt: skip
 
 
-def predict(**cells: str) -> TrainingPrediction:
+def predict(**cells: str) -> Prediction:
     return predict_row(BASE | cells, 7)
 
 

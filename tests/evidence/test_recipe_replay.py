@@ -5,14 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.evidence.serving.admission_wait import gathering_wait_steps, polling_wait_steps
 from advisor.evidence.serving.case import ServingCase, parse_case
-from advisor.evidence.serving.prediction import deployment_of, predict_row
+from advisor.evidence.serving.client import client_lengths
+from advisor.evidence.serving.deployment import deployment_of
+from advisor.evidence.serving.prediction import predict_row
 from advisor.evidence.serving.recipe import (
     as_laid_out,
     as_started,
-    client_lengths,
-    is_vultr,
+    gathering_wait_steps,
+    polling_wait_steps,
     recipe_for,
     with_recipe,
 )
@@ -23,11 +24,6 @@ ROW = {
     "model": "Qwen/Qwen3.5-397B-A17B", "gpu": "b200-sxm", "n_gpus": "8", "tp": "8", "mode": "agg",
     "weight_dtype": "fp8", "load": "closed", "concurrency": "16", "isl": "1024", "osl": "1024",
     "length_dist": "uniform:0.8", "num_requests": "160", "spec_decode": "none",
-}  # fmt: skip
-
-WAITING = {
-    "engine": "tensorrt-llm", "engine_version": "1.0.0rc3", "date": "", "gpu": "h100-sxm", "n_gpus": "1", "tp": "1",
-    "model": "meta-llama/Llama-3.1-8B", "weight_dtype": "bf16", "length_dist": "fixed", "num_requests": "",
 }  # fmt: skip
 
 
@@ -112,26 +108,6 @@ def test_attention_in_parallel_keeps_caches_that_fit() -> None:
     assert early["tpot_ms_mean"].value < stated["tpot_ms_mean"].value
 
 
-@pytest.mark.parametrize(
-    ("changes", "slots"),
-    [
-        ({}, 15),
-        ({"max_num_seqs": "16"}, None),
-        ({"engine_version": "1.2.0"}, None),
-        ({"date": "2025-08-01"}, None),
-    ],
-)
-def test_one_client_of_some_runs_always_waits(changes: dict[str, str], slots: int | None) -> None:
-    assert settings_of(case(**(WAITING | changes))).max_num_seqs == slots
-
-
-def test_a_client_without_a_slot_waits_for_an_answer() -> None:
-    """Eight clients of one H100 waited 191 and 550 ms for the first token of answers of 128 and 512 tokens."""
-    for answer, measured in (("128", 191.0), ("512", 550.0)):
-        found = predict_row({**ROW, **WAITING, "concurrency": "8", "osl": answer}, 2).metrics
-        assert found["ttft_ms_mean"].value == pytest.approx(measured, rel=0.2)
-
-
 def test_polling_delays_first_tokens() -> None:
     """Thirty steps between two looks at the queue cost a request about fifteen steps."""
     often = predict_row({**ROW, "concurrency": "8", "num_requests": "80"}, 2).metrics
@@ -149,7 +125,7 @@ def test_a_run_without_prefix_cache_overlaps_its_prompts() -> None:
 EQUAL = {
     **ROW, "engine": "vllm", "engine_version": "0.12.0", "date": "", "model": "meta-llama/Llama-3.1-8B",
     "gpu": "h200-sxm", "n_gpus": "1", "tp": "1", "isl": "2000", "osl": "100", "concurrency": "64",
-    "length_dist": "fixed", "num_requests": "",
+    "length_dist": "fixed", "num_requests": "", "script": "aiconfigurator",
 }  # fmt: skip
 
 
@@ -205,22 +181,26 @@ def test_long_answers_leave_first_tokens_to_wait_for_each_other() -> None:
 
 def test_prompts_ride_in_decode_batches_where_the_recipe_says_so() -> None:
     sglang = {**EQUAL, "engine": "sglang", "engine_version": "0.5.6.post2"}
-    for row, kind in ((sglang, "mixed"), ({**sglang, "num_requests": "640"}, "prefill_first")):
+    for row, kind in ((sglang, "mixed"), ({**sglang, "script": ""}, "prefill_first")):
         asked = parse_case(row, 2)
         deployment = deployment_of(asked)
         assert as_started(deployment, recipe_for(asked, deployment)).engine.scheduler == kind
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"num_requests": "640"}, {"date": "2026-03-11"}, {"prefix_cache": "1"}, {"length_dist": ""},
-        {"engine_version": ""}, {"load": "offline"},
-    ],
-)  # fmt: skip
-def test_runs_that_say_more_are_somebody_elses(changes: dict[str, str]) -> None:
-    asked = parse_case({**EQUAL, **changes}, 2)
+def test_what_a_row_leaves_blank_tells_no_script() -> None:
+    """So blank were the runs of one archive: no date, no requests, no word on the cache."""
+    asked = parse_case({**EQUAL, "script": ""}, 2)
     assert recipe_for(asked, deployment_of(asked)) is None
+
+
+def test_a_script_that_nobody_published_is_refused() -> None:
+    assert predict_row({**EQUAL, "script": "mlperf"}, 7).reason == "row 7: script 'mlperf' is not known"
+
+
+def test_a_strangers_server_has_none() -> None:
+    for row in (ROW, EQUAL):
+        asked = parse_case(row, 2, "stranger")
+        assert recipe_for(asked, deployment_of(asked)) is None
 
 
 @given(st.integers(1, 64))
@@ -245,7 +225,7 @@ def test_gathering_between_one_and_many() -> None:
 VULTR = {
     "case_id": "x", "engine": "vllm", "engine_version": "0.16.0", "date": "2026-03-11", "model": "Qwen/Qwen3-8B",
     "gpu": "b200-sxm", "n_gpus": "1", "tp": "1", "mode": "agg", "weight_dtype": "fp8", "load": "closed",
-    "concurrency": "512", "isl": "2048", "osl": "512", "length_dist": "fixed",
+    "concurrency": "512", "isl": "2048", "osl": "512", "length_dist": "fixed", "script": "vultr",
 }  # fmt: skip
 
 
@@ -265,17 +245,10 @@ def test_some_of_vultrs_models_got_four_requests_for_each_client() -> None:
     assert (recipe.num_requests, recipe.requests_per_client) == (None, 4)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"num_requests": "1000"}, {"isl": "1024"}, {"engine": "sglang"}, {"power_cap_w": "700"}, {"date": ""}],
-)
-def test_other_runs_are_not_vultrs(changes: dict[str, str]) -> None:
-    assert not is_vultr(parse_case({**VULTR, **changes}, 2))
-
-
 LMDEPLOY = {
     **VULTR, "engine": "lmdeploy", "engine_version": "0.2.0", "date": "2024", "model": "meta-llama/Llama-2-7b-hf",
     "gpu": "a100-sxm-80gb", "weight_dtype": "fp16", "concurrency": "16", "isl": "128", "osl": "128",
+    "script": "lmdeploy",
 }  # fmt: skip
 
 
@@ -285,5 +258,5 @@ def test_lmdeploys_script_keeps_its_threads_in_step_and_has_no_server() -> None:
     assert predict_row(LMDEPLOY, 2).metrics["ttft_ms_mean"].value == pytest.approx(129.0, rel=0.25)
     alone = predict_row({**LMDEPLOY, "load": "batch1", "concurrency": "1", "isl": "1"}, 2)
     assert alone.metrics["ttft_ms_mean"].value == pytest.approx(11.0, rel=0.25)
-    stated = predict_row({**LMDEPLOY, "num_requests": "160"}, 2)
-    assert stated.metrics["ttft_ms_mean"].value != pytest.approx(129.0, rel=0.25)
+    unknown = predict_row({**LMDEPLOY, "script": ""}, 2)
+    assert unknown.metrics["ttft_ms_mean"].value != pytest.approx(129.0, rel=0.25)

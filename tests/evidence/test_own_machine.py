@@ -1,12 +1,13 @@
-"""Rows whose machine is somebody's own: lanes that cards share, slots of their server, clients in step."""
+"""Rows whose machine is somebody's own: lanes that cards share, clients in step."""
 
 import pytest
 
-from advisor.catalog import accelerators, engines
+from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.evidence.serving.case import ServingCase, parse_case
-from advisor.evidence.serving.own_machine import closed_loop_lengths, in_own_machine, server_slots
-from advisor.evidence.serving.prediction import deployment_of, predict_row
+from advisor.evidence.serving.client import closed_loop_lengths
+from advisor.evidence.serving.deployment import deployment_of, in_own_machine
+from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.serving import FixedLengths, LognormalLengths, UniformLengths
 
 ROW = {
@@ -53,25 +54,6 @@ def test_only_the_owners_clients_keep_step_and_only_with_equal_lengths() -> None
     assert isinstance(closed_loop_lengths(case(length_dist="uniform:0.8")), UniformLengths)
     with pytest.raises(AdvisorError, match="at least 1 token"):
         closed_loop_lengths(case(isl=""))
-
-
-def test_llama_server_takes_as_many_as_it_has_slots_and_the_others_wait() -> None:
-    llama, vllm = engines.by_id("llama.cpp"), engines.by_id("vllm")
-    assert [server_slots(case(concurrency=str(n)), llama) for n in (2, 8, 32)] == [2, 8, 8]
-    assert server_slots(case(), vllm) is None
-    assert server_slots(case(power_cap_w=""), llama) is None
-    assert server_slots(case(load="batch1", concurrency="1"), llama) is None
-    cells = {
-        "engine": "llama.cpp",
-        "engine_version": "b9000",
-        "weight_dtype": "q4_k_m",
-        "n_gpus": "1",
-        "tp": "1",
-    }
-    eight, sixteen = (predict_row(ROW | cells | {"concurrency": n}, 2).metrics for n in ("8", "16"))
-    assert sixteen["output_tok_s"].value == pytest.approx(eight["output_tok_s"].value, rel=0.05)
-    # Half of the requests wait about one whole answer before they start.
-    assert sixteen["ttft_ms_p50"].value > 0.6 * eight["e2e_ms_mean"].value
 
 
 def test_rates_of_streams_are_means_over_requests() -> None:
