@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -100,7 +101,9 @@ def test_what_is_far_off_counts_little() -> None:
 def test_a_fit_replaces_rows_of_the_table_of_terms_and_keeps_their_sources() -> None:
     found = training_parameters.rows_of(parameter.prior for parameter in training_parameters.PARAMETERS)
     costs = dataclasses.replace(engine_costs(engines.by_id("sglang")), request_s=0.5)
-    found += rows_of(("sglang", "0.5.0 2025-08-23"), costs, [], [{"ttft": 1.1}])
+    found += rows_of(
+        ("sglang", "0.5.0 2025-08-23"), costs, [SimpleNamespace(source="a campaign")], [{"ttft": 1.1}]
+    )
     before = all_terms()
     after = merged(before, found)
     assert len(after) == len(before)
