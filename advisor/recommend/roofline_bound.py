@@ -19,8 +19,7 @@ from advisor.simulator.graph.model import (
     dense_weight_bytes,
     expert_weight_bytes,
     is_moe,
-    layers_of,
-    parameter_count,
+    layers_in,
 )
 
 FloatArray = NDArray[np.float64]
@@ -75,14 +74,17 @@ def _numbers(candidate: Candidate) -> tuple[float, ...]:
     model, accelerator = deployment.model, deployment.accelerator
     dense_bytes = expert_bytes = 0.0
     hit = 1.0
-    for layer in layers_of(model):
+    for layer in layers_in(model, decode=True):
         dense_bytes += layer.count * dense_weight_bytes(
             model, layer, deployment.weight_dtype, deployment.tensor_parallel
         )
         expert_bytes += layer.count * expert_weight_bytes(layer, deployment.weight_dtype)
         hit = layer.experts.hit_fraction if layer.experts else hit
     ranks = deployment.accelerators_per_replica
-    counted = parameter_count(model)
+    active = min(
+        sum(layer.count * layer.active for layer in layers_in(model, decode=decode))
+        for decode in (True, False)
+    )
     # Kernels inside an engine may run faster than measured alone; the bound must not be slower than they.
     speed = 1.0 / _least_scale(deployment)
     return (
@@ -90,8 +92,8 @@ def _numbers(candidate: Candidate) -> tuple[float, ...]:
         expert_bytes / ranks,
         hit,
         _dense_cache_bytes(deployment),
-        2.0 * sum(layer.count * layer.active for layer in counted.layers) / ranks,
-        2.0 * counted.embedding / ranks,
+        2.0 * active / ranks,
+        2.0 * model.vocab_size * model.hidden_size / ranks,
         (accelerator.bandwidth_bytes_per_s or 0.0) * speed,
         fastest_peak_flop_per_s(deployment) * speed,
         float(candidate.memory.kv_capacity_tokens),
@@ -123,7 +125,7 @@ def _least_scale(deployment: Deployment) -> float:
 def _dense_cache_bytes(deployment: Deployment) -> float:
     """Cache read per token of context on one accelerator, of layers that attend to all of it [bytes]."""
     element, total = bytes_per_element(deployment.kv_dtype), 0.0
-    for layer in layers_of(deployment.model):
+    for layer in layers_in(deployment.model, decode=True):
         attention = layer.attention
         if attention is not None and not (attention.window_tokens or attention.top_k):
             read = attention.cached_values * attention.cache_share(deployment.tensor_parallel)

@@ -13,7 +13,9 @@ feed-forward part (`MixerOperators`, `FeedForwardOperators`, either may be None)
 
 `weights.py` has matrices, `operator.py` the other records and the protocol, `feed_forward.py` the feed-forward parts,
 `model.py` the sums that no device enters, `work.py` flop and bytes of a step, `forward_pass.py` its time on one
-accelerator. Nothing outside this folder asks which kind a mixer is.
+accelerator; `backward.py` what a backward pass finds again, `training.py` the sums of it. Nothing outside this folder
+asks which kind a mixer is.
 
-A new mixer is its record in `catalog/schema/model.py`, its reader in `catalog/hf_*.py`, and `mixers/<kind>.py`.
+A new mixer is its record in `catalog/schema/model.py`, its reader in `catalog/hf_*.py`, and `mixers/<kind>.py`;
+without `kept` it serves and is refused in training.
 """

@@ -7,6 +7,8 @@ by tensor parallelism always, `key_value` up to the key-value heads, `expert` by
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from advisor.catalog.errors import InfeasibleError
+
 WIDE: Final = 2.0
 """Bytes of an activation in 16 bits."""
 FP32: Final = 4.0
@@ -89,7 +91,8 @@ class Linear(NamedTuple):
 class MixerBackward:
     """The backward side of a mixer; a kind says what it keeps."""
 
-    hidden: int
+    kind: str = ""
+    hidden: int = 0
     rotary_values: int = 0
     """Values per token that rotary embedding reads and writes."""
 
@@ -99,8 +102,12 @@ class MixerBackward:
         return self.hidden
 
     def kept(self, style: Style) -> Kept:
-        """Of one token from the forward to the backward pass, norms apart [bytes]. Source: each kind's own."""
-        raise NotImplementedError
+        """Of one token from the forward to the backward pass, norms apart [bytes].
+
+        Raises: InfeasibleError: nobody has said what the kind keeps.
+        Source: each kind's own.
+        """
+        raise InfeasibleError(f"training of {self.kind} layers is not modelled")
 
     def every_second(self, kept: Kept) -> Kept:
         """The part of `kept` that stays where every second multiplication and attention are saved, and the residual is

@@ -15,7 +15,7 @@ from advisor.simulator.collectives import Topology, all_gather_s, all_reduce_s, 
 from advisor.simulator.collectives.expert_parallel import Mode, moe_combine_s, moe_dispatch_s
 from advisor.simulator.collectives.operations import Algorithm
 from advisor.simulator.deployment import Deployment, activation_dtype_for
-from advisor.simulator.graph.model import dense_dtype, layers_of, window_of
+from advisor.simulator.graph.model import dense_dtype, layers_in, layers_of, window_of
 from advisor.simulator.graph.operator import Experts, FeedForwardOperators, Layer, MixerOperators, Pass
 from advisor.simulator.graph.weights import Projection
 from advisor.simulator.operator_library import ExpertLayer, OperatorLibrary, matmul_key
@@ -98,7 +98,7 @@ def token_costs(
     rank_tokens = busiest_rank_tokens(tokens, deployment.data_parallel, whole)
     totals = {category: np.zeros_like(tokens, dtype=np.float64) for category in CATEGORIES}
     pricing = _Pricing(Pass(deployment, library, tokens, rank_tokens, decode, input_tokens))
-    for layer in layers_of(deployment.model):
+    for layer in layers_in(deployment.model, decode=decode):
         layers = layer.count / deployment.pipeline_parallel
         for category, seconds in pricing.layer(layer).items():
             totals[category] += layers * seconds
@@ -174,7 +174,7 @@ def decode_lines(
     batch = np.maximum(1.0, np.ceil(num_sequences / dp))
     zero = np.zeros_like(batch)
     lines = DecodeLines(zero, zero.copy(), zero.copy(), window_of(deployment.model))
-    for layer in layers_of(deployment.model):
+    for layer in layers_in(deployment.model, decode=True):
         layers = layer.count / deployment.pipeline_parallel
         if layer.mixer is None:
             continue
@@ -198,7 +198,7 @@ def prefill_lines(
     dp = deployment.data_parallel
     small, large = max(16.0, chunk_tokens / 4.0), max(64.0, chunk_tokens)
     result = PrefillLines()
-    for layer in layers_of(deployment.model):
+    for layer in layers_in(deployment.model, decode=False):
         layers, mixer = layer.count / deployment.pipeline_parallel, layer.mixer
         if mixer is None or mixer.attention is None:
             continue

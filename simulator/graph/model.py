@@ -58,6 +58,21 @@ def layers_of(model: Model) -> tuple[Layer, ...]:
     return tuple(layer_of(group, model.hidden_size) for group in model.layers)
 
 
+def layers_in(model: Model, *, decode: bool) -> tuple[Layer, ...]:
+    """The layers that tokens of a step or of a prompt pass: all, but in a model with encoder and decoder.
+
+    An encoder reads prompts; cross-attention keeps what it read; the rest of a decoder sees what it writes.
+
+    Source: own definition.
+    """
+    layers = layers_of(model)
+    if not any(layer.encodes for layer in layers) or all(layer.encodes for layer in layers):
+        return layers
+    if decode:
+        return tuple(layer for layer in layers if not layer.encodes)
+    return tuple(layer for layer in layers if layer.encodes or (layer.mixer and layer.mixer.follows_encoder))
+
+
 @lru_cache(maxsize=4096)
 def layer_of(group: LayerGroup, hidden: int) -> Layer:
     """The operators of one layer group. Source: own definition."""

@@ -40,6 +40,8 @@ class Attention:
     """Decode attends in a latent space that all heads share (absorbed); prompts to keys and values of each head."""
     kept: bool = True
     """False where keys and values are another layer's, an encoder's, or gone with the pass."""
+    in_prompts: bool = True
+    """False where tokens of prompts bring no queries."""
     causal: bool = True
     window_tokens: int | None = None
     top_k: int | None = None
@@ -111,8 +113,12 @@ class MixerOperators(Weighted, MixerBackward):
     attention: Attention | None = None
     recurrence_kernel: str = ""
     """Operator of the efficiency records that price the state mixer; empty without a state."""
+    lent_kernel: bool = False
+    """Nobody measured this kind: the kernel's records are those of a related one."""
     cached_state: bool = False
     """Engines keep the state in a prefix cache beside blocks of tokens."""
+    follows_encoder: bool = False
+    """Reads what an encoder of the same model wrote."""
     head_counts: tuple[int, ...] = ()
     """Heads that tensor parallelism must divide."""
     repeated_heads: int | None = None
@@ -151,9 +157,13 @@ class MixerOperators(Weighted, MixerBackward):
             return f"{kv_heads} key-value heads"
         return ""
 
+    def projections(self, tensor_parallel: int, *, decode: bool) -> tuple[Projection, ...]:
+        """The matrices that tokens of a step or of a prompt are multiplied with."""
+        return self.local(tensor_parallel)
+
     def pass_projections(self, at: Pass) -> tuple[Projection, ...]:
-        """The matrices that the tokens of a pass are multiplied with."""
-        return tuple(matrix for matrix in self.local(at.deployment.tensor_parallel) if not matrix.per_source)
+        """The matrices of a pass. Source: own definition."""
+        return self.projections(at.deployment.tensor_parallel, decode=at.decode)
 
     def pass_widths(self, at: Pass) -> list[float]:
         """16-bit values per token of small operators beside norms and projections, one entry per operator."""
@@ -180,6 +190,8 @@ class MixerOperators(Weighted, MixerBackward):
         shape = self.recurrence(tensor_parallel)
         assert shape is not None
         efficiency = library.parameters(RecurrenceEfficiency, self.recurrence_kernel, "bf16")
+        if self.lent_kernel:
+            library.transferred.add(f"{self.kind}: {self.recurrence_kernel}")
         return recurrence_s(num_tokens, num_sequences, shape, library.device, efficiency, decode=decode)
 
     def decode_lines(
@@ -300,6 +312,11 @@ class Layer:
     count: int
     mixer: MixerOperators | None
     feed_forward: FeedForwardOperators | None
+
+    @property
+    def encodes(self) -> bool:
+        """Whether the layer reads whole inputs at once and writes nothing."""
+        return self.attention is not None and not self.attention.causal
 
     @property
     def attention(self) -> Attention | None:

@@ -101,12 +101,12 @@ def layer_parameters(shape: ModelShape, tensor_parallel: IntArray, expert_ranks:
 
     Source: Megatron-LM (arXiv:1909.08053); expert parallelism of Megatron-Core.
     """
-    tp = tensor_parallel.astype(np.float64)
-    dense, expert = np.zeros((len(shape.layers), len(tp))), np.zeros((len(shape.layers), len(tp)))
-    for index, layer in enumerate(shape.layers):
-        dense[index] = shape.dense(layer, tp)
-        expert[index] = expert_parameters(layer) / expert_ranks
-    return LayerColumns(dense, expert)
+    degrees = np.arange(1.0, tensor_parallel.max(initial=0) + 1.0)
+    shares = 1.0 / expert_ranks
+    empty = np.zeros((0, len(tensor_parallel)))
+    dense = [shape.dense(layer, degrees)[tensor_parallel - 1] for layer in shape.layers]
+    expert = [expert_parameters(layer) * shares for layer in shape.layers]
+    return LayerColumns(np.stack(dense) if dense else empty, np.stack(expert) if expert else empty)
 
 
 def expert_parameters(layer: Layer) -> float:

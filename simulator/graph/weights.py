@@ -47,8 +47,6 @@ class Projection:
     """Stored in the deployment's weight format; otherwise in bf16."""
     prefill_only: bool = False
     """Decode uses an absorbed form instead (up-projection of latent attention)."""
-    per_source: bool = False
-    """Multiplied once with what an encoder read, not with the tokens of a pass (cross-attention)."""
 
     @property
     def elements(self) -> int:
@@ -66,8 +64,6 @@ class Matrix:
     """Stored in the deployment's weight format; otherwise in bf16."""
     prefill_only: bool = False
     """Decode uses an absorbed form instead (up-projection of latent attention)."""
-    per_source: bool = False
-    """Multiplied once with what an encoder read, not with the tokens of a pass (cross-attention)."""
 
     @property
     def elements(self) -> int:
@@ -78,7 +74,7 @@ class Matrix:
         """The part that one rank multiplies with."""
         columns = sum(block.local(tensor_parallel) for block in self.columns)
         depth = self.depth.local(tensor_parallel)
-        return Projection(self.name, columns, depth, self.low_bit, self.prefill_only, self.per_source)
+        return Projection(self.name, columns, depth, self.low_bit, self.prefill_only)
 
     @overload
     def held(self, tensor_parallel: float) -> float: ...

@@ -5,7 +5,7 @@ from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Model
-from advisor.simulator.graph.model import dense_dtype, layers_of
+from advisor.simulator.graph.model import dense_dtype, layers_in
 from advisor.simulator.graph.operator import Attention, Layer
 from advisor.simulator.graph.weights import Projection
 from advisor.simulator.operators.attention_kernels import attended_pairs
@@ -35,8 +35,8 @@ def decode_step_work(
     """
     parts = {name: Work(0.0, 0.0) for name in _PARTS}
     dense_bytes, kv_bytes = bytes_per_element(dense_dtype(model, weight_dtype)), bytes_per_element(kv_dtype)
-    for layer in layers_of(model):
-        for name, matrices in _matrices(layer):
+    for layer in layers_in(model, decode=True):
+        for name, matrices in _matrices(layer, decode=True):
             flop = 2.0 * batch_size * sum(matrix.elements for matrix in matrices)
             stored = sum(matrix.elements * (dense_bytes if matrix.low_bit else _WIDE) for matrix in matrices)
             parts[name] += Work(flop, stored).times(layer.count)
@@ -64,8 +64,8 @@ def prefill_work(
     """
     parts = {name: Work(0.0, 0.0) for name in _PARTS}
     dense_bytes, kv_bytes = bytes_per_element(dense_dtype(model, weight_dtype)), bytes_per_element(kv_dtype)
-    for layer in layers_of(model):
-        for name, matrices in _matrices(layer):
+    for layer in layers_in(model, decode=False):
+        for name, matrices in _matrices(layer, decode=False):
             for matrix in matrices:
                 stored = dense_bytes if matrix.low_bit else _WIDE
                 one = matmul_work(num_tokens, matrix.columns, matrix.depth, weight_bytes=stored)
@@ -75,7 +75,7 @@ def prefill_work(
             widths = 2.0 * layer.experts.hidden_size + 3.0 * layer.experts.intermediate_size
             moved = _WIDE * num_tokens * layer.experts.per_token * widths
             parts["experts"] += Work(0.0, moved).times(layer.count)
-        if layer.attention is not None:
+        if layer.attention is not None and layer.attention.in_prompts:
             parts["attention"] += _prompt_attention(layer.attention, num_tokens, kv_bytes).times(layer.count)
         parts["state"] += _state(layer, num_tokens, 1.0)
     table = float(model.vocab_size * model.hidden_size)
@@ -83,9 +83,9 @@ def prefill_work(
     return parts
 
 
-def _matrices(layer: Layer) -> tuple[tuple[str, tuple[Projection, ...]], ...]:
+def _matrices(layer: Layer, *, decode: bool) -> tuple[tuple[str, tuple[Projection, ...]], ...]:
     return (
-        ("projections", tuple(m for m in layer.mixer.local(1) if not m.per_source) if layer.mixer else ()),
+        ("projections", layer.mixer.projections(1, decode=decode) if layer.mixer else ()),
         ("feed_forward", layer.feed_forward.local(1) if layer.feed_forward else ()),
     )
 
@@ -102,7 +102,7 @@ def _experts(layer: Layer, num_tokens: float, element_bytes: float) -> Work:
 def _prompt_attention(attention: Attention, num_tokens: int, kv_bytes: float) -> Work:
     """Queries and outputs move once, new keys and values once."""
     seen = min(filter(None, (attention.window_tokens, attention.top_k)), default=None)
-    pairs = float(attended_pairs(num_tokens, 0.0, seen))
+    pairs = float(attended_pairs(num_tokens, 0.0, seen)) if attention.causal else float(num_tokens) ** 2
     width = attention.key_dim + attention.value_dim
     moved = num_tokens * width * (attention.num_heads * _WIDE + attention.num_kv_heads * kv_bytes)
     return Work(attention.prefill_pair_flop * pairs, moved)

@@ -93,12 +93,14 @@ def recurrence_s(
     Source: `chunked_s`, `recurrent_step_s`; constants from catalog/data/efficiency/gdn, kda and mamba2.
     """
     if decode:
-        return recurrent_step_s(num_tokens, shape, device, efficiency) + convolution_step_s(
-            num_tokens, shape, device, efficiency
-        )
-    return chunked_s(num_tokens, num_sequences, shape, device, efficiency) + convolution_s(
-        num_tokens, num_sequences, shape, device, efficiency
-    )
+        core_s = recurrent_step_s(num_tokens, shape, device, efficiency)
+    else:
+        core_s = chunked_s(num_tokens, num_sequences, shape, device, efficiency)
+    if not shape.conv_channels:
+        return core_s
+    if decode:
+        return core_s + convolution_step_s(num_tokens, shape, device, efficiency)
+    return core_s + convolution_s(num_tokens, num_sequences, shape, device, efficiency)
 
 
 def chunked_s(

@@ -32,8 +32,8 @@ _CODES: Final[dict[str, tuple[str, ...]]] = {
     "recompute": RECOMPUTES,
     "schedule": SCHEDULES,
 }
-_TABLE_LIMIT: Final = 1 << 22
-"""Codes up to which a table finds distinct ones faster than sorting."""
+_CODES_PER_PLAN: Final = 16
+"""Up to so many possible codes for each plan, a table finds distinct ones faster than sorting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def distinct(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
     for column in columns:
         code = code * (int(column.max(initial=0)) + 1) + column
     top = int(code.max(initial=0)) + 1
-    if top > _TABLE_LIMIT:
+    if top > _CODES_PER_PLAN * len(code):
         _, first_rows, of = np.unique(code, return_index=True, return_inverse=True)
         return first_rows.astype(np.int64), of.astype(np.int64)
     first = np.full(top, -1, dtype=np.int64)

@@ -10,10 +10,9 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.graph.forward_pass import head_s, token_costs
+from advisor.simulator.graph.forward_pass import decode_lines, head_s, token_costs
 from advisor.simulator.graph.model import kv_bytes_per_token, layers_of, num_operators, parameter_count
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.operators.attention import DecodeEfficiency, attention_decode_s
 from advisor.simulator.workloads.encoder_pass import as_run, encoder_pass
 from advisor.simulator.workloads.runtimes import RUNTIMES, Runtime
 
@@ -98,7 +97,7 @@ def decode_step_s(
 ) -> dict[str, FloatArray]:
     """One decoder step over a batch, by category [s].
 
-    Source: operators.attention for text and for audio; forward_pass.token_costs for the rest.
+    Source: graph.forward_pass.
     """
     model = decoder_of(deployment.model)
     decoder = replace(deployment, model=model)
@@ -106,15 +105,8 @@ def decode_step_s(
         name: part.copy()
         for name, part in token_costs(decoder, library, num_sequences, decode=True).seconds.items()
     }
-    efficiency = library.parameters(DecodeEfficiency, "attention_decode", "bf16")
-    seconds["attention"] = np.zeros_like(num_sequences)
-    for layer in layers_of(model):
-        a = layer.attention
-        if a is not None:
-            seconds["attention"] += layer.count * attention_decode_s(
-                num_sequences, a.cross_tokens or mean_text_tokens, a.num_heads, a.num_kv_heads, a.key_dim,
-                library.device, efficiency,
-            )  # fmt: skip
+    lines = decode_lines(decoder, library, num_sequences, mean_text_tokens, 2.0 * mean_text_tokens)
+    seconds["attention"] = lines.intercept_s + num_sequences * lines.growing_s(mean_text_tokens)
     seconds["head"] = head_s(decoder, library, num_sequences)
     return as_run(seconds, runtime, num_operators(model))
 
@@ -154,8 +146,8 @@ def _cross_keys_s(deployment: Deployment, library: OperatorLibrary, rows: FloatA
     """Keys and values of the audio for every decoder layer [s]."""
     total = np.zeros_like(rows)
     for layer in layers_of(deployment.model):
-        for matrix in layer.local(1):
-            if matrix.per_source:
+        if layer.mixer is not None and layer.mixer.follows_encoder:
+            for matrix in layer.mixer.projections(1, decode=False):
                 total += layer.count * library.matmul_s(rows, matrix.columns, matrix.depth, "bf16")
     return total
 

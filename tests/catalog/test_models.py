@@ -25,7 +25,7 @@ def test_there_are_many_models_of_every_kind() -> None:
     assert len(ALL) >= 100
     assert {model.workload for model in ALL} == {"decoder", "encoder", "diffusion", "speech"}
     kinds = {group.mixer.kind for model in ALL for group in model.layers if group.mixer}
-    assert kinds == {"gqa", "mla", "gdn", "mamba2"}
+    assert kinds == {"gqa", "mla", "gdn", "mamba2", "rwkv7", "gla", "cross"}
 
 
 @pytest.mark.parametrize("model", ALL, ids=lambda model: model.id)

@@ -37,11 +37,6 @@ class Operators(MixerOperators):
         query = Block(record.num_heads, record.head_dim + (value if record.output_gate else 0))
         keys = Block(record.num_kv_heads, record.head_dim + (0 if record.keys_are_values else value))
         matrices = [Matrix("qkv", (query,) if record.shared_kv else (query, keys), inputs)]
-        if record.cross_attention_tokens:
-            matrices = [
-                Matrix("query", (query,), inputs),
-                Matrix("cross_key_value", (keys,), inputs, per_source=True),
-            ]
         if record.indexer_num_heads:
             scored = Block((record.indexer_num_heads + 1) * record.indexer_head_dim, divided=False)
             matrices.append(Matrix("indexer", (scored,), inputs))
@@ -58,13 +53,12 @@ class Operators(MixerOperators):
             cached_values=record.num_kv_heads * (record.head_dim + value),
             cached_heads=record.num_kv_heads,
             decode_pair_flop=2.0 * record.num_heads * (record.head_dim + value),
-            kept=not (record.shared_kv or record.cross_attention_tokens) and record.causal,
+            kept=not record.shared_kv and record.causal,
             causal=record.causal,
             window_tokens=record.window_tokens,
             top_k=record.sparse_top_k,
             line_window=record.window_tokens,
             indexer_bytes=indexer_bytes(record.indexer_num_heads, record.indexer_head_dim),
-            cross_tokens=record.cross_attention_tokens,
         )
 
     @property
@@ -149,7 +143,8 @@ class Operators(MixerOperators):
                 library.parameters(PrefillEfficiency, "attention_prefill", "bf16"),
                 kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
             )  # fmt: skip
-        return float(line[0]), float(line[1])
+        # An encoder's queries meet all tokens, twice as many as those before them.
+        return float(line[0]), float(line[1]) * (1.0 if self.record.causal else 2.0)
 
     def sequence_s(
         self,

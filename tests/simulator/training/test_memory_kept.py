@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from advisor.catalog import models
+from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import DenseFeedForward, GroupedQueryAttention, LayerGroup, Model
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
@@ -84,3 +86,9 @@ def test_dora_keeps_an_identity_per_matrix() -> None:
     assert np.isclose(
         adapter_identity_bytes(layers_of(job.model)[0], replace(job, method="lora"), formats_of(job)), 0
     )
+
+
+def test_kinds_of_which_nobody_said_what_they_keep_are_refused_by_name() -> None:
+    job = TrainingJob(models.get("rwkv7-2.9b").record, 64, 1)
+    with pytest.raises(InfeasibleError, match="rwkv7"):
+        kept_by_layer(layers_of(job.model)[0], job, formats_of(job), style_of(job, formats_of(job)))
