@@ -52,8 +52,6 @@ class FrameworkCosts:
     """Kernels of a layer in fp8 over those in 16 bits: casts and scales."""
     block_scaled_kernels: float = 1.0
     """The same in mxfp8 and nvfp4, which scale small blocks and keep transposed copies."""
-    step_s: float = 0.0
-    """Once per optimizer step: data, logging, synchronisation, loss scale."""
     pipeline_sync_s: float = 0.0
     """Each send between stages beside its bytes: the host waits for it before it launches the next pass."""
     communication_scale: float = 1.0
@@ -62,8 +60,6 @@ class FrameworkCosts:
     """Share of tensor-parallel communication that runs beside multiplications."""
     expert_overlap: float = 0.0
     context_overlap: float = 0.0
-    pipeline_overlap: float = 0.0
-    """Share of sends between stages that hides behind computation where the schedule has chunks to run meanwhile."""
     data_overlap: float = 0.0
     """Share of gradient sums and parameter gathers that may hide behind computation."""
     gather_overlap: float = 0.0
@@ -83,8 +79,6 @@ class FrameworkCosts:
     """Traffic of the optimizer step over that of one fused kernel."""
     gradient_bytes: float = 4.0
     """Of one gradient as it is summed over data-parallel ranks."""
-    imbalance: float = 0.0
-    """Coefficient of variation of expert popularity in training; 0 where routing is balanced."""
     straggler: float = 0.0
     """Relative spread of the accelerators' step times."""
     backward_launches: float = 1.0

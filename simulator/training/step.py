@@ -95,7 +95,7 @@ def step_time(
     idle = passes.other_stages_share * bubbles_s(
         lattice.schedule, pp, lattice.virtual_stages, forward, inputs, passes.weight_s
     )
-    sends = (m + pp - 1.0) * _exposed_sends(lattice, costs) * 2.0 * (passes.send_s + costs.pipeline_sync_s)
+    sends = (m + pp - 1.0) * _exposed_sends(lattice) * 2.0 * (passes.send_s + costs.pipeline_sync_s)
     sharding = sharding_times(job, lattice, cluster, costs, passes, m)
     total = m * busiest + idle + sends + sharding.exchange_s + sharding.interference_s + sharding.optimizer_s
     return StepColumns(
@@ -109,7 +109,7 @@ def step_time(
         bubble_s=idle,
         data_parallel_s=sharding.exchange_s + sharding.interference_s,
         optimizer_s=sharding.optimizer_s,
-        host_s=m * (waits.forward_s + waits.backward_s + offloaded) + costs.step_s,
+        host_s=m * (waits.forward_s + waits.backward_s + offloaded),
         data_loading_s=np.zeros_like(m),
         straggler_s=total * costs.straggler * np.sqrt(2.0 * np.log(lattice.num_accelerators)),
     )
@@ -131,11 +131,10 @@ def _offloaded_s(lattice: PlanLattice, passes: PassColumns) -> FloatArray:
     return np.where(lattice.offload_activations == 1, shown, 0.0)
 
 
-def _exposed_sends(lattice: PlanLattice, costs: FrameworkCosts) -> FloatArray:
+def _exposed_sends(lattice: PlanLattice) -> FloatArray:
     """Sends of each kind per micro-batch that a stage waits for."""
-    chunks = np.maximum(lattice.virtual_stages, 1)
-    shown = np.where(chunks > 1, chunks * (1.0 - costs.pipeline_overlap), 1.0)
-    return np.where(lattice.pipeline_parallel > 1, shown, 0.0)
+    chunks = np.maximum(lattice.virtual_stages, 1.0)
+    return np.where(lattice.pipeline_parallel > 1, chunks, 0.0)
 
 
 def step_class(

@@ -298,11 +298,12 @@ class LayerPricing:
         return forward, forward, overlapped_s(forward, traffic, 2.0)
 
     def _grouped(self, experts: Experts, ep: int, etp: int, tokens: FloatArray) -> FloatArray:
-        """Experts of one rank for the pairs that reach it; each rank of the expert group brings `tokens` [s]."""
+        """Experts of one rank for the pairs that reach it; each rank of the expert group brings `tokens` [s].
+
+        Assumes: losses and biases keep routing even.
+        """
         efficiency = self.library.parameters(GroupedMatmulEfficiency, "grouped_matmul", self.dtype)
-        load = expert_load(
-            tokens * ep * etp, experts.num_experts, experts.per_token, ep, self.costs.imbalance
-        )
+        load = expert_load(tokens * ep * etp, experts.num_experts, experts.per_token, ep, skew=0.0)
         inner = experts.intermediate_size / etp
         shape = ExpertShape(
             experts.hidden_size, inner, inner * (2.0 if experts.gated else 1.0), experts.num_experts / ep
