@@ -33,9 +33,9 @@ from advisor.simulator.operators.local import (
     read_cache_s,
     stream_weights_s,
 )
-from advisor.simulator.releases import era_of
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs
+from advisor.simulator.terms import Case, find
 
 FloatArray = NDArray[np.float64]
 
@@ -147,14 +147,14 @@ def is_local(engine: Engine) -> bool:
 
 
 def kernel_level(engine: Engine, vendor: str, *, version: str = "", date: str = "") -> str:
-    """The name under which the efficiencies of an engine's kernels are stored: by back end, or by era.
+    """The name under which the efficiencies of an engine's kernels are stored: by back end, or by release.
 
     Source: own definition; MLX takes llama.cpp's.
     """
     if engine.id not in _OWN_KERNELS:
         return f"llama.cpp-{back_end(version, vendor)}"
-    era = era_of(engine, version=version, date=date)
-    return engine.id if era is None else f"{engine.id}-{era.id}"
+    levels = (entry.level for entry in engine.kernel_levels if entry.holds(version, date))
+    return next(levels, engine.id)
 
 
 def default_micro_batch(engine: Engine) -> int:
@@ -168,7 +168,7 @@ def default_micro_batch(engine: Engine) -> int:
 def local_library(
     engine: Engine, accelerator: Accelerator, *, version: str = "", date: str = ""
 ) -> OperatorLibrary:
-    """The operators of an accelerator under an engine, by the back end that a version's words name or by era.
+    """The operators of an accelerator under an engine, by the back end that a version's words name or by release.
 
     Raises: ValueError: the record lacks memory, bandwidth or a 16-bit peak.
     Source: own composition.
@@ -285,11 +285,12 @@ def _links_s(deployment: Deployment, rows: FloatArray) -> FloatArray:
     if stages > 1:
         seconds += (stages - 1) * send_recv_s(num_bytes, topology_of(deployment.accelerator, stages))
     if tp > 1:
-        layers, host = num_layers(deployment.model), deployment.engine.host_sum
+        layers = num_layers(deployment.model)
+        host = find("engine", "host_sum_bytes_per_s", Case(deployment.engine.id))
         if host is None:
             one_s = all_reduce_s(num_bytes, topology_of(deployment.accelerator, tp))
         else:
-            one_s = host_sum_s(values * _HOST_SUM_BYTES, tp, host.bytes_per_s)
+            one_s = host_sum_s(values * _HOST_SUM_BYTES, tp, host.value)
         seconds += 2.0 * layers * one_s
     return seconds
 

@@ -9,7 +9,7 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.engine_costs import default_costs
 from advisor.simulator.graph.forward_pass import head_s
 from advisor.simulator.graph.model import kv_bytes_per_token, num_layers
 from advisor.simulator.memory import weight_bytes
@@ -22,7 +22,6 @@ _LAYERS_OF_A_HEAD = {"mtp": 1.0, "eagle": 1.0, "medusa": 0.0, "ngram": 0.0}
 """Layers of the target's kind that propose one token."""
 _LOOKUP_S = 50e-6
 """Matching n-grams of a sequence on the host, once per sequence and step."""
-_HOST_FREE = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, request_s=0.0, request_launch_s=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +196,9 @@ def _draft_surface(
         mean_input_tokens=mean_input_tokens,
         mean_output_tokens=mean_output_tokens,
         settings=settings,
-        costs=_HOST_FREE,
+        costs=replace(
+            default_costs(), step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, request_s=0.0, request_launch_s=0.0
+        ),
     ).surface
 
 

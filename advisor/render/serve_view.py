@@ -187,14 +187,4 @@ def _warnings(result: ServingResult, replica: ReplicaModel) -> tuple[str, ...]:
         found.append(
             f"{result.num_refused} of {result.num_requests} requests are longer than the KV cache and were refused"
         )
-    return (*found, *transferred_warnings(replica))
-
-
-def transferred_warnings(replica: ReplicaModel) -> tuple[str, ...]:
-    """That kernels of a replica were measured on other hardware only, where they were."""
-    if not replica.transferred:
-        return ()
-    return (
-        f"no kernels were measured on {replica.deployment.accelerator.architecture}: "
-        f"{', '.join(replica.transferred)} are taken from related hardware, ranges are wide",
-    )
+    return (*found, *replica.doubts)

@@ -19,12 +19,12 @@ from advisor.simulator.collectives import (
     topology_of,
 )
 from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
+from advisor.simulator.terms import Case, value
 from advisor.simulator.training.plan import FloatArray, IntArray
 
 Collective = Callable[[FloatArray, Topology], FloatArray]
 
 _ANY_SIZE: Final = 1_000_000
-_PCIE_EFFICIENCY: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,13 @@ class TrainingCluster:
 
 
 def host_link_bytes_per_s(accelerator: Accelerator) -> float:
-    """What one accelerator exchanges with host memory [bytes/s]: its PCIe link at 80 %.
+    """What one accelerator exchanges with host memory [bytes/s]: its PCIe link, as far as copies reach it.
 
     Source: PCI-SIG rates; the share as host copies reach it.
     """
     generation = min(max(accelerator.pcie_generation or 4, 3), 6)
-    return PCIE_LANE_BYTES_PER_S[generation] * (accelerator.pcie_lanes or 16) * _PCIE_EFFICIENCY
+    rate = PCIE_LANE_BYTES_PER_S[generation] * (accelerator.pcie_lanes or 16)
+    return rate * value("framework", "host_link_fraction", Case())
 
 
 _MOST_RANKS: Final = 1 << 24

@@ -11,7 +11,7 @@ from advisor.simulator.graph.operator import Layer
 from advisor.simulator.graph.training import layer_parameters, table_parameters
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.training.cluster import TrainingCluster
-from advisor.simulator.training.framework_costs import FrameworkCosts
+from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.formats import shape_of
 from advisor.simulator.training.plan import (
@@ -28,7 +28,6 @@ from advisor.simulator.training.step_exchange import Exchanges
 from advisor.simulator.training.step_layers import LayerPricing, LayerTimes, Slices
 
 ENGINE: Final = "any"
-_LENGTH_SPREAD: Final = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +187,9 @@ def computed_sequence(job: TrainingJob, micro_batch: FloatArray) -> FloatArray:
     whole = np.full_like(micro_batch, job.computed_tokens, dtype=np.float64)
     if not job.mean_sequence_tokens:
         return whole
-    longest = job.mean_sequence_tokens * (1.0 + _LENGTH_SPREAD * np.sqrt(2.0 * np.log(micro_batch)))
+    longest = job.mean_sequence_tokens * (
+        1.0 + common_term("length_spread") * np.sqrt(2.0 * np.log(micro_batch))
+    )
     return np.minimum(whole, longest + job.virtual_tokens)
 
 

@@ -12,6 +12,7 @@ from advisor.catalog.training import allocator
 from advisor.catalog.units import GIB
 from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, parameter_count
 from advisor.simulator.training.cluster import host_link_bytes_per_s
+from advisor.simulator.training.framework_costs import common_term
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.peak import communicators, peak_memory
 from advisor.simulator.training.plan import FloatArray, PlanLattice, TrainingPlan
@@ -23,10 +24,6 @@ _SHARED_PARTS: Final = (
 )  # fmt: skip
 _FORWARD_SHARE: Final = 1.0 / 3.0
 """Of what forward and backward passes share: a forward pass is a third of a training step's work."""
-_NETWORK_EFFICIENCY: Final = 0.8
-_RELOAD_S: Final = 1.0
-"""Waking the engine: its graphs and cache are allocated again (vLLM sleep mode, level 2)."""
-_JUDGE_MFU: Final = 0.4
 _16_BIT_BYTES: Final = 2.0
 
 _ENGINE_BYTES: Final = 1.5 * GIB
@@ -90,12 +87,12 @@ def num_trained_models(algorithm: Algorithm) -> int:
 
 
 def judge_s(reward_model: Model, tokens: float, num_accelerators: int, peak_flop_per_s: float) -> float:
-    """A reward model's forward pass over all samples [s]: 2 N tokens over accelerators · peak · 0.4.
+    """A reward model's forward pass over all samples [s]: 2 N tokens over accelerators · peak · utilisation.
 
     Source: Kaplan et al. 2020, arXiv:2001.08361; the utilisation is an assumption.
     """
     active = parameter_count(reward_model).active
-    return 2.0 * active * tokens / (num_accelerators * peak_flop_per_s * _JUDGE_MFU)
+    return 2.0 * active * tokens / (num_accelerators * peak_flop_per_s * common_term("judge_utilisation"))
 
 
 def colocated_sync_s(
@@ -111,7 +108,7 @@ def colocated_sync_s(
     """
     share = parameter_count(model).total * _16_BIT_BYTES / rollout_tensor_parallel
     rate = accelerator.scale_up.bytes_per_s if accelerator.scale_up else host_link_bytes_per_s(accelerator)
-    return share / rate + 2.0 * state_bytes / host_link_bytes_per_s(accelerator) + _RELOAD_S
+    return share / rate + 2.0 * state_bytes / host_link_bytes_per_s(accelerator) + common_term("reload_s")
 
 
 def disaggregated_sync_s(
@@ -122,13 +119,15 @@ def disaggregated_sync_s(
     Every generating accelerator receives its part over its own network; the trainers send all copies between them,
     each once: the slower side decides, a broadcast tree lets receivers forward.
 
-    Source: own composition; network rate of the catalog's record at 80 %.
+    Source: own composition; network rate of the catalog's record, as far as sends reach it.
     """
     total = parameter_count(model).total * _16_BIT_BYTES
-    rate = (accelerator.scale_out_bytes_per_s or host_link_bytes_per_s(accelerator)) * _NETWORK_EFFICIENCY
+    rate = (accelerator.scale_out_bytes_per_s or host_link_bytes_per_s(accelerator)) * common_term(
+        "network_fraction"
+    )
     receive_s = total / rollout_tensor_parallel / rate
     send_s = total / num_training / rate
-    return max(receive_s, send_s) + _RELOAD_S
+    return max(receive_s, send_s) + common_term("reload_s")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,17 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.files import DATA_DIR, read_toml
+from advisor.simulator.device import device_of
 from advisor.simulator.graph.model import num_experts
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.cluster import TrainingCluster
-from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
+from advisor.simulator.training.framework_costs import FrameworkCosts, common_term, framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.passes import PassColumns, pass_times, recomputed_share
 from advisor.simulator.training.pipeline import bubbles_s
 from advisor.simulator.training.plan import FloatArray, PlanLattice
 from advisor.simulator.training.step_host import launch_times
-from advisor.simulator.training.step_sharding import HOST_LINK_BYTES_PER_S, sharding_times
+from advisor.simulator.training.step_sharding import sharding_times
 
 _FILE: Final = DATA_DIR / "training_intervals.toml"
 _TESTED_FAMILIES: Final = ("megatron", "fsdp", "maxtext", "peft")
@@ -94,7 +95,7 @@ def step_time(
     idle = passes.other_stages_share * bubbles_s(
         lattice.schedule, pp, lattice.virtual_stages, forward, inputs, passes.weight_s
     )
-    sends = (m + pp - 1.0) * _exposed_sends(lattice, costs) * 2.0 * (passes.send_s + costs.pipeline_sync_s)
+    sends = (m + pp - 1.0) * _exposed_sends(lattice) * 2.0 * (passes.send_s + costs.pipeline_sync_s)
     sharding = sharding_times(job, lattice, cluster, costs, passes, m)
     total = m * busiest + idle + sends + sharding.exchange_s + sharding.interference_s + sharding.optimizer_s
     return StepColumns(
@@ -108,7 +109,7 @@ def step_time(
         bubble_s=idle,
         data_parallel_s=sharding.exchange_s + sharding.interference_s,
         optimizer_s=sharding.optimizer_s,
-        host_s=m * (waits.forward_s + waits.backward_s + offloaded) + costs.step_s,
+        host_s=m * (waits.forward_s + waits.backward_s + offloaded),
         data_loading_s=np.zeros_like(m),
         straggler_s=total * costs.straggler * np.sqrt(2.0 * np.log(lattice.num_accelerators)),
     )
@@ -124,17 +125,16 @@ def num_micro_batches(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
 
 def _offloaded_s(lattice: PlanLattice, passes: PassColumns) -> FloatArray:
     """What moving the layers' inputs to the host and back outlasts the passes beside it [s per micro-batch]."""
-    copy_s = passes.stages.num_layers * passes.activation_bytes / HOST_LINK_BYTES_PER_S
+    copy_s = passes.stages.num_layers * passes.activation_bytes / common_term("host_copy_bytes_per_s")
     shown = np.maximum(0.0, copy_s - passes.forward_s)
     shown = shown + np.maximum(0.0, copy_s - passes.input_s - passes.weight_s)
     return np.where(lattice.offload_activations == 1, shown, 0.0)
 
 
-def _exposed_sends(lattice: PlanLattice, costs: FrameworkCosts) -> FloatArray:
+def _exposed_sends(lattice: PlanLattice) -> FloatArray:
     """Sends of each kind per micro-batch that a stage waits for."""
-    chunks = np.maximum(lattice.virtual_stages, 1)
-    shown = np.where(chunks > 1, chunks * (1.0 - costs.pipeline_overlap), 1.0)
-    return np.where(lattice.pipeline_parallel > 1, shown, 0.0)
+    chunks = np.maximum(lattice.virtual_stages, 1.0)
+    return np.where(lattice.pipeline_parallel > 1, chunks, 0.0)
 
 
 def step_class(
@@ -142,8 +142,9 @@ def step_class(
 ) -> str:
     """The class of residuals that a step belongs to.
 
-    Untested where no published run of the framework or of the kind of chip was at hand; `assumed` where the layout had
-    to be chosen; other vendors' chips, adapters, experts, and the rest by whether it leaves a node.
+    Untested where no published run of the framework or of the kind of chip was at hand, or the chip's record lacks
+    facts that those of the runs had; `assumed` where the layout had to be chosen; other vendors' chips, adapters,
+    experts, and the rest by whether it leaves a node.
 
     Source: own definition.
     """
@@ -151,6 +152,8 @@ def step_class(
         return "untested"
     if cluster.accelerator.vendor != "nvidia":
         return "other_vendor"
+    if device_of(cluster.accelerator).assumed:
+        return "untested"
     if assumed:
         return "assumed_layout"
     if job.method != "full":
@@ -160,8 +163,8 @@ def step_class(
 
 
 def _is_tested(job: TrainingJob, cluster: TrainingCluster) -> bool:
-    tested_framework = job.framework in _TESTED_FAMILIES
-    return tested_framework and cluster.accelerator.architecture.startswith(_TESTED_ARCHITECTURES)
+    tested = job.framework in _TESTED_FAMILIES
+    return tested and cluster.accelerator.architecture.startswith(_TESTED_ARCHITECTURES)
 
 
 def step_quantity(seconds: float, class_name: str, basis: Basis = "modelled") -> Quantity:

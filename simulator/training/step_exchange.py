@@ -6,14 +6,12 @@ import numpy as np
 
 from advisor.simulator.graph.operator import Layer
 from advisor.simulator.training.cluster import Groups, TrainingCluster
-from advisor.simulator.training.framework_costs import FrameworkCosts
+from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import FloatArray, PlanLattice
 from advisor.simulator.training.step_layers import LayerTimes
 
 _BYTES = 2.0
-_HIDDEN_BY_WEIGHTS = 0.7
-"""Share of the weight gradient's time behind which the sum of input gradients hides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ class Exchanges:
         forward = parts * whole_s * exposed
         # The input is gathered again for the weight gradient, beside the input gradient's multiplication.
         backward = parts * whole_s * exposed
-        hidden = np.minimum(0.5 * backward, _HIDDEN_BY_WEIGHTS * times.weight_s)
+        hidden = np.minimum(0.5 * backward, common_term("hidden_by_weights") * times.weight_s)
         if experts is not None:
             copies = experts.per_token / np.maximum(self.lattice.expert_parallel, 1)
             routed = num_bytes * np.maximum(copies, 1.0)

@@ -10,7 +10,7 @@ from advisor.catalog.schema import Model
 from advisor.catalog.units import GB
 from advisor.simulator.graph.model import num_experts, num_layers, routed_layers
 from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_per_s
-from advisor.simulator.training.framework_costs import FrameworkCosts
+from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.peak import peak_memory
 from advisor.simulator.training.plan import RECOMPUTES, FloatArray, PlanLattice
@@ -18,10 +18,6 @@ from advisor.simulator.training.step_layers import BLOCK_SCALED, SIXTEEN_BIT, is
 
 HOST_BYTES_PER_ACCELERATOR: Final = 200.0 * GB
 """Host memory that a machine has for each accelerator, less what the system takes: 2 TB for eight in a DGX H100."""
-_COMPILED: Final = 0.6
-"""Share of launches that torch.compile fuses away."""
-_AUTOCAST: Final = 1.3
-"""Kernels of a layer under autocast over those without: a cast in front of each matrix and behind its gradient."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +57,13 @@ def launch_times(
     times as many, and the forward pass again for what is recomputed.
 
     Assumes: embedding and head together launch as much as a layer.
-    Source: own model, fitted on small models (catalog/data/training/frameworks.toml).
+    Source: own model, fitted on small models (catalog/data/terms.csv).
     """
     kernels = costs.kernels_per_layer + np.where(lattice.tensor_parallel > 1, costs.tensor_kernels, 0.0)
     if is_eager(job):
         kernels = kernels * costs.eager_passes
     if is_autocast(job):
-        kernels = kernels * _AUTOCAST
+        kernels = kernels * common_term("autocast_launches")
     experts = num_experts(job.model)
     if experts:
         local = np.maximum(1.0, experts / lattice.expert_parallel)
@@ -78,7 +74,7 @@ def launch_times(
         kernels = kernels * (costs.block_scaled_kernels if block_scaled else costs.fp8_kernels)
     if job.method != "full":
         kernels = kernels * costs.adapter_launches
-    graphs = max(costs.graphs, _COMPILED if "compile" in job.features else 0.0)
+    graphs = max(costs.graphs, common_term("compiled_graphs") if "compile" in job.features else 0.0)
     forward = (num_layers + 1.0) * kernels * costs.launch_s * (1.0 - graphs)
     full = lattice.recompute == RECOMPUTES.index("full")
     again = np.where(full, recomputed_share, 0.0)

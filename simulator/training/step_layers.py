@@ -22,7 +22,7 @@ from advisor.simulator.operators.grouped_matmul import (
 )
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
 from advisor.simulator.operators.tiles import overlapped_s
-from advisor.simulator.training.framework_costs import FrameworkCosts
+from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import FloatArray, IntArray
 
@@ -39,17 +39,11 @@ _AUTOCAST_BYTES: Final = 6.0
 _CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
 """Moved per activation or gradient beside what the multiplication's own cast moves: the transposed copy, and for
 nvfp4 a pass for the scale and one through the random rotation."""
-_RECURRENCE_BACKWARD: Final = 3.0
-"""Backward over forward pass of chunked state mixers: states are recomputed, and every product has two gradients."""
 _COMPILED_PASSES: Final = 1.0
 _EAGER_FAMILIES: Final = ("fsdp", "torchtitan", "peft", "deepspeed")
 _FUSED_SOFTWARE: Final = ("intern", "megatron", "unsloth", "liger")
 _UNFUSED_FORWARD_BYTES: Final = 13.0
 _UNFUSED_BACKWARD_BYTES: Final = 19.0
-_UNFUSED_RATE: Final = 0.6
-_STREAM_FRACTION: Final = 0.85
-_DEQUANTIZED_FRACTION: Final = 0.5
-"""Of the bandwidth, reached by a kernel that unpacks NF4 through a table."""
 _LOSS_BYTES: Final = {"unfused": (16.0, 12.0), "usual": (8.0, 6.0), "chunked": (4.0, 4.0)}
 """Moved per logit by the loss, forward and backward."""
 
@@ -192,7 +186,7 @@ class LayerPricing:
 
     def stream_s(self, num_bytes: FloatArray | float) -> FloatArray:
         """Time of memory-bound operators that move so many bytes [s]."""
-        return np.asarray(num_bytes / (self.device.bandwidth_bytes_per_s * _STREAM_FRACTION))
+        return np.asarray(num_bytes / (self.device.bandwidth_bytes_per_s * common_term("stream_fraction")))
 
     def _projections(self, layer: Layer) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """All dense multiplications of a layer, and the forward pass of the last one where it ends the layer."""
@@ -234,7 +228,8 @@ class LayerPricing:
         beside = self.stream_s(2.0 * travel * s.rows)
         beside = beside + 2.0 * job.lora_rank * travel * s.rows / (0.5 * self.device.peak_flop_per_s["bf16"])
         if job.method == "qlora":
-            return beside, self.stream_s(weights * (bytes_per_element("int4") + 2.0) / _DEQUANTIZED_FRACTION)
+            unpacked = weights * (bytes_per_element("int4") + 2.0)
+            return beside, self.stream_s(unpacked / common_term("dequantized_fraction"))
         return beside, self.stream_s(6.0 * weights) if job.method == "dora" else np.zeros_like(beside)
 
     def _mixer_core(self, mixer: MixerOperators | None) -> tuple[FloatArray, FloatArray]:
@@ -248,7 +243,7 @@ class LayerPricing:
                 mask = s.tensor_parallel == tp
                 forward[mask] = mixer.recurrence_s(self.library, s.rows[mask], s.micro_batch[mask], int(tp))
             forward = self.costs.recurrence_scale * forward
-            return forward, _RECURRENCE_BACKWARD * forward
+            return forward, common_term("recurrence_backward") * forward
         if "unfused_attention" in self.job.features and mixer.attention is not None:
             return self._unfused(mixer.attention)
         degrees = s.tensor_parallel.astype(np.float64)
@@ -261,7 +256,7 @@ class LayerPricing:
         s = self.slices
         queries = s.micro_batch * s.sequence / s.tensor_parallel
         scores = attention.num_heads * queries * s.sequence / s.context_parallel
-        peak = self.device.peak_flop_per_s["bf16"] * _UNFUSED_RATE
+        peak = self.device.peak_flop_per_s["bf16"] * common_term("unfused_fraction")
         product_s = 2.0 * (attention.key_dim + attention.value_dim) * scores / peak
         forward = product_s + self.stream_s(_UNFUSED_FORWARD_BYTES * scores)
         return forward, 2.0 * product_s + self.stream_s(_UNFUSED_BACKWARD_BYTES * scores)
@@ -303,11 +298,12 @@ class LayerPricing:
         return forward, forward, overlapped_s(forward, traffic, 2.0)
 
     def _grouped(self, experts: Experts, ep: int, etp: int, tokens: FloatArray) -> FloatArray:
-        """Experts of one rank for the pairs that reach it; each rank of the expert group brings `tokens` [s]."""
+        """Experts of one rank for the pairs that reach it; each rank of the expert group brings `tokens` [s].
+
+        Assumes: losses and biases keep routing even.
+        """
         efficiency = self.library.parameters(GroupedMatmulEfficiency, "grouped_matmul", self.dtype)
-        load = expert_load(
-            tokens * ep * etp, experts.num_experts, experts.per_token, ep, self.costs.imbalance
-        )
+        load = expert_load(tokens * ep * etp, experts.num_experts, experts.per_token, ep, skew=0.0)
         inner = experts.intermediate_size / etp
         shape = ExpertShape(
             experts.hidden_size, inner, inner * (2.0 if experts.gated else 1.0), experts.num_experts / ep

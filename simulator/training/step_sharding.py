@@ -5,16 +5,14 @@ from typing import Final
 
 import numpy as np
 
-from advisor.catalog.units import GB
 from advisor.simulator.device import Device, device_of
 from advisor.simulator.training.cluster import Groups, TrainingCluster
-from advisor.simulator.training.framework_costs import FrameworkCosts
+from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.passes import PassColumns, StageParameters
 from advisor.simulator.training.plan import SHARDINGS, FloatArray, PlanLattice
 
 _PARAMETER_BYTES: Final = 2.0
-_STREAM_FRACTION: Final = 0.85
 _OPTIMIZER_BYTES: Final = {
     "adamw": 30.0, "adamw_8bit": 18.0, "adafactor": 20.0, "muon": 24.0, "sgd": 18.0, "lora_fa": 30.0,
 }  # fmt: skip
@@ -24,10 +22,6 @@ _SHORT_OPTIMIZER_BYTES: Final = {"adamw": 22.0, "sgd": 6.0}
 kernels reach less of the bandwidth (measured on an H200)."""
 _NORM_BYTES: Final = 8.0
 """Gradients are read for their norm, and read and written where it clips."""
-HOST_LINK_BYTES_PER_S: Final = 20.0 * GB
-"""A PCIe 4.0 slot with 16 lanes, as copies reach it."""
-_HOST_BYTES_PER_S: Final = 25.0 * GB
-"""Of a processor's memory, one accelerator's share of it."""
 _MUON_PASSES: Final = 30.0
 """Multiply-adds per parameter and unit of the smaller side: five Newton-Schulz steps of three products."""
 
@@ -83,7 +77,7 @@ def sharding_times(
     )
     copies = costs.shard_copies * moved * (parameters.dense + parameters.expert)
     copies = np.where(is_full, num_micro_batches * copies, 0.0) / (
-        device.bandwidth_bytes_per_s * _STREAM_FRACTION
+        device.bandwidth_bytes_per_s * common_term("stream_fraction")
     )
     return ShardingTimes(
         exchange, costs.interference * hidden + copies, _optimizer_s(job, lattice, costs, device, parameters)
@@ -113,7 +107,7 @@ def _communication_s(
     scattered = sharded.reduce_scatter_s(gradient) + replicas.all_reduce_s(gradient / shard)
     scattered = scattered + experts.reduce_scatter_s(expert_gradient)
     summed = everyone.all_reduce_s(gradient) + experts.all_reduce_s(expert_gradient)
-    from_host = (weight / shard + expert_weight / copies) / HOST_LINK_BYTES_PER_S
+    from_host = (weight / shard + expert_weight / copies) / common_term("host_copy_bytes_per_s")
     gather = sharded.all_gather_s(weight) + experts.all_gather_s(expert_weight)
     gather = gather + np.where(lattice.offload_parameters == 1, from_host, 0.0)
     return np.where(lattice.sharding == SHARDINGS.index("none"), summed, scattered), gather
@@ -145,12 +139,13 @@ def _optimizer_s(
     if "bf16_states" in job.features and job.optimizer in _SHORT_OPTIMIZER_BYTES:
         num_bytes = _SHORT_OPTIMIZER_BYTES[job.optimizer] + 0.5 * _NORM_BYTES
     moved = owned * num_bytes * costs.optimizer_passes
-    seconds = moved / (device.bandwidth_bytes_per_s * _STREAM_FRACTION)
+    seconds = moved / (device.bandwidth_bytes_per_s * common_term("stream_fraction"))
     if job.optimizer == "muon":
         seconds = seconds + owned * _MUON_PASSES * job.model.hidden_size / (
             0.6 * device.peak_flop_per_s["bf16"]
         )
     host = owned * (
-        2.0 * _PARAMETER_BYTES / HOST_LINK_BYTES_PER_S + _OPTIMIZER_BYTES["adamw"] / _HOST_BYTES_PER_S
+        2.0 * _PARAMETER_BYTES / common_term("host_copy_bytes_per_s")
+        + _OPTIMIZER_BYTES["adamw"] / common_term("host_update_bytes_per_s")
     )
     return np.asarray(np.where(lattice.offload_optimizer == 1, host, seconds))

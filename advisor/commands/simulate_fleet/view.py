@@ -10,7 +10,6 @@ from advisor.catalog.units import HOUR_S
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, TIME, digits, layout_words, percent, show, show_quantity, usd
 from advisor.render.serialize import picked
-from advisor.render.serve_view import transferred_warnings
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving.fleet_control import EventKind
@@ -233,5 +232,5 @@ def _warnings(run: FleetRun) -> tuple[str, ...]:
             f"{result.num_refused} of {result.num_requests} requests are longer than the KV cache of every pool that "
             "takes them and were refused"
         )
-    found += [text for replica in run.replicas for text in transferred_warnings(replica)]
+    found += [doubt for replica in run.replicas for doubt in replica.doubts]
     return tuple(dict.fromkeys(found))

@@ -197,12 +197,11 @@ class Operators(MixerOperators):
         if library.kernels.get("mla_decode") == TRITON:
             triton = library.parameters(TritonLatentEfficiency, "mla_triton", "bf16")
             return triton_latent_line(batch, context_low, context_high, heads, device, triton)
-        cache = library.latent_cache_dtype or deployment.kv_dtype
-        key = "fp8" if cache == "fp8" else "bf16"
+        key = "fp8" if deployment.kv_dtype == "fp8" else "bf16"
         return mla_decode_line(
             batch, context_low, context_high, heads, record.kv_lora_rank, record.qk_rope_head_dim, device,
             library.parameters(LatentDecodeEfficiency, "mla_decode", key),
-            kv_bytes_per_element=bytes_per_element(cache),
+            kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
         )  # fmt: skip
 
 
