@@ -65,8 +65,8 @@ def read_prices(path: Path, as_of: datetime.date = datetime.date.min) -> tuple[P
     """The rows of a person's own price file; accelerators may be written by alias.
 
     Needs provider, accelerator, num_accelerators, term, usd_per_hour (of the whole SKU) and observed_on; may
-    have any of OPTIONAL_COLUMNS: without valid_from a price holds from observed_on on, without price_kind it is a quote, and
-    a currency other than USD is refused, as is a day after today and `as_of`.
+    have any of OPTIONAL_COLUMNS: without valid_from a price holds from observed_on on, without price_kind it is a
+    quote. A currency other than USD is refused, as is a day after today and `as_of`.
 
     Raises: InputFileError: the file is unreadable or a row is wrong; the message has row, field, value and rule.
     """
@@ -151,8 +151,8 @@ def age_days(price: Price, as_of: datetime.date) -> int:
 
 
 def commitment_usd(price: Price) -> float | None:
-    """What renting one SKU at this price commits to pay, used or not [USD]: usd_per_hour · hours of the term; 0 where the
-    term commits to nothing, None where its length is not stated.
+    """What renting one SKU at this price commits to pay, used or not [USD]: usd_per_hour · hours of the term; 0 where
+    the term commits to nothing, None where its length is not stated.
 
     Source: definition.
     """
@@ -237,7 +237,7 @@ def _own_price(values: dict[str, object], where: str, latest: datetime.date) -> 
     if not LEAST_USD <= price.usd_per_accelerator_hour <= MOST_USD:
         raise InputFileError(
             f"{where}: field usd_per_hour: {price.usd_per_hour:g}",
-            why=f"{price.usd_per_accelerator_hour:g} dollars per accelerator and hour is no price: cents, or a month's?",
+            why=f"${price.usd_per_accelerator_hour:g} per accelerator and hour is no price: cents, or a month's?",
             fix="write dollars per hour of the whole SKU",
         )
     if price.observed_on > latest:

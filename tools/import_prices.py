@@ -2,8 +2,9 @@
 
     python tools/import_prices.py rental_prices_v2.csv
 
-A row is left out where it names no accelerator of the catalog, repeats an offer of the same day, is a tracker's figure for
-what the seller lists itself, or is known to be wrong. A newer price of the whole seller ends its older regional rows.
+A row is left out where it names no accelerator of the catalog, repeats an offer of the same day, is a tracker's figure
+for what the seller lists itself, or is known to be wrong. A newer price of the whole seller ends its older regional
+rows.
 """
 
 import csv
@@ -24,8 +25,8 @@ ACCELERATORS = {record.id for record in all_accelerators()}
 SOURCES = DATA_DIR / "price_sources.csv"
 COLUMNS = (
     "provider", "sku", "region", "country", "accelerator", "num_accelerators", "term", "usd_per_hour", "tenancy",
-    "price_kind", "min_quantity", "max_quantity", "observed_on", "is_dated", "valid_from", "valid_to", "vcpus", "ram_gb",
-    "storage_usd_per_gb_hour", "source",
+    "price_kind", "min_quantity", "max_quantity", "observed_on", "is_dated", "valid_from", "valid_to", "vcpus",
+    "ram_gb", "storage_usd_per_gb_hour", "source",
 )  # fmt: skip
 DEFAULTS = {"tenancy": "dedicated", "price_kind": "list", "is_dated": "true"}
 ALIASES = PROVIDER_ALIASES | {"genesiscloud": "genesis-cloud", "voltagepark": "voltage-park"}
@@ -36,11 +37,11 @@ EARLIEST = {"aws": "2026-01-01", "nebius": "2025-10-22"}
 """First day that a file without a date can have been written, as its products allow."""
 UNDATED_FROM = "2025-01-01"
 QUALIFIERS = (
-    "secure", "community", "inference", "classic", "bare metal", "prototyping", "production", "nova", "x-series", "yotta",
-    "orion", "atlas", "nvlink", "intel", "amd",
+    "secure", "community", "inference", "classic", "bare metal", "prototyping", "production", "nova", "x-series",
+    "yotta", "orion", "atlas", "nvlink", "intel", "amd",
 )  # fmt: skip
 TRACKER_DAYS, SAME = 30, 0.02
-"""A tracker's figure stands beside a seller's list where it is so much younger and differs by more than this fraction."""
+"""A tracker's figure stands beside a seller's list where it is so much younger and differs by more than that part."""
 BY_LIST = {"list": 0, "quote": 1, "from": 2, "marketplace_median": 3, "marketplace_min": 4, "tracker": 5}
 
 

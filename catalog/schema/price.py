@@ -18,10 +18,10 @@ Term = Literal[
     "community",
 ]
 Tenancy = Literal["dedicated", "shared", "unknown"]
-"""dedicated: the accelerator is one renter's alone; shared: oversubscribed or serverless; unknown: third parties' hosts."""
+"""dedicated: the accelerator is one renter's alone; shared: oversubscribed or serverless; unknown: hosts of others."""
 PriceKind = Literal["list", "quote", "from", "tracker", "marketplace_median", "marketplace_min"]
-"""list: the seller's own price list, also when transcribed; quote: made to the person who gives it; from: "starting at";
-tracker: a third party's figure; the last two are of offers of many hosts."""
+"""list: the seller's own price list, also when transcribed; quote: made to the person who gives it; from: "starting
+at"; tracker: a third party's figure; the last two are of offers of many hosts."""
 
 
 class Price(Record):
