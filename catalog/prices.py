@@ -49,7 +49,7 @@ PROVIDER_ALIASES: Final = {
     "datacrunch": "verda",
     "oci": "oracle",
 }
-_Offer = tuple[str, str, str, str, int, str]
+Offer = tuple[str, str, str, str, int, str]
 
 
 @functools.cache
@@ -136,7 +136,7 @@ def prices_as_of(
         and (tenancies is None or price.tenancy in tenancies)
     )
     return tuple(
-        sorted(chosen, key=lambda price: (price.accelerator, price.usd_per_accelerator_hour, _offer(price)))
+        sorted(chosen, key=lambda price: (price.accelerator, price.usd_per_accelerator_hour, offer_of(price)))
     )
 
 
@@ -166,19 +166,19 @@ def is_stale(price: Price, as_of: datetime.date, days: int = STALE_AFTER_DAYS) -
     return age_days(price, as_of) > days
 
 
-def _current_of_layer(layer: Iterable[Price], as_of: datetime.date) -> dict[_Offer, Price]:
-    current: dict[_Offer, Price] = {}
+def _current_of_layer(layer: Iterable[Price], as_of: datetime.date) -> dict[Offer, Price]:
+    current: dict[Offer, Price] = {}
     for price in layer:
         ended = price.valid_to is not None and as_of >= price.valid_to
         if price.valid_from > as_of or price.observed_on > as_of or ended:
             continue
-        rival = current.get(_offer(price))
+        rival = current.get(offer_of(price))
         if rival is None or (price.valid_from, price.observed_on) >= (rival.valid_from, rival.observed_on):
-            current[_offer(price)] = price
+            current[offer_of(price)] = price
     return current
 
 
-def _offer(price: Price) -> _Offer:
+def offer_of(price: Price) -> Offer:
     return (price.provider, price.sku, price.region, price.accelerator, price.num_accelerators, price.term)
 
 
@@ -200,7 +200,7 @@ def _read_file(path: Path, latest: datetime.date | None = None) -> tuple[Price, 
     found: dict[tuple[object, ...], tuple[int, Price]] = {}
     for number, cells in read_csv(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS):
         price = _price(cells, f"{path}: row {number}", latest)
-        key = (*_offer(price), price.valid_from, price.observed_on)
+        key = (*offer_of(price), price.valid_from, price.observed_on)
         if key in found:
             raise InputFileError(
                 f"{path}: row {number} repeats row {found[key][0]}",
