@@ -218,7 +218,7 @@ def _price(cells: dict[str, str], where: str, latest: datetime.date | None) -> P
     if "ram_gb" in values:
         values["ram_bytes"] = _ram_bytes(str(values.pop("ram_gb")), where)
     if latest is None:
-        title, url = _sources().get(str(values.get("source", "")), ("", ""))
+        title, url = price_sources().get(str(values.get("source", "")), ("", ""))
         values |= {"source": title, "url": url} if title else {}
         return checked(Price, values, where)
     return _own_price(values, where, latest)
@@ -259,7 +259,7 @@ def _own_price(values: dict[str, object], where: str, latest: datetime.date) -> 
 
 
 @functools.cache
-def _sources() -> Mapping[str, tuple[str, str]]:
+def price_sources() -> Mapping[str, tuple[str, str]]:
     """Title and address of the sources of bundled rows, by their short names."""
     rows = read_csv(DATA_DIR / "price_sources.csv", ("source", "title", "url"))
     return {cells["source"]: (cells["title"], cells["url"]) for _, cells in rows}

@@ -239,7 +239,8 @@ def main(table: Path) -> None:
         found.sort(key=lambda r: (r["observed_on"], r["accelerator"], r["sku"], r["region"], r["term"]))
         write(FOLDER / f"{provider}.csv", COLUMNS, found)
     used = {row["source"] for row in kept}
-    write(SOURCES, ("source", "title", "url"), [row for row in sources if row["source"] in used])
+    sources = [row for row in sources if row["source"] in used or not row["source"].startswith("v2-")]
+    write(SOURCES, ("source", "title", "url"), sources)
     print(
         f"{len(bundled)} rows before, {len(kept)} now of {len(by_provider)} sellers; {len(rows) - len(kept)} repeated"
     )
