@@ -140,6 +140,16 @@ def prices_as_of(
     )
 
 
+@functools.cache
+def _countries() -> Mapping[tuple[str, str], str]:
+    return {(price.provider, price.region): price.country for price in bundled_prices() if price.country}
+
+
+def country_of(provider: str, region: str) -> str:
+    """The country of a seller's region as bundled rows state it; empty where none does."""
+    return _countries().get((provider, region), "")
+
+
 def provider_names() -> tuple[str, ...]:
     """Providers of the bundled rows, in alphabetical order."""
     return tuple(sorted({price.provider for price in bundled_prices()}))

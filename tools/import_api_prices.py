@@ -24,7 +24,8 @@ NAMES = {
 }  # fmt: skip
 RESELLERS = {
     "openrouter", "aihubmix", "vercel_ai_gateway", "kyma", "inferenceapis", "huggingface", "clf_ai_gateway",
-    "opencode_go", "llamagate", "pinstripes", "aiand", "zerogpu", "prism", "darkbloom", "sail", "inference", "openinfer",
+    "opencode_go", "llamagate", "pinstripes", "aiand", "zerogpu", "prism", "darkbloom", "sail", "inference",
+    "openinfer",
 }  # fmt: skip
 DOUBTFUL = {"openai", "wandb", "anyscale"}
 """Open weights sold by OpenAI, a fifth of what the market asks, a service that closed: not to be believed."""
