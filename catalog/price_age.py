@@ -3,7 +3,7 @@
 import datetime
 import functools
 import math
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.prices import age_days
@@ -50,5 +50,5 @@ def spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
 
 
 @functools.cache
-def _table() -> dict[str, dict[str, float]]:
+def _table() -> dict[str, Any]:
     return read_toml(DATA_DIR / "price_age.toml")
