@@ -1,4 +1,4 @@
-"""What the catalog knows and what it does not: prices, engines, measurements and dates, by accelerator and by seller."""
+"""What the catalog knows and what it does not: prices, engines, measurements and dates, by accelerator and seller."""
 
 import datetime
 from collections import defaultdict

@@ -54,7 +54,7 @@ def test_every_statement_has_an_engine_an_architecture_a_version_and_a_source() 
 
 
 def test_formats_of_the_engines_records_are_not_refused_by_the_matrix() -> None:
-    """A record lists formats by vendor, the matrix by architecture: it refuses some of them, and not more than it did."""
+    """A record lists formats by vendor, the matrix by architecture: it refuses some of them, no more than it did."""
     refused = set()
     for engine in engines.all_engines():
         for record in accelerators.all_accelerators():
