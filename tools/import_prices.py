@@ -29,7 +29,11 @@ COLUMNS = (
     "ram_gb", "storage_usd_per_gb_hour", "source",
 )  # fmt: skip
 DEFAULTS = {"tenancy": "dedicated", "price_kind": "list", "is_dated": "true"}
-ALIASES = PROVIDER_ALIASES | {"genesiscloud": "genesis-cloud", "voltagepark": "voltage-park"}
+ALIASES = PROVIDER_ALIASES | {
+    "huggingface-endpoints": "huggingface",
+    "genesiscloud": "genesis-cloud",
+    "voltagepark": "voltage-park",
+}
 NOBODY = Provider.model_validate({"id": "nobody", "name": "nobody", "class": "neocloud"})
 WHOLE_SELLER = {"hyperstack", "nebius", "verda"}
 """Sellers whose page has one price for every region: it ends the older rows of single regions."""
@@ -38,7 +42,7 @@ EARLIEST = {"aws": "2026-01-01", "nebius": "2025-10-22"}
 UNDATED_FROM = "2025-01-01"
 QUALIFIERS = (
     "secure", "community", "inference", "classic", "bare metal", "prototyping", "production", "nova", "x-series",
-    "yotta", "orion", "atlas", "nvlink", "intel", "amd",
+    "yotta", "orion", "atlas", "nvlink", "intel", "amd", "aws", "gcp",
 )  # fmt: skip
 TRACKER_DAYS, SAME = 30, 0.02
 """A tracker's figure stands beside a seller's list where it is so much younger and differs by more than that part."""
@@ -101,7 +105,7 @@ def fits(qualifier: str, provider: str, row: Row) -> bool:
         "intel": provider == "nebius", "amd": provider == "nebius", "nvlink": provider == "hyperstack",
         "classic": provider == "coreweave", "inference": provider == "coreweave" and "inference" in row["sku"],
         "secure": provider == "runpod", "community": provider == "runpod", "orion": provider == "dataoorts",
-        "production": provider == "thunder",
+        "production": provider == "thunder", "aws": provider == "huggingface", "gcp": provider == "huggingface",
     }.get(qualifier, True)  # fmt: skip
 
 
