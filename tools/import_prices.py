@@ -35,8 +35,8 @@ ALIASES = PROVIDER_ALIASES | {
     "voltagepark": "voltage-park",
 }
 NOBODY = Provider.model_validate({"id": "nobody", "name": "nobody", "class": "neocloud"})
-WHOLE_SELLER = {"hyperstack", "nebius", "verda"}
-"""Sellers whose page has one price for every region: it ends the older rows of single regions."""
+WHOLE_SELLER = {"hyperstack", "nebius", "runpod", "verda"}
+"""Sellers whose page has one price of an accelerator for every region and number."""
 EARLIEST = {"aws": "2026-01-01", "nebius": "2025-10-22"}
 """First day that a file without a date can have been written, as its products allow."""
 UNDATED_FROM = "2025-01-01"
@@ -113,7 +113,7 @@ def product(
     provider: str, sku: str, accelerator: str, count: int, qualifier: str, kind: str, known: list[Row]
 ) -> str:
     """The seller's name of a product: its own where it is one, else that of the rows at hand, else one made up."""
-    if not re.search(r" |^[A-Z0-9]+$|H100$", sku):
+    if not re.search(r" |^[A-Z0-9]+$|H100$", sku) and provider != "crusoe":
         return sku
     if provider == "runpod":
         name = accelerator.replace("-80gb", "")
@@ -149,17 +149,20 @@ def region(provider: str, name: str, known: list[Row]) -> str:
     return used.pop() if used in ({"us"}, {"any"}) else "any"
 
 
-def end_regional_rows(rows: list[Row]) -> None:
-    """A newer price of the whole seller ends older rows of its regions at the same accelerator and term."""
-    since: dict[tuple[str, str, str], str] = {}
+def end_narrow_rows(rows: list[Row]) -> None:
+    """A newer price of one accelerator anywhere ends its seller's older rows of single regions and of several."""
+    newer: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for row in rows:
-        if row["provider"] in WHOLE_SELLER and row["region"] == "any" and row["price_kind"] != "from":
-            key = (row["provider"], row["accelerator"], row["term"])
-            since[key] = min(since.get(key, "9999"), row["observed_on"])
+        if row["provider"] in WHOLE_SELLER and not is_narrow(row) and row["price_kind"] != "from":
+            newer[thing(row)].append(row["observed_on"])
     for row in rows:
-        end = since.get((row["provider"], row["accelerator"], row["term"]), "")
-        if end and row["region"] != "any" and row["observed_on"] < end:
-            row["valid_to"] = row.get("valid_to") or end
+        later = [day for day in newer[thing(row)] if day > row["observed_on"]]
+        if later and is_narrow(row) and not row.get("valid_to"):
+            row["valid_to"] = min(later)
+
+
+def is_narrow(row: Row) -> bool:
+    return row["region"] != "any" or row["num_accelerators"] != "1"
 
 
 def without_second_hand(rows: list[Row]) -> list[Row]:
@@ -235,7 +238,7 @@ def main(table: Path) -> None:
             sources.append({"source": source_ids[title], "title": title[0], "url": title[1]})
         rows.append(converted(row, known, source_ids))
     kept = without_second_hand(rows)
-    end_regional_rows(kept)
+    end_narrow_rows(kept)
     by_provider: dict[str, list[Row]] = defaultdict(list)
     for row in kept:
         by_provider[row["provider"]].append(row)
