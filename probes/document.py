@@ -9,6 +9,7 @@ from typing import Any, Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR, checked, read_text
 from advisor.catalog.schema import Accelerator
+from advisor.probes.assess import UNKNOWN
 from advisor.probes.record import Machine, Measurement, Status, redacted
 from advisor.probes.verdict import verdict
 
@@ -70,7 +71,7 @@ def probe_of(
     return Probe(
         machine=machine,
         measurements=tuple(measurements),
-        accelerator=accelerator.id if accelerator else "",
+        accelerator=accelerator.id if accelerator and accelerator.id != UNKNOWN else "",
         mode="quick" if quick else "full",
         measured_on=measured_on,
         is_complete=is_complete,

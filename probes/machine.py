@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from advisor.catalog.files import read_csv
+from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.units import KIB, MIB
 from advisor.probes import nvml
 from advisor.probes.record import Gpu, Machine
+from advisor.probes.topology import read_topology
 
-_PCI_IDS: Final = Path(__file__).parent / "pci_ids.csv"
+_PCI_IDS: Final = DATA_DIR / "boards" / "pci_ids.csv"
 _PCI_DEVICES: Final = Path("/sys/bus/pci/devices")
 _AMD: Final = "1002"
 _DISPLAY_CLASSES: Final = ("0x0300", "0x0302", "0x0380", "0x1200")
@@ -22,6 +23,7 @@ _SMI_FIELDS: Final = (
     "power.default_limit,ecc.mode.current,mig.mode.current,pcie.link.gen.max,pcie.link.width.max,"
     "clocks.max.sm,clocks.max.memory,temperature.gpu,driver_version"
 )
+_DOUBLE_BIT: Final = 1
 _TIMEOUT_S: Final = 20.0
 
 
@@ -60,6 +62,7 @@ def identify(gpus: Sequence[int] | None = None) -> Machine:
         torch=_version("torch"),
         triton=_version("triton"),
         gpus=found,
+        topology=read_topology() if len(found) > 1 else None,
         missing=tuple(missing),
     )
 
@@ -92,6 +95,7 @@ def _nvml_gpu(index: int) -> Gpu:
     limits = nvml.field("nvmlDeviceGetPowerManagementLimitConstraints", device)
     ecc = nvml.field("nvmlDeviceGetEccMode", device)
     mig = nvml.field("nvmlDeviceGetMigMode", device)
+    retired = nvml.field("nvmlDeviceGetRetiredPages", device, _DOUBLE_BIT)
     remapped = nvml.field("nvmlDeviceGetRemappedRows", device)
     capability = nvml.field("nvmlDeviceGetCudaComputeCapability", device)
     load = nvml.field("nvmlDeviceGetUtilizationRates", device)
@@ -116,11 +120,13 @@ def _nvml_gpu(index: int) -> Gpu:
         power_default_w=_scaled(
             nvml.field("nvmlDeviceGetPowerManagementDefaultLimit", device), nvml.MILLIWATT
         ),
+        power_min_w=_scaled(limits[0], nvml.MILLIWATT) if limits else None,
         power_max_w=_scaled(limits[1], nvml.MILLIWATT) if limits else None,
         ecc_enabled=_flag(ecc[0]) if ecc else None,
         ecc_uncorrected=nvml.field("nvmlDeviceGetTotalEccErrors", device, 1, 1),
         rows_remap_pending=_flag(remapped[2]) if remapped else None,
         rows_remap_failed=_flag(remapped[3]) if remapped else None,
+        num_retired_pages=None if retired is None else len(retired),
         mig_enabled=_flag(mig[0]) if mig else None,
         virtualization=nvml.VIRTUALIZATION.get(mode, "") if mode is not None else "",
         pcie_max_generation=nvml.field("nvmlDeviceGetMaxPcieLinkGeneration", device),

@@ -16,13 +16,13 @@ from typing import Any
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import Accelerator
+from advisor.probes.assess import HUNG, assess
 from advisor.probes.events import parse
-from advisor.probes.identity_rules import check_conditions, check_machine
 from advisor.probes.machine import identify
 from advisor.probes.process import POLL_S, START_S, Process, environment, run_collective
 from advisor.probes.record import Machine, Measurement
 from advisor.probes.steps import Step, duration_s, plan, remaining_s, timeout_s
-from advisor.probes.verdict import judge, unjudged
+from advisor.probes.verdict import unjudged
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +83,7 @@ class Session:
         """All measurements so far with identity, health, expectations and comparisons."""
         with self._lock:
             measured = [m for found in self.done.values() for m in found]
-        claimed = self.claimed(machine)
-        checks = check_machine(machine, self.expected or claimed, self.num_expected)
-        checks += check_conditions(measured, machine.gpus)
-        return checks + judge(measured, self.expected or claimed)
-
-    def claimed(self, machine: Machine) -> Accelerator | None:
-        """The catalog's record of the first GPU by its PCI id; None if the board is unknown."""
-        from advisor.catalog.accelerators import by_id
-
-        names = [gpu.accelerator for gpu in machine.gpus if gpu.accelerator]
-        return by_id(names[0]) if names else None
+        return assess(machine, measured, self.expected, self.num_expected)
 
     def _keys(self, machine: Machine) -> dict[str, Step]:
         keys: dict[str, Step] = {}
@@ -244,7 +234,7 @@ class Session:
         if current is None and len(left) < len(steps) and not worker.timed_out:
             return left[0]  # it told of a broken context and left: the rest starts afresh
         broken = current if current is not None else left[0]
-        reason = f"took longer than {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
+        reason = f"{HUNG} {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
         self._store(f"{place}/{broken.name}", [_lost(broken, gpu, reason)], machine, keys)
         return broken
 

@@ -11,6 +11,7 @@ from advisor.catalog.errors import AdvisorError, InputFileError, MissingHardware
 from advisor.catalog.schema import Accelerator
 from advisor.cli.options import Shared
 from advisor.cli.progress import progress
+from advisor.probes.assess import claimed
 from advisor.probes.calibrate import calibration_of
 from advisor.probes.compare import compare
 from advisor.probes.document import probe_of, read_probe
@@ -89,7 +90,7 @@ def run_probe(request: ProbeRequest, shared: Shared) -> Answer:
         probe = probe_of(
             machine,
             found,
-            board or session.claimed(machine),
+            board or claimed(machine),
             quick=request.quick,
             measured_on=shared.as_of.isoformat(),
             is_complete=is_complete,
