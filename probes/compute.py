@@ -189,11 +189,14 @@ def shape_sweep(bench: Bench) -> list[Measurement]:
 
 
 def sustained(bench: Bench) -> list[Measurement]:
-    """bf16 product without a pause: the rate of the first half second and of the second half of the run."""
+    """Products without a pause: the rate of the first half second and of the second half of the run.
+
+    In bf16, or in fp16 where the board has no matrix units for bf16.
+    """
     duration_s = _SUSTAINED_QUICK_S if bench.quick else _SUSTAINED_FULL_S
-    size = _size(bench)
+    size, name = _size(bench), _half_format(bench)
     call = vendor_product(
-        "bf16", _random(bench, size, size, torch.bfloat16), _random(bench, size, size, torch.bfloat16)
+        name, _random(bench, size, size, _FORMATS[name]), _random(bench, size, size, _FORMATS[name])
     )
     call()
     synchronize(bench.device)
@@ -210,6 +213,18 @@ def sustained(bench: Bench) -> list[Measurement]:
     late = summarize(times_s[len(times_s) // 2 :])
     first = summarize(times_s[: max(1, len(times_s) // 16)])
     return [
-        bench.rate("compute.sustained.bf16", "torch", pattern, late, amount, "flop/s", sampler),
-        bench.rate("compute.burst.bf16", "torch", f"{pattern}, its first sixteenth", first, amount, "flop/s"),
+        bench.rate(f"compute.sustained.{name}", "torch", pattern, late, amount, "flop/s", sampler),
+        bench.rate(
+            f"compute.burst.{name}", "torch", f"{pattern}, its first sixteenth", first, amount, "flop/s"
+        ),
     ]
+
+
+def _half_format(bench: Bench) -> str:
+    """bf16, or fp16 on NVIDIA's boards before Ampere."""
+    is_old = (
+        bench.device.type == "cuda"
+        and torch.version.hip is None
+        and torch.cuda.get_device_capability(bench.device) < (8, 0)
+    )
+    return "fp16" if is_old else "bf16"

@@ -1,5 +1,6 @@
 """A probe's result as the document that scripts read, and that document read back."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ class Probe:
     measured_on: str = ""
     tool_version: str = ""
     is_complete: bool = True
+    is_sealed: bool = True
+    """The file's seal fits what it holds; files of versions before the seal have none."""
 
     @property
     def verdict(self) -> Status:
@@ -42,8 +45,20 @@ class Probe:
         return [{"id": m.id, "gpu": m.gpu, "status": m.status, "action": m.remediation} for m in wrong]
 
 
+def seal_of(machine: Machine, measurements: Sequence[Measurement]) -> str:
+    """A digest of what was found: a file edited by hand no longer fits it. No signature: it proves no origin."""
+    digest = hashlib.sha256()
+    # As a file gives it back: numbers that torch delivered whole are floats in some fields.
+    read_back = Machine.model_validate(machine.model_dump())
+    for record in (read_back, *measurements):
+        values = record.model_dump(mode="json", exclude_defaults=True)
+        digest.update(json.dumps(values, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
 def content_of(probe: Probe) -> dict[str, object]:
     """Fields of the JSON document; host name, serial numbers and UUIDs are redacted."""
+    machine = redacted(probe.machine)
     return {
         "kind": KIND,
         "benchmark_version": BENCHMARK_VERSION,
@@ -52,8 +67,9 @@ def content_of(probe: Probe) -> dict[str, object]:
         "accelerator": probe.accelerator,
         "is_complete": probe.is_complete,
         "verdict": probe.verdict,
-        "machine": redacted(probe.machine),
+        "machine": machine,
         "measurements": probe.measurements,
+        "seal": seal_of(machine, probe.measurements),
         "remediation": probe.remediation(),
     }
 
@@ -125,17 +141,27 @@ def read_probe(path: Path) -> Probe:
             fix="measure again with this version",
         )
     rows = _list_of(values, "measurements", path)
+    machine = checked(Machine, _mapping(values.get("machine"), "machine", path), f"{path}: machine")
+    measurements = tuple(
+        checked(Measurement, _mapping(row, f"measurements[{i}]", path), f"{path}: measurements[{i}]")
+        for i, row in enumerate(rows)
+    )
+    seal = values.get("seal")
+    if seal is not None and seal != seal_of(machine, measurements):
+        raise InputFileError(
+            f"{path}: does not hold what was measured",
+            why="its seal does not fit: somebody edited it after the probe wrote it",
+            fix="measure again, or name the file as it was written",
+        )
     return Probe(
-        machine=checked(Machine, _mapping(values.get("machine"), "machine", path), f"{path}: machine"),
-        measurements=tuple(
-            checked(Measurement, _mapping(row, f"measurements[{i}]", path), f"{path}: measurements[{i}]")
-            for i, row in enumerate(rows)
-        ),
+        machine=machine,
+        measurements=measurements,
         accelerator=str(values.get("accelerator", "")),
         mode=str(values.get("mode", "quick")),
         measured_on=str(values.get("measured_on", "")),
         tool_version=str(values.get("tool_version", "")),
         is_complete=bool(values.get("is_complete", True)),
+        is_sealed=seal is not None,
     )
 
 

@@ -1,7 +1,7 @@
 """What the links between GPUs should give: switched and meshed fabrics, bridges over pairs, and PCIe."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from advisor.catalog import interconnects
@@ -28,6 +28,8 @@ HOST_PAIR_FRACTION: Final = 0.40
 PCIE_GROUP_FRACTION: Final = 0.35
 """Eight RTX 5090 0.44 of PCIe 5, eight RTX PRO 6000 0.35 with NCCL's defaults: the host decides, hence wide bands."""
 _LINKED_OVER_PCIE: Final = 1.2
+_AS_FAST: Final = 0.7
+"""Healthy pairs of one fabric differ by 3 %; across two processors PCIe loses 30 %, beside a bridge 80 %."""
 _PAIR: Final = re.compile(r"(\d+) to (\d+) of")
 
 
@@ -49,6 +51,29 @@ def pair_of(measurement: Measurement) -> tuple[int, int] | None:
     """Source and target of a copy between GPUs, from its pattern, e.g. "2 GPUs, 0 to 1 of 8, peer access"."""
     found = _PAIR.search(measurement.pattern)
     return (int(found[1]), int(found[2])) if found else None
+
+
+def pair_rates(measurements: Iterable[Measurement]) -> dict[tuple[int, int], float]:
+    """Copies by pair [bytes/s], the slower direction for both."""
+    rates: dict[tuple[int, int], float] = {}
+    for m in measurements:
+        pair = pair_of(m) if m.id == "peer.copy" else None
+        if pair is not None and isinstance(m.value, float):
+            key = (min(pair), max(pair))
+            rates[key] = min(rates.get(key, m.value), m.value)
+    return rates
+
+
+def fast_groups(rates: Mapping[tuple[int, int], float]) -> tuple[tuple[int, ...], ...]:
+    """GPUs that reach each other nearly as fast as the fastest pair does, in groups; slower pairs lie between them."""
+    limit = _AS_FAST * max(rates.values(), default=0.0)
+    group = {gpu: {gpu} for pair in rates for gpu in pair}
+    for (i, j), rate in rates.items():
+        if rate >= limit and group[i] is not group[j]:
+            group[i] |= group[j]
+            for gpu in group[j]:
+                group[gpu] = group[i]
+    return tuple(sorted({tuple(sorted(members)) for members in group.values()}))
 
 
 def linked_pairs(

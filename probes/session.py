@@ -12,17 +12,20 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import Accelerator
 from advisor.probes.assess import HUNG, assess
 from advisor.probes.events import parse
 from advisor.probes.machine import identify
-from advisor.probes.process import POLL_S, START_S, Process, environment, run_collective
+from advisor.probes.process import POLL_S, START_S, Process, alone, environment, run_collective
 from advisor.probes.record import Machine, Measurement
 from advisor.probes.steps import Step, duration_s, plan, remaining_s, timeout_s
 from advisor.probes.verdict import unjudged
+
+_MAX_HUNG: Final = 2
+"""Steps in a row that hang before a GPU is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Session:
 
         Raises: KeyboardInterrupt: the user stopped it; what was finished has been saved.
             InputFileError: what is to be resumed was measured on another machine.
+            AdvisorError: another probe is running.
         """
         machine = visible(identify(self.gpus))
         if self.resumed_from is not None:
@@ -69,7 +73,7 @@ class Session:
         self._tell(keys, "identity")
         self.save(machine, self.judged(machine))
         try:
-            with tempfile.TemporaryDirectory(prefix="advisor-probe-") as folder:
+            with alone(), tempfile.TemporaryDirectory(prefix="advisor-probe-") as folder:
                 if machine.torch:
                     machine = self._measure_gpus(machine, Path(folder) / "exclusive", keys)
                     self._measure_group(machine, keys)
@@ -171,10 +175,18 @@ class Session:
     ) -> None:
         """Run steps in a worker; after a crash or a hang, the rest in a new one."""
         waiting = [step for step in steps if f"{place}/{step.name}" not in self.done]
+        num_hung = 0
         while waiting:
             lost = self._run_worker(machine, place, waiting, gpu, lock, keys)
             waiting = [step for step in waiting if f"{place}/{step.name}" not in self.done]
             if lost is None:
+                return
+            found = self.done.get(f"{place}/{lost.name}", ())
+            num_hung = num_hung + 1 if any(HUNG in m.note for m in found) else 0
+            if num_hung == _MAX_HUNG:
+                for step in waiting:
+                    reason = f"given up after {num_hung} steps that hung"
+                    self._store(f"{place}/{step.name}", [_lost(step, gpu, reason)], machine, keys)
                 return
 
     def _run_worker(

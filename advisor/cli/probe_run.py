@@ -83,6 +83,12 @@ def run_probe(request: ProbeRequest, shared: Shared) -> Answer:
     session = Session(request.quick, board, number, parse_gpus(request.gpus), shared.seed)
     if request.resume is not None:
         before = read_probe(request.resume)
+        if not before.is_sealed:
+            raise InputFileError(
+                f"{request.resume}: bears no seal",
+                why="an older version wrote it, or somebody edited it: a verdict cannot rest on it",
+                fix="leave out --resume to measure this machine from the start",
+            )
         session.done, session.resumed_from = resumed(before.measurements), before.machine
     lock = threading.Lock()
 

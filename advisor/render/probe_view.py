@@ -8,7 +8,9 @@ from advisor.catalog.schema import Calibration
 from advisor.probes.compare import ALIKE, Difference
 from advisor.probes.document import Probe, content_of
 from advisor.probes.expectations import text_of
+from advisor.probes.fabric import pair_rates
 from advisor.probes.record import Measurement
+from advisor.probes.topology import picture
 from advisor.render import numbers
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table
 
@@ -25,7 +27,7 @@ _LADDERS: Final = {
     "W": numbers.POWER,
 }
 _HIDDEN: Final = (".sweep", ".latency", "memory.cache_read", "memory.strided_read", "memory.latency", "peer.")
-_SWEEPS: Final = 12
+_SHORT: Final = 24
 
 
 def probe_answer(probe: Probe, inputs: dict[str, object], *, strict: bool) -> Answer:
@@ -54,7 +56,8 @@ def sentence(probe: Probe) -> str:
     judged = [m for m in probe.measurements if m.status in ("pass", "warn", "fail")]
     passed = sum(m.status == "pass" for m in judged)
     number = len(probe.machine.gpus)
-    name = probe.accelerator or (probe.machine.gpus[0].name if number else "no GPU")
+    unknown = f"unknown board {probe.machine.gpus[0].name}".rstrip() if number else "no GPU"
+    name = probe.accelerator or unknown
     head = f"{number} x {name}" if number else "no GPU was found"
     words = {"pass": "PASS", "warn": "WARN", "fail": "FAIL"}.get(probe.verdict, "nothing was judged")
     rest = "" if probe.is_complete else "; not complete, --resume goes on"
@@ -81,6 +84,9 @@ def blocks_of(probe: Probe) -> list[Block]:
     if wrong:
         commands = dict.fromkeys(text_of(m.id).command for m in wrong if text_of(m.id).command)
         blocks.append(Figure("\n".join(commands), title="Commands with which the provider can check it"))
+    if probe.machine.topology is not None:
+        drawn = picture(probe.machine.topology, pair_rates(probe.measurements))
+        blocks.append(Figure(drawn, title="How the GPUs are joined"))
     if any(gpu.vendor != "nvidia" for gpu in probe.machine.gpus):
         blocks.append(Paragraph("advisor was never verified on hardware of this vendor."))
     return blocks
@@ -108,6 +114,7 @@ def _checks(title: str, measurements: Sequence[Measurement]) -> Table:
             m.status.upper() if m.status in ("fail", "warn") else m.status.replace("_", " "),
             _name(m),
             *_figures(m),
+            m.basis or m.source.partition(":")[0] if len(m.source) < _SHORT or m.basis else "",
         )
         for m in measurements
     ]
@@ -116,6 +123,7 @@ def _checks(title: str, measurements: Sequence[Measurement]) -> Table:
         Column("check", fold=True),
         Column("measured", "right"),
         Column("expected", "right"),
+        Column("rests on", fold=True),
     )
     return Table(columns, tuple(rows), title)
 

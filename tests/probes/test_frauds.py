@@ -202,3 +202,23 @@ def test_frauds_are_many_and_of_every_class():
     assert len(FRAUDS) >= 40
     assert len({fraud["name"] for fraud in FRAUDS}) == len(FRAUDS)
     assert {fraud["base"] for fraud in FRAUDS} >= set(HONEST)
+
+
+RATES = (
+    r"memory\.(read|copy|triad)",
+    r"compute\.matmul",
+    r"compute\.sustained",
+    "host_link",
+    "peer",
+    "collective",
+)
+
+
+@pytest.mark.parametrize("base", [*RECORDED[:2], *HONEST])
+@pytest.mark.parametrize("order", ["", "; order=none"], ids=["ordered", "not ordered"])
+def test_no_board_passes_with_half_of_any_rate_or_without_it(base, order):
+    is_group = not base.startswith("1x")
+    for rate in RATES if is_group else RATES[:4]:
+        wider = 0.5 if rate not in ("peer", "collective") else 0.2
+        for edit in (f"{rate} * {wider}", f"drop={rate}"):
+            assert verdict(tampered({"base": base, "edits": edit + order})) in ("warn", "fail"), edit
