@@ -194,10 +194,7 @@ def sustained(bench: Bench) -> list[Measurement]:
     In bf16, or in fp16 where the board has no matrix units for bf16.
     """
     duration_s = _SUSTAINED_QUICK_S if bench.quick else _SUSTAINED_FULL_S
-    size, name = _size(bench), _half_format(bench)
-    call = vendor_product(
-        name, _random(bench, size, size, _FORMATS[name]), _random(bench, size, size, _FORMATS[name])
-    )
+    name, call, amount = product_call(bench)
     call()
     synchronize(bench.device)
     times_s: list[float] = []
@@ -208,7 +205,7 @@ def sustained(bench: Bench) -> list[Measurement]:
                 call()
             synchronize(bench.device)
             times_s.append((time.perf_counter() - now_s) / _CHUNK_CALLS)
-    amount = 2.0 * size**3
+    size = _size(bench)
     pattern = f"{size} x {size} x {size}, random data, {duration_s:g} s"
     late = summarize(times_s[len(times_s) // 2 :])
     first = summarize(times_s[: max(1, len(times_s) // 16)])
@@ -218,6 +215,13 @@ def sustained(bench: Bench) -> list[Measurement]:
             f"compute.burst.{name}", "torch", f"{pattern}, its first sixteenth", first, amount, "flop/s"
         ),
     ]
+
+
+def product_call(bench: Bench) -> tuple[str, Call, float]:
+    """The library's square product in the board's 16-bit format: its name, a call, and flop per call."""
+    size, name = _size(bench), _half_format(bench)
+    a, b = (_random(bench, size, size, _FORMATS[name]) for _ in range(2))
+    return name, vendor_product(name, a, b), 2.0 * size**3
 
 
 def _half_format(bench: Bench) -> str:

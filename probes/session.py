@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from advisor.catalog.errors import InputFileError
+from advisor.catalog.errors import InputFileError, MissingHardwareError
 from advisor.catalog.schema import Accelerator
 from advisor.probes.assess import HUNG, assess
 from advisor.probes.events import parse
 from advisor.probes.machine import identify
+from advisor.probes.power import limits_of, per_joule, restored, set_limit
 from advisor.probes.process import POLL_S, START_S, Process, alone, environment, run_collective
 from advisor.probes.record import Machine, Measurement
 from advisor.probes.steps import Step, duration_s, plan, remaining_s, timeout_s
@@ -48,6 +49,8 @@ class Session:
     num_expected: int | None = None
     gpus: Sequence[int] | None = None
     seed: int = 0
+    power_sweep: bool = False
+    """Measure work per joule at several power limits; they are set back at the end."""
     done: dict[str, list[Measurement]] = field(default_factory=dict)
     """Finished steps by key, e.g. "gpu0/matmul"; filled from an earlier file to resume."""
     resumed_from: Machine | None = None
@@ -77,6 +80,8 @@ class Session:
                 if machine.torch:
                     machine = self._measure_gpus(machine, Path(folder) / "exclusive", keys)
                     self._measure_group(machine, keys)
+                    if self.power_sweep:
+                        self._sweep_power(machine, keys)
                 self._measure_steps(machine, "host", plan(self.quick, "host"), -1, None, keys)
         finally:
             for process in tuple(self._live):
@@ -266,6 +271,27 @@ class Session:
                 ranks = [gpu.index for gpu in machine.gpus[:num_ranks]]
                 found += run_collective(ranks, self.quick, timeout_s(step, self.quick))
             self._store("group/collective", found, machine, keys)
+
+    def _sweep_power(self, machine: Machine, keys: dict[str, Step]) -> None:
+        """Each limit on all GPUs, one GPU after the other; what was set before is set again."""
+        (step,) = plan(self.quick, "power")
+        before = {gpu.index: gpu.power_limit_w for gpu in machine.gpus if gpu.power_limit_w}
+        refused = "" if before else "no GPU tells its power limit"
+        try:
+            with restored(before):
+                for gpu in machine.gpus if before else ():
+                    for watts in limits_of(gpu):
+                        set_limit(gpu.index, watts)
+                        place = f"gpu{gpu.index}-{watts:.0f}W"
+                        self._measure_steps(machine, place, [step], gpu.index, None, keys)
+        except MissingHardwareError as error:
+            refused = f"{error.what}: {error.why}"
+        points = [m for key, found in self.done.items() if key.endswith("/power") for m in found]
+        found = per_joule(points)
+        if not found:
+            reason = refused or "the GPUs tell no range of limits"
+            found = [Measurement(id="power.sweet_spot", status="not_measured", note=reason)]
+        self._store("sweep/result", found, machine, keys)
 
 
 def visible(machine: Machine) -> Machine:

@@ -29,6 +29,10 @@ def probe(
     resume: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Go on with an interrupted probe.")
     ] = None,
+    power_sweep: Annotated[
+        bool,
+        typer.Option("--power-sweep", help="Work per joule by power limit; needs root, limits come back."),
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 5 for WARN.")] = False,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A report to send to the provider: .md or .html.")
@@ -37,7 +41,7 @@ def probe(
     """Measure this machine and judge it: identity, memory, matrix rate, links, collectives, launches."""
     from advisor.cli.probe_run import ProbeRequest, run_probe
 
-    return run_probe(ProbeRequest(quick, expect, gpus, resume, strict, report), shared)
+    return run_probe(ProbeRequest(quick, expect, gpus, resume, power_sweep, strict, report), shared)
 
 
 def calibrate(

@@ -63,12 +63,13 @@ class ProbeRequest:
     expect: str | None
     gpus: str
     resume: Path | None
+    power_sweep: bool
     strict: bool
     report: Path | None
 
     def as_inputs(self) -> dict[str, object]:
         """What of them decides the answer."""
-        names = ("quick", "expect", "gpus", "resume", "strict")
+        names = ("quick", "expect", "gpus", "resume", "power_sweep", "strict")
         return {name: getattr(self, name) for name in names}
 
 
@@ -80,7 +81,9 @@ def run_probe(request: ProbeRequest, shared: Shared) -> Answer:
     if request.report is not None:
         check_writable(request.report)
     board, number, note = parse_expect(request.expect)
-    session = Session(request.quick, board, number, parse_gpus(request.gpus), shared.seed)
+    session = Session(
+        request.quick, board, number, parse_gpus(request.gpus), shared.seed, request.power_sweep
+    )
     if request.resume is not None:
         before = read_probe(request.resume)
         if not before.is_sealed:
