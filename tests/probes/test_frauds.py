@@ -204,6 +204,24 @@ def test_frauds_are_many_and_of_every_class():
     assert {fraud["base"] for fraud in FRAUDS} >= set(HONEST)
 
 
+def test_the_documented_table_is_this_one(request):
+    """`--update-golden` rewrites it."""
+    file = Path(__file__).parents[2] / "docs" / "probes.md"
+    head, _, rest = file.read_text(encoding="utf-8").partition("<!-- begin frauds -->\n")
+    table, _, tail = rest.partition("<!-- end frauds -->")
+    rows: dict[tuple[str, str], list[str]] = {}
+    for fraud in FRAUDS:
+        rows.setdefault((fraud["verdict"], fraud["check"]), []).append(fraud["name"])
+    lines = [
+        f"| {v.upper()} | `{check}` | {'; '.join(names)} |" for (v, check), names in sorted(rows.items())
+    ]
+    text = "\n".join(["", "| verdict | said by | machine |", "| --- | --- | --- |", *lines, "", ""])
+    if request.config.getoption("--update-golden"):
+        file.write_text(f"{head}<!-- begin frauds -->\n{text}<!-- end frauds -->{tail}", encoding="utf-8")
+    else:
+        assert table == text
+
+
 RATES = (
     r"memory\.(read|copy|triad)",
     r"compute\.matmul",
