@@ -12,6 +12,8 @@ from advisor.probes.record import Gpu, Machine, Measurement, Status
 from advisor.probes.verdict import with_text
 
 MIN_MEMORY_FRACTION: Final = 0.98
+MIN_VISIBLE_FRACTION: Final = 0.95
+"""Firmware keeps up to 2.5 % of a small board's memory from programs (L4, T4)."""
 MAX_MEMORY_FRACTION: Final = 1.05
 """More than this is a board that somebody has modified."""
 BANDWIDTH_TOLERANCE: Final = 0.03
@@ -124,6 +126,9 @@ def check_memory(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     note = ""
     if gpu.memory_bytes > MAX_MEMORY_FRACTION * accelerator.memory_bytes and not accelerator.unified_memory:
         status, note = "warn", "more than the board is sold with: somebody modified it"
+    visible = gpu.visible_memory_bytes
+    if visible is not None and visible < MIN_VISIBLE_FRACTION * gpu.memory_bytes:
+        status, note = "fail", f"programs see only {visible / GIB:.1f} GiB of it"
     wanted = accelerator.memory_bytes
     return _compare(
         "memory", gpu, gpu.memory_bytes, wanted, status, unit="bytes", required=required, note=note

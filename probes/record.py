@@ -79,6 +79,8 @@ class Gpu(Record):
     num_sms: int | None = None
     memory_bytes: float | None = None
     memory_used_bytes: float | None = None
+    visible_memory_bytes: float | None = None
+    """What programs see of it; a driver's tool can be made to show more."""
     bus_width_bits: int | None = None
     max_sm_clock_hz: float | None = None
     max_memory_clock_hz: float | None = None

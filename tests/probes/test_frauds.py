@@ -46,6 +46,7 @@ def honest(name: str) -> tuple[Machine, list[Measurement]]:
         num_sms=board.num_sms,
         memory_bytes=board.memory_bytes,
         memory_used_bytes=5e8,
+        visible_memory_bytes=0.975 * (board.memory_bytes or 0.0),
         bus_width_bits=int(row["bus_bits"]) if row["bus_bits"] else None,
         max_sm_clock_hz=figure("sm_mhz", 1e6),
         max_memory_clock_hz=figure("memory_mhz", 1e6),
