@@ -14,7 +14,9 @@ from advisor.probes.verdict import with_text
 MIN_MEMORY_FRACTION: Final = 0.98
 MIN_VISIBLE_FRACTION: Final = 0.95
 """Firmware keeps up to 2.5 % of a small board's memory from programs (L4, T4)."""
-MAX_MEMORY_FRACTION: Final = 1.05
+ECC_SHARE_OF_GDDR: Final = 15 / 16
+"""Error correction takes a sixteenth of GDDR6: an RTX A6000 shows 45 or 48 GiB, an L4 22.5 or 24."""
+MAX_MEMORY_FRACTION: Final = 1.10
 """More than this is a board that somebody has modified."""
 BANDWIDTH_TOLERANCE: Final = 0.03
 MIN_POWER_FRACTION: Final = 0.97
@@ -121,6 +123,8 @@ def check_memory(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     if gpu.memory_bytes is None or accelerator.memory_bytes is None:
         return None
     fraction = MIN_MEMORY_FRACTION if accelerator.memory_is_measured else 0.92
+    if gpu.ecc_enabled and accelerator.memory_type.startswith("GDDR"):
+        fraction *= ECC_SHARE_OF_GDDR
     required = fraction * accelerator.memory_bytes
     status: Status = "pass" if gpu.memory_bytes >= required else "fail"
     note = ""
