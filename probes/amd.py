@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from advisor.catalog.units import MEGA
 from advisor.probes.record import Gpu
 
 PCI_DEVICES: Final = Path("/sys/bus/pci/devices")
@@ -100,4 +101,4 @@ def _width(path: Path) -> int | None:
 def _highest_clock(path: Path) -> float | None:
     """The highest clock of a table such as `1: 2100Mhz *` [Hz]."""
     clocks = [int(clock) for clock in re.findall(r"(\d+)\s*Mhz", read(path), re.IGNORECASE)]
-    return max(clocks) * 1e6 if clocks else None
+    return max(clocks) * MEGA if clocks else None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Final
 
+from advisor.catalog.units import GIGA
 from advisor.probes.record import Topology
 
 _TIMEOUT_S: Final = 20.0
@@ -107,6 +108,6 @@ def picture(topology: Topology, rates: dict[tuple[int, int], float] | None = Non
         every = len(pairs) == len(gpus) * (len(gpus) - 1) // 2
         words = "all GPUs with each other" if every else " ".join(f"{i}-{j}" for i, j in pairs)
         seen = [rates[pair] for pair in pairs if pair in rates] if rates else []
-        speed = f", {min(seen) / 1e9:.0f} to {max(seen) / 1e9:.0f} GB/s" if seen else ""
+        speed = f", {min(seen) / GIGA:.0f} to {max(seen) / GIGA:.0f} GB/s" if seen else ""
         lines.append(f"{kind}: {words}{speed}")
     return "\n".join(lines)

@@ -31,12 +31,22 @@ def honest(name: str) -> tuple[Machine, list[Measurement]]:
         probe = read_probe(Path(f"h200-sxm-x{name[0]}"))
         return probe.machine, [m for m in probe.measurements if m.step]
     row = HONEST[name]
-    board, number = by_id(row["board"]), int(row["n"])
+    gpu = gpu_of(row)
+    machine = Machine(
+        cpu="AMD EPYC 9654",
+        torch="2.11.0",
+        gpus=tuple(gpu.model_copy(update={"index": i}) for i in range(int(row["n"]))),
+    )
+    return machine, [*measured_alone(row, gpu), *measured_together(row)]
 
-    def figure(column: str, unit: float) -> float | None:
-        return float(row[column]) * unit if row[column] else None
 
-    gpu = Gpu(
+def figure(row: dict[str, str], column: str, unit: float = 1e9) -> float | None:
+    return float(row[column]) * unit if row[column] else None
+
+
+def gpu_of(row: dict[str, str]) -> Gpu:
+    board = by_id(row["board"])
+    return Gpu(
         index=0,
         name=row["name"],
         vendor=board.vendor,
@@ -44,14 +54,14 @@ def honest(name: str) -> tuple[Machine, list[Measurement]]:
         pci_device_id=row["pci_id"],
         compute_capability=row["cc"],
         num_sms=int(row["sms"]),
-        memory_bytes=figure("gib", 2**30),
+        memory_bytes=figure(row, "gib", 2**30),
         memory_used_bytes=5e8,
-        visible_memory_bytes=figure("visible_gib", 2**30),
+        visible_memory_bytes=figure(row, "visible_gib", 2**30),
         bus_width_bits=int(row["bus_bits"]) if row["bus_bits"] else None,
-        max_sm_clock_hz=figure("sm_mhz", 1e6),
-        max_memory_clock_hz=figure("memory_mhz", 1e6),
-        power_limit_w=figure("power_w", 1.0),
-        power_default_w=figure("power_w", 1.0),
+        max_sm_clock_hz=figure(row, "sm_mhz", 1e6),
+        max_memory_clock_hz=figure(row, "memory_mhz", 1e6),
+        power_limit_w=figure(row, "power_w", 1.0),
+        power_default_w=figure(row, "power_w", 1.0),
         ecc_enabled=bool(int(row["ecc"])) if row["ecc"] else None,
         ecc_uncorrected=0,
         mig_enabled=False,
@@ -61,70 +71,54 @@ def honest(name: str) -> tuple[Machine, list[Measurement]]:
         num_nvlinks=int(row["links"]) if row["links"] else None,
         num_other_processes=0,
     )
-    machine = Machine(
-        cpu="AMD EPYC 9654",
-        torch="2.11.0",
-        triton="3.6.0",
-        driver="580.159.04",
-        gpus=tuple(gpu.model_copy(update={"index": i}) for i in range(number)),
-    )
-    clocks = {
-        "sm_clock_hz": (0.6 * (gpu.max_sm_clock_hz or 0), 0.99 * (gpu.max_sm_clock_hz or 0)),
-        "memory_clock_hz": (0.97 * (gpu.max_memory_clock_hz or 0), 0.975 * (gpu.max_memory_clock_hz or 0)),
-    }
+
+
+def measured_alone(row: dict[str, str], gpu: Gpu) -> list[Measurement]:
+    """What each GPU gave by itself, with the state it was in."""
+    sm, memory = gpu.max_sm_clock_hz, gpu.max_memory_clock_hz
     seen = Conditions(
-        **(clocks if gpu.max_sm_clock_hz else {}),
+        sm_clock_hz=(0.6 * sm, 0.99 * sm) if sm else None,
+        memory_clock_hz=(0.97 * memory, 0.975 * memory) if memory else None,
         temperature_c=(40.0, 66.0),
         throttle_reasons=("sw_power_cap",),
-        pcie_generation=board.pcie_generation,
-        pcie_width=board.pcie_lanes,
+        pcie_generation=gpu.pcie_max_generation,
+        pcie_width=gpu.pcie_max_width,
         num_samples=50,
     )
-    rates = {
-        "memory.read": ("read", 1e9),
-        "memory.copy": ("copy", 1e9),
-        "memory.triad": ("triad", 1e9),
-        f"compute.matmul.{row['format']}": ("matmul", 1e12),
-        f"compute.sustained.{row['format']}": ("sustained", 1e12),
-        "host_link.h2d": ("h2d", 1e9),
-        "host_link.d2h": ("h2d", 1e9),
-    }
+    names = {"read": "memory.read", "copy": "memory.copy", "triad": "memory.triad", "h2d": "host_link.h2d"}
+    names |= {column: f"compute.{column}.{row['format']}" for column in ("matmul", "sustained")}
+    found = []
+    for i in range(int(row["n"])):
+        place = {"gpu": i, "step": f"gpu{i}/rates"}
+        found.append(Measurement(id="memory.touch", value=0.985, required=0.95, source="rule", **place))
+        for column, check in names.items():
+            unit, power = ("flop/s", 1e12) if check.startswith("compute") else ("bytes/s", 1e9)
+            rate = {"value": figure(row, column, power), "unit": unit, "conditions": seen, **place}
+            instruments = ("torch", "triton") if check.startswith("memory") else ("torch",)
+            found += [Measurement(id=check, instrument=i, pattern="honest", **rate) for i in instruments]
+    return found
+
+
+def measured_together(row: dict[str, str]) -> list[Measurement]:
+    """Copies of all pairs and the sum of all."""
+    number = int(row["n"])
+    if number == 1:
+        return []
     found = [
         Measurement(
-            id="memory.touch", gpu=i, value=0.985, unit="fraction of the memory", source="rule",
-            required=0.95, operator=">=", step=f"gpu{i}/touch",
-        )
-        for i in range(number)
-    ]  # fmt: skip
-    found += [
-        Measurement(
-            id=check, gpu=i, instrument=instrument, pattern="honest", value=figure(column, unit),
-            unit="bytes/s" if unit == 1e9 else "flop/s", conditions=seen, step=f"gpu{i}/rates",
-        )
-        for i in range(number)
-        for check, (column, unit) in rates.items()
-        for instrument in ("torch", "triton")
-        if instrument == "torch" or check.startswith("memory")
-    ]  # fmt: skip
-    found += [
-        Measurement(
-            id="peer.copy", instrument="torch", value=figure("pair", 1e9), unit="bytes/s", step="group/peer",
+            id="peer.copy",
             pattern=f"2 GPUs, {i} to {j} of {number}, {row['path']}",
+            value=figure(row, "pair"),
+            unit="bytes/s",
+            step="group/peer",
         )
         for i in range(number)
         for j in range(number)
         if i != j
-    ]  # fmt: skip
-    if number > 1:
-        pattern = f"{number} ranks, {row['algorithm']}, 1 GiB"
-        value = figure("all_reduce", 1e9)
-        found.append(
-            Measurement(
-                id="collective.all_reduce", instrument="nccl", pattern=pattern, value=value, unit="bytes/s",
-                step="group/collective",
-            )
-        )  # fmt: skip
-    return machine, found
+    ]
+    pattern = f"{number} ranks, {row['algorithm']}, 1 GiB"
+    total = {"value": figure(row, "all_reduce"), "unit": "bytes/s", "step": "group/collective"}
+    return [*found, Measurement(id="collective.all_reduce", pattern=pattern, **total)]
 
 
 def judged(name: str, is_ordered: bool = True) -> list[Measurement]:
