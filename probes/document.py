@@ -45,12 +45,13 @@ class Probe:
         return [{"id": m.id, "gpu": m.gpu, "status": m.status, "action": m.remediation} for m in wrong]
 
 
-def seal_of(machine: Machine, measurements: Sequence[Measurement]) -> str:
+def seal_of(probe: Probe) -> str:
     """A digest of what was found: a file edited by hand no longer fits it. No signature: it proves no origin."""
-    digest = hashlib.sha256()
+    head = (probe.accelerator, probe.mode, probe.measured_on, str(probe.is_complete))
+    digest = hashlib.sha256("\n".join(head).encode())
     # As a file gives it back: numbers that torch delivered whole are floats in some fields.
-    read_back = Machine.model_validate(machine.model_dump())
-    for record in (read_back, *measurements):
+    machine = Machine.model_validate(redacted(probe.machine).model_dump())
+    for record in (machine, *probe.measurements):
         values = record.model_dump(mode="json", exclude_defaults=True)
         digest.update(json.dumps(values, sort_keys=True).encode())
     return digest.hexdigest()
@@ -58,7 +59,6 @@ def seal_of(machine: Machine, measurements: Sequence[Measurement]) -> str:
 
 def content_of(probe: Probe) -> dict[str, object]:
     """Fields of the JSON document; host name, serial numbers and UUIDs are redacted."""
-    machine = redacted(probe.machine)
     return {
         "kind": KIND,
         "benchmark_version": BENCHMARK_VERSION,
@@ -67,9 +67,9 @@ def content_of(probe: Probe) -> dict[str, object]:
         "accelerator": probe.accelerator,
         "is_complete": probe.is_complete,
         "verdict": probe.verdict,
-        "machine": machine,
+        "machine": redacted(probe.machine),
         "measurements": probe.measurements,
-        "seal": seal_of(machine, probe.measurements),
+        "seal": seal_of(probe),
         "remediation": probe.remediation(),
     }
 
@@ -147,13 +147,7 @@ def read_probe(path: Path) -> Probe:
         for i, row in enumerate(rows)
     )
     seal = values.get("seal")
-    if seal is not None and seal != seal_of(machine, measurements):
-        raise InputFileError(
-            f"{path}: does not hold what was measured",
-            why="its seal does not fit: somebody edited it after the probe wrote it",
-            fix="measure again, or name the file as it was written",
-        )
-    return Probe(
+    probe = Probe(
         machine=machine,
         measurements=measurements,
         accelerator=str(values.get("accelerator", "")),
@@ -163,6 +157,13 @@ def read_probe(path: Path) -> Probe:
         is_complete=bool(values.get("is_complete", True)),
         is_sealed=seal is not None,
     )
+    if seal is not None and seal != seal_of(probe):
+        raise InputFileError(
+            f"{path}: does not hold what was measured",
+            why="its seal does not fit: somebody edited it after the probe wrote it",
+            fix="measure again, or name the file as it was written",
+        )
+    return probe
 
 
 def _list_of(values: dict[str, Any], name: str, path: Path) -> list[Any]:

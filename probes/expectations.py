@@ -139,7 +139,16 @@ def _estimate(accelerator: Accelerator, check: str) -> Expectation | None:
         fraction = next((f for prefix, f in AMD_FRACTIONS.items() if check.startswith(prefix)), fraction)
     elif is_small and check.startswith("compute."):
         fraction = SMALL_BOARD_FRACTION
+    if check.startswith("compute."):
+        fraction = min(fraction, _lowest_published_fraction(accelerator))
     return Expectation(fraction * peak, "estimate", f"estimate: {fraction:.0%} of the datasheet's peak")
+
+
+def _lowest_published_fraction(accelerator: Accelerator) -> float:
+    """What a board held by its power reaches of its peak in other formats; 1 where none was published."""
+    known = {name: published(accelerator, f"compute.matmul.{name}") for name in accelerator.peak_flop_per_s}
+    shares = [found.value / accelerator.peak_flop_per_s[name] for name, found in known.items() if found]
+    return min(shares, default=1.0)
 
 
 def _datasheet_peak(accelerator: Accelerator, check: str) -> float | None:

@@ -263,16 +263,19 @@ def check_nvlink(machine: Machine, accelerator: Accelerator) -> list[Measurement
         return []
     found = []
     for gpu in machine.gpus:
-        if gpu.num_nvlinks is None:
+        number = gpu.num_nvlinks
+        if number is None and machine.topology is not None and fabric.topology == "switch":
+            number = machine.topology.num_nvlinks(gpu.index)
+        if number is None:
             note = "the driver does not say: the copies between GPUs show it"
             found.append(_compare("nvlink", gpu, None, None, "not_measured", note=note))
             continue
-        status: Status = "pass" if gpu.num_nvlinks >= wanted else "fail"
+        status: Status = "pass" if number >= wanted else "fail"
         note = ""
-        if not gpu.num_nvlinks and fabric.topology == "bridge":
+        if not number and fabric.topology == "bridge":
             status, note = "warn" if "NVL" in accelerator.name else "info", "no bridge: copies go over PCIe"
         found.append(
-            _compare("nvlink", gpu, float(gpu.num_nvlinks), float(wanted), status, unit="links up", note=note)
+            _compare("nvlink", gpu, float(number), float(wanted), status, unit="links up", note=note)
         )
     return found
 

@@ -1,5 +1,6 @@
 """What a probe writes down: the machine, measurements with their verdicts, and nothing that names its owner."""
 
+import re
 from typing import Literal
 
 from pydantic import Field
@@ -131,6 +132,12 @@ class Topology(Record):
     def num_gpus(self) -> int:
         return sum(name.startswith("GPU") for name in self.names)
 
+    def num_nvlinks(self, gpu: int) -> int | None:
+        """NVLinks from a GPU to its best-linked partner [count]; None for a GPU that is not shown."""
+        if gpu >= self.num_gpus:
+            return None
+        return max((int(link[2:]) for link in self.links[gpu] if re.fullmatch(r"NV\d+", link)), default=0)
+
     def nvlinked_pairs(self) -> set[tuple[int, int]]:
         """Pairs of GPUs with a direct link."""
         gpus = range(self.num_gpus)
@@ -168,7 +175,7 @@ def redacted(machine: Machine) -> Machine:
 
     Equal serials stay recognisable as equal only inside one file: they become redacted-0, redacted-1, ...
     """
-    serials = sorted({gpu.serial for gpu in machine.gpus if gpu.serial})
+    serials = sorted({gpu.serial for gpu in machine.gpus if gpu.serial}, key=lambda s: (len(s), s))
     gpus = tuple(
         gpu.model_copy(
             update={
