@@ -143,7 +143,7 @@ def expected_all_reduce(
         return known
     rate = scale_up.bytes_per_s
     if fabric.topology == "mesh":
-        rate *= (num_ranks - 1) / max(1, scale_up.max_domain - 1)
+        rate *= min(1.0, (num_ranks - 1) / max(1, scale_up.max_domain - 1))
     fraction = GROUP_FRACTION.get(algorithm, GROUP_FRACTION["ring"])
     source = f"estimate: {fraction:.0%} of a GPU's links ({fabric.id}, {algorithm or 'ring'})"
     return Expectation(fraction * rate, "estimate", source)
