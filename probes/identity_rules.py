@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GIB
@@ -63,16 +63,18 @@ def _compare(
     source: str = "catalog",
     note: str = "",
     required: float | str | None = None,
+    operator: Literal["", ">=", "<="] = "",
+    is_health: bool = False,
 ) -> Measurement:
     return Measurement(
-        id=f"identity.{name}",
+        id=f"{'health' if is_health else 'identity'}.{name}",
         gpu=None if gpu is None else gpu.index,
-        instrument="driver",
+        instrument="nvml" if is_health else "driver",
         value=actual,
         unit=unit,
         expected=wanted,
         required=wanted if required is None else required,
-        operator="==" if isinstance(wanted, str) else ">=",
+        operator="==" if isinstance(wanted, str) else operator or ">=",
         source=source,
         status=status,
         note=note,
@@ -219,8 +221,8 @@ def check_ecc_errors(gpu: Gpu) -> Measurement | None:
     bad = gpu.ecc_uncorrected or gpu.rows_remap_pending or gpu.rows_remap_failed or pages >= MAX_RETIRED_PAGES
     status: Status = "fail" if bad else "warn" if pages else "pass"
     note = ", ".join(text for text, is_true in told.items() if is_true)
-    found = _compare("ecc_errors", gpu, float(gpu.ecc_uncorrected or 0), 0.0, status, note=note)
-    return found.model_copy(update={"operator": "<=", "source": "rule"})
+    number = float(gpu.ecc_uncorrected or 0)
+    return _compare("ecc_errors", gpu, number, 0.0, status, note=note, source="rule", operator="<=")
 
 
 def check_mig(gpu: Gpu) -> Measurement | None:
@@ -250,10 +252,10 @@ def check_shared(gpu: Gpu) -> Measurement | None:
     held = gpu.memory_used_bytes > MAX_FOREIGN_BYTES
     note = f"{gpu.utilization_fraction:.0%} busy" if busy and gpu.utilization_fraction else ""
     status: Status = "warn" if busy or held or gpu.num_other_processes else "pass"
-    found = _compare(
-        "shared", gpu, gpu.memory_used_bytes, MAX_FOREIGN_BYTES, status, unit="bytes in use", note=note
+    used, limit = gpu.memory_used_bytes, MAX_FOREIGN_BYTES
+    return _compare(
+        "shared", gpu, used, limit, status, unit="bytes in use", note=note, source="rule", operator="<="
     )
-    return found.model_copy(update={"operator": "<=", "source": "rule"})
 
 
 def check_nvlink(machine: Machine, accelerator: Accelerator) -> list[Measurement]:
@@ -288,7 +290,7 @@ def check_conditions(measurements: Iterable[Measurement], gpus: Sequence[Gpu]) -
         temperatures = [c.temperature_c[1] for c in seen if c.temperature_c]
         temperatures += [c.memory_temperature_c[1] for c in seen if c.memory_temperature_c]
         if temperatures:
-            checks.append(_health("temperature", gpu, max(temperatures), WARM_C, "°C"))
+            checks.append(_heat(gpu, max(temperatures)))
         if any(c.num_samples for c in seen):
             reasons = sorted({reason for c in seen for reason in c.throttle_reasons})
             checks.append(_throttle(gpu, reasons))
@@ -307,19 +309,11 @@ def check_conditions(measurements: Iterable[Measurement], gpus: Sequence[Gpu]) -
     return [with_text(check) for check in checks]
 
 
-def _health(name: str, gpu: Gpu, value: float, limit: float, unit: str) -> Measurement:
-    status: Status = "fail" if value >= HOT_C else "warn" if value >= limit else "pass"
-    return Measurement(
-        id=f"health.{name}",
-        gpu=gpu.index,
-        instrument="nvml",
-        value=value,
-        unit=unit,
-        expected=limit,
-        required=limit,
-        operator="<=",
-        source="rule: 85 °C warns, 95 °C fails",
-        status=status,
+def _heat(gpu: Gpu, hottest_c: float) -> Measurement:
+    status: Status = "fail" if hottest_c >= HOT_C else "warn" if hottest_c >= WARM_C else "pass"
+    source = "rule: 85 °C warns, 95 °C fails"
+    return _compare(
+        "temperature", gpu, hottest_c, WARM_C, status, unit="°C", source=source, operator="<=", is_health=True
     )
 
 
@@ -327,35 +321,18 @@ def _clock(name: str, gpu: Gpu, seen_hz: float, highest_hz: float) -> Measuremen
     """The best clock that was seen under load: one locked low never gets near the board's highest."""
     ratio = seen_hz / highest_hz
     status: Status = "pass" if ratio >= CLOCK_WARN else "warn" if ratio >= CLOCK_FAIL else "fail"
-    return Measurement(
-        id=f"health.{name}",
-        gpu=gpu.index,
-        instrument="nvml",
-        value=seen_hz,
-        unit="Hz",
-        expected=highest_hz,
-        required=CLOCK_FAIL * highest_hz,
-        operator=">=",
-        source="the board's highest clock",
-        status=status,
+    required, source = CLOCK_FAIL * highest_hz, "the board's highest clock"
+    return _compare(
+        name, gpu, seen_hz, highest_hz, status, unit="Hz", source=source, required=required, is_health=True
     )
 
 
 def _throttle(gpu: Gpu, reasons: Sequence[str]) -> Measurement:
     slowed = [reason for reason in reasons if reason in _SLOWDOWNS]
     note = "" if slowed or not reasons else f"{', '.join(reasons)}: normal at full load"
-    return Measurement(
-        id="health.throttle",
-        gpu=gpu.index,
-        instrument="nvml",
-        value=", ".join(slowed) or "none",
-        expected="none",
-        required="none",
-        operator="==",
-        source="rule",
-        status="fail" if slowed else "pass",
-        note=note,
-    )
+    status: Status = "fail" if slowed else "pass"
+    told = ", ".join(slowed) or "none"
+    return _compare("throttle", gpu, told, "none", status, source="rule", note=note, is_health=True)
 
 
 def _link_under_load(gpu: Gpu, generation: int, width: int) -> Measurement:
