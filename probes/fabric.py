@@ -81,14 +81,18 @@ def linked_pairs(
 ) -> set[tuple[int, int]]:
     """Pairs that a bridge joins: as the topology says, else each GPU's fastest partner if its links are up.
 
-    Where the driver tells no links, pairs faster than PCIe allows. Empty for fabrics that join all boards.
+    Where the driver tells no links, pairs faster than PCIe allows. Empty for fabrics that join all boards. GPUs are
+    counted among those that were measured, as patterns count them.
     """
     fabric = fabric_of(accelerator)
     if fabric is None or fabric.topology != "bridge":
         return set()
+    gpus = machine.gpus if machine is not None else ()
     if machine is not None and machine.topology is not None:
-        return machine.topology.nvlinked_pairs()
-    links = {gpu.index: gpu.num_nvlinks for gpu in machine.gpus} if machine is not None else {}
+        place = {gpu.index: number for number, gpu in enumerate(gpus)}
+        joined = machine.topology.nvlinked_pairs()
+        return {(place[i], place[j]) for i, j in joined if i in place and j in place}
+    links = {number: gpu.num_nvlinks for number, gpu in enumerate(gpus)}
     best: dict[int, tuple[float, int]] = {}
     for m in measurements:
         pair = pair_of(m) if m.id == "peer.copy" else None
