@@ -86,8 +86,8 @@ def blocks_of(probe: Probe) -> list[Block]:
         blocks.append(Figure("\n".join(commands), title="Commands with which the provider can check it"))
     if probe.machine.topology is not None:
         index = [gpu.index for gpu in probe.machine.gpus]
-        rates = {(index[i], index[j]): rate for (i, j), rate in pair_rates(probe.measurements).items()}
-        drawn = picture(probe.machine.topology, rates)
+        copies = {(index[i], index[j]): rate for (i, j), rate in pair_rates(probe.measurements).items()}
+        drawn = picture(probe.machine.topology, copies)
         blocks.append(Figure(drawn, title="How the GPUs are joined"))
     if any(gpu.vendor != "nvidia" for gpu in probe.machine.gpus):
         blocks.append(Paragraph("advisor was never verified on hardware of this vendor."))
