@@ -158,6 +158,18 @@ def test_a_probe_of_another_machine_is_not_resumed(cli, replayed, monkeypatch, c
     assert "PASS" not in run.out
 
 
+def test_a_verdict_does_not_rest_on_a_file_without_a_seal(cli, replayed, tmp_path):
+    command = replayed(1)
+    old = tmp_path / "old.json"
+    content = json.loads(recorded(1).read_text())
+    del content["seal"]
+    old.write_text(json.dumps(content))
+    run = cli(f"{command.partition('--resume')[0]} --resume {old}")
+    assert run.code == 2
+    assert "bears no seal" in run.err
+    assert "PASS" not in run.out
+
+
 def test_a_probe_that_was_cut_off_is_told_from_a_typing_error(cli, tmp_path):
     cut = tmp_path / "cut.json"
     cut.write_text(recorded(1).read_text()[:2000])

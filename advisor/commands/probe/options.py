@@ -20,6 +20,9 @@ class ProbeInput:
     ] = None
     gpus: Annotated[str, Option(metavar="all|N,...", help="Which GPUs.")] = "all"
     resume: Annotated[Path | None, Option(metavar="FILE", help="Go on with an interrupted probe.")] = None
+    power_sweep: Annotated[
+        bool, Option("--power-sweep", help="Work per joule by power limit; needs root, limits come back.")
+    ] = False
     strict: Annotated[bool, Option("--strict", help="Exit code 5 for WARN.")] = False
     report: Annotated[
         Path | None, Option(metavar="FILE", help="A report to send to the provider: .md or .html.")

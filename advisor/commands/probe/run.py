@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.catalog import accelerators
-from advisor.catalog.errors import AdvisorError, MissingHardwareError
+from advisor.catalog.errors import AdvisorError, InputFileError, MissingHardwareError
 from advisor.catalog.schema import Accelerator
 from advisor.cli.notes import progress
 from advisor.cli.options import Shared
 from advisor.commands.probe.options import ProbeInput
 from advisor.commands.probe.view import probe_answer
+from advisor.probes.assess import claimed
 from advisor.probes.document import probe_of, read_probe
 from advisor.probes.record import Machine, Measurement
 from advisor.probes.session import Progress, Session, resumed
@@ -61,18 +62,26 @@ def probe(asked: ProbeInput, shared: Shared) -> Answer:
     if asked.report is not None:
         check_writable(asked.report)
     board, number, note = parse_expect(asked.expect)
-    session = Session(asked.quick, board, number, parse_gpus(asked.gpus), shared.seed)
+    session = Session(asked.quick, board, number, parse_gpus(asked.gpus), shared.seed, asked.power_sweep)
     if asked.resume is not None:
         before = read_probe(asked.resume)
+        if not before.is_sealed:
+            raise InputFileError(
+                f"{asked.resume}: bears no seal",
+                why="an older version wrote it, or somebody edited it: a verdict cannot rest on it",
+                fix="leave out --resume to measure this machine from the start",
+            )
         session.done, session.resumed_from = resumed(before.measurements), before.machine
-    inputs = {name: getattr(asked, name) for name in ("quick", "expect", "gpus", "resume", "strict")}
+    inputs = {
+        name: getattr(asked, name) for name in ("quick", "expect", "gpus", "resume", "power_sweep", "strict")
+    }
     lock = threading.Lock()
 
     def answer_of(machine: Machine, found: list[Measurement], is_complete: bool) -> Answer:
         measured = probe_of(
             machine,
             found,
-            board or session.claimed(machine),
+            board or claimed(machine),
             quick=asked.quick,
             measured_on=shared.as_of.isoformat(),
             is_complete=is_complete,

@@ -5,7 +5,9 @@ from typing import Final
 
 from advisor.probes.document import Probe, content_of
 from advisor.probes.expectations import text_of
+from advisor.probes.fabric import pair_rates
 from advisor.probes.record import Measurement
+from advisor.probes.topology import picture
 from advisor.render import numbers
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Table, columns
 
@@ -13,6 +15,7 @@ EXIT_FAIL: Final = 4
 EXIT_WARN: Final = 5
 EXIT_MISSING: Final = 6
 _HIDDEN: Final = (".sweep", ".latency", "memory.cache_read", "memory.strided_read", "memory.latency", "peer.")
+_SHORT: Final = 24
 
 
 def probe_answer(probe: Probe, inputs: dict[str, object], *, strict: bool) -> Answer:
@@ -41,7 +44,8 @@ def sentence(probe: Probe) -> str:
     judged = [m for m in probe.measurements if m.status in ("pass", "warn", "fail")]
     passed = sum(m.status == "pass" for m in judged)
     number = len(probe.machine.gpus)
-    name = probe.accelerator or (probe.machine.gpus[0].name if number else "no GPU")
+    unknown = f"unknown board {probe.machine.gpus[0].name}".rstrip() if number else "no GPU"
+    name = probe.accelerator or unknown
     head = f"{number} x {name}" if number else "no GPU was found"
     words = {"pass": "PASS", "warn": "WARN", "fail": "FAIL"}.get(probe.verdict, "nothing was judged")
     rest = "" if probe.is_complete else "; not complete, --resume goes on"
@@ -68,6 +72,11 @@ def blocks_of(probe: Probe) -> list[Block]:
     if wrong:
         commands = dict.fromkeys(text_of(m.id).command for m in wrong if text_of(m.id).command)
         blocks.append(Figure("\n".join(commands), title="Commands with which the provider can check it"))
+    if probe.machine.topology is not None:
+        index = [gpu.index for gpu in probe.machine.gpus]
+        copies = {(index[i], index[j]): rate for (i, j), rate in pair_rates(probe.measurements).items()}
+        drawn = picture(probe.machine.topology, copies)
+        blocks.append(Figure(drawn, title="How the GPUs are joined"))
     if any(gpu.vendor != "nvidia" for gpu in probe.machine.gpus):
         blocks.append(Paragraph("advisor was never verified on hardware of this vendor."))
     return blocks
@@ -95,10 +104,11 @@ def _checks(title: str, measurements: Sequence[Measurement]) -> Table:
             m.status.upper() if m.status in ("fail", "warn") else m.status.replace("_", " "),
             _name(m),
             *_figures(m),
+            m.basis or m.source.partition(":")[0] if len(m.source) < _SHORT or m.basis else "",
         )
         for m in measurements
     ]
-    return Table(columns("status | check~ | measured> | expected>"), tuple(rows), title)
+    return Table(columns("status | check~ | measured> | expected> | rests on~"), tuple(rows), title)
 
 
 def _name(m: Measurement) -> str:

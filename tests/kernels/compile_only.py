@@ -1,4 +1,4 @@
-"""Compile every kernel to Hopper machine code without a GPU and print what the compiler says about it, as JSON.
+"""Compile every kernel to machine code of Hopper or of MI300X without a GPU and print what it needs, as JSON.
 
 A stand-in for the driver names the target; launches are turned into compilations. Run as a program, since a process
 whose kernels are interpreted cannot compile them.
@@ -33,11 +33,19 @@ class _Properties:
         return {"max_shared_mem": 232448, "multiprocessor_count": 132, "warpSize": 32}
 
 
-class _HopperWithoutGpu:
+TARGETS = {"hopper": GPUTarget("cuda", 90, 32), "mi300x": GPUTarget("hip", "gfx942", 64)}
+NVIDIA_ALONE = ("gemm_fp8", "w4a16_mma", "w4a16_row", "scan_registers")
+"""Kernels that the probe starts on NVIDIA's GPUs alone."""
+
+
+class _DriverWithoutGpu:
     utils = _Properties
 
+    def __init__(self, target: GPUTarget) -> None:
+        self._target = target
+
     def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cuda", 90, 32)
+        return self._target
 
     def get_current_device(self) -> int:
         return 0
@@ -49,9 +57,9 @@ class _HopperWithoutGpu:
         return str(ty_to_cpp(kind))
 
 
-def compile_only(compiled: list[tuple[str, Any]]) -> None:
+def compile_only(compiled: list[tuple[str, Any]], target: GPUTarget) -> None:
     """Let every launch compile its kernel and stop there."""
-    driver.set_active(_HopperWithoutGpu())
+    driver.set_active(_DriverWithoutGpu(target))
     launch = JITFunction.run
 
     def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
@@ -145,6 +153,8 @@ def calls() -> dict[str, Callable[[], object]]:
 
 def resources(kernel: Any, folder: Path) -> dict[str, int]:
     """Registers, spilled bytes, shared memory and matrix instructions of one kernel."""
+    if "amdgcn" in kernel.asm:
+        return {"shared_bytes": kernel.metadata.shared, "MFMA": kernel.asm["amdgcn"].count("v_mfma")}
     tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
     file = folder / "kernel.cubin"
     file.write_bytes(kernel.asm["cubin"])
@@ -164,10 +174,13 @@ def resources(kernel: Any, folder: Path) -> dict[str, int]:
 
 def main() -> None:
     compiled: list[tuple[str, Any]] = []
-    compile_only(compiled)
+    name_of_target = sys.argv[1]
+    compile_only(compiled, TARGETS[name_of_target])
     report = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, call in calls().items():
+            if name_of_target != "hopper" and name.startswith(NVIDIA_ALONE):
+                continue
             compiled.clear()
             call()
             report[name] = [{"kernel": k, **resources(kernel, Path(folder))} for k, kernel in compiled]

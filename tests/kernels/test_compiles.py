@@ -1,4 +1,4 @@
-"""Machine code for Hopper, made without a GPU: nothing spills, and matrix kernels use Hopper's matrix units."""
+"""Machine code made without a GPU: nothing spills on Hopper, and products use the matrix units there and on MI300X."""
 
 import json
 import os
@@ -14,20 +14,43 @@ TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory, on_gpu):
+def compiled(target, folder, on_gpu):
     if on_gpu:
         pytest.skip("with a GPU the kernels run")
-    if not all((TOOLS / name).exists() for name in ("ptxas", "cuobjdump", "nvdisasm")):
-        pytest.skip("this Triton carries no CUDA tools")
     env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    env |= {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
-    script = Path(__file__).with_name("compile_for_hopper.py")
+    env |= {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(folder)}
+    script = Path(__file__).with_name("compile_only.py")
     done = subprocess.run(
-        [sys.executable, script], env=env, cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, script, target], env=env, cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory, on_gpu):
+    if not all((TOOLS / name).exists() for name in ("ptxas", "cuobjdump", "nvdisasm")):
+        pytest.skip("this Triton carries no CUDA tools")
+    return compiled("hopper", tmp_path_factory.mktemp("cache"), on_gpu)
+
+
+@pytest.fixture(scope="module")
+def on_mi300x(tmp_path_factory, on_gpu):
+    if not (TOOLS.parents[1] / "amd").exists():
+        pytest.skip("this Triton has no AMD backend")
+    return compiled("mi300x", tmp_path_factory.mktemp("cache"), on_gpu)
+
+
+def test_the_instruments_compile_for_mi300x(on_mi300x):
+    """The contract; they never ran on one."""
+    kernels = {name: max(k["MFMA"] for k in found) for name, found in on_mi300x.items()}
+    assert {name for name, number in kernels.items() if number} >= {
+        "gemm_bf16_0",
+        "w8a8",
+        "attention_128",
+        "grouped",
+    }
+    assert all(k["shared_bytes"] <= 65536 for found in on_mi300x.values() for k in found)
 
 
 def test_every_kernel_compiles_without_spilling(report):
