@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from advisor.catalog.parameters import kv_bytes_per_token, parameter_count
 from advisor.catalog.schema import Model
 from advisor.catalog.units import KB, KIB
 from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import COUNT, MISSING, show, show_in
 from advisor.render.serialize import Json
+from advisor.simulator.graph.model import kv_bytes_per_token, layers_of, parameter_count, routed_layers
 
 REFERENCE_CONTEXT_TOKENS = 8192
 """Context at which the cache of one sequence is listed: windows and states make it other than linear."""
@@ -58,21 +58,21 @@ def model_row(model: Model) -> dict[str, Json]:
 def mixer_kinds(model: Model) -> str:
     """Kinds of token mixers, the most frequent first: `gqa`, `mla`, `gdn+gqa`, `gqa+gqa/1024` (window)."""
     counts: dict[str, int] = {}
-    for group in model.layers:
-        if group.mixer is not None:
-            window = getattr(group.mixer, "window_tokens", None)
-            kind = f"{group.mixer.kind}/{window}" if window else group.mixer.kind
-            counts[kind] = counts.get(kind, 0) + group.count
+    for layer in layers_of(model):
+        if layer.mixer is not None:
+            window = layer.attention.window_tokens if layer.attention else None
+            kind = f"{layer.mixer.kind}/{window}" if window else layer.mixer.kind
+            counts[kind] = counts.get(kind, 0) + layer.count
     return "+".join(sorted(counts, key=lambda kind: -counts[kind])) or MISSING
 
 
 def experts(model: Model) -> dict[str, Json]:
     """Routed experts and how many a token passes, of the largest group; None for a dense model."""
-    parts = [part for part in (group.feed_forward for group in model.layers) if part and part.kind == "moe"]
-    largest = max(parts, key=lambda part: part.num_experts, default=None)
+    parts = (experts for _, experts in routed_layers(model))
+    largest = max(parts, key=lambda experts: experts.num_experts, default=None)
     return {
         "num_experts": largest.num_experts if largest else None,
-        "experts_per_token": largest.experts_per_token if largest else None,
+        "experts_per_token": largest.per_token if largest else None,
     }
 
 

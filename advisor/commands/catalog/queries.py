@@ -57,7 +57,7 @@ def select_models(
     Raises: InfeasibleError: nothing passes all filters together.
     """
     from advisor.catalog.models import all_models
-    from advisor.catalog.parameters import kv_bytes_per_token, parameter_count
+    from advisor.simulator.graph.model import is_moe, kv_bytes_per_token, parameter_count
 
     models = all_models()
     known_value(family, {m.family for m in models if m.family}, "family")
@@ -67,7 +67,7 @@ def select_models(
         for m in models
         if (family is None or m.family == family)
         and (mixer is None or mixer in _mixers(m))
-        and (moe is None or moe == _is_moe(m))
+        and (moe is None or moe == is_moe(m))
         and parameter_count(m).total <= max_parameters
     ]
     if not kept:
@@ -105,10 +105,6 @@ def select_engines(vendor: str | None, precision: str | None) -> list[Engine]:
 
 def _mixers(model: Model) -> set[str]:
     return {group.mixer.kind for group in model.layers if group.mixer is not None}
-
-
-def _is_moe(model: Model) -> bool:
-    return any(group.feed_forward is not None and group.feed_forward.kind == "moe" for group in model.layers)
 
 
 def find_record(name: str) -> tuple[Record, str, str]:

@@ -5,7 +5,6 @@ from typing import Final, cast
 
 from advisor.catalog import accelerators, engines, models, vision
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.schema import Model
 from advisor.cli.calibration_file import given_calibration
 from advisor.cli.item_input import item_job, parse_size
@@ -30,6 +29,7 @@ from advisor.recommend.items import recommend_items
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.workloads.encoder_pass import pass_flop
 from advisor.simulator.workloads.services import ItemWorkload
 from advisor.simulator.workloads.vision import ImageTokens, tokens_of_image

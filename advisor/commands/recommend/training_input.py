@@ -6,7 +6,6 @@ from typing import Final, cast
 
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.regions import get_region
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, GIGA, HOUR_S, MEGA
@@ -28,7 +27,8 @@ from advisor.recommend.training_scenario import (
     Workload,
 )
 from advisor.recommend.training_space import COMPUTE_DTYPES, RULES
-from advisor.simulator.training.compute_optimal import compute_optimal_tokens
+from advisor.simulator.graph.model import parameter_count
+from advisor.simulator.training.flop import compute_optimal_tokens
 
 _DEADLINES_S: Final[dict[Workload, float]] = {
     "train": 30.0 * DAY_S,

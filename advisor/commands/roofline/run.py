@@ -20,7 +20,7 @@ from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.occupancy import limits_of, occupancy
-from advisor.simulator.operator_roofline import Pass, roofline_passes
+from advisor.simulator.step_roofline import Pass, roofline_passes
 
 _USUAL_ENGINE = "vllm"
 _FORMATS = ("bf16", "fp16", "fp8", "int8", "fp6", "fp4")

@@ -12,7 +12,7 @@ from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Tab
 from advisor.render.numbers import LEGEND, MISSING, RATE, TIME, digits, percent, show, show_quantity
 from advisor.render.plot import Axis, Point, scatter
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.operator_roofline import Pass, RooflineOperator
+from advisor.simulator.step_roofline import Pass, RooflineOperator
 
 _LETTERS: Final = {"decode": "abcdefghij", "prefill": "ABCDEFGHIJ"}
 _ROOF_MARKS: Final = {False: ".", True: "+"}

@@ -11,9 +11,10 @@ from advisor.commands.simulate_long_context.options import LongContextInput, Off
 from advisor.commands.simulate_long_context.view import ContextRow, TierRow, context_answer, offload_answer
 from advisor.render.answer import Answer
 from advisor.simulator.calibrated_device import calibrated_deployment
-from advisor.simulator.deployment import Deployment, check_layout
+from advisor.simulator.deployment import Deployment
 from advisor.simulator.engine_kernels import operator_library
 from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel, model_replica

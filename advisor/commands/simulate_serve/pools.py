@@ -9,8 +9,10 @@ from advisor.cli.serve_input import LoadPlan, check_engine
 from advisor.commands.simulate_serve.options import TwoPools
 from advisor.render.numbers import layout_words
 from advisor.simulator.calibrated_device import calibrated_deployment
-from advisor.simulator.deployment import Deployment, activation_dtype_for, check_layout, is_moe
+from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.disaggregation import DisaggregatedModel, PoolPlan, model_disaggregated
+from advisor.simulator.graph.model import is_moe
+from advisor.simulator.layout import check_layout
 from advisor.simulator.replica_model import EngineSettings
 
 

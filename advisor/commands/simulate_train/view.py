@@ -15,8 +15,8 @@ from advisor.render.answer import Answer, Block, Figure, Paragraph
 from advisor.render.numbers import LEGEND, SIZE, TIME, digits, percent, show, show_quantity
 from advisor.render.training_charts import stage_chart, waterfall_chart
 from advisor.simulator.quantity import Quantity
+from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.launch_flags import launch_flags
-from advisor.simulator.training.model_flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.pipeline import PipelineRun
 from advisor.simulator.training.plan_check import plan_words
 

@@ -4,15 +4,22 @@ import pytest
 
 from advisor.catalog import models
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.parameters import parameter_count
-from advisor.catalog.schema import DenseFeedForward, GroupedQueryAttention, MoeFeedForward
-from advisor.simulator.projections import (
-    dense_dtype,
-    expert_elements,
-    feed_forward_projections,
-    layer_weight_bytes,
-    mixer_projections,
+from advisor.catalog.schema import (
+    DenseFeedForward,
+    FeedForward,
+    LayerGroup,
+    Model,
+    MoeFeedForward,
 )
+from advisor.simulator.graph.model import (
+    dense_dtype,
+    dense_weight_bytes,
+    expert_weight_bytes,
+    layer_of,
+    layers_of,
+    parameter_count,
+)
+from advisor.simulator.graph.operator import Layer
 
 DECODERS = (
     "llama-3.1-8b", "qwen3-30b-a3b", "deepseek-r1", "deepseek-v3.2", "gpt-oss-120b", "gemma-3-27b", "phi-4",
@@ -23,10 +30,17 @@ DECODERS = (
 
 def shapes(model: str, tp: int) -> dict[str, tuple[int, int]]:
     record = models.by_id(model)
-    return {
-        p.name: (p.columns, p.depth)
-        for p in mixer_projections(record.layers[-1].mixer, record.hidden_size, tp)
-    }
+    mixer = layers_of(record)[-1].mixer
+    assert mixer is not None
+    return {p.name: (p.columns, p.depth) for p in mixer.local(tp)}
+
+
+def weight_bytes(model: Model, layer: Layer, dtype: str, tp: int, expert_ranks: int) -> float:
+    return dense_weight_bytes(model, layer, dtype, tp) + expert_weight_bytes(layer, dtype) / expert_ranks
+
+
+def part(feed_forward: FeedForward, hidden: int) -> Layer:
+    return layer_of(LayerGroup(count=1, feed_forward=feed_forward), hidden)
 
 
 def test_grouped_query_attention_by_hand() -> None:
@@ -49,42 +63,42 @@ def test_latent_attention_repeats_its_down_projection() -> None:
 
 
 def test_gated_feed_forward_fuses_gate_and_up() -> None:
-    gated = feed_forward_projections(DenseFeedForward(intermediate_size=1000), 64, 2)
-    plain = feed_forward_projections(DenseFeedForward(intermediate_size=1000, gated=False), 64, 2)
+    gated = part(DenseFeedForward(intermediate_size=1000), 64).local(2)
+    plain = part(DenseFeedForward(intermediate_size=1000, gated=False), 64).local(2)
     assert [(p.columns, p.depth) for p in gated] == [(1000, 64), (64, 500)]
     assert [(p.columns, p.depth) for p in plain] == [(500, 64), (64, 500)]
-    assert feed_forward_projections(None, 64, 2) == ()
-    assert mixer_projections(None, 64, 2) == ()
+    assert layer_of(LayerGroup(count=1), 64).local(2) == ()
 
 
 def test_router_stays_in_16_bits_and_experts_are_counted_apart() -> None:
     moe = MoeFeedForward(
         num_experts=8, experts_per_token=2, intermediate_size=100, shared_intermediate_size=50
     )
-    router, *shared = feed_forward_projections(moe, 64, 1)
+    layer = part(moe, 64)
+    router, *shared = layer.local(1)
     assert (router.name, router.columns, router.low_bit) == ("router", 8, False)
     assert [p.columns * p.depth for p in shared] == [2 * 50 * 64, 64 * 50]
-    assert expert_elements(moe, 64) == 3 * 100 * 64
+    assert layer.experts is not None
+    assert layer.experts.elements == 3 * 100 * 64
 
 
 @pytest.mark.parametrize("model_id", DECODERS)
 def test_layers_add_up_to_the_parameter_count(model_id: str) -> None:
     model = models.by_id(model_id)
-    total = sum(group.count * layer_weight_bytes(model, group, "bf16", 1, 1) for group in model.layers) / 2.0
-    expected = sum(group.total for group in parameter_count(model).groups)
+    total = sum(layer.count * weight_bytes(model, layer, "bf16", 1, 1) for layer in layers_of(model)) / 2.0
+    expected = sum(layer.count * layer.parameters for layer in parameter_count(model).layers)
     assert total == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize("model_id", DECODERS)
 def test_ranks_together_hold_the_layer_at_least_once(model_id: str) -> None:
     model = models.by_id(model_id)
-    for group in model.layers:
-        whole = layer_weight_bytes(model, group, "bf16", 1, 1)
-        mixer = group.mixer
+    for layer in layers_of(model):
+        whole = weight_bytes(model, layer, "bf16", 1, 1)
         tp = 2
-        half = layer_weight_bytes(model, group, "bf16", tp, tp)
+        half = weight_bytes(model, layer, "bf16", tp, tp)
         assert 0.999 * whole <= tp * half
-        if isinstance(mixer, GroupedQueryAttention) and group.feed_forward is not None:
+        if layer.attention is not None and not layer.attention.latent and layer.feed_forward is not None:
             assert tp * half <= 1.03 * whole  # the router alone is held twice
 
 
@@ -101,11 +115,9 @@ def test_what_a_four_bit_format_covers() -> None:
 @pytest.mark.parametrize(("model_id", "dtype"), [("llama-3.1-8b", "fp8"), ("gpt-oss-120b", "mxfp4")])
 def test_bytes_follow_the_format(model_id: str, dtype: str) -> None:
     model = models.by_id(model_id)
-    group = model.layers[-1]
-    wide, narrow = (layer_weight_bytes(model, group, name, 1, 1) for name in ("bf16", dtype))
-    feed_forward = group.feed_forward
-    if isinstance(feed_forward, MoeFeedForward):
-        covered = feed_forward.num_experts * expert_elements(feed_forward, model.hidden_size)
-    else:
-        covered = wide / 2.0
+    layer = layers_of(model)[-1]
+    wide, narrow = (weight_bytes(model, layer, name, 1, 1) for name in ("bf16", dtype))
+    covered = wide / 2.0
+    if layer.experts is not None:
+        covered = layer.experts.num_experts * layer.experts.elements
     assert wide - narrow == pytest.approx(covered * (2.0 - bytes_per_element(dtype)))

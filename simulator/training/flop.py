@@ -1,16 +1,24 @@
-"""How much compute a training run is, and how many tokens a model is worth: 6ND and Chinchilla."""
+"""How much compute training is: 6ND, what MFU and HFU count of a plan, and how many tokens a model is worth."""
 
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S
+from advisor.simulator.graph.model import num_layers, parameter_count
+from advisor.simulator.graph.training import attention_flop_per_token, layer_flop_per_token
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.plan import TrainingPlan
 
 FLOP_PER_PARAMETER_AND_TOKEN: Final = 6.0
 """Two forward, four backward: one multiplication and one addition each."""
 TOKENS_PER_PARAMETER: Final = 20.0
 """Hoffmann et al. 2022, arXiv:2203.15556, table 3: 70B parameters and 1.4 T tokens."""
+
+
+_FORWARD, _BACKWARD = 2.0, 4.0
+_FROZEN_BACKWARD: Final = 2.0
+"""Frozen weights have no gradients of their own: only those of the inputs pass through them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +81,31 @@ def training_days(
     Source: definition of model flop utilisation, Chowdhery et al. 2022, arXiv:2204.02311, appendix B.
     """
     return flop / (num_accelerators * peak_flop_per_s * mfu_fraction * goodput_fraction) / DAY_S
+
+
+def model_flop_per_token(job: TrainingJob) -> float:
+    """Flop that training one token needs, whatever the layout [flop]: 6 N + attention; with adapters 4 N.
+
+    Source: Chowdhery et al. 2022, arXiv:2204.02311, appendix B; Kaplan et al. 2020, arXiv:2001.08361.
+    """
+    active = parameter_count(job.model).active
+    backward = _BACKWARD if job.method == "full" else _FROZEN_BACKWARD
+    attention = attention_flop_per_token(job.model, job.sequence_tokens)
+    return (_FORWARD + backward) * active + 3.0 * attention
+
+
+def hardware_flop_per_token(job: TrainingJob, plan: TrainingPlan) -> float:
+    """Flop that a plan really computes per token [flop]: recomputation counts again.
+
+    Source: Korthikanti et al. 2022, arXiv:2205.05198, section 5.
+    """
+    needed = model_flop_per_token(job)
+    attention = attention_flop_per_token(job.model, job.sequence_tokens)
+    if plan.recompute == "selective":
+        return needed + attention
+    if plan.recompute != "full":
+        return needed
+    share = 1.0
+    if plan.recompute_layers >= 0:
+        share = min(1.0, plan.recompute_layers / (num_layers(job.model) / plan.pipeline_parallel))
+    return needed + share * (layer_flop_per_token(job.model) + attention)

@@ -1,4 +1,4 @@
-"""Peak memory of every plan of a lattice at once."""
+"""Peak memory of every plan of a lattice at once, and of every stage of one plan for a person to read."""
 
 from dataclasses import dataclass, fields
 from typing import Final
@@ -11,18 +11,17 @@ from advisor.catalog.training import allocator
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.account import layer_bytes
 from advisor.simulator.training.memory.formats import formats_of, shape_of
-from advisor.simulator.training.memory.inflight import candidate_stages
-from advisor.simulator.training.memory.stage_account import (
+from advisor.simulator.training.memory.instants import (
     INSTANTS,
-    StageBytes,
+    PARTS,
+    Held,
     fullest,
     held_blocks,
+    held_where,
     stage_instants,
 )
-from advisor.simulator.training.plan import SHARDINGS, IntArray, PlanLattice
-from advisor.simulator.training.shape import FloatArray
-
-__all__ = ["INSTANTS", "MemoryColumns", "communicators", "fits", "peak_memory"]
+from advisor.simulator.training.plan import SHARDINGS, FloatArray, IntArray, PlanLattice, TrainingPlan
+from advisor.simulator.training.stages import candidate_stages, stages_at
 
 _ZERO3: Final = SHARDINGS.index("zero3")
 _CHUNK: Final = 16384
@@ -30,26 +29,13 @@ _CHUNK: Final = 16384
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryColumns:
+class MemoryColumns(Held[FloatArray]):
     """Memory of the fullest accelerator of each plan [bytes], with its parts at the instant of the peak."""
 
     peak_bytes: FloatArray
     """What the accelerator must have: reserved by the allocator, with context and communicators."""
     reserved_bytes: FloatArray
     """Held by the caching allocator (torch.cuda.max_memory_reserved)."""
-    allocated_bytes: FloatArray
-    """In tensors (torch.cuda.max_memory_allocated)."""
-    weight_bytes: FloatArray
-    gradient_bytes: FloatArray
-    optimizer_bytes: FloatArray
-    activation_bytes: FloatArray
-    """Kept for the backward pass, over all micro-batches in flight."""
-    loss_bytes: FloatArray
-    """Logits and what the loss makes of them."""
-    workspace_bytes: FloatArray
-    """Of the layer or the optimizer step that runs."""
-    buffer_bytes: FloatArray
-    """Gathered weights and buckets of communication."""
     stage: IntArray
     """The fullest pipeline stage."""
     instant: IntArray
@@ -57,6 +43,40 @@ class MemoryColumns:
 
     def __len__(self) -> int:
         return len(self.peak_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class InstantMemory(Held[float]):
+    """What an accelerator holds at one instant [bytes]."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageMemory:
+    """Memory of each accelerator of one pipeline stage [bytes]."""
+
+    stage: int
+    num_layers: int
+    instants: tuple[InstantMemory, ...]
+    cached_bytes: float
+    """What the allocator holds at the step beside cached blocks of activations; 0 where they are used again."""
+    reserved_factor: float
+    """Bytes that the allocator holds over those in tensors."""
+    outside_bytes: float
+    """Driver context and communicators."""
+
+    @property
+    def fullest(self) -> InstantMemory:
+        """The instant of the peak."""
+        return max(self.instants, key=lambda instant: instant.allocated_bytes)
+
+    @property
+    def peak_bytes(self) -> float:
+        """What the accelerator must have."""
+        return (
+            max(self.fullest.allocated_bytes, self.cached_bytes) * self.reserved_factor + self.outside_bytes
+        )
 
 
 def peak_memory(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
@@ -131,6 +151,32 @@ def communicators(lattice: PlanLattice) -> FloatArray:
     return count
 
 
+def stage_memory(job: TrainingJob, plan: TrainingPlan) -> tuple[StageMemory, ...]:
+    """Memory of each pipeline stage of a plan with its instants [bytes].
+
+    Assumes: as `peak_memory`, of which this is the account.
+    Raises: InfeasibleError: more pipeline stages than layers.
+    Source: as `peak_memory`.
+    """
+    lattice = PlanLattice.of([plan])
+    formats, shape = formats_of(job), shape_of(job)
+    layers = layer_bytes(job, formats, shape, lattice)
+    memory = allocator()
+    factor = float(reserved_factor(formats.software, lattice)[0])
+    outside = memory.context_bytes + memory.communicator_bytes * float(communicators(lattice)[0])
+    found = []
+    for stage in range(plan.pipeline_parallel):
+        stages = stages_at(shape, lattice, stage)
+        instants = stage_instants(job, formats, shape, lattice, layers, stages)
+        cached = float(held_blocks(instants)[0]) if formats.software.flat_step else 0.0
+        named = tuple(
+            InstantMemory(name=name, **{part: float(getattr(held, part)[0]) for part in PARTS})
+            for name, held in zip(INSTANTS, instants, strict=True)
+        )
+        found.append(StageMemory(stage, int(stages.layers[:, 0].sum()), named, cached, factor, outside))
+    return tuple(found)
+
+
 def _rows(lattice: PlanLattice, rows: slice) -> PlanLattice:
     """Consecutive plans, as views."""
     return PlanLattice(**{field.name: getattr(lattice, field.name)[rows] for field in fields(PlanLattice)})
@@ -139,7 +185,7 @@ def _rows(lattice: PlanLattice, rows: slice) -> PlanLattice:
 def _chunk(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
     formats, shape = formats_of(job), shape_of(job)
     layers = layer_bytes(job, formats, shape, lattice)
-    best: StageBytes | None = None
+    best: Held[FloatArray] | None = None
     total, stage = np.zeros(len(lattice)), np.zeros(len(lattice), dtype=np.int64)
     instant = np.zeros(len(lattice), dtype=np.int64)
     cached = np.zeros(len(lattice))
@@ -153,7 +199,7 @@ def _chunk(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
             continue
         better = sums > total
         if better.any():
-            best = found.where(better, best)
+            best = held_where(better, found, best)
             total = np.maximum(sums, total)
             stage, instant = np.where(better, stages.stage, stage), np.where(better, index, instant)
     assert best is not None
@@ -163,14 +209,7 @@ def _chunk(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
     return MemoryColumns(
         peak_bytes=reserved + outside,
         reserved_bytes=reserved,
-        allocated_bytes=total,
-        weight_bytes=best.weights,
-        gradient_bytes=best.gradients,
-        optimizer_bytes=best.optimizer,
-        activation_bytes=best.activations,
-        loss_bytes=best.loss,
-        workspace_bytes=best.workspace,
-        buffer_bytes=best.buffers,
+        **{name: getattr(best, name) for name in PARTS},
         stage=stage,
         instant=instant,
     )

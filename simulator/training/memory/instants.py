@@ -1,21 +1,22 @@
 """What one pipeline stage of each plan holds at each instant."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Final, Self
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.simulator.graph.training import ModelShape, head_parameters, table_parameters
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.account import LayerBytes, Shards, states_of
 from advisor.simulator.training.memory.formats import Formats
-from advisor.simulator.training.memory.inflight import Stages, micro_batches_in_flight
-from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, PlanLattice
-from advisor.simulator.training.shape import FloatArray, ModelShape, table_parameters
+from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, FloatArray, PlanLattice
+from advisor.simulator.training.stages import Stages, micro_batches_in_flight
 
 INSTANTS: Final = ("loss", "first backward", "last backward", "optimizer")
 """Activations of all layers with the logits; with the workspace of the first layer that runs backwards; the last layer
 to run backwards, with all gradients; the step of the optimizer."""
+Bytes = TypeVar("Bytes", float, FloatArray)
 _ZERO1, _ZERO3 = SHARDINGS.index("zero1"), SHARDINGS.index("zero3")
 _NO_RECOMPUTE: Final = RECOMPUTES.index("none")
 _BF16: Final = 2.0
@@ -30,39 +31,45 @@ _BUCKETED: Final = ("fsdp", "peft", "torchtitan")
 
 
 @dataclass(frozen=True, slots=True)
-class StageBytes:
-    """What a stage of each plan holds at one instant [bytes]."""
+class Held(Generic[Bytes]):
+    """What an accelerator holds at one instant [bytes]: of one stage, or as columns of one stage of each plan."""
 
-    weights: FloatArray
-    gradients: FloatArray
-    optimizer: FloatArray
-    activations: FloatArray
-    loss: FloatArray
-    workspace: FloatArray
-    buffers: FloatArray
+    weight_bytes: Bytes
+    gradient_bytes: Bytes
+    optimizer_bytes: Bytes
+    activation_bytes: Bytes
+    """Kept for the backward pass, over all micro-batches in flight."""
+    loss_bytes: Bytes
+    """Logits and what the loss makes of them."""
+    workspace_bytes: Bytes
+    """Of the layer or the optimizer step that runs."""
+    buffer_bytes: Bytes
+    """Gathered weights and buckets of communication."""
 
     @property
-    def total(self) -> FloatArray:
+    def allocated_bytes(self) -> Bytes:
+        """In tensors (torch.cuda.max_memory_allocated)."""
         return (
-            self.weights
-            + self.gradients
-            + self.optimizer
-            + self.activations
-            + self.loss
-            + self.workspace
-            + self.buffers
+            self.weight_bytes
+            + self.gradient_bytes
+            + self.optimizer_bytes
+            + self.activation_bytes
+            + self.loss_bytes
+            + self.workspace_bytes
+            + self.buffer_bytes
         )
 
-    def where(self, mask: NDArray[np.bool_], other: Self) -> Self:
-        """This where the mask holds, the other elsewhere.
 
-        Source: own definition.
-        """
-        columns: dict[str, FloatArray] = {}
-        for field in fields(self):
-            mine, theirs = getattr(self, field.name), getattr(other, field.name)
-            columns[field.name] = mine if mine is theirs else np.where(mask, mine, theirs)
-        return type(self)(**columns)
+PARTS: Final = tuple(field.name for field in fields(Held))
+
+
+def held_where(mask: NDArray[np.bool_], mine: Held[FloatArray], other: Held[FloatArray]) -> Held[FloatArray]:
+    """The one where the mask holds, the other elsewhere.
+
+    Source: own definition.
+    """
+    pairs = ((getattr(mine, name), getattr(other, name)) for name in PARTS)
+    return Held(*(a if a is b else np.where(mask, a, b) for a, b in pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +92,7 @@ def stage_instants(
     lattice: PlanLattice,
     layers: LayerBytes,
     stages: Stages,
-) -> tuple[StageBytes, ...]:
+) -> tuple[Held[FloatArray], ...]:
     """What one stage of each plan holds at each of INSTANTS [bytes].
 
     Source: as `peak_memory`.
@@ -107,38 +114,50 @@ def stage_instants(
     none = np.zeros(len(lattice))
     loss = _loss(job, formats, lattice) * stages.has_head
     running = again + work
-    held = StageBytes(weights, kept_gradients, optimizer, flying, none, none, none)
+    held = Held(weights, kept_gradients, optimizer, flying, none, none, none)
     return (
-        replace(held, loss=loss, buffers=at_loss),
-        replace(held, workspace=running, buffers=at_backward),
-        replace(held, gradients=gradients, activations=one_layer, workspace=running, buffers=at_end),
-        replace(held, gradients=gradients, activations=none, workspace=step, buffers=at_step),
+        replace(held, loss_bytes=loss, buffer_bytes=at_loss),
+        replace(held, workspace_bytes=running, buffer_bytes=at_backward),
+        replace(
+            held,
+            gradient_bytes=gradients,
+            activation_bytes=one_layer,
+            workspace_bytes=running,
+            buffer_bytes=at_end,
+        ),
+        replace(
+            held,
+            gradient_bytes=gradients,
+            activation_bytes=none,
+            workspace_bytes=step,
+            buffer_bytes=at_step,
+        ),
     )
 
 
-def fullest(instants: tuple[StageBytes, ...]) -> tuple[StageBytes, FloatArray, NDArray[np.int64]]:
+def fullest(instants: tuple[Held[FloatArray], ...]) -> tuple[Held[FloatArray], FloatArray, NDArray[np.int64]]:
     """The instant at which each stage holds most, its total [bytes], and its index in INSTANTS.
 
     Source: own definition.
     """
-    best, total = instants[0], instants[0].total
+    best, total = instants[0], instants[0].allocated_bytes
     index = np.zeros(len(total), dtype=np.int64)
     for number, instant in enumerate(instants[1:], 1):
-        found = instant.total
+        found = instant.allocated_bytes
         better = found > total
-        best, total = instant.where(better, best), np.maximum(found, total)
+        best, total = held_where(better, instant, best), np.maximum(found, total)
         index[better] = number
     return best, total, index
 
 
-def held_blocks(instants: tuple[StageBytes, ...]) -> FloatArray:
+def held_blocks(instants: tuple[Held[FloatArray], ...]) -> FloatArray:
     """What the allocator holds at the step where its temporaries fit into no cached block [bytes]: the step, and beside
     it the blocks of activations and logits.
 
     Source: PyTorch CUDACachingAllocator: large blocks are split but never joined across allocations.
     """
     loss, step = instants[0], instants[-1]
-    return step.total + loss.activations + loss.loss
+    return step.allocated_bytes + loss.activation_bytes + loss.loss_bytes
 
 
 def _whole_gradients(
@@ -173,19 +192,18 @@ def _most(values: FloatArray, count: FloatArray) -> FloatArray:
 
 
 def _tables(formats: Formats, shape: ModelShape, lattice: PlanLattice, stages: Stages) -> _Tables:
-    """A tied head on a stage that has the input table too is that table; on another stage it is a copy."""
-    first, last, alone = table_parameters(shape, lattice.tensor_parallel)
-    both = stages.has_embedding * stages.has_head
-    parameters = first * stages.has_embedding + np.where(both > 0, last, alone) * stages.has_head
+    tp, has_embedding = lattice.tensor_parallel, stages.has_embedding
+    parameters = table_parameters(shape, tp, has_embedding, stages.has_head)
     shards = Shards.of(lattice, lattice.shard_ranks.astype(np.float64))
     none = np.zeros_like(parameters)
     weights, gradients, optimizer, step = states_of(formats.tables, parameters, shards, none, shards)
-    weights = weights + formats.table_copies * _BF16 * first * stages.has_embedding
-    weights = weights - formats.head_saved * np.where(both > 0, last, alone) * stages.has_head
+    first = has_embedding * (shape.embedding + shape.extra) / tp
+    head = stages.has_head * head_parameters(shape, tp, has_embedding)
+    weights = weights + formats.table_copies * _BF16 * first - formats.head_saved * head
     sharded = lattice.sharding >= _ZERO3
     gathered = formats.tables.gathered * parameters * sharded
-    head = _BF16 * alone * stages.has_head
-    return _Tables(weights, gradients, optimizer, step, gathered, head)
+    wide_head = _BF16 * stages.has_head * head_parameters(shape, tp, np.zeros_like(parameters))
+    return _Tables(weights, gradients, optimizer, step, gathered, wide_head)
 
 
 def _activations(
