@@ -12,11 +12,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _prepare_streams()
     from typer.main import get_command
 
-    from advisor.cli.app import app
+    from advisor.cli.app import tree
     from advisor.cli.errors import INTERRUPTED, report
 
     try:
-        command = get_command(app)
+        command = get_command(tree())
         defaults = _defaults(command, arguments)
         outcome = command(args=arguments, prog_name="advisor", standalone_mode=False, default_map=defaults)
         code = outcome() if callable(outcome) else outcome

@@ -2,14 +2,8 @@
 
 from dataclasses import dataclass, fields
 
-from advisor.catalog.schema import (
-    Engine,
-    ExpertPadding,
-    GatedDeltaNet,
-    LatentAttention,
-    Mamba2,
-    Model,
-)
+from advisor.catalog.schema import Engine, ExpertPadding, Model
+from advisor.simulator.graph.model import layers_of
 from advisor.simulator.releases import belongs_to, era_of
 
 
@@ -66,46 +60,6 @@ class EngineCosts:
 DEFAULT_COSTS = EngineCosts()
 
 
-_MIXER_OPERATORS = {"gqa": 8, "mla": 22, "gdn": 26, "mamba2": 20}
-"""Kernels per layer outside a graph: norms, projections, rotary embedding, cache write, attention and its reduction."""
-_INDEXER_OPERATORS = 14
-"""Projections with quantised inputs, norm, rotary embedding, quantised queries, weights, cache write, cleared list,
-scores, choice and its translation; queries joined and padded (vLLM's Indexer and sparse_attn_indexer)."""
-_DENSE_OPERATORS = 4
-"""Norm, two projections and activation."""
-EXPERT_OPERATORS = 12
-"""Norm, routing, sorting, two grouped products, activation and their sum."""
-
-
-def num_operators(model: Model, expert_operators: int = EXPERT_OPERATORS) -> int:
-    """Operators that the host launches for one pass of a model, counted by layer type.
-
-    `expert_operators` are those of a feed-forward part with routed experts, of which engines fuse more or less.
-
-    Assumes: the counts above, which are those of vLLM's and SGLang's model definitions, fused where they fuse.
-    Source: own count.
-    """
-    feed_forward_operators = {"dense": _DENSE_OPERATORS, "moe": expert_operators}
-    total = 0
-    for group in model.layers:
-        mixer = _MIXER_OPERATORS[group.mixer.kind] if group.mixer else 0
-        if isinstance(group.mixer, LatentAttention) and group.mixer.indexer_num_heads:
-            mixer += _INDEXER_OPERATORS
-        feed_forward = feed_forward_operators[group.feed_forward.kind] if group.feed_forward else 0
-        total += group.count * (mixer + feed_forward)
-    return total
-
-
-def num_collectives(model: Model) -> int:
-    """Sums over tensor-parallel ranks in one pass of a model: one after each mixer and each feed-forward.
-
-    Source: Megatron-LM, arXiv:1909.08053, section 3.
-    """
-    return sum(
-        group.count * ((group.mixer is not None) + (group.feed_forward is not None)) for group in model.layers
-    )
-
-
 def expert_padding_of(
     engine: Engine, architecture: str, expert_format: str, tensor_parallel: int, *, version: str = ""
 ) -> ExpertPadding | None:
@@ -132,20 +86,13 @@ def engine_in_turns(engine: Engine, model: Model, *, version: str = "", date: st
     Source: the engine's record; SGLang 0.5.9, server_args.py _handle_mamba_radix_cache.
     """
     turns = engine.in_turns_with_state
-    if turns is None or not engine.prefix_caching or not _keeps_states(model):
+    if turns is None or not engine.prefix_caching:
+        return engine
+    if not any(layer.mixer is not None and layer.mixer.cached_state for layer in layers_of(model)):
         return engine
     if not belongs_to(turns, version=version, date=date):
         return engine
     return engine.model_copy(update={"overlap_scheduling": False, "prompt_launches": "in_turns"})
-
-
-def _keeps_states(model: Model) -> bool:
-    """Whether a prefix cache keeps states of layers beside blocks of tokens."""
-    mixers = [group.mixer for group in model.layers]
-    return any(
-        isinstance(mixer, Mamba2) or (isinstance(mixer, GatedDeltaNet) and mixer.channel_gate_rank is None)
-        for mixer in mixers
-    )
 
 
 def engine_costs(engine: Engine, *, version: str = "", date: str = "") -> EngineCosts:

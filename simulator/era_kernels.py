@@ -8,10 +8,10 @@ steps. Each of these is a term of the step-cost surface.
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from advisor.catalog.parameters import parameter_count
-from advisor.catalog.schema import Engine, GroupedQueryAttention
+from advisor.catalog.schema import Engine
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.model import layers_of, parameter_count
 from advisor.simulator.releases import era_of
 from advisor.simulator.step_cost import StepSurface
 
@@ -88,10 +88,10 @@ def with_era_kernels(surface: StepSurface, deployment: Deployment, kernels: EraK
 
 def _mean_group_size(deployment: Deployment) -> float:
     """Query heads per key-value head on one rank, averaged over layers of grouped-query attention."""
+    tp = deployment.tensor_parallel
     sizes = [
-        (group.count, group.mixer.num_heads / tp / max(1, group.mixer.num_kv_heads // tp))
-        for tp in (deployment.tensor_parallel,)
-        for group in deployment.model.layers
-        if isinstance(group.mixer, GroupedQueryAttention)
+        (layer.count, layer.attention.num_heads / tp / max(1, layer.attention.num_kv_heads // tp))
+        for layer in layers_of(deployment.model)
+        if layer.attention is not None and not layer.attention.latent
     ]
     return sum(count * size for count, size in sizes) / sum(count for count, _ in sizes) if sizes else 1.0

@@ -5,17 +5,11 @@ from dataclasses import dataclass, replace
 
 from advisor.catalog.engines import EngineDefaults, defaults, graph_sizes
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.schema import Calibration, Engine, GatedDeltaNet, Mamba2
+from advisor.catalog.schema import Calibration, Engine
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.calibrated_device import calibrated_deployment
-from advisor.simulator.deployment import Deployment, check_layout
-from advisor.simulator.engine_costs import (
-    EngineCosts,
-    engine_costs,
-    engine_in_turns,
-    expert_padding_of,
-    num_operators,
-)
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.engine_costs import EngineCosts, engine_costs, engine_in_turns, expert_padding_of
 from advisor.simulator.engine_kernels import (
     latent_cache_dtype,
     operator_launches,
@@ -23,7 +17,9 @@ from advisor.simulator.engine_kernels import (
     release_costs,
 )
 from advisor.simulator.era_kernels import era_kernels, with_era_kernels
-from advisor.simulator.forward_pass import expert_format
+from advisor.simulator.graph.forward_pass import expert_format
+from advisor.simulator.graph.model import has_state, num_operators
+from advisor.simulator.layout import check_layout
 from advisor.simulator.local_surface import (
     build_local_surface,
     default_micro_batch,
@@ -278,9 +274,8 @@ def policy_of(
     Source: engine records.
     """
     engine = deployment.engine
-    has_state = any(isinstance(group.mixer, GatedDeltaNet | Mamba2) for group in deployment.model.layers)
-    state_slots = None
-    if has_state and memory.state_bytes_per_sequence > 0:
+    stateful, state_slots = has_state(deployment.model), None
+    if stateful and memory.state_bytes_per_sequence > 0:
         # The state of every running sequence lives in the same pool as the cache.
         state_slots = (
             max(1, int(memory.kv_bytes / memory.state_bytes_per_sequence)) * deployment.data_parallel
@@ -295,7 +290,7 @@ def policy_of(
         reserve_output_fraction=engine.reserve_output_fraction,
         max_sequences_by_state=state_slots,
         # The state of a recurrent layer cannot be cut at a block, so engines leave such models uncached by default.
-        prefix_caching=engine.prefix_caching and not has_state,
+        prefix_caching=engine.prefix_caching and not stateful,
         overlap_scheduling=engine.overlap_scheduling,
         # Attention data-parallel ranks come with as many front ends (vLLM, --api-server-count).
         delivery_ps=round(

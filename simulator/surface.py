@@ -8,11 +8,25 @@ from numpy.typing import NDArray
 
 from advisor.catalog.efficiencies import unmeasured_scale
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.attention_lines import DecodeLines, decode_lines, prefill_lines, window_of
 from advisor.simulator.collectives import send_recv_s, topology_of
-from advisor.simulator.deployment import Deployment, num_experts, routed_experts
-from advisor.simulator.engine_costs import EngineCosts, num_collectives, num_operators
-from advisor.simulator.forward_pass import TokenCosts, head_s, riding_state_s, token_costs
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.graph.forward_pass import (
+    DecodeLines,
+    TokenCosts,
+    decode_lines,
+    head_s,
+    prefill_lines,
+    riding_state_s,
+    token_costs,
+)
+from advisor.simulator.graph.model import (
+    num_collectives,
+    num_experts,
+    num_operators,
+    routed_layers,
+    window_of,
+)
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention_kernels import attended_pairs
 from advisor.simulator.operators.grouped_matmul import busiest_rank_surplus
@@ -145,7 +159,7 @@ def prefill_breakdown_s(
     tokens = np.array([float(num_tokens)])
     pass_costs = token_costs(deployment, library, tokens, decode=False, input_tokens=float(num_tokens))
     lines = prefill_lines(deployment, library, float(num_tokens), float(num_tokens))
-    windowed = float(attended_pairs(num_tokens, 0.0, window_of(deployment)))
+    windowed = float(attended_pairs(num_tokens, 0.0, window_of(deployment.model)))
     parts = {
         name: float(seconds[0])
         for name, seconds in _scaled_seconds(deployment, costs, pass_costs, decode=False).items()
@@ -287,11 +301,11 @@ def _decode_expert_scale(
     """Time of routed experts against that of independent routing: sequences of one batch resemble each other and
     spare experts, until every expert has rows of some of them. What the busiest rank of an expert-parallel group has
     beyond the mean is not spared."""
-    mixtures = routed_experts(deployment.model)
+    mixtures = [experts for _, experts in routed_layers(deployment.model)]
     if not mixtures or costs.expert_scale >= 1.0:
         return costs.expert_scale
-    densest = max(mixtures, key=lambda mixture: mixture.experts_per_token / mixture.num_experts)
-    pairs = np.maximum(tokens, 1.0) * densest.experts_per_token
+    densest = max(mixtures, key=lambda experts: experts.hit_fraction)
+    pairs = np.maximum(tokens, 1.0) * densest.per_token
     rows_per_expert = pairs / densest.num_experts
     spared = (1.0 - costs.expert_scale) / (1.0 + (rows_per_expert / _ROWS_OF_BUSY_EXPERTS) ** 2)
     spared /= busiest_rank_surplus(pairs, densest.num_experts, deployment.expert_parallel)

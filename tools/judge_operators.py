@@ -28,7 +28,8 @@ from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.collectives import all_reduce_s, topology_of
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.engine_costs import EngineCosts, engine_costs, num_operators
+from advisor.simulator.engine_costs import EngineCosts, engine_costs
+from advisor.simulator.graph.model import num_operators
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention import (
     DecodeEfficiency,

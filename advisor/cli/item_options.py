@@ -46,14 +46,14 @@ ImageSchemeName = Annotated[
 class ItemInput:
     """What was typed about one item and how it is run."""
 
-    steps: int | None = None
-    image_size: str | None = None
-    guidance: bool | None = None
-    tokens: int | None = None
-    query_tokens: int | None = None
-    runtime: str | None = None
-    max_batch: int | None = None
-    latency_p99: str | None = None
-    images: int = 1
-    image_scheme: str | None = None
-    items: str = "100k"
+    steps: Steps = None
+    image_size: ImageSize = None
+    guidance: Guidance = None
+    tokens: TextTokens = None
+    query_tokens: QueryTokens = None
+    runtime: RuntimeName = None
+    max_batch: MaxBatch = None
+    latency_p99: LatencyP99 = None
+    images: Images = 1
+    image_scheme: ImageSchemeName = None
+    items: Items = "100k"

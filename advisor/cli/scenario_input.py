@@ -2,8 +2,6 @@
 
 import math
 import re
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, get_args
 
 from advisor.catalog import accelerators, engines, models, profiles
@@ -12,46 +10,19 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema.price import Term
 from advisor.catalog.units import HOUR_S, MINUTE_S
 from advisor.cli.calibration_file import given_calibration
-from advisor.cli.catalog_queries import known_value
 from advisor.cli.kept_prices import kept_prices, kept_prices_note
+from advisor.cli.known import known_value
+from advisor.cli.load_options import Load
 from advisor.cli.measures import parse_seconds, positive
 from advisor.cli.options import Shared
+from advisor.cli.where import Objectives as TypedObjectives
+from advisor.cli.where import Where
 from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
 from advisor.simulator.serving.trace_files import read_trace
 
 _RATE: Final = re.compile(r"([^/]+?)\s*(?:/\s*(s|min|h))?")
 _RATE_UNIT_S: Final = {"s": 1.0, "min": MINUTE_S, "h": HOUR_S}
 _OWN: Final = re.compile(r"(\d+)\s*x\s*(.+)")
-
-
-@dataclass(frozen=True, slots=True)
-class LoadInput:
-    """The load as typed: a profile or token counts or a trace; a rate or a concurrency or neither."""
-
-    rate: str | None
-    concurrency: int | None
-    input_tokens: int | None
-    output_tokens: int | None
-    trace: Path | None
-    profile: str | None
-    trace_speed: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LimitInput:
-    """What the answer must stay within, as typed; comma-separated names."""
-
-    gpu: str | None
-    provider: str | None
-    engine: str | None
-    precision: str | None
-    term: str
-    own: str | None
-    budget: float | None
-    max_gpus: int
-    price_file: Path | None
-    goal: Path | None = None
-    """A file of weights, for serving only."""
 
 
 def needed_model(model: str | None) -> str:
@@ -66,12 +37,12 @@ def needed_model(model: str | None) -> str:
     return model
 
 
-def refuse_goal(limits: LimitInput, workload: str) -> None:
+def refuse_goal(objectives: TypedObjectives, workload: str) -> None:
     """Nothing, unless weights are given for work that they are not made for.
 
     Raises: AdvisorError: --goal beside a workload other than serving.
     """
-    if limits.goal is not None:
+    if objectives.goal is not None:
         raise AdvisorError(
             f"--goal is for serving, not for --workload {workload}",
             why="it compares families of hardware by what serving a model costs on them",
@@ -79,7 +50,7 @@ def refuse_goal(limits: LimitInput, workload: str) -> None:
         )
 
 
-def traffic_of(load: LoadInput) -> Traffic:
+def traffic_of(load: Load) -> Traffic:
     """The traffic that a load stands for; the profile `chat` where nothing is said.
 
     Raises: AdvisorError: parts of it exclude each other or a number is out of range. UnknownNameError: no such
@@ -121,7 +92,7 @@ def traffic_of(load: LoadInput) -> Traffic:
     )
 
 
-def _check_one_of(load: LoadInput) -> None:
+def _check_one_of(load: Load) -> None:
     if load.rate is not None and load.concurrency is not None:
         raise AdvisorError(
             "--rate and --concurrency exclude each other",
@@ -201,28 +172,28 @@ def names_of(text: str | None, option: str) -> tuple[str, ...]:
     return names
 
 
-def constraints_of(limits: LimitInput) -> tuple[Constraints, tuple[str, ...]]:
+def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
     """The constraints, ids resolved, and notes on what was understood.
 
     Raises: AdvisorError: a value is malformed. UnknownNameError: a name is in no record.
     """
-    chosen = [accelerators.get(name) for name in names_of(limits.gpu, "--gpu")]
-    served = [engines.get(name) for name in names_of(limits.engine, "--engine")]
-    precisions = names_of(limits.precision, "--precision")
+    chosen = [accelerators.get(name) for name in names_of(where.gpu, "--gpu")]
+    served = [engines.get(name) for name in names_of(where.engine, "--engine")]
+    precisions = names_of(where.precision, "--precision")
     for precision in precisions:
         known_value(precision, DTYPES, "precision")
-    terms = tuple(name.replace("-", "_") for name in names_of(limits.term, "--term"))
+    terms = tuple(name.replace("-", "_") for name in names_of(where.term, "--term"))
     for term in terms:
         known_value(term, get_args(Term), "term")
     constraints = Constraints(
         accelerators=tuple(choice.record.id for choice in chosen),
-        providers=names_of(limits.provider, "--provider"),
+        providers=names_of(where.provider, "--provider"),
         engines=tuple(choice.record.id for choice in served),
         precisions=precisions,
         terms=terms,
-        own=parse_own(limits.own) if limits.own else (),
-        max_accelerators=limits.max_gpus,
-        price_file=limits.price_file,
+        own=parse_own(where.own) if where.own else (),
+        max_accelerators=where.max_gpus,
+        price_file=where.price_file,
         price_cache=kept_prices(),
     )
     notes = [choice.note for choice in chosen] + [choice.note for choice in served] + [kept_prices_note()]
@@ -231,11 +202,9 @@ def constraints_of(limits: LimitInput) -> tuple[Constraints, tuple[str, ...]]:
 
 def scenario_of(
     model: str,
-    load: LoadInput,
-    limits: LimitInput,
-    *,
-    ttft_p99: str,
-    tpot_p99: str,
+    load: Load,
+    objectives: TypedObjectives,
+    where: Where,
     top: int,
     shared: Shared,
 ) -> tuple[Scenario, tuple[str, ...]]:
@@ -244,15 +213,15 @@ def scenario_of(
     Raises: AdvisorError and its kinds: something typed is malformed, unknown or out of range.
     """
     found = models.get(model)
-    constraints, notes = constraints_of(limits)
-    budget = positive(limits.budget, "--budget", example="20") if limits.budget is not None else None
+    constraints, notes = constraints_of(where)
+    budget = objectives.budget
     scenario = Scenario(
         model=model if found.note.startswith("shape read") else found.record.id,
         traffic=traffic_of(load),
         objectives=Objectives(
-            ttft_p99_s=parse_seconds(ttft_p99, "--ttft-p99"),
-            tpot_p99_s=parse_seconds(tpot_p99, "--tpot-p99"),
-            budget_usd_per_hour=budget,
+            ttft_p99_s=parse_seconds(objectives.ttft_p99, "--ttft-p99"),
+            tpot_p99_s=parse_seconds(objectives.tpot_p99, "--tpot-p99"),
+            budget_usd_per_hour=None if budget is None else positive(budget, "--budget", example="20"),
         ),
         constraints=constraints,
         as_of=shared.as_of,
@@ -265,7 +234,7 @@ def scenario_of(
     return scenario, tuple(filter(None, (found.note, *notes)))
 
 
-def _trace_note(load: LoadInput) -> str:
+def _trace_note(load: Load) -> str:
     """What of a trace counts."""
     if load.concurrency is not None:
         return f"of {load.trace}, lengths count; clients do not follow its instants"

@@ -7,7 +7,9 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engine_formats import lacks_arithmetic
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
-from advisor.simulator.deployment import Deployment, activation_dtype_for, check_layout, is_moe
+from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.graph.model import is_moe
+from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.replica_model import engine_defaults, token_budget
 

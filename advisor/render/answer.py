@@ -1,7 +1,7 @@
 """What a command found, before it takes a shape: the only thing that renderers see."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -14,6 +14,15 @@ class Column:
     align: Literal["left", "right"] = "left"
     fold: bool = False
     """May break over lines; the other columns do so only where the terminal is narrower than a table."""
+
+
+def columns(*headers: str) -> tuple[Column, ...]:
+    """Columns by their headers, written `name | $/h> | reason~`: `>` aligns right, `~` lets cells break."""
+    return tuple(
+        Column(header.rstrip(">~"), "right" if header.endswith(">") else "left", fold=header.endswith("~"))
+        for text in headers
+        for header in text.split(" | ")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,11 @@ class Paragraph:
 
     text: str
     emphasis: bool = False
+
+
+def bulleted(title: str, lines: Iterable[str]) -> Paragraph:
+    """Lines as a list under a title that ends without a colon."""
+    return Paragraph("\n".join([f"{title}:", *(f"- {line}" for line in lines)]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from advisor.catalog.units import GB
 from advisor.recommend.scenario import Traffic
-from advisor.render.answer import Answer, Block, Column, Paragraph, Table
+from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import (
     LEGEND,
     MISSING,
@@ -135,7 +135,7 @@ def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
     )
     return (
         Paragraph(headline, emphasis=True),
-        Table((Column("latency"), *(Column(name) for name in STATISTICS)), rows),
+        Table(columns("latency", *STATISTICS), rows),
         Paragraph("\n".join([rates, state, *hits, *goodput, *_speculation(run.speculation), LEGEND])),
     )
 
@@ -161,14 +161,7 @@ def _speculation(gain: SpeculationGain | None) -> list[str]:
 def _headline(replica: ReplicaModel, traffic: Traffic, pools: str) -> str:
     """Deployment and load in one line: `llama-3.1-70b (fp8) on 4 x h100-sxm (TP4), vllm, 5 requests/s`."""
     deployment = replica.deployment
-    where = pools or layout_words(
-        deployment.accelerator.id,
-        deployment.num_replicas,
-        tp=deployment.tensor_parallel,
-        pp=deployment.pipeline_parallel,
-        dp=deployment.data_parallel,
-        ep=deployment.expert_parallel,
-    )
+    where = pools or layout_words(deployment, deployment.accelerator.id, deployment.num_replicas)
     load = f"{traffic.concurrency} clients"
     if traffic.rate_per_s is not None and traffic.concurrency is None:
         load = f"{digits(traffic.rate_per_s)} requests/s"

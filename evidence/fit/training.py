@@ -27,7 +27,7 @@ from advisor.evidence.training.case import INPUT_COLUMNS, TrainingCase, parse_ca
 from advisor.evidence.training.cluster import UnsupportedCaseError
 from advisor.evidence.training.prediction import counted_flop_per_token
 from advisor.evidence.training.unstated import ResolvedCase, resolved
-from advisor.simulator.deployment import num_experts
+from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.plan import PlanLattice
 from advisor.simulator.training.step import step_time

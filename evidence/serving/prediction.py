@@ -35,8 +35,9 @@ from advisor.evidence.serving.speculation import (
 from advisor.evidence.serving.unstated_formats import as_published, as_stored
 from advisor.evidence.serving.unstated_layout import of_all_replicas, share_of, smallest_layout
 from advisor.simulator.calibrated_device import calibrated_accelerator
-from advisor.simulator.deployment import Deployment, activation_dtype_for, is_moe
+from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.graph.model import is_moe
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.local_surface import back_end, is_local, micro_batch_tokens
 from advisor.simulator.power import with_power_cap

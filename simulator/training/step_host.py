@@ -1,20 +1,23 @@
-"""The host's side of a step: how long it takes to launch the kernels of a pass, and when the accelerator waits."""
+"""The host's side of a step: when the accelerator waits for launches, or for weights that live in host memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.schema import Model, MoeFeedForward
-from advisor.simulator.deployment import num_experts
+from advisor.catalog.schema import Model
+from advisor.catalog.units import GB
+from advisor.simulator.graph.model import num_experts, num_layers, routed_layers
+from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_per_s
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.plan import RECOMPUTES, PlanLattice
+from advisor.simulator.training.memory.peak import peak_memory
+from advisor.simulator.training.plan import RECOMPUTES, FloatArray, PlanLattice
 from advisor.simulator.training.step_layers import BLOCK_SCALED, SIXTEEN_BIT, is_autocast, is_eager
 
-FloatArray = NDArray[np.float64]
-
+HOST_BYTES_PER_ACCELERATOR: Final = 200.0 * GB
+"""Host memory that a machine has for each accelerator, less what the system takes: 2 TB for eight in a DGX H100."""
 _COMPILED: Final = 0.6
 """Share of launches that torch.compile fuses away."""
 _AUTOCAST: Final = 1.3
@@ -84,5 +87,40 @@ def launch_times(
 
 def expert_layers_share(model: Model) -> float:
     """Share of the layers that have routed experts. Source: own definition."""
-    with_experts = sum(g.count for g in model.layers if isinstance(g.feed_forward, MoeFeedForward))
-    return with_experts / sum(group.count for group in model.layers)
+    return sum(count for count, _ in routed_layers(model)) / num_layers(model)
+
+
+def resident_weight_bytes(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
+    """Weights of an accelerator as if none lived in host memory [bytes], per plan.
+
+    Source: advisor.simulator.training.memory.
+    """
+    nothing = np.zeros_like(lattice.offload_parameters)
+    return peak_memory(job, replace(lattice, offload_parameters=nothing)).weight_bytes
+
+
+def exposed_stream_s(
+    job: TrainingJob,
+    lattice: PlanLattice,
+    cluster: TrainingCluster,
+    num_micro_batches: FloatArray,
+    compute_s: FloatArray,
+) -> FloatArray:
+    """Time of a step that waits for weights from host memory [s], per plan; 0 where they stay on the accelerator.
+
+    max(0, 2 m · weights / host link − computation): every micro-batch reads the weights once forward and once
+    backward, the next layer while the one before computes.
+
+    Assumes: gradients of frozen weights do not travel; those of trained ones stay on the accelerator until the end.
+    Source: own composition; ZeRO-Infinity, arXiv:2104.07857, section 4 (bandwidth-centric partitioning).
+    """
+    if not lattice.offload_parameters.any():
+        return np.zeros(len(lattice))
+    moved_s = (
+        2.0
+        * num_micro_batches
+        * resident_weight_bytes(job, lattice)
+        / host_link_bytes_per_s(cluster.accelerator)
+    )
+    waits = np.maximum(0.0, moved_s - compute_s)
+    return np.asarray(np.where(lattice.offload_parameters > 0, waits, 0.0))

@@ -4,7 +4,7 @@ from functools import cache
 from typing import Final
 
 from advisor.catalog.files import DATA_DIR, read_toml
-from advisor.simulator.deployment import num_experts
+from advisor.simulator.graph.model import num_experts
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob

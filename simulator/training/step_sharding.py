@@ -4,18 +4,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.catalog.units import GB
 from advisor.simulator.device import Device
-from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.cluster import Groups, TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.plan import SHARDINGS, PlanLattice
-from advisor.simulator.training.shape import expert_data_parallel
-from advisor.simulator.training.step_groups import Groups
-
-FloatArray = NDArray[np.float64]
+from advisor.simulator.training.plan import SHARDINGS, FloatArray, PlanLattice
 
 _PARAMETER_BYTES: Final = 2.0
 _STREAM_FRACTION: Final = 0.85
@@ -117,7 +112,7 @@ def _communication_s(
     """Sum of all gradients, and gather of all parameters of a stage [s]."""
     shard, tp = lattice.shard_ranks, lattice.tensor_parallel
     ranks = lattice.data_parallel * lattice.context_parallel
-    copies = np.maximum(1, np.rint(expert_data_parallel(lattice))).astype(np.int64)
+    copies = np.maximum(1, np.rint(lattice.expert_copies)).astype(np.int64)
     sharded, everyone = Groups(cluster, shard, tp), Groups(cluster, ranks, tp)
     replicas = Groups(cluster, np.maximum(ranks // shard, 1), tp * shard)
     experts = Groups(cluster, copies, lattice.expert_parallel * lattice.tensor_parallel_of_experts)
@@ -156,7 +151,7 @@ def _optimizer_s(
 ) -> FloatArray:
     """Update of the states that a rank holds [s]: bytes per parameter over bandwidth, or over the host's link."""
     shard = np.where(lattice.sharding == SHARDINGS.index("none"), 1, lattice.shard_ranks)
-    copies = np.where(lattice.sharding == SHARDINGS.index("none"), 1.0, expert_data_parallel(lattice))
+    copies = np.where(lattice.sharding == SHARDINGS.index("none"), 1.0, lattice.expert_copies)
     owned = parameters.trained_fraction * (parameters.dense / shard + parameters.expert / copies)
     num_bytes = _OPTIMIZER_BYTES[job.optimizer] + _NORM_BYTES
     if "bf16_states" in job.features and job.optimizer in _SHORT_OPTIMIZER_BYTES:

@@ -9,8 +9,8 @@ import pytest
 from advisor.catalog import models
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.hf_config import model_from_hf_config
-from advisor.catalog.parameters import kv_bytes_per_token, parameter_count
 from advisor.catalog.schema import Model
+from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
 
 CONFIGS = Path(__file__).parent / "configs"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.cli import probe_run
+from advisor.commands.probe import run as probe_run
 from advisor.probes.document import read_probe
 from advisor.probes.record import Machine, Measurement
 from advisor.probes.session import Session
@@ -207,7 +207,7 @@ def test_expectations_may_name_a_number():
 def test_the_command_never_loads_torch():
     code = (
         "import sys; from advisor.__main__ import main; main(['probe', '--help']); "
-        "import advisor.cli.probe_run; print('torch' in sys.modules)"
+        "import advisor.commands.probe.run; print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split()[-1] == "False"

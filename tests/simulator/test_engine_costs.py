@@ -12,8 +12,8 @@ from advisor.simulator.engine_costs import (
     engine_costs,
     engine_in_turns,
     expert_padding_of,
-    num_operators,
 )
+from advisor.simulator.graph.model import num_operators
 from advisor.simulator.releases import era_of
 
 ERAS = (

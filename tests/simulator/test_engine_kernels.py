@@ -4,7 +4,7 @@ import pytest
 
 from advisor.catalog import engines, models
 from advisor.simulator.deployment import Deployment, named_deployment
-from advisor.simulator.engine_costs import DEFAULT_COSTS, num_operators
+from advisor.simulator.engine_costs import DEFAULT_COSTS
 from advisor.simulator.engine_kernels import (
     chosen_kernels,
     latent_cache_dtype,
@@ -12,6 +12,7 @@ from advisor.simulator.engine_kernels import (
     operator_library,
     release_costs,
 )
+from advisor.simulator.graph.model import num_operators
 from advisor.simulator.releases import is_before, middle_of
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s

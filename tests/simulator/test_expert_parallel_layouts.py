@@ -7,10 +7,11 @@ import pytest
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.simulator.collectives import all_gather_s, reduce_scatter_s, topology_of
-from advisor.simulator.deployment import Deployment, check_layout, named_deployment
+from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts
-from advisor.simulator.forward_pass import busiest_rank_tokens, token_costs
+from advisor.simulator.graph.forward_pass import busiest_rank_tokens, token_costs
+from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.grouped_matmul import expert_load

@@ -5,8 +5,9 @@ import pytest
 from advisor.catalog import models
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.operator_roofline import prefill_work, roofline_passes
+from advisor.simulator.graph.work import prefill_work
 from advisor.simulator.roofline import total_work
+from advisor.simulator.step_roofline import roofline_passes
 from advisor.simulator.surface import prefill_breakdown_s
 
 MODELS = ("llama-3.1-8b", "mixtral-8x7b", "deepseek-v3", "nemotron-h-56b", "gpt-oss-120b")

@@ -5,7 +5,8 @@ import pytest
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import InfeasibleError
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import EngineCosts, num_operators
+from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.graph.model import num_operators
 from advisor.simulator.replica_model import (
     EngineSettings,
     ReplicaModel,

@@ -10,6 +10,7 @@ from advisor.catalog import accelerators, engines, models
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.graph.work import decode_step_work
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.roofline import (
     Work,
@@ -24,12 +25,7 @@ from advisor.simulator.roofline import (
     score_matrix_bytes,
     total_work,
 )
-from advisor.simulator.step_roofline import (
-    crossover_batch,
-    decode_floor_s,
-    decode_step_work,
-    longest_compute_bound_context,
-)
+from advisor.simulator.step_roofline import crossover_batch, decode_floor_s, longest_compute_bound_context
 from advisor.simulator.surface import decode_breakdown_s
 
 H100_BF16, H100_BYTES_PER_S = 989.4e12, 3.35e12

@@ -13,7 +13,8 @@ from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.device import device_of
-from advisor.simulator.engine_costs import EngineCosts, num_operators
+from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.graph.model import num_operators
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs, build_surface, decode_breakdown_s, prefill_breakdown_s

@@ -1,12 +1,13 @@
 """Adapters beside frozen weights: how many parameters they have, and what they keep of the forward pass."""
 
-from advisor.catalog.schema import GroupedQueryAttention, LayerGroup
 from advisor.catalog.schema.training_software import TrainingSoftware
+from advisor.simulator.graph.backward import Linear
+from advisor.simulator.graph.operator import Layer
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.formats import Formats
 
 
-def adapter_parameters(group: LayerGroup, job: TrainingJob, formats: Formats) -> float:
+def adapter_parameters(layer: Layer, job: TrainingJob, formats: Formats) -> float:
     """Adapter parameters of one layer.
 
     LoRA on a matrix of d inputs and k outputs has r (d + k); DoRA adds k magnitudes. On queries and values, or on
@@ -16,11 +17,11 @@ def adapter_parameters(group: LayerGroup, job: TrainingJob, formats: Formats) ->
     """
     return sum(
         job.lora_rank * (inputs + outputs) + (outputs if job.method == "dora" else 0)
-        for _, inputs, outputs in _targets(group, job, formats)
+        for _, inputs, outputs in _targets(layer, job, formats)
     )
 
 
-def adapter_input_bytes(group: LayerGroup, job: TrainingJob, formats: Formats) -> float:
+def adapter_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:
     """What adapters of one layer keep per token for their own gradients: their inputs in their format [bytes].
 
     Adapters in the activations' format share an input; fp32 adapters cast it for each matrix, and dropout copies it
@@ -33,7 +34,7 @@ def adapter_input_bytes(group: LayerGroup, job: TrainingJob, formats: Formats) -
     software, size = formats.software, formats.adapters.weights
     if "other_adapter" in job.features:
         return size * job.model.hidden_size
-    targets = _targets(group, job, formats)
+    targets = _targets(layer, job, formats)
     # DoRA scales the sum of both outputs: its magnitudes need them.
     outputs = 2.0 * _ACTIVATION_BYTES * sum(width for _, _, width in targets) if job.method == "dora" else 0.0
     if software.splits_one_projection and not adapts_every_matrix(job, software):
@@ -45,7 +46,7 @@ def adapter_input_bytes(group: LayerGroup, job: TrainingJob, formats: Formats) -
     return outputs + size * sum(width for _, width in kept)
 
 
-def quantized_input_bytes(group: LayerGroup, job: TrainingJob, formats: Formats) -> float:
+def quantized_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:
     """Inputs of NF4 matrices of one layer that an autograd function keeps although nothing learns from them [bytes per
     token]: those in front of attention and feed-forward part and of its last matrix; with those of the micro-batch
     before, where its graph still lives, also attention's output, which the graph itself has given back.
@@ -55,18 +56,15 @@ def quantized_input_bytes(group: LayerGroup, job: TrainingJob, formats: Formats)
     software = formats.software
     if job.method != "qlora" or not software.keeps_quantized_inputs:
         return 0.0
-    hidden, mixer, feed_forward = job.model.hidden_size, group.mixer, group.feed_forward
-    inputs, attended = 0, 0
-    if mixer is not None:
-        inputs, attended = hidden, hidden
-    if isinstance(mixer, GroupedQueryAttention):
-        attended = mixer.num_heads * (mixer.v_head_dim or mixer.head_dim)
-    if feed_forward is not None and feed_forward.kind == "dense":
-        inputs += hidden + feed_forward.intermediate_size
+    inputs = attended = 0
+    if layer.mixer is not None:
+        inputs, attended = job.model.hidden_size, layer.mixer.attended_values
+    if layer.feed_forward is not None and layer.experts is None:
+        inputs += job.model.hidden_size + layer.feed_forward.inner_size
     return _ACTIVATION_BYTES * (inputs + (inputs + attended if software.keeps_last_graph else 0))
 
 
-def adapter_identity_bytes(group: LayerGroup, job: TrainingJob, formats: Formats) -> float:
+def adapter_identity_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:
     """What DoRA keeps of one layer however few its tokens [bytes]: per matrix an fp32 identity as wide as its inputs.
 
     It goes through the adapter to find the norms of the columns, and autograd keeps it.
@@ -75,7 +73,7 @@ def adapter_identity_bytes(group: LayerGroup, job: TrainingJob, formats: Formats
     """
     if job.method != "dora" or not formats.software.adapts_identity:
         return 0.0
-    return sum(4.0 * inputs**2 for _, inputs, _ in _targets(group, job, formats))
+    return sum(4.0 * inputs**2 for _, inputs, _ in _targets(layer, job, formats))
 
 
 def adapts_every_matrix(job: TrainingJob, software: TrainingSoftware) -> bool:
@@ -91,21 +89,8 @@ def adapts_every_matrix(job: TrainingJob, software: TrainingSoftware) -> bool:
 _ACTIVATION_BYTES = 2.0
 
 
-def _targets(group: LayerGroup, job: TrainingJob, formats: Formats) -> list[tuple[str, int, int]]:
-    """(input tensor, inputs, outputs) of the matrices that have an adapter."""
-    hidden, mixer, feed_forward = job.model.hidden_size, group.mixer, group.feed_forward
+def _targets(layer: Layer, job: TrainingJob, formats: Formats) -> tuple[Linear, ...]:
+    """The matrices that have an adapter."""
     every = adapts_every_matrix(job, formats.software)
-    found: list[tuple[str, int, int]] = []
-    if isinstance(mixer, GroupedQueryAttention):
-        query = mixer.num_heads * mixer.head_dim
-        value = mixer.num_kv_heads * (mixer.v_head_dim or mixer.head_dim)
-        found += [("mixer", hidden, query), ("mixer", hidden, value)]
-        if every:
-            found += [("mixer", hidden, mixer.num_kv_heads * mixer.head_dim), ("attended", query, hidden)]
-    elif mixer is not None:
-        found += [("mixer", hidden, hidden), ("attended", hidden, hidden)]
-    if every and feed_forward is not None and feed_forward.kind == "dense":
-        width = feed_forward.intermediate_size
-        found += [("feed_forward", hidden, width)] * (2 if feed_forward.gated else 1)
-        found += [("activated", width, hidden)]
-    return found
+    parts = (part for part in (layer.mixer, layer.feed_forward) if part is not None)
+    return tuple(linear for part in parts for linear in part.linears(every=every))

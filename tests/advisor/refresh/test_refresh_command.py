@@ -20,7 +20,7 @@ QUICK = Limits(connect_s=1.0, read_s=0.3, attempts=1, least_gap_s=0.0)
 @pytest.fixture(autouse=True)
 def at_the_server(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command asks the local server, keeps in a folder of the test, and takes a fixed day for today."""
-    from advisor.cli import refresh_run
+    from advisor.commands.catalog import refresh_run
 
     day = datetime.date(2026, 11, 20)
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.catalog import accelerators, models
-from advisor.simulator.training.bubbles import bubbles_s
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.pipeline import ChunkTimes, run_schedule
+from advisor.simulator.training.passes import pass_times
+from advisor.simulator.training.pipeline import ChunkTimes, bubbles_s, run_schedule
 from advisor.simulator.training.plan import SCHEDULES, PlanLattice, Schedule, TrainingPlan
-from advisor.simulator.training.step import StepColumns, num_micro_batches, pass_times, step_time
+from advisor.simulator.training.step import StepColumns, num_micro_batches, step_time
 
 COSTS = FrameworkCosts()
 

@@ -7,14 +7,14 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.simulator.collectives import all_gather_s, all_reduce_s, topology_of
-from advisor.simulator.deployment import num_experts
-from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.graph.model import num_experts
+from advisor.simulator.training.cluster import Groups, TrainingCluster
 from advisor.simulator.training.convergence import convergence_of, time_to_train_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.passes import computed_sequence
 from advisor.simulator.training.plan import PlanLattice, Schedule, TrainingPlan
-from advisor.simulator.training.step import StepColumns, computed_sequence, step_time
-from advisor.simulator.training.step_groups import Groups
+from advisor.simulator.training.step import StepColumns, step_time
 from advisor.simulator.training.step_host import PassTimes, expert_layers_share, launch_times
 from advisor.simulator.training.step_interval import step_class, step_factors, step_quantity
 from advisor.simulator.training.step_layers import elementwise_passes, is_eager
