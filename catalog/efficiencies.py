@@ -72,6 +72,7 @@ _RELATED_DTYPES: Final[dict[str, tuple[str, ...]]] = {
     "mxfp4_wo": ("int4_wo", "int8_wo", "bf16"),
     "int4_wo": ("mxfp4_wo", "int8_wo", "bf16"),
     "int8_wo": ("int4_wo", "mxfp4_wo", "bf16"),
+    "nf4": ("bf16",),
     "exl3": (),
 }
 _ALIASES: Final[dict[str, str]] = {"int4": "int4_wo", "w4a16": "int4_wo", "fp16": "bf16"}
@@ -175,6 +176,11 @@ def records(operator: str) -> tuple[EfficiencyRecord, ...]:
         for architecture in _measured_architectures(operator)
         for record in _records(operator, architecture).values()
     )
+
+
+def measured_operators(architecture: str) -> tuple[str, ...]:
+    """Operators whose kernels were measured on an architecture itself, sorted."""
+    return tuple(name for name in operators() if architecture in _measured_architectures(name))
 
 
 def _architecture_chain(architecture: str, measured: tuple[str, ...]) -> tuple[str, ...]:

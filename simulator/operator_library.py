@@ -29,6 +29,7 @@ _WEIGHT_ONLY = {
     "fp8": "int8_wo",
     "int8": "int8_wo",
     "int4": "int4_wo",
+    "nf4": "nf4",
     "nvfp4": "int4_wo",
     "mxfp4": "mxfp4_wo",
     "fp6": "int8_wo",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from advisor.catalog.ownership import ownership
-from advisor.catalog.prices import prices_as_of
+from advisor.catalog.prices import COMPARED_KINDS, prices_as_of
 from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Accelerator, Price
 from advisor.catalog.units import KILO
@@ -46,6 +46,7 @@ def offers_by_accelerator(constraints: Constraints, as_of: datetime.date) -> dic
         providers=constraints.providers or None,
         terms=constraints.terms,
         accelerators=constraints.accelerators or None,
+        kinds=COMPARED_KINDS,
         user_file=constraints.price_file,
         cache_dir=constraints.price_cache,
     )

@@ -96,7 +96,7 @@ def test_weight_format_comes_from_the_quantization_config(
         ({"quant_method": "fbgemm_fp8"}, "fp8"),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
         ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8"),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int4"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4"),
         (
             {
                 "quant_method": "compressed-tensors",

@@ -11,7 +11,7 @@ from advisor.commands.catalog.options import RefreshInput
 from advisor.commands.catalog.refresh_view import cleared_answer, refresh_answer
 from advisor.refresh.fetch import open_fetcher
 from advisor.refresh.price_lists import BY_DEFAULT, SOURCES, price_lists
-from advisor.refresh.refresh import Outcome, refresh
+from advisor.refresh.refresh import Outcome, failures, refresh
 from advisor.render.answer import Answer
 
 
@@ -60,14 +60,13 @@ def run_refresh(wanted: RefreshInput, shared: Shared) -> Answer:
 
 def _names(text: str | None) -> tuple[str, ...]:
     names = tuple(filter(None, (name.strip() for name in (text or "").split(","))))
-    return SOURCES if names == ("all",) else names
+    return tuple(SOURCES) if names == ("all",) else names
 
 
 def _nothing_came(outcomes: Sequence[Outcome]) -> MissingHardwareError:
-    reasons = dict.fromkeys(f"{outcome.name}: {outcome.reason}" for outcome in outcomes)
     return MissingHardwareError(
         f"no price list could be refreshed ({len(outcomes)} tried)",
-        why="; ".join(reasons),
+        why="; ".join(f"{name}: {reason}" for name, reason in failures(outcomes)),
         fix="check the network or the proxy (HTTPS_PROXY), or give your own prices with --price-file",
         hint="the prices that were there are unchanged",
     )

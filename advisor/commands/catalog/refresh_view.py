@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from advisor.refresh.refresh import Outcome
+from advisor.refresh.refresh import Outcome, failures
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import MISSING
 
@@ -52,7 +52,9 @@ def refresh_answer(
         inputs={"is_rehearsal": is_rehearsal},
         blocks=tuple(blocks),
         records="lists",
-        warnings=tuple(f"{o.name} was not refreshed: {o.reason}; its old prices stay" for o in failed),
+        warnings=tuple(
+            f"{name} was not refreshed: {reason}; its old prices stay" for name, reason in failures(failed)
+        ),
         notes=() if is_rehearsal else (f"prices are kept in {folder}",),
     )
 
