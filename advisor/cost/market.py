@@ -96,7 +96,7 @@ def survey(
     by_cost = {row.accelerator: place for place, row in reversed(list(enumerate(ordered)))}
     return Market(
         model=done.model,
-        note=done.model_note,
+        note="; ".join(done.notes),
         best=tuple(sorted(best, key=lambda found: by_cost.get(found.accelerator_id, len(ordered)))),
         rows=ordered,
         found={_key(found): found for found in (*others, *best)},

@@ -12,10 +12,11 @@ from advisor.cost.result import CostRow
 from advisor.cost.token_split import RequestTokens, TokenPrices, request_tokens, token_prices, used_seconds
 from advisor.recommend.bottleneck import NEARLY_FULL
 from advisor.recommend.capacity import Capacity
+from advisor.recommend.checkpoint import served_checkpoint
 from advisor.recommend.offers import OWN, Placement, placements
 from advisor.recommend.options import mean_power_w, option_of
 from advisor.recommend.purchase import Demand, Purchase, replicas_for
-from advisor.recommend.ranking import Planned, chance_of_capacity
+from advisor.recommend.ranking import NO_SPREAD, Planned, chance_of_capacity
 from advisor.recommend.result import Option
 from advisor.recommend.scenario import Scenario, Traffic
 from advisor.recommend.search import Found
@@ -133,6 +134,8 @@ def row_of(
         chance_of_capacity(found, 1.0 - scenario.headroom_fraction),
         blended,
         found.capacity.result,
+        NO_SPREAD,
+        served_checkpoint(found.candidate.deployment),
     )
     option = option_of(1, plan, scenario)
     load = purchase.requests_per_s / (purchase.num_replicas * capacity_per_s)

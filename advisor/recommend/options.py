@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from advisor.catalog.checkpoints import checkpoint_for
 from advisor.catalog.engines import launch_command
-from advisor.catalog.prices import age_days
+from advisor.catalog.prices import age_days, commitment_usd
 from advisor.catalog.providers import all_providers
+from advisor.catalog.published import context_limits
 from advisor.catalog.quality import quality_note
-from advisor.catalog.schema import Accelerator
+from advisor.catalog.schema import Accelerator, Model
 from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY
 from advisor.recommend.bottleneck import bottleneck_of
 from advisor.recommend.ranking import Planned, cost_range
-from advisor.recommend.result import Option
+from advisor.recommend.result import OfferedPrice, Option
 from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.search import Found
 from advisor.simulator.intervals import prediction_class, with_interval
@@ -75,6 +75,8 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         holds=plan.holds,
         chance_of_holding=plan.chance,
         headroom_fraction=1.0 - plan.load / found.capacity.load,
+        price=_price(plan, scenario),
+        checkpoint=plan.checkpoint,
         redundancy=scenario.redundancy,
         max_num_seqs=found.candidate.max_num_seqs,
         max_num_batched_tokens=found.candidate.max_num_batched_tokens,
@@ -85,7 +87,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         power_w=power_w,
         energy_j_per_token=power_w / total_tokens_per_s.value,
         quality_note=quality_note(deployment.model, deployment.weight_dtype),
-        launch_command=_launch(found, scenario),
+        launch_command=_launch(plan, scenario),
         simulate_args=simulate_args(plan, scenario),
         basis_notes=replica.transferred,
     )
@@ -213,25 +215,46 @@ def _provider_class(provider: str) -> str:
     return known.kind if known else "own"
 
 
-def _launch(found: Found, scenario: Scenario) -> str:
+def _price(plan: Planned, scenario: Scenario) -> OfferedPrice:
+    purchase = plan.found.purchase
+    price = purchase.placement.price
+    skus = purchase.usd_per_hour / price.usd_per_hour
+    owed = commitment_usd(price)
+    return OfferedPrice(
+        kind=price.price_kind,
+        tenancy=price.tenancy,
+        age_days=age_days(price, scenario.as_of) if price.is_dated else None,
+        min_quantity=price.min_quantity,
+        max_quantity=price.max_quantity,
+        commitment_usd=None if owed is None else owed * skus,
+        storage_usd_per_gb_hour=price.storage_usd_per_gb_hour,
+        egress_usd_per_gb=price.egress_usd_per_gb,
+    )
+
+
+def _launch(plan: Planned, scenario: Scenario) -> str:
+    found, checkpoint = plan.found, plan.checkpoint
     deployment = found.candidate.deployment
-    checkpoint = checkpoint_for(deployment.model, deployment.weight_dtype, deployment.engine.id)
+    first = checkpoint.origin == "quantise first"
     return launch_command(
         deployment.engine,
-        checkpoint.hf_id,
+        f"./{deployment.model.id}-{deployment.weight_dtype}" if first else checkpoint.repository,
         tp=deployment.tensor_parallel,
         pp=deployment.pipeline_parallel,
         dp=deployment.data_parallel,
         ep=deployment.expert_parallel,
         weight_dtype=deployment.weight_dtype,
-        checkpoint_dtype=checkpoint.weight_dtype,
+        checkpoint_dtype=deployment.weight_dtype if first else checkpoint.format,
         kv_dtype=deployment.kv_dtype,
         max_num_seqs=found.candidate.max_num_seqs,
         max_num_batched_tokens=found.candidate.max_num_batched_tokens,
-        max_model_len=_round_up(scenario.traffic.longest_request_tokens),
+        max_model_len=_round_up(scenario.traffic.longest_request_tokens, deployment.model),
     )
 
 
-def _round_up(tokens: int) -> int:
-    """The next multiple of 1024: a context limit that people would type."""
-    return -(-tokens // 1024) * 1024
+def _round_up(tokens: int, model: Model) -> int:
+    """The next multiple of 1024, a context limit that people would type, within the model's window."""
+    limits = context_limits(model)
+    window = max(limits.with_scaling or 0, limits.native or 0)
+    rounded = -(-tokens // 1024) * 1024
+    return min(rounded, window) if window >= tokens else rounded

@@ -123,11 +123,11 @@ def _purchase(
     if demand.kind in ("rate", "clients"):
         spare = 1 if scenario.redundancy == "n+1" else 0
         num_replicas = replicas_for(demand.size, planned) + spare
-        num_units = math.ceil(num_replicas / way.replicas_per_unit)
+        num_units = max(way.min_units, math.ceil(num_replicas / way.replicas_per_unit))
     else:
-        num_units = 1 if demand.kind == "unit" else int(min(most, _MOST_UNITS))
+        num_units = way.min_units if demand.kind == "unit" else int(min(most, _MOST_UNITS))
         num_replicas = num_units * way.replicas_per_unit
-    if not 1 <= num_units <= most:
+    if not way.min_units <= num_units <= most:
         return None
     served_per_s = {
         "rate": demand.size,

@@ -6,11 +6,15 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final, Literal
 
+from advisor.catalog.price_age import PriceSpread, spread_of
 from advisor.recommend.capacity import Capacity, confirm, planning_point, strain
+from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
+from advisor.recommend.offers import OWN
 from advisor.recommend.purchase import Demand, cheapest_purchase, planned_load
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.search import Found
 from advisor.simulator.intervals import factors, prediction_class
+from advisor.simulator.paired_intervals import LEVELS, pair_class, pair_errors
 from advisor.simulator.serving import ServingResult
 
 Holds = Literal["likely", "marginal"]
@@ -24,7 +28,9 @@ _MOST_STEPS: Final = 5
 _QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
 _NORMAL: Final = NormalDist()
 _Z80: Final = _NORMAL.inv_cdf(0.9)
+_LEVEL_80: Final = 0.8
 _TINY: Final = 1e-9
+NO_SPREAD: Final = PriceSpread(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,9 @@ class Planned:
     """Mean over the error of the model of what the search minimises [USD per million tokens]."""
     result: ServingResult
     """At the planning point once `confirmed`; before, at the capacity."""
+    price_spread: PriceSpread
+    """How far the price may have moved since it was read."""
+    checkpoint: ServedCheckpoint
 
     @property
     def holds(self) -> Holds:
@@ -49,8 +58,16 @@ class Planned:
 
     @property
     def is_founded(self) -> bool:
-        """Whether it may head a list: kernels of this hardware were measured, and it is likely to hold."""
-        return self.found.replica.basis != "assumed" and self.holds == "likely"
+        """Whether it may head a list: kernels of this hardware were measured, it is likely to hold, its checkpoint is
+        there to load, and the price is a seller's own for hardware that nobody shares."""
+        price = self.found.purchase.placement.price
+        return (
+            self.found.replica.basis != "assumed"
+            and self.holds == "likely"
+            and self.checkpoint.origin != "quantise first"
+            and price.tenancy == "dedicated"
+            and price.price_kind in ("list", "quote")
+        )
 
 
 def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
@@ -71,7 +88,14 @@ def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
         else:
             costs.append(purchase.cost * capacity / real)
     chance = chance_of_capacity(found, load / capacity)
-    return Planned(found, demand, load, chance, sum(costs) / len(costs), found.capacity.result)
+    spread = (
+        NO_SPREAD
+        if purchase.placement.price.provider == OWN
+        else spread_of(purchase.placement.price, scenario.as_of)
+    )
+    expected = sum(costs) / len(costs) * math.exp(spread.drift + spread.sigma**2 / 2.0)
+    checkpoint = served_checkpoint(found.candidate.deployment)
+    return Planned(found, demand, load, chance, expected, found.capacity.result, spread, checkpoint)
 
 
 def confirmed(scenario: Scenario, plan: Planned) -> Planned | None:
@@ -211,22 +235,52 @@ def overlap(first: Planned, second: Planned) -> bool:
 
 
 def cost_range(option: Planned) -> tuple[float, float]:
-    """80 % interval of what an option costs [USD per million tokens], from the error of its capacity.
+    """80 % interval of what an option costs [USD per million tokens], from the errors of its capacity and its price.
 
-    Source: capacity_factor; whole units where the load is given.
+    Source: capacity_factor; whole units where the load is given; price_age.
     """
-    purchase, demand = option.found.purchase, option.demand
-    ends = []
+    purchase, demand, spread = option.found.purchase, option.demand, option.price_spread
+    value, logs = purchase.usd_per_million_tokens, []
     for quantile in (0.9, 0.1):
         real = option.found.capacity.load * capacity_factor(option.found, quantile)
         if demand.kind in ("rate", "clients"):
-            needed = max(math.ceil(demand.size / real - _TINY), 1)
-            at_least = purchase.num_replicas if quantile > 0.5 else max(needed, purchase.num_replicas)
-            units = math.ceil(at_least / purchase.placement.replicas_per_unit)
-            ends.append(purchase.usd_per_million_tokens * units / purchase.num_units)
+            needed = max(math.ceil(demand.size / real - _TINY), purchase.num_replicas)
+            units = math.ceil(needed / purchase.placement.replicas_per_unit)
+            logs.append(math.log(max(units, purchase.num_units) / purchase.num_units))
         else:
-            ends.append(purchase.usd_per_million_tokens * option.found.capacity.load / real)
-    return ends[0], max(ends)
+            logs.append(math.log(option.found.capacity.load / real))
+    price = _Z80 * spread.sigma
+    low, high = -math.hypot(logs[0], price), math.hypot(logs[1], price)
+    return value * math.exp(min(0.0, low + spread.drift)), value * math.exp(max(0.0, high + spread.drift))
+
+
+def chance_cheaper(first: Planned, other: Planned) -> float:
+    """Chance that the first of two options costs less, given the errors of model and prices.
+
+    Assumes: ln of the ratio of costs is normal.
+    Source: log_error.
+    """
+    ratio = math.log(other.expected_cost / first.expected_cost)
+    return _NORMAL.cdf(_Z80 * ratio / max(log_error(first, other), _TINY))
+
+
+def log_error(first: Planned, other: Planned) -> float:
+    """Half the 80 % interval of the logarithm of the ratio of two costs.
+
+    Assumes: errors that deployments share cancel as in published pairs where what is paid follows the throughput;
+    replicas are whole where the load is given; prices move independently.
+    Source: simulator.paired_intervals; cost_range.
+    """
+    if first.demand.kind in ("rate", "clients"):
+        return _Z80 * math.hypot(_log_sigma(first), _log_sigma(other))
+    name = pair_class(first.found.replica, other.found.replica)
+    width = pair_errors(name, "throughput").quantiles[LEVELS.index(_LEVEL_80)]
+    return math.hypot(width, _Z80 * first.price_spread.sigma, _Z80 * other.price_spread.sigma)
+
+
+def _log_sigma(option: Planned) -> float:
+    low, high = cost_range(option)
+    return math.log(high / low) / (2.0 * _Z80)
 
 
 def roles(order: Sequence[Planned]) -> list[Role]:

@@ -12,6 +12,7 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.changes import what_would_change
+from advisor.recommend.checkpoint import windowed
 from advisor.recommend.comparisons import compared
 from advisor.recommend.offers import OWN, offers_by_accelerator, owned_offer
 from advisor.recommend.options import option_of
@@ -29,8 +30,10 @@ _MAX_VARIANTS = 2
 class Searched:
     """A scenario's search before it becomes an answer: what other questions than the ranking build on."""
 
+    scenario: Scenario
+    """As it was searched: with requests within the model's window."""
     model: Model
-    model_note: str
+    notes: tuple[str, ...]
     accelerators: Mapping[str, Accelerator]
     offers: Mapping[str, tuple[Price, ...]]
     outcome: SearchOutcome
@@ -53,10 +56,12 @@ def searched(scenario: Scenario, *, progress: Progress = lambda message: None) -
     Source: own composition.
     """
     model, model_note = model_catalog.get(scenario.model)
+    scenario, window_note = windowed(scenario, model)
     accelerators = _accelerators(scenario)
     offers = _offers(scenario, accelerators)
     outcome = search(scenario, model, accelerators, _engines(scenario), offers, progress=progress)
-    done = Searched(model, model_note, accelerators, offers, outcome)
+    notes = tuple(note for note in (model_note, window_note) if note)
+    done = Searched(scenario, model, notes, accelerators, offers, outcome)
     if not done.ranked(1):
         raise _nothing(scenario, model, outcome)
     return done
@@ -74,7 +79,8 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     """
     started = time.perf_counter()
     done = searched(scenario, progress=progress)
-    model, outcome, demands = done.model, done.outcome, demands_of(scenario)
+    scenario, model, outcome = done.scenario, done.model, done.outcome
+    demands = demands_of(scenario)
     last = len(demands) - 1
     order = _confirmed(_order(done, scenario, demands, last, scenario.top), scenario, scenario.top)
     if not order:
@@ -84,7 +90,7 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         Rung(rate, _pick(done, scenario, demands, place)) for place, rate in enumerate(scenario.ladder_per_s)
     )
     names = {option.accelerator for option in options}
-    comparisons = compared(options, tuple(plan.found.replica for plan in order))
+    comparisons = compared(order)
     options = tuple(
         replace(
             option, tie_with=tuple(each.rank for each in comparisons if each.chance_first_is_cheaper < LIKELY)
@@ -112,7 +118,7 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
             wall_s=time.perf_counter() - started,
         ),
         warnings=stale_price_warnings(options),
-        notes=tuple(note for note in (done.model_note, *_owned_note(scenario)) if note),
+        notes=(*done.notes, *_owned_note(scenario)),
     )
 
 

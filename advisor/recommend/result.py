@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from advisor.recommend.checkpoint import ServedCheckpoint
 from advisor.simulator.quantity import Quantity
 
 
@@ -20,6 +21,23 @@ class Offer:
     price_observed_on: str
     price_age_days: int
     url: str
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedPrice:
+    """How good a price is."""
+
+    kind: str
+    tenancy: str
+    age_days: int | None
+    """None where its source bears no date."""
+    min_quantity: int | None
+    max_quantity: int | None
+    commitment_usd: float | None
+    """What is owed whole where the term is a commitment, of the whole deployment; None where nothing is."""
+    storage_usd_per_gb_hour: float | None
+    """None where the seller states none."""
+    egress_usd_per_gb: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +96,8 @@ class Option:
     expected_usd_per_million_tokens: float
     """Mean over the errors of model and price: what options are ranked by."""
     usd_per_month: float
+    price: OfferedPrice
+    checkpoint: ServedCheckpoint
     redundancy: str
     max_num_seqs: int
     max_num_batched_tokens: int

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from advisor.catalog.schema import Calibration
+from advisor.catalog.schema.price import Tenancy
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import MILLISECOND_S
 
@@ -33,10 +34,14 @@ class Traffic(Record):
     def longest_request_tokens(self) -> int:
         """Tokens of the longest request that a replica must hold: the 99.9th percentile, or the stated maxima."""
         longest_input = self.max_input_tokens or _lognormal_quantile(self.mean_input_tokens, self.input_sigma)
-        longest_output = self.max_output_tokens or _lognormal_quantile(
-            self.mean_output_tokens, self.output_sigma
+        return round(longest_input + self.longest_output_tokens)
+
+    @property
+    def longest_output_tokens(self) -> int:
+        """The same of the answer alone."""
+        return self.max_output_tokens or round(
+            _lognormal_quantile(self.mean_output_tokens, self.output_sigma)
         )
-        return round(longest_input + longest_output)
 
     @property
     def mean_context_tokens(self) -> float:
@@ -114,6 +119,13 @@ class Constraints(Record):
     own: tuple[tuple[int, str], ...] = ()
     """Hardware that is already there: (count, accelerator id)."""
     max_accelerators: int = Field(default=4096, ge=1)
+    tenancies: tuple[Tenancy, ...] = ("dedicated",)
+    """Whose else an offered accelerator may be; hardware of other people's hosts is "unknown"."""
+    regions: tuple[str, ...] = ()
+    """Beginnings of sellers' names for their regions, or country codes; empty is anywhere."""
+    countries: tuple[str, ...] = ()
+    """Where data must stay, as ISO 3166 codes; empty is anywhere, and an offer without a country is nowhere."""
+    max_price_age_days: int | None = Field(default=None, ge=0)
     price_file: Path | None = None
     price_cache: Path | None = None
     """Folder of refreshed prices, which count before the bundled ones."""
