@@ -125,10 +125,12 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
 def _order(
     done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int, top: int
 ) -> list[Planned]:
-    """The best accelerators for one demand, best first."""
-    return ranked(
-        [planned(scenario, demands[place], options[0].at(place)) for options in done.ranked(top, place)]
-    )
+    """The best accelerators for one demand, each with the deployment that is expected to cost least, best first."""
+    demand, plans = demands[place], []
+    for options in done.ranked(top, place):
+        able = (planned(scenario, demand, found.at(place)) for found in options)
+        plans.append(min(able, key=lambda plan: plan.expected_cost))
+    return ranked(plans)
 
 
 def _confirmed(order: Sequence[Planned], scenario: Scenario, top: int) -> list[Planned]:

@@ -27,6 +27,7 @@ from advisor.recommend.scenario import Scenario
 from advisor.recommend.surface_bound import max_requests_per_s as surface_requests_per_s
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.engine_kernels import operator_library
+from advisor.simulator.intervals import factors, prediction_class
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 
@@ -207,7 +208,10 @@ def _screen(
     outcome.num_candidates = len(pool)
     rates = roofline_requests_per_s([candidate for candidate, _ in pool], traffic, scenario.objectives)
     demands, entries = demands_of(scenario), []
-    for order, ((candidate, ways), rate) in enumerate(zip(pool, rates.tolist(), strict=True)):
+    offered = zip(pool, rates.tolist(), strict=True)
+    # Of equally cheap ones the engine that is predicted best comes first.
+    surest = sorted(offered, key=lambda each: -_least_throughput(each[0][0]))
+    for order, ((candidate, ways), rate) in enumerate(surest):
         name = candidate.deployment.accelerator.id
         if rate <= 0:
             outcome.reasons.setdefault(name, "even its datasheet limits miss the latency objectives")
@@ -222,6 +226,11 @@ def _screen(
     heap = [replace(entry, promise=question.promise(entry.bounds)) for entry in entries]
     heapq.heapify(heap)
     return question, heap
+
+
+def _least_throughput(candidate: Candidate) -> float:
+    """Lower end of measured over predicted throughput of the candidate's engine."""
+    return factors("throughput", prediction_class(candidate.deployment.engine.id, transferred=False))[0]
 
 
 def _tighten(
