@@ -82,7 +82,8 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     scenario, model, outcome = done.scenario, done.model, done.outcome
     demands = demands_of(scenario)
     last = len(demands) - 1
-    order = _confirmed(_order(done, scenario, demands, last, scenario.top), scenario, scenario.top)
+    competing = _order(done, scenario, demands, last, max(PICKS, scenario.top))
+    order = _confirmed(competing, scenario, scenario.top)
     if not order:
         raise _nothing(scenario, model, outcome)
     options = _options(order, done, scenario)

@@ -33,7 +33,8 @@ from advisor.simulator.replica_model import ReplicaModel, model_replica
 
 Progress = Callable[[str], None]
 PICKS = 2
-"""Accelerators that compete for one rung of a ladder of loads."""
+"""Accelerators that compete for one rung of a ladder of loads, and at least for any answer: the cheapest may not be the
+one to take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class _Question:
 
     def wanted(self, demand: int) -> int:
         """Accelerators to be ranked for a demand: of a ladder only the last is shown whole."""
-        return self.scenario.top if demand == len(self.demands) - 1 else min(PICKS, self.scenario.top)
+        return max(PICKS, self.scenario.top) if demand == len(self.demands) - 1 else PICKS
 
 
 def search(

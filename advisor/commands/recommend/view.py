@@ -29,6 +29,7 @@ MAX_REJECTED: Final = 8
 """Reasons that the terminal lists without --explain; JSON has all."""
 _SHOWN_BESIDE_LADDER: Final = 3
 """Options of the last load of a ladder that the terminal lists; --explain and JSON have all."""
+_SHORT: Final = {"tensorrt-llm": "trt-llm"}
 ENVELOPE_FIELDS: Final = ("warnings", "notes")
 
 
@@ -94,7 +95,7 @@ def ladder_table(ladder: Sequence[Rung]) -> Table:
                 if rung.pick is None
                 else (
                     bought_words(rung.pick),
-                    f"{rung.pick.engine} {rung.pick.weight_dtype}",
+                    f"{_SHORT.get(rung.pick.engine, rung.pick.engine)} {rung.pick.weight_dtype}",
                     usd(rung.pick.usd_per_hour),
                     usd(rung.pick.usd_per_month),
                     usd(rung.pick.usd_per_million_tokens.value),
@@ -106,7 +107,7 @@ def ladder_table(ladder: Sequence[Rung]) -> Table:
         )
         for rung in ladder
     )
-    header = columns("requests> | take~ | runs~? | $/h> | $/month>? | $/M tokens> | TTFT> | TPOT> | from~")
+    header = columns("requests> | take~ | runs~? | $/h> | $/month>? | $/Mtok> | TTFT> | TPOT> | from~")
     return Table(header, rows, title="What to take for which load; 99 % of requests keep TTFT and TPOT")
 
 
@@ -115,7 +116,7 @@ def _options_table(found: Recommendation, scenario: Scenario, *, explain: bool) 
     rate = _shown_rate(scenario)
     at = f" at {digits(rate)} requests/s" if rate else ""
     return Table(
-        columns("#> | deployment~ | runs~ | $/h> | $/M tokens~ | TTFT> | TPOT> | holds | price~ | basis?"),
+        columns("#> | take~ | runs~ | $/h> | $/Mtok~ | TTFT> | TPOT> | holds | price~ | basis?"),
         tuple(_option_row(option) for option in options),
         title=f"Best options{at}, one per accelerator, by expected cost",
     )
@@ -162,7 +163,7 @@ def _option_row(option: Option) -> tuple[str, ...]:
     return (
         str(option.rank),
         bought_words(option),
-        f"{option.engine} {option.weight_dtype}",
+        f"{_SHORT.get(option.engine, option.engine)} {option.weight_dtype}",
         usd(option.usd_per_hour),
         f"{usd(cost.value)} {range_words(cost.low, cost.high)}",
         _p99(option.ttft_s),
@@ -190,7 +191,7 @@ def price_words(option: Option) -> str:
         if price.tenancy == "dedicated"
         else [f"{price.tenancy} hosts" if price.tenancy == "unknown" else "shared"]
     )
-    age = "undated" if price.age_days is None else f"{price.age_days} days"
+    age = "undated" if price.age_days is None else f"{price.age_days} d"
     return ", ".join((option.provider, *kind, *shared, age))
 
 
