@@ -29,16 +29,20 @@ COLUMNS = (
     "ram_gb", "storage_usd_per_gb_hour", "source",
 )  # fmt: skip
 DEFAULTS = {"tenancy": "dedicated", "price_kind": "list", "is_dated": "true"}
-ALIASES = PROVIDER_ALIASES | {"genesiscloud": "genesis-cloud", "voltagepark": "voltage-park"}
+ALIASES = PROVIDER_ALIASES | {
+    "huggingface-endpoints": "huggingface",
+    "genesiscloud": "genesis-cloud",
+    "voltagepark": "voltage-park",
+}
 NOBODY = Provider.model_validate({"id": "nobody", "name": "nobody", "class": "neocloud"})
-WHOLE_SELLER = {"hyperstack", "nebius", "verda"}
-"""Sellers whose page has one price for every region: it ends the older rows of single regions."""
+WHOLE_SELLER = {"hyperstack", "nebius", "runpod", "verda"}
+"""Sellers whose page has one price of an accelerator for every region and number."""
 EARLIEST = {"aws": "2026-01-01", "nebius": "2025-10-22"}
 """First day that a file without a date can have been written, as its products allow."""
 UNDATED_FROM = "2025-01-01"
 QUALIFIERS = (
     "secure", "community", "inference", "classic", "bare metal", "prototyping", "production", "nova", "x-series",
-    "yotta", "orion", "atlas", "nvlink", "intel", "amd",
+    "yotta", "orion", "atlas", "nvlink", "intel", "amd", "aws", "gcp",
 )  # fmt: skip
 TRACKER_DAYS, SAME = 30, 0.02
 """A tracker's figure stands beside a seller's list where it is so much younger and differs by more than that part."""
@@ -101,7 +105,7 @@ def fits(qualifier: str, provider: str, row: Row) -> bool:
         "intel": provider == "nebius", "amd": provider == "nebius", "nvlink": provider == "hyperstack",
         "classic": provider == "coreweave", "inference": provider == "coreweave" and "inference" in row["sku"],
         "secure": provider == "runpod", "community": provider == "runpod", "orion": provider == "dataoorts",
-        "production": provider == "thunder",
+        "production": provider == "thunder", "aws": provider == "huggingface", "gcp": provider == "huggingface",
     }.get(qualifier, True)  # fmt: skip
 
 
@@ -109,7 +113,7 @@ def product(
     provider: str, sku: str, accelerator: str, count: int, qualifier: str, kind: str, known: list[Row]
 ) -> str:
     """The seller's name of a product: its own where it is one, else that of the rows at hand, else one made up."""
-    if not re.search(r" |^[A-Z0-9]+$|H100$", sku):
+    if not re.search(r" |^[A-Z0-9]+$|H100$", sku) and provider != "crusoe":
         return sku
     if provider == "runpod":
         name = accelerator.replace("-80gb", "")
@@ -145,17 +149,20 @@ def region(provider: str, name: str, known: list[Row]) -> str:
     return used.pop() if used in ({"us"}, {"any"}) else "any"
 
 
-def end_regional_rows(rows: list[Row]) -> None:
-    """A newer price of the whole seller ends older rows of its regions at the same accelerator and term."""
-    since: dict[tuple[str, str, str], str] = {}
+def end_narrow_rows(rows: list[Row]) -> None:
+    """A newer price of one accelerator anywhere ends its seller's older rows of single regions and of several."""
+    newer: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for row in rows:
-        if row["provider"] in WHOLE_SELLER and row["region"] == "any" and row["price_kind"] != "from":
-            key = (row["provider"], row["accelerator"], row["term"])
-            since[key] = min(since.get(key, "9999"), row["observed_on"])
+        if row["provider"] in WHOLE_SELLER and not is_narrow(row) and row["price_kind"] != "from":
+            newer[thing(row)].append(row["observed_on"])
     for row in rows:
-        end = since.get((row["provider"], row["accelerator"], row["term"]), "")
-        if end and row["region"] != "any" and row["observed_on"] < end:
-            row["valid_to"] = row.get("valid_to") or end
+        later = [day for day in newer[thing(row)] if day > row["observed_on"]]
+        if later and is_narrow(row) and not row.get("valid_to"):
+            row["valid_to"] = min(later)
+
+
+def is_narrow(row: Row) -> bool:
+    return row["region"] != "any" or row["num_accelerators"] != "1"
 
 
 def without_second_hand(rows: list[Row]) -> list[Row]:
@@ -231,7 +238,7 @@ def main(table: Path) -> None:
             sources.append({"source": source_ids[title], "title": title[0], "url": title[1]})
         rows.append(converted(row, known, source_ids))
     kept = without_second_hand(rows)
-    end_regional_rows(kept)
+    end_narrow_rows(kept)
     by_provider: dict[str, list[Row]] = defaultdict(list)
     for row in kept:
         by_provider[row["provider"]].append(row)
