@@ -7,6 +7,7 @@ from statistics import NormalDist
 from typing import Final, Literal
 
 from advisor.catalog.price_age import PriceSpread, spread_of
+from advisor.catalog.schema import Price
 from advisor.recommend.capacity import Capacity, confirm, planning_point, strain
 from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
 from advisor.recommend.offers import OWN
@@ -29,6 +30,8 @@ _QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
 _NORMAL: Final = NormalDist()
 _Z80: Final = _NORMAL.inv_cdf(0.9)
 _LEVEL_80: Final = 0.8
+_FRESH_SIGMA: Final = 0.2
+"""Of the logarithm of a price since it was read: that of a list price of three months."""
 _TINY: Final = 1e-9
 NO_SPREAD: Final = PriceSpread(0.0, 0.0)
 
@@ -59,14 +62,13 @@ class Planned:
     @property
     def is_founded(self) -> bool:
         """Whether it may head a list: kernels of this hardware were measured, it is likely to hold, its checkpoint is
-        there to load, and the price is a seller's own for hardware that nobody shares."""
+        there to load, and the price is a seller's own, lately read, for hardware that nobody shares."""
         price = self.found.purchase.placement.price
         return (
             self.found.replica.basis != "assumed"
             and self.holds == "likely"
             and self.checkpoint.origin != "quantise first"
-            and price.tenancy == "dedicated"
-            and price.price_kind in ("list", "quote")
+            and is_firm(price, self.price_spread)
         )
 
 
@@ -88,14 +90,34 @@ def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
         else:
             costs.append(purchase.cost * capacity / real)
     chance = chance_of_capacity(found, load / capacity)
-    spread = (
-        NO_SPREAD
-        if purchase.placement.price.provider == OWN
-        else spread_of(purchase.placement.price, scenario.as_of)
-    )
+    spread = _spread(purchase.placement.price, scenario)
     expected = sum(costs) / len(costs) * math.exp(spread.drift + spread.sigma**2 / 2.0)
     checkpoint = served_checkpoint(found.candidate.deployment)
     return Planned(found, demand, load, chance, expected, found.capacity.result, spread, checkpoint)
+
+
+def is_firm(price: Price, spread: PriceSpread) -> bool:
+    """Whether a price is a seller's own, lately read, for hardware that nobody shares. Source: own policy."""
+    listed = price.tenancy == "dedicated" and price.price_kind in ("list", "quote")
+    return listed and spread.sigma <= _FRESH_SIGMA
+
+
+def plans_of(scenario: Scenario, demand: Demand, found: Found, place: int) -> list[Planned]:
+    """A deployment bought where it is cheapest for one of the demands, and where a firm price is cheapest.
+
+    Source: own policy.
+    """
+    plans = [planned(scenario, demand, found.at(place))]
+    firm = [way for way in found.ways if is_firm(way.price, _spread(way.price, scenario))]
+    capacity = found.capacity
+    bought = cheapest_purchase(scenario, demand, firm, capacity.load, capacity.requests_per_s)
+    if bought is not None and bought.placement is not plans[0].found.purchase.placement:
+        plans.append(planned(scenario, demand, replace(found, purchases=(bought,))))
+    return plans
+
+
+def _spread(price: Price, scenario: Scenario) -> PriceSpread:
+    return NO_SPREAD if price.provider == OWN else spread_of(price, scenario.as_of)
 
 
 def confirmed(scenario: Scenario, plan: Planned) -> Planned | None:

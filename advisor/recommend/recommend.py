@@ -17,7 +17,7 @@ from advisor.recommend.comparisons import compared
 from advisor.recommend.offers import OWN, offers_by_accelerator, owned_offer
 from advisor.recommend.options import option_of
 from advisor.recommend.purchase import Demand, demands_of
-from advisor.recommend.ranking import LIKELY, Planned, confirmed, planned, ranked, roles, shown
+from advisor.recommend.ranking import LIKELY, Planned, confirmed, planned, plans_of, ranked, roles, shown
 from advisor.recommend.result import Option, Recommendation, Rejected, Rung, SearchStatistics
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.search import PICKS, Found, Progress, SearchOutcome, search
@@ -126,12 +126,19 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
 def _order(
     done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int, top: int
 ) -> list[Planned]:
-    """The best accelerators for one demand, each with the deployment that is expected to cost least, best first."""
-    demand, plans = demands[place], []
-    for options in done.ranked(top, place):
-        able = (planned(scenario, demand, found.at(place)) for found in options)
-        plans.append(min(able, key=lambda plan: plan.expected_cost))
-    return ranked(plans)
+    """The best accelerators for one demand, each with the deployment that is expected to cost least, best first; among
+    the first `top` one that is safe to take, where there is any."""
+    demand, order, safe = demands[place], [], []
+    for options in done.ranked(len(done.outcome.found), place):
+        able = [plan for found in options for plan in plans_of(scenario, demand, found, place)]
+        order.append(ranked(able)[0])
+        safe += [plan for plan in able if plan.is_founded]
+    order = ranked(order)
+    if safe and not any(plan.is_founded for plan in order[:top]):
+        best = min(safe, key=lambda plan: plan.expected_cost)
+        order = [plan for plan in order if plan.found.accelerator_id != best.found.accelerator_id]
+        order.insert(top - 1, best)
+    return order
 
 
 def _confirmed(order: Sequence[Planned], scenario: Scenario, top: int) -> list[Planned]:

@@ -46,6 +46,8 @@ class Found:
     capacity: Capacity
     purchases: tuple[Purchase | None, ...]
     """What carries each of the question's demands, in their order; None where nothing that can be had does."""
+    ways: tuple[Placement, ...] = ()
+    """All that it can be bought on."""
 
     @property
     def accelerator_id(self) -> str:
@@ -355,7 +357,7 @@ def _priced(question: _Question, entry: _Entry, capacity: Capacity) -> Found | N
         cheapest_purchase(question.scenario, demand, entry.ways, capacity.load, capacity.requests_per_s)
         for demand in question.demands
     )
-    return Found(entry.candidate, entry.replica, capacity, purchases) if any(purchases) else None
+    return Found(entry.candidate, entry.replica, capacity, purchases, entry.ways) if any(purchases) else None
 
 
 def _not_to_be_had(scenario: Scenario) -> str:
