@@ -2,13 +2,16 @@
 
 import math
 import re
-from typing import Final, get_args
+from difflib import get_close_matches
+from typing import Final, Literal, cast, get_args
 
 from advisor.catalog import accelerators, engines, models, profiles
 from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.schema.price import Term
-from advisor.catalog.units import HOUR_S, MINUTE_S
+from advisor.catalog.prices import bundled_prices
+from advisor.catalog.regions import EU_COUNTRIES
+from advisor.catalog.schema.price import Tenancy, Term
+from advisor.catalog.units import DAYS_PER_MONTH, HOUR_S, HOURS_PER_DAY, MINUTE_S
 from advisor.cli.calibration_file import given_calibration
 from advisor.cli.kept_prices import kept_prices, kept_prices_note
 from advisor.cli.known import known_value
@@ -17,11 +20,18 @@ from advisor.cli.measures import parse_seconds, positive
 from advisor.cli.options import Shared
 from advisor.cli.where import Objectives as TypedObjectives
 from advisor.cli.where import Where
-from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
+from advisor.recommend.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel, Traffic
 from advisor.simulator.serving.trace_files import read_trace
 
 _RATE: Final = re.compile(r"([^/]+?)\s*(?:/\s*(s|min|h))?")
 _RATE_UNIT_S: Final = {"s": 1.0, "min": MINUTE_S, "h": HOUR_S}
+_PERIOD_H: Final = {"h": 1.0, "day": HOURS_PER_DAY, "month": DAYS_PER_MONTH * HOURS_PER_DAY}
+_LEVELS: Final[tuple[tuple[Metric, Literal[50, 95, 99]], ...]] = (
+    ("ttft", 95), ("ttft", 50), ("tpot", 95), ("tpot", 50), ("itl", 99), ("e2e", 99),
+)  # fmt: skip
+DEFAULT_TTFT_P99: Final = "2s"
+DEFAULT_TPOT_P99: Final = "100ms"
+LADDER_PER_S: Final = (0.2, 1.0, 10.0, 50.0, 200.0)
 _OWN: Final = re.compile(r"(\d+)\s*x\s*(.+)")
 
 
@@ -172,6 +182,46 @@ def names_of(text: str | None, option: str) -> tuple[str, ...]:
     return names
 
 
+def _regions(text: str | None) -> tuple[str, ...]:
+    """Beginnings of regions' names and countries, in lower case.
+
+    Raises: AdvisorError: no offer of the catalog is in one of them.
+    """
+    wanted = tuple(name.lower() for name in names_of(text, "--region"))
+    known = {place.lower() for price in bundled_prices() for place in (price.region, price.country) if place}
+    for name in wanted:
+        if not any(place.startswith(name) for place in known):
+            near = get_close_matches(name, sorted(known), 3)
+            raise AdvisorError(
+                f"no seller has a region {name!r}",
+                fix="a country such as de, or how a region's name begins, such as us-east",
+                hint=f"did you mean {', '.join(near)}?" if near else "",
+            )
+    return wanted
+
+
+def _countries(text: str | None) -> tuple[str, ...]:
+    """ISO codes of the countries that a residency allows.
+
+    Raises: AdvisorError: a name is no code.
+    """
+    found: list[str] = []
+    for name in names_of(text, "--residency"):
+        code = name.upper()
+        if code not in ("EU", *known_countries()):
+            raise AdvisorError(
+                f"--residency {name}: no seller is known to be there",
+                fix=f"eu, or of {', '.join(sorted(known_countries()))}",
+            )
+        found += EU_COUNTRIES if code == "EU" else (code,)
+    return tuple(found)
+
+
+def known_countries() -> frozenset[str]:
+    """Countries in which the catalog knows an offer."""
+    return frozenset(price.country for price in bundled_prices() if price.country)
+
+
 def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
     """The constraints, ids resolved, and notes on what was understood.
 
@@ -185,6 +235,8 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
     terms = tuple(name.replace("-", "_") for name in names_of(where.term, "--term"))
     for term in terms:
         known_value(term, get_args(Term), "term")
+    for tenancy in (tenancies := names_of(where.tenancy, "--tenancy")):
+        known_value(tenancy, get_args(Tenancy), "tenancy")
     constraints = Constraints(
         accelerators=tuple(choice.record.id for choice in chosen),
         providers=names_of(where.provider, "--provider"),
@@ -192,6 +244,10 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         precisions=precisions,
         terms=terms,
         own=parse_own(where.own) if where.own else (),
+        tenancies=cast(tuple[Tenancy, ...], tenancies),
+        regions=_regions(where.region),
+        countries=_countries(where.residency),
+        max_price_age_days=where.max_price_age,
         max_accelerators=where.max_gpus,
         price_file=where.price_file,
         price_cache=kept_prices(),
@@ -200,28 +256,91 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
     return constraints, tuple(filter(None, notes))
 
 
+def objectives_of(typed: TypedObjectives) -> Objectives:
+    """The service levels and the budget. A level of the time to the first token, or of the whole answer, stands in for
+    the default of the former; one of the time per token, or of gaps, for the other.
+
+    Raises: AdvisorError: a time or the budget is malformed.
+    """
+    levels = []
+    for metric, percent in _LEVELS:
+        text = getattr(typed, f"{metric}_p{percent}")
+        if text is not None:
+            limit_s = parse_seconds(text, f"--{metric}-p{percent}")
+            levels.append(ServiceLevel(metric=metric, percent=percent, limit_s=limit_s))
+    given = {level.metric for level in levels}
+    ttft = typed.ttft_p99 or (None if given & {"ttft", "e2e"} else DEFAULT_TTFT_P99)
+    tpot = typed.tpot_p99 or (None if given & {"tpot", "itl", "e2e"} else DEFAULT_TPOT_P99)
+    return Objectives(
+        ttft_p99_s=None if ttft is None else parse_seconds(ttft, "--ttft-p99"),
+        tpot_p99_s=None if tpot is None else parse_seconds(tpot, "--tpot-p99"),
+        others=tuple(levels),
+        budget_usd_per_hour=None if typed.budget is None else parse_budget(typed.budget),
+    )
+
+
+def parse_budget(text: str) -> float:
+    """Dollars per hour, written 13.7, 13.7/h, 330/day or 10000/month.
+
+    Raises: AdvisorError: no number, not positive, or another period.
+    """
+    number, _, period = text.strip().removeprefix("$").partition("/")
+    hours = _PERIOD_H.get(period.strip() or "h")
+    if hours is None:
+        raise AdvisorError(
+            f"--budget {text}: {period!r} is no period", fix="--budget 13.7/h, 330/day or 10000/month"
+        )
+    return parse_usd(number, text) / hours
+
+
+def parse_usd(number: str, text: str = "") -> float:
+    """Dollars of `--budget`, in all.
+
+    Raises: AdvisorError: no number, or not positive and finite.
+    """
+    try:
+        value = float(number.replace(",", "").removeprefix("$"))
+    except ValueError:
+        raise AdvisorError(
+            f"--budget {text or number}: not a sum of dollars", fix="e.g. --budget 20"
+        ) from None
+    return positive(value, "--budget", text=text or number, example="20")
+
+
 def scenario_of(
-    model: str, load: Load, objectives: TypedObjectives, where: Where, top: int, shared: Shared
+    model: str,
+    load: Load,
+    objectives: TypedObjectives,
+    where: Where,
+    top: int,
+    shared: Shared,
+    *,
+    ladder: bool = False,
 ) -> tuple[Scenario, tuple[str, ...]]:
-    """The whole question, and notes on what was understood.
+    """The whole question, and notes on what was understood; with `ladder` a question without a load asks for several.
 
     Raises: AdvisorError and its kinds: something typed is malformed, unknown or out of range.
     """
     found = models.get(model)
     constraints, notes = constraints_of(where)
-    budget = objectives.budget
+    traffic, goals = traffic_of(load), objectives_of(objectives)
+    asks_ladder = (
+        traffic.rate_per_s is None
+        and traffic.concurrency is None
+        and goals.budget_usd_per_hour is None
+        and not constraints.own
+    )
     scenario = Scenario(
         model=model if found.note.startswith("shape read") else found.record.id,
-        traffic=traffic_of(load),
-        objectives=Objectives(
-            ttft_p99_s=parse_seconds(objectives.ttft_p99, "--ttft-p99"),
-            tpot_p99_s=parse_seconds(objectives.tpot_p99, "--tpot-p99"),
-            budget_usd_per_hour=None if budget is None else positive(budget, "--budget", example="20"),
-        ),
+        traffic=traffic,
+        objectives=goals,
         constraints=constraints,
         as_of=shared.as_of,
         seed=shared.seed,
         calibration=given_calibration(shared.calibration),
+        ladder_per_s=LADDER_PER_S if ladder and asks_ladder else (),
+        headroom_fraction=objectives.headroom,
+        redundancy=objectives.redundancy,
         top=top,
     )
     if load.trace is not None:

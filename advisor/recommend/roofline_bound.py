@@ -56,7 +56,7 @@ def max_requests_per_s(
     touched = dense + expert * (1.0 - (1.0 - hit) ** batch)
     memory_s = (touched + batch / dp * context * kv_per_token) / bandwidth
     step_s = np.maximum(memory_s, batch * (layer_flop + head_flop) / peak)
-    allowed = step_s <= objectives.tpot_p99_s
+    allowed = step_s <= objectives.largest_tpot_s
     nearly = allowed.copy()
     nearly[:, 1:] |= allowed[:, :-1]  # the largest batch within the objective lies up to one point further
     steps = max(0.0, traffic.mean_output_tokens - 1.0)
@@ -64,7 +64,7 @@ def max_requests_per_s(
     per_request_s = np.maximum(steps / batch * memory_s, flop / peak)
     rate = np.where(nearly, 1.0 / per_request_s, 0.0).max(axis=1)
     prompt_s = (traffic.mean_input_tokens * layer_flop / peak)[:, 0]
-    return np.where(prompt_s <= objectives.ttft_p99_s, rate, 0.0)
+    return np.where(prompt_s <= objectives.largest_ttft_s, rate, 0.0)
 
 
 def _numbers(candidate: Candidate) -> tuple[float, ...]:

@@ -106,6 +106,9 @@ def offers_of(
         accelerators=limits.accelerators,
         providers=limits.providers,
         terms=limits.terms,
+        tenancies=limits.tenancies,
+        countries=limits.countries,
+        max_price_age_days=limits.max_price_age_days,
         price_file=limits.price_file,
         price_cache=limits.price_cache,
     )

@@ -14,12 +14,20 @@ class Column:
     align: Literal["left", "right"] = "left"
     fold: bool = False
     """May break over lines; the other columns do so only where the terminal is narrower than a table."""
+    optional: bool = False
+    """Left out where the table does not fit otherwise; the last one first."""
 
 
 def columns(*headers: str) -> tuple[Column, ...]:
-    """Columns by their headers, written `name | $/h> | reason~`: `>` aligns right, `~` lets cells break."""
+    """Columns by their headers, written `name | $/h> | reason~`: `>` aligns right, `~` lets cells break, a
+    `?` behind them lets the column go where there is no room."""
     return tuple(
-        Column(header.rstrip(">~"), "right" if header.endswith(">") else "left", fold=header.endswith("~"))
+        Column(
+            header.rstrip(">~?"),
+            "right" if header.rstrip("?").endswith(">") else "left",
+            fold=header.rstrip("?").endswith("~"),
+            optional=header.endswith("?"),
+        )
         for text in headers
         for header in text.split(" | ")
     )

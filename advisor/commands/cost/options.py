@@ -50,9 +50,35 @@ class CostInput:
     load: Annotated[
         Load, only("rate", "concurrency", "input_tokens", "output_tokens", "trace", "profile")
     ] = Load()
-    objectives: Annotated[Objectives, only("ttft_p99", "tpot_p99")] = Objectives()
+    objectives: Annotated[
+        Objectives,
+        only(
+            "ttft_p99",
+            "tpot_p99",
+            "ttft_p95",
+            "ttft_p50",
+            "tpot_p95",
+            "tpot_p50",
+            "itl_p99",
+            "e2e_p99",
+            "headroom",
+            "redundancy",
+        ),
+    ] = Objectives()
     where: Annotated[
-        Where, only("gpu", "provider", "engine", "precision", "term", "max_gpus", "price_file")
+        Where,
+        only(
+            "gpu",
+            "provider",
+            "engine",
+            "precision",
+            "term",
+            "tenancy",
+            "residency",
+            "max_price_age",
+            "max_gpus",
+            "price_file",
+        ),
     ] = Where()
     own: Annotated[
         str | None, _compared("NxID", "Hardware to own: 8xh100-sxm.", "those with a purchase price")

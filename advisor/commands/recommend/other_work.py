@@ -9,9 +9,16 @@ from advisor.catalog.schema import Model
 from advisor.cli.calibration_file import given_calibration
 from advisor.cli.item_input import item_job, parse_size
 from advisor.cli.load_options import Load
-from advisor.cli.measures import parse_count, parse_seconds, positive
+from advisor.cli.measures import parse_count, parse_seconds
 from advisor.cli.options import Shared
-from advisor.cli.scenario_input import constraints_of, needed_model, parse_rate, refuse_goal, scenario_of
+from advisor.cli.scenario_input import (
+    constraints_of,
+    needed_model,
+    parse_budget,
+    parse_rate,
+    refuse_goal,
+    scenario_of,
+)
 from advisor.cli.where import Where
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.other_view import batch_answer, item_answer
@@ -88,7 +95,7 @@ def _items(model: str, asked: RecommendInput, shared: Shared) -> Answer:
         constraints=constraints,
         as_of=shared.as_of,
         seed=shared.seed,
-        budget_usd_per_hour=None if budget is None else positive(budget, "--budget", example="20"),
+        budget_usd_per_hour=None if budget is None else parse_budget(budget),
         calibration=given_calibration(shared.calibration),
         top=asked.shown.top,
     )

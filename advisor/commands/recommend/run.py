@@ -25,7 +25,9 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
     from advisor.commands.recommend.serving import goal_answer_of, recommended
 
     model, shown, goal = needed_model(asked.model), asked.shown, asked.objectives.goal
-    scenario, notes = scenario_of(model, asked.load, asked.objectives, asked.where, shown.top, shared)
+    scenario, notes = scenario_of(
+        model, asked.load, asked.objectives, asked.where, shown.top, shared, ladder=goal is None
+    )
     if goal is not None:
         return goal_answer_of(goal, scenario, notes, shown, shared)
     return recommended(scenario, notes, shown, shared)

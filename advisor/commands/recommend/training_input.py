@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.regions import get_region
+from advisor.catalog.regions import DEFAULT_REGION, get_region
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, GIGA, HOUR_S, MEGA
 from advisor.cli.calibration_file import given_calibration
@@ -14,7 +14,7 @@ from advisor.cli.known import known_value
 from advisor.cli.load_options import Load
 from advisor.cli.measures import parse_count, parse_seconds, positive
 from advisor.cli.options import Shared
-from advisor.cli.scenario_input import constraints_of, names_of, needed_model
+from advisor.cli.scenario_input import constraints_of, names_of, needed_model, parse_usd
 from advisor.cli.where import Where
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.training_options import TrainingInput
@@ -59,7 +59,7 @@ def training_question(asked: RecommendInput, shared: Shared) -> tuple[TrainingSc
     _refuse_load(load)
     rollout = _rollout(typed, load) if workload == "rl" else None
     task, notes = _task(found.record, workload, typed, asked.where, rollout)
-    within, more = _limits(workload, typed, asked.where, asked.objectives.budget)
+    within, more = _limits(workload, typed, asked.where, total_budget(asked))
     scenario = TrainingScenario(
         model=model if found.note.startswith("shape read") else found.record.id,
         workload=workload,
@@ -191,10 +191,18 @@ def _rollout(typed: TrainingInput, load: Load) -> RolloutTask:
     )
 
 
+def total_budget(asked: RecommendInput) -> float | None:
+    """Dollars of a whole job; None where none are given.
+
+    Raises: AdvisorError: not a sum of dollars.
+    """
+    return None if asked.objectives.budget is None else parse_usd(asked.objectives.budget)
+
+
 def _limits(
     workload: Workload, typed: TrainingInput, where: Where, budget_usd: float | None
 ) -> tuple[TrainingLimits, tuple[str, ...]]:
-    constraints, notes = constraints_of(replace(where, precision=None, engine=None))
+    constraints, notes = constraints_of(replace(where, precision=None, engine=None, region=None))
     deadline_s = parse_seconds(typed.deadline, "--deadline") if typed.deadline else None
     open_ended = typed.gpus is None and budget_usd is None and not where.own
     if deadline_s is None and open_ended:
@@ -202,12 +210,15 @@ def _limits(
         days = f"{deadline_s / DAY_S:.0f} days"
         notes = (*notes, f"no --deadline, --gpus or --budget: done within {days} is taken")
     budget = positive(budget_usd, "--budget", example="500000") if budget_usd is not None else None
-    region, note = get_region(typed.region)
+    region, note = get_region(where.region or DEFAULT_REGION)
     found = TrainingLimits(
         accelerators=constraints.accelerators,
         providers=constraints.providers,
         terms=constraints.terms,
         own=constraints.own,
+        tenancies=constraints.tenancies,
+        countries=constraints.countries,
+        max_price_age_days=constraints.max_price_age_days,
         num_accelerators=typed.gpus,
         deadline_s=deadline_s,
         budget_usd=budget,

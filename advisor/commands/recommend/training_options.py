@@ -56,7 +56,6 @@ class TrainingInput:
         Path | None,
         _option("PLAN.json", "A plan's question again, within other limits.", LIMITS, False, "--from"),
     ] = None
-    region: Annotated[str, _option("NAME", "Whose grid counts for carbon.", LIMITS, True)] = "us"
     checkpoints: Annotated[
         Literal["async", "sync"],
         Option(help="Written behind the computation or not.", rich_help_panel=FAILURES),

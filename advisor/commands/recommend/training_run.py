@@ -12,7 +12,7 @@ from advisor.cli.options import Shared
 from advisor.cli.scenario_input import constraints_of, refuse_goal
 from advisor.commands.recommend.options import RecommendInput, Shown
 from advisor.commands.recommend.plan_file import kept, read_plan
-from advisor.commands.recommend.training_input import training_question
+from advisor.commands.recommend.training_input import total_budget, training_question
 from advisor.commands.recommend.training_view import training_answer
 from advisor.recommend.training_recommend import recommend_training
 from advisor.recommend.training_scenario import TrainingScenario
@@ -51,7 +51,7 @@ def _from_plan(path: Path, asked: RecommendInput) -> tuple[TrainingScenario, tup
 
     Raises: InputFileError: the file is no training plan. AdvisorError: a limit is malformed.
     """
-    typed, where, budget = asked.training, asked.where, asked.objectives.budget
+    typed, where, budget = asked.training, asked.where, total_budget(asked)
     scenario, content = read_plan(path)
     if not isinstance(scenario, TrainingScenario):
         raise InputFileError(
