@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass, replace
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.parameters import kv_bytes_per_token
 from advisor.catalog.units import MILLISECOND_S
 from advisor.simulator.collectives import topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.graph.model import kv_bytes_per_token
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving.disaggregated import KvLink
 from advisor.simulator.serving.fleet import Pool

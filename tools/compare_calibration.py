@@ -11,17 +11,17 @@ import argparse
 import csv
 import datetime
 import sys
-from collections import defaultdict
 from pathlib import Path
-from statistics import fmean, median
 
 from marked_text import replace_marked
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the checkout need not be installed
 
 from advisor.catalog.schema import Calibration
+from advisor.evidence.prediction import Prediction
+from advisor.evidence.scores import JudgedRow, comparisons, score_metrics
 from advisor.evidence.serving.accuracy import is_core
-from advisor.evidence.serving.prediction import Prediction, predict_row
+from advisor.evidence.serving.prediction import predict_row
 from advisor.probes.calibrate import calibration_of
 from advisor.probes.document import read_probe
 
@@ -92,19 +92,10 @@ def table(rows: list[dict[str, str]], predictions: dict[str, list[Prediction]]) 
 
 
 def cell(rows: list[dict[str, str]], predictions: list[Prediction], column: str) -> str:
-    errors: dict[str, list[float]] = defaultdict(list)
-    ratios = []
-    for row, prediction in zip(rows, predictions, strict=True):
-        if not row[column]:
-            continue
-        quantity = prediction.metrics.get(column)
-        ratio = quantity.value / float(row[column]) if quantity else None
-        errors[row["group"]].append(1.0 if ratio is None else abs(ratio - 1.0))
-        if ratio is not None:
-            ratios.append(ratio)
-    whole = median(error for group in errors.values() for error in group)
-    macro = fmean(median(group) for group in errors.values())
-    return f"{100 * whole:.1f} %, {100 * macro:.1f} %, × {median(ratios):.2f}"
+    judged = [JudgedRow(row, found.metrics) for row, found in zip(rows, predictions, strict=True)]
+    found = score_metrics(comparisons(judged, column), ("group",))[column]
+    whole, macro = found.overall.median_ape_missing_as_1, found.macro["group"]["median_ape_missing_as_1"]
+    return f"{100 * whole:.1f} %, {100 * macro:.1f} %, × {1.0 + (found.overall.bias or 0.0):.2f}"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,13 @@
 """Write docs/accuracy.md: how far predictions are from published measurements, seen and left out.
 
     python tools/write_accuracy.py --truth ../shared/data/truth --left-out out/left_out.json
+    python tools/write_accuracy.py --truth ../shared/data/truth --blind 1 --date 2026-11-22 --commit 71038af \\
+        --predictions FOLDER
 
 `--left-out` is the dump of evidence/fit/engines.py: each row predicted by engine parameters that were fitted
-without its whole group (accelerator, model, engine).
+without its whole group (accelerator, model, engine); without it that table stays as it is. `--blind` adds one round to
+the ledger and writes nothing else: FOLDER holds what `advisor validate KIND KIND_blind1.csv --predictions` wrote with
+the code of that commit.
 """
 
 import argparse
@@ -17,21 +21,25 @@ import numpy as np
 from compare_calibration import judged_rows, predicted
 from compare_calibration import table as calibration_rows
 
+from advisor.commands.validate.serving_accuracy_view import (
+    METRIC_NAMES,
+    SCORE_HEADS,
+    score_cells,
+    serving_accuracy_tables,
+    stranger_tables,
+)
 from advisor.evidence.collectives import prediction as collectives
 from advisor.evidence.scores import Comparison, JudgedRow, comparisons, measured_value, score
 from advisor.evidence.serving.accuracy import CORE_METRICS, is_core, serving_accuracy
+from advisor.evidence.serving.case import View
 from advisor.evidence.serving.prediction import predict_row
 from advisor.evidence.training import prediction as training
 from advisor.probes.calibrate import calibration_of
 from advisor.probes.document import read_probe
 from advisor.render.answer import Table
-from advisor.render.serving_accuracy_view import (
-    METRIC_NAMES,
-    SCORE_HEADS,
-    score_cells,
-    serving_accuracy_tables,
-)
+from advisor.simulator.quantity import Quantity
 
+LEFT_OUT = "Left out: whole groups unseen by the fit"
 LEFT_OUT_NAMES = ("tpot", "ttft", "throughput")
 """Of the same metrics in the dump of the fit."""
 Ratios = dict[str, float | None]
@@ -55,9 +63,15 @@ parameters are fitted on, under any load. All tables but *Left out* are of the s
 benchmarks of vendors and archives (A1 and A3 with their start-up scripts known), OWN our own runs; B are measurements
 of servers as people set them up, some with a client's or a server's limit in place of the load: their throughput is
 usable, their latencies are doubtful. Left out of the fit are groups on hardware with measured kernels; a few numbers
-of MI300X, MI355X and TPU v7 ([serving mechanisms](serving-mechanisms.md#other-vendors-hardware)), and the slot that
-stayed empty in one campaign's runs ([validation](validation.md#how-a-row-is-predicted)), come from runs that are among
-these rows. Without all of them the last line of *Left out* read 5.9, 17.8 and 7.8 % on 2026-11-23.
+of MI300X, MI355X and TPU v7 ([serving mechanisms](serving-mechanisms.md#other-vendors-hardware)) come from runs that
+are among these rows.
+"""
+STRANGER_HEADER = """
+# Serving, as a stranger's server
+
+The same rows without what scripts say: no recipe, no format or layout that a row does not state, engines on the
+defaults of their release. This is how a server is predicted of which only its table is known; what stands above is how
+well engines are understood where their command line is known too.
 """
 TRAINING_HEADER = """
 # Training
@@ -73,6 +87,17 @@ Bus bandwidth above 64 KiB against published nccl-tests outputs; [collectives.md
 whole sources left out (8 %).
 """
 LEAST_COLLECTIVE_BYTES = 65536
+LEDGER_HEADER = """
+# Ledger of blind rounds
+
+Measurements that nobody had seen before the code was finished, predicted once with that code. Lines are added, never
+rewritten. Per cell: median error, a missing prediction counting as 100 %, and in brackets the share inside the 80 %
+interval.
+"""
+LEDGER_METRICS = {
+    "serving": {"TPOT": "tpot_ms_mean", "TTFT": "ttft_ms_mean", "throughput": "output_tok_s"},
+    "training": {"tokens per second": "tokens_per_s_per_gpu", "peak memory": "peak_mem_gb"},
+}
 CALIBRATION_HEADER = """
 ## With and without a calibration
 
@@ -100,10 +125,11 @@ def cells(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def judged(path: Path) -> list[JudgedRow]:
+def judged(path: Path, view: View = "replay") -> list[JudgedRow]:
     """Every row of the serving measurements with its prediction."""
     return [
-        JudgedRow(row, predict_row(row, number).metrics) for number, row in enumerate(cells(path), start=2)
+        JudgedRow(row, predict_row(row, number, view=view).metrics)
+        for number, row in enumerate(cells(path), start=2)
     ]
 
 
@@ -204,29 +230,120 @@ def collective_table(path: Path) -> str:
     return score_table("Bus bandwidth", "collective", comparisons(large, "busbw_gbs"))
 
 
+def as_predicted(truth: Path, predictions: Path) -> list[JudgedRow]:
+    """Rows of a table with the predictions that a file holds for them."""
+    found = []
+    for row, predicted_row in zip(cells(truth), cells(predictions), strict=True):
+        metrics = {
+            name.removeprefix("pred_"): Quantity(
+                *(
+                    float(predicted_row[part + name.removeprefix("pred_")])
+                    for part in ("pred_", "low_", "high_")
+                ),
+                "modelled",
+            )
+            for name, value in predicted_row.items()
+            if name.startswith("pred_") and value
+        }
+        found.append(JudgedRow(row, metrics))
+    return found
+
+
+def ledger_table(kind: str, rows: Sequence[JudgedRow]) -> str:
+    """Errors and coverage of a blind table by tier, as one round of the ledger."""
+    metrics = LEDGER_METRICS[kind]
+    groups: dict[str, list[JudgedRow]] = {"all": list(rows)}
+    if kind == "serving":
+        groups["core"] = [row for row in rows if is_core(row.cells)]
+    for tier in sorted({row.cells["tier"] for row in rows}):
+        groups[tier] = [row for row in rows if row.cells["tier"] == tier]
+    lines = []
+    for name, some in groups.items():
+        if not some:
+            continue
+        scores = [
+            score(found) if (found := comparisons(some, column)) else None for column in metrics.values()
+        ]
+        shown = (
+            f"{100 * one.median_ape_missing_as_1:.1f} % ({100 * (one.interval_coverage or 0.0):.0f} %)"
+            if one
+            else "–"
+            for one in scores
+        )
+        predicted_share = sum(1 for row in some if row.predicted) / len(some)
+        lines.append((name, str(len(some)), f"{100 * predicted_share:.0f} %", *shown))
+    return table(kind.capitalize(), lines, ("tier", "rows", "predicted", *metrics)).replace(
+        "\n## ", "\n### ", 1
+    )
+
+
+def kept_section(page: Path, title: str) -> str:
+    """A section of a page as it stands, heading and all; nothing where it has none."""
+    old = page.read_text(encoding="utf-8") if page.exists() else ""
+    start = old.find(f"\n## {title}\n")
+    return "" if start < 0 else old[start : old.index("\n## ", start + 1)]
+
+
+def ledger_of(page: Path) -> str:
+    """The ledger of a page as it stands, or an empty one."""
+    old = page.read_text(encoding="utf-8") if page.exists() else ""
+    mark = LEDGER_HEADER.strip().splitlines()[0]
+    return f"\n{mark}{old.split(mark)[1]}" if mark in old else LEDGER_HEADER
+
+
+def add_round(page: Path, number: int, date: str, commit: str, truth: Path, predictions: Path) -> None:
+    """Add a round to a page's ledger.
+
+    Raises: ValueError: the page has this round.
+    """
+    ledger, title = ledger_of(page), f"## Round {number}"
+    if title in ledger:
+        raise ValueError(f"{page} has round {number}: a ledger is never rewritten")
+    text = f"\n{title}\n\nCommit {commit}, {date}.\n"
+    for kind in LEDGER_METRICS:
+        name = f"{kind}_blind{number}.csv"
+        text += ledger_table(kind, as_predicted(truth / name, predictions / name))
+    old = page.read_text(encoding="utf-8").split(ledger.strip())[0].rstrip()
+    page.write_text(f"{old}\n{ledger.rstrip()}\n{text}", encoding="utf-8")
+
+
 def main() -> None:
     """Predict, compare, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--truth", type=Path, default=Path("../shared/data/truth"))
     parser.add_argument("--left-out", type=Path)
     parser.add_argument("--output", type=Path, default=Path("docs/accuracy.md"))
+    parser.add_argument("--blind", type=int, help="add this round to the ledger and do nothing else")
+    parser.add_argument("--date", default="", help="of the round")
+    parser.add_argument("--commit", default="", help="whose code predicted")
+    parser.add_argument("--predictions", type=Path, help="folder with the round's predictions")
     arguments = parser.parse_args()
+    if arguments.blind:
+        if not (arguments.date and arguments.commit and arguments.predictions):
+            parser.error("a round needs --date, --commit and --predictions")
+        add_round(
+            arguments.output, arguments.blind, arguments.date, arguments.commit,
+            arguments.truth, arguments.predictions,
+        )  # fmt: skip
+        return
     rows = judged(arguments.truth / "serving.csv")
     accuracy = serving_accuracy(rows)
-    if accuracy is None:
+    stranger = serving_accuracy(judged(arguments.truth / "serving.csv", "stranger"))
+    if accuracy is None or stranger is None:
         parser.error("no serving run of the core in the measurements")
     everything, *others = serving_accuracy_tables(accuracy)
     text = HEADER + markdown(everything)
     if arguments.left_out:
         head = ("engine and era", "rows", *METRIC_NAMES.values())
-        text += table(
-            "Left out: whole groups unseen by the fit", left_out_table(arguments.left_out, rows), head
-        )
+        text += table(LEFT_OUT, left_out_table(arguments.left_out, rows), head)
+    else:
+        text += kept_section(arguments.output, LEFT_OUT)
     text += "".join(markdown(one) for one in others)
     text += calibration_table(arguments.truth / "serving.csv")
+    text += STRANGER_HEADER + "".join(markdown(one) for one in stranger_tables(stranger))
     text += TRAINING_HEADER + training_tables(arguments.truth / "training.csv")
     text += COLLECTIVES_HEADER + collective_table(arguments.truth / "collectives.csv")
-    arguments.output.write_text(text, encoding="utf-8")
+    arguments.output.write_text(text.rstrip() + "\n" + ledger_of(arguments.output), encoding="utf-8")
     for line in everything.rows:
         print(*line, sep="\t")
 

@@ -1,6 +1,5 @@
 """One published collective measurement as a question: its columns, parsed into a group and a message."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -8,6 +7,8 @@ from typing import Final
 from advisor.catalog.accelerators import by_id
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.schema import Accelerator, Calibration
+from advisor.evidence.prediction import UnsupportedCaseError
+from advisor.evidence.table import Cells
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.collectives.fabric_text import describe
 from advisor.simulator.collectives.topology import Topology
@@ -36,10 +37,6 @@ class CollectiveCase:
     assumptions: tuple[str, ...] = ()
 
 
-class UnsupportedCaseError(Exception):
-    """The row is well formed but asks for something that is not modelled; the message says what."""
-
-
 def parse_case(
     row: Mapping[str, str], row_number: int, calibration: Calibration | None = None
 ) -> CollectiveCase:
@@ -50,37 +47,38 @@ def parse_case(
         calibration is implausible.
     Source: own definition of the columns, see docs/collectives.md.
     """
-    collective = _text(row, "collective")
+    cells = Cells(row, row_number)
+    collective = cells.text("collective")
     if collective not in (*COLLECTIVES, *EXPERT_EXCHANGES):
         raise InputFileError(
             f"row {row_number}: collective {collective!r} is not known",
             fix="use one of " + ", ".join((*COLLECTIVES, *EXPERT_EXCHANGES)),
         )
-    num_bytes = _number(row, "msg_bytes", row_number)
-    num_ranks, num_nodes = _number(row, "n_gpus", row_number), _number(row, "nodes", row_number)
+    num_bytes = cells.positive("msg_bytes")
+    num_ranks, num_nodes = cells.degree("n_gpus"), cells.degree("nodes")
     if num_ranks is not None and num_nodes is not None and num_nodes > num_ranks:
         raise InputFileError(
-            f"row {row_number}: {num_ranks:.0f} accelerators in {num_nodes:.0f} nodes",
+            f"row {row_number}: {num_ranks} accelerators in {num_nodes} nodes",
             why="a node holds at least one",
             fix="correct n_gpus or nodes",
         )
     if num_ranks is not None and num_ranks < 2:
         raise UnsupportedCaseError("one rank alone does not communicate")
-    accelerator, named = _accelerator(row)
+    accelerator, named = _accelerator(cells)
     topology, assumptions = describe(
         calibrated_accelerator(accelerator, calibration),
-        _text(row, "fabric"),
-        None if num_ranks is None else int(num_ranks),
-        None if num_nodes is None else int(num_nodes),
-        _text(row, "nvls"),
+        cells.text("fabric"),
+        num_ranks,
+        num_nodes,
+        cells.text("nvls"),
     )
-    return CollectiveCase(_text(row, "case_id"), collective, topology, num_bytes, (*named, *assumptions))
+    return CollectiveCase(cells.text("case_id"), collective, topology, num_bytes, (*named, *assumptions))
 
 
-def _accelerator(row: Mapping[str, str]) -> tuple[Accelerator, tuple[str, ...]]:
+def _accelerator(cells: Cells) -> tuple[Accelerator, tuple[str, ...]]:
     """The accelerator, and the assumption where only its maker can be told from the network."""
-    name = _text(row, "gpu")
-    if not name and "amd" in _text(row, "fabric").lower():
+    name = cells.text("gpu")
+    if not name and "amd" in cells.text("fabric").lower():
         return by_id(_AMD_DEFAULT), (_AMD_DEFAULT,)
     if not name:
         raise UnsupportedCaseError("the accelerator is not named")
@@ -88,22 +86,3 @@ def _accelerator(row: Mapping[str, str]) -> tuple[Accelerator, tuple[str, ...]]:
         return by_id(name), ()
     except UnknownNameError as error:
         raise UnsupportedCaseError(f"accelerator {name!r} is not in the catalog") from error
-
-
-def _text(row: Mapping[str, str], name: str) -> str:
-    return (row.get(name) or "").strip()
-
-
-def _number(row: Mapping[str, str], name: str, row_number: int) -> float | None:
-    raw = _text(row, name)
-    if not raw:
-        return None
-    try:
-        value = float(raw)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value <= 0:
-        raise InputFileError(
-            f"row {row_number}: {name} is {raw!r}", why="a positive number is needed", fix=f"correct {name}"
-        )
-    return value

@@ -1,22 +1,20 @@
 """Predict published collective times from their conditions, with 80 % intervals."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, cast
 
 import numpy as np
 
 from advisor.catalog.collectives import collective
-from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Calibration
 from advisor.catalog.units import GIGA, MICROSECOND_S
 from advisor.evidence.collectives.case import (
     EXPERT_EXCHANGES,
     PEAK_BYTES,
     CollectiveCase,
-    UnsupportedCaseError,
     parse_case,
 )
+from advisor.evidence.prediction import Prediction, answered
 from advisor.simulator.collectives.alpha_beta import curve_of
 from advisor.simulator.collectives.operations import bus_factor
 from advisor.simulator.collectives.prediction import Operation, candidates_s
@@ -27,20 +25,7 @@ _EXCHANGE_FACTOR: Final = 1.4
 """Half width of the interval of expert exchange: library generations differ by that much."""
 
 
-@dataclass(frozen=True, slots=True)
-class CollectivePrediction:
-    """The answer to one case, or why there is none."""
-
-    case_id: str
-    status: str
-    """ok, unsupported or error."""
-    reason: str = ""
-    basis: Basis = "modelled"
-    metrics: Mapping[str, Quantity] = field(default_factory=dict)
-    """By the truth's columns and in their units; time only where a message size is given."""
-
-
-def predict_rows(rows: Iterable[Mapping[str, str]], first_row: int = 2) -> list[CollectivePrediction]:
+def predict_rows(rows: Iterable[Mapping[str, str]], first_row: int = 2) -> list[Prediction]:
     """Predictions of all rows, in order; a bad row is reported by its number and does not stop the others.
 
     Source: own composition of simulator.collectives.
@@ -50,23 +35,20 @@ def predict_rows(rows: Iterable[Mapping[str, str]], first_row: int = 2) -> list[
 
 def predict_row(
     row: Mapping[str, str], row_number: int, calibration: Calibration | None = None
-) -> CollectivePrediction:
+) -> Prediction:
     """Prediction of one row; never raises for what a row can contain.
 
     A calibration counts for rows of its accelerator alone.
 
     Source: own composition of simulator.collectives.
     """
+
+    def predict(case: CollectiveCase) -> Prediction:
+        reason = f"assumed {', '.join(case.assumptions)}" if case.assumptions else ""
+        return Prediction(case.case_id, "ok", reason, _basis(case), predict_case(case))
+
     case_id = (row.get("case_id") or "").strip()
-    try:
-        case = parse_case(row, row_number, calibration)
-        metrics = predict_case(case)
-    except UnsupportedCaseError as error:
-        return CollectivePrediction(case_id, "unsupported", str(error))
-    except AdvisorError as error:
-        return CollectivePrediction(case_id, "error", error.what)
-    reason = f"assumed {', '.join(case.assumptions)}" if case.assumptions else ""
-    return CollectivePrediction(case_id, "ok", reason, "assumed" if case.assumptions else "modelled", metrics)
+    return answered(case_id, lambda: parse_case(row, row_number, calibration), predict)
 
 
 def predict_case(case: CollectiveCase) -> dict[str, Quantity]:
@@ -74,7 +56,7 @@ def predict_case(case: CollectiveCase) -> dict[str, Quantity]:
 
     Source: own composition of simulator.collectives.
     """
-    basis: Basis = "assumed" if case.assumptions else "modelled"
+    basis = _basis(case)
     if case.collective in EXPERT_EXCHANGES:
         return {"busbw_gbs": _exchange_bandwidth(case, basis)}
     size = case.num_bytes or float(PEAK_BYTES)
@@ -88,6 +70,10 @@ def predict_case(case: CollectiveCase) -> dict[str, Quantity]:
     if case.num_bytes is not None:
         metrics["time_us"] = spread(time_s / MICROSECOND_S, factor, basis)
     return metrics
+
+
+def _basis(case: CollectiveCase) -> Basis:
+    return "assumed" if case.assumptions else "modelled"
 
 
 def _time_s(case: CollectiveCase, size: float) -> float:

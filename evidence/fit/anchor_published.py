@@ -1,13 +1,10 @@
 """Derive records for architectures of which only the best published rates are known.
 
-python -m advisor.evidence.fit.anchor_published
-
 The record over all engines of a relative is taken over; its compute and memory fractions are scaled so that the
 largest multiplications and reads reach what was published. Everything else stays a transfer, and so does the error.
 Decode of latent attention on CDNA3 and routed experts on TPUs are scaled to published serving.
 """
 
-import argparse
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +12,8 @@ import numpy as np
 from advisor.catalog.accelerators import by_id
 from advisor.catalog.efficiencies import efficiency
 from advisor.catalog.units import TERA
-from advisor.evidence.fit import kernel_data
+from advisor.evidence.fit.base import Options
+from advisor.evidence.fit.kernels import ANY_ENGINE, OTHER_VENDOR_ERROR, Values, record_of, write_records
 from advisor.simulator.device import device_of
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
 
@@ -112,60 +110,38 @@ def latent_record(dtype: str, share: float) -> dict[str, object]:
     return _record(dtype, ["mi300x"], parameters)
 
 
-def _record(dtype: str, accelerators: list[str], parameters: dict[str, float]) -> dict[str, object]:
-    residual = {
-        "num_points": len(accelerators),
-        "median_abs_error": kernel_data.OTHER_VENDOR_ERROR,
-        "p90_abs_error": 2.0 * kernel_data.OTHER_VENDOR_ERROR,
-        "bias": 0.0,
-    }
-    return {
-        "dtype": dtype,
-        "engine": kernel_data.ANY_ENGINE,
-        "fitted_on": accelerators,
-        "parameters": parameters,
-        "residual": residual,
-    }
+def _record(dtype: str, accelerators: list[str], parameters: Values) -> dict[str, object]:
+    errors = {"median_abs_error": OTHER_VENDOR_ERROR, "p90_abs_error": 2.0 * OTHER_VENDOR_ERROR, "bias": 0.0}
+    return record_of(dtype, ANY_ENGINE, accelerators, parameters, {"num_points": len(accelerators), **errors})
 
 
-def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
+def _source(title: str, where: str, accessed: str, note: str) -> dict[str, str]:
+    note += "; errors are those of a transfer"
+    return {"kind": "derived", "title": title, "where": where, "accessed": accessed, "note": note}
+
+
+def run(options: Options) -> None:
+    """Derive all of them."""
+    program = "anchor_published"
     for anchor in ANCHORS:
+        note = f"records of {anchor.relative} scaled to published rates"
+        source = _source(anchor.title, anchor.where, "2026-11-20", note)
         for operator in ("matmul", "grouped_matmul"):
-            source = {
-                "kind": "derived",
-                "title": anchor.title,
-                "where": anchor.where,
-                "accessed": "2026-11-20",
-                "note": f"records of {anchor.relative} scaled to published rates; errors are those of a transfer",
-            }
-            kernel_data.write_records(
-                operator,
-                anchor.architecture,
-                derived_records(anchor, operator),
-                source,
-                "evidence/fit/anchor_published.py",
-            )
-            print(anchor.architecture, operator, f"compute x {compute_ratio(anchor):.3f}")
-    source = {
-        "kind": "derived",
-        "title": "published runs of DeepSeek-R1 under SGLang 0.5.9 and 0.5.12 (InferenceX)",
-        "where": "time per token of 8 MI300X at contexts of 1 500 and 8 700 tokens, 4 to 64 clients",
-        "accessed": "2026-11-22",
-        "note": "records of hopper at a part of their shares of the data sheet; errors are those of a transfer",
-    }
-    program = "evidence/fit/anchor_published.py"
+            records = derived_records(anchor, operator)
+            write_records(operator, anchor.architecture, records, source, program, options)
+        print(anchor.architecture, f"compute x {compute_ratio(anchor):.3f}")
+    source = _source(
+        "published runs of DeepSeek-R1 under SGLang 0.5.9 and 0.5.12 (InferenceX)",
+        "time per token of 8 MI300X at contexts of 1 500 and 8 700 tokens, 4 to 64 clients",
+        "2026-11-22",
+        "records of hopper at a part of their shares of the data sheet",
+    )
     latent = [latent_record(dtype, share) for dtype, share in LATENT_SHARES.items()]
-    kernel_data.write_records("mla_decode", "cdna3", latent, source, program)
-    source = {
-        "kind": "derived",
-        "title": "published runs of Qwen3.5-397B-A17B under vLLM on TPU v7",
-        "where": "first token of 8 192 and time per token of 4 to 64 clients, tensor-parallel over eight",
-        "accessed": "2026-11-23",
-        "note": "records of hopper with a part of their compute and launches; errors are those of a transfer",
-    }
-    kernel_data.write_records("grouped_matmul", "tpu", compiled_records(), source, program)
-
-
-if __name__ == "__main__":
-    main()
+    write_records("mla_decode", "cdna3", latent, source, program, options)
+    source = _source(
+        "published runs of Qwen3.5-397B-A17B under vLLM on TPU v7",
+        "first token of 8 192 and time per token of 4 to 64 clients, tensor-parallel over eight",
+        "2026-11-23",
+        "records of hopper with a part of their compute and launches",
+    )
+    write_records("grouped_matmul", "tpu", compiled_records(), source, program, options)

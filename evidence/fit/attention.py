@@ -1,15 +1,21 @@
-"""Fit prefill and decode attention per architecture, format and engine, and write the catalog's records.
-
-python -m advisor.evidence.fit.attention --data ../shared/data/kernels
-"""
-
-from pathlib import Path
+"""Fit prefill and decode attention per architecture, format and engine, and write the catalog's records."""
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from advisor.evidence.fit import kernel_data, kernel_fit
+from advisor.evidence.fit.base import FloatArray, Options
+from advisor.evidence.fit.kernels import (
+    DTYPES,
+    SGLANG_TRITON,
+    OperatorFit,
+    Parameter,
+    Values,
+    by_system,
+    fit_operators,
+    newest,
+    source_of,
+)
 from advisor.simulator.device import Device
 from advisor.simulator.operators.attention import (
     DecodeEfficiency,
@@ -19,81 +25,83 @@ from advisor.simulator.operators.attention import (
     attention_prefill_s,
 )
 
-FloatArray = NDArray[np.float64]
-PROGRAM = "evidence/fit/attention.py"
-
 PREFILL = (
-    kernel_data.Parameter("launch_s", 1e-5, 1e-6, 2e-4),
-    kernel_data.Parameter("peak_fraction", 0.65, 0.1, 1.0),
-    kernel_data.Parameter("wide_head_slowdown", 0.1, 0.001, 10.0),
-    kernel_data.Parameter("scores_per_cycle", 16.0, 2.0, 200.0),
-    kernel_data.Parameter("overlap_exponent", 3.0, 1.0, 8.0),
-    kernel_data.Parameter("tile_overhead_cycles", 3000.0, 100.0, 30000.0),
-    kernel_data.Parameter("serial_rows", 100.0, 16.0, 256.0),
-    kernel_data.Parameter("tail_exponent", 1.3, 1.0, 6.0),
-    kernel_data.Parameter("query_passes", 1.0, 0.01, 8.0),
-    kernel_data.Parameter("key_passes", 1.0, 0.01, 20.0),
+    Parameter("launch_s", 1e-5, 1e-6, 2e-4),
+    Parameter("peak_fraction", 0.65, 0.1, 1.0),
+    Parameter("wide_head_slowdown", 0.1, 0.001, 10.0),
+    Parameter("scores_per_cycle", 16.0, 2.0, 200.0),
+    Parameter("overlap_exponent", 3.0, 1.0, 8.0),
+    Parameter("tile_overhead_cycles", 3000.0, 100.0, 30000.0),
+    Parameter("serial_rows", 100.0, 16.0, 256.0),
+    Parameter("tail_exponent", 1.3, 1.0, 6.0),
+    Parameter("query_passes", 1.0, 0.01, 8.0),
+    Parameter("key_passes", 1.0, 0.01, 20.0),
 )
 DECODE = (
-    kernel_data.Parameter("launch_s", 9e-6, 1e-6, 2e-4),
-    kernel_data.Parameter("bandwidth_fraction", 0.85, 0.2, 1.0),
-    kernel_data.Parameter("ramp_bytes_per_sm", 1e5, 1e3, 2e6),
-    kernel_data.Parameter("ramp_half_bytes_per_sm", 2e4, 5e3, 2e6),
-    kernel_data.Parameter("unit_overhead_cycles", 4000.0, 100.0, 30000.0),
-    kernel_data.Parameter("overlap_exponent", 1.5, 1.0, 6.0),
-    kernel_data.Parameter("stream_sms", 40.0, 1.0, 400.0),
-    kernel_data.Parameter("compute_fraction", 0.6, 0.05, 1.0),
-    kernel_data.Parameter("l2_fraction", 0.7, 0.05, 1.5),
-    kernel_data.Parameter("l2_speedup", 3.0, 1.0, 30.0),
+    Parameter("launch_s", 9e-6, 1e-6, 2e-4),
+    Parameter("bandwidth_fraction", 0.85, 0.2, 1.0),
+    Parameter("ramp_bytes_per_sm", 1e5, 1e3, 2e6),
+    Parameter("ramp_half_bytes_per_sm", 2e4, 5e3, 2e6),
+    Parameter("unit_overhead_cycles", 4000.0, 100.0, 30000.0),
+    Parameter("overlap_exponent", 1.5, 1.0, 6.0),
+    Parameter("stream_sms", 40.0, 1.0, 400.0),
+    Parameter("compute_fraction", 0.6, 0.05, 1.0),
+    Parameter("l2_fraction", 0.7, 0.05, 1.5),
+    Parameter("l2_speedup", 3.0, 1.0, 30.0),
 )
 
 
-def decode_predictor(devices: dict[str, Device]) -> kernel_fit.Predict:
+def predict_decode(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
     """Decode times of table rows, on a cache that the benchmark has warmed [s]."""
+    efficiency = DecodeEfficiency(**parameters)
 
-    def predict(parameters: dict[str, float], table: pd.DataFrame) -> FloatArray:
-        efficiency = DecodeEfficiency(**parameters)
+    def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
+        return attention_decode_s(
+            rows["batch_size"],
+            rows["isl"] + rows["step"],
+            rows["num_heads"],
+            rows["num_key_value_heads"],
+            rows["head_dim"],
+            device,
+            efficiency,
+            window_tokens=int(keys[0]) or None,
+            kv_bytes_per_element=1.0 if keys[1] == "fp8" else 2.0,
+            warm_l2=True,
+        )
 
-        def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
-            return attention_decode_s(
-                rows["batch_size"],
-                rows["isl"] + rows["step"],
-                rows["num_heads"],
-                rows["num_key_value_heads"],
-                rows["head_dim"],
-                device,
-                efficiency,
-                window_tokens=int(keys[0]) or None,
-                kv_bytes_per_element=1.0 if keys[1] == "fp8" else 2.0,
-                warm_l2=True,
-            )
-
-        return kernel_fit.by_system(table, devices, ["window_size", "kv_cache_dtype"], price)
-
-    return predict
+    return by_system(rows, ["window_size", "kv_cache_dtype"], price)
 
 
-def prefill_predictor(devices: dict[str, Device]) -> kernel_fit.Predict:
+def predict_prefill(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
     """Prefill times of table rows [s]."""
+    efficiency = PrefillEfficiency(**parameters, compute_dtype=dtype)
 
-    def predict(parameters: dict[str, float], table: pd.DataFrame) -> FloatArray:
-        def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
-            return attention_prefill_s(
-                rows["isl"],
-                rows["step"],
-                rows["batch_size"],
-                rows["num_heads"],
-                rows["num_key_value_heads"],
-                rows["head_dim"],
-                device,
-                PrefillEfficiency(**parameters, compute_dtype=kernel_fit.DTYPES[keys[2]]),
-                window_tokens=int(keys[0]) or None,
-                kv_bytes_per_element=1.0 if keys[1] == "fp8" else 2.0,
-            )
+    def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
+        return attention_prefill_s(
+            rows["isl"],
+            rows["step"],
+            rows["batch_size"],
+            rows["num_heads"],
+            rows["num_key_value_heads"],
+            rows["head_dim"],
+            device,
+            efficiency,
+            window_tokens=int(keys[0]) or None,
+            kv_bytes_per_element=1.0 if keys[1] == "fp8" else 2.0,
+        )
 
-        return kernel_fit.by_system(table, devices, ["window_size", "kv_cache_dtype", "attn_dtype"], price)
+    return by_system(rows, ["window_size", "kv_cache_dtype"], price)
 
-    return predict
+
+def predict_encoder(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
+    """Times of table rows of a vision tower's attention [s]."""
+    efficiency = PrefillEfficiency(**parameters)  # type: ignore[arg-type]
+
+    def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
+        shape = (rows["isl"], rows["batch_size"], rows["num_heads"], rows["head_dim"])
+        return attention_encoder_s(*shape, device, efficiency)
+
+    return by_system(rows, [], price)
 
 
 def shape_weight(table: pd.DataFrame) -> FloatArray:
@@ -132,92 +140,68 @@ def common_kernels(table: pd.DataFrame, side_kernels: tuple[str, ...]) -> pd.Dat
     triton = (table["kernel_source"] == "triton") & (table["engine"] == "sglang")
     side = table["kernel_source"].isin(side_kernels) | (triton & ~data_centre_blackwell)
     side |= (table["kernel_source"] == "flashinfer") & data_centre_blackwell
-    table = table.assign(engine=table["engine"].where(~triton, kernel_data.SGLANG_TRITON))
+    table = table.assign(engine=table["engine"].where(~triton, SGLANG_TRITON))
     return table[~side & (table["head_dim"] <= 256)].copy()
 
 
-def prefill_fit(data: Path, devices: dict[str, Device]) -> kernel_fit.OperatorFit:
+def prefill_fit(options: Options) -> OperatorFit:
+    """Attention of prompts."""
     side = (
         "vllm_triton_attn",
         "vllm_flash_attn_fa4",
         "torch_flow_flashinfer",
         "vllm_flashinfer_trtllmdecode",
     )
-    table = common_kernels(kernel_fit.kernel_table(data / "attention_context.parquet", devices), side)
+    table = common_kernels(newest(options.kernels("attention_context")), side)
     # A cache in fp8 with 16-bit queries is read once and widened: the bf16 record prices it.
     table = table[(table["attn_dtype"] == "fp8") | (table["kv_cache_dtype"] == "bfloat16")].copy()
-    table["dtype"] = table["attn_dtype"].map(kernel_fit.DTYPES)
-    return kernel_fit.OperatorFit(
-        "attention_prefill",
-        table,
-        prefill_predictor(devices),
-        PREFILL,
-        long_first,
-        lambda rows: typical(rows, 5e-5, 256),
+    table["dtype"] = table["attn_dtype"].map(DTYPES)
+    source = source_of(
         "systems data, context attention tables of vLLM, SGLang and TensorRT-LLM",
         "residual over calls above 50 us with at most 8 KV heads and 256 tokens or more, full attention",
-        not_for_any=(kernel_data.SGLANG_TRITON,),
     )
+    return OperatorFit(
+        "attention_prefill", table, predict_prefill, PREFILL, source, long_first,
+        lambda rows: typical(rows, 5e-5, 256), not_for_any=(SGLANG_TRITON,),
+    )  # fmt: skip
 
 
-def decode_fit(data: Path, devices: dict[str, Device]) -> kernel_fit.OperatorFit:
+def decode_fit(options: Options) -> OperatorFit:
+    """Attention of decode steps."""
     side = ("vllm_triton_attn", "vllm_flash_attn_fa4", "torch_flow_flashinfer")
-    table = common_kernels(kernel_fit.kernel_table(data / "attention_generation.parquet", devices), side)
+    table = common_kernels(newest(options.kernels("attention_generation")), side)
     # TensorRT-LLM's A100 rows read the cache at up to 1.6 times the memory bandwidth: not a time of this work.
-    impossible = (table["architecture"] == "ampere") & (table["engine"] == "tensorrt-llm")
     # SGLang's A100 rows are of an attention back end that it does not choose there: FlashInfer is its default below
     # Hopper (server_args.py). They reach two thirds of the bandwidth, where FlashAttention 2 reaches 85 %.
-    unchosen = (table["architecture"] == "ampere") & (table["engine"] == "sglang")
-    table = table[~impossible & ~unchosen].copy()
-    table["dtype"] = table["kv_cache_dtype"].map(kernel_fit.DTYPES)
-    return kernel_fit.OperatorFit(
-        "attention_decode",
-        table,
-        decode_predictor(devices),
-        DECODE,
-        long_first,
-        lambda rows: typical(rows, 1e-5, 128),
+    wrong = (table["architecture"] == "ampere") & table["engine"].isin(["tensorrt-llm", "sglang"])
+    table = table[~wrong].copy()
+    table["dtype"] = table["kv_cache_dtype"].map(DTYPES)
+    source = source_of(
         "systems data, generation attention tables of vLLM, SGLang and TensorRT-LLM",
         "residual over calls above 10 us with at most 8 KV heads and 128 tokens or more, full attention",
-        not_for_any=(kernel_data.SGLANG_TRITON,),
     )
+    return OperatorFit(
+        "attention_decode", table, predict_decode, DECODE, source, long_first,
+        lambda rows: typical(rows, 1e-5, 128), not_for_any=(SGLANG_TRITON,),
+    )  # fmt: skip
 
 
-def encoder_fit(data: Path, devices: dict[str, Device]) -> kernel_fit.OperatorFit:
-    table = kernel_fit.kernel_table(data / "encoder_attention.parquet", devices)
+def encoder_fit(options: Options) -> OperatorFit:
+    """Attention of vision towers."""
+    table = newest(options.kernels("encoder_attention"))
     # SGLang's Triton kernel for vision towers is several times slower than the others, and erratic.
-    table = table[table["kernel_source"] != "triton"].copy()
-    table["dtype"] = "bf16"
-
-    def predict(parameters: dict[str, float], rows: pd.DataFrame) -> FloatArray:
-        efficiency = PrefillEfficiency(**parameters)
-
-        def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
-            return attention_encoder_s(
-                rows["isl"], rows["batch_size"], rows["num_heads"], rows["head_dim"], device, efficiency
-            )
-
-        return kernel_fit.by_system(rows, devices, ["dtype"], price)
-
-    return kernel_fit.OperatorFit(
-        "attention_encoder",
-        table,
-        predict,
-        PREFILL,
-        lambda rows: np.where(rows["time_s"] > 5e-5, 2.0, 1.0),
-        lambda rows: np.asarray((rows["time_s"] > 5e-5) & (rows["isl"] >= 256)),
+    table = table[table["kernel_source"] != "triton"].assign(dtype="bf16")
+    source = source_of(
         "systems data, encoder attention tables of vLLM, SGLang and TensorRT-LLM",
         "residual over calls above 50 us with 256 tokens or more; head dimensions 64, 72 and 80",
     )
+    return OperatorFit(
+        "attention_encoder", table, predict_encoder, PREFILL, source,
+        lambda rows: np.where(rows["time_s"] > 5e-5, 2.0, 1.0),
+        lambda rows: np.asarray((rows["time_s"] > 5e-5) & (rows["isl"] >= 256)),
+    )  # fmt: skip
 
 
-def main() -> None:
-    options = kernel_data.arguments(__doc__ or "").parse_args()
-    devices = kernel_data.devices()
-    for build in (prefill_fit, decode_fit, encoder_fit):
-        fit = build(options.data, devices)
-        kernel_fit.run(fit, options.points, options.only, dry_run=options.dry_run, program=PROGRAM)
-
-
-if __name__ == "__main__":
-    main()
+def run(options: Options) -> None:
+    """Fit attention of prompts, decode steps and vision towers."""
+    fit_operators((build(options) for build in (prefill_fit, decode_fit, encoder_fit)), options, "attention")

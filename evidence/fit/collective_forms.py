@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from advisor.catalog.units import MICROSECOND_S
+from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.collective_rows import accelerator_ids, located, medians
+from advisor.evidence.fit.kernels import groups
 from advisor.simulator.collectives.alpha_beta import PROTOCOLS, AlphaBeta, alpha_beta, group_s
 from advisor.simulator.collectives.custom import custom_wire_factors
 from advisor.simulator.collectives.expert_parallel import (
@@ -21,7 +21,6 @@ from advisor.simulator.collectives.expert_parallel import (
 )
 from advisor.simulator.collectives.topology import Topology
 
-Array = NDArray[np.float64]
 NVLS_FACTS = {
     "nvlink4": {"min_ranks": 5.0, "loss_per_doubling": 0.05},
     "nvlink5": {"min_ranks": 6.0, "loss_per_doubling": 0.05},
@@ -46,11 +45,13 @@ class Fit:
     algorithm: str
     num_ranks: int
     parameters: dict[str, float]
-    errors: Array
+    errors: FloatArray
     fitted_on: list[str]
 
 
-def best_fit(predicted: Callable[[Array], Array], measured: Array, weight: Array, start: Array) -> Array:
+def best_fit(
+    predicted: Callable[[FloatArray], FloatArray], measured: FloatArray, weight: FloatArray, start: FloatArray
+) -> FloatArray:
     """Parameters of the least robust squared log error over several starts."""
     low, high = np.full(len(start), -19.0), np.full(len(start), 6.0)
     best, cost = start, np.inf
@@ -69,12 +70,12 @@ def best_fit(predicted: Callable[[Array], Array], measured: Array, weight: Array
     return np.asarray(best)
 
 
-def between(x: Array | float, low: float, high: float) -> Array:
+def between(x: FloatArray | float, low: float, high: float) -> FloatArray:
     """A free number as one inside (low, high)."""
     return np.asarray(low + (high - low) / (1.0 + np.exp(-np.asarray(x))))
 
 
-def weights(sizes: Array) -> Array:
+def weights(sizes: FloatArray) -> FloatArray:
     return np.where(sizes >= LARGE_BYTES, LARGE_WEIGHT, 1.0)
 
 
@@ -90,12 +91,13 @@ def fit_protocols(fabric: str, operation: str, rows: pd.DataFrame) -> Fit:
     table = medians(rows)
     passes = 2 if operation == "all_reduce" else 1
     sizes, ranks = table.num_bytes.to_numpy(float), table.num_gpus.to_numpy()
-    groups = [(int(n), float(r), i) for (n, r), i in table.groupby(["num_gpus", "rate"]).indices.items()]
+    parts = groups(table, ["num_gpus", "rate"])
+    places = [(int(n), float(rate), part.index.to_numpy()) for (n, rate), part in parts]
 
-    def predicted(x: Array) -> Array:
+    def predicted(x: FloatArray) -> FloatArray:
         curve = protocols(x, fabric)
         result = np.empty(len(sizes))
-        for n, rate, here in groups:
+        for n, rate, here in places:
             wire = sizes[here] * (1.0 if operation == "broadcast" else passes * (n - 1) / n)
             result[here] = group_s(wire, passes * (n - 1), rate, curve, n)
         return result
@@ -109,7 +111,7 @@ def fit_protocols(fabric: str, operation: str, rows: pd.DataFrame) -> Fit:
     return Fit(fabric, operation, "nccl", int(ranks.max()), parameters, errors, accelerator_ids(rows))
 
 
-def protocols(x: Array, fabric: str) -> AlphaBeta:
+def protocols(x: FloatArray, fabric: str) -> AlphaBeta:
     """Branches that each start later and run faster than the one before.
 
     Over PCIe, wider groups cross sockets: there the loss may be a gain of small groups.
@@ -147,7 +149,7 @@ def fit_switch(fabric: str, rows: pd.DataFrame, ring: AlphaBeta) -> Fit:
     sizes, ranks = table.num_bytes.to_numpy(float), table.num_gpus.to_numpy()
     by_ring = ring_times(sizes, ranks, rate, ring)
 
-    def parameters(x: Array) -> dict[str, float]:
+    def parameters(x: FloatArray) -> dict[str, float]:
         bulk = float(between(x[3], 0.4, 0.9))
         return {
             "base_simple_s": float(np.exp(x[0])),
@@ -156,7 +158,7 @@ def fit_switch(fabric: str, rows: pd.DataFrame, ring: AlphaBeta) -> Fit:
             "efficiency_bulk": bulk,
         }
 
-    def predicted(x: Array) -> Array:
+    def predicted(x: FloatArray) -> FloatArray:
         return np.minimum(by_ring, switch_times(sizes, ranks, rate, parameters(x)))
 
     times = table.time_s.to_numpy()
@@ -166,7 +168,7 @@ def fit_switch(fabric: str, rows: pd.DataFrame, ring: AlphaBeta) -> Fit:
     return Fit(fabric, "all_reduce", "nvls", int(ranks.max()), found, errors, accelerator_ids(rows))
 
 
-def ring_times(sizes: Array, ranks: Array, rate: float, ring: AlphaBeta) -> Array:
+def ring_times(sizes: FloatArray, ranks: FloatArray, rate: float, ring: AlphaBeta) -> FloatArray:
     result = np.empty(len(sizes))
     for n in np.unique(ranks):
         here = ranks == n
@@ -174,10 +176,13 @@ def ring_times(sizes: Array, ranks: Array, rate: float, ring: AlphaBeta) -> Arra
     return result
 
 
-def switch_times(sizes: Array, ranks: Array, rate: float, switch: Mapping[str, float]) -> Array:
+def switch_times(
+    sizes: FloatArray, ranks: FloatArray, rate: float, switch: Mapping[str, float]
+) -> FloatArray:
     wire = sizes * (1.0 + 1.0 / ranks) / rate
     kinds = ("simple", "bulk")
-    return np.minimum.reduce([switch[f"base_{k}_s"] + wire / switch[f"efficiency_{k}"] for k in kinds])
+    times = [switch[f"base_{k}_s"] + wire / switch[f"efficiency_{k}"] for k in kinds]
+    return np.asarray(np.minimum.reduce(times))
 
 
 def fit_engines(
@@ -209,16 +214,16 @@ def fit_engine(
     kinds = ("one_shot", "two_shot", "multicast") if switch is not None else ("one_shot", "two_shot")
     wires = {kind: np.array([custom_wire_factors(int(n))[kind] for n in ranks]) for kind in kinds}
 
-    def parameters(x: Array, kind: str) -> tuple[float, float, float]:
+    def parameters(x: FloatArray, kind: str) -> tuple[float, float, float]:
         i = 3 * kinds.index(kind)
         return float(np.exp(x[i])), float(np.exp(x[i + 1])), float(between(x[i + 2], 0.05, 0.97))
 
-    def branch(x: Array, kind: str) -> Array:
+    def branch(x: FloatArray, kind: str) -> FloatArray:
         base, step, efficiency = parameters(x, kind)
         return np.asarray(base + (ranks - 1) * step + sizes * wires[kind] / (rate * efficiency))
 
-    def predicted(x: Array) -> Array:
-        return np.minimum.reduce([library, *(branch(x, kind) for kind in kinds)])
+    def predicted(x: FloatArray) -> FloatArray:
+        return np.asarray(np.minimum.reduce([library, *(branch(x, kind) for kind in kinds)]))
 
     start = [
         np.log(4e-6),
@@ -244,9 +249,9 @@ def fit_engine(
     )
 
 
-def fit_expert_exchange(data: Path) -> Iterable[Fit]:
+def fit_expert_exchange(options: Options) -> Iterable[Fit]:
     """Dispatch and combine inside a domain, then what the network adds."""
-    rows = pd.read_parquet(data / "kernels" / "deepep.parquet")
+    rows = pd.read_parquet(options.kernels("deepep"))
     rows = located(rows[rows.kernel_source == "deepep"])
     ranks = rows.system.map({"gb200": 4, "gb300": 4}).fillna(8).astype(int) * rows.node_num.astype(int)
     rows = rows.assign(num_gpus=ranks)
@@ -278,7 +283,7 @@ def fit_exchange(operation: str, mode: Mode, rows: pd.DataFrame, element: float)
     yield Fit("network", operation, algorithm, 64, parameters, errors, accelerator_ids(across))
 
 
-def inside_parameters(x: Array, mode: Mode) -> dict[str, float]:
+def inside_parameters(x: FloatArray, mode: Mode) -> dict[str, float]:
     found = {"base_s": np.exp(x[0]), "copy_s": np.exp(x[1] - 7.0), "efficiency": between(x[2], 0.1, 0.97)}
     found["extra_copies"] = between(x[3], 0.0, 3.0)
     if mode == "low_latency":
@@ -286,7 +291,7 @@ def inside_parameters(x: Array, mode: Mode) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
-def network_parameters(x: Array, mode: Mode) -> dict[str, float]:
+def network_parameters(x: FloatArray, mode: Mode) -> dict[str, float]:
     forward = 1.0 if mode == "low_latency" else between(x[3], 0.2, 1.0)
     found = {"base_s": np.exp(x[0]), "level_s": np.exp(x[1]), "efficiency": between(x[2], 0.1, 0.99)}
     return {name: float(value) for name, value in (found | {"forward_fraction": forward}).items()}
@@ -294,27 +299,30 @@ def network_parameters(x: Array, mode: Mode) -> dict[str, float]:
 
 def fit_shapes(
     rows: pd.DataFrame, element: float, mode: Mode, local: dict[str, float] | None
-) -> tuple[dict[str, float], Array]:
+) -> tuple[dict[str, float], FloatArray]:
     """Parameters over all shapes; `local` given means that the network's are sought."""
     keys = ("system", "num_gpus", "node_num", "rate", "hidden_size", "num_topk", "num_experts", "num_token")
     table = medians(rows, keys)
-    shapes = table.groupby(list(keys[1:7])).indices.items()
+    shapes = [
+        ([float(value) for value in values], part.index.to_numpy())
+        for values, part in groups(table, keys[1:7])
+    ]
     tokens, times = table.num_token.to_numpy(float), table.time_s.to_numpy()
     unpack = inside_parameters if local is None else network_parameters
 
-    def predicted(x: Array) -> Array:
+    def predicted(x: FloatArray) -> FloatArray:
         found = unpack(x, mode)
         result = np.empty(len(table))
         for (ranks, nodes, rate, hidden, top_k, experts), here in shapes:
-            place = Topology(int(ranks), int(ranks // nodes), "nvlink4", float(rate), NETWORK_PORT)
-            exchange = Exchange(float(hidden) * element, int(top_k), int(experts), mode)
-            pair = (found, None) if local is None else (local, found)
-            start_s, token_s = exchange_times(*pair, exchange, place)
+            place = Topology(int(ranks), int(ranks // nodes), "nvlink4", rate, NETWORK_PORT)
+            exchange = Exchange(hidden * element, int(top_k), int(experts), mode)
+            inside, across = (found, None) if local is None else (local, found)
+            start_s, token_s = exchange_times(inside, across, exchange, place)
             result[here] = start_s + tokens[here] * token_s
         return result
 
-    inside = [np.log(1e-5), np.log(1e-9) + 7.0, 0.5, -1.0, np.log(2e-7), np.log(60.0)]
-    start = np.array(inside if local is None else [np.log(5e-6), np.log(5e-6), 1.5, 1.0])
+    one_node = [np.log(1e-5), np.log(1e-9) + 7.0, 0.5, -1.0, np.log(2e-7), np.log(60.0)]
+    start = np.array(one_node if local is None else [np.log(5e-6), np.log(5e-6), 1.5, 1.0])
     x = best_fit(predicted, times, np.ones(len(times)), start)
     return unpack(x, mode), predicted(x) / times - 1.0
 

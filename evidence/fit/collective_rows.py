@@ -1,23 +1,23 @@
 """Measured collective times in one form: kernel tables of 2 to 8 ranks, and published sweeps of one node."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 
 from advisor.catalog.units import GB, MICROSECOND_S, MILLISECOND_S
-from advisor.evidence.collectives.case import CollectiveCase, UnsupportedCaseError, parse_case
+from advisor.evidence.collectives.case import PEAK_BYTES, CollectiveCase, parse_case
+from advisor.evidence.fit.base import Options, published_rows
+from advisor.evidence.fit.kernels import SYSTEMS
+from advisor.evidence.prediction import UnsupportedCaseError
 
-SYSTEMS = {  # system id of the tables: (fabric, bytes/s one direction per rank, accelerator id)
-    "a100_sxm": ("nvlink3", 300e9, "a100-sxm-80gb"),
-    "h100_sxm": ("nvlink4", 450e9, "h100-sxm"),
-    "h200_sxm": ("nvlink4", 450e9, "h200-sxm"),
-    "b200_sxm": ("nvlink5", 900e9, "b200-sxm"),
-    "b300_sxm": ("nvlink5", 900e9, "b300-sxm"),
-    "gb200": ("nvlink5", 900e9, "gb200"),
-    "gb300": ("nvlink5", 900e9, "gb300"),
-    "l40s": ("pcie4-x16", 31.508e9, "l40s"),
-    "rtx_pro_6000_server": ("pcie5-x16", 63.015e9, "rtx-pro-6000-server"),
-    "b60": ("pcie5-x8", 31.508e9, "arc-pro-b60"),
+LINKS = {  # system id of the tables: fabric, bytes/s one direction per rank
+    "a100_sxm": ("nvlink3", 300e9),
+    **dict.fromkeys(("h100_sxm", "h200_sxm"), ("nvlink4", 450e9)),
+    **dict.fromkeys(("b200_sxm", "b300_sxm", "gb200", "gb300"), ("nvlink5", 900e9)),
+    "l40s": ("pcie4-x16", 31.508e9),
+    "rtx_pro_6000_server": ("pcie5-x16", 63.015e9),
+    "b60": ("pcie5-x8", 31.508e9),
 }
 OPERATIONS = {"all_reduce": "all_reduce", "all_gather": "all_gather"}
 OPERATIONS |= {"reduce_scatter": "reduce_scatter", "alltoall": "all_to_all"}
@@ -29,13 +29,12 @@ HEALTHY_HOST = {"l40s": ("0.5.12",), "rtx_pro_6000_server": ("0.5.14", "0.24.0",
 x2 link, and the other RTX PRO 6000 sweeps 15 GB/s between two, the rate of PCIe 3."""
 LAUNCH_BOUND_BYTES = 2**20
 """Below this, runs launched from Python show the launch, not the fabric."""
-PEAK_BYTES = 8 * 2**30
 COLUMNS = ["system", "fabric", "rate", "operation", "num_gpus", "num_bytes", "time_s", "in_switch"]
 
 
-def nccl_rows(data: Path) -> pd.DataFrame:
+def nccl_rows(options: Options) -> pd.DataFrame:
     """Library sweeps; int8 sums and groups up to four cannot use the switch."""
-    rows = pd.read_parquet(data / "kernels" / "nccl.parquet")
+    rows = pd.read_parquet(options.kernels("nccl"))
     rows = rows[(rows.latency > 0) & (rows.system != "l40s")]
     size = rows.message_size * rows.nccl_dtype.map({"half": 2, "int8": 1})
     rows = rows.assign(
@@ -44,9 +43,9 @@ def nccl_rows(data: Path) -> pd.DataFrame:
     return located(rows.assign(in_switch=(rows.nccl_dtype == "half") & (rows.num_gpus > 4)))
 
 
-def engine_rows(data: Path) -> pd.DataFrame:
+def engine_rows(options: Options) -> pd.DataFrame:
     """All-reduce as engines call it, from captured graphs; eager rows hold Python time."""
-    rows = pd.read_parquet(data / "kernels" / "custom_allreduce.parquet")
+    rows = pd.read_parquet(options.kernels("custom_allreduce"))
     backend = rows.ar_backend.fillna("trtllm")
     rows = rows[(rows.latency > 0) & ~backend.str.contains("eager")]
     for system, versions in HEALTHY_HOST.items():
@@ -67,18 +66,17 @@ def handed_over(engines: pd.DataFrame) -> pd.DataFrame:
     return engines[library & ~rack]
 
 
-def published_rows(data: Path, left_out: str = "") -> pd.DataFrame:
+def published_sweeps(options: Options, left_out: str = "") -> pd.DataFrame:
     """Published sweeps of single nodes, without one source; the source takes the place of the system."""
-    truth = pd.read_csv(data / "truth" / "collectives.csv", dtype=str, keep_default_na=False)
     kept = [
         found
-        for number, row in enumerate(truth.to_dict("records"), 2)
+        for number, row in published_rows(options.published("collectives"))
         if row["source"] != left_out and (found := single_node(row, number)) is not None
     ]
     return pd.DataFrame(kept, columns=COLUMNS)
 
 
-def single_node(row: dict[str, str], number: int) -> dict[str, object] | None:
+def single_node(row: Mapping[str, str], number: int) -> dict[str, object] | None:
     try:
         case = parse_case(row, number)
     except UnsupportedCaseError:
@@ -112,12 +110,12 @@ def own_rows() -> pd.DataFrame:
         operation="broadcast",
         system="h200_sxm",
         fabric="nvlink4",
-        rate=SYSTEMS["h200_sxm"][1],
+        rate=LINKS["h200_sxm"][1],
         in_switch=False,
     )
 
 
-def measured_s(row: dict[str, str], case: CollectiveCase, size: float) -> float | None:
+def measured_s(row: Mapping[str, str], case: CollectiveCase, size: float) -> float | None:
     if row["time_us"] and case.num_bytes is not None:
         return float(row["time_us"]) * MICROSECOND_S
     if not row["busbw_gbs"]:
@@ -128,8 +126,8 @@ def measured_s(row: dict[str, str], case: CollectiveCase, size: float) -> float 
 
 
 def located(rows: pd.DataFrame) -> pd.DataFrame:
-    fabric = rows.system.map(lambda system: SYSTEMS[system][0])
-    return rows.assign(fabric=fabric, rate=rows.system.map(lambda system: SYSTEMS[system][1]))
+    fabrics, rates = ({name: link[place] for name, link in LINKS.items()} for place in (0, 1))
+    return rows.assign(fabric=rows.system.map(fabrics), rate=rows.system.map(rates))
 
 
 def medians(
@@ -141,4 +139,4 @@ def medians(
 
 def accelerator_ids(rows: pd.DataFrame) -> list[str]:
     """Accelerators that the rows were measured on."""
-    return sorted({SYSTEMS[s][2] if s in SYSTEMS else s.rsplit(" ", 1)[1] for s in rows.system.unique()})
+    return sorted({SYSTEMS[s][0] if s in SYSTEMS else s.rsplit(" ", 1)[1] for s in rows.system.unique()})

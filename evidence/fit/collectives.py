@@ -1,44 +1,43 @@
 """Fit the α–β parameters of collectives and write catalog/data/efficiency/collectives.toml.
 
-    python -m advisor.evidence.fit.collectives --data ../shared/data
-
 Every record is one (fabric, operation, algorithm); group size and link rate enter by formula, so that it serves
 every group. Rows are first reduced to the median over library versions per (system, ranks, bytes).
 """
 
-import argparse
-import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from advisor.evidence.fit.base import Options, errors_in_words
 from advisor.evidence.fit.collective_forms import Fit, all_fits, fit_expert_exchange
-from advisor.evidence.fit.collective_rows import engine_rows, handed_over, nccl_rows, own_rows, published_rows
+from advisor.evidence.fit.collective_rows import (
+    engine_rows,
+    handed_over,
+    nccl_rows,
+    own_rows,
+    published_sweeps,
+)
+from advisor.evidence.fit.kernels import EFFICIENCY_DIR
 
 HEAD = Path(__file__).with_name("collectives_fixed.toml")
-OUT = Path(__file__).resolve().parents[2] / "catalog" / "data" / "efficiency" / "collectives.toml"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    shared = os.environ.get("ADVISOR_SHARED_DATA", "../shared/data")
-    parser.add_argument("--data", type=Path, default=Path(shared))
-    parser.add_argument("--leave-out", default="", help="source of published rows to leave out")
-    parser.add_argument("--out", type=Path, default=OUT)
-    arguments = parser.parse_args()
-    fits = fit_all(arguments.data, arguments.leave_out)
-    write(fits, arguments.out)
+def run(options: Options) -> None:
+    """Fit all collectives."""
+    fits = fit_all(options)
+    if options.write:
+        write(fits, EFFICIENCY_DIR / "collectives.toml")
     for fit in fits:
-        error = np.abs(fit.errors)
         name = f"{fit.fabric:14} {fit.operation:15} {fit.algorithm:20}"
-        print(f"{name} n={len(error):5} median {np.median(error):.3f} p90 {np.quantile(error, 0.9):.3f}")
+        print(name, errors_in_words(fit.errors + 1.0))
 
 
-def fit_all(data: Path, left_out: str = "") -> list[Fit]:
-    engines = engine_rows(data)
-    library = pd.concat([nccl_rows(data), handed_over(engines), published_rows(data, left_out), own_rows()])
-    return [*all_fits(library, engines), *fit_expert_exchange(data)]
+def fit_all(options: Options, left_out: str = "") -> list[Fit]:
+    """Fits of library, engines and expert exchange, without one source of published rows."""
+    engines = engine_rows(options)
+    rows = [nccl_rows(options), handed_over(engines), published_sweeps(options, left_out), own_rows()]
+    return [*all_fits(pd.concat(rows), engines), *fit_expert_exchange(options)]
 
 
 def write(fits: list[Fit], out: Path) -> None:
@@ -63,7 +62,3 @@ def write(fits: list[Fit], out: Path) -> None:
             "",
         ]
     out.write_text("\n".join(lines), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -8,16 +8,15 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from advisor.evidence.fit.base import FloatArray, cauchy
 from advisor.evidence.fit.engine_rows import Row
-from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.engine_costs import EngineCosts, default_costs
 
-FloatArray = NDArray[np.float64]
 Era = tuple[str, str]
 
-PRIOR = EngineCosts()
+PRIOR = default_costs()
 PRIOR_SIGMA = {"request_s": 0.4, "request_launch_s": 0.8, "launch_scale": 0.7, "delivery_s": 0.5}
 """The parameters that belong to an era, with the standard deviation of their logarithm around the default: what
 experience allows. The others are the same for all engines: given to eras too, even under narrow priors, the median
@@ -37,12 +36,6 @@ SIGMA = np.array([PRIOR_SIGMA[name] for name in NAMES])
 WEIGHTS = {"ttft": 1.0, "tpot": 1.0, "throughput": 0.7}
 ROBUST_SCALES = {"ttft": 0.25, "tpot": 0.12, "throughput": 0.12}
 """Relative error from which on a point counts as an outlier (Cauchy loss)."""
-NOT_FITTED = {
-    "h100-sxm|meta-llama/Llama-3.1-8B|tensorrt-llm": ("ttft",),
-}
-"""Metrics of groups that count in every score but not in the fit, because no condition of the rows explains them and
-launch times would take the blame. First tokens wait as if one request always stood in line (output length x TPOT /
-concurrency longer), which the same harness and version does not show elsewhere."""
 DOUBTFUL = ("B2", "B4", "B5")
 DOUBTFUL_SHARE = 0.5
 NOT_BY_LATENCY = ("B2",)
@@ -83,7 +76,7 @@ def own_parameters(era: Era) -> list[int]:
 def weight_of(row: Row, metric: str, rows_in_group: int, of_them_fitted: int) -> float:
     """Weight of a value: a group counts by the square root of its rows, as neighbours are almost collinear, however
     many of them were drawn; sources whose set-up is doubtful count half."""
-    if metric in NOT_FITTED.get(row.group, ()) or (row.tier in NOT_BY_LATENCY and metric != "throughput"):
+    if row.tier in NOT_BY_LATENCY and metric != "throughput":
         return 0.0
     quality = DOUBTFUL_SHARE if row.tier in DOUBTFUL else 1.0
     return quality * WEIGHTS[metric] * math.sqrt(math.sqrt(rows_in_group) / of_them_fitted)
@@ -111,8 +104,7 @@ def solve(lines: list[Line], eras: list[Era], start: dict[Era, FloatArray]) -> d
 
     def residuals(unknown: FloatArray) -> FloatArray:
         shared, own, scaled = parts(unknown)
-        robust = np.copysign(np.sqrt(np.log1p(scaled**2)), scaled)
-        return np.concatenate([weight * robust, shared, own.ravel() / OWN_SHARE])
+        return np.concatenate([weight * cauchy(scaled), shared, own.ravel() / OWN_SHARE])
 
     def jacobian(unknown: FloatArray) -> FloatArray:
         _, _, scaled = parts(unknown)

@@ -1,30 +1,28 @@
 """Fit what engines add to their kernels, by (engine, era), on published serving measurements.
 
-    python -m advisor.evidence.fit.engines --truth ../shared/data/truth/serving.csv --write
-
 Only conditions of a row enter its prediction. Parameters are few and carry priors; whole groups (accelerator,
 model, engine) are left out in turn to see how the fit does on what it has not seen. Writes the parameters with
-their residuals into the engine records and the left-out quantiles into data/intervals.toml.
+their residuals into the table of terms and the left-out quantiles into data/intervals.toml.
 
 Predictions are linearised around the last parameters (some rows of every group), solved for all eras at once, and
 linearised again; the left-out errors are those of the simulator itself, not of its linear form.
 """
 
-import argparse
 import json
 import math
 import multiprocessing
-import re
 import time
 from collections import Counter, defaultdict
 from multiprocessing.pool import Pool
-from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.catalog import engines
 from advisor.catalog.files import DATA_DIR
+from advisor.catalog.releases import split
+from advisor.catalog.schema.term import Term
+from advisor.catalog.terms import UNITS
+from advisor.evidence.fit.base import FloatArray, Options, errors_in_words
 from advisor.evidence.fit.engine_rows import (
     METRICS,
     Row,
@@ -44,9 +42,10 @@ from advisor.evidence.fit.engine_solver import (
     solve,
     weight_of,
 )
+from advisor.evidence.fit.term_rows import write_found
 from advisor.simulator.engine_costs import EngineCosts, engine_costs
+from advisor.simulator.terms import Case, find
 
-FloatArray = NDArray[np.float64]
 Ratios = dict[str, float]
 
 ROWS_OF_A_GROUP = 16
@@ -77,22 +76,20 @@ def lines_of(job: tuple[Row, Era, FloatArray, tuple[int, int]]) -> list[Line]:
     return found
 
 
-def scored(job: tuple[Row, EngineCosts]) -> Ratios:
+def scored(job: tuple[Row, EngineCosts | None]) -> Ratios:
     """Predicted / measured of a row with these parameters."""
     return predicted_ratios(*job)
 
 
-def fit(
-    rows: list[tuple[Row, Era]], rows_of_a_group: int, pool: Pool, rounds: int
-) -> tuple[list[Line], dict[Era, FloatArray]]:
+def fit(rows: list[tuple[Row, Era]], pool: Pool) -> tuple[list[Line], dict[Era, FloatArray]]:
     """Lines around the last parameters and the point of each era, starting from the catalog's parameters."""
     eras = sorted({era for _, era in rows})
     start = {era: point_of(shipped(era)) for era in eras}
-    drawn_ids = {row.case.case_id for row in thinned([row for row, _ in rows], rows_of_a_group)}
+    drawn_ids = {row.case.case_id for row in thinned([row for row, _ in rows], ROWS_OF_A_GROUP)}
     chosen = [(row, era) for row, era in rows if row.case.case_id in drawn_ids]
     sizes, drawn = (Counter(row.group for row, _ in some) for some in (rows, chosen))
     lines: list[Line] = []
-    for number in range(rounds):
+    for number in range(ROUNDS):
         begun = time.time()
         jobs = [(row, era, start[era], (sizes[row.group], drawn[row.group])) for row, era in chosen]
         lines = [line for part in pool.imap(lines_of, jobs, chunksize=2) for line in part]
@@ -106,9 +103,8 @@ def fit(
 
 def shipped(era: Era) -> EngineCosts:
     """The catalog's parameters of an era."""
-    engine = engines.by_id(era[0])
-    version = next(entry.from_version for entry in engine.eras if entry.id == era[1])
-    return engine_costs(engine, version=version)
+    version, date = split(era[1])
+    return engine_costs(engines.by_id(era[0]), version=version, date=date)
 
 
 def left_out(
@@ -127,44 +123,42 @@ def left_out(
     return list(pool.imap(scored, jobs, chunksize=8))
 
 
-def summary(ratios: list[Ratios], name: str) -> str:
-    """Median error and bias in words."""
-    values = np.array([ratio[name] for ratio in ratios if name in ratio])
-    if not len(values):
-        return "-"
-    errors = values - 1.0
-    median, p90 = np.quantile(abs(errors), (0.5, 0.9))
-    return f"median {median:.3f} p90 {p90:.3f} bias {np.median(errors):+.3f} n {len(values)}"
-
-
 def report(title: str, rows: list[tuple[Row, Era]], ratios: list[Ratios]) -> None:
     """Errors by era on the screen."""
     print(title)
     for era in sorted({era for _, era in rows}):
         own = [ratio for (_, other), ratio in zip(rows, ratios, strict=True) if other == era]
-        print("  ", *era, *(f"{name}: {summary(own, name)};" for name in METRICS), flush=True)
-    print("   all", *(f"{name}: {summary(ratios, name)};" for name in METRICS), flush=True)
+        print("  ", *era, in_words(own), flush=True)
+    print("   all", in_words(ratios), flush=True)
 
 
-def write_engine(era: Era, costs: EngineCosts, ratios: list[Ratios]) -> None:
-    """Replace the fitted tables of one era in the engine's record."""
-    engine_id, era_id = era
-    path = DATA_DIR / "engines" / f"{engine_id}.toml"
-    text = path.read_text(encoding="utf-8")
-    start = text.index(f'id = "{era_id}"')
-    stop = min((at for at in (text.find("\n[[", start), len(text)) if at > 0), default=len(text))
-    block = re.sub(r"\n(parameters|residual|source) = \{[^\n]*\}", "", text[start:stop]).rstrip("\n")
-    names = [NAMES[place] for place in own_parameters(era)]
-    parameters = ", ".join(f"{name} = {getattr(costs, name):.4g}" for name in names)
-    residuals = {"num_points": len(ratios)}
-    residuals |= {f"{name}_median": round(error, 3) for name, error in medians(ratios).items()}
-    block += f"\nparameters = {{ {parameters} }}"
-    block += "\nresidual = { " + ", ".join(f"{name} = {value}" for name, value in residuals.items()) + " }"
-    block += (
-        '\nsource = { kind = "derived", title = "evidence/fit/engines.py on published serving measurements", '
-        'note = "residual: median of |predicted / measured - 1| with whole groups left out" }'
-    )
-    path.write_text(text[:start] + block + "\n" + text[stop:], encoding="utf-8")
+def in_words(ratios: list[Ratios]) -> str:
+    """Errors by metric."""
+    found = {name: [ratio[name] for ratio in ratios if name in ratio] for name in METRICS}
+    return "; ".join(f"{name} {errors_in_words(values)}" for name, values in found.items())
+
+
+def rows_of(era: Era, costs: EngineCosts, rows: list[Row], ratios: list[Ratios]) -> list[Term]:
+    """What was found of an era, as rows of the table of terms."""
+    span = find("engine", "request_s", Case(era[0], *split(era[1])))
+    assert span is not None, era
+    errors = ", ".join(f"{name} {error:.3f}" for name, error in medians(ratios).items())
+    return [
+        Term(
+            scope="engine",
+            name=span.name,
+            since=span.since,
+            until=span.until,
+            term=name,
+            value=float(f"{getattr(costs, name):.4g}"),
+            unit=UNITS["engine"][name],
+            kind="fitted on runs",
+            source="evidence/fit/engines.py",
+            fitted_on="; ".join(sorted({row.source for row in rows})),
+            residual=f"{errors} ({len(ratios)} runs, groups left out)",
+        )
+        for name in (NAMES[place] for place in own_parameters(era))
+    ]
 
 
 def medians(ratios: list[Ratios]) -> Ratios:
@@ -214,22 +208,12 @@ def write_intervals(rows: list[tuple[Row, Era]], ratios: list[Ratios], others: l
     (DATA_DIR / "intervals.toml").write_text(interval_lines(classes), encoding="utf-8")
 
 
-def main() -> None:
+def run(options: Options) -> None:
     """Fit all eras, judge them by groups left out, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--truth", type=Path, default=Path("../shared/data/truth/serving.csv"))
-    parser.add_argument(
-        "--write", action="store_true", help="write parameters and intervals into the catalog"
-    )
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often to linearise")
-    parser.add_argument("--rows-of-a-group", type=int, default=ROWS_OF_A_GROUP)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--dump", type=Path, help="left-out ratios as JSON")
-    arguments = parser.parse_args()
-    everything = read_rows(arguments.truth)
+    everything = read_rows(options.published("serving"))
     rows = [(row, era) for row in everything if (era := era_key(row)) and has_kernels(row)]
-    with multiprocessing.Pool(arguments.processes) as pool:
-        lines, points = fit(rows, arguments.rows_of_a_group, pool, arguments.rounds)
+    with multiprocessing.Pool() as pool:
+        lines, points = fit(rows, pool)
         costs = {era: costs_of(point, shipped(era)) for era, point in points.items()}
         for era, found in costs.items():
             print(era, {name: float(f"{getattr(found, name):.4g}") for name in NAMES}, flush=True)
@@ -242,18 +226,14 @@ def main() -> None:
             (row, costs.get(era)) for row in everything if (era := era_key(row)) and not has_kernels(row)
         ]
         others = list(pool.imap(scored, transferred, chunksize=8))
-    if arguments.write:
+    if options.write:
         for era, found in costs.items():
-            write_engine(
-                era, found, [ratio for (_, own), ratio in zip(known, unseen, strict=True) if own == era]
-            )
+            members = [place for place, (_, own) in enumerate(known) if own == era]
+            runs, errors = [known[place][0] for place in members], [unseen[place] for place in members]
+            write_found(rows_of(era, found, runs, errors))
         write_intervals(known, unseen, others)
-    if arguments.dump:
+    if options.dump:
         ratios = [
             [list(era), row.case.case_id, ratio] for (row, era), ratio in zip(known, unseen, strict=True)
         ]
-        arguments.dump.write_text(json.dumps(ratios), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+        options.dump.write_text(json.dumps(ratios), encoding="utf-8")

@@ -1,16 +1,11 @@
 """Errors of the collective model on published measurements, each source predicted by fits without it.
 
-    python -m advisor.evidence.fit.judge_collectives --data ../shared/data
-
 Prints one line per source and class; rows above 64 KiB only. Constants set by hand from single published facts
 (evidence/fit/collectives_fixed.toml, network steps of EFA) are not refitted.
 """
 
-import argparse
-import csv
-import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
@@ -19,51 +14,38 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog import collectives as catalog
+from advisor.evidence.collectives.case import PEAK_BYTES
 from advisor.evidence.collectives.prediction import predict_rows
-from advisor.evidence.fit.collective_forms import all_fits, fit_expert_exchange
-from advisor.evidence.fit.collective_rows import engine_rows, handed_over, nccl_rows, own_rows, published_rows
-from advisor.evidence.fit.collectives import write
+from advisor.evidence.fit.base import Options, by_key, errors_in_words, published_rows
+from advisor.evidence.fit.collective_forms import Fit
+from advisor.evidence.fit.collectives import fit_all, write
+from advisor.evidence.fit.kernels import groups
 from advisor.simulator.collectives import alpha_beta
 
 SMALLEST_BYTES = 65536
-PEAK_BYTES = 8 * 2**30
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--data", type=Path, default=Path(os.environ.get("ADVISOR_SHARED_DATA", "../shared/data"))
-    )
-    parser.add_argument("--in-sample", action="store_true", help="judge the shipped fits instead")
-    arguments = parser.parse_args()
-    with (arguments.data / "truth" / "collectives.csv").open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if "NOT A SINGLE" not in row["notes"]]
-    judged = pd.concat(judgements(arguments.data, rows, arguments.in_sample))
-    report(judged)
-
-
-def judgements(data: Path, rows: list[dict[str, str]], in_sample: bool) -> Iterator[pd.DataFrame]:
-    if in_sample:
-        yield judge(rows)
-        return
-    engines, exchange = engine_rows(data), list(fit_expert_exchange(data))
-    for source in sorted({row["source"] for row in rows}):
-        library = pd.concat([nccl_rows(data), handed_over(engines), published_rows(data, source), own_rows()])
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            fitted(Path(folder), [*all_fits(library, engines), *exchange]),
-        ):
-            yield judge([row for row in rows if row["source"] == source])
+def run(options: Options) -> None:
+    """Leave every source out in turn."""
+    rows = [cells for _, cells in published_rows(options.published("collectives"))]
+    by_source = by_key((row["source"], row) for row in rows if "NOT A SINGLE" not in row["notes"])
+    found = []
+    for source in sorted(by_source):
+        with fitted(fit_all(options, source)):
+            found.append(judge(by_source[source]))
+    report(pd.concat(found))
 
 
 @contextmanager
-def fitted(folder: Path, fits: list) -> Iterator[None]:
+def fitted(fits: list[Fit]) -> Iterator[None]:
     """The catalog as if it held these fits."""
-    write(fits, folder / "collectives.toml")
-    forget()
-    with patch.object(catalog, "_path", lambda: folder / "collectives.toml"):
-        yield
-    forget()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "collectives.toml"
+        write(fits, path)
+        forget()
+        with patch.object(catalog, "_path", lambda: path):
+            yield
+        forget()
 
 
 def forget() -> None:
@@ -78,7 +60,7 @@ def forget() -> None:
         cached.cache_clear()
 
 
-def judge(rows: list[dict[str, str]]) -> pd.DataFrame:
+def judge(rows: Sequence[Mapping[str, str]]) -> pd.DataFrame:
     found = []
     for row, prediction in zip(rows, predict_rows(rows), strict=True):
         size = float(row["msg_bytes"] or PEAK_BYTES)
@@ -100,7 +82,7 @@ def judge(rows: list[dict[str, str]]) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def classify(row: dict[str, str]) -> str:
+def classify(row: Mapping[str, str]) -> str:
     if row["collective"].startswith("ep_"):
         return "expert exchange"
     if (row["nodes"] or "2") != "1":
@@ -109,21 +91,15 @@ def classify(row: dict[str, str]) -> str:
 
 
 def report(judged: pd.DataFrame) -> None:
+    """Lines by class, by source and of all."""
     for keys in (["class"], ["source", "group"]):
-        for name, part in judged.groupby(keys):
+        for name, part in groups(judged, keys):
             print(f"{' | '.join(name):70} {line(part)}")
     print(f"{'all':70} {line(judged)}")
-    by_source = judged.groupby("source").error.agg(lambda e: np.median(np.abs(e)))
-    print(f"macro median over sources {by_source.median():.3f}")
+    by_source = [np.median(np.abs(part["error"])) for _, part in groups(judged, ["source"])]
+    print(f"macro median over sources {np.median(by_source):.3f}")
 
 
 def line(part: pd.DataFrame) -> str:
-    error = np.abs(part.error)
-    return (
-        f"n={len(part):4} median {np.median(error):.3f} p90 {np.quantile(error, 0.9):.3f}"
-        f" bias {np.median(part.error):+.3f} coverage {part.held.mean():.2f}"
-    )
-
-
-if __name__ == "__main__":
-    main()
+    """Errors of some rows, and the share inside its interval."""
+    return f"{errors_in_words(part['error'] + 1.0)} coverage {part['held'].mean():.2f}"

@@ -1,33 +1,28 @@
 """Fit decode and prompts of llama.cpp and exllamav3 on published single streams, by architecture, format and level.
 
-    python -m advisor.evidence.fit.local --truth ../shared/data/truth/serving.csv
-
 First one set of parameters per level (back end of llama.cpp, era of exllamav3) and family of formats, then one per
 architecture held by it; whole accelerators are left out in turn, or formats and degrees where an engine was measured
-on one accelerator. Writes the records of the operators local_decode and local_prefill; with --engine only those of
+on one accelerator. Writes the records of the operators local_decode and local_prefill; with --only ENGINE those of
 one engine, and the others stay. Quantiles of what was left out become local_intervals.toml. Prints the rate of
 exllamav3's sums on the host, which its engine record holds.
 """
 
-import argparse
-import csv
 import multiprocessing
 import tomllib
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from advisor.catalog.errors import AdvisorError
-from advisor.evidence.fit.kernel_data import EFFICIENCY_DIR, residual, write_records
-from advisor.evidence.fit.local_intervals import write_intervals
+from advisor.catalog.files import DATA_DIR
+from advisor.evidence.fit.base import FloatArray, Options, cauchy, errors_in_words, published_rows
+from advisor.evidence.fit.kernels import EFFICIENCY_DIR, record_of, residual, write_records
 from advisor.evidence.serving.case import ServingCase, parse_case
-from advisor.evidence.serving.prediction import deployment_of
+from advisor.evidence.serving.deployment import deployment_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.local_surface import (
@@ -40,9 +35,8 @@ from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.local import LocalDecodeEfficiency, LocalPrefillEfficiency
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 from advisor.simulator.surface import SurfaceInputs
+from advisor.simulator.terms import Case, find
 
-FloatArray = NDArray[np.float64]
-PROGRAM = "evidence/fit/local.py"
 TIERS = ("C2", "C3")
 LOADS = ("batch1", "static_batch")
 ENGINES = ("llama.cpp", "exllamav3")
@@ -109,28 +103,32 @@ class Point:
         return self.back_end, self.architecture
 
 
-def read_points(path: Path, chosen: tuple[str, ...] = ENGINES) -> list[Point]:
+def read_points(options: Options) -> list[Point]:
     """Single streams and static batches of these engines with a measured rate."""
     points = []
-    with path.open(encoding="utf-8") as stream:
-        for number, raw in enumerate(csv.DictReader(stream), start=2):
-            if raw["tier"] not in TIERS or raw["engine"] not in chosen or raw["load"] not in LOADS:
-                continue
-            try:
-                case = parse_case(raw, number)
-                deployment = deployment_of(case)
-            except AdvisorError:
-                continue
-            vendor = deployment.accelerator.vendor
-            level = kernel_level(deployment.engine, vendor, version=case.engine_version, date=case.date)
-            end = level.removeprefix("llama.cpp-")
-            family, batch = format_family(case.weight_dtype), case.concurrency or 1
-            if raw["decode_tok_s"] and case.osl:
-                points.append(Point(case, deployment, end, family, True, batch / float(raw["decode_tok_s"])))
-            if raw["prefill_tok_s"] and case.isl and batch == 1:
-                points.append(
-                    Point(case, deployment, end, family, False, case.isl / float(raw["prefill_tok_s"]))
-                )
+    for number, raw in published_rows(options.published("serving")):
+        engine = raw["engine"]
+        if (
+            raw["tier"] not in TIERS
+            or engine not in ENGINES
+            or raw["load"] not in LOADS
+            or not options.wants(engine)
+        ):
+            continue
+        try:
+            case = parse_case(raw, number)
+            deployment = deployment_of(case)
+        except AdvisorError:
+            continue
+        vendor = deployment.accelerator.vendor
+        level = kernel_level(deployment.engine, vendor, version=case.engine_version, date=case.date)
+        end = level.removeprefix("llama.cpp-")
+        family, batch = format_family(case.weight_dtype), case.concurrency or 1
+        if raw["decode_tok_s"] and case.osl:
+            points.append(Point(case, deployment, end, family, True, batch / float(raw["decode_tok_s"])))
+        if raw["prefill_tok_s"] and case.isl and batch == 1:
+            seconds = case.isl / float(raw["prefill_tok_s"])
+            points.append(Point(case, deployment, end, family, False, seconds))
     return points
 
 
@@ -155,7 +153,8 @@ def host_sum_rates(points: list[Point]) -> FloatArray:
 
     ranks · bytes summed / (time over several ranks - time on one / ranks)
     """
-    prompts = [point for point in points if point.deployment.engine.host_sum and not point.is_decode]
+    on_host = [name for name in ENGINES if find("engine", "host_sum_bytes_per_s", Case(name))]
+    prompts = [point for point in points if point.case.engine in on_host and not point.is_decode]
     alone = defaultdict(list)
     for point in prompts:
         if point.deployment.tensor_parallel == 1:
@@ -173,6 +172,11 @@ def host_sum_rates(points: list[Point]) -> FloatArray:
     return np.array(rates)
 
 
+LEAST_POINTS = 20
+HEADER = """# (low, high) of measured / predicted that hold 80 % of points left out of the fit, by engine and metric.
+# One accelerator at a time is left out, or one format and degree where an engine was measured on one accelerator.
+# Written by evidence/fit/local.py.
+"""
 Values = dict[tuple[str, str], float]
 """Parameters by (name, family), family '' where it does not matter."""
 
@@ -192,18 +196,14 @@ def fit(points: list[Point], center: Values, share: float) -> Values:
     middle = np.log([center.get(key, START[key[0]]) for key in keys])
     sigma = np.array([SIGMA[name] * share for name, _ in keys])
     measured = np.log([point.seconds for point in points])
-    count = defaultdict(int)
-    for point in points:
-        count[group_of(point)] += 1
+    count = Counter(group_of(point) for point in points)
     weight = np.array([count[group_of(point)] ** -0.25 for point in points])
 
     def loss(shifted: FloatArray) -> FloatArray:
         x = shifted - 1.0  # steps of a derivative are relative, so zero is no place to start
         values = dict(zip(keys, np.exp(middle + x * sigma).tolist(), strict=True))
         miss = np.log([predicted_s(point, of_family(values, point.family)) for point in points]) - measured
-        scaled = miss / ROBUST
-        robust = np.sign(scaled) * np.sqrt(np.log1p(scaled**2))
-        return np.concatenate([weight * robust, x])
+        return np.concatenate([weight * cauchy(miss / ROBUST), x])
 
     found = least_squares(loss, np.ones(len(keys)), diff_step=0.02, max_nfev=12)
     return dict(zip(keys, np.exp(middle + (found.x - 1.0) * sigma).tolist(), strict=True))
@@ -268,60 +268,38 @@ def unseen(points: list[Point], group: str) -> FloatArray:
     test = [point for point in points if set_aside(point) == group]
     ends = {point.back_end for point in test}
     train = [point for point in points if set_aside(point) != group and point.back_end in ends]
-    return predictions(test, fit_all(train)) / np.array([point.seconds for point in test])
+    return np.asarray(predictions(test, fit_all(train)) / np.array([point.seconds for point in test]))
 
 
 def report(title: str, points: list[Point], ratios: FloatArray) -> None:
-    """Median and 90 % errors of both kinds."""
+    """Errors of both kinds, of the rate, which is what was published."""
     for name, is_decode in (("decode", True), ("prefill", False)):
-        chosen = np.array(
-            [ratio for point, ratio in zip(points, ratios, strict=True) if point.is_decode == is_decode]
-        )
-        if len(chosen):
-            error = np.abs(1.0 / chosen - 1.0)  # of the rate, which is what was published
-            print(
-                f"{title:24s} {name:8s} n {len(chosen):4d} median {np.median(error):.3f} "
-                f"p90 {np.quantile(error, 0.9):.3f} bias {np.median(1.0 / chosen) - 1.0:+.3f}",
-                flush=True,
-            )
+        chosen = ratios[[point.is_decode == is_decode for point in points]]
+        print(f"{title:24s} {name:8s} {errors_in_words(1.0 / chosen)}", flush=True)
 
 
-def write(points: list[Point], fitted: dict[tuple[str, str], Values], blind: dict[str, FloatArray]) -> None:
+def write(
+    points: list[Point], fitted: dict[tuple[str, str], Values], blind: dict[str, FloatArray], options: Options
+) -> None:
     """Records of both operators, one file per architecture."""
-    by_architecture = defaultdict(list)
-    for (end, architecture), values in fitted.items():
-        if not architecture:
-            continue
-        mine = [point for point in points if point.place == (end, architecture)]
+    records: dict[tuple[str, str], list[dict[str, object]]] = defaultdict(list)
+    for place, common in fitted.items():
+        mine = [point for point in points if point.place == place]
         for family in sorted({point.family for point in mine}):
-            by_architecture[architecture].append((end, family, of_family(values, family)))
-    for architecture, entries in by_architecture.items():
-        for operator, names, is_decode in (("local_decode", DECODE, True), ("local_prefill", PREFILL, False)):
-            records = []
-            for end, family, values in entries:
-                judged = [
-                    p
-                    for p in points
-                    if p.place == (end, architecture) and p.family == family and p.is_decode == is_decode
-                ]
+            values = of_family(common, family)
+            for operator, names in (("local_decode", DECODE), ("local_prefill", PREFILL)):
+                judged = [p for p in mine if p.family == family and p.is_decode == (names is DECODE)]
                 if not judged:
                     continue
-                left = residual(
-                    np.array([predicted_s(point, values) for point in judged]),
-                    np.array([point.seconds for point in judged]),
-                ) | blind_error(points, judged, blind)
-                records.append(
-                    {
-                        "dtype": family,
-                        "engine": level_of(judged[0]),
-                        "fitted_on": sorted({point.case.gpu for point in judged}),
-                        "parameters": {name: values[name] for name in names},
-                        "residual": left,
-                    }
-                )
-            fitted_keys = {(record["dtype"], record["engine"]) for record in records}
-            records += others(operator, architecture, fitted_keys)
-            write_records(operator, architecture, records, SOURCE, PROGRAM)
+                seconds = np.array([predicted_s(point, values) for point in judged])
+                left = residual(seconds, np.array([point.seconds for point in judged]))
+                left |= blind_error(points, judged, blind)
+                gpus = sorted({point.case.gpu for point in judged})
+                chosen = {name: values[name] for name in names}
+                records[operator, place[1]].append(record_of(family, level_of(judged[0]), gpus, chosen, left))
+    for (operator, architecture), found in records.items():
+        kept = others(operator, architecture, {(each["dtype"], each["engine"]) for each in found})
+        write_records(operator, architecture, [*found, *kept], SOURCE, "local", options)
 
 
 def others(operator: str, architecture: str, fitted: set[tuple[object, object]]) -> list[dict[str, object]]:
@@ -353,43 +331,46 @@ def blind_error(points: list[Point], judged: list[Point], blind: dict[str, Float
     )
 
 
-def main() -> None:
+def interval_lines(kinds: Sequence[tuple[str, bool]], ratios: FloatArray) -> str:
+    """TOML of 10th and 90th percentiles, from predicted / measured seconds of (engine, whether a step decodes)."""
+    lines = [HEADER]
+    for engine in sorted({name for name, _ in kinds}):
+        steps, prompts = (
+            ratios[[index for index, kind in enumerate(kinds) if kind == (engine, decode)]]
+            for decode in (True, False)
+        )
+        if min(len(steps), len(prompts)) < LEAST_POINTS:
+            continue
+        lines.append(f'["{engine}"]')
+        for metric, values in {"ttft": 1.0 / prompts, "tpot": 1.0 / steps, "throughput": steps}.items():
+            low, high = np.quantile(values, (0.1, 0.9))
+            lines.append(f"{metric} = [{low:.3f}, {high:.3f}]")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def write_intervals(kinds: Sequence[tuple[str, bool]], ratios: FloatArray) -> None:
+    """Replace catalog/data/local_intervals.toml."""
+    (DATA_DIR / "local_intervals.toml").write_text(interval_lines(kinds, ratios), encoding="utf-8")
+
+
+def run(options: Options) -> None:
     """Fit, judge on accelerators that were left out, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--truth", type=Path, default=Path("../shared/data/truth/serving.csv"))
-    parser.add_argument("--dry-run", action="store_true", help="report, write nothing")
-    parser.add_argument("--no-left-out", action="store_true", help="do not judge on accelerators left out")
-    parser.add_argument("--engine", choices=ENGINES, help="fit this one; records of the others stay")
-    arguments = parser.parse_args()
-    points = read_points(arguments.truth, (arguments.engine,) if arguments.engine else ENGINES)
+    points = read_points(options)
     rates = host_sum_rates(points)
     if len(rates):
         middle = float(np.median(rates))
-        print(f"host sums: {len(rates)} prompts, {middle:.3g} bytes/s,", end=" ")
-        print(f"median error {np.median(np.abs(rates / middle - 1.0)):.3f}")
+        print(f"host sums: {middle:.3g} bytes/s, {errors_in_words(rates / middle)}")
     fitted = fit_all(points)
-    seen = predictions(points, fitted) / np.array([point.seconds for point in points])
-    report("seen", points, seen)
+    report("seen", points, predictions(points, fitted) / np.array([point.seconds for point in points]))
     for place, values in fitted.items():
-        print(
-            place,
-            {f"{name} {family}".strip(): float(f"{value:.3g}") for (name, family), value in values.items()},
-        )
-    for gpu in sorted({point.case.gpu for point in points}):
-        mine = [i for i, point in enumerate(points) if point.case.gpu == gpu]
-        report(f"seen {gpu}", [points[i] for i in mine], seen[mine])
-    blind = {} if arguments.no_left_out else left_out(points)
+        print(place, {" ".join(key).strip(): float(f"{value:.3g}") for key, value in values.items()})
+    blind = left_out(points)
     for gpu, ratios in blind.items():
         report(f"left out {gpu}", [point for point in points if set_aside(point) == gpu], ratios)
-    if blind:
-        ordered = [point for gpu in blind for point in points if set_aside(point) == gpu]
-        together = np.concatenate(list(blind.values()))
-        report("left out", ordered, together)
-        if not (arguments.dry_run or arguments.engine):
-            write_intervals([(point.case.engine, point.is_decode) for point in ordered], together)
-    if not arguments.dry_run:
-        write(points, fitted, blind)
-
-
-if __name__ == "__main__":
-    main()
+    ordered = [point for gpu in blind for point in points if set_aside(point) == gpu]
+    together = np.concatenate(list(blind.values()))
+    report("left out", ordered, together)
+    if options.write and not options.only:
+        write_intervals([(point.case.engine, point.is_decode) for point in ordered], together)
+    write(points, fitted, blind, options)

@@ -1,27 +1,26 @@
 """Fit an all-reduce through host memory over narrow PCIe slots on published runs of vLLM on somebody's own cards.
 
-    python -m advisor.evidence.fit.narrow_host --truth ../shared/data/truth/serving.csv
-
 Nobody published nccl-tests of such a machine, so three shares of the link rate are fitted on what steps of whole models
 take: decode steps of 1 to 64 sequences, and prompts of single streams. Latencies stay those of the same cards in full
 slots. Each model is left out in turn. Prints the record that evidence/fit/collectives_fixed.toml holds.
 """
 
-import argparse
-import csv
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from advisor.catalog.collectives import collective
+from advisor.catalog.units import MILLISECOND_S
+from advisor.evidence.fit.base import FloatArray, Options, errors_in_words, published_rows
+from advisor.evidence.fit.kernels import residual
 from advisor.evidence.serving.case import ServingCase, parse_case
-from advisor.evidence.serving.prediction import replica_of
+from advisor.evidence.serving.deployment import replica_of
 from advisor.simulator.collectives import operations
-from advisor.simulator.collectives.alpha_beta import AlphaBeta
+from advisor.simulator.collectives.alpha_beta import AlphaBeta, curve_of
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 
@@ -30,13 +29,13 @@ START = (0.12, 0.25, 0.33)
 """Shares of the link rate under LL, LL128 and large chunks."""
 SIMPLE_OVER_BULK = 0.891
 """Of the same cards in full slots."""
+NAMES = ("ll", "ll128", "simple", "bulk")
 DECODE_WEIGHT = 0.5
 FORMATS = ("bf16", "fp8")
 """Cache formats whose attention is known."""
 SLOWEST_PROMPT_TOK_S = 300.0
 """Below it, a prompt of one client was found in the prefix cache."""
 OUTPUT_TOKENS = 128
-MILLISECOND_S = 1e-3
 
 
 @dataclass(frozen=True)
@@ -54,21 +53,18 @@ def read_points(path: Path) -> list[Point]:
     Where no length is stated it is what was computed: the time to the first token times the rate of the prompt.
     """
     same = defaultdict(list)
-    with path.open(encoding="utf-8") as stream:
-        for number, row in enumerate(csv.DictReader(stream), start=2):
-            if not (
-                row["engine"] == "vllm" and row["power_cap_w"] and row["tp"] == "4" and row["prefill_tok_s"]
-            ):
-                continue
-            rate, alone = float(row["prefill_tok_s"]), row["concurrency"] == "1"
-            if row["kv_dtype"] not in FORMATS or (alone and rate < SLOWEST_PROMPT_TOK_S):
-                continue
-            if not row["isl"]:
-                tokens = float(row["ttft_ms_p50"]) * MILLISECOND_S * rate
-                row |= {"isl": str(round(tokens, -2)), "osl": str(OUTPUT_TOKENS)}
-            case = parse_case(row, number)
-            seconds = (float(row["tpot_ms_p50"]) * MILLISECOND_S, case.isl / rate if alone else np.nan)
-            same[case.model, case.kv_dtype, case.isl, case.concurrency].append((case, *seconds))
+    for number, row in published_rows(path):
+        if not (row["engine"] == "vllm" and row["power_cap_w"] and row["tp"] == "4" and row["prefill_tok_s"]):
+            continue
+        rate, alone = float(row["prefill_tok_s"]), row["concurrency"] == "1"
+        if row["kv_dtype"] not in FORMATS or (alone and rate < SLOWEST_PROMPT_TOK_S):
+            continue
+        if not row["isl"]:
+            tokens = float(row["ttft_ms_p50"]) * MILLISECOND_S * rate
+            row = {**row, "isl": str(round(tokens, -2)), "osl": str(OUTPUT_TOKENS)}
+        case = parse_case(row, number)
+        seconds = (float(row["tpot_ms_p50"]) * MILLISECOND_S, case.isl / rate if alone else np.nan)
+        same[case.model, case.kv_dtype, case.isl, case.concurrency].append((case, *seconds))
     points = []
     for repeats in same.values():
         step_s, prompt_s = (float(np.median([one[i] for one in repeats])) for i in (1, 2))
@@ -76,32 +72,26 @@ def read_points(path: Path) -> list[Point]:
     return points
 
 
-def curve(shares: NDArray[np.float64]) -> AlphaBeta:
+def curve(shares: FloatArray) -> AlphaBeta:
     """The narrow fabric's branches with these shares."""
     full = collective(FULL_SLOT, "all_reduce", "nccl").record.parameters
-    names = ("ll", "ll128", "simple", "bulk")
     low, middle, bulk = (float(share) for share in shares)
     return AlphaBeta(
-        tuple(full[f"base_{name}_s"] for name in names),
-        tuple(full[f"step_{name}_s"] for name in names),
+        tuple(full[f"base_{name}_s"] for name in NAMES),
+        tuple(full[f"step_{name}_s"] for name in NAMES),
         (low, middle, SIMPLE_OVER_BULK * bulk, bulk),
     )
 
 
-def misses(
-    points: list[Point], shares: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def misses(points: list[Point], shares: FloatArray) -> tuple[FloatArray, FloatArray]:
     """ln(predicted / measured) of decode steps, and of prompts."""
-    stored, fitted = operations.curve_of, curve(shares)
+    fitted = curve(shares)
 
     def instead(fabric: str, operation: str, algorithm: str) -> AlphaBeta:
-        return fitted if fabric == FABRIC else stored(fabric, operation, algorithm)
+        return fitted if fabric == FABRIC else curve_of(fabric, operation, algorithm)
 
-    operations.curve_of = instead  # the library looks curves up by this name only
-    try:
+    with patch.object(operations, "curve_of", instead):  # the library looks curves up by this name only
         pairs = [(point, replica_of(point.case)) for point in points]
-    finally:
-        operations.curve_of = stored
     steps = [np.log(_step_s(point.case, replica) / point.step_s) for point, replica in pairs]
     prompts = [
         np.log(_prompt_s(point.case, replica) / point.prompt_s) for point, replica in pairs if point.prompt_s
@@ -117,50 +107,36 @@ def _prompt_s(case: ServingCase, replica: ReplicaModel) -> float:
     return prefill_s(replica.surface, case.isl, replica.policy.max_num_batched_tokens)
 
 
-def fit(points: list[Point]) -> NDArray[np.float64]:
+def fit(points: list[Point]) -> FloatArray:
     """The shares with the least mean absolute miss."""
 
-    def loss(logs: NDArray[np.float64]) -> float:
+    def loss(logs: FloatArray) -> float:
         steps, prompts = misses(points, np.exp(logs))
         return float(np.concatenate([DECODE_WEIGHT * np.abs(steps), np.abs(prompts)]).mean())
 
     start = np.log(START)
     simplex = np.vstack([start, start + 0.3 * np.eye(len(START))])
     found = minimize(loss, start, method="Nelder-Mead", options={"maxfev": 60, "initial_simplex": simplex})
-    return np.exp(found.x)
+    return np.asarray(np.exp(found.x))
 
 
-def report(title: str, points: list[Point], shares: NDArray[np.float64]) -> None:
-    """Median errors of steps and prompts."""
-    steps, prompts = (np.abs(np.expm1(found)) for found in misses(points, shares))
-    print(
-        f"{title:34s} shares {np.round(shares, 4)} steps n {len(steps)} median {np.median(steps):.3f} "
-        f"prompts n {len(prompts)} median {np.median(prompts):.3f}"
-    )
+def report(title: str, points: list[Point], shares: FloatArray) -> None:
+    """Errors of steps and prompts."""
+    steps, prompts = (errors_in_words(np.exp(found)) for found in misses(points, shares))
+    print(f"{title:34s} shares {np.round(shares, 4)} steps {steps} prompts {prompts}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--truth", type=Path, default=Path("../shared/data/truth/serving.csv"))
-    points = read_points(parser.parse_args().truth)
-    models = sorted({point.case.model for point in points})
-    for model in models:
+def run(options: Options) -> None:
+    """Fit the shares, each model left out in turn."""
+    points = read_points(options.published("serving"))
+    for model in sorted({point.case.model for point in points}):
         rest = [point for point in points if point.case.model != model]
         report(f"left out {model}", [point for point in points if point.case.model == model], fit(rest))
     shares = fit(points)
     report("all", points, shares)
-    both = np.expm1(np.concatenate(misses(points, shares)))
-    fitted, size = curve(shares), np.abs(both)
-    for i, name in enumerate(("ll", "ll128", "simple", "bulk")):
-        values = fitted.base_s[i], fitted.step_s[i], fitted.efficiency[i]
-        print(
-            f"base_{name}_s = {values[0]:.4g}, step_{name}_s = {values[1]:.4g}, efficiency_{name} = {values[2]:.4g}"
-        )
-    print(
-        f"num_points = {len(both)}, median_abs_error = {np.median(size):.3f}, "
-        f"p90_abs_error = {np.quantile(size, 0.9):.3f}, bias = {np.median(both):.3f}"
-    )
-
-
-if __name__ == "__main__":
-    main()
+    fitted = curve(shares)
+    for name, *values in zip(NAMES, fitted.base_s, fitted.step_s, fitted.efficiency, strict=True):
+        kinds = zip(("base_{}_s", "step_{}_s", "efficiency_{}"), values, strict=True)
+        print(", ".join(f"{kind.format(name)} = {value:.4g}" for kind, value in kinds))
+    both = np.exp(np.concatenate(misses(points, shares)))
+    print(residual(both, np.ones(len(both))))

@@ -1,15 +1,11 @@
 """Derive how far predicted ratios of two deployments err, by what they differ in, from published pairs.
 
-    python -m advisor.evidence.fit.pairs --truth ../shared/data/truth/serving.csv --write
-
 Two rows are a pair where model and load are the same and accelerator, engine, format or layout differs. What both
 predictions get wrong alike cancels in the ratio; |ln(ratio of errors)| is what is left. Each combination of models,
 accelerators and engines weighs the same, however many loads were published. Whole models are left out in turn to see
 whether intervals hold. Writes data/paired_intervals.toml.
 """
 
-import argparse
-import csv
 import itertools
 import math
 from collections import Counter, defaultdict
@@ -20,8 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from advisor.catalog.files import DATA_DIR
+from advisor.evidence.fit.base import Options, published_rows
+from advisor.evidence.prediction import Prediction
 from advisor.evidence.serving.accuracy import CORE_TIERS
-from advisor.evidence.serving.prediction import Prediction, predict_row
+from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.paired_intervals import LEVELS, class_of_pair
 from advisor.simulator.quantity import Basis
 
@@ -100,12 +98,9 @@ def is_comparable(row: Mapping[str, str]) -> bool:
 def read_points(path: Path) -> list[Point]:
     """Predicted and measured points of the tiers that pairs come from."""
     points = []
-    with path.open(encoding="utf-8") as stream:
-        for number, row in enumerate(csv.DictReader(stream), start=2):
-            if is_comparable(row):
-                point = point_of(row, predict_row(row, number))
-                if point is not None:
-                    points.append(point)
+    for number, row in published_rows(path):
+        if is_comparable(row) and (point := point_of(row, predict_row(row, number))) is not None:
+            points.append(point)
     return points
 
 
@@ -223,18 +218,10 @@ def text_of(pairs: Sequence[Pair], points: Sequence[Point]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--truth", type=Path, required=True)
-    parser.add_argument("--write", action="store_true")
-    chosen = parser.parse_args()
-    points = read_points(chosen.truth)
+def run(options: Options) -> None:
+    """Derive the quantiles."""
+    points = read_points(options.published("serving"))
     text = text_of(pairs_of(points), points)
-    if chosen.write:
+    if options.write:
         (DATA_DIR / "paired_intervals.toml").write_text(text, encoding="utf-8")
     print(text)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,37 +1,44 @@
 """Fit what early engines cost beyond recent kernels, by (engine, era, architecture), on static batches.
 
-    python -m advisor.evidence.fit.static --truth ../shared/data/truth/serving.csv
-
 For eras of which only static batches, isolated steps and offline runs are published. Groups (accelerator, model,
-engine) are left out in turn. Writes the terms into the engine records.
+engine) are left out in turn. Writes the rows of the table of terms.
 """
 
-import argparse
-import csv
 import json
-import re
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.files import DATA_DIR
+from advisor.catalog.releases import belongs
+from advisor.catalog.schema.term import Term
+from advisor.catalog.terms import UNITS
+from advisor.evidence.fit.base import FloatArray, Options, by_key, cauchy, published_rows
+from advisor.evidence.fit.term_rows import write_found
 from advisor.evidence.serving.case import ServingCase, parse_case
-from advisor.evidence.serving.prediction import load_metrics, replica_of
+from advisor.evidence.serving.deployment import replica_of
+from advisor.evidence.serving.prediction import load_metrics
 from advisor.simulator.engine_costs import engine_costs
 from advisor.simulator.era_kernels import EraKernels, with_era_kernels
-from advisor.simulator.releases import era_of
 from advisor.simulator.replica_model import ReplicaModel
 
-FloatArray = NDArray[np.float64]
 TIERS = ("C1", "B3", "B1")
 LOADS = ("static_batch", "batch1", "step", "offline")
-ERAS = (("vllm", "v0-2023"), ("vllm", "v0"), ("tensorrt-llm", "engine-2024"))
+Era = tuple[str, str]
+"""An engine and a name."""
+SPANS: dict[Era, tuple[str, str]] = {
+    ("vllm", "2023"): ("", "0.3.0 2024-01-31"),
+    ("vllm", "v0"): ("0.3.0 2024-01-31", "0.8.0 2025-03-18"),
+    ("tensorrt-llm", "compiled"): ("", "1.0.0 2025-09-24"),
+}
+"""Releases (from, until) that are fitted by themselves."""
+NEAREST = "hopper"
+"""Whose terms stand for an architecture that nobody measured."""
 COLUMNS = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
 START = {
     "step_s": 1.5e-3,
@@ -63,34 +70,39 @@ class Row:
     case: ServingCase
     replica: ReplicaModel
     group: str
+    source: str
     truth: dict[str, float]
 
 
 def read_rows(path: Path) -> dict[tuple[str, str, str], list[Row]]:
     """Rows by (engine, era, architecture)."""
-    rows = defaultdict(list)
-    with path.open(encoding="utf-8") as stream:
-        for number, raw in enumerate(csv.DictReader(stream), start=2):
-            if raw["tier"] not in TIERS or raw["load"] not in LOADS or raw["engine"] not in engines.all_ids():
-                continue
-            engine = engines.by_id(raw["engine"])
-            era = era_of(engine, version=raw["engine_version"], date=raw["date"])
-            if era is None or (engine.id, era.id) not in ERAS:
-                continue
-            truth = {name: float(raw[name]) for name in COLUMNS if raw[name]}
-            try:
-                case = parse_case(raw, number)
-                if case.load == "offline":
-                    case = replace(case, num_requests=OFFLINE_REQUESTS)
-                costs = engine_costs(engine, version=case.engine_version, date=case.date)
-                bare = replica_of(
-                    replace(case, engine_version="", date=""), costs=costs
-                )  # the newest has no terms
-            except AdvisorError:
-                continue
-            key = (engine.id, era.id, accelerators.by_id(case.gpu).architecture)
-            rows[key].append(Row(case, bare, raw["group"], truth))
+    rows: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for number, raw in published_rows(path):
+        if raw["tier"] not in TIERS or raw["load"] not in LOADS or raw["engine"] not in engines.all_ids():
+            continue
+        engine = engines.by_id(raw["engine"])
+        era = next((era for era in SPANS if era[0] == engine.id and _used(era, raw)), None)
+        if era is None:
+            continue
+        truth = {name: float(raw[name]) for name in COLUMNS if raw[name]}
+        try:
+            case = parse_case(raw, number)
+            if case.load == "offline":
+                case = replace(case, num_requests=OFFLINE_REQUESTS)
+            costs = engine_costs(engine, version=case.engine_version, date=case.date)
+            bare = replica_of(
+                replace(case, engine_version="", date=""), costs=costs
+            )  # the newest has no terms
+        except AdvisorError:
+            continue
+        key = (*era, accelerators.by_id(case.gpu).architecture)
+        rows[key].append(Row(case, bare, raw["group"], raw["source"], truth))
     return rows
+
+
+def _used(era: Era, raw: Mapping[str, str]) -> bool:
+    since, until = SPANS[era]
+    return belongs(since, until, version=raw["engine_version"], date=raw["date"])
 
 
 def ratios(rows: list[Row], kernels: EraKernels) -> list[dict[str, float]]:
@@ -108,22 +120,17 @@ def fit(rows: list[Row]) -> EraKernels:
     names = [field.name for field in fields(EraKernels)]
     start = np.log([START[name] for name in names])
     sigma = np.array([SIGMA[name] for name in names])
-    count = defaultdict(int)
-    for row in rows:
-        count[row.group] += 1
+    count = Counter(row.group for row in rows)
 
     def kernels_of(x: FloatArray) -> EraKernels:
         return EraKernels(**dict(zip(names, np.exp(start + x * sigma).tolist(), strict=True)))
 
     def loss(shifted: FloatArray) -> FloatArray:
         x = shifted - 1.0
-        out = []
-        for row, found in zip(rows, ratios(rows, kernels_of(x)), strict=True):
-            for ratio in found.values():
-                scaled = np.log(ratio) / ROBUST
-                weight = count[row.group] ** -0.25
-                out.append(weight * np.sign(scaled) * np.sqrt(np.log1p(scaled**2)))
-        return np.array([*out, *x])
+        pairs = zip(rows, ratios(rows, kernels_of(x)), strict=True)
+        values = [(count[row.group] ** -0.25, ratio) for row, found in pairs for ratio in found.values()]
+        weight, ratio = np.array(values).T
+        return np.concatenate([weight * cauchy(np.log(ratio) / ROBUST), x])
 
     found = least_squares(loss, np.ones(len(names)), diff_step=0.05, max_nfev=10)
     return kernels_of(found.x - 1.0)
@@ -132,9 +139,7 @@ def fit(rows: list[Row]) -> EraKernels:
 def thin(rows: list[Row], limit: int) -> list[Row]:
     """At most `limit` rows, drawn evenly over groups."""
     rng = np.random.default_rng(0)
-    by_group = defaultdict(list)
-    for row in rows:
-        by_group[row.group].append(row)
+    by_group = by_key((row.group, row) for row in rows)
     for members in by_group.values():
         rng.shuffle(members)
     chosen: list[Row] = []
@@ -168,53 +173,46 @@ def errors(found: list[dict[str, float]]) -> dict[str, float]:
     return medians
 
 
-def write(engine_id: str, era_id: str, fitted: dict[str, EraKernels], residual: dict[str, float]) -> None:
-    """Replace the tables of one era in the engine's record."""
-    path = DATA_DIR / "engines" / f"{engine_id}.toml"
-    text = path.read_text(encoding="utf-8")
-    start = text.index(f'id = "{era_id}"')
-    stop = min((at for at in (text.find("\n[[", start), len(text)) if at > 0), default=len(text))
-    block = re.sub(r"\nkernels(|_residual|_source) = \{[^\n]*\}", "", text[start:stop]).rstrip("\n")
-    tables = ", ".join(
-        f"{architecture} = {{ "
-        + ", ".join(f"{name} = {value:.4g}" for name, value in asdict(kernels).items())
-        + " }"
+def terms_of(
+    era: Era, fitted: dict[str, EraKernels], sources: dict[str, set[str]], residual: dict[str, float]
+) -> list[Term]:
+    """What was found of an era, as rows of the table of terms; Hopper's hold for every architecture without its own."""
+    since, until = SPANS[era]
+    errors = ", ".join(f"{name} {value}" for name, value in residual.items())
+    return [
+        Term(
+            scope="engine",
+            name=(era[0],),
+            since=since,
+            until=until,
+            architecture=() if architecture == NEAREST else (architecture,),
+            term=f"early_{name}",
+            value=float(f"{value:.4g}"),
+            unit=UNITS["engine"][f"early_{name}"],
+            kind="fitted on runs",
+            source="evidence/fit/static.py",
+            fitted_on="; ".join(sorted(sources[architecture])) + f", {architecture}",
+            residual=f"{errors} (groups left out)",
+        )
         for architecture, kernels in sorted(fitted.items())
-    )
-    block += f"\nkernels = {{ {tables} }}"
-    block += (
-        "\nkernels_residual = { " + ", ".join(f"{name} = {value}" for name, value in residual.items()) + " }"
-    )
-    block += (
-        '\nkernels_source = { kind = "derived", title = "evidence/fit/static.py on published static batches and '
-        'offline runs", note = "residual: median of |predicted / measured - 1| with whole groups left out" }'
-    )
-    path.write_text(text[:start] + block + "\n" + text[stop:], encoding="utf-8")
+        for name, value in asdict(kernels).items()
+    ]
 
 
-def main() -> None:
+def run(options: Options) -> None:
     """Fit every era and architecture with enough rows."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--truth", type=Path, default=Path("../shared/data/truth/serving.csv"))
-    parser.add_argument("--write", action="store_true", help="write the terms into the catalog")
-    parser.add_argument("--only", default="", help="engine/era to fit")
-    arguments = parser.parse_args()
     fitted: dict[tuple[str, str], dict[str, EraKernels]] = defaultdict(dict)
     blind: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
-    table = read_rows(arguments.truth)
+    table = read_rows(options.published("serving"))
     for (engine_id, era_id, architecture), rows in sorted(table.items()):
-        if arguments.only not in ("", f"{engine_id}/{era_id}"):
+        if not options.wants(f"{engine_id}/{era_id}"):
             continue
         kernels = fit(thin(rows, ROWS_PER_FIT))
-        found = left_out(
-            rows,
-            [
-                row
-                for key, others in table.items()
-                for row in others
-                if key[:2] == (engine_id, era_id) and row not in rows
-            ],
-        )
+        era = (engine_id, era_id)
+        elsewhere = [
+            row for key, others in table.items() if key[:2] == era for row in others if others is not rows
+        ]
+        found = left_out(rows, elsewhere)
         fitted[engine_id, era_id][architecture] = kernels
         blind[engine_id, era_id] += found
         numbers = {name: float(f"{value:.3g}") for name, value in asdict(kernels).items()}
@@ -223,9 +221,7 @@ def main() -> None:
         print(errors(ratios(thin(rows, ROWS_PER_FIT), kernels)), "left out", errors(found), flush=True)
     for (engine_id, era_id), found in blind.items():
         print(engine_id, era_id, "left out", errors(found))
-        if arguments.write:
-            write(engine_id, era_id, fitted[engine_id, era_id], errors(found))
-
-
-if __name__ == "__main__":
-    main()
+        if options.write:
+            era = (engine_id, era_id)
+            sources = {key[2]: {row.source for row in rows} for key, rows in table.items() if key[:2] == era}
+            write_found(terms_of(era, fitted[era], sources, errors(found)))

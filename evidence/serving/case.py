@@ -3,11 +3,19 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
 
-from advisor.catalog.errors import InputFileError
-from advisor.evidence.cells import Cells
+from advisor.catalog import models
+from advisor.catalog.checkpoints import checkpoint_format
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.releases import middle_of
+from advisor.evidence.table import Cells
+
+View = Literal["replay", "stranger"]
+"""How a case is looked at: with what its benchmark's scripts say, or as a server of which only the row is known."""
+VIEWS: Final[tuple[View, ...]] = get_args(View)
 
 INPUT_COLUMNS: Final = (
     "case_id", "engine", "engine_version", "date", "model", "gpu", "n_gpus", "nodes", "tp", "pp", "ep", "dp",
@@ -15,7 +23,7 @@ INPUT_COLUMNS: Final = (
     "request_rate", "isl", "osl", "length_dist", "num_requests", "max_num_seqs", "max_num_batched_tokens",
     "prefix_cache", "spec_decode", "num_prefill_workers", "prefill_tp", "prefill_pp", "prefill_dp",
     "prefill_ep", "num_decode_workers", "moe_tp", "moe_ep", "context_depth", "split_mode", "power_cap_w",
-    "stack", "shared_prefix_len", "num_prefixes",
+    "stack", "shared_prefix_len", "num_prefixes", "script",
 )  # fmt: skip
 """All that a prediction may see. `notes`, `source`, `source_ref`, tier and group are not among them."""
 
@@ -26,12 +34,15 @@ METRICS: Final = (
 """Columns that are predicted, and compared where they were measured."""
 
 LENGTH_DISTS: Final = ("fixed", "uniform", "mean", "lognormal")
+SCRIPTS: Final = ("inferencex", "aiconfigurator", "vultr", "lmdeploy")
+"""Benchmarks whose published scripts a row may say that it was made with."""
 LOADS: Final = ("closed", "poisson", "offline", "static_batch", "batch1", "step")
-
 
 _CLIPPED: Final = re.compile(r"^lognormal\b.* clipped \d+-(\d+)/\d+-(\d+)$")
 _POOL_SIZES: Final = ("prefill_gpus", "decode_gpus", "num_prefill_workers", "num_decode_workers")
 _PREFILL_DEGREES: Final = ("prefill_tp", "prefill_pp", "prefill_dp", "prefill_ep")
+_FIRST_DAY: Final = "-01"
+_WIDE: Final = ("bf16", "fp16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +98,12 @@ class ServingCase:
     prefill_ep: int | None = None
     layout_stated: bool = True
     """Whether the degrees of a replica were published; else num_gpus is all that is known."""
+    script: str = ""
+    """Benchmark whose scripts started engine and client; empty where the row does not say."""
+    view: View = "replay"
 
 
-def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
+def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -> ServingCase:
     """A case from a CSV row; blanks mean unknown.
 
     Raises: InputFileError: a needed field is missing or is not a number of the right kind; names row and field.
@@ -139,9 +153,20 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ServingCase:
         power_cap_w=cells.number("power_cap_w"),
         stack=cells.text("stack"),
         layout_stated=bool(cells.text("tp")) or not cells.text("n_gpus"),
+        script=_script(cells),
+        view=view,
         **{name: cells.whole(name) for name in _POOL_SIZES},
         **{name: cells.degree(name) for name in _PREFILL_DEGREES},
     )
+
+
+def _script(cells: Cells) -> str:
+    name = cells.text("script")
+    if name not in ("", *SCRIPTS):
+        raise InputFileError(
+            f"row {cells.row_number}: script {name!r} is not known", fix=f"one of {', '.join(SCRIPTS)}"
+        )
+    return name
 
 
 def _length_dist(cells: Cells) -> tuple[str, float | None]:
@@ -173,3 +198,33 @@ def _longest(cells: Cells) -> tuple[int, int] | None:
     """Most input and output tokens, from lognormal:600/200,0.8 clipped 16-6000/4-1500."""
     clipped = _CLIPPED.search(cells.text("length_dist"))
     return None if clipped is None else (int(clipped[1]), int(clipped[2]))
+
+
+def dated(case: ServingCase) -> ServingCase:
+    """A case of which a year or two are stated, with the middle of them as its date, but none before its model was
+    released: no engine of that time could run it.
+
+    Assumes: engines serve a model from the month on in which it is released.
+    Source: own definition; `released` of the model's record.
+    """
+    date = middle_of(case.date)
+    if date == case.date:
+        return case
+    try:
+        released = models.get(case.model).record.released
+    except UnknownNameError:
+        released = ""
+    return replace(case, date=max(date, released + _FIRST_DAY if released else ""))
+
+
+def as_published(case: ServingCase) -> ServingCase:
+    """A case that states 16-bit weights of a checkpoint with fewer bits, in that checkpoint's format.
+
+    Assumes: engines load a checkpoint as it is published; a table that says bf16 of it says what it computes in.
+    Source: catalog/data/models.
+    """
+    published = checkpoint_format(case.model)
+    if published is None or case.weight_dtype not in _WIDE:
+        return case
+    narrow = bytes_per_element(published) < bytes_per_element(case.weight_dtype)
+    return replace(case, weight_dtype=published) if narrow else case

@@ -4,15 +4,11 @@ from dataclasses import replace
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import MILLISECOND_S
-from advisor.evidence.columns import columns_of, stream_rates
 from advisor.evidence.serving.case import ServingCase
-from advisor.evidence.serving.sglang_client import replayed_requests
+from advisor.evidence.serving.columns import Measured, columns_of
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ClosedLoop, FixedLengths, ServingResult, Workload, simulate
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
-
-Measured = tuple[dict[str, float], int]
-"""Values by column, and the number of requests behind them."""
 
 _NOTHING_DRAWN = 0
 """Requests that a sampling error could come from: lengths and arrivals of one stream are given."""
@@ -44,7 +40,6 @@ def single_stream(case: ServingCase, replica: ReplicaModel, seed: int) -> Measur
 
     Rates are those of the engine, latencies those that a client of its server sees. Tokens that are in the cache
     before the test (context_depth) count as a prompt that nobody times; a prompt of just that length repeats them.
-    Requests of a client that draws the same ones every time are sent one after the other.
 
     Where no lengths are stated, those of llama-bench's default tests count.
 
@@ -52,13 +47,6 @@ def single_stream(case: ServingCase, replica: ReplicaModel, seed: int) -> Measur
     """
     if not max(case.isl, case.osl):
         case = replace(case, isl=_BENCH_PROMPT_TOKENS, osl=_BENCH_OUTPUT_TOKENS)
-    replayed = replayed_requests(case)
-    if replayed is not None:
-        lengths, contents = replayed
-        workload = Workload(ClosedLoop(1), lengths, len(lengths.pairs), contents)
-        result = simulate(replica.surface, replica.policy, workload, seed=seed, records=True)
-        rates = {} if result.records is None else stream_rates(result.records)
-        return columns_of(result) | rates, _NOTHING_DRAWN
     if case.isl and case.context_depth and case.isl != case.context_depth:
         seconds = prefill_s(
             replica.surface, case.isl, replica.policy.max_num_batched_tokens, case.context_depth

@@ -3,71 +3,71 @@
 import math
 from dataclasses import replace
 
-import numpy as np
-
 from advisor.catalog import accelerators, models
-from advisor.catalog.recipes import decode_slots_of, layout_of, recipe_of
-from advisor.catalog.schema.recipe import BenchmarkRecipe, PublishedRun
+from advisor.catalog.schema import GatedDeltaNet, Mamba2, Mixer, Model
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.evidence.serving.admission_wait import gathering_wait_steps, polling_wait_steps
 from advisor.evidence.serving.case import ServingCase
-from advisor.evidence.serving.lengths import JITTER_SIGMA
+from advisor.evidence.serving.scripts import (
+    BenchmarkRecipe,
+    PublishedRun,
+    all_decode_slots,
+    all_formats,
+    all_layouts,
+    all_recipes,
+    first_of,
+)
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import DEFAULT_COSTS, EngineCosts, engine_costs
+from advisor.simulator.engine_costs import EngineCosts, default_costs, engine_costs
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
-from advisor.simulator.serving import FixedLengths, LognormalLengths
-from advisor.simulator.serving.content import ROOT, Contents, ContentTree
 from advisor.simulator.step_cost import decode_iteration_s
 
 INFERENCEX = "inferencex"
-_AICONFIGURATOR = "aiconfigurator"
-_VULTR = "vultr"
-_LMDEPLOY = "lmdeploy"
-_VULTR_LENGTHS = (2048, 512)
 _INFERENCEX_SPREAD = 0.8
 _INFERENCEX_REQUESTS_PER_CLIENT = 10
-_NO_SPREAD = 1e-9
+
+
+def script_of(case: ServingCase) -> str:
+    """The benchmark whose scripts made a case: the stated one, or InferenceX's where its whole protocol is stated.
+
+    Empty where it is not known, and for a stranger. What a row leaves blank tells nothing.
+
+    Source: own definition, see docs/validation.md.
+    """
+    if case.view == "stranger":
+        return ""
+    return case.script or (INFERENCEX if is_inferencex(case) else "")
+
+
+def run_of(case: ServingCase, model: str, architecture: str) -> PublishedRun:
+    """What a benchmark's start-up scripts went by in a case. Source: own definition."""
+    return PublishedRun(
+        script_of(case), case.engine, model, architecture, case.weight_dtype, case.date, case.engine_version,
+        case.isl, case.osl, case.concurrency or 0, case.tp, case.dp,
+    )  # fmt: skip
 
 
 def recipe_for(case: ServingCase, deployment: Deployment) -> BenchmarkRecipe | None:
-    """The recipe of the benchmark that a case's protocol identifies; None where it is none that is known.
+    """The recipe of the benchmark whose scripts made a case; None where it is none that is known.
 
-    Source: catalog/data/recipes.toml.
+    Source: evidence/data/recipes.toml.
     """
-    protocols = {
-        INFERENCEX: is_inferencex,
-        _AICONFIGURATOR: is_aiconfigurator,
-        _VULTR: is_vultr,
-        _LMDEPLOY: is_profile_generation,
-    }
-    benchmark = next((name for name, matches in protocols.items() if matches(case)), None)
-    if benchmark is None:
-        return None
-    return recipe_of(
-        published_run(benchmark, case, deployment.model.id, deployment.accelerator.architecture),
-        input_tokens=case.isl,
-        output_tokens=case.osl,
-        concurrency=case.concurrency or 0,
-        tensor_parallel=case.tp,
-        data_parallel=case.dp,
-    )
+    return first_of(all_recipes(), _deployed(case, deployment))
+
+
+def _deployed(case: ServingCase, deployment: Deployment) -> PublishedRun:
+    return run_of(case, deployment.model.id, deployment.accelerator.architecture)
 
 
 def as_laid_out(case: ServingCase) -> ServingCase:
     """A case with the layout that its benchmark's scripts chose, where its table had no columns for one.
 
     Raises: UnknownNameError: model or accelerator is not in the catalog.
-    Source: catalog/data/unstated_layouts.toml.
+    Source: evidence/data/layouts.toml.
     """
-    if not is_inferencex(case) or case.mode != "agg" or (case.ep, case.dp) != (1, 1):
+    if not script_of(case) or case.mode != "agg" or (case.ep, case.dp) != (1, 1):
         return case
-    model, architecture = models.get(case.model).record.id, accelerators.by_id(case.gpu).architecture
-    layout = layout_of(
-        published_run(INFERENCEX, case, model, architecture),
-        tensor_parallel=case.tp,
-        input_tokens=case.isl,
-        output_tokens=case.osl,
-    )
+    run = run_of(case, models.get(case.model).record.id, accelerators.by_id(case.gpu).architecture)
+    layout = first_of(all_layouts(), run)
     clients = case.concurrency or 0
     if layout is None or clients < layout.whole_experts_from:
         return case
@@ -76,11 +76,30 @@ def as_laid_out(case: ServingCase) -> ServingCase:
     return replace(case, ep=case.tp)
 
 
-def published_run(benchmark: str, case: ServingCase, model: str, architecture: str) -> PublishedRun:
-    """What a benchmark's start-up scripts went by in a case. Source: own definition."""
-    return PublishedRun(
-        benchmark, case.engine, model, architecture, case.weight_dtype, case.date, case.engine_version
-    )
+def as_stored(deployment: Deployment, case: ServingCase) -> Deployment:
+    """The deployment of a case that states no format of its cache, with the formats of its benchmark's scripts.
+
+    Source: evidence/data/formats.toml.
+    """
+    if case.kv_dtype != "auto":
+        return deployment
+    formats = first_of(all_formats(), _deployed(case, deployment))
+    if formats is None:
+        return deployment
+    model = with_states(deployment.model, formats.state_dtype) if formats.state_dtype else deployment.model
+    return replace(deployment, model=model, kv_dtype=formats.kv_dtype)
+
+
+def with_states(model: Model, state_dtype: str) -> Model:
+    """A model whose mixers with a constant state keep it in this format. Source: own definition."""
+
+    def stored(mixer: Mixer | None) -> Mixer | None:
+        if isinstance(mixer, GatedDeltaNet | Mamba2):
+            return mixer.model_copy(update={"state_dtype": state_dtype})
+        return mixer
+
+    layers = tuple(group.model_copy(update={"mixer": stored(group.mixer)}) for group in model.layers)
+    return model.model_copy(update={"layers": layers})
 
 
 def is_inferencex(case: ServingCase) -> bool:
@@ -93,101 +112,25 @@ def is_inferencex(case: ServingCase) -> bool:
     return drawn and case.load == "closed" and case.num_requests == asked
 
 
-def is_aiconfigurator(case: ServingCase) -> bool:
-    """Whether a case is one of AIConfigurator's own runs: equal lengths, a release, a number of clients, and
-    nothing of requests, date or cache.
-
-    Source: ai-dynamo/aiconfigurator, templates of its generator.
-    """
-    return _is_equal_and_unsaid(case) and not case.date and case.engine_version != ""
-
-
-def is_vultr(case: ServingCase) -> bool:
-    """Whether a case is one of Vultr's cookbook: vLLM, 2 048 tokens in and 512 out, a day, a release, a number of
-    clients, and nothing of requests or cache.
-
-    Source: docs.vultr.com/inference-cookbook/cuda/benchmarks/methodology.
-    """
-    dated = case.engine == "vllm" and case.date != "" and case.engine_version != ""
-    return _is_equal_and_unsaid(case) and dated and (case.isl, case.osl) == _VULTR_LENGTHS
-
-
-def is_profile_generation(case: ServingCase) -> bool:
-    """Whether a case comes from LMDeploy's own script for equal lengths: they and the clients, of which there may be
-    one, are all that is said.
-
-    Source: InternLM/lmdeploy, benchmark/profile_generation.py.
-    """
-    several = replace(case, load="closed") if case.load == "batch1" else case
-    return _is_equal_and_unsaid(several) and case.engine == "lmdeploy"
-
-
-def _is_equal_and_unsaid(case: ServingCase) -> bool:
-    """Whether a closed loop states equal lengths, but neither requests nor cache, on a machine that may be rented."""
-    equal = case.length_dist == "fixed" and case.lengths_stated and case.load == "closed"
-    return equal and case.num_requests is None and not case.prefix_cache_stated and case.power_cap_w is None
-
-
 def as_started(deployment: Deployment, recipe: BenchmarkRecipe | None) -> Deployment:
     """A deployment whose engine schedules as the recipe starts it.
 
-    Source: catalog/data/recipes.toml.
+    Source: evidence/data/recipes.toml.
     """
     if recipe is None or not recipe.mixed_chunks:
         return deployment
     return replace(deployment, engine=deployment.engine.model_copy(update={"scheduler": "mixed"}))
 
 
-def client_lengths(
-    case: ServingCase, recipe: BenchmarkRecipe | None
-) -> FixedLengths | LognormalLengths | None:
-    """Lengths of a client that asks for equal ones and of which is known how it stays in step; None where it is not.
-
-    Assumes: what puts clients out of step (HTTP, tokenizer, the client's own processes) happens once per request, so
-    that it is a number of decode steps, not a share of the answer; no more than the usual jitter of short answers.
-    Source: catalog/data/recipes.toml, jitter_tokens, chosen on mean TTFT of runs with answers of 100 to 2 000 tokens
-    under vLLM and SGLang.
-    """
-    if recipe is not None and recipe.equal_lengths:
-        return FixedLengths(case.isl, case.osl)
-    if recipe is None or recipe.jitter_tokens is None or case.length_dist != "fixed":
-        return None
-    sigma = min(JITTER_SIGMA, recipe.jitter_tokens / max(1, case.osl))
-    return LognormalLengths(case.isl, case.osl, _NO_SPREAD, output_sigma=sigma)
-
-
-def repeated_prompts(case: ServingCase, distinct_prompts: int, num_requests: int, seed: int) -> Contents:
-    """Contents of a client that sends a few prompts again and again, each pass in another order.
-
-    Source: aiperf, whose clients shuffle the prompts that they have made.
-    """
-    tree = ContentTree()
-    prompts = [tree.add(ROOT, case.isl) for _ in range(distinct_prompts)]
-    rng = np.random.default_rng(seed)
-    order: list[int] = []
-    while len(order) < num_requests:
-        order += rng.permutation(prompts).tolist()
-    return Contents(tree, order[:num_requests])
-
-
 def decode_slots_for(case: ServingCase, deployment: Deployment, decode_workers: int) -> int | None:
     """Sequences that one decode worker of a case of two pools takes at once; None where its script is not known.
 
-    Source: catalog/data/decode_slots.toml.
+    Source: evidence/data/decode_slots.toml.
     """
-    if not is_inferencex(case) or case.max_num_seqs is not None:
+    if case.max_num_seqs is not None:
         return None
-    return decode_slots_of(
-        INFERENCEX,
-        case.engine,
-        deployment.model.id,
-        deployment.accelerator.id,
-        weight_dtype=case.weight_dtype,
-        input_tokens=case.isl,
-        output_tokens=case.osl,
-        clients=case.concurrency or 0,
-        decode_workers=decode_workers,
-    )
+    run = _deployed(case, deployment)
+    return all_decode_slots().of(run, deployment.accelerator.id, decode_workers)
 
 
 def costs_of(
@@ -206,17 +149,18 @@ def costs_as_started(costs: EngineCosts, recipe: BenchmarkRecipe | None) -> Engi
     """Costs of an engine that a recipe lets hand on several tokens at once, or prepare its next step while the device
     runs, which its release does not by itself.
 
-    Source: catalog/data/recipes.toml, stream_interval and async_scheduling.
+    Source: evidence/data/recipes.toml, stream_interval and async_scheduling.
     """
     if recipe is None:
         return costs
     costs = replace(costs, message_s=costs.message_s / recipe.stream_interval)
     if not recipe.async_scheduling:
         return costs
+    common = default_costs()
     return replace(
         costs,
-        step_s=min(costs.step_s, DEFAULT_COSTS.step_s),
-        sequence_s=min(costs.sequence_s, DEFAULT_COSTS.sequence_s),
+        step_s=min(costs.step_s, common.step_s),
+        sequence_s=min(costs.sequence_s, common.sequence_s),
     )
 
 
@@ -225,21 +169,15 @@ def with_recipe(
 ) -> EngineSettings:
     """Settings of a case with those of a recipe where the case states none itself.
 
-    Source: catalog/data/recipes.toml.
+    Source: evidence/data/recipes.toml.
     """
     if recipe is None:
         return settings
     tokens = settings.max_num_batched_tokens or _budget_tokens(case, recipe)
     if tokens and not settings.max_num_batched_tokens and deployment.engine.token_budget_of == "rank":
         tokens *= deployment.data_parallel
-    slots = settings.max_num_seqs
-    if recipe.idle_slots and case.concurrency and not case.max_num_seqs:
-        slots = max(1, case.concurrency - recipe.idle_slots)
     return replace(
-        settings,
-        max_num_seqs=slots,
-        max_num_batched_tokens=tokens,
-        graphs_for_all_batches=recipe.graphs_for_all_batches,
+        settings, max_num_batched_tokens=tokens, graphs_for_all_batches=recipe.graphs_for_all_batches
     )
 
 
@@ -262,7 +200,7 @@ def with_admission_wait(
     """A replica whose requests wait as the recipe makes the engine look at its queue.
 
     Assumes: the mean wait, in decode steps of the full batch, counts like time before the scheduler.
-    Source: simulator.admission_wait.
+    Source: polling_wait_steps, gathering_wait_steps.
     """
     steps = 0.0 if recipe is None else _wait_steps(replica, case, recipe)
     if not steps or not case.concurrency:
@@ -288,3 +226,30 @@ def _wait_steps(replica: ReplicaModel, case: ServingCase, recipe: BenchmarkRecip
         tokens = recipe.gather_token_fraction * (_budget_tokens(case, recipe) or 0)
         enough = tokens / (scale * case.isl)
     return steps + gathering_wait_steps(rate, min(enough, clients), recipe.gather_steps)
+
+
+def polling_wait_steps(interval_steps: int) -> float:
+    """Mean wait of a request that arrives while an engine looks at its queue every so many steps [decode steps].
+
+    (k - 1) / 2: an engine that looks at every step makes nobody wait. No release does otherwise unless it is asked to.
+
+    Assumes: arrivals fall anywhere in the interval; decoding never pauses, as an idle engine looks at once.
+    Source: own derivation; SGLang's scheduler_recv_interval and num_continuous_decode_steps.
+    """
+    return (interval_steps - 1) / 2.0
+
+
+def gathering_wait_steps(arrivals_per_step: float, enough: float, most_steps: int) -> float:
+    """Mean wait of prompts that are held until enough of them can compute together [decode steps].
+
+    The first prompt opens a window of T = min(most_steps, (enough - 1) / rate) steps; it waits T, those that join it
+    wait T / 2 on average: (T + rate T · T / 2) / (1 + rate T).
+
+    Assumes: arrivals at a constant rate; the wait of the burst that opens a benchmark is small against the run.
+    Source: own derivation; TensorRT-LLM's batch_wait_timeout_iters and attention_dp_config.timeout_iters.
+    """
+    if enough <= 1.0 or most_steps <= 0:
+        return 0.0
+    steps = min(float(most_steps), (enough - 1.0) / arrivals_per_step)
+    joined = arrivals_per_step * steps
+    return (steps + joined * steps / 2.0) / (1.0 + joined)

@@ -5,7 +5,7 @@ from typing import Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.evidence.serving.case import ServingCase
-from advisor.evidence.serving.recipe import is_inferencex
+from advisor.evidence.serving.recipe import INFERENCEX, script_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.disaggregation import DisaggregatedModel, with_decode_worker
 from advisor.simulator.quantity import Quantity
@@ -38,7 +38,7 @@ def speculation_of(case: ServingCase, target: Deployment) -> ChosenSpeculation |
     if method != "eagle":
         guesses = guesses or digits
     drafted = int(guesses) if guesses else None
-    if drafted is None and method == "mtp" and is_inferencex(case):
+    if drafted is None and method == "mtp" and script_of(case) == INFERENCEX:
         drafted = _INFERENCEX_MTP[case.dp > 1]
     return chosen_speculation(method, target, draft_tokens=drafted)
 

@@ -7,8 +7,9 @@ from typing import Final, cast
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator
-from advisor.evidence.cells import Cells
-from advisor.evidence.training.cluster import UnsupportedCaseError, cluster_of
+from advisor.evidence.prediction import UnsupportedCaseError
+from advisor.evidence.table import Cells
+from advisor.evidence.training.cluster import cluster_of
 from advisor.evidence.training.frameworks import (
     default_features,
     family_of,
@@ -16,7 +17,7 @@ from advisor.evidence.training.frameworks import (
     virtual_tokens,
 )
 from advisor.evidence.training.model import model_of
-from advisor.simulator.deployment import num_experts
+from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.plan import RECOMPUTES, Sharding, TrainingPlan

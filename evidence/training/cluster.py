@@ -9,7 +9,8 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, TERA
-from advisor.evidence.cells import Cells
+from advisor.evidence.prediction import UnsupportedCaseError
+from advisor.evidence.table import Cells
 from advisor.simulator.collectives.torus import is_torus
 from advisor.simulator.power import with_power_cap
 from advisor.simulator.training.cluster import TrainingCluster
@@ -18,10 +19,6 @@ _HOPPER_SINCE: Final = "2023-07"
 _STATE_BYTES: Final = 16.0
 _STATE_SHARE: Final = 0.7
 """Of the memory that weights, gradients and optimizer take in a run whose size is not told."""
-
-
-class UnsupportedCaseError(Exception):
-    """The row is well formed but asks for something that is not modelled; the message says what."""
 
 
 def cluster_of(cells: Cells, unstated: set[str]) -> tuple[TrainingCluster, int]:

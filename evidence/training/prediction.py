@@ -2,24 +2,20 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import MINUTE_S, TERA
+from advisor.evidence.prediction import Prediction, answered
 from advisor.evidence.training.case import TrainingCase, parse_case
-from advisor.evidence.training.cluster import UnsupportedCaseError
 from advisor.evidence.training.memory import memory_metrics
 from advisor.evidence.training.unstated import ResolvedCase, resolved
+from advisor.simulator.graph.training import attention_flop_per_token
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.convergence import convergence_of, time_to_train_s
+from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.framework_costs import FrameworkCosts
-from advisor.simulator.training.model_flop import (
-    attention_flop_per_token,
-    hardware_flop_per_token,
-    model_flop_per_token,
-)
-from advisor.simulator.training.step_interval import step_class, step_quantity
+from advisor.simulator.training.step import step_class, step_quantity
 
 _CAUSAL_SINCE: Final = "25.09"
 """Megatron-Bridge counts half of the square of scores; everyone else in the table counts all of it."""
@@ -28,33 +24,16 @@ _CONVERGENCE_FACTOR: Final = 1.2
 _PEAKS: Final = {"mxfp8": "fp8", "nvfp4": "fp4", "fp32": "bf16", "tf32": "bf16"}
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingPrediction:
-    """The answer to one case: metrics in the units of the truth's columns, or why there is none."""
-
-    case_id: str
-    status: str
-    """ok, unsupported (something that is not told or not modelled), infeasible (no such layout), error."""
-    reason: str = ""
-    basis: Basis = "modelled"
-    metrics: Mapping[str, Quantity] = field(default_factory=dict)
-
-
-def predict_row(row: Mapping[str, str], row_number: int) -> TrainingPrediction:
+def predict_row(row: Mapping[str, str], row_number: int) -> Prediction:
     """Predicted metrics of one CSV row; never raises for what a row can contain.
 
     Source: own composition.
     """
     case_id = (row.get("case_id") or "").strip() or f"row-{row_number}"
-    try:
-        return predict_case(parse_case(row, row_number))
-    except UnsupportedCaseError as error:
-        return TrainingPrediction(case_id, "unsupported", str(error))
-    except AdvisorError as error:
-        return TrainingPrediction(case_id, "error", error.what)
+    return answered(case_id, lambda: parse_case(row, row_number), predict_case)
 
 
-def predict_case(case: TrainingCase, costs: FrameworkCosts | None = None) -> TrainingPrediction:
+def predict_case(case: TrainingCase, costs: FrameworkCosts | None = None) -> Prediction:
     """Predicted metrics of one case.
 
     Source: own composition of simulator.training.
@@ -62,9 +41,9 @@ def predict_case(case: TrainingCase, costs: FrameworkCosts | None = None) -> Tra
     try:
         found = resolved(case, costs)
     except InfeasibleError as error:
-        return TrainingPrediction(case.case_id, "infeasible", error.what)
+        return Prediction(case.case_id, "infeasible", error.what)
     except AdvisorError as error:
-        return TrainingPrediction(case.case_id, "unsupported", error.what)
+        return Prediction(case.case_id, "unsupported", error.what)
     assumed = case.unstated & {"layout", "shape", "global_batch", "sequence_tokens"}
     basis: Basis = "assumed" if assumed else "modelled"
     reason = f"assumed {', '.join(sorted(case.unstated))}" if case.unstated else ""
@@ -73,7 +52,7 @@ def predict_case(case: TrainingCase, costs: FrameworkCosts | None = None) -> Tra
         reason = "no times: the step of a reinforcement-learning run includes its rollouts"
     else:
         metrics = _time_metrics(case, found, basis) | metrics
-    return TrainingPrediction(case.case_id, "ok", reason, basis, metrics)
+    return Prediction(case.case_id, "ok", reason, basis, metrics)
 
 
 def _time_metrics(case: TrainingCase, found: ResolvedCase, basis: Basis) -> dict[str, Quantity]:

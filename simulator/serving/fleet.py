@@ -6,11 +6,11 @@ from typing import Literal, get_args
 
 from advisor.catalog.errors import AdvisorError
 from advisor.simulator.serving.checks import positive, whole
-from advisor.simulator.serving.ordered_queue import QueueOrder
 from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 
 ScalingMetric = Literal["rate", "outstanding", "kv"]
+QueueOrder = Literal["arrival", "priority", "deadline"]
 RouterRule = Literal["round_robin", "least_outstanding", "prefix_affinity", "session_affinity"]
 
 

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -254,6 +255,42 @@ class ServingResult:
     def requests_per_s(self) -> float:
         """Finished requests over the whole duration [1/s]."""
         return self.num_finished / self.duration_s if self.duration_s else math.nan
+
+
+def pooled(results: Sequence[ServingResult]) -> ServingResult:
+    """Runs of one replica under one load as if they were a single long one: distributions and counts of all, means
+    over their time.
+
+    Assumes: equal loads of different seeds; records are not kept.
+    Raises: ValueError: no run.
+    Source: definition.
+    """
+    if not results:
+        raise ValueError("no run to pool")
+    first, total_s = results[0], sum(result.duration_s for result in results)
+    merged = {name: Distribution() for name in ("ttft", "tpot", "e2e", "queueing", "itl")}
+    for result in results:
+        for name, times in merged.items():
+            times.merge(getattr(result, name))
+    counts = (
+        "num_requests", "num_finished", "num_refused", "num_in_flight", "num_preemptions", "num_iterations",
+        "num_events", "input_tokens", "output_tokens", "num_violations",
+    )  # fmt: skip
+    means = (
+        "steady_output_tokens_per_s", "steady_requests_per_s", "busy_fraction", "mean_batch", "mean_kv_tokens",
+        "goodput_fraction", "prefix_hit_fraction",
+    )  # fmt: skip
+
+    changes: dict[str, Any] = {**merged, "records": None, "duration_s": total_s}
+    for name in counts:
+        changes[name] = sum(getattr(result, name) for result in results)
+    for name in means:
+        values = [getattr(result, name) for result in results]
+        if None not in values and total_s:
+            changes[name] = sum(v * r.duration_s for v, r in zip(values, results, strict=True)) / total_s
+    changes["gave_up"] = any(result.gave_up for result in results)
+    changes["max_kv_tokens"] = max(result.max_kv_tokens for result in results)
+    return replace(first, **changes)
 
 
 def _limit_ps(limit_s: float | None) -> float:

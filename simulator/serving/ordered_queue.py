@@ -4,13 +4,12 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from typing import Any, Literal
+from typing import Any
 
 from advisor.simulator.serving.batch import MicroBatch, Request
 from advisor.simulator.serving.caching_replica import CachingReplica
 from advisor.simulator.serving.replica import Replica
 
-QueueOrder = Literal["arrival", "priority", "deadline"]
 Rank = Callable[[Request], int]
 """Less is served first."""
 

@@ -171,3 +171,30 @@ def test_runs_without_a_tier_are_shown_by_group(cli: Cli, table: Callable[..., P
     assert "tpot_ms_mean by gpu" in run.out
     assert "Core rows" not in run.out
     assert "accuracy" not in json.loads(cli(f"advisor validate serving {path} --json").out)
+
+
+def test_serving_is_scored_as_its_scripts_say_and_as_a_strangers_server(cli: Cli, tmp_path: Path) -> None:
+    """InferenceX's scripts give SGLang on B200s 32 768 tokens per step and let it look at its queue every 30 steps."""
+    cases, files = tmp_path / "cases.csv", {}
+    cases.write_text(
+        "case_id,tier,group,engine,engine_version,date,model,gpu,n_gpus,tp,weight_dtype,load,concurrency,isl,osl,"
+        "length_dist,num_requests,ttft_ms_mean\n"
+        "a,A1,g,sglang,0.5.9,2026-03-24,Qwen/Qwen3.5-397B-A17B,b200-sxm,8,8,fp8,closed,16,1024,64,uniform:0.8,160,250\n"
+    )
+    for options in ("", "--view replay", "--view stranger"):
+        out = tmp_path / "predictions.csv"
+        run = cli(f"advisor validate serving {cases} --predictions {out} {options} --json")
+        assert run.code == 0
+        files[options] = read(out)[0]["pred_ttft_ms_mean"]
+        document = json.loads(run.out)
+        medians = [
+            document[name]["ttft_ms_mean"]["overall"]["median_ape"]
+            for name in ("metrics", "metrics_stranger")
+        ]
+        assert medians == [
+            document[name]["core"]["ttft_ms_mean"]["overall"]["median_ape"]
+            for name in ("accuracy", "accuracy_stranger")
+        ]
+        assert medians[0] != medians[1]
+    assert files[""] == files["--view replay"] != files["--view stranger"]
+    assert "as a stranger's server" in cli(f"advisor validate serving {cases}").out

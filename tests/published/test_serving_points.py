@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.evidence.serving.prediction import Prediction, predict_row
+from advisor.evidence.prediction import Prediction
+from advisor.evidence.serving.prediction import predict_row
 
 TPOT_MEDIAN_ERROR = 0.15
 TTFT_MEDIAN_ERROR = 0.50

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.evidence.training.prediction import TrainingPrediction, predict_row
+from advisor.evidence.prediction import Prediction
+from advisor.evidence.training.prediction import predict_row
 
 MEDIAN_ERROR = 0.10
 WITHIN, WITHIN_SHARE = 0.25, 0.8
@@ -23,7 +24,7 @@ POINTS = list(csv.DictReader(_TABLE.read_text(encoding="utf-8").splitlines()))
 
 
 @pytest.fixture(scope="module")
-def predictions() -> list[TrainingPrediction]:
+def predictions() -> list[Prediction]:
     return [predict_row(row, number) for number, row in enumerate(POINTS, start=2)]
 
 
@@ -35,11 +36,11 @@ def test_points_are_cited_and_various() -> None:
     assert {"bf16", "fp16", "fp8", "mxfp8"} <= {row["precision"] for row in POINTS}
 
 
-def test_every_point_is_predicted(predictions: list[TrainingPrediction]) -> None:
+def test_every_point_is_predicted(predictions: list[Prediction]) -> None:
     assert {found.case_id: found.reason for found in predictions if found.status != "ok"} == {}
 
 
-def test_errors_stay_within_their_tolerance(predictions: list[TrainingPrediction]) -> None:
+def test_errors_stay_within_their_tolerance(predictions: list[Prediction]) -> None:
     ratios = {
         row["case_id"]: found.metrics["tokens_per_s_per_gpu"].value / float(row["tokens_per_s_per_gpu"])
         for row, found in zip(POINTS, predictions, strict=True)
@@ -50,7 +51,7 @@ def test_errors_stay_within_their_tolerance(predictions: list[TrainingPrediction
     assert {name: ratio for name, ratio in ratios.items() if not 1.0 / FACTOR < ratio < FACTOR} == {}
 
 
-def test_most_points_lie_in_their_intervals(predictions: list[TrainingPrediction]) -> None:
+def test_most_points_lie_in_their_intervals(predictions: list[Prediction]) -> None:
     inside = [
         found.metrics["tokens_per_s_per_gpu"].low
         <= float(row["tokens_per_s_per_gpu"])

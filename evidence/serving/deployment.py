@@ -1,0 +1,215 @@
+"""A published serving case as a deployment and a replica: what is stated, what its scripts set, what is usual.
+
+A row with a power limit is taken for a machine of its owner: whoever rents one cannot set it.
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+from advisor.catalog import accelerators, engines, models
+from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.schema import Accelerator, Calibration, Engine, Model
+from advisor.evidence.serving.case import ServingCase
+from advisor.evidence.serving.client import mean_share
+from advisor.evidence.serving.recipe import (
+    as_started,
+    as_stored,
+    costs_of,
+    recipe_for,
+    with_admission_wait,
+    with_recipe,
+)
+from advisor.evidence.serving.speculation import speculating, speculation_of
+from advisor.simulator.calibrated_device import calibrated_accelerator
+from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.graph.model import is_moe
+from advisor.simulator.local_surface import back_end, is_local, micro_batch_tokens
+from advisor.simulator.power import with_power_cap
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+
+_RAISED_MEMORY_FRACTION: Final = 0.97
+"""What people set where the weights leave no room below an engine's default."""
+_LEAST_SEQUENCES: Final = 32
+"""Requests that the cache of a replica must hold before a submitter would call a layout good."""
+_DEGREES: Final = (1, 2, 4, 8, 16, 32, 64)
+_GRAPHICS_LANES: Final = 16
+"""PCIe lanes that a desktop processor gives to graphics cards."""
+_FEWEST_LANES: Final = 4
+"""What boards and risers leave to each card where more than four share them."""
+
+
+def replica_of(
+    case: ServingCase, *, costs: EngineCosts | None = None, calibration: Calibration | None = None
+) -> ReplicaModel:
+    """The replica that a case describes.
+
+    Raises: AdvisorError: a name is unknown, a mechanism is not modelled, or it does not fit.
+    Source: own composition.
+    """
+    deployment = deployment_of(case, calibration)
+    chosen = speculation_of(case, deployment)
+    settings = EngineSettings(
+        max_num_seqs=_max_num_seqs(case, deployment.engine),
+        max_num_batched_tokens=case.max_num_batched_tokens,
+        micro_batch_tokens=_micro_batch_tokens(case, deployment),
+        prefix_caching=not case.prefix_cache_off,
+        version=case.engine_version,
+        date=case.date,
+    )
+    recipe = recipe_for(case, deployment)
+    deployment = as_started(deployment, recipe)
+    settings = with_recipe(settings, case, deployment, recipe)
+    scale = mean_share(case)
+    own_costs = costs_of(case, deployment, costs, recipe)
+
+    def started(settings: EngineSettings) -> ReplicaModel:
+        return model_replica(
+            deployment,
+            mean_input_tokens=max(1.0, scale * case.isl),
+            mean_output_tokens=max(1.0, scale * case.osl),
+            settings=settings,
+            costs=own_costs,
+        )
+
+    try:
+        replica = started(settings)
+    except InfeasibleError:
+        # A published run did fit: who started it raised a fraction of memory that is an option, not a computed one.
+        if case.view == "stranger" or not _memory_is_an_option(deployment.engine):
+            raise
+        replica = started(replace(settings, memory_fraction=_RAISED_MEMORY_FRACTION))
+    return with_admission_wait(speculating(replica, case, chosen, settings), case, recipe)
+
+
+def _memory_is_an_option(engine: Engine) -> bool:
+    return engine.memory_reserve is None and engine.memory_fraction < _RAISED_MEMORY_FRACTION
+
+
+def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> Deployment:
+    """The deployment that a case describes.
+
+    Raises: UnknownNameError: model, accelerator or engine is not in the catalog.
+    Source: own composition.
+    """
+    model, found, engine = _records(case.model, case.gpu, case.engine)
+    accelerator = calibrated_accelerator(found, calibration)
+    weight = case.weight_dtype
+    if weight not in DTYPES:
+        raise AdvisorError(f"weight format {weight} is not modelled")
+    if weight in EXL3_DTYPES and weight not in engine.weight_dtypes:
+        raise AdvisorError(f"weight format {weight} is not read by {engine.id}")
+    if case.kv_dtype not in (*DTYPES, "auto"):
+        raise AdvisorError(f"cache format {case.kv_dtype} is not modelled")
+    deployment = Deployment(
+        model=model,
+        accelerator=with_power_cap(
+            in_own_machine(accelerator, case.num_gpus, case.power_cap_w), case.power_cap_w
+        ),
+        engine=engine,
+        tensor_parallel=case.tp,
+        pipeline_parallel=case.pp,
+        data_parallel=case.dp,
+        expert_parallel=_expert_parallel(case, model),
+        weight_dtype=weight,
+        activation_dtype=activation_dtype_for(weight, accelerator),
+        kv_dtype="bf16" if case.kv_dtype in ("auto", "fp16") else case.kv_dtype,
+        is_calibrated=accelerator is not found,
+    )
+    return as_stored(deployment, case)
+
+
+@lru_cache(maxsize=1024)
+def _records(model: str, gpu: str, engine: str) -> tuple[Model, Accelerator, Engine]:
+    return models.get(model).record, accelerators.by_id(gpu), engines.get(engine).record
+
+
+def _expert_parallel(case: ServingCase, model: Model) -> int:
+    if not is_moe(model):
+        return 1
+    ranks = case.tp * case.dp
+    return case.ep if ranks % case.ep == 0 else 1
+
+
+def _micro_batch_tokens(case: ServingCase, deployment: Deployment) -> int | None:
+    engine, vendor = deployment.engine, deployment.accelerator.vendor
+    if not is_local(engine):
+        return None
+    return micro_batch_tokens(engine, back_end(case.engine_version, vendor), case.context_depth)
+
+
+def _max_num_seqs(case: ServingCase, engine: Engine) -> int | None:
+    if case.max_num_seqs or case.view == "stranger":
+        return case.max_num_seqs
+    if case.concurrency and case.load in ("closed", "static_batch", "step"):
+        # Benchmarks start the engine with room for their highest concurrency.
+        return max(engine.max_num_seqs, case.concurrency)
+    return None
+
+
+def in_own_machine(accelerator: Accelerator, num_gpus: int, power_cap_w: float | None) -> Accelerator:
+    """The accelerator in its slot: desktop cards under a power limit share the 16 lanes of a desktop processor.
+
+    Servers give every card all of its lanes. Cards that read each other over PCIe are made for servers and
+    workstations, where lanes are not scarce.
+
+    Assumes: boards divide lanes evenly: 8 for each of two cards, 4 for each of four, never fewer.
+    Raises: ValueError: there is no accelerator.
+    Source: Intel Core and AMD Ryzen datasheets: one x16, two x8 or, by risers, four x4 for graphics.
+    """
+    if num_gpus < 1:
+        raise ValueError(f"a machine needs at least one accelerator, not {num_gpus}")
+    if power_cap_w is None or accelerator.pcie_peer_to_peer or accelerator.pcie_lanes is None:
+        return accelerator
+    lanes = max(_FEWEST_LANES, _GRAPHICS_LANES // num_gpus)
+    return accelerator.model_copy(update={"pcie_lanes": min(lanes, accelerator.pcie_lanes)})
+
+
+def smallest_layout(
+    case: ServingCase, *, costs: EngineCosts | None = None, calibration: Calibration | None = None
+) -> tuple[ServingCase, ReplicaModel]:
+    """The smallest replica that holds the weights and a useful number of requests, as a case and as a model.
+
+    Assumes: submitters of throughput runs divide a model no further than they must.
+    Raises: InfeasibleError: no layout fits.
+    Source: own definition; MLPerf Inference v5.1 submissions of Llama-2-70B run so.
+    """
+    tried: list[tuple[int, ServingCase, ReplicaModel]] = []
+    refused: InfeasibleError | None = None
+    for tp in _DEGREES:
+        if case.num_gpus % tp:
+            continue
+        layout = replace(case, tp=tp)
+        try:
+            replica = replica_of(layout, costs=costs, calibration=calibration)
+        except InfeasibleError as error:
+            refused = error
+            continue
+        room = replica.memory.kv_capacity_tokens // max(1, case.isl + case.osl)
+        if room >= _LEAST_SEQUENCES:
+            return layout, replica
+        tried.append((room, layout, replica))
+    if not tried:
+        raise refused or InfeasibleError(f"{case.case_id}: no layout fits")
+    return max(tried, key=lambda entry: entry[0])[1:]
+
+
+def share_of(case: ServingCase, num_replicas: int) -> ServingCase:
+    """The load of one of equal replicas.
+
+    Assumes: requests are dealt out evenly.
+    Source: own definition.
+    """
+
+    def part(number: int | None) -> int | None:
+        return None if number is None else max(1, round(number / num_replicas))
+
+    rate = None if case.request_rate is None else case.request_rate / num_replicas
+    return replace(
+        case,
+        concurrency=part(case.concurrency),
+        num_requests=part(case.num_requests),
+        request_rate=rate,
+    )

@@ -1,0 +1,234 @@
+"""How published benchmarks started their engines: what their scripts set and their tables do not print."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from pydantic import Field
+
+from advisor.catalog.files import read_toml
+from advisor.catalog.schema.record import Record, Source
+
+DATA_DIR: Final = Path(__file__).parents[1] / "data"
+RunsT = TypeVar("RunsT", bound="BenchmarkRuns")
+
+
+class FromConcurrency(Record):
+    """A setting that depends on the number of clients; the last entry that applies counts."""
+
+    concurrency: int = Field(ge=1)
+    value: int = Field(ge=1)
+
+
+class PublishedRun(NamedTuple):
+    """What start-up scripts go by: a run of a model with an engine in a benchmark, under a load."""
+
+    benchmark: str
+    engine: str
+    model: str
+    """The catalog's id."""
+    architecture: str
+    """Of the accelerators."""
+    weight_dtype: str = ""
+    date: str = ""
+    """ISO date; empty is not known."""
+    version: str = ""
+    """Of the engine; empty is not known."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    concurrency: int = 1
+    tensor_parallel: int = 1
+    data_parallel: int = 1
+
+
+class BenchmarkRuns(Record):
+    """The runs of one engine in one benchmark that a record is about; an empty field is any."""
+
+    benchmark: str
+    engine: str
+    models: tuple[str, ...] = ()
+    """Ids of models, or how they begin."""
+    architectures: tuple[str, ...] = ()
+    """Of accelerators."""
+    weight_dtypes: tuple[str, ...] = ()
+    from_date: str = ""
+    """ISO date from which runs were started so ..."""
+    until: str = ""
+    """... and before which."""
+    versions: tuple[str, ...] = ()
+    """Versions of the engine, or how they begin."""
+
+    def concerns(self, run: PublishedRun) -> bool:
+        """Whether a run is among these; one without a date is in no period with a beginning or an end.
+
+        Source: own definition.
+        """
+        return (
+            (self.benchmark, self.engine) == (run.benchmark, run.engine)
+            and (not self.models or run.model.startswith(self.models))
+            and (not self.architectures or run.architecture in self.architectures)
+            and (not self.weight_dtypes or run.weight_dtype in self.weight_dtypes)
+            and run.date >= self.from_date
+            and (not self.until or "" < run.date < self.until)
+            and (not self.versions or run.version.startswith(self.versions))
+        )
+
+
+class BenchmarkRecipe(BenchmarkRuns):
+    """Start-up settings of one engine in one benchmark; None and empty leave the engine's default."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    data_parallel: bool | None = None
+    """Only with (or only without) attention data parallelism."""
+    min_concurrency: int = 1
+    min_tensor_parallel: int = 1
+
+    max_num_batched_tokens: int | None = None
+    tokens_per_input: float | None = None
+    """Token budget as a multiple of the prompt length."""
+    spare_tokens: int | None = None
+    """Token budget of one prompt, the whole batch's decodes and so many tokens beside them, ..."""
+    budget_step_tokens: int = Field(default=1, ge=1)
+    """... rounded up to a multiple of this ..."""
+    min_num_batched_tokens: int = 0
+    """... and at least so many tokens."""
+    mixed_chunks: bool = False
+    """Prompts ride in decode batches, in an engine that runs them alone by default."""
+    graphs_for_all_batches: bool = False
+    """Decode graphs are captured up to the concurrency."""
+    async_scheduling: bool = False
+    """The host prepares the next step while the device runs, in a release that does not by default."""
+    stream_interval: int = Field(default=1, ge=1)
+    """Tokens of an answer that leave together, so that handing them on happens once for all."""
+    poll_steps: tuple[FromConcurrency, ...] = ()
+    """Decode steps between two looks at the queue of new requests."""
+    gather_steps: int = 0
+    """Decode steps that prompts wait at most for others to compute with ..."""
+    gather_token_fraction: float | None = None
+    """... until they fill this part of the token budget ..."""
+    gather_for_each_rank: bool = False
+    """... or until every attention data-parallel rank has one."""
+    requests_per_client: int | None = None
+    """What the benchmark's client sends for each of its streams ..."""
+    num_requests: int | None = Field(default=None, ge=1)
+    """... or in all, however many streams it has."""
+    equal_lengths: bool = False
+    """All requests have the stated lengths to the token, so that streams that began together end together."""
+    in_process: bool = False
+    """The client calls the engine in its own process, without a server in between."""
+    distinct_prompts: int | None = None
+    """Prompts that the client has made and sends again and again, to an engine that keeps them; None: all differ."""
+    jitter_tokens: float | None = Field(default=None, gt=0.0)
+    """Decode steps by which clients of equal requests fall out of step between two requests, whatever the length of
+    the answer (standard deviation); None: not known."""
+    source: Source
+
+    def concerns(self, run: PublishedRun) -> bool:
+        """Whether a run is among these, its load and layout too. Source: own definition."""
+        return (
+            super().concerns(run)
+            and self.input_tokens in (None, run.input_tokens)
+            and self.output_tokens in (None, run.output_tokens)
+            and self.data_parallel in (None, run.data_parallel > 1)
+            and run.concurrency >= self.min_concurrency
+            and run.tensor_parallel >= self.min_tensor_parallel
+        )
+
+
+class BenchmarkLayout(BenchmarkRuns):
+    """How start-up scripts laid experts and attention out over a replica's accelerators, where results tell only
+    how many there were. The ranks of a row that states neither expert nor attention data parallelism are meant."""
+
+    tensor_parallel: int | None = None
+    """Accelerators of the replica; None is any number."""
+    input_tokens: int
+    output_tokens: int
+    whole_experts_from: int = Field(default=1, ge=1)
+    """Clients from which experts sit whole on ranks: as much expert parallelism as there are ranks."""
+    data_parallel_from: int | None = Field(default=None, ge=1)
+    """Clients from which attention is data-parallel over the ranks; None is never."""
+    source: Source
+
+    def concerns(self, run: PublishedRun) -> bool:
+        """Whether a run is among these, its lengths and accelerators too. Source: own definition."""
+        lengths = (self.input_tokens, self.output_tokens) == (run.input_tokens, run.output_tokens)
+        return super().concerns(run) and lengths and self.tensor_parallel in (None, run.tensor_parallel)
+
+
+class BenchmarkFormats(BenchmarkRuns):
+    """Number formats of caches and states that start-up scripts set, where results do not tell them."""
+
+    kv_dtype: str
+    state_dtype: str = ""
+    """Format of the states of linear attention and state-space mixers; empty is the model's own."""
+    source: Source
+
+
+class DecodeLoad(Record):
+    """Published runs of two pools on one accelerator under one kind of load."""
+
+    accelerator: str
+    weight_dtype: str
+    input_tokens: int = Field(ge=1)
+    output_tokens: int = Field(ge=1)
+    points: tuple[tuple[int, int, int], ...] = Field(min_length=1)
+    """(clients, decode workers, sequences that one decode worker takes at once)."""
+
+
+class DecodeSlots(Record):
+    """How many sequences decode workers took at once in one benchmark."""
+
+    benchmark: str
+    engine: str
+    model: str
+    load: tuple[DecodeLoad, ...]
+    source: Source
+
+    def of(self, run: PublishedRun, accelerator: str, decode_workers: int) -> int | None:
+        """Sequences that one decode worker took at once in a run; None where nothing is known of it.
+
+        Source: data/decode_slots.toml.
+        """
+        if (run.benchmark, run.engine, run.model) != (self.benchmark, self.engine, self.model):
+            return None
+        asked = (accelerator, run.weight_dtype, run.input_tokens, run.output_tokens)
+        for load in self.load:
+            if asked == (load.accelerator, load.weight_dtype, load.input_tokens, load.output_tokens):
+                slots = {(number, workers): each for number, workers, each in load.points}
+                return slots.get((run.concurrency, decode_workers))
+        return None
+
+
+@lru_cache(maxsize=1)
+def all_recipes() -> tuple[BenchmarkRecipe, ...]:
+    """Every recipe, the more specific before the more general. Source: data/recipes.toml, each with its own."""
+    return _records("recipes", "recipe", BenchmarkRecipe)
+
+
+@lru_cache(maxsize=1)
+def all_layouts() -> tuple[BenchmarkLayout, ...]:
+    """Every layout that scripts chose and results did not tell. Source: data/layouts.toml, each with its own."""
+    return _records("layouts", "layout", BenchmarkLayout)
+
+
+@lru_cache(maxsize=1)
+def all_formats() -> tuple[BenchmarkFormats, ...]:
+    """Every set of formats that scripts chose, the more specific first. Source: data/formats.toml, each its own."""
+    return _records("formats", "formats", BenchmarkFormats)
+
+
+@lru_cache(maxsize=1)
+def all_decode_slots() -> DecodeSlots:
+    """What is known of the slots of decode workers. Source: data/decode_slots.toml."""
+    return DecodeSlots.model_validate(read_toml(DATA_DIR / "decode_slots.toml"))
+
+
+def _records(file: str, table: str, kind: type[RunsT]) -> tuple[RunsT, ...]:
+    return tuple(kind.model_validate(record) for record in read_toml(DATA_DIR / f"{file}.toml")[table])
+
+
+def first_of(records: Iterable[RunsT], run: PublishedRun) -> RunsT | None:
+    """The first record that is about a run; None where its benchmark left the engine alone. Source: own definition."""
+    return next((record for record in records if record.concerns(run)), None)

@@ -1,0 +1,113 @@
+"""Programs that fit the catalog's numbers: one command line, and fits that find what made their measurements."""
+
+import dataclasses
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from advisor.catalog import engines
+from advisor.catalog.terms import all_terms
+from advisor.evidence.fit import kernels, training_parameters
+from advisor.evidence.fit.__main__ import NAMES
+from advisor.evidence.fit.base import Options, cauchy, errors_in_words
+from advisor.evidence.fit.engines import rows_of
+from advisor.evidence.fit.term_rows import merged
+from advisor.simulator.engine_costs import engine_costs
+from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
+
+OPTIONS = Options(Path(), None, False, "", 5000, None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_program_runs_with_the_same_options(name: str) -> None:
+    program = import_module(f"advisor.evidence.fit.{name}")
+    assert program.__doc__
+    assert callable(program.run)
+
+
+def test_an_unknown_program_is_refused_with_the_known_ones() -> None:
+    command = [sys.executable, "-m", "advisor.evidence.fit", "engine"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert "elementwise" in run.stderr
+
+
+def measured(launch_s: float, *systems: str) -> pd.DataFrame:
+    """Elementwise kernels as a device with these launches runs them, under two engines."""
+    sizes = np.geomspace(1e4, 1e9, 40)
+    parts = []
+    for system in systems:
+        truth = ElementwiseEfficiency("bf16", launch_s, 0.8, 20.0, 0.7)
+        seconds = elementwise_s(sizes, kernels.devices()[system], truth)
+        parts += [
+            pd.DataFrame({"system": system, "backend": engine, "latency": 1e3 * seconds, "bytes": sizes})
+            for engine in ("vllm", "trtllm")
+        ]
+    return kernels.timed(pd.concat(parts, ignore_index=True).assign(dtype="bf16"))
+
+
+def operator(table: pd.DataFrame) -> kernels.OperatorFit:
+    from advisor.evidence.fit.elementwise import PARAMETERS, predict
+
+    return kernels.OperatorFit("elementwise", table, predict, PARAMETERS, {})
+
+
+def test_a_fit_finds_the_parameters_that_made_its_measurements() -> None:
+    table = measured(5e-6, "h100_sxm", "h200_sxm")
+    found = kernels.record(operator(table), table, "bf16", "any", points=5000)
+    parameters, residual = found["parameters"], found["residual"]
+    assert isinstance(parameters, dict)
+    assert isinstance(residual, dict)
+    assert parameters["launch_s"] == pytest.approx(5e-6, rel=1e-3)
+    assert parameters["memory_fraction"] == pytest.approx(0.8, rel=1e-3)
+    assert residual["median_abs_error"] < 1e-3
+    assert residual["left_out_median_abs_error"] < 1e-3
+    assert found["fitted_on"] == ["h100-sxm", "h200-sxm"]
+
+
+def test_every_engine_has_a_record_beside_that_of_all() -> None:
+    table = measured(5e-6, "h100_sxm")
+    assert [engine for _, engine, _ in kernels.by_engine(table)] == ["any", "tensorrt-llm", "vllm"]
+    kept = {engine: len(rows) for _, engine, rows in kernels.by_engine(table, ("vllm",))}
+    assert kept["any"] == kept["tensorrt-llm"] == len(table) / 2
+
+
+def test_records_are_printed_and_written_only_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(kernels, "EFFICIENCY_DIR", tmp_path)
+    fit = operator(measured(5e-6, "h100_sxm"))
+    kernels.fit_operators([fit], OPTIONS, "elementwise")
+    assert capsys.readouterr().out.count("elementwise hopper") == 3
+    assert not list(tmp_path.rglob("*.toml"))
+    kernels.fit_operators([fit], Options(Path(), None, True, "hopper", 5000, None), "elementwise")
+    assert (tmp_path / "elementwise" / "hopper.toml").read_text().count("[[records]]") == 3
+
+
+def test_what_is_far_off_counts_little() -> None:
+    near, far = cauchy(np.array([0.1, 100.0]))
+    assert near == pytest.approx(0.1, rel=0.01)
+    assert far < 4.0
+    assert errors_in_words([1.1, 0.9, 1.2]) == "n    3 median 0.100 p90 0.180 bias +0.100"
+    assert errors_in_words([]) == "-"
+
+
+def test_a_fit_replaces_rows_of_the_table_of_terms_and_keeps_their_sources() -> None:
+    found = training_parameters.rows_of(parameter.prior for parameter in training_parameters.PARAMETERS)
+    costs = dataclasses.replace(engine_costs(engines.by_id("sglang")), request_s=0.5)
+    found += rows_of(
+        ("sglang", "0.5.0 2025-08-23"), costs, [SimpleNamespace(source="a campaign")], [{"ttft": 1.1}]
+    )
+    before = all_terms()
+    after = merged(before, found)
+    assert len(after) == len(before)
+    assert [row.source for row in after] == [row.source for row in before]
+    changed = [row for row, other in zip(after, before, strict=True) if row.value != other.value]
+    assert {row.name for row in changed if row.scope == "engine"} == {("sglang",)}
+    assert [row.value for row in changed if row.term == "request_s"] == [0.5]

@@ -1,0 +1,68 @@
+"""Rows whose machine is somebody's own: lanes that cards share, clients in step."""
+
+import pytest
+
+from advisor.catalog import accelerators
+from advisor.catalog.errors import AdvisorError
+from advisor.evidence.serving.case import ServingCase, parse_case
+from advisor.evidence.serving.client import closed_loop_lengths
+from advisor.evidence.serving.deployment import deployment_of, in_own_machine
+from advisor.evidence.serving.prediction import predict_row
+from advisor.simulator.serving import FixedLengths, LognormalLengths, UniformLengths
+
+ROW = {
+    "case_id": "x", "engine": "vllm", "engine_version": "0.25.0", "model": "qwen3-8b", "gpu": "rtx-3090",
+    "n_gpus": "4", "tp": "4", "weight_dtype": "int4", "load": "closed", "concurrency": "16", "isl": "512",
+    "osl": "128", "length_dist": "fixed", "power_cap_w": "220",
+}  # fmt: skip
+
+
+def case(**cells: str) -> ServingCase:
+    return parse_case(ROW | cells, 2)
+
+
+@pytest.mark.parametrize(("num_gpus", "lanes"), [(1, 16), (2, 8), (4, 4), (8, 4)])
+def test_desktop_cards_share_sixteen_lanes_and_keep_four(num_gpus: int, lanes: int) -> None:
+    assert in_own_machine(accelerators.by_id("rtx-3090"), num_gpus, 220.0).pcie_lanes == lanes
+
+
+def test_rented_cards_and_those_of_servers_keep_their_lanes() -> None:
+    geforce, server = accelerators.by_id("rtx-3090"), accelerators.by_id("l40s")
+    assert in_own_machine(geforce, 4, None) is geforce
+    assert in_own_machine(server, 4, 220.0) is server
+    few = geforce.model_copy(update={"pcie_lanes": 1})
+    assert in_own_machine(few, 2, 220.0).pcie_lanes == 1  # a slot is never wider than its card
+
+
+def test_a_machine_without_cards_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one accelerator, not 0"):
+        in_own_machine(accelerators.by_id("rtx-3090"), 0, 220.0)
+
+
+def test_prompts_over_four_cards_wait_for_narrow_slots() -> None:
+    own, rented = (
+        predict_row(ROW | {"load": "batch1", "concurrency": "1", "power_cap_w": cap}, 2)
+        for cap in ("350", "")
+    )
+    assert deployment_of(case(power_cap_w="350")).accelerator.pcie_lanes == 4
+    assert own.metrics["prefill_tok_s"].value < 0.6 * rented.metrics["prefill_tok_s"].value
+
+
+def test_only_the_owners_clients_keep_step_and_only_with_equal_lengths() -> None:
+    assert isinstance(closed_loop_lengths(case()), FixedLengths)
+    assert isinstance(closed_loop_lengths(case(power_cap_w="")), LognormalLengths)
+    assert isinstance(closed_loop_lengths(case(length_dist="uniform:0.8")), UniformLengths)
+    with pytest.raises(AdvisorError, match="at least 1 token"):
+        closed_loop_lengths(case(isl=""))
+
+
+def test_rates_of_streams_are_means_over_requests() -> None:
+    found = predict_row(ROW | {"concurrency": "1", "num_requests": "4"}, 2).metrics
+    assert found["decode_tok_s"].value == pytest.approx(1e3 / found["tpot_ms_mean"].value, rel=1e-3)
+    assert found["prefill_tok_s"].value == pytest.approx(512e3 / found["ttft_ms_mean"].value, rel=1e-3)
+    many = predict_row(ROW, 2).metrics
+    assert many["decode_tok_s"].value < found["decode_tok_s"].value
+    assert many["prefill_tok_s"].value >= 0.999 * 512e3 / many["ttft_ms_mean"].value  # quick ones weigh more
+    single = predict_row(ROW | {"osl": "1"}, 2).metrics
+    assert "decode_tok_s" not in single
+    assert "prefill_tok_s" in single
