@@ -12,12 +12,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _prepare_streams()
     from typer.main import get_command
 
-    from advisor.cli.app import app
+    from advisor.cli.app import FOLDERS, folders_for, tree
     from advisor.cli.errors import INTERRUPTED, report
 
     try:
-        command = get_command(app)
-        defaults = _defaults(command, arguments)
+        has_defaults = (
+            any(name.startswith("ADVISOR_") for name in os.environ) or Path("advisor.toml").is_file()
+        )
+        command = get_command(tree(FOLDERS if has_defaults else folders_for(arguments)))
+        defaults = _defaults(command, arguments) if has_defaults else {}
         outcome = command(args=arguments, prog_name="advisor", standalone_mode=False, default_map=defaults)
         code = outcome() if callable(outcome) else outcome
         sys.stdout.flush()
@@ -36,9 +39,6 @@ def _defaults(command: object, arguments: Sequence[str]) -> dict[str, object]:
 
     Raises: InputFileError: the file is wrong.
     """
-    is_set = any(name.startswith("ADVISOR_") for name in os.environ)
-    if not is_set and not Path("advisor.toml").is_file():
-        return {}
     from advisor.cli.defaults import given_defaults
     from advisor.cli.notes import note, warn
 

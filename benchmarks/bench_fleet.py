@@ -26,13 +26,10 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
-from advisor.simulator.serving.content import hashed_contents
-from advisor.simulator.serving.fleet import Fleet, Pool
-from advisor.simulator.serving.fleet_load import draw_load
-from advisor.simulator.serving.fleet_parts import simulate_in_parts
-from advisor.simulator.serving.fleet_simulation import simulate_fleet
-from advisor.simulator.serving.routers import RouterRule
-from advisor.simulator.serving.shared_prefixes import SharedPrefixes
+from advisor.simulator.serving.content import SharedPrefixes, hashed_contents
+from advisor.simulator.serving.fleet import Fleet, Pool, RouterRule
+from advisor.simulator.serving.fleet_simulation import simulate_fleet, simulate_in_parts
+from advisor.simulator.serving.load import draw_load
 from advisor.simulator.step_cost import StepSurface
 
 MAX_SEQS, MAX_TOKENS = 256, 8192

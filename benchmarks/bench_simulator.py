@@ -25,7 +25,6 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
-from advisor.simulator.serving.cluster import simulate_cluster
 from advisor.simulator.step_cost import StepSurface
 
 MAX_SEQS, MAX_TOKENS = 256, 8192
@@ -112,9 +111,9 @@ CASES = (
         lambda n: simulate(surface(4), policy(), Workload(CLOSED, LENGTHS, n)),
     ),
     Case(
-        "Poisson, 80 requests/s, 4 replicas on SimPy",
+        "Poisson, 80 requests/s, 4 replicas",
         0.1,
-        lambda n: simulate_cluster(SURFACE, policy(), Workload(Poisson(80.0), LENGTHS, n), num_replicas=4),
+        lambda n: simulate(SURFACE, policy(), Workload(Poisson(80.0), LENGTHS, n), num_replicas=4),
     ),
 )
 

@@ -2,21 +2,21 @@
 
 import datetime
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, checked, read_csv
-from advisor.catalog.prices import STALE_AFTER_DAYS
+from advisor.catalog.prices import STALE_AFTER_DAYS, price_sources
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.economics import ApiPrice
 
 REQUIRED_COLUMNS: Final = (
     "provider", "model", "usd_per_million_input", "usd_per_million_output", "observed_on",
 )  # fmt: skip
-OPTIONAL_COLUMNS: Final = ("usd_per_million_cached_input", "url", "note")
+OPTIONAL_COLUMNS: Final = ("usd_per_million_cached_input", "url", "note", "source")
 
 
 @functools.cache
@@ -73,14 +73,6 @@ def api_prices_as_of(
     )
 
 
-def _resolved(names: Collection[str], known: Sequence[str]) -> set[str]:
-    try:
-        return {resolve(name, known, {}, "API provider").id for name in names}
-    except UnknownNameError as error:
-        error.fix = f"one of {', '.join(known)}, or a row of your own with --api-price-file"
-        raise
-
-
 def is_stale_api_price(price: ApiPrice, as_of: datetime.date) -> bool:
     """Whether the list was read more than the usual number of days before `as_of`."""
     return (as_of - price.observed_on).days > STALE_AFTER_DAYS
@@ -93,6 +85,8 @@ def _read_file(path: Path, *, names_are_ids: bool) -> tuple[ApiPrice, ...]:
 
 def _price(cells: dict[str, str], where: str, names_are_ids: bool) -> ApiPrice:
     values = {column: cell.strip() for column, cell in cells.items() if cell.strip()}
+    if names_are_ids and "source" in values:
+        values["source"], values["url"] = price_sources()[values["source"]]
     price = checked(ApiPrice, values, where)
     if price.usd_per_million_input == price.usd_per_million_output == 0:
         raise InputFileError(

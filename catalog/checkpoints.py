@@ -13,7 +13,7 @@ _FORMATS: Final = {
     "int4": re.compile(r"awq|gptq|w4a16|int4", re.IGNORECASE),
     "int8": re.compile(r"w8a8|int8", re.IGNORECASE),
 }
-_CHAT: Final = re.compile(r"instruct|chat|-it\b|thinking", re.IGNORECASE)
+CHAT: Final = re.compile(r"instruct|chat|-it\b|thinking", re.IGNORECASE)
 _DERIVED: Final = re.compile(r"distill|base\b|zero\b|vl-", re.IGNORECASE)
 
 
@@ -67,6 +67,6 @@ def _order(hf_id: str, model: Model, engine: str) -> tuple[bool, bool, bool, int
     return (
         bool(_DERIVED.search(hf_id)),
         nvidia != (engine == "tensorrt-llm"),
-        not _CHAT.search(hf_id),
+        not CHAT.search(hf_id),
         model.hf_ids.index(hf_id),
     )

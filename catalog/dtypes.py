@@ -2,6 +2,8 @@
 
 from typing import Final, Literal, get_args
 
+from advisor.catalog.resolve import resolve
+
 Dtype = Literal[
     "fp32",
     "tf32",
@@ -13,10 +15,29 @@ Dtype = Literal[
     "nvfp4",
     "mxfp4",
     "int4",
+    "nf4",
+    "iq1_s",
+    "iq1_m",
+    "iq2_xxs",
+    "iq2_xs",
+    "iq2_s",
+    "iq2_m",
+    "iq3_xxs",
+    "iq3_xs",
+    "iq3_s",
+    "iq3_m",
+    "iq4_xs",
+    "iq4_nl",
+    "q2_k_s",
     "q2_k",
+    "q3_k_s",
+    "q3_k_m",
+    "q3_k_l",
     "q4_0",
+    "q4_k_s",
     "q4_k_m",
     "q4_k_xl",
+    "q5_k_s",
     "q5_k_m",
     "q5_k_xl",
     "q6_k",
@@ -33,7 +54,7 @@ Dtype = Literal[
     "exl3-8.0bpw",
 ]
 DTYPES: Final[tuple[str, ...]] = get_args(Dtype)
-GGUF_DTYPES: Final = tuple(name for name in DTYPES if name.startswith("q"))
+GGUF_DTYPES: Final = tuple(name for name in DTYPES if name.startswith(("q", "iq")))
 """Formats of llama.cpp's files, which hold input table and head too."""
 EXL3_DTYPES: Final = tuple(name for name in DTYPES if name.startswith("exl3-"))
 """Formats of exllamav3's files at the average widths that are usually published."""
@@ -66,9 +87,29 @@ _BITS_PER_ELEMENT: Final[dict[str, float]] = {
     "nvfp4": grouped_bits(4.0, 16, 8.0),
     "mxfp4": grouped_bits(4.0, 32, 8.0),
     "int4": grouped_bits(4.0, 128, 16.0, 4.0),
-    # llama.cpp K-quants: published bits per weight of whole Llama-3.1-8B files (ggml-org/llama.cpp, quantize README).
+    # bitsandbytes: one fp8 scale per 64 elements, and one fp32 per 256 of those ("double quantisation").
+    "nf4": grouped_bits(4.0, 64, 8.0 + 32.0 / 256),
+    # llama.cpp's quants: published bits per weight of whole Llama-3.1-8B files (ggml-org/llama.cpp, quantize README).
+    "iq1_s": 2.00,
+    "iq1_m": 2.15,
+    "iq2_xxs": 2.38,
+    "iq2_xs": 2.59,
+    "iq2_s": 2.74,
+    "iq2_m": 2.93,
+    "iq3_xxs": 3.25,
+    "iq3_xs": 3.50,
+    "iq3_s": 3.66,
+    "iq3_m": 3.76,
+    "iq4_xs": 4.46,
+    "iq4_nl": 4.68,
+    "q2_k_s": 2.97,
     "q2_k": 3.16,
+    "q3_k_s": 3.64,
+    "q3_k_m": 4.00,  # 3.91 in the table of Llama-2-7B, and more as its two neighbours are
+    "q3_k_l": 4.30,
+    "q4_k_s": 4.67,
     "q4_k_m": 4.89,
+    "q5_k_s": 5.57,
     "q5_k_m": 5.70,
     "q6_k": 6.56,
     # One fp16 scale per block of 32 (ggml-org/llama.cpp, ggml-common.h: block_q4_0, block_q8_0).
@@ -82,6 +123,25 @@ _BITS_PER_ELEMENT: Final[dict[str, float]] = {
     # weights; two 16-bit vectors per matrix add less than 0.01 bits (exllamav3, doc/exl3.md).
     **{name: float(name.removeprefix("exl3-").removesuffix("bpw")) for name in EXL3_DTYPES},
 }
+
+
+_NAMES: Final = {
+    "awq": "int4", "gptq": "int4", "w4a16": "int4", "w8a8": "int8", "bnb": "nf4", "bitsandbytes": "nf4",
+    "bnb-4bit": "nf4", "fp4": "nvfp4", "bfloat16": "bf16", "float16": "fp16", "half": "fp16",
+}  # fmt: skip
+"""What people and checkpoints call a format, where it is not its name here."""
+
+
+def dtype_of(name: str) -> str:
+    """The format that a name stands for, whatever its case: awq and gptq are int4, as both hold groups of 4 bits.
+
+    Raises: UnknownNameError: there is no such format; `hint` lists near misses.
+    Source: own definition.
+    """
+    return resolve(name.replace("_", "-"), [*DTYPES], _NAMES | _DASHED, "number format").id
+
+
+_DASHED: Final = {name.replace("_", "-"): name for name in DTYPES if "_" in name}
 
 
 def bytes_per_element(dtype: str) -> float:

@@ -53,7 +53,6 @@ _FALLBACK_ARCHITECTURES: Final = (
 
 _WITNESS: Final = "attention_decode"
 """An operator that has records wherever somebody measured kernels."""
-_OTHER_VENDOR_SCALE: Final = 1.15
 _NVIDIA: Final = ("volta", "turing", "ampere", "ada", "hopper", "blackwell", "rubin")
 
 # Formats whose kernels work alike, nearest first. fp16 and bf16 run at one rate on every unit that has both.
@@ -72,6 +71,7 @@ _RELATED_DTYPES: Final[dict[str, tuple[str, ...]]] = {
     "mxfp4_wo": ("int4_wo", "int8_wo", "bf16"),
     "int4_wo": ("mxfp4_wo", "int8_wo", "bf16"),
     "int8_wo": ("int4_wo", "mxfp4_wo", "bf16"),
+    "nf4": ("bf16",),
     "exl3": (),
 }
 _ALIASES: Final[dict[str, str]] = {"int4": "int4_wo", "w4a16": "int4_wo", "fp16": "bf16"}
@@ -149,18 +149,9 @@ def transfer_error(operator: str, architecture: str = "hopper") -> float:
     return _transfer_errors().get(operator, _OTHER_VENDOR_ERROR) if same_vendor else _OTHER_VENDOR_ERROR
 
 
-def unmeasured_scale(architecture: str) -> float:
-    """What kernels take on another vendor's hardware that nobody measured, in times what its relative's record makes.
-
-    A relative lends the shares of the data sheet that mature libraries reach. Published serving runs on AMD, Google,
-    Huawei and Intel parts are slower: best kept ones 1.1 times, the median of thirteen groups of accelerator and model
-    1.5 times, some six times. With 1.15 the median error over their runs is least (throughput 16 %, without it 27 %).
-
-    Source: published serving runs of docs/accuracy.md.
-    """
-    if architecture.startswith(_NVIDIA) or architecture in _measured_architectures(_WITNESS):
-        return 1.0
-    return _OTHER_VENDOR_SCALE
+def is_measured(architecture: str) -> bool:
+    """Whether somebody measured kernels on an architecture, or on one of its vendor, whose libraries are as mature."""
+    return architecture.startswith(_NVIDIA) or architecture in _measured_architectures(_WITNESS)
 
 
 def operators() -> tuple[str, ...]:
@@ -175,6 +166,11 @@ def records(operator: str) -> tuple[EfficiencyRecord, ...]:
         for architecture in _measured_architectures(operator)
         for record in _records(operator, architecture).values()
     )
+
+
+def measured_operators(architecture: str) -> tuple[str, ...]:
+    """Operators whose kernels were measured on an architecture itself, sorted."""
+    return tuple(name for name in operators() if architecture in _measured_architectures(name))
 
 
 def _architecture_chain(architecture: str, measured: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Data files in the field's customary units: reading them, and telling a person what is wrong with one."""
 
 import csv
+import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -44,6 +45,17 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise InputFileError(f"{path}: not valid TOML", why=str(error), fix="correct that line") from None
+
+
+def read_json(path: Path, fix: str) -> Any:
+    """The content of a JSON file; `fix` says what to do where it is none.
+
+    Raises: InputFileError: the file is missing, no text or no JSON.
+    """
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise InputFileError(f"{path}: not valid JSON", why=str(error), fix=fix) from None
 
 
 def read_csv(

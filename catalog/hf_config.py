@@ -3,11 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from advisor.catalog import hf_diffusion
+from advisor.catalog import hf_diffusion, hf_encoder_decoder, hf_linear
 from advisor.catalog.config_fields import ConfigFields, read_config
+from advisor.catalog.files import DATA_DIR
 from advisor.catalog.hf_feed_forward import expert_part, feed_forwards, is_gated
 from advisor.catalog.hf_mixers import NUM_HEADS, attention, mamba, mixers
 from advisor.catalog.hf_weights import published_weights
@@ -56,6 +58,8 @@ _ENCODERS: Final = (
 )
 _LEARNED_POSITIONS: Final = ("gpt2", "opt", "bert", "roberta", "xlm-roberta", "distilbert", "mpnet")
 
+_TYPES_FILE: Final = DATA_DIR / "model_types.txt"
+
 _Layer = tuple[Mixer | None, FeedForward | None]
 
 
@@ -73,14 +77,16 @@ def model_from_hf_config(path: str | Path) -> Model:
     if config.has("_class_name"):
         return hf_diffusion.diffusion_model(config, _identity(config))
     text = config.text_tower()
-    if text.text("model_type") == "whisper":
-        return hf_diffusion.speech_model(text, _identity(config))
+    model_type = text.text("model_type")
+    if model_type in hf_encoder_decoder.READERS:
+        return hf_encoder_decoder.READERS[model_type](text, _identity(config))
+    _refuse_unknown(config, text)
     hidden = text.count(*_HIDDEN)
     layers = _layers(text, hidden)
     weights = published_weights(
         config, has_experts=any(ff is not None and ff.kind == "moe" for _, ff in layers)
     )
-    is_encoder = text.text("model_type") in _ENCODERS
+    is_encoder = model_type in _ENCODERS
     name = _identity(config)
     return Model(
         id=name.lower(),
@@ -115,7 +121,35 @@ def grouped(layers: list[_Layer]) -> tuple[LayerGroup, ...]:
     )
 
 
+def known_types() -> set[str]:
+    """Model types that are read: those of the list, whose fields say all that counts, and those with readers.
+
+    Source: data/model_types.txt.
+    """
+    lines = _TYPES_FILE.read_text(encoding="utf-8").splitlines()
+    listed = {name for line in lines[1:] for name in line.split()}
+    return listed | hf_linear.READERS.keys() | hf_encoder_decoder.READERS.keys()
+
+
+def _refuse_unknown(config: ConfigFields, text: ConfigFields) -> None:
+    """Refuse model types whose layers this program does not know, instead of reading them as transformers."""
+    known = known_types()
+    own = text.text("model_type")
+    if not own or own in known:
+        return
+    classes = ", ".join(str(name) for name in config.sequence("architectures") or ())
+    near = ", ".join(get_close_matches(own, known, n=5, cutoff=0.3))
+    text.fail(
+        "model_type",
+        f"is '{own}'{f' ({classes})' if classes else ''}, an architecture that is not known",
+        fix="name a known type in the file if the layers are the same as that type's",
+        hint=f"nearest known types: {near}" if near else "",
+    )
+
+
 def _layers(text: ConfigFields, hidden: int) -> list[_Layer]:
+    if text.text("model_type") in hf_linear.READERS:
+        return hf_linear.READERS[text.text("model_type")](text, hidden)
     blocks = text.sequence("block_configs")
     if blocks is not None:
         return [_searched_layer(text, index, hidden) for index in range(len(blocks))]

@@ -80,7 +80,7 @@ def _quantized_dtype(quantization: ConfigFields) -> str:
     if method in _BY_METHOD:
         return _BY_METHOD[method]
     if method == "bitsandbytes":
-        return "int4" if quantization.flag("load_in_4bit", "_load_in_4bit") else "int8"
+        return "nf4" if quantization.flag("load_in_4bit", "_load_in_4bit") else "int8"
     bits = quantization.optional_count("bits", "w_bit", "num_bits")
     if bits in _BY_BITS:
         return _BY_BITS[bits]

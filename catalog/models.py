@@ -21,9 +21,11 @@ It exists so that one name costs the reading of one record; a test holds it equa
 _VARIANT: Final = re.compile(
     r"[-_.](instruct|it|chat|base|hf|thinking|fp8|fp4|bf16|fp16|f16|nvfp4|mxfp4|awq|gptq|int4|int8|w4a16|w8a8|w8a16"
     r"|w4a4|dynamic|static|block|pertensor|per-tensor|kv|gguf|i?q\d[\w]*|quantized|bnb|mlx|dwq|autoround|marlin"
-    r"|[48]-?bit|preview|v0\.\d|\d{4})$"
+    r"|[48]-?bit|preview|v0\.\d|(?!2507)\d{4})$"
 )
-"""Endings of checkpoint names that leave the shape alone: tuning, weight format, month of release."""
+"""Endings of checkpoint names that leave the shape alone: tuning, weight format, month of release; what Qwen published
+in July 2025 has another context and records of its own."""
+_HF_ID: Final = re.compile(r"[\w.-]+/[\w.-]+")
 _ACTIVE: Final = re.compile(r"-a\d+(\.\d+)?b$")
 """The ending that counts active parameters, which people leave out: qwen3-235b."""
 
@@ -49,9 +51,13 @@ def get(ref: str) -> ResolvedModel:
         return ResolvedModel(by_id(hf_name), f"model '{ref}' is taken as {hf_name}")
     try:
         found = resolve(ref, all_ids(), names.aliases | _without_active(), "model")
-    except UnknownNameError:
+    except UnknownNameError as error:
         variant = _variant_of(ref)
         if variant is None:
+            if _HF_ID.fullmatch(ref):
+                error.fix = (
+                    f"download config.json of huggingface.co/{ref} and name its path or folder as the model"
+                )
             raise
         note = f"model '{ref}' is taken as {variant}: same shape, another checkpoint"
         return ResolvedModel(by_id(variant), note)

@@ -7,7 +7,7 @@ day that was read. Rows are appended, never edited: a newer row of the same offe
 
 import datetime
 import functools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,14 +15,28 @@ from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, checked, read_csv
 from advisor.catalog.resolve import resolve
-from advisor.catalog.schema import Price
-from advisor.catalog.units import GIB
+from advisor.catalog.schema.price import Price, PriceKind, Term
+from advisor.catalog.units import DAY_S, GIB, HOUR_S
 
 STALE_AFTER_DAYS: Final = 30
 REQUIRED_COLUMNS: Final = (
     "provider", "accelerator", "num_accelerators", "term", "usd_per_hour", "observed_on",
 )  # fmt: skip
-OPTIONAL_COLUMNS: Final = ("sku", "region", "valid_from", "valid_to", "vcpus", "ram_gb", "url")
+OPTIONAL_COLUMNS: Final = (
+    "sku", "region", "valid_from", "valid_to", "vcpus", "ram_gb", "url", "source", "is_dated", "tenancy", "price_kind",
+    "country", "min_quantity", "max_quantity", "storage_usd_per_gb_hour", "egress_usd_per_gb", "currency",
+)  # fmt: skip
+COMPARED_KINDS: Final[tuple[PriceKind, ...]] = ("list", "quote", "tracker", "marketplace_median")
+"""Prices that one can expect to pay; the others are where a seller's or a market's prices begin."""
+LEAST_USD, MOST_USD = 0.005, 250.0
+"""Of one accelerator and hour; what lies beyond was written in other units."""
+_YEAR_H: Final = 365 * DAY_S / HOUR_S
+_COMMITTED_H: Final[Mapping[Term, float]] = {
+    "reserved_1m": _YEAR_H / 12,
+    "reserved_3m": _YEAR_H / 4,
+    "reserved_1y": _YEAR_H,
+    "reserved_3y": 3 * _YEAR_H,
+}
 PROVIDER_ALIASES: Final = {
     "amazon": "aws",
     "microsoft": "azure",
@@ -35,7 +49,7 @@ PROVIDER_ALIASES: Final = {
     "datacrunch": "verda",
     "oci": "oracle",
 }
-_Offer = tuple[str, str, str, str, int, str]
+Offer = tuple[str, str, str, str, int, str]
 
 
 @functools.cache
@@ -44,18 +58,25 @@ def bundled_prices() -> tuple[Price, ...]:
 
     Raises: InputFileError: a bundled file is damaged.
     """
-    return _read_folder(DATA_DIR / "prices", names_are_ids=True)
+    return _read_folder(DATA_DIR / "prices")
 
 
-def read_prices(path: Path) -> tuple[Price, ...]:
+def read_prices(path: Path, as_of: datetime.date = datetime.date.min) -> tuple[Price, ...]:
     """The rows of a person's own price file; accelerators may be written by alias.
 
     Needs provider, accelerator, num_accelerators, term, usd_per_hour (of the whole SKU) and observed_on; may
-    have sku, region, valid_from (else observed_on), valid_to, vcpus, ram_gb and url.
+    have any of OPTIONAL_COLUMNS: without valid_from a price holds from observed_on on, without price_kind it is a
+    quote. A currency other than USD is refused, as is a day after today and `as_of`.
 
     Raises: InputFileError: the file is unreadable or a row is wrong; the message has row, field, value and rule.
     """
-    return _read_file(path, names_are_ids=False)
+    return _read_file(path, latest=max(as_of, datetime.date.today(), newest_reading()))
+
+
+@functools.cache
+def newest_reading() -> datetime.date:
+    """The last day on which a bundled price was read."""
+    return max(price.observed_on for price in bundled_prices())
 
 
 def refreshed_prices(cache_dir: Path) -> tuple[Price, ...]:
@@ -63,7 +84,7 @@ def refreshed_prices(cache_dir: Path) -> tuple[Price, ...]:
 
     Raises: InputFileError: there is no such folder, or a file of it is damaged.
     """
-    return _read_folder(cache_dir, names_are_ids=True)
+    return _read_folder(cache_dir)
 
 
 def refreshed_file(path: Path) -> tuple[Price, ...]:
@@ -71,7 +92,7 @@ def refreshed_file(path: Path) -> tuple[Price, ...]:
 
     Raises: InputFileError: the file is damaged.
     """
-    return _read_file(path, names_are_ids=True)
+    return _read_file(path)
 
 
 def prices_as_of(
@@ -80,6 +101,8 @@ def prices_as_of(
     providers: Collection[str] | None = None,
     terms: Collection[str] = ("on_demand",),
     accelerators: Collection[str] | None = None,
+    kinds: Collection[str] | None = None,
+    tenancies: Collection[str] | None = None,
     user_file: Path | None = None,
     cache_dir: Path | None = None,
 ) -> tuple[Price, ...]:
@@ -89,13 +112,13 @@ def prices_as_of(
     the refreshed cache, and that over bundled rows that were not read later; within a layer the latest
     `valid_from` wins.
 
-    Assumes: `accelerators` are ids. None means all.
+    Assumes: `accelerators` are ids. None means all; COMPARED_KINDS are the kinds that one can expect to pay.
     Raises: UnknownNameError: a provider is in no layer; `hint` lists near misses.
         InputFileError: the user's file or the cache is wrong.
     Source: own definition.
     """
     cached = refreshed_prices(cache_dir) if cache_dir is not None else ()
-    own = read_prices(user_file) if user_file is not None else ()
+    own = read_prices(user_file, as_of) if user_file is not None else ()
     wanted_providers = _resolved(providers, [bundled_prices(), cached, own])
     current = _current_of_layer(bundled_prices(), as_of)
     for offer, price in _current_of_layer(cached, as_of).items():
@@ -109,10 +132,22 @@ def prices_as_of(
         if price.term in terms
         and (wanted_providers is None or price.provider in wanted_providers)
         and (accelerators is None or price.accelerator in accelerators)
+        and (kinds is None or price.price_kind in kinds)
+        and (tenancies is None or price.tenancy in tenancies)
     )
     return tuple(
-        sorted(chosen, key=lambda price: (price.accelerator, price.usd_per_accelerator_hour, _offer(price)))
+        sorted(chosen, key=lambda price: (price.accelerator, price.usd_per_accelerator_hour, offer_of(price)))
     )
+
+
+@functools.cache
+def _countries() -> Mapping[tuple[str, str], str]:
+    return {(price.provider, price.region): price.country for price in bundled_prices() if price.country}
+
+
+def country_of(provider: str, region: str) -> str:
+    """The country of a seller's region as bundled rows state it; empty where none does."""
+    return _countries().get((provider, region), "")
 
 
 def provider_names() -> tuple[str, ...]:
@@ -125,24 +160,35 @@ def age_days(price: Price, as_of: datetime.date) -> int:
     return max(0, (as_of - price.observed_on).days)
 
 
+def commitment_usd(price: Price) -> float | None:
+    """What renting one SKU at this price commits to pay, used or not [USD]: usd_per_hour · hours of the term; 0 where
+    the term commits to nothing, None where its length is not stated.
+
+    Source: definition.
+    """
+    if price.term == "reserved_unspecified":
+        return None
+    return price.usd_per_hour * _COMMITTED_H.get(price.term, 0.0)
+
+
 def is_stale(price: Price, as_of: datetime.date, days: int = STALE_AFTER_DAYS) -> bool:
     """Whether the price was read more than `days` days before `as_of`."""
     return age_days(price, as_of) > days
 
 
-def _current_of_layer(layer: Iterable[Price], as_of: datetime.date) -> dict[_Offer, Price]:
-    current: dict[_Offer, Price] = {}
+def _current_of_layer(layer: Iterable[Price], as_of: datetime.date) -> dict[Offer, Price]:
+    current: dict[Offer, Price] = {}
     for price in layer:
         ended = price.valid_to is not None and as_of >= price.valid_to
         if price.valid_from > as_of or price.observed_on > as_of or ended:
             continue
-        rival = current.get(_offer(price))
+        rival = current.get(offer_of(price))
         if rival is None or (price.valid_from, price.observed_on) >= (rival.valid_from, rival.observed_on):
-            current[_offer(price)] = price
+            current[offer_of(price)] = price
     return current
 
 
-def _offer(price: Price) -> _Offer:
+def offer_of(price: Price) -> Offer:
     return (price.provider, price.sku, price.region, price.accelerator, price.num_accelerators, price.term)
 
 
@@ -153,30 +199,63 @@ def _resolved(providers: Collection[str] | None, layers: list[tuple[Price, ...]]
     return {resolve(name, known, PROVIDER_ALIASES, "provider").id for name in providers}
 
 
-def _read_folder(folder: Path, *, names_are_ids: bool) -> tuple[Price, ...]:
+def _read_folder(folder: Path) -> tuple[Price, ...]:
     if not folder.is_dir():
         raise InputFileError(f"{folder}: no such folder", fix="name a folder with price files (*.csv)")
-    return tuple(
-        price
-        for path in sorted(folder.glob("*.csv"))
-        for price in _read_file(path, names_are_ids=names_are_ids)
-    )
+    return tuple(price for path in sorted(folder.glob("*.csv")) for price in _read_file(path))
 
 
-def _read_file(path: Path, *, names_are_ids: bool) -> tuple[Price, ...]:
-    rows = read_csv(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS)
-    return tuple(_price(cells, f"{path}: row {number}", names_are_ids) for number, cells in rows)
+def _read_file(path: Path, latest: datetime.date | None = None) -> tuple[Price, ...]:
+    """The rows of a file; with the latest day that its rows may bear, of a person's own."""
+    found: dict[tuple[object, ...], tuple[int, Price]] = {}
+    for number, cells in read_csv(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS):
+        price = _price(cells, f"{path}: row {number}", latest)
+        key = (*offer_of(price), price.valid_from, price.observed_on)
+        if key in found:
+            raise InputFileError(
+                f"{path}: row {number} repeats row {found[key][0]}",
+                why="both are the same offer, read on the same day",
+                fix="keep one of them, or tell them apart by sku or region",
+            )
+        found[key] = number, price
+    return tuple(price for _, price in found.values())
 
 
-def _price(cells: dict[str, str], where: str, names_are_ids: bool) -> Price:
+def _price(cells: dict[str, str], where: str, latest: datetime.date | None) -> Price:
     values: dict[str, object] = {"sku": "", "region": ""}
     values |= {column: cell.strip() for column, cell in cells.items() if cell.strip()}
     values.setdefault("valid_from", values.get("observed_on"))
     if "ram_gb" in values:
         values["ram_bytes"] = _ram_bytes(str(values.pop("ram_gb")), where)
-    price = checked(Price, values, where)
-    if names_are_ids:
-        return price
+    if latest is None:
+        title, url = price_sources().get(str(values.get("source", "")), ("", ""))
+        values |= {"source": title, "url": url} if title else {}
+        return checked(Price, values, where)
+    return _own_price(values, where, latest)
+
+
+def _own_price(values: dict[str, object], where: str, latest: datetime.date) -> Price:
+    """The row of a person's file, whose units and names need a look."""
+    currency = values.pop("currency", "USD")
+    if currency != "USD":
+        raise InputFileError(
+            f"{where}: field currency: {currency!r}",
+            why="prices are in USD",
+            fix="convert usd_per_hour to USD",
+        )
+    price = checked(Price, {"price_kind": "quote"} | values, where)
+    if not LEAST_USD <= price.usd_per_accelerator_hour <= MOST_USD:
+        raise InputFileError(
+            f"{where}: field usd_per_hour: {price.usd_per_hour:g}",
+            why=f"${price.usd_per_accelerator_hour:g} per accelerator and hour is no price: cents, or a month's?",
+            fix="write dollars per hour of the whole SKU",
+        )
+    if price.observed_on > latest:
+        raise InputFileError(
+            f"{where}: field observed_on: {price.observed_on}",
+            why="that day is in the future",
+            fix="write the day on which the price was read",
+        )
     try:
         chosen = accelerator_catalog.get(price.accelerator).record.id
     except UnknownNameError as error:
@@ -187,6 +266,13 @@ def _price(cells: dict[str, str], where: str, names_are_ids: bool) -> Price:
             hint=error.hint,
         ) from None
     return price.model_copy(update={"accelerator": chosen})
+
+
+@functools.cache
+def price_sources() -> Mapping[str, tuple[str, str]]:
+    """Title and address of the sources of bundled rows, by their short names."""
+    rows = read_csv(DATA_DIR / "price_sources.csv", ("source", "title", "url"))
+    return {cells["source"]: (cells["title"], cells["url"]) for _, cells in rows}
 
 
 def _ram_bytes(cell: str, where: str) -> float:

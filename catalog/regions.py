@@ -11,6 +11,11 @@ from advisor.catalog.schema.economics import Region
 from advisor.catalog.units import KILO
 
 DEFAULT_REGION = "us"
+EU_COUNTRIES = (
+    "AT", "BE", "BG", "CY", "CZ", "DE", "DK", "EE", "ES", "FI", "FR", "GR", "HR", "HU", "IE", "IT", "LT", "LU", "LV",
+    "MT", "NL", "PL", "PT", "RO", "SE", "SI", "SK",
+)  # fmt: skip
+"""Member states of the European Union, ISO 3166."""
 
 
 @functools.cache

@@ -6,6 +6,7 @@ from typing import Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import Calibration
 from advisor.probes.document import Probe
+from advisor.probes.fabric import fast_groups, pair_rates
 from advisor.probes.record import Measurement
 
 _SLOW_LIBRARY: Final = 0.9
@@ -29,6 +30,7 @@ def calibration_of(probe: Probe) -> Calibration:
     groups = [m for m in probe.measurements if m.id.startswith("collective.")]
     largest = max((_num_ranks(m) for m in groups), default=0)
     groups = [m for m in groups if _num_ranks(m) == largest]
+    pairs = pair_rates(probe.measurements)
     found = Calibration(
         accelerator=probe.accelerator,
         num_accelerators=max(1, len(probe.machine.gpus)),
@@ -52,6 +54,8 @@ def calibration_of(probe: Probe) -> Calibration:
             for m in groups
             if m.id.endswith(".latency") and isinstance(m.value, float)
         },
+        pair_bytes_per_s={f"{i}-{j}": rate for (i, j), rate in sorted(pairs.items())},
+        fast_groups=fast_groups(pairs),
         host_to_device_bytes_per_s=slowest_gpu(probe.measurements, "host_link.h2d"),
     )
     if found.bandwidth_bytes_per_s is None and not found.matmul_flop_per_s:

@@ -189,12 +189,12 @@ def shape_sweep(bench: Bench) -> list[Measurement]:
 
 
 def sustained(bench: Bench) -> list[Measurement]:
-    """bf16 product without a pause: the rate of the first half second and of the second half of the run."""
+    """Products without a pause: the rate of the first half second and of the second half of the run.
+
+    In bf16, or in fp16 where the board has no matrix units for bf16.
+    """
     duration_s = _SUSTAINED_QUICK_S if bench.quick else _SUSTAINED_FULL_S
-    size = _size(bench)
-    call = vendor_product(
-        "bf16", _random(bench, size, size, torch.bfloat16), _random(bench, size, size, torch.bfloat16)
-    )
+    name, call, amount = product_call(bench)
     call()
     synchronize(bench.device)
     times_s: list[float] = []
@@ -205,11 +205,30 @@ def sustained(bench: Bench) -> list[Measurement]:
                 call()
             synchronize(bench.device)
             times_s.append((time.perf_counter() - now_s) / _CHUNK_CALLS)
-    amount = 2.0 * size**3
+    size = _size(bench)
     pattern = f"{size} x {size} x {size}, random data, {duration_s:g} s"
     late = summarize(times_s[len(times_s) // 2 :])
     first = summarize(times_s[: max(1, len(times_s) // 16)])
     return [
-        bench.rate("compute.sustained.bf16", "torch", pattern, late, amount, "flop/s", sampler),
-        bench.rate("compute.burst.bf16", "torch", f"{pattern}, its first sixteenth", first, amount, "flop/s"),
+        bench.rate(f"compute.sustained.{name}", "torch", pattern, late, amount, "flop/s", sampler),
+        bench.rate(
+            f"compute.burst.{name}", "torch", f"{pattern}, its first sixteenth", first, amount, "flop/s"
+        ),
     ]
+
+
+def product_call(bench: Bench) -> tuple[str, Call, float]:
+    """The library's square product in the board's 16-bit format: its name, a call, and flop per call."""
+    size, name = _size(bench), _half_format(bench)
+    a, b = (_random(bench, size, size, _FORMATS[name]) for _ in range(2))
+    return name, vendor_product(name, a, b), 2.0 * size**3
+
+
+def _half_format(bench: Bench) -> str:
+    """bf16, or fp16 on NVIDIA's boards before Ampere."""
+    is_old = (
+        bench.device.type == "cuda"
+        and torch.version.hip is None
+        and torch.cuda.get_device_capability(bench.device) < (8, 0)
+    )
+    return "fp16" if is_old else "bf16"

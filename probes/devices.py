@@ -40,6 +40,7 @@ def properties(index: int) -> dict[str, float | int | str]:
     found = torch.cuda.get_device_properties(index)
     wanted = {
         "num_sms": "multi_processor_count",
+        "visible_memory_bytes": "total_memory",
         "l2_bytes": "L2_cache_size",
         "max_threads_per_sm": "max_threads_per_multi_processor",
         "registers_per_sm": "regs_per_multiprocessor",

@@ -1,5 +1,6 @@
 """A probe's result as the document that scripts read, and that document read back."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any, Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR, checked, read_text
 from advisor.catalog.schema import Accelerator
+from advisor.probes.assess import UNKNOWN
 from advisor.probes.record import Machine, Measurement, Status, redacted
 from advisor.probes.verdict import verdict
 
@@ -29,6 +31,8 @@ class Probe:
     measured_on: str = ""
     tool_version: str = ""
     is_complete: bool = True
+    is_sealed: bool = True
+    """The file's seal fits what it holds; files of versions before the seal have none."""
 
     @property
     def verdict(self) -> Status:
@@ -39,6 +43,18 @@ class Probe:
         wrong = [m for m in self.measurements if m.status in ("fail", "warn")]
         wrong.sort(key=lambda m: m.status != "fail")
         return [{"id": m.id, "gpu": m.gpu, "status": m.status, "action": m.remediation} for m in wrong]
+
+
+def seal_of(probe: Probe) -> str:
+    """A digest of what was found: a file edited by hand no longer fits it. No signature: it proves no origin."""
+    head = (probe.accelerator, probe.mode, probe.measured_on, str(probe.is_complete))
+    digest = hashlib.sha256("\n".join(head).encode())
+    # As a file gives it back: numbers that torch delivered whole are floats in some fields.
+    machine = Machine.model_validate(redacted(probe.machine).model_dump())
+    for record in (machine, *probe.measurements):
+        values = record.model_dump(mode="json", exclude_defaults=True)
+        digest.update(json.dumps(values, sort_keys=True).encode())
+    return digest.hexdigest()
 
 
 def content_of(probe: Probe) -> dict[str, object]:
@@ -53,6 +69,7 @@ def content_of(probe: Probe) -> dict[str, object]:
         "verdict": probe.verdict,
         "machine": redacted(probe.machine),
         "measurements": probe.measurements,
+        "seal": seal_of(probe),
         "remediation": probe.remediation(),
     }
 
@@ -70,7 +87,7 @@ def probe_of(
     return Probe(
         machine=machine,
         measurements=tuple(measurements),
-        accelerator=accelerator.id if accelerator else "",
+        accelerator=accelerator.id if accelerator and accelerator.id != UNKNOWN else "",
         mode="quick" if quick else "full",
         measured_on=measured_on,
         is_complete=is_complete,
@@ -124,18 +141,29 @@ def read_probe(path: Path) -> Probe:
             fix="measure again with this version",
         )
     rows = _list_of(values, "measurements", path)
-    return Probe(
-        machine=checked(Machine, _mapping(values.get("machine"), "machine", path), f"{path}: machine"),
-        measurements=tuple(
-            checked(Measurement, _mapping(row, f"measurements[{i}]", path), f"{path}: measurements[{i}]")
-            for i, row in enumerate(rows)
-        ),
+    machine = checked(Machine, _mapping(values.get("machine"), "machine", path), f"{path}: machine")
+    measurements = tuple(
+        checked(Measurement, _mapping(row, f"measurements[{i}]", path), f"{path}: measurements[{i}]")
+        for i, row in enumerate(rows)
+    )
+    seal = values.get("seal")
+    probe = Probe(
+        machine=machine,
+        measurements=measurements,
         accelerator=str(values.get("accelerator", "")),
         mode=str(values.get("mode", "quick")),
         measured_on=str(values.get("measured_on", "")),
         tool_version=str(values.get("tool_version", "")),
         is_complete=bool(values.get("is_complete", True)),
+        is_sealed=seal is not None,
     )
+    if seal is not None and seal != seal_of(probe):
+        raise InputFileError(
+            f"{path}: does not hold what was measured",
+            why="its seal does not fit: somebody edited it after the probe wrote it",
+            fix="measure again, or name the file as it was written",
+        )
+    return probe
 
 
 def _list_of(values: dict[str, Any], name: str, path: Path) -> list[Any]:

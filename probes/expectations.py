@@ -4,14 +4,13 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from advisor.catalog.files import read_csv, read_toml
+from advisor.catalog.files import DATA_DIR, read_csv, read_toml
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import GIGA, KILO, MICROSECOND_S, TERA
+from advisor.catalog.units import GIGA, TERA
+from advisor.probes.record import Basis, Gpu
 
-Kind = Literal["measured", "floor", "estimate"]
-_FOLDER: Final = Path(__file__).parent
 _COLUMNS: Final = (
     "accelerator",
     "num_gpus",
@@ -23,12 +22,10 @@ _COLUMNS: Final = (
     "source",
     "note",
 )
-_UNITS: Final[Mapping[str, tuple[str, float]]] = {
-    "GB/s": ("bytes/s", GIGA),
-    "TFLOP/s": ("flop/s", TERA),
-    "us": ("s", MICROSECOND_S),
-    "ns": ("s", MICROSECOND_S / KILO),
-}
+_KINDS: Final[Mapping[str, Basis]] = {"measured": "measured", "similar": "similar", "floor": "floor"}
+_UNITS: Final[Mapping[str, float]] = {"GB/s": GIGA, "TFLOP/s": TERA, "W": 1.0}
+FLOOR_FRACTION: Final = 0.95
+"""Healthy boards are above a published pass mark: what is expected is the mark over this, so that the mark passes."""
 PCIE_BYTES_PER_S_PER_LANE: Final[Mapping[int, float]] = {
     3: 8 * GIGA * 128 / 130 / 8,
     4: 16 * GIGA * 128 / 130 / 8,
@@ -46,6 +43,21 @@ ESTIMATED_FRACTIONS: Final[Mapping[str, float]] = {
 }
 """Share of the datasheet's peak that healthy boards reach; from the boards that were measured: read 83–98 %,
 copy 84–95 %, triad 88–96 %, matrix products 70–87 %, pinned copies 84–88 % of the PCIe link."""
+AMD_FRACTIONS: Final[Mapping[str, float]] = {"memory": 0.70, "compute.matmul": 0.55}
+"""MI300X, MI325X and MI355X reach 51–62 % of their matrix peak and 61–79 % of their bandwidth."""
+SMALL_BOARD_W: Final = 150.0
+"""Up to this limit, power decides products: L4 and T4 reach 59 and 64 % of their peak."""
+SMALL_BOARD_FRACTION: Final = 0.60
+SUSTAINED_OF_BURST: Final = 0.85
+"""H100 86 %, H200 84 % (own measurements); boards of little power lose more."""
+SUSTAINED_OF_BURST_SMALL: Final = 0.65
+ECC_ON_GDDR: Final = 0.88
+"""What error correction leaves of GDDR's bandwidth: it takes 10 to 15 %."""
+_ESTIMATED_FORMATS: Final = {
+    "nvidia": ("bf16", "fp16", "tf32", "fp32", "fp8"),
+    "amd": ("bf16", "fp16", "fp8"),
+}
+"""int8 has no kernel in torch that nears the peak; torch computes tf32 in fp32 on AMD boards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,7 @@ class Expectation:
     """An achieved figure in SI units and how much it may be trusted."""
 
     value: float
-    kind: Kind
+    kind: Basis
     source: str
 
 
@@ -70,12 +82,22 @@ class CheckText:
 @functools.cache
 def _table() -> dict[tuple[str, int, str, str], Expectation]:
     table = {}
-    for _, row in read_csv(_FOLDER / "expectations.csv", _COLUMNS):
+    for _, row in read_csv(DATA_DIR / "boards" / "expectations.csv", _COLUMNS):
         key = (row["accelerator"], int(row["num_gpus"]), row["check"], row["algorithm"])
-        value = float(row["expected"]) * _UNITS[row["unit"]][1]
+        value, kind = float(row["expected"]) * _UNITS[row["unit"]], _KINDS[row["kind"]]
         source = f"{row['source']} ({row['note']})" if row["note"] else row["source"]
-        table[key] = Expectation(value, "floor" if row["kind"] == "floor" else "measured", source)
+        table[key] = Expectation(value / FLOOR_FRACTION if kind == "floor" else value, kind, source)
     return table
+
+
+def published(
+    accelerator: Accelerator, check: str, num_gpus: int = 1, algorithm: str = ""
+) -> Expectation | None:
+    """What somebody measured on this board, or else on its fabric [SI]; None if nobody published it."""
+    fabric = accelerator.scale_up.kind if accelerator.scale_up else ""
+    table = _table()
+    board = table.get((accelerator.id, num_gpus, check, algorithm))
+    return board or table.get((fabric, num_gpus, check, algorithm))
 
 
 def expected(
@@ -84,33 +106,65 @@ def expected(
     """What the check should give on this board [SI]; None if neither a figure nor a datasheet peak is known."""
     if accelerator is None:
         return None
-    found = _table().get((accelerator.id, num_gpus, check, algorithm))
-    return found or _estimate(accelerator, check)
+    return published(accelerator, check, num_gpus, algorithm) or _estimate(accelerator, check)
+
+
+def as_found(accelerator: Accelerator, gpu: Gpu | None) -> Accelerator:
+    """The board with what its settings cost: error correction takes a share of GDDR's bandwidth."""
+    peak = accelerator.bandwidth_bytes_per_s
+    if gpu is None or not gpu.ecc_enabled or peak is None or not accelerator.memory_type.startswith("GDDR"):
+        return accelerator
+    return accelerator.model_copy(update={"bandwidth_bytes_per_s": ECC_ON_GDDR * peak})
+
+
+def pcie_bytes_per_s(accelerator: Accelerator) -> float | None:
+    """One direction of the board's PCIe link [bytes/s]; None if its generation or width is unknown."""
+    lane = PCIE_BYTES_PER_S_PER_LANE.get(accelerator.pcie_generation or 0)
+    return lane * accelerator.pcie_lanes if lane and accelerator.pcie_lanes else None
 
 
 def _estimate(accelerator: Accelerator, check: str) -> Expectation | None:
-    for prefix, fraction in ESTIMATED_FRACTIONS.items():
-        if check == prefix or check.startswith(f"{prefix}."):
-            peak = _datasheet_peak(accelerator, check)
-            if peak is None:
-                return None
-            source = f"estimate: {fraction:.0%} of the datasheet's peak"
-            return Expectation(fraction * peak, "estimate", source)
-    return None
+    is_small = (accelerator.tdp_w or SMALL_BOARD_W + 1) <= SMALL_BOARD_W
+    if check.startswith("compute.sustained."):
+        burst = expected(accelerator, check.replace("sustained", "matmul"))
+        fraction = SUSTAINED_OF_BURST_SMALL if is_small else SUSTAINED_OF_BURST
+        source = f"estimate: {fraction:.0%} of the burst rate"
+        return burst and Expectation(fraction * burst.value, "estimate", f"{source} ({burst.source})")
+    keys = [key for key in ESTIMATED_FRACTIONS if check == key or check.startswith(f"{key}.")]
+    peak = _datasheet_peak(accelerator, check) if keys else None
+    if peak is None:
+        return None
+    fraction = ESTIMATED_FRACTIONS[keys[0]]
+    if accelerator.vendor == "amd":
+        fraction = next((f for prefix, f in AMD_FRACTIONS.items() if check.startswith(prefix)), fraction)
+    elif is_small and check.startswith("compute."):
+        fraction = SMALL_BOARD_FRACTION
+    if check.startswith("compute."):
+        fraction = min(fraction, _lowest_published_fraction(accelerator))
+    return Expectation(fraction * peak, "estimate", f"estimate: {fraction:.0%} of the datasheet's peak")
+
+
+def _lowest_published_fraction(accelerator: Accelerator) -> float:
+    """What a board held by its power reaches of its peak in other formats; 1 where none was published."""
+    known = {name: published(accelerator, f"compute.matmul.{name}") for name in accelerator.peak_flop_per_s}
+    shares = [found.value / accelerator.peak_flop_per_s[name] for name, found in known.items() if found]
+    return min(shares, default=1.0)
 
 
 def _datasheet_peak(accelerator: Accelerator, check: str) -> float | None:
     if check.startswith("memory."):
         return accelerator.bandwidth_bytes_per_s
     if check.startswith("compute.matmul."):
-        return accelerator.peak_flop_per_s.get(check.rpartition(".")[2])
-    lane = PCIE_BYTES_PER_S_PER_LANE.get(accelerator.pcie_generation or 0)
-    return lane * accelerator.pcie_lanes if lane and accelerator.pcie_lanes else None
+        name = check.rpartition(".")[2]
+        known = name in _ESTIMATED_FORMATS.get(accelerator.vendor, ())
+        return accelerator.peak_flop_per_s.get(name) if known else None
+    return pcie_bytes_per_s(accelerator)
 
 
 @functools.cache
 def _texts() -> dict[str, CheckText]:
-    return {key: CheckText(**values) for key, values in read_toml(_FOLDER / "checks.toml").items()}
+    texts = read_toml(Path(__file__).parent / "checks.toml")
+    return {key: CheckText(**values) for key, values in texts.items()}
 
 
 def text_of(check: str) -> CheckText:

@@ -1,23 +1,39 @@
 """Is this the machine that was sold? Rules over what drivers report, before and after anything was measured."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GIB
+from advisor.probes.expectations import expected
+from advisor.probes.fabric import fabric_of, num_links
 from advisor.probes.record import Gpu, Machine, Measurement, Status
 from advisor.probes.verdict import with_text
 
 MIN_MEMORY_FRACTION: Final = 0.98
+MIN_VISIBLE_FRACTION: Final = 0.95
+"""Firmware keeps up to 2.5 % of a small board's memory from programs (L4, T4)."""
+ECC_SHARE_OF_GDDR: Final = 15 / 16
+"""Error correction takes a sixteenth of GDDR6: an RTX A6000 shows 45 or 48 GiB, an L4 22.5 or 24."""
+MAX_MEMORY_FRACTION: Final = 1.10
+"""More than this is a board that somebody has modified."""
 BANDWIDTH_TOLERANCE: Final = 0.03
 MIN_POWER_FRACTION: Final = 0.97
 MAX_FOREIGN_BYTES: Final = 2 * GIB
 MAX_FOREIGN_UTILIZATION: Final = 0.10
+MAX_RETIRED_PAGES: Final = 60
+"""From so many on, NVIDIA takes a board back (dynamic page retirement guide)."""
+CLOCK_WARN: Final = 0.90
+CLOCK_FAIL: Final = 0.80
+"""Of the highest clock: consumer boards compute at 97 % of their memory clock, boards at their limit still peak."""
 WARM_C: Final = 85.0
 HOT_C: Final = 95.0
 DATA_RATE: Final = 2
 """Transfers per clock as NVML counts memory clocks."""
 USUAL_COUNTS: Final = (1, 2, 4, 8, 16)
+_SLICE_NAMES: Final = re.compile(r"\bMIG\b|^GRID |-\d+[ABCQ]$")
+"""How drivers name slices: MIG 3g.40gb, GRID V100-8C, NVIDIA A40-16Q."""
 _SLOWDOWNS: Final = ("hw_slowdown", "hw_thermal", "hw_power_brake", "sw_thermal")
 Rule = Callable[[Gpu, Accelerator], Measurement | None]
 
@@ -47,16 +63,18 @@ def _compare(
     source: str = "catalog",
     note: str = "",
     required: float | str | None = None,
+    operator: Literal["", ">=", "<="] = "",
+    is_health: bool = False,
 ) -> Measurement:
     return Measurement(
-        id=f"identity.{name}",
+        id=f"{'health' if is_health else 'identity'}.{name}",
         gpu=None if gpu is None else gpu.index,
-        instrument="driver",
+        instrument="nvml" if is_health else "driver",
         value=actual,
         unit=unit,
         expected=wanted,
         required=wanted if required is None else required,
-        operator="==" if isinstance(wanted, str) else ">=",
+        operator="==" if isinstance(wanted, str) else operator or ">=",
         source=source,
         status=status,
         note=note,
@@ -82,12 +100,16 @@ def check_count(machine: Machine, num_expected: int | None) -> Measurement:
 
 
 def check_sku(gpu: Gpu, accelerator: Accelerator) -> Measurement:
-    """The board by its PCI id."""
+    """The board by its PCI id, and its name against it; an id that is not listed proves nothing and warns."""
     if not gpu.accelerator:
-        note = f"PCI id {gpu.pci_device_id or 'unknown'} ({gpu.name}) is not in the list"
-        return _compare("sku", gpu, gpu.name, accelerator.id, "info", source="order", note=note)
+        note = f"PCI id {gpu.pci_device_id or 'unknown'} ({gpu.name}) is not in the list: judged as {accelerator.name}"
+        return _compare("sku", gpu, gpu.name or "unknown", accelerator.id, "warn", source="order", note=note)
+    model = next((part for part in accelerator.id.split("-") if any(map(str.isdigit, part))), "")
     status: Status = "pass" if gpu.accelerator == accelerator.id else "fail"
-    return _compare("sku", gpu, gpu.accelerator, accelerator.id, status, source="order", note=gpu.name)
+    note = gpu.name
+    if status == "pass" and gpu.vendor == "nvidia" and gpu.name and model not in gpu.name.lower():
+        status, note = "warn", f"calls itself {gpu.name}"
+    return _compare("sku", gpu, gpu.accelerator, accelerator.id, status, source="order", note=note)
 
 
 def check_sms(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
@@ -99,14 +121,23 @@ def check_sms(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
 
 
 def check_memory(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
-    """The whole memory; a nominal capacity gets 8 % of room for what firmware keeps."""
+    """The whole memory and no more; a nominal capacity gets 8 % of room for what firmware keeps."""
     if gpu.memory_bytes is None or accelerator.memory_bytes is None:
         return None
     fraction = MIN_MEMORY_FRACTION if accelerator.memory_is_measured else 0.92
+    if gpu.ecc_enabled and accelerator.memory_type.startswith("GDDR"):
+        fraction *= ECC_SHARE_OF_GDDR
     required = fraction * accelerator.memory_bytes
     status: Status = "pass" if gpu.memory_bytes >= required else "fail"
+    note = ""
+    if gpu.memory_bytes > MAX_MEMORY_FRACTION * accelerator.memory_bytes and not accelerator.unified_memory:
+        status, note = "warn", "more than the board is sold with: somebody modified it"
+    visible = gpu.visible_memory_bytes
+    if visible is not None and visible < MIN_VISIBLE_FRACTION * gpu.memory_bytes:
+        status, note = "fail", f"programs see only {visible / GIB:.1f} GiB of it"
+    wanted = accelerator.memory_bytes
     return _compare(
-        "memory", gpu, gpu.memory_bytes, accelerator.memory_bytes, status, unit="bytes", required=required
+        "memory", gpu, gpu.memory_bytes, wanted, status, unit="bytes", required=required, note=note
     )
 
 
@@ -131,15 +162,27 @@ def check_bandwidth_peak(gpu: Gpu, accelerator: Accelerator) -> Measurement | No
 
 
 def check_power_limit(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
-    """The limit that is enforced against the board's default, or the datasheet where that is unknown."""
-    wanted = gpu.power_default_w or accelerator.tdp_w
+    """The enforced limit against what such boards are set to: a default that a host has lowered is no measure."""
+    known = expected(accelerator, "identity.power_limit")
+    sheet = known.value if known else accelerator.tdp_w
+    wanted = sheet or gpu.power_default_w
     if gpu.power_limit_w is None or wanted is None:
         return None
     required = MIN_POWER_FRACTION * wanted
-    status: Status = "pass" if gpu.power_limit_w >= required else "fail"
-    source = "the board's default" if gpu.power_default_w else "catalog"
+    lowered = gpu.power_limit_w < MIN_POWER_FRACTION * (gpu.power_default_w or 0.0)
+    status: Status = "fail" if gpu.power_limit_w < required else "warn" if lowered else "pass"
+    note = f"this board's own default is {gpu.power_default_w:.0f} W" if lowered else ""
+    source = known.source if known else "catalog" if sheet else "the board's default"
     return _compare(
-        "power_limit", gpu, gpu.power_limit_w, wanted, status, unit="W", source=source, required=required
+        "power_limit",
+        gpu,
+        gpu.power_limit_w,
+        wanted,
+        status,
+        unit="W",
+        source=source,
+        required=required,
+        note=note,
     )
 
 
@@ -166,22 +209,20 @@ def check_ecc(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
 
 
 def check_ecc_errors(gpu: Gpu) -> Measurement | None:
-    """No uncorrectable error and no row that waits for replacement."""
-    if gpu.ecc_uncorrected is None and gpu.rows_remap_pending is None:
+    """No uncorrectable error, no row that waits for replacement, no memory that wears out."""
+    if gpu.ecc_uncorrected is None and gpu.rows_remap_pending is None and gpu.num_retired_pages is None:
         return None
-    bad = bool(gpu.ecc_uncorrected) or bool(gpu.rows_remap_pending) or bool(gpu.rows_remap_failed)
-    note = ", ".join(
-        text
-        for text, is_true in (
-            ("a row waits to be replaced", gpu.rows_remap_pending),
-            ("replacing a row failed", gpu.rows_remap_failed),
-        )
-        if is_true
-    )
-    found = _compare(
-        "ecc_errors", gpu, float(gpu.ecc_uncorrected or 0), 0.0, "fail" if bad else "pass", note=note
-    )
-    return found.model_copy(update={"operator": "<=", "source": "rule"})
+    pages = gpu.num_retired_pages or 0
+    told = {
+        "a row waits to be replaced": gpu.rows_remap_pending,
+        "replacing a row failed": gpu.rows_remap_failed,
+        f"{pages} pages are retired": pages > 0,
+    }
+    bad = gpu.ecc_uncorrected or gpu.rows_remap_pending or gpu.rows_remap_failed or pages >= MAX_RETIRED_PAGES
+    status: Status = "fail" if bad else "warn" if pages else "pass"
+    note = ", ".join(text for text, is_true in told.items() if is_true)
+    number = float(gpu.ecc_uncorrected or 0)
+    return _compare("ecc_errors", gpu, number, 0.0, status, note=note, source="rule", operator="<=")
 
 
 def check_mig(gpu: Gpu) -> Measurement | None:
@@ -193,11 +234,14 @@ def check_mig(gpu: Gpu) -> Measurement | None:
 
 
 def check_virtualization(gpu: Gpu) -> Measurement | None:
-    """A whole GPU, bare or passed through."""
-    if not gpu.virtualization:
+    """A whole GPU, bare or passed through; slices also show by the name that the driver gives them."""
+    is_slice = bool(_SLICE_NAMES.search(gpu.name))
+    if not gpu.virtualization and not is_slice:
         return None
-    status: Status = "pass" if gpu.virtualization in ("none", "passthrough") else "fail"
-    return _compare("virtualization", gpu, gpu.virtualization, "none or passthrough", status, source="rule")
+    whole = gpu.virtualization in ("", "none", "passthrough") and not is_slice
+    found = gpu.name if is_slice else gpu.virtualization
+    status: Status = "pass" if whole else "fail"
+    return _compare("virtualization", gpu, found, "none or passthrough", status, source="rule")
 
 
 def check_shared(gpu: Gpu) -> Measurement | None:
@@ -208,28 +252,33 @@ def check_shared(gpu: Gpu) -> Measurement | None:
     held = gpu.memory_used_bytes > MAX_FOREIGN_BYTES
     note = f"{gpu.utilization_fraction:.0%} busy" if busy and gpu.utilization_fraction else ""
     status: Status = "warn" if busy or held or gpu.num_other_processes else "pass"
-    found = _compare(
-        "shared", gpu, gpu.memory_used_bytes, MAX_FOREIGN_BYTES, status, unit="bytes in use", note=note
+    used, limit = gpu.memory_used_bytes, MAX_FOREIGN_BYTES
+    return _compare(
+        "shared", gpu, used, limit, status, unit="bytes in use", note=note, source="rule", operator="<="
     )
-    return found.model_copy(update={"operator": "<=", "source": "rule"})
 
 
 def check_nvlink(machine: Machine, accelerator: Accelerator) -> list[Measurement]:
-    """Links are up where the board has NVLink and the driver says how many."""
-    if (
-        accelerator.scale_up is None
-        or not accelerator.scale_up.kind.startswith("nvlink")
-        or len(machine.gpus) < 2
-    ):
+    """All of the board's NVLinks are up; bridges are sold apart, but half a bridge is a defect."""
+    wanted, fabric = num_links(accelerator), fabric_of(accelerator)
+    if wanted is None or fabric is None or len(machine.gpus) < 2:
         return []
     found = []
     for gpu in machine.gpus:
-        if gpu.num_nvlinks is None:
+        number = gpu.num_nvlinks
+        if number is None and machine.topology is not None and fabric.topology == "switch":
+            number = machine.topology.num_nvlinks(gpu.index)
+        if number is None:
             note = "the driver does not say: the copies between GPUs show it"
             found.append(_compare("nvlink", gpu, None, None, "not_measured", note=note))
-        else:
-            status: Status = "pass" if gpu.num_nvlinks else "fail"
-            found.append(_compare("nvlink", gpu, float(gpu.num_nvlinks), 1.0, status, unit="links up"))
+            continue
+        status: Status = "pass" if number >= wanted else "fail"
+        note = ""
+        if not number and fabric.topology == "bridge":
+            status, note = "warn" if "NVL" in accelerator.name else "info", "no bridge: copies go over PCIe"
+        found.append(
+            _compare("nvlink", gpu, float(number), float(wanted), status, unit="links up", note=note)
+        )
     return found
 
 
@@ -241,10 +290,18 @@ def check_conditions(measurements: Iterable[Measurement], gpus: Sequence[Gpu]) -
         temperatures = [c.temperature_c[1] for c in seen if c.temperature_c]
         temperatures += [c.memory_temperature_c[1] for c in seen if c.memory_temperature_c]
         if temperatures:
-            checks.append(_health("temperature", gpu, max(temperatures), WARM_C, "°C"))
+            checks.append(_heat(gpu, max(temperatures)))
         if any(c.num_samples for c in seen):
             reasons = sorted({reason for c in seen for reason in c.throttle_reasons})
             checks.append(_throttle(gpu, reasons))
+        sm = [c.sm_clock_hz[1] for c in seen if c.sm_clock_hz]
+        memory = [c.memory_clock_hz[1] for c in seen if c.memory_clock_hz]
+        for name, clocks, highest in (
+            ("sm_clock", sm, gpu.max_sm_clock_hz),
+            ("memory_clock", memory, gpu.max_memory_clock_hz),
+        ):
+            if clocks and highest:
+                checks.append(_clock(name, gpu, max(clocks), highest))
         widths = [c.pcie_width for c in seen if c.pcie_width]
         generations = [c.pcie_generation for c in seen if c.pcie_generation]
         if widths and generations:
@@ -252,37 +309,30 @@ def check_conditions(measurements: Iterable[Measurement], gpus: Sequence[Gpu]) -
     return [with_text(check) for check in checks]
 
 
-def _health(name: str, gpu: Gpu, value: float, limit: float, unit: str) -> Measurement:
-    status: Status = "fail" if value >= HOT_C else "warn" if value >= limit else "pass"
-    return Measurement(
-        id=f"health.{name}",
-        gpu=gpu.index,
-        instrument="nvml",
-        value=value,
-        unit=unit,
-        expected=limit,
-        required=limit,
-        operator="<=",
-        source="rule: 85 °C warns, 95 °C fails",
-        status=status,
+def _heat(gpu: Gpu, hottest_c: float) -> Measurement:
+    status: Status = "fail" if hottest_c >= HOT_C else "warn" if hottest_c >= WARM_C else "pass"
+    source = "rule: 85 °C warns, 95 °C fails"
+    return _compare(
+        "temperature", gpu, hottest_c, WARM_C, status, unit="°C", source=source, operator="<=", is_health=True
+    )
+
+
+def _clock(name: str, gpu: Gpu, seen_hz: float, highest_hz: float) -> Measurement:
+    """The best clock that was seen under load: one locked low never gets near the board's highest."""
+    ratio = seen_hz / highest_hz
+    status: Status = "pass" if ratio >= CLOCK_WARN else "warn" if ratio >= CLOCK_FAIL else "fail"
+    required, source = CLOCK_FAIL * highest_hz, "the board's highest clock"
+    return _compare(
+        name, gpu, seen_hz, highest_hz, status, unit="Hz", source=source, required=required, is_health=True
     )
 
 
 def _throttle(gpu: Gpu, reasons: Sequence[str]) -> Measurement:
     slowed = [reason for reason in reasons if reason in _SLOWDOWNS]
     note = "" if slowed or not reasons else f"{', '.join(reasons)}: normal at full load"
-    return Measurement(
-        id="health.throttle",
-        gpu=gpu.index,
-        instrument="nvml",
-        value=", ".join(slowed) or "none",
-        expected="none",
-        required="none",
-        operator="==",
-        source="rule",
-        status="fail" if slowed else "pass",
-        note=note,
-    )
+    status: Status = "fail" if slowed else "pass"
+    told = ", ".join(slowed) or "none"
+    return _compare("throttle", gpu, told, "none", status, source="rule", note=note, is_health=True)
 
 
 def _link_under_load(gpu: Gpu, generation: int, width: int) -> Measurement:

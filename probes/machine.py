@@ -8,20 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from advisor.catalog.files import read_csv
+from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.units import KIB, MIB
-from advisor.probes import nvml
+from advisor.probes import amd, nvml
 from advisor.probes.record import Gpu, Machine
+from advisor.probes.topology import read_topology
 
-_PCI_IDS: Final = Path(__file__).parent / "pci_ids.csv"
-_PCI_DEVICES: Final = Path("/sys/bus/pci/devices")
-_AMD: Final = "1002"
-_DISPLAY_CLASSES: Final = ("0x0300", "0x0302", "0x0380", "0x1200")
+_PCI_IDS: Final = DATA_DIR / "boards" / "pci_ids.csv"
 _SMI_FIELDS: Final = (
     "index,name,pci.device_id,pci.sub_device_id,uuid,serial,memory.total,memory.used,power.limit,"
     "power.default_limit,ecc.mode.current,mig.mode.current,pcie.link.gen.max,pcie.link.width.max,"
     "clocks.max.sm,clocks.max.memory,temperature.gpu,driver_version"
 )
+_DOUBLE_BIT: Final = 1
 _TIMEOUT_S: Final = 20.0
 
 
@@ -60,6 +59,7 @@ def identify(gpus: Sequence[int] | None = None) -> Machine:
         torch=_version("torch"),
         triton=_version("triton"),
         gpus=found,
+        topology=read_topology() if len(found) > 1 else None,
         missing=tuple(missing),
     )
 
@@ -70,7 +70,7 @@ def _find_gpus() -> tuple[tuple[Gpu, ...], list[str]]:
     if gpus := _smi_gpus():
         return gpus, ["nvidia-ml-py is not installed: clocks, power and throttling are not recorded"]
     if gpus := _amd_gpus():
-        return gpus, ["AMD GPUs are measured through torch alone; advisor was never verified on one"]
+        return gpus, ["advisor was never verified on an AMD GPU; its state is read from sysfs"]
     if platform.system() == "Darwin" and platform.machine() == "arm64":
         return (), ["Apple GPUs are measured through torch alone; advisor was never verified on one"]
     return (), ["no GPU driver answers: only the CPU, memory and storage are measured"]
@@ -92,6 +92,7 @@ def _nvml_gpu(index: int) -> Gpu:
     limits = nvml.field("nvmlDeviceGetPowerManagementLimitConstraints", device)
     ecc = nvml.field("nvmlDeviceGetEccMode", device)
     mig = nvml.field("nvmlDeviceGetMigMode", device)
+    retired = nvml.field("nvmlDeviceGetRetiredPages", device, _DOUBLE_BIT)
     remapped = nvml.field("nvmlDeviceGetRemappedRows", device)
     capability = nvml.field("nvmlDeviceGetCudaComputeCapability", device)
     load = nvml.field("nvmlDeviceGetUtilizationRates", device)
@@ -116,11 +117,13 @@ def _nvml_gpu(index: int) -> Gpu:
         power_default_w=_scaled(
             nvml.field("nvmlDeviceGetPowerManagementDefaultLimit", device), nvml.MILLIWATT
         ),
+        power_min_w=_scaled(limits[0], nvml.MILLIWATT) if limits else None,
         power_max_w=_scaled(limits[1], nvml.MILLIWATT) if limits else None,
         ecc_enabled=_flag(ecc[0]) if ecc else None,
         ecc_uncorrected=nvml.field("nvmlDeviceGetTotalEccErrors", device, 1, 1),
         rows_remap_pending=_flag(remapped[2]) if remapped else None,
         rows_remap_failed=_flag(remapped[3]) if remapped else None,
+        num_retired_pages=None if retired is None else len(retired),
         mig_enabled=_flag(mig[0]) if mig else None,
         virtualization=nvml.VIRTUALIZATION.get(mode, "") if mode is not None else "",
         pcie_max_generation=nvml.field("nvmlDeviceGetMaxPcieLinkGeneration", device),
@@ -201,36 +204,12 @@ def smi_gpu(cells: Sequence[str]) -> Gpu:
 
 
 def _amd_gpus() -> tuple[Gpu, ...]:
-    """AMD GPUs by what the kernel shows about PCI devices."""
-    found: list[Gpu] = []
-    for device in sorted(_PCI_DEVICES.glob("*")) if _PCI_DEVICES.is_dir() else []:
-        if _read(device / "vendor") != f"0x{_AMD}" or not _read(device / "class").startswith(
-            _DISPLAY_CLASSES
-        ):
-            continue
-        pci_id = f"{_AMD}:{_read(device / 'device')[2:]}"
-        total, used = (_read(device / f"mem_info_vram_{name}") for name in ("total", "used"))
-        width = _read(device / "max_link_width")
-        found.append(
-            Gpu(
-                index=len(found),
-                name=accelerator_of(pci_id) or pci_id,
-                vendor="amd",
-                accelerator=accelerator_of(pci_id),
-                pci_device_id=pci_id,
-                memory_bytes=float(total) if total else None,
-                memory_used_bytes=float(used) if used else None,
-                pcie_max_width=int(width) if width else None,
-            )
-        )
-    return tuple(found)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
+    found = [amd.identity(index, device) for index, device in enumerate(amd.devices())]
+    boards = [accelerator_of(gpu.pci_device_id) for gpu in found]
+    return tuple(
+        gpu.model_copy(update={"accelerator": board, "name": board or gpu.name})
+        for gpu, board in zip(found, boards, strict=True)
+    )
 
 
 def _version(package: str) -> str:
@@ -246,14 +225,14 @@ def _cuda_version() -> str:
 
 
 def _cpu_name() -> str:
-    for line in _read(Path("/proc/cpuinfo")).splitlines():
+    for line in amd.read(Path("/proc/cpuinfo")).splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
 
 
 def _memory_bytes() -> float | None:
-    for line in _read(Path("/proc/meminfo")).splitlines():
+    for line in amd.read(Path("/proc/meminfo")).splitlines():
         if line.startswith("MemTotal"):
             return float(line.split()[1]) * KIB
     try:
@@ -263,8 +242,10 @@ def _memory_bytes() -> float | None:
 
 
 def _hypervisor() -> str:
-    if kind := _read(Path("/sys/hypervisor/type")):
+    if kind := amd.read(Path("/sys/hypervisor/type")):
         return kind
-    product = _read(Path("/sys/class/dmi/id/sys_vendor"))
-    flags = next((line for line in _read(Path("/proc/cpuinfo")).splitlines() if line.startswith("flags")), "")
+    product = amd.read(Path("/sys/class/dmi/id/sys_vendor"))
+    flags = next(
+        (line for line in amd.read(Path("/proc/cpuinfo")).splitlines() if line.startswith("flags")), ""
+    )
     return (product or "yes") if " hypervisor" in flags else ""

@@ -1,20 +1,25 @@
 """Child processes that measure: what they see, how long they may be silent, and ranks that work together."""
 
+import contextlib
+import fcntl
 import os
 import queue
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
 import advisor
+from advisor.catalog.errors import AdvisorError
 from advisor.probes.events import parse
 from advisor.probes.record import Measurement
 
+LOCK_FOLDER: Final = Path(tempfile.gettempdir())
 POLL_S: Final = 0.2
 START_S: Final = 120.0
 """Importing torch and opening the device counts apart from the step, once per process."""
@@ -34,6 +39,29 @@ def environment(gpus: Sequence[int]) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONUNBUFFERED": "1",
     }
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Hold the machine for one probe: two at once halve each other's rates.
+
+    Raises: AdvisorError: another probe of this machine is running.
+    """
+    path = LOCK_FOLDER / "advisor-probe.lock"
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise AdvisorError(
+            "another probe of this machine is running",
+            why=f"it holds {path}; two at once would halve each other's rates",
+            fix="wait until it has ended, or end it",
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 class Process:

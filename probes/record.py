@@ -1,10 +1,16 @@
 """What a probe writes down: the machine, measurements with their verdicts, and nothing that names its owner."""
 
+import re
 from typing import Literal
+
+from pydantic import Field
 
 from advisor.catalog.schema import Record
 
 Status = Literal["pass", "warn", "fail", "info", "not_measured"]
+Basis = Literal["", "measured", "similar", "floor", "estimate", "host"]
+"""What a rate's expectation rests on: the same measurement elsewhere, a similar one, a published pass mark, a share of
+the datasheet's peak, or such a share of a link on which the host decides."""
 
 
 class Conditions(Record):
@@ -47,6 +53,7 @@ class Measurement(Record):
     """How `value` is held against `required`."""
     source: str = ""
     """Where `expected` comes from."""
+    basis: Basis = ""
     status: Status = "info"
     purpose: str = ""
     remediation: str = ""
@@ -73,17 +80,22 @@ class Gpu(Record):
     num_sms: int | None = None
     memory_bytes: float | None = None
     memory_used_bytes: float | None = None
+    visible_memory_bytes: float | None = None
+    """What programs see of it; a driver's tool can be made to show more."""
     bus_width_bits: int | None = None
     max_sm_clock_hz: float | None = None
     max_memory_clock_hz: float | None = None
     l2_bytes: float | None = None
     power_limit_w: float | None = None
     power_default_w: float | None = None
+    power_min_w: float | None = None
     power_max_w: float | None = None
     ecc_enabled: bool | None = None
     ecc_uncorrected: int | None = None
     rows_remap_pending: bool | None = None
     rows_remap_failed: bool | None = None
+    num_retired_pages: int | None = None
+    """Pages taken out of use for uncorrectable errors (boards before Ampere)."""
     mig_enabled: bool | None = None
     virtualization: str = ""
     """none, passthrough, vgpu, host_vgpu, host_vsga, or empty where unknown."""
@@ -100,6 +112,36 @@ class Gpu(Record):
     registers_per_sm: int | None = None
     shared_memory_per_sm_bytes: float | None = None
     shared_memory_per_block_bytes: float | None = None
+
+
+class Topology(Record):
+    """How GPUs and network cards are joined, as `nvidia-smi topo -m` or `rocm-smi --showtopo` shows it."""
+
+    names: tuple[str, ...]
+    """GPU0, GPU1, ..., then NIC0, ..."""
+    links: tuple[tuple[str, ...], ...]
+    """Row by row: NV# and XGMI are direct links, PIX and PXB PCIe switches, PHB a processor, NODE and SYS beyond."""
+    numa_nodes: tuple[str, ...] = ()
+    """Of each GPU; empty where it is not told."""
+    cpus: tuple[str, ...] = ()
+    """Processors beside each GPU."""
+    nics: dict[str, str] = Field(default_factory=dict)
+    """Names of network cards, e.g. NIC0: mlx5_0."""
+
+    @property
+    def num_gpus(self) -> int:
+        return sum(name.startswith("GPU") for name in self.names)
+
+    def num_nvlinks(self, gpu: int) -> int | None:
+        """NVLinks from a GPU to its best-linked partner [count]; None for a GPU that is not shown."""
+        if gpu >= self.num_gpus:
+            return None
+        return max((int(link[2:]) for link in self.links[gpu] if re.fullmatch(r"NV\d+", link)), default=0)
+
+    def nvlinked_pairs(self) -> set[tuple[int, int]]:
+        """Pairs of GPUs with a direct link."""
+        gpus = range(self.num_gpus)
+        return {(i, j) for i in gpus for j in gpus if self.links[i][j].startswith(("NV", "XGMI"))}
 
 
 class Machine(Record):
@@ -120,6 +162,7 @@ class Machine(Record):
     runtime: str = ""
     """cuda, rocm, mps or cpu."""
     gpus: tuple[Gpu, ...] = ()
+    topology: Topology | None = None
     missing: tuple[str, ...] = ()
     """What was not there and what therefore was not measured."""
 
@@ -132,7 +175,7 @@ def redacted(machine: Machine) -> Machine:
 
     Equal serials stay recognisable as equal only inside one file: they become redacted-0, redacted-1, ...
     """
-    serials = sorted({gpu.serial for gpu in machine.gpus if gpu.serial})
+    serials = sorted({gpu.serial for gpu in machine.gpus if gpu.serial}, key=lambda s: (len(s), s))
     gpus = tuple(
         gpu.model_copy(
             update={

@@ -12,17 +12,21 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from advisor.catalog.errors import InputFileError
+from advisor.catalog.errors import InputFileError, MissingHardwareError
 from advisor.catalog.schema import Accelerator
+from advisor.probes.assess import HUNG, assess
 from advisor.probes.events import parse
-from advisor.probes.identity_rules import check_conditions, check_machine
 from advisor.probes.machine import identify
-from advisor.probes.process import POLL_S, START_S, Process, environment, run_collective
+from advisor.probes.power import limits_of, per_joule, restored, set_limit
+from advisor.probes.process import POLL_S, START_S, Process, alone, environment, run_collective
 from advisor.probes.record import Machine, Measurement
 from advisor.probes.steps import Step, duration_s, plan, remaining_s, timeout_s
-from advisor.probes.verdict import judge, unjudged
+from advisor.probes.verdict import unjudged
+
+_MAX_HUNG: Final = 2
+"""Steps in a row that hang before a GPU is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class Session:
     num_expected: int | None = None
     gpus: Sequence[int] | None = None
     seed: int = 0
+    power_sweep: bool = False
+    """Measure work per joule at several power limits; they are set back at the end."""
     done: dict[str, list[Measurement]] = field(default_factory=dict)
     """Finished steps by key, e.g. "gpu0/matmul"; filled from an earlier file to resume."""
     resumed_from: Machine | None = None
@@ -61,6 +67,7 @@ class Session:
 
         Raises: KeyboardInterrupt: the user stopped it; what was finished has been saved.
             InputFileError: what is to be resumed was measured on another machine.
+            AdvisorError: another probe is running.
         """
         machine = visible(identify(self.gpus))
         if self.resumed_from is not None:
@@ -69,10 +76,12 @@ class Session:
         self._tell(keys, "identity")
         self.save(machine, self.judged(machine))
         try:
-            with tempfile.TemporaryDirectory(prefix="advisor-probe-") as folder:
+            with alone(), tempfile.TemporaryDirectory(prefix="advisor-probe-") as folder:
                 if machine.torch:
                     machine = self._measure_gpus(machine, Path(folder) / "exclusive", keys)
                     self._measure_group(machine, keys)
+                    if self.power_sweep:
+                        self._sweep_power(machine, keys)
                 self._measure_steps(machine, "host", plan(self.quick, "host"), -1, None, keys)
         finally:
             for process in tuple(self._live):
@@ -83,17 +92,7 @@ class Session:
         """All measurements so far with identity, health, expectations and comparisons."""
         with self._lock:
             measured = [m for found in self.done.values() for m in found]
-        claimed = self.claimed(machine)
-        checks = check_machine(machine, self.expected or claimed, self.num_expected)
-        checks += check_conditions(measured, machine.gpus)
-        return checks + judge(measured, self.expected or claimed)
-
-    def claimed(self, machine: Machine) -> Accelerator | None:
-        """The catalog's record of the first GPU by its PCI id; None if the board is unknown."""
-        from advisor.catalog.accelerators import by_id
-
-        names = [gpu.accelerator for gpu in machine.gpus if gpu.accelerator]
-        return by_id(names[0]) if names else None
+        return assess(machine, measured, self.expected, self.num_expected)
 
     def _keys(self, machine: Machine) -> dict[str, Step]:
         keys: dict[str, Step] = {}
@@ -181,10 +180,18 @@ class Session:
     ) -> None:
         """Run steps in a worker; after a crash or a hang, the rest in a new one."""
         waiting = [step for step in steps if f"{place}/{step.name}" not in self.done]
+        num_hung = 0
         while waiting:
             lost = self._run_worker(machine, place, waiting, gpu, lock, keys)
             waiting = [step for step in waiting if f"{place}/{step.name}" not in self.done]
             if lost is None:
+                return
+            found = self.done.get(f"{place}/{lost.name}", ())
+            num_hung = num_hung + 1 if any(HUNG in m.note for m in found) else 0
+            if num_hung == _MAX_HUNG:
+                for step in waiting:
+                    reason = f"given up after {num_hung} steps that hung"
+                    self._store(f"{place}/{step.name}", [_lost(step, gpu, reason)], machine, keys)
                 return
 
     def _run_worker(
@@ -244,7 +251,7 @@ class Session:
         if current is None and len(left) < len(steps) and not worker.timed_out:
             return left[0]  # it told of a broken context and left: the rest starts afresh
         broken = current if current is not None else left[0]
-        reason = f"took longer than {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
+        reason = f"{HUNG} {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
         self._store(f"{place}/{broken.name}", [_lost(broken, gpu, reason)], machine, keys)
         return broken
 
@@ -264,6 +271,27 @@ class Session:
                 ranks = [gpu.index for gpu in machine.gpus[:num_ranks]]
                 found += run_collective(ranks, self.quick, timeout_s(step, self.quick))
             self._store("group/collective", found, machine, keys)
+
+    def _sweep_power(self, machine: Machine, keys: dict[str, Step]) -> None:
+        """Each limit on all GPUs, one GPU after the other; what was set before is set again."""
+        (step,) = plan(self.quick, "power")
+        before = {gpu.index: gpu.power_limit_w for gpu in machine.gpus if gpu.power_limit_w}
+        refused = "" if before else "no GPU tells its power limit"
+        try:
+            with restored(before):
+                for gpu in machine.gpus if before else ():
+                    for watts in limits_of(gpu):
+                        set_limit(gpu.index, watts)
+                        place = f"gpu{gpu.index}-{watts:.0f}W"
+                        self._measure_steps(machine, place, [step], gpu.index, None, keys)
+        except MissingHardwareError as error:
+            refused = f"{error.what}: {error.why}"
+        points = [m for key, found in self.done.items() if key.endswith("/power") for m in found]
+        found = per_joule(points)
+        if not found:
+            reason = refused or "the GPUs tell no range of limits"
+            found = [Measurement(id="power.sweet_spot", status="not_measured", note=reason)]
+        self._store("sweep/result", found, machine, keys)
 
 
 def visible(machine: Machine) -> Machine:

@@ -1,21 +1,22 @@
 """Clocks, power, temperatures and throttling of a GPU while something runs on it."""
 
 import threading
-import time
 from types import TracebackType
 from typing import Any, Final, Self
 
-from advisor.probes import nvml
+from advisor.probes import amd, nvml
 from advisor.probes.record import Conditions
 
 _INTERVAL_S: Final = 0.02
 
 
 class Sampler:
-    """Samples a GPU's state in a thread between entering and leaving; does nothing where there is no NVML."""
+    """Samples a GPU's state in a thread between entering and leaving; does nothing where no driver tells it."""
 
     def __init__(self, index: int, interval_s: float = _INTERVAL_S) -> None:
         self._device: Any = nvml.handle(index)
+        amd_gpus = amd.devices() if self._device is None else []
+        self._amd = amd_gpus[index] if index < len(amd_gpus) else None
         self._interval_s = interval_s
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -24,7 +25,7 @@ class Sampler:
         self._num_samples = 0
 
     def __enter__(self) -> Self:
-        if self._device is not None:
+        if self._device is not None or self._amd is not None:
             self._stop.clear()
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
@@ -48,6 +49,11 @@ class Sampler:
 
     def _sample(self) -> None:
         device = self._device
+        if self._amd is not None:
+            for name, value in amd.readings(self._amd).items():
+                self._series.setdefault(name, []).append(value)
+            self._num_samples += 1
+            return
         readings = {
             "sm_clock": (nvml.field("nvmlDeviceGetClockInfo", device, 1), nvml.MEGAHERTZ),
             "memory_clock": (nvml.field("nvmlDeviceGetClockInfo", device, 2), nvml.MEGAHERTZ),
@@ -85,14 +91,3 @@ class Sampler:
             pcie_width=best("pcie_width"),
             num_samples=self._num_samples,
         )
-
-
-def wait_until_cool(index: int, limit_c: float, timeout_s: float) -> bool:
-    """Wait until the GPU is at most so warm; False if it still is warmer after the time-out."""
-    device = nvml.handle(index)
-    deadline_s = time.monotonic() + timeout_s
-    while (reading := nvml.field("nvmlDeviceGetTemperature", device, 0)) is not None and reading > limit_c:
-        if time.monotonic() > deadline_s:
-            return False
-        time.sleep(_INTERVAL_S)
-    return True

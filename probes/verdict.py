@@ -8,12 +8,27 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from advisor.catalog.schema import Accelerator
-from advisor.probes.expectations import Expectation, expected, text_of
-from advisor.probes.record import Measurement, Status
+from advisor.probes.expectations import Expectation, as_found, expected, text_of
+from advisor.probes.fabric import expected_all_reduce, expected_pair, linked_pairs, pair_of
+from advisor.probes.record import Basis, Machine, Measurement, Status
 
-PASS_FRACTION: Final = {"measured": 0.95, "floor": 0.95, "estimate": 0.90}
-FAIL_FRACTION: Final = {"measured": 0.90, "floor": 0.90, "estimate": 0.75}
-"""Below 0.90 of what others measured a board is defective (gpu-fryer's rule); an estimate gets more room."""
+PASS_FRACTION: Final[dict[Basis, float]] = {
+    "measured": 0.95,
+    "floor": 0.95,
+    "similar": 0.90,
+    "estimate": 0.90,
+    "host": 0.70,
+}
+FAIL_FRACTION: Final[dict[Basis, float]] = {
+    "measured": 0.90,
+    "floor": 0.90,
+    "similar": 0.80,
+    "estimate": 0.75,
+    "host": 0.40,
+}
+"""Below 0.90 of what others measured a board is defective (gpu-fryer's rule); what was measured otherwise, and
+estimates, get more room, and paths on which the host decides the most."""
+MIN_TOUCHED_FRACTION: Final = 0.95
 PEER_WARN: Final = 0.05
 PEER_FAIL: Final = 0.10
 NO_PEERS: Final = ("memory.cache_read", "host_link.h2d_pageable")
@@ -44,13 +59,16 @@ def with_text(measurement: Measurement) -> Measurement:
 
 
 def judge(
-    measurements: Iterable[Measurement], accelerator: Accelerator | None, algorithm: str = ""
+    measurements: Iterable[Measurement], accelerator: Accelerator | None, machine: Machine | None = None
 ) -> list[Measurement]:
     """Every measurement with its expectation and status, and the comparisons between GPUs.
 
-    Measurements that were judged already (identity, health, capacity) keep their status.
+    Measurements that were judged already (identity, health) keep their status. `machine`: what is known of the GPUs
+    (error correction, links that are up); without it, boards are judged as they are sold.
     """
-    judged = [_judged(m, accelerator, algorithm) for m in measurements]
+    measurements = list(measurements)
+    bridged = linked_pairs(measurements, accelerator, machine) if accelerator else set()
+    judged = [_judged(m, accelerator, machine, bridged) for m in measurements]
     judged = _agree(judged)
     return [with_text(m) for m in judged + compare_peers(judged)]
 
@@ -59,43 +77,69 @@ def unjudged(measurement: Measurement) -> Measurement:
     """The measurement as its step delivered it, so that it can be judged anew; rules' verdicts stay."""
     if measurement.unit not in RATE_UNITS or measurement.source == "rule" or measurement.expected is None:
         return measurement
-    blank = {"expected": None, "required": None, "operator": "", "source": "", "status": "info"}
+    blank = {"expected": None, "required": None, "operator": "", "source": "", "status": "info", "basis": ""}
     return measurement.model_copy(update={**blank, "note": "", "remediation": ""})
 
 
-def _judged(measurement: Measurement, accelerator: Accelerator | None, algorithm: str) -> Measurement:
-    if measurement.status != "info" or not isinstance(measurement.value, float):
+def _judged(
+    measurement: Measurement,
+    accelerator: Accelerator | None,
+    machine: Machine | None,
+    bridged: set[tuple[int, int]],
+) -> Measurement:
+    if measurement.id == "memory.touch" and isinstance(measurement.value, float):
+        whole = measurement.value >= MIN_TOUCHED_FRACTION and "wrong" not in measurement.note
+        return measurement.model_copy(update={"status": "pass" if whole else "fail"})
+    if measurement.status != "info" or not isinstance(measurement.value, float) or accelerator is None:
         return measurement
     if measurement.unit not in RATE_UNITS or measurement.operator:
         return measurement
-    is_group = measurement.id.startswith("collective.")
-    num_gpus = _group_size(measurement)
-    found = expected(
-        accelerator, measurement.id, num_gpus, algorithm or _algorithm(measurement) if is_group else ""
-    )
+    found = _expectation(measurement, accelerator, machine, bridged)
     if found is None:
         return measurement
+    status, note = judge_rate(measurement.value, found), measurement.note
+    if status == "pass" and _takes_detour(measurement, accelerator):
+        status, note = "warn", "peer access is off: every copy goes through the host"
     return measurement.model_copy(
         update={
             "expected": found.value,
             "required": FAIL_FRACTION[found.kind] * found.value,
             "operator": ">=",
             "source": found.source,
-            "status": judge_rate(measurement.value, found),
+            "basis": found.kind,
+            "status": status,
+            "note": note,
         }
     )
 
 
-def _group_size(measurement: Measurement) -> int:
-    """GPUs that took part: `pattern` of a group begins with it, e.g. "8 ranks, ring, 1 GiB"."""
-    first = measurement.pattern.split(" ", 1)[0]
-    is_group = measurement.id.startswith(("collective.", "peer."))
-    return int(first) if is_group and first.isdigit() else 1
+def _expectation(
+    measurement: Measurement,
+    accelerator: Accelerator,
+    machine: Machine | None,
+    bridged: set[tuple[int, int]],
+) -> Expectation | None:
+    if measurement.id == "peer.copy":
+        return expected_pair(accelerator, measurement, pair_of(measurement) in bridged)
+    if measurement.id == "collective.all_reduce":
+        ranks, algorithm = _group(measurement)
+        return expected_all_reduce(accelerator, ranks, algorithm, ranks == 2 and (0, 1) in bridged)
+    gpus = {gpu.index: gpu for gpu in machine.gpus} if machine is not None else {}
+    gpu = None if measurement.gpu is None else gpus.get(measurement.gpu)
+    return expected(as_found(accelerator, gpu), measurement.id)
 
 
-def _algorithm(measurement: Measurement) -> str:
+def _takes_detour(measurement: Measurement, accelerator: Accelerator) -> bool:
+    """Whether GPUs that can reach each other do not; consumer boards cannot, nor all pairs of a V100 cube."""
+    through_host = measurement.id == "peer.copy" and "through the host" in measurement.pattern
+    return through_host and accelerator.pcie_peer_to_peer and accelerator.architecture != "volta"
+
+
+def _group(measurement: Measurement) -> tuple[int, str]:
+    """Ranks and algorithm of a collective, from its pattern, e.g. "8 ranks, ring, 1 GiB"."""
     parts = [part.strip() for part in measurement.pattern.split(",")]
-    return parts[1] if len(parts) > 1 else ""
+    first = parts[0].split(" ", 1)[0]
+    return int(first) if first.isdigit() else 1, parts[1] if len(parts) > 1 else ""
 
 
 def _agree(measurements: Sequence[Measurement]) -> list[Measurement]:
@@ -121,10 +165,6 @@ def _agree(measurements: Sequence[Measurement]) -> list[Measurement]:
             )
         settled.append(m)
     return settled
-
-
-def _is_better(status: Status, than: Status) -> bool:
-    return WORST_FIRST.index(status) > WORST_FIRST.index(than)
 
 
 def compare_peers(measurements: Sequence[Measurement]) -> list[Measurement]:

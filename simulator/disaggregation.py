@@ -4,14 +4,15 @@ import math
 from dataclasses import dataclass, replace
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.parameters import kv_bytes_per_token
 from advisor.catalog.units import MILLISECOND_S
 from advisor.simulator.collectives import topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.graph.model import kv_bytes_per_token
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
-from advisor.simulator.serving.disaggregated import Pool
-from advisor.simulator.serving.kv_transfer import KvLink
+from advisor.simulator.serving.disaggregated import KvLink
+from advisor.simulator.serving.fleet import Pool
+from advisor.simulator.serving.policy import SchedulerPolicy
 
 _HANDSHAKE_S = 5.0 * MILLISECOND_S
 """Asking for blocks, exchanging their addresses, and telling the decode worker: a round trip through the router."""
@@ -96,10 +97,14 @@ def model_disaggregated(
     return DisaggregatedModel(
         first,
         second,
-        Pool(first.surface, prompts_only, prefill.num_workers),
-        Pool(second.surface, whole_answers, decode.num_workers),
+        _pool("prefill", first, prompts_only, prefill),
+        _pool("decode", second, whole_answers, decode),
         kv_link(prefill, decode),
     )
+
+
+def _pool(name: str, worker: ReplicaModel, policy: SchedulerPolicy, plan: PoolPlan) -> Pool:
+    return Pool(name=name, surface=worker.surface, policy=policy, num_replicas=plan.num_workers)
 
 
 def with_decode_worker(model: DisaggregatedModel, worker: ReplicaModel) -> DisaggregatedModel:

@@ -1,126 +1,71 @@
 """What an engine adds to the kernels: host time, launches outside captured graphs, the way to and from the client."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import cache, lru_cache
 
-from advisor.catalog.schema import (
-    Engine,
-    ExpertPadding,
-    GatedDeltaNet,
-    LatentAttention,
-    Mamba2,
-    Model,
-)
-from advisor.simulator.releases import belongs_to, era_of
+from advisor.catalog.efficiencies import is_measured
+from advisor.catalog.schema import Engine, Model
+from advisor.simulator.graph.model import layers_of
+from advisor.simulator.terms import Case, filled, value
 
 
 @dataclass(frozen=True, slots=True)
 class EngineCosts:
-    """What an engine and its host add. The way of a request is fitted by (engine, era) and stored in the engine's
-    record; the rest is common to all engines: fitted by engine or era it predicts groups left out of the fit worse.
+    """What an engine and its host add, by the names of the table of terms; the defaults add nothing. The way of a
+    request is fitted by engine and release; the rest is common to all engines.
 
-    Source: evidence/fit/engines.py; residuals stand beside the parameters.
+    Source: catalog/data/terms.csv.
     """
 
-    step_s: float = 0.2e-3
+    step_s: float = 0.0
     """Exposed host time of each iteration: scheduling, input preparation, sampling, output handling."""
-    sequence_s: float = 3.0e-6
+    sequence_s: float = 0.0
     """Added per running sequence and iteration."""
-    mixed_step_s: float = 1.0e-3
+    mixed_step_s: float = 0.0
     """Added to each iteration that carries prefill: new requests, block tables, no captured graph to replay."""
-    eager_launch_s: float = 22.0e-6
+    eager_launch_s: float = 0.0
     """Host time per operator of an iteration outside captured graphs; hides behind longer kernels."""
     eager_sequence_s: float = 0.0
     """Host time per sequence of such an iteration where it decodes: scheduling, inputs, answers."""
     kernel_scale: float = 1.0
     """Kernels inside the running engine against kernels measured alone."""
     release_scale: float = 1.0
-    """Kernels of a release that lacks a configuration which others have, on top of kernel_scale; set by its record."""
+    """Kernels of a release that lacks a configuration which others have, on top of kernel_scale."""
     release_layers_s: float = 0.0
-    """Decode time of kernels that a release runs and others do not, all layers together; set by its record."""
-    prefill_scale: float = 1.05
+    """Decode time of kernels that a release runs and others do not, all layers together."""
+    prefill_scale: float = 1.0
     """The same in iterations with prefill, on top of kernel_scale: dense prompts without a pause meet the power limit,
     which kernels measured in bursts do not."""
-    launch_scale: float = 0.8
+    launch_scale: float = 1.0
     """Launch time of a kernel behind another one against that of a kernel measured alone. Above 1 it counts kernels
     around quantised and recurrent operators that were not measured with them; plain operators stay at 1."""
-    expert_scale: float = 0.78
+    expert_scale: float = 1.0
     """The same for routed experts in decode iterations, on top of kernel_scale, where there are many of them: real
     routing touches fewer than the measured kernels were given."""
-    expert_prefill_scale: float = 1.15
+    expert_prefill_scale: float = 1.0
     """The same for routed experts in iterations with prefill."""
-    collective_wait_s: float = 3.0e-6
-    """Added to each collective: ranks do not arrive together, as they do where it is measured alone. Steps of a dense
-    model on two and four H200s take 1 to 3 µs more per collective than their parts (docs/probes.md)."""
-    delivery_s: float = 25.0e-6
+    collective_wait_s: float = 0.0
+    """Added to each collective: ranks do not arrive together, as they do where it is measured alone."""
+    delivery_s: float = 0.0
     """What the process that turns tokens into answers spends on each: it serves all sequences one after the other."""
     message_s: float = 0.0
     """What it spends besides on each message to a client, which carries one token unless the engine is asked to send
     several at once."""
-    request_s: float = 10.0e-3
+    request_s: float = 0.0
     """From arrival to the scheduler and from the first token back: HTTP, tokenizer, detokenizer."""
-    request_launch_s: float = 45.0e-6
+    request_launch_s: float = 0.0
     """Latency of a first token per operator of the model, which delays nobody else's tokens: the host launches a
     prompt's operators ahead of the device."""
 
 
-DEFAULT_COSTS = EngineCosts()
+def unmeasured_scale(architecture: str) -> float:
+    """What kernels take on another vendor's hardware that nobody measured, in times what its relative's record makes.
 
+    A relative lends the shares of the data sheet that mature libraries reach, which others do not.
 
-_MIXER_OPERATORS = {"gqa": 8, "mla": 22, "gdn": 26, "mamba2": 20}
-"""Kernels per layer outside a graph: norms, projections, rotary embedding, cache write, attention and its reduction."""
-_INDEXER_OPERATORS = 14
-"""Projections with quantised inputs, norm, rotary embedding, quantised queries, weights, cache write, cleared list,
-scores, choice and its translation; queries joined and padded (vLLM's Indexer and sparse_attn_indexer)."""
-_DENSE_OPERATORS = 4
-"""Norm, two projections and activation."""
-EXPERT_OPERATORS = 12
-"""Norm, routing, sorting, two grouped products, activation and their sum."""
-
-
-def num_operators(model: Model, expert_operators: int = EXPERT_OPERATORS) -> int:
-    """Operators that the host launches for one pass of a model, counted by layer type.
-
-    `expert_operators` are those of a feed-forward part with routed experts, of which engines fuse more or less.
-
-    Assumes: the counts above, which are those of vLLM's and SGLang's model definitions, fused where they fuse.
-    Source: own count.
+    Source: catalog/data/terms.csv.
     """
-    feed_forward_operators = {"dense": _DENSE_OPERATORS, "moe": expert_operators}
-    total = 0
-    for group in model.layers:
-        mixer = _MIXER_OPERATORS[group.mixer.kind] if group.mixer else 0
-        if isinstance(group.mixer, LatentAttention) and group.mixer.indexer_num_heads:
-            mixer += _INDEXER_OPERATORS
-        feed_forward = feed_forward_operators[group.feed_forward.kind] if group.feed_forward else 0
-        total += group.count * (mixer + feed_forward)
-    return total
-
-
-def num_collectives(model: Model) -> int:
-    """Sums over tensor-parallel ranks in one pass of a model: one after each mixer and each feed-forward.
-
-    Source: Megatron-LM, arXiv:1909.08053, section 3.
-    """
-    return sum(
-        group.count * ((group.mixer is not None) + (group.feed_forward is not None)) for group in model.layers
-    )
-
-
-def expert_padding_of(
-    engine: Engine, architecture: str, expert_format: str, tensor_parallel: int, *, version: str = ""
-) -> ExpertPadding | None:
-    """How a release pads the rows of routed experts on an architecture; None where it does not, or none is named.
-
-    `tensor_parallel` ranks split each expert; `expert_format` is that of the multiplication, e.g. fp8_block.
-
-    Source: the engine's record.
-    """
-    for padding in engine.expert_padding:
-        split = padding.below_tensor_parallel is None or tensor_parallel < padding.below_tensor_parallel
-        applies = architecture in padding.architectures and expert_format == padding.format
-        if split and applies and belongs_to(padding, version=version):
-            return padding
-    return None
+    return 1.0 if is_measured(architecture) else value("engine", "unmeasured_scale", Case())
 
 
 def engine_in_turns(engine: Engine, model: Model, *, version: str = "", date: str = "") -> Engine:
@@ -132,30 +77,29 @@ def engine_in_turns(engine: Engine, model: Model, *, version: str = "", date: st
     Source: the engine's record; SGLang 0.5.9, server_args.py _handle_mamba_radix_cache.
     """
     turns = engine.in_turns_with_state
-    if turns is None or not engine.prefix_caching or not _keeps_states(model):
+    if turns is None or not engine.prefix_caching:
         return engine
-    if not belongs_to(turns, version=version, date=date):
+    if not any(layer.mixer is not None and layer.mixer.cached_state for layer in layers_of(model)):
+        return engine
+    if not turns.holds(version, date):
         return engine
     return engine.model_copy(update={"overlap_scheduling": False, "prompt_launches": "in_turns"})
 
 
-def _keeps_states(model: Model) -> bool:
-    """Whether a prefix cache keeps states of layers beside blocks of tokens."""
-    mixers = [group.mixer for group in model.layers]
-    return any(
-        isinstance(mixer, Mamba2) or (isinstance(mixer, GatedDeltaNet) and mixer.channel_gate_rank is None)
-        for mixer in mixers
-    )
+@cache
+def default_costs() -> EngineCosts:
+    """What an engine adds of which nothing is known. Source: catalog/data/terms.csv."""
+    return filled(EngineCosts, "engine", Case())
 
 
 def engine_costs(engine: Engine, *, version: str = "", date: str = "") -> EngineCosts:
-    """The parameters of an engine's era, measured or fitted; defaults for the others.
+    """The costs of an engine's release on any hardware, for any model.
 
-    Source: own definition.
+    Source: catalog/data/terms.csv.
     """
-    era = era_of(engine, version=version, date=date)
-    if era is None:
-        return DEFAULT_COSTS
-    known = {field.name for field in fields(EngineCosts)}
-    own = {**era.measured, **era.parameters}
-    return EngineCosts(**{name: value for name, value in own.items() if name in known})
+    return _engine_costs(engine.id, version, date)
+
+
+@lru_cache(maxsize=512)
+def _engine_costs(engine_id: str, version: str, date: str) -> EngineCosts:
+    return filled(EngineCosts, "engine", Case(engine_id, version, date))

@@ -1,65 +1,38 @@
 """What an engine does differently on some architectures, by release and by model: launches without graphs, kernels that
-are not tuned yet or overlap, kernels chosen for a family."""
+are not tuned yet, kernels chosen for a family."""
 
 from dataclasses import replace
 
-from advisor.catalog.schema import KernelChoice, OperatorLaunches, ReleaseKernels
+from advisor.catalog.schema import KernelChoice
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.releases import belongs_to, is_before
-
-
-def operator_launches(
-    deployment: Deployment, *, version: str = "", date: str = ""
-) -> OperatorLaunches | None:
-    """How a release launches decode steps where it captures no graphs of them; None where it does as elsewhere.
-
-    Source: the engine's record.
-    """
-    for launches in deployment.engine.operator_launches:
-        ended = launches.until_version is not None and not is_before(
-            version, date, launches.until_version, launches.until_date
-        )
-        if deployment.accelerator.architecture in launches.architectures and not ended:
-            return launches
-    return None
+from advisor.simulator.terms import Case, find
 
 
 def release_costs(
     deployment: Deployment, costs: EngineCosts, *, version: str = "", date: str = ""
 ) -> EngineCosts:
-    """An engine's costs as its record and its release have them on the deployment's accelerator.
+    """An engine's costs as its release has them on the deployment's accelerator, for its model.
 
-    Assumes: kernels that are not tuned yet are slower by one factor whatever the batch; additional ones take, and
-    overlapping ones save, the same time whatever the batch.
-    Source: the engine's record.
+    Assumes: kernels that are not tuned yet are slower by one factor whatever the batch; additional ones take the same
+    time whatever the batch.
+    Source: catalog/data/terms.csv.
     """
-    if deployment.engine.eager_launch_s is not None:
-        costs = replace(costs, eager_launch_s=deployment.engine.eager_launch_s)
-    launches = operator_launches(deployment, version=version, date=date)
-    if launches is not None:
-        costs = replace(costs, eager_launch_s=launches.launch_s)
-    for kernels in deployment.engine.release_kernels:
-        layers = _num_layers(deployment, kernels)
-        if layers and belongs_to(kernels, version=version, date=date):
-            costs = replace(costs, release_scale=kernels.scale, release_layers_s=layers * kernels.layer_s)
-    return costs
-
-
-def _num_layers(deployment: Deployment, kernels: ReleaseKernels) -> int:
-    """Layers of the model that run these kernels; 0 on other hardware and in other formats."""
-    if (
-        deployment.accelerator.architecture not in kernels.architectures
-        or deployment.weight_dtype not in kernels.weight_dtypes
-    ):
-        return 0
-    return sum(
-        group.count
-        for group in deployment.model.layers
-        if group.mixer is not None and group.mixer.kind == kernels.mixer
-    )
+    engine = Case(deployment.engine.id, version, date, deployment.accelerator.architecture)
+    launch = find("engine", "eager_launch_s", engine)
+    if launch is not None and launch.name:
+        costs = replace(costs, eager_launch_s=launch.value)
+    scale, layers_s = 1.0, 0.0
+    for group in deployment.model.layers:
+        if group.mixer is not None:
+            case = replace(engine, mixer=group.mixer.kind, dtype=deployment.weight_dtype)
+            layer = find("engine", "layer_s", case)
+            layers_s += group.count * (layer.value if layer else 0.0)
+            slow = find("engine", "release_scale", case)
+            scale = max(scale, slow.value if slow else 1.0)
+    return replace(costs, release_scale=scale, release_layers_s=layers_s)
 
 
 def chosen_kernels(deployment: Deployment) -> dict[str, str]:
@@ -73,19 +46,6 @@ def chosen_kernels(deployment: Deployment) -> dict[str, str]:
             for operator in choice.operators:
                 chosen.setdefault(operator, choice.kernels)
     return chosen
-
-
-def latent_cache_dtype(deployment: Deployment, *, version: str = "", date: str = "") -> str:
-    """Format by which a release's decode of latent attention is priced: the cache's own, or that of slower kernels.
-
-    Source: the engine's record.
-    """
-    for kernels in deployment.engine.latent_cache_kernels:
-        concerns = deployment.kv_dtype in kernels.kv_dtypes
-        here = deployment.accelerator.architecture in kernels.architectures
-        if concerns and here and belongs_to(kernels, version=version, date=date):
-            return kernels.reads_as
-    return deployment.kv_dtype
 
 
 def operator_library(deployment: Deployment) -> OperatorLibrary:

@@ -5,25 +5,21 @@ query head, multiplied few rows at a fraction of the matrix units' rate, or kept
 steps. Each of these is a term of the step-cost surface.
 """
 
-from dataclasses import dataclass, fields, replace
-from typing import Final
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from advisor.catalog.parameters import parameter_count
-from advisor.catalog.schema import Engine, GroupedQueryAttention
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.releases import era_of
+from advisor.simulator.graph.model import layers_of, parameter_count
 from advisor.simulator.step_cost import StepSurface
-
-_NEAREST: Final = "hopper"
-"""Whose terms stand for an architecture that nobody measured under an era."""
+from advisor.simulator.terms import Case, filled
 
 
 @dataclass(frozen=True, slots=True)
 class EraKernels:
-    """Fitted terms of one (engine, era) on one architecture; the defaults change nothing.
+    """Terms of early releases on one architecture, `early_...` in the table of terms; the defaults change nothing.
 
-    Source: evidence/fit/static.py, stored in the engine's record.
+    Source: evidence/fit/static.py.
     """
 
     step_s: float = 0.0
@@ -40,17 +36,15 @@ class EraKernels:
     """Iterations with prompts, relative to the operators' records."""
 
 
-def era_kernels(engine: Engine, architecture: str, *, version: str = "", date: str = "") -> EraKernels | None:
-    """The terms of an engine's era on an architecture; None where the era needs none.
+@lru_cache(maxsize=512)
+def era_kernels(engine_id: str, architecture: str, *, version: str = "", date: str = "") -> EraKernels | None:
+    """The terms of an engine's release on an architecture; None where it needs none.
 
-    Source: own definition.
+    Source: catalog/data/terms.csv.
     """
-    era = era_of(engine, version=version, date=date)
-    if era is None or not era.kernels:
-        return None
-    parameters = era.kernels.get(architecture) or era.kernels.get(_NEAREST) or {}
-    known = {field.name for field in fields(EraKernels)}
-    return EraKernels(**{name: value for name, value in parameters.items() if name in known})
+    case = Case(engine_id, version, date, architecture)
+    found = filled(EraKernels, "engine", case, prefix="early_")
+    return None if found == EraKernels() else found
 
 
 def with_era_kernels(surface: StepSurface, deployment: Deployment, kernels: EraKernels) -> StepSurface:
@@ -88,10 +82,10 @@ def with_era_kernels(surface: StepSurface, deployment: Deployment, kernels: EraK
 
 def _mean_group_size(deployment: Deployment) -> float:
     """Query heads per key-value head on one rank, averaged over layers of grouped-query attention."""
+    tp = deployment.tensor_parallel
     sizes = [
-        (group.count, group.mixer.num_heads / tp / max(1, group.mixer.num_kv_heads // tp))
-        for tp in (deployment.tensor_parallel,)
-        for group in deployment.model.layers
-        if isinstance(group.mixer, GroupedQueryAttention)
+        (layer.count, layer.attention.num_heads / tp / max(1, layer.attention.num_kv_heads // tp))
+        for layer in layers_of(deployment.model)
+        if layer.attention is not None and not layer.attention.latent
     ]
     return sum(count * size for count, size in sizes) / sum(count for count, _ in sizes) if sizes else 1.0

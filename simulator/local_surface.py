@@ -8,20 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element
-from advisor.catalog.parameters import kv_bytes_per_token
-from advisor.catalog.schema import (
-    Accelerator,
-    Engine,
-    GroupedQueryAttention,
-    LatentAttention,
-    Mixer,
-)
+from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.attention_lines import window_of
 from advisor.simulator.collectives import all_reduce_s, send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import Device, device_of
-from advisor.simulator.local_weights import LocalWeights, local_weights
+from advisor.simulator.graph.model import (
+    kv_bytes_per_token,
+    layers_of,
+    num_layers,
+    parameter_count,
+    routed_layers,
+    window_of,
+)
+from advisor.simulator.graph.operator import Attention, Experts
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.local import (
     LocalDecodeEfficiency,
@@ -33,9 +33,9 @@ from advisor.simulator.operators.local import (
     read_cache_s,
     stream_weights_s,
 )
-from advisor.simulator.releases import era_of
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs
+from advisor.simulator.terms import Case, find
 
 FloatArray = NDArray[np.float64]
 
@@ -57,10 +57,57 @@ _FAMILIES: Final = {
     "mxfp4": "mxfp4",
     **dict.fromkeys(EXL3_DTYPES, "exl3"),
 }
+_MIXED_FORMATS: Final = {"mxfp4": "q8_0", "q4_k_xl": "q8_0", "q5_k_xl": "q8_0"}
+"""Format of what is not a routed expert, where published GGUF files keep more bits for it (ggml-org's gpt-oss files;
+Unsloth's dynamic ones)."""
 _ACTIVATION_BYTES: Final = 4.0
 """llama.cpp keeps activations in 32 bits."""
 _HOST_SUM_BYTES: Final = 2.0
 """exllamav3 rounds what it sums to 16 bits (exllamav3_ext/parallel/all_reduce_cpu.cu)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWeights:
+    """What the whole model multiplies with, as GGUF files keep it."""
+
+    dense_elements: float
+    dense_bytes_per_element: float
+    experts: tuple[tuple[int, Experts], ...]
+    """(layers, routed experts)."""
+    expert_bytes_per_element: float
+
+    @property
+    def expert_flop_per_token(self) -> float:
+        """Multiplications and additions with the experts that one token chose."""
+        return sum(2.0 * layers * e.per_token * e.elements for layers, e in self.experts)
+
+    def read(self, num_tokens: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bytes and elements that a step over so many tokens reads."""
+        active = np.zeros_like(num_tokens)
+        for layers, experts in self.experts:
+            active += layers * experts.touched(num_tokens) * experts.elements
+        num_bytes = (
+            self.dense_elements * self.dense_bytes_per_element + active * self.expert_bytes_per_element
+        )
+        return num_bytes, self.dense_elements + active
+
+
+def local_weights(model: Model, weight_dtype: str) -> LocalWeights:
+    """What one step multiplies with, in a weight format.
+
+    Assumes: tokens choose experts independently and evenly; the input table is looked up, not multiplied with.
+    Raises: KeyError: the format is not known.
+    Source: shapes of the model's record; formats as GGUF files of that name hold them.
+    """
+    experts = routed_layers(model)
+    routed = sum(layers * e.per_token * e.elements for layers, e in experts)
+    elsewhere = _MIXED_FORMATS.get(weight_dtype, weight_dtype) if experts else weight_dtype
+    return LocalWeights(
+        parameter_count(model).active - routed,
+        bytes_per_element(elsewhere),
+        experts,
+        bytes_per_element(weight_dtype),
+    )
 
 
 def back_end(version: str, vendor: str) -> str:
@@ -100,14 +147,14 @@ def is_local(engine: Engine) -> bool:
 
 
 def kernel_level(engine: Engine, vendor: str, *, version: str = "", date: str = "") -> str:
-    """The name under which the efficiencies of an engine's kernels are stored: by back end, or by era.
+    """The name under which the efficiencies of an engine's kernels are stored: by back end, or by release.
 
     Source: own definition; MLX takes llama.cpp's.
     """
     if engine.id not in _OWN_KERNELS:
         return f"llama.cpp-{back_end(version, vendor)}"
-    era = era_of(engine, version=version, date=date)
-    return engine.id if era is None else f"{engine.id}-{era.id}"
+    levels = (entry.level for entry in engine.kernel_levels if entry.holds(version, date))
+    return next(levels, engine.id)
 
 
 def default_micro_batch(engine: Engine) -> int:
@@ -121,7 +168,7 @@ def default_micro_batch(engine: Engine) -> int:
 def local_library(
     engine: Engine, accelerator: Accelerator, *, version: str = "", date: str = ""
 ) -> OperatorLibrary:
-    """The operators of an accelerator under an engine, by the back end that a version's words name or by era.
+    """The operators of an accelerator under an engine, by the back end that a version's words name or by release.
 
     Raises: ValueError: the record lacks memory, bandwidth or a 16-bit peak.
     Source: own composition.
@@ -142,7 +189,7 @@ class _Terms:
 
     @property
     def num_layers(self) -> int:
-        return sum(group.count for group in self.deployment.model.layers)
+        return num_layers(self.deployment.model)
 
     def multiply_s(self, rows: FloatArray, dense_elements: float) -> FloatArray:
         """Products of rows with dense weights and with chosen experts on one accelerator's matrix units [s]."""
@@ -188,7 +235,7 @@ def build_local_surface(
     most = micro_batch_tokens or default_micro_batch(deployment.engine)
     micro_batches = max(1.0, inputs.mean_input_tokens / most)
     overlap = float(piped_s(1.0, micro_batches, deployment.pipeline_parallel)) / micro_batches
-    window, count = window_of(deployment), inputs.max_num_seqs + 1
+    window, count = window_of(deployment.model), inputs.max_num_seqs + 1
     return StepSurface(
         decode_base_ps=_picoseconds(_decode_s(terms, inputs.max_num_seqs)),
         decode_context_ps=[round(slope_s * PICOSECONDS_PER_S)] * count,
@@ -238,11 +285,12 @@ def _links_s(deployment: Deployment, rows: FloatArray) -> FloatArray:
     if stages > 1:
         seconds += (stages - 1) * send_recv_s(num_bytes, topology_of(deployment.accelerator, stages))
     if tp > 1:
-        layers, host = sum(group.count for group in deployment.model.layers), deployment.engine.host_sum
+        layers = num_layers(deployment.model)
+        host = find("engine", "host_sum_bytes_per_s", Case(deployment.engine.id))
         if host is None:
             one_s = all_reduce_s(num_bytes, topology_of(deployment.accelerator, tp))
         else:
-            one_s = host_sum_s(values * _HOST_SUM_BYTES, tp, host.bytes_per_s)
+            one_s = host_sum_s(values * _HOST_SUM_BYTES, tp, host.value)
         seconds += 2.0 * layers * one_s
     return seconds
 
@@ -251,7 +299,9 @@ def _cache_slopes(terms: _Terms) -> tuple[float, float]:
     """Time per token of summed context, and per token of windowed context [s]."""
     return _by_window(
         terms,
-        lambda a, per_value: read_cache_s(a.num_values * per_value, a.group_size, terms.device, terms.decode),
+        lambda a, per_value: read_cache_s(
+            a.cached_values * per_value, a.num_heads / a.cached_heads, terms.device, terms.decode
+        ),
     )
 
 
@@ -260,52 +310,26 @@ def _pair_slopes(terms: _Terms) -> tuple[float, float]:
     return _by_window(
         terms,
         lambda a, per_value: attend_pair_s(
-            a.pair_flop, a.num_values * per_value, a.head_width, terms.device, terms.prefill
+            a.decode_pair_flop, a.cached_values * per_value, a.decode_width, terms.device, terms.prefill
         ),
     )
 
 
-def _by_window(terms: _Terms, seconds: "Callable[[_Attention, float], float]") -> tuple[float, float]:
+def _by_window(terms: _Terms, seconds: Callable[[Attention, float], float]) -> tuple[float, float]:
     """Sum over layers without, and with a sliding window, divided among accelerators that split layers."""
     full = windowed = 0.0
     deployment = terms.deployment
     per_value = bytes_per_element(deployment.kv_dtype)
-    for group in deployment.model.layers:
-        attention = _attention_of(group.mixer)
+    for layer in layers_of(deployment.model):
+        attention = layer.attention
         if attention is None:
             continue
-        share = group.count * seconds(attention, per_value) / deployment.tensor_parallel
-        if isinstance(group.mixer, GroupedQueryAttention) and group.mixer.window_tokens is not None:
+        share = layer.count * seconds(attention, per_value) / deployment.tensor_parallel
+        if attention.line_window is not None and not attention.latent:
             windowed += share
         else:
             full += share
     return full, windowed
-
-
-@dataclass(frozen=True, slots=True)
-class _Attention:
-    """Shape of one layer's attention as llama.cpp runs it."""
-
-    num_values: float
-    """Cached per token."""
-    group_size: float
-    """Query heads that share them."""
-    head_width: float
-    pair_flop: float
-    """Of one query with one cached token, all heads."""
-
-
-def _attention_of(mixer: Mixer | None) -> _Attention | None:
-    """The attention of a layer; latent attention runs absorbed, prompts too: all heads share the one latent vector."""
-    if isinstance(mixer, GroupedQueryAttention):
-        width = mixer.head_dim + (mixer.v_head_dim or mixer.head_dim)
-        group_size = mixer.num_heads / mixer.num_kv_heads
-        return _Attention(mixer.num_kv_heads * width, group_size, width / 2.0, 2.0 * mixer.num_heads * width)
-    if isinstance(mixer, LatentAttention):
-        values = mixer.kv_lora_rank + mixer.qk_rope_head_dim
-        flop = 2.0 * mixer.num_heads * (values + mixer.kv_lora_rank)
-        return _Attention(values, mixer.num_heads, values, flop)
-    return None
 
 
 def _picoseconds(seconds: FloatArray) -> list[int]:

@@ -5,11 +5,17 @@ from dataclasses import dataclass
 
 from advisor.catalog.dtypes import EXL3_DTYPES, EXL3_HEAD_DTYPE, GGUF_DTYPES, bytes_per_element
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.parameters import KvFootprint, kv_bytes_per_token
-from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, LayerGroup, Model, MoeFeedForward
 from advisor.catalog.units import GB, GIB
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.projections import layer_weight_bytes
+from advisor.simulator.graph.model import (
+    KvFootprint,
+    dense_weight_bytes,
+    expert_weight_bytes,
+    kv_bytes_per_token,
+    kv_share,
+    layers_of,
+)
+from advisor.simulator.graph.operator import Layer
 
 _CONTEXT_BYTES = 0.5 * GIB
 """Driver context of one process, as nvidia-smi shows it on an idle torch process."""
@@ -49,9 +55,12 @@ def weight_bytes(deployment: Deployment) -> float:
     """
     model, tp, stages = deployment.model, deployment.tensor_parallel, deployment.pipeline_parallel
     layers = sum(
-        group.count
-        * layer_weight_bytes(model, group, deployment.weight_dtype, tp, _expert_ranks(deployment, group))
-        for group in model.layers
+        layer.count
+        * (
+            dense_weight_bytes(model, layer, deployment.weight_dtype, tp)
+            + expert_weight_bytes(layer, deployment.weight_dtype) / _expert_ranks(deployment, layer)
+        )
+        for layer in layers_of(model)
     )
     table = (
         model.vocab_size * model.hidden_size * bytes_per_element(_head_dtype(deployment.weight_dtype)) / tp
@@ -71,12 +80,12 @@ def _head_dtype(weight_dtype: str) -> str:
     return weight_dtype if weight_dtype in GGUF_DTYPES else "bf16"
 
 
-def _expert_ranks(deployment: Deployment, group: LayerGroup) -> float:
+def _expert_ranks(deployment: Deployment, layer: Layer) -> float:
     """Accelerators that share one copy of a layer's routed experts: fewer than the stage's where some have copies."""
-    feed_forward, ranks = group.feed_forward, deployment.ranks_per_stage
-    if not isinstance(feed_forward, MoeFeedForward):
+    experts, ranks = layer.experts, deployment.ranks_per_stage
+    if experts is None:
         return ranks
-    return ranks * feed_forward.num_experts / deployment.expert_slots(feed_forward.num_experts)
+    return ranks * experts.num_experts / deployment.expert_slots(experts.num_experts)
 
 
 def activation_bytes(deployment: Deployment, num_batched_tokens: int, num_seqs: int) -> float:
@@ -89,21 +98,11 @@ def activation_bytes(deployment: Deployment, num_batched_tokens: int, num_seqs: 
     Source: vLLM 0.20.2, profile_run; own derivation of the peak.
     """
     model, tp = deployment.model, deployment.tensor_parallel
-    width = max((_feed_forward_width(group, deployment) for group in model.layers), default=0.0)
+    parts = (layer.feed_forward for layer in layers_of(model))
+    width = max((part.widest_values for part in parts if part is not None), default=0.0)
     tokens = num_batched_tokens / deployment.data_parallel
     forward = tokens * (2.0 * model.hidden_size + width / tp) * bytes_per_element("bf16")
     return max(forward, num_seqs / deployment.data_parallel * model.vocab_size * _SAMPLER_BYTES_PER_LOGIT)
-
-
-def _feed_forward_width(group: LayerGroup, deployment: Deployment) -> float:
-    """Values per token that a feed-forward part holds at its widest, before tensor parallelism."""
-    feed_forward = group.feed_forward
-    if feed_forward is None:
-        return 0.0
-    inner = float(feed_forward.intermediate_size)
-    if feed_forward.kind == "dense":
-        return 3.0 * inner
-    return feed_forward.experts_per_token * (max(2.0 * inner, deployment.model.hidden_size) + inner)
 
 
 def plan_memory(
@@ -164,25 +163,6 @@ def plan_memory(
         state_bytes_per_sequence=state,
         kv_capacity_tokens=tokens * deployment.data_parallel,
     )
-
-
-def kv_share(model: Model, tensor_parallel: int) -> float:
-    """Part of the model's KV cache that one tensor-parallel rank holds: 1/tp, more where heads are replicated.
-
-    Source: key-value heads are replicated when there are fewer than ranks; latent vectors always are.
-    """
-    total = shared = 0.0
-    for group in model.layers:
-        mixer = group.mixer
-        if isinstance(mixer, GroupedQueryAttention) and not mixer.shared_kv:
-            per_layer = group.count * 2.0 * mixer.num_kv_heads * mixer.head_dim
-            total += per_layer
-            shared += per_layer / min(tensor_parallel, mixer.num_kv_heads)
-        elif isinstance(mixer, LatentAttention):
-            per_layer = float(group.count * (mixer.kv_lora_rank + mixer.qk_rope_head_dim))
-            total += per_layer
-            shared += per_layer
-    return shared / total if total else 1.0 / tensor_parallel
 
 
 def _bytes_per_token(footprint: KvFootprint, mean_context_tokens: float) -> float:

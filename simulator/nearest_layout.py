@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.simulator.deployment import Deployment, check_layout
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import plan_memory
 from advisor.simulator.replica_model import engine_defaults, token_budget
 

@@ -9,26 +9,28 @@ from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import FILE_DTYPES, bytes_per_element
 from advisor.catalog.efficiencies import efficiency
-from advisor.catalog.schema import EfficiencyRecord, ExpertPadding
+from advisor.catalog.schema import EfficiencyRecord
 from advisor.simulator.device import Device
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
 from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, moe_s
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
+from advisor.simulator.terms import Case, find
 
 FloatArray = NDArray[np.float64]
 
 _BETWEEN_WIDTHS = 0.75
 """Bytes per weight from which a file format unpacks like 8-bit weights rather than like 4-bit ones."""
+_WITHOUT_FACTS = "local_"
+"""Beginning of the names of operators that know nothing of SMs, clock and L2."""
 _PLAIN_OPERATORS = ("attention_decode", "attention_prefill", "mla_triton", "elementwise")
 _PLAIN_PRODUCTS = (("matmul", "bf16"), ("grouped_matmul", "bf16"))
-_LAUNCHED_AS_MEASURED = ("hopper",)
-"""Operators that an engine launches as they were measured alone, and where that was seen: SGLang 0.5.11 decodes
-Qwen3-14B in bf16 on an H100 within 3 % of their sum. On Blackwell and CDNA3 published runs ask for more of all.
-Experts in 16 bits are among them: they were measured with all kernels of their layer, and none quantises operands."""
+"""Operators that an engine may launch as they were measured alone. Experts in 16 bits are among them: they were
+measured with all kernels of their layer, and none quantises operands."""
 _WEIGHT_ONLY = {
     "fp8": "int8_wo",
     "int8": "int8_wo",
     "int4": "int4_wo",
+    "nf4": "nf4",
     "nvfp4": "int4_wo",
     "mxfp4": "mxfp4_wo",
     "fp6": "int8_wo",
@@ -81,14 +83,11 @@ class OperatorLibrary:
     device: Device
     engine: str
     transferred: set[str] = field(default_factory=set)
-    expert_padding: ExpertPadding | None = None
-    """How the engine's release pads the rows of routed experts, where a model has any."""
-    reads_all_experts: bool = False
-    """Every step reads all experts that a rank holds."""
+    expert_block_rows: float = 0.0
+    """Rows to which the engine pads those of each expert that a rank holds; 0 where experts without a row are left
+    out."""
     kernels: Mapping[str, str] = field(default_factory=dict)
     """Level of the records by operator, where it is not the engine's own."""
-    latent_cache_dtype: str = ""
-    """Format by which decode of latent attention is priced, where it is not the cache's own."""
     launch_scale: float = 1.0
     """Launch times of operators against those of kernels measured alone, where each waits for the one before."""
     _resolved: dict[tuple[str, str], object] = field(default_factory=dict)
@@ -128,8 +127,7 @@ class OperatorLibrary:
             tensor_parallel=shape.tensor_parallel,
             expert_parallel=shape.expert_parallel,
             gated=shape.gated,
-            block_rows=1 if self.expert_padding is None else self.expert_padding.block_rows,
-            reads_all=self.reads_all_experts,
+            block_rows=self.expert_block_rows,
         )
 
     def elementwise_s(self, num_bytes: FloatArray) -> FloatArray:
@@ -153,6 +151,8 @@ class OperatorLibrary:
         if key not in self._resolved:
             level = self.kernels.get(operator, self.engine)
             found = efficiency(self.device.architecture, operator, dtype, level)
+            if not operator.startswith(_WITHOUT_FACTS):
+                self.transferred.update(self.device.assumed)
             if found.transferred_from:
                 self.transferred.add(f"{operator}: {found.transferred_from}")
             # A record of a related format lends its efficiencies; bytes and peak stay those of the format asked for.
@@ -165,9 +165,8 @@ class OperatorLibrary:
         where operands are quantised or recurrent."""
         operator, _ = key
         plain = operator in _PLAIN_OPERATORS or key in _PLAIN_PRODUCTS
-        if plain and self.device.architecture in _LAUNCHED_AS_MEASURED:
-            return min(1.0, launch_scale)
-        return launch_scale
+        limit = find("engine", "plain_launch_scale_limit", Case(architecture=self.device.architecture))
+        return min(limit.value, launch_scale) if plain and limit else launch_scale
 
 
 def _with_launches(parameters: object, fraction: float) -> object:

@@ -5,25 +5,17 @@ from dataclasses import dataclass, replace
 
 from advisor.catalog.engines import EngineDefaults, defaults, graph_sizes
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.schema import Calibration, Engine, GatedDeltaNet, Mamba2
+from advisor.catalog.schema import Calibration, Engine
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.calibrated_device import calibrated_deployment
-from advisor.simulator.deployment import Deployment, check_layout
-from advisor.simulator.engine_costs import (
-    EngineCosts,
-    engine_costs,
-    engine_in_turns,
-    expert_padding_of,
-    num_operators,
-)
-from advisor.simulator.engine_kernels import (
-    latent_cache_dtype,
-    operator_launches,
-    operator_library,
-    release_costs,
-)
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.device import device_of
+from advisor.simulator.engine_costs import EngineCosts, engine_costs, engine_in_turns
+from advisor.simulator.engine_kernels import operator_library, release_costs
 from advisor.simulator.era_kernels import era_kernels, with_era_kernels
-from advisor.simulator.forward_pass import expert_format
+from advisor.simulator.graph.forward_pass import expert_format
+from advisor.simulator.graph.model import has_state, num_operators
+from advisor.simulator.layout import check_layout
 from advisor.simulator.local_surface import (
     build_local_surface,
     default_micro_batch,
@@ -33,10 +25,10 @@ from advisor.simulator.local_surface import (
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.quantity import Basis
-from advisor.simulator.releases import era_of
 from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs, build_surface
+from advisor.simulator.terms import Case, find
 
 _MINOR_OPERATORS = ("elementwise", "mla_absorb")
 """Small parts of a step: lending their parameters from another architecture does not widen an interval."""
@@ -74,10 +66,21 @@ class ReplicaModel:
 
     @property
     def transferred(self) -> tuple[str, ...]:
-        """Operators that matter whose parameters come from another architecture or format."""
+        """Operators that matter whose parameters come from another architecture or format, and facts of the
+        accelerator that its record lacks."""
         return tuple(
             sorted(name for name in self.library.transferred if not name.startswith(_MINOR_OPERATORS))
         )
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why ranges are wide, in sentences."""
+        chip, unknown = self.deployment.accelerator, device_of(self.deployment.accelerator).assumed
+        kernels = [name for name in self.transferred if name not in unknown]
+        facts = [name for name in self.transferred if name in unknown]
+        lent = f"no kernels were measured on {chip.architecture}: {', '.join(kernels)} are taken from related hardware"
+        lacking = f"{chip.id} is taken as a mid-size chip in what its record lacks: {', '.join(facts)}"
+        return tuple(f"{said}, ranges are wide" for said, some in ((lent, kernels), (lacking, facts)) if some)
 
     @property
     def basis(self) -> Basis:
@@ -164,7 +167,7 @@ def _surface(
         return build_local_surface(deployment, library, inputs, settings.micro_batch_tokens)
     surface = build_surface(deployment, library, costs, inputs)
     architecture = deployment.accelerator.architecture
-    kernels = era_kernels(deployment.engine, architecture, version=settings.version, date=settings.date)
+    kernels = era_kernels(deployment.engine.id, architecture, version=settings.version, date=settings.date)
     return surface if kernels is None else with_era_kernels(surface, deployment, kernels)
 
 
@@ -173,19 +176,16 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
         return local_library(
             deployment.engine, deployment.accelerator, version=settings.version, date=settings.date
         )
-    padding = expert_padding_of(
-        deployment.engine,
-        deployment.accelerator.architecture,
-        expert_format(deployment),
-        deployment.expert_tensor_parallel,
-        version=settings.version,
-    )
-    return replace(
-        operator_library(deployment),
-        expert_padding=padding,
-        reads_all_experts=deployment.accelerator.architecture in deployment.engine.reads_all_experts,
-        latent_cache_dtype=latent_cache_dtype(deployment, version=settings.version, date=settings.date),
-    )
+    return replace(operator_library(deployment), expert_block_rows=_expert_block_rows(deployment, settings))
+
+
+def _expert_block_rows(deployment: Deployment, settings: EngineSettings) -> float:
+    """Rows to which an engine pads those of each expert of a rank; 0 where experts without rows are left out."""
+    engine, architecture = deployment.engine, deployment.accelerator.architecture
+    case = Case(engine.id, settings.version, settings.date, architecture, dtype=expert_format(deployment))
+    found = find("engine", "expert_block_rows", case)
+    rows, ranks = found.value if found else 0.0, engine.expert_blocks_below_ranks
+    return 0.0 if rows > 1 and ranks and deployment.expert_tensor_parallel >= ranks else rows
 
 
 def _hands_on(deployment: Deployment) -> bool:
@@ -227,10 +227,10 @@ def _decode_graphs(
     if settings.graphs_for_all_batches:
         return ()
     ranks = deployment.data_parallel
-    era = era_of(deployment.engine, version=settings.version, date=settings.date)
-    if ranks > 1 and era is not None and era.eager_with_data_parallel:
+    eager = deployment.engine.eager_with_data_parallel
+    if ranks > 1 and eager is not None and eager.holds(settings.version, settings.date):
         return _NO_GRAPHS
-    if operator_launches(deployment, version=settings.version, date=settings.date) is not None:
+    if deployment.accelerator.architecture in deployment.engine.eager_architectures:
         return _NO_GRAPHS
     largest = max(chosen.cuda_graph_sizes, default=0)
     sizes = graph_sizes(deployment.engine, -(-max_num_seqs // ranks), largest, model=deployment.model.id)
@@ -278,9 +278,8 @@ def policy_of(
     Source: engine records.
     """
     engine = deployment.engine
-    has_state = any(isinstance(group.mixer, GatedDeltaNet | Mamba2) for group in deployment.model.layers)
-    state_slots = None
-    if has_state and memory.state_bytes_per_sequence > 0:
+    stateful, state_slots = has_state(deployment.model), None
+    if stateful and memory.state_bytes_per_sequence > 0:
         # The state of every running sequence lives in the same pool as the cache.
         state_slots = (
             max(1, int(memory.kv_bytes / memory.state_bytes_per_sequence)) * deployment.data_parallel
@@ -295,7 +294,7 @@ def policy_of(
         reserve_output_fraction=engine.reserve_output_fraction,
         max_sequences_by_state=state_slots,
         # The state of a recurrent layer cannot be cut at a block, so engines leave such models uncached by default.
-        prefix_caching=engine.prefix_caching and not has_state,
+        prefix_caching=engine.prefix_caching and not stateful,
         overlap_scheduling=engine.overlap_scheduling,
         # Attention data-parallel ranks come with as many front ends (vLLM, --api-server-count).
         delivery_ps=round(

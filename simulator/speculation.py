@@ -7,11 +7,11 @@ import numpy as np
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.parameters import kv_bytes_per_token
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import EngineCosts
-from advisor.simulator.forward_pass import head_s
+from advisor.simulator.engine_costs import default_costs
+from advisor.simulator.graph.forward_pass import head_s
+from advisor.simulator.graph.model import kv_bytes_per_token, num_layers
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.step_cost import StepSurface, decode_iteration_s
@@ -22,7 +22,6 @@ _LAYERS_OF_A_HEAD = {"mtp": 1.0, "eagle": 1.0, "medusa": 0.0, "ngram": 0.0}
 """Layers of the target's kind that propose one token."""
 _LOOKUP_S = 50e-6
 """Matching n-grams of a sequence on the host, once per sequence and step."""
-_HOST_FREE = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, request_s=0.0, request_launch_s=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +196,9 @@ def _draft_surface(
         mean_input_tokens=mean_input_tokens,
         mean_output_tokens=mean_output_tokens,
         settings=settings,
-        costs=_HOST_FREE,
+        costs=replace(
+            default_costs(), step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, request_s=0.0, request_launch_s=0.0
+        ),
     ).surface
 
 
@@ -208,7 +209,7 @@ def _guess_ps(replica: ReplicaModel, speculation: Speculation, slots: int) -> li
     model, plain = replica.deployment.model, replica.surface
     batches = np.arange(slots + 1, dtype=np.float64)
     heads = head_s(replica.deployment, replica.library, batches) * PICOSECONDS_PER_S
-    layers = sum(group.count for group in model.layers)
+    layers = num_layers(model)
     share = _LAYERS_OF_A_HEAD[speculation.method] / layers
     body = [share * max(0.0, base - head) for base, head in zip(plain.decode_base_ps, heads, strict=True)]
     return [round(speculation.draft_tokens * (one + head)) for one, head in zip(body, heads, strict=True)]
@@ -225,7 +226,7 @@ def _blocks_left(replica: ReplicaModel, speculation: Speculation) -> int | None:
         weights = weight_bytes(draft) * draft.accelerators_per_replica / ranks
         per_token = kv_bytes_per_token(draft.model, draft.kv_dtype).full_bytes_per_token / ranks
     else:
-        layers = sum(group.count for group in deployment.model.layers)
+        layers = num_layers(deployment.model)
         share = _LAYERS_OF_A_HEAD[speculation.method] / layers
         weights, per_token = share * memory.weight_bytes, share * memory.kv_bytes_per_token
         if speculation.method == "medusa":

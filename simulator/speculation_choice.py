@@ -7,7 +7,8 @@ from typing import Final
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.speculation import speculation_methods, usual_acceptance
-from advisor.simulator.deployment import Deployment, activation_dtype_for, check_layout
+from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.layout import check_layout
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.serving_prediction import ServingPrediction
 from advisor.simulator.speculation import Method, Speculation, expected_tokens

@@ -1,69 +1,108 @@
-"""The roofline of a whole decode step: its work by part, its floor, and the batch at which it turns compute-bound."""
+"""The roofline of whole passes: floor of a step, the batch that turns it compute-bound, and operators against their
+predicted times."""
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.schema import (
-    GatedDeltaNet,
-    GroupedQueryAttention,
-    LatentAttention,
-    LayerGroup,
-    Mamba2,
-    Mixer,
-    Model,
-    MoeFeedForward,
-)
-from advisor.simulator.operators.state_space import delta_net_shape, mamba2_shape
-from advisor.simulator.projections import (
-    Projection,
-    dense_dtype,
-    expert_elements,
-    feed_forward_projections,
-    mixer_projections,
-)
-from advisor.simulator.roofline import Work, attention_decode_work, floor_s, total_work
+from advisor.catalog.schema import Model
+from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.device import Device
+from advisor.simulator.engine_costs import engine_costs
+from advisor.simulator.engine_kernels import operator_library
+from advisor.simulator.graph.model import dense_dtype
+from advisor.simulator.graph.work import CACHE_PARTS, decode_step_work, prefill_work
+from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.operator_library import OperatorLibrary, matmul_key
+from advisor.simulator.operators.matmul import DTYPE_ALIASES, peak_flop_per_s
+from advisor.simulator.quantity import Basis, Quantity
+from advisor.simulator.roofline import Work, floor_s, is_compute_bound, total_work
+from advisor.simulator.surface import decode_breakdown_s, prefill_breakdown_s
 
-_STATE_FLOP_PER_ELEMENT = 6.0
-"""Decay, update and read-out of one element of a recurrent state: a product and a sum each."""
-_MANY = 1e15
+Phase = Literal["decode", "prefill"]
+PHASES: Final[tuple[Phase, ...]] = ("decode", "prefill")
+_WORK_OF: Final[Mapping[str, str]] = {
+    "attention_projections": "projections",
+    "feed_forward": "feed_forward",
+    "experts": "experts",
+    "head": "head",
+    "attention": "attention",
+    "state_space": "state",
+}
+"""Part of the step's work behind each category of its time; other categories have no counted work."""
+_MANY: Final = 1e15
 """A batch in which every expert gets a token."""
-_LONGEST_TOKENS = 1e9
-_CACHE_PARTS = ("attention", "state")
+_LONGEST_TOKENS: Final = 1e9
 
 
-def decode_step_work(
-    model: Model,
-    batch_size: float,
-    context_tokens: float,
-    *,
-    weight_dtype: str = "bf16",
-    kv_dtype: str = "bf16",
-) -> Mapping[str, Work]:
-    """Work of one decode step of `batch_size` sequences by part: weights are read once, every cache by itself.
+@dataclass(frozen=True, slots=True)
+class RooflineOperator:
+    """One kind of operator, summed over all layers of a pass on one accelerator."""
 
-    Parts: projections, feed_forward, experts, head (weights); attention, state (per sequence).
+    phase: Phase
+    name: str
+    work: Work | None
+    """None where nothing is counted: small operators, whose tensors stay in the L2, and the host."""
+    peak_flop_per_s: float
+    """Of the unit that it multiplies on; 0 without work."""
+    bound: str
+    """memory or compute, by the roof; cache for small operators; host."""
+    floor_s: float
+    predicted_s: Quantity
+    share_fraction: float
+    """Of the pass."""
 
-    Assumes: activations stay on the chip; routing is uniform, so E (1 − (1 − k/E)^batch) of E experts are read.
-    Source: own count from the shape.
+    @property
+    def achieved_flop_per_s(self) -> float:
+        """Arithmetic over predicted time [flop/s]."""
+        return self.work.flop / self.predicted_s.value if self.work else 0.0
+
+    @property
+    def roof_fraction(self) -> float:
+        """Floor over predicted time: how near the roof it runs."""
+        return self.floor_s / self.predicted_s.value
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A decode step or a prompt."""
+
+    phase: Phase
+    num_sequences: int
+    context_tokens: int
+    predicted_s: Quantity
+    floor_s: float
+    """Of all its operators one after the other."""
+    operators: tuple[RooflineOperator, ...]
+
+
+def roofline_passes(
+    deployment: Deployment, batch_size: int, context_tokens: int, *, roof: Device | None = None
+) -> tuple[Pass, Pass]:
+    """One decode step of `batch_size` sequences of this context, and the prompt of one sequence that long [s].
+
+    Floors and bounds are those of the roof, by default the deployment's own accelerator.
+
+    Assumes: one accelerator holds the whole model, however small its memory; a prompt runs in one piece; an
+    operator errs as its pass does.
+    Raises: InfeasibleError: the accelerator cannot be simulated.
+    Source: counts of graph.work; times as in simulator.surface.
     """
-    parts = {
-        name: Work(0.0, 0.0) for name in ("projections", "feed_forward", "experts", "head", *_CACHE_PARTS)
-    }
-    dense_bytes = bytes_per_element(dense_dtype(model, weight_dtype))
-    for group in model.layers:
-        for name, matrices in (
-            ("projections", mixer_projections(group.mixer, model.hidden_size, 1)),
-            ("feed_forward", feed_forward_projections(group.feed_forward, model.hidden_size, 1)),
-        ):
-            parts[name] += _weights(matrices, batch_size, dense_bytes).times(group.count)
-        parts["experts"] += _experts(model, group, batch_size, bytes_per_element(weight_dtype))
-        attention = _attention(group.mixer, batch_size, context_tokens, bytes_per_element(kv_dtype))
-        parts["attention"] += attention.times(group.count)
-        parts["state"] += _state(group.mixer, batch_size).times(group.count)
-    table = float(model.vocab_size * model.hidden_size)
-    parts["head"] = Work(2.0 * batch_size * table, table * bytes_per_element("bf16"))
-    return parts
+    library = operator_library(deployment)
+    roof = roof or library.device
+    costs = engine_costs(deployment.engine)
+    model, formats = deployment.model, (deployment.weight_dtype, deployment.kv_dtype)
+    decode_work = decode_step_work(
+        model, batch_size, context_tokens, weight_dtype=formats[0], kv_dtype=formats[1]
+    )
+    decode_s = decode_breakdown_s(deployment, library, costs, batch_size, context_tokens)
+    prompt_work = prefill_work(model, context_tokens, weight_dtype=formats[0], kv_dtype=formats[1])
+    prompt_s = prefill_breakdown_s(deployment, library, costs, context_tokens)
+    return (
+        _pass("decode", deployment, library, roof, decode_work, decode_s, batch_size, context_tokens),
+        _pass("prefill", deployment, library, roof, prompt_work, prompt_s, 1, context_tokens),
+    )
 
 
 def decode_floor_s(
@@ -112,7 +151,7 @@ def crossover_batch(
         moved = total_work(work[name] for name in names).num_bytes if names else summed.num_bytes
         return summed.flop / peak_flop_per_s - moved / bandwidth_bytes_per_s
 
-    per_sequence_s = excess_s(1.0, _CACHE_PARTS)
+    per_sequence_s = excess_s(1.0, CACHE_PARTS)
     if per_sequence_s <= 0.0:
         return None
     weights_s = _all_weight_bytes(model, weight_dtype) / bandwidth_bytes_per_s
@@ -136,7 +175,7 @@ def longest_compute_bound_context(
 
     def excess_s(context: float) -> float:
         work = decode_step_work(model, 1.0, context, kv_dtype=kv_dtype)
-        cache_bytes = total_work(work[name] for name in _CACHE_PARTS).num_bytes
+        cache_bytes = total_work(work[name] for name in CACHE_PARTS).num_bytes
         return total_work(work.values()).flop / peak_flop_per_s - cache_bytes / bandwidth_bytes_per_s
 
     if excess_s(0.0) <= 0.0:
@@ -150,53 +189,62 @@ def longest_compute_bound_context(
     return low
 
 
-def _weights(matrices: tuple[Projection, ...], batch_size: float, dense_bytes: float) -> Work:
-    wide = bytes_per_element("bf16")
-    return Work(
-        2.0 * batch_size * sum(matrix.elements for matrix in matrices),
-        sum(matrix.elements * (dense_bytes if matrix.low_bit else wide) for matrix in matrices),
-    )
-
-
-def _experts(model: Model, group: LayerGroup, batch_size: float, element_bytes: float) -> Work:
-    feed_forward = group.feed_forward
-    if not isinstance(feed_forward, MoeFeedForward):
-        return Work(0.0, 0.0)
-    chance = feed_forward.experts_per_token / feed_forward.num_experts
-    touched = feed_forward.num_experts * (1.0 - (1.0 - chance) ** batch_size)
-    elements = group.count * expert_elements(feed_forward, model.hidden_size)
-    return Work(
-        2.0 * batch_size * feed_forward.experts_per_token * elements, touched * elements * element_bytes
-    )
-
-
-def _attention(mixer: Mixer | None, batch_size: float, context_tokens: float, kv_bytes: float) -> Work:
-    if isinstance(mixer, GroupedQueryAttention):
-        seen = min(context_tokens, mixer.window_tokens or math.inf, mixer.sparse_top_k or math.inf)
-        return attention_decode_work(
-            batch_size, seen, mixer.num_heads, mixer.num_kv_heads, mixer.head_dim, kv_bytes=kv_bytes
+def _pass(
+    phase: Phase,
+    deployment: Deployment,
+    library: OperatorLibrary,
+    roof: Device,
+    works: Mapping[str, Work],
+    seconds: Mapping[str, float],
+    num_sequences: int,
+    context_tokens: int,
+) -> Pass:
+    total_s = sum(seconds.values())
+    metric = "tpot" if phase == "decode" else "ttft"
+    transferred = bool(library.transferred)
+    basis: Basis = "assumed" if transferred else "calibrated" if deployment.is_calibrated else "modelled"
+    class_name = prediction_class(deployment.engine.id, transferred=transferred)
+    operators = []
+    for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
+        work = works.get(_WORK_OF.get(name, ""))
+        work = work if work and work.flop else None
+        peak = _peak(name, deployment, roof) if work else 0.0
+        operators.append(
+            RooflineOperator(
+                phase,
+                name,
+                work,
+                peak,
+                _bound(name, work, peak, roof),
+                floor_s(work, peak, roof.bandwidth_bytes_per_s) if work else 0.0,
+                with_interval(value, metric, class_name, basis),
+                value / total_s,
+            )
         )
-    if isinstance(mixer, LatentAttention):
-        entries = context_tokens / mixer.compress_ratio
-        seen = min(entries, mixer.sparse_top_k or math.inf)
-        if mixer.window_tokens is not None:
-            tail = min(context_tokens, mixer.window_tokens)
-            seen = tail + (seen if mixer.compress_ratio > 1 else 0.0)
-        latent = mixer.kv_lora_rank + mixer.qk_rope_head_dim
-        flop = 2.0 * mixer.num_heads * (latent + mixer.kv_lora_rank) * batch_size * seen
-        return Work(flop, batch_size * seen * latent * kv_bytes)
-    return Work(0.0, 0.0)
+    whole = with_interval(total_s, metric, class_name, basis)
+    floor = sum(operator.floor_s for operator in operators)
+    return Pass(phase, num_sequences, context_tokens, whole, floor, tuple(operators))
 
 
-def _state(mixer: Mixer | None, batch_size: float) -> Work:
-    """A recurrent state is read and written by every token."""
-    if not isinstance(mixer, GatedDeltaNet | Mamba2):
-        return Work(0.0, 0.0)
-    shape = delta_net_shape(mixer) if isinstance(mixer, GatedDeltaNet) else mamba2_shape(mixer)
-    elements = shape.state_bytes / bytes_per_element(mixer.state_dtype)
-    return Work(_STATE_FLOP_PER_ELEMENT * elements * batch_size, 2.0 * shape.state_bytes * batch_size)
+def _peak(name: str, deployment: Deployment, device: Device) -> float:
+    """Dense peak of the unit behind a category [flop/s]: attention, state and head run in 16 bits."""
+    if name not in ("attention_projections", "feed_forward", "experts"):
+        return peak_flop_per_s("bf16", device)
+    weight = deployment.weight_dtype
+    if name != "experts":
+        weight = dense_dtype(deployment.model, weight)
+    same = weight == deployment.weight_dtype
+    activation = deployment.activation_dtype if same else activation_dtype_for(weight, deployment.accelerator)
+    key = matmul_key(weight, activation)
+    return peak_flop_per_s(DTYPE_ALIASES.get(key, key), device)
+
+
+def _bound(name: str, work: Work | None, peak: float, device: Device) -> str:
+    if work is not None:
+        return "compute" if is_compute_bound(work, peak, device.bandwidth_bytes_per_s) else "memory"
+    return "host" if name == "host" else "cache"
 
 
 def _all_weight_bytes(model: Model, weight_dtype: str) -> float:
     work = decode_step_work(model, _MANY, 0.0, weight_dtype=weight_dtype)
-    return sum(part.num_bytes for name, part in work.items() if name not in _CACHE_PARTS)
+    return sum(part.num_bytes for name, part in work.items() if name not in CACHE_PARTS)

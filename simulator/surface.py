@@ -6,37 +6,33 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.efficiencies import unmeasured_scale
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.attention_lines import DecodeLines, decode_lines, prefill_lines, window_of
 from advisor.simulator.collectives import send_recv_s, topology_of
-from advisor.simulator.deployment import Deployment, num_experts, routed_experts
-from advisor.simulator.engine_costs import EngineCosts, num_collectives, num_operators
-from advisor.simulator.forward_pass import TokenCosts, head_s, riding_state_s, token_costs
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.engine_costs import EngineCosts, unmeasured_scale
+from advisor.simulator.graph.forward_pass import (
+    DecodeLines,
+    TokenCosts,
+    decode_lines,
+    head_s,
+    prefill_lines,
+    riding_state_s,
+    token_costs,
+)
+from advisor.simulator.graph.model import (
+    num_collectives,
+    num_experts,
+    num_operators,
+    routed_layers,
+    window_of,
+)
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention_kernels import attended_pairs
 from advisor.simulator.operators.grouped_matmul import busiest_rank_surplus
 from advisor.simulator.step_cost import StepSurface
+from advisor.simulator.terms import Case, value
 
 FloatArray = NDArray[np.float64]
-
-_FEW_EXPERTS = 16
-"""Routed experts of a layer up to which even small batches touch all."""
-_WIDE_EXPERTS = ("bf16", "fp16", "int4")
-"""Formats of weights whose experts are multiplied in 16 bits by kernels without tensor scales."""
-_SPARED_OF_WIDE = 0.25
-"""What routing spares of their time against that of others: decodes of eight models in 16 bits, under SGLang on B200s
-and MI300Xs and under vLLM on an H200, ask for 0.15 to 0.3."""
-_MANY_EXPERTS = 64
-_PROMPTS_OF_EXPERTS = {"ampere": (1.05, 1.3)}
-"""Time of prompts' experts, where a layer has at most _MANY_EXPERTS and where it has more, against that on other
-architectures and beyond their kernels measured alone. On A100s five groups of GLM-4.5-Air, GLM-4.6 and gpt-oss-120b
-(128 and 160 experts) under vLLM 0.11 and SGLang 0.5.4 ask for 1.2 to 1.6, gpt-oss-20b (32) for 1.1."""
-_ROWS_OF_BUSY_EXPERTS = 16.0
-"""Rows per expert from which on nearly every expert has some, however much tokens resemble each other. vLLM 0.20.2 on
-an H200 reads all of Qwen3-30B-A3B's with 256 sequences; published decode prefers 16 to 8 and to 32, by little."""
-_TYPICAL_SAMPLED = 8.0
-"""Sequences that yield a token in an iteration that carries prefill; the head is a small part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +141,7 @@ def prefill_breakdown_s(
     tokens = np.array([float(num_tokens)])
     pass_costs = token_costs(deployment, library, tokens, decode=False, input_tokens=float(num_tokens))
     lines = prefill_lines(deployment, library, float(num_tokens), float(num_tokens))
-    windowed = float(attended_pairs(num_tokens, 0.0, window_of(deployment)))
+    windowed = float(attended_pairs(num_tokens, 0.0, window_of(deployment.model)))
     parts = {
         name: float(seconds[0])
         for name, seconds in _scaled_seconds(deployment, costs, pass_costs, decode=False).items()
@@ -168,23 +164,18 @@ def _specific(deployment: Deployment, library: OperatorLibrary, costs: EngineCos
     """Costs whose scales fit hardware and model.
 
     Kernels take longer where only a relative's were measured, or a release lacks their configuration. Routing that
-    leaves some of many experts out saves reading them; of few experts, every batch touches all, and kernels that pad
-    their rows or have fixed shapes read all.
+    leaves some experts out saves reading them; kernels that pad their rows or have fixed shapes read all.
     """
     architecture = deployment.accelerator.architecture
     scale = unmeasured_scale(architecture) * costs.release_scale
-    experts = costs.expert_scale
-    if deployment.weight_dtype in _WIDE_EXPERTS:
-        experts = 1.0 - _SPARED_OF_WIDE * (1.0 - experts)
-    most = num_experts(deployment.model)
-    few, many = _PROMPTS_OF_EXPERTS.get(architecture, (1.0, 1.0))
-    pads = library.expert_padding is not None or library.reads_all_experts
-    reads_all = most > 0 and (most <= _FEW_EXPERTS or pads)
+    case = Case(deployment.engine.id, architecture=architecture, dtype=deployment.weight_dtype)
+    experts = 1.0 - value("engine", "expert_spared_fraction", case) * (1.0 - costs.expert_scale)
+    reads_all = library.expert_block_rows > 0 and num_experts(deployment.model) > 0
     return replace(
         costs,
         kernel_scale=scale * costs.kernel_scale,
         expert_scale=max(1.0, experts) if reads_all else experts,
-        expert_prefill_scale=costs.expert_prefill_scale * (many if most > _MANY_EXPERTS else few),
+        expert_prefill_scale=costs.expert_prefill_scale * value("engine", "prompt_expert_scale", case),
     )
 
 
@@ -233,7 +224,7 @@ def _mixed(
         prompt_tokens=alone,
         input_tokens=inputs.mean_input_tokens,
     )
-    sampled = np.minimum(grid, _TYPICAL_SAMPLED)
+    sampled = np.minimum(grid, value("engine", "sampled_sequences", Case()))
     scale = costs.kernel_scale * costs.prefill_scale
     gpu_s += scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
     tokens = np.arange(inputs.max_num_batched_tokens + 1, dtype=np.float64)
@@ -287,13 +278,15 @@ def _decode_expert_scale(
     """Time of routed experts against that of independent routing: sequences of one batch resemble each other and
     spare experts, until every expert has rows of some of them. What the busiest rank of an expert-parallel group has
     beyond the mean is not spared."""
-    mixtures = routed_experts(deployment.model)
+    mixtures = [experts for _, experts in routed_layers(deployment.model)]
     if not mixtures or costs.expert_scale >= 1.0:
         return costs.expert_scale
-    densest = max(mixtures, key=lambda mixture: mixture.experts_per_token / mixture.num_experts)
-    pairs = np.maximum(tokens, 1.0) * densest.experts_per_token
+    densest = max(mixtures, key=lambda experts: experts.hit_fraction)
+    pairs = np.maximum(tokens, 1.0) * densest.per_token
     rows_per_expert = pairs / densest.num_experts
-    spared = (1.0 - costs.expert_scale) / (1.0 + (rows_per_expert / _ROWS_OF_BUSY_EXPERTS) ** 2)
+    spared = (1.0 - costs.expert_scale) / (
+        1.0 + (rows_per_expert / value("engine", "busy_expert_rows", Case())) ** 2
+    )
     spared /= busiest_rank_surplus(pairs, densest.num_experts, deployment.expert_parallel)
     return np.asarray(1.0 - spared, dtype=np.float64)
 

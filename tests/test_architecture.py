@@ -9,8 +9,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import get_type_hints
 
 import pytest
+
+from advisor.cli.app import FOLDERS, commands
+from advisor.cli.options import Shared
+from advisor.render.answer import Answer
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("advisor", "catalog", "simulator", "evidence", "probes", "kernels")
@@ -109,16 +114,46 @@ def test_functions_are_short() -> None:
     assert long == {}
 
 
-def test_commands_only_parse_and_deliver() -> None:
-    """At most 15 statements' lines between the docstring and the end."""
-    long = {}
+def test_options_only_declare() -> None:
+    """What a command takes is data: its options hold frozen records and builders of declarations, nothing that works.
+
+    At most 8 lines between the docstring and the end, and nothing imported but the shell and other declarations.
+    """
+    wrong = []
     for file in python_files():
-        if file.parts[:2] == ("advisor", "cli") and file.stem.endswith("_commands"):
-            for node in functions(file):
-                lines = (node.end_lineno or 0) - node.body[0].lineno
-                if lines > 15:
-                    long[f"{file}:{node.name}"] = lines
-    assert long == {}
+        if file.parts[:2] == ("advisor", "commands") and file.stem in {"options", "training_options"}:
+            wrong += [
+                f"{file}:{node.name}"
+                for node in functions(file)
+                if (node.end_lineno or 0) - node.body[0].lineno > 8
+            ]
+            tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+            names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+            declared = ("advisor.cli.", f"advisor.commands.{file.parts[2]}.training_options")
+            wrong += [
+                f"{file}: {name}"
+                for name in names
+                if name.startswith("advisor.") and not name.startswith(declared)
+            ]
+    assert wrong == []
+
+
+def test_commands_answer_in_their_own_folder() -> None:
+    """One folder per command: a frozen record of inputs, and beside it a function that turns it into an answer."""
+    for found in commands().values():
+        folder = found.inputs.__module__.rpartition(".")[0]
+        function = getattr(importlib.import_module(f"{folder}.run"), found.word.replace("-", "_"))
+        assert found.inputs.__dataclass_params__.frozen
+        assert get_type_hints(function) == {"asked": found.inputs, "shared": Shared, "return": Answer}, (
+            found.name
+        )
+    folders = {
+        file.parts[2]
+        for file in python_files()
+        if file.parts[:2] == ("advisor", "commands")
+        if len(file.parts) > 3
+    }
+    assert folders == set(FOLDERS)
 
 
 def test_no_path_of_a_machine_is_written_down() -> None:

@@ -8,6 +8,7 @@ what stands between the page's marks; without it the tables are printed.
 """
 
 import argparse
+import dataclasses
 import datetime
 import json
 from collections import defaultdict
@@ -28,7 +29,8 @@ from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.collectives import all_reduce_s, topology_of
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.engine_costs import EngineCosts, engine_costs, num_operators
+from advisor.simulator.engine_costs import default_costs, engine_costs
+from advisor.simulator.graph.model import num_operators
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention import (
     DecodeEfficiency,
@@ -39,6 +41,7 @@ from advisor.simulator.operators.attention import (
 from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, moe_s
 from advisor.simulator.surface import decode_breakdown_s, prefill_breakdown_s
 
+COMMON = default_costs()
 Point = dict[str, Any]
 
 EXPERTS = {
@@ -46,7 +49,9 @@ EXPERTS = {
     "mixtral-8x7b": (4096, 14336, 8, 2),
     "deepseek-v3": (7168, 2048, 256, 8),
 }
-BARE = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0, kernel_scale=1.0)
+BARE = dataclasses.replace(
+    COMMON, step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0, kernel_scale=1.0
+)
 """An engine that adds nothing to its kernels."""
 NAME = "operators"
 

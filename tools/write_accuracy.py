@@ -21,6 +21,13 @@ import numpy as np
 from compare_calibration import judged_rows, predicted
 from compare_calibration import table as calibration_rows
 
+from advisor.commands.validate.serving_accuracy_view import (
+    METRIC_NAMES,
+    SCORE_HEADS,
+    score_cells,
+    serving_accuracy_tables,
+    stranger_tables,
+)
 from advisor.evidence.collectives import prediction as collectives
 from advisor.evidence.scores import Comparison, JudgedRow, comparisons, measured_value, score
 from advisor.evidence.serving.accuracy import CORE_METRICS, is_core, serving_accuracy
@@ -30,13 +37,6 @@ from advisor.evidence.training import prediction as training
 from advisor.probes.calibrate import calibration_of
 from advisor.probes.document import read_probe
 from advisor.render.answer import Table
-from advisor.render.serving_accuracy_view import (
-    METRIC_NAMES,
-    SCORE_HEADS,
-    score_cells,
-    serving_accuracy_tables,
-    stranger_tables,
-)
 from advisor.simulator.quantity import Quantity
 
 LEFT_OUT = "Left out: whole groups unseen by the fit"

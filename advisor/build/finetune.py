@@ -10,10 +10,9 @@ from advisor.catalog.schema import Model
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.columns import fits, peak_memory
+from advisor.simulator.training.memory.peak import fits, peak_memory
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.step import step_time
-from advisor.simulator.training.step_interval import step_class, step_quantity
+from advisor.simulator.training.step import step_class, step_quantity, step_time
 
 RANK: Final = 16
 SEQUENCES: Final = 8

@@ -8,10 +8,10 @@ from advisor.build.hardware import Hardware, Run
 from advisor.catalog import accelerators, engines
 from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES, GGUF_DTYPES, bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.schema import Model
 from advisor.catalog.units import GB
 from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica

@@ -8,7 +8,7 @@ from advisor.build.hardware import Hardware
 from advisor.build.performance import best_run
 from advisor.build.plan import Question
 from advisor.catalog import accelerators
-from advisor.catalog.prices import prices_as_of
+from advisor.catalog.prices import COMPARED_KINDS, prices_as_of
 from advisor.catalog.schema import Price
 
 COUNTS: Final = (1, 2, 4, 8)
@@ -33,7 +33,7 @@ def rent_market(question: Question) -> RentMarket:
     Source: catalog.prices, on demand, on the question's day; simulator.
     """
     cheapest: dict[str, Price] = {}
-    for price in prices_as_of(question.as_of, cache_dir=question.price_cache):
+    for price in prices_as_of(question.as_of, kinds=COMPARED_KINDS, cache_dir=question.price_cache):
         cheapest.setdefault(price.accelerator, price)
     found = [rent for price in cheapest.values() for rent in _offers(price, question)]
     return RentMarket(tuple(sorted(found, key=lambda rent: (rent.usd_per_hour, rent.accelerator))))

@@ -1,13 +1,11 @@
 """Calibration files: what a probe measured on one machine, read and checked."""
 
-import json
 from pathlib import Path
 
 from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import checked, read_text
+from advisor.catalog.files import checked, read_json
 from advisor.catalog.schema import Calibration
-from advisor.probes.document import bundled
 
 
 def given_calibration(path: Path | None) -> Calibration | None:
@@ -24,16 +22,15 @@ def read_calibration(path: Path) -> Calibration:
     Raises: InputFileError: the file cannot be read, is not JSON, is no calibration, or names an accelerator that
         the catalog does not hold.
     """
+    from advisor.probes.document import bundled
+
     if not path.exists() and (recording := bundled(path)) != path:
         raise InputFileError(
             f"{path}: is a recording, not a calibration",
             why=f"{recording.name} is what `advisor probe` wrote",
             fix=f"advisor calibrate {path} -o calibration.json, then --calibration calibration.json",
         )
-    try:
-        values = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputFileError(f"{path}: not valid JSON", why=str(error), fix="correct that place") from None
+    values = read_json(path, "correct that place")
     if not isinstance(values, dict) or values.get("kind") != "calibration":
         raise InputFileError(
             f"{path}: is no calibration",

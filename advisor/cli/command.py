@@ -1,95 +1,164 @@
-"""How a function that answers becomes a command: shared options go in, the answer goes out."""
+"""How a frozen dataclass becomes a command: its fields are the options, the `run` module beside it answers.
 
+A field that is `Annotated[..., Option(...)]` or `Argument(...)` is an option; one whose type is another dataclass is a
+group of options, whole or, as `Annotated[Group, only("name", ...)]`, in part; any other field is no option.
+"""
+
+import importlib
 import inspect
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import partial
-from typing import Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_origin
 
 import typer
 
-from advisor.cli.options import Shared, shared_options
-from advisor.render.answer import Answer
+from advisor.cli.options import Shared, check_shared
 
-P = ParamSpec("P")
-Answering = Callable[Concatenate[Shared, P], Answer]
+if TYPE_CHECKING:
+    from advisor.render.answer import Answer
+
+T = TypeVar("T")
 Delivery = Callable[[], int]
 
 
+@dataclass(frozen=True, slots=True)
+class Studied:
+    """What a study may set of a command, and what of its answer counts in a row."""
+
+    best_of: str = ""
+    """The list of the answer whose first record is the answer's best; its fields join the row."""
+    pareto: tuple[str, ...] = ()
+    """Objectives where a study names none."""
+    files: tuple[str, ...] = ()
+    """Options of text that name a file, or an example that comes with the program."""
+    left_out: tuple[str, ...] = ()
+    """Options that write files or only change what is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its inputs, and where it is answered."""
+
+    name: str
+    """As typed after `advisor`: `simulate serve`."""
+    inputs: type
+    uses_calibration: bool
+    studied: Studied | None
+    """None where no study can ask it."""
+
+    @property
+    def word(self) -> str:
+        """The last word of the name, as typed."""
+        return self.name.split()[-1]
+
+    def answer(self, asked: object, shared: Shared) -> "Answer":
+        """What the function named like the command, in the module `run` beside its options, says."""
+        module = importlib.import_module(self.inputs.__module__.rpartition(".")[0] + ".run")
+        found: Answer = getattr(module, self.word.replace("-", "_"))(asked, shared)
+        return found
+
+
+COMMANDS: Final[dict[str, Command]] = {}
+"""All commands whose options are imported, by name, in the order of the help."""
+
+
 def command(
-    app: typer.Typer, name: str, *, uses_calibration: bool = False, group: Callable[..., Any] | None = None
-) -> Callable[[Answering[P]], Answering[P]]:
-    """Register a function `(shared, own options...) -> Answer` under a name; shared options are appended.
+    name: str, *, uses_calibration: bool = False, studied: Studied | None = None
+) -> Callable[[type[T]], type[T]]:
+    """Register a dataclass of inputs as a command: `run.py` beside it answers in a function named like its last word.
 
-    A calibration is read and checked for every command; one that does not use it says so. A `group` is a function
-    whose signature lists further options: what it makes of them is the second argument of the command's function.
+    The dataclass's docstring is the help. A calibration is read and checked for every command; one that does not use
+    it says so.
     """
 
-    def register(answer: Answering[P]) -> Answering[P]:
-        app.command(name)(_with_shared_options(answer, uses_calibration, group))
-        vars(answer)["options_group"] = group  # so that a study can set what the group lists
-        return answer
+    def register(inputs: type[T]) -> type[T]:
+        COMMANDS[name] = Command(name, inputs, uses_calibration, studied)
+        return inputs
 
     return register
 
 
-def default_command(
-    app: typer.Typer, *, uses_calibration: bool = False, group: Callable[..., Any] | None = None
-) -> Callable[[Answering[P]], Answering[P]]:
-    """Register what an app answers when none of its commands is named; arguments as for `command`."""
-
-    def register(answer: Answering[P]) -> Answering[P]:
-        run = _with_shared_options(answer, uses_calibration, group)
-
-        def call(context: typer.Context, **values: Any) -> Delivery | None:
-            return None if context.invoked_subcommand is not None else run(**values)
-
-        own = inspect.signature(call).parameters["context"]
-        parameters = [own, *inspect.signature(run).parameters.values()]
-        vars(call)["__signature__"] = inspect.Signature(parameters)
-        call.__doc__ = answer.__doc__
-        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        app.callback(invoke_without_command=True)(call)
-        vars(answer)["options_group"] = group
-        return answer
-
-    return register
+def only(*names: str) -> tuple[str, ...]:
+    """Which options of a group a command has, in the order of its help; the others keep their defaults."""
+    return names
 
 
-def show_help_without_subcommand(context: typer.Context) -> None:
-    """Callback of a group: its bare name prints its help."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Delivery | None]:
+    """The function that Typer sees: its signature is the fields of the inputs, then the shared options.
 
-
-def _with_shared_options(
-    answer: Callable[..., Answer], uses_calibration: bool, group: Callable[..., Any] | None
-) -> Callable[..., Delivery]:
-    """The function that Typer sees: its signature is the command's own options, its group's, then the shared ones.
-
-    It hands the delivery back instead of making it: Typer turns a broken pipe into exit code 1, we do not.
+    It hands the delivery back instead of making it: Typer turns a broken pipe into exit code 1, we do not. The command
+    that bears the name of a group answers nothing where one of the group's commands does.
     """
-    own = list(inspect.signature(answer, eval_str=True).parameters.values())[1 if group is None else 2 :]
-    grouped = [] if group is None else list(inspect.signature(group, eval_str=True).parameters.values())
-    common = list(inspect.signature(shared_options, eval_str=True).parameters.values())
 
-    def run(**values: Any) -> Delivery:
-        shared = shared_options(**{p.name: values.pop(p.name) for p in common})
-        first = () if group is None else (group(**{p.name: values.pop(p.name) for p in grouped}),)
-        found = answer(shared, *first, **values)
-        if shared.calibration is not None and not uses_calibration:
-            found = replace(found, warnings=(*found.warnings, "this answer does not use the calibration"))
-        return partial(deliver, found, shared)
+    def run(**values: Any) -> Delivery | None:
+        if is_group and values["context"].invoked_subcommand is not None:
+            return None
+        shared = check_shared(gathered(Shared, values))
+        answer = found.answer(gathered(found.inputs, values), shared)
+        if shared.calibration is not None and not found.uses_calibration:
+            answer = replace(answer, warnings=(*answer.warnings, "this answer does not use the calibration"))
+        return partial(deliver, answer, shared)
 
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own + grouped + common]
+    parameters = [*parameters_of(found.inputs), *parameters_of(Shared)]
+    if is_group:
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters.insert(0, inspect.Parameter("context", kind, annotation=typer.Context))
     vars(run)["__signature__"] = inspect.Signature(parameters)
-    run.__doc__ = answer.__doc__
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__doc__ = found.inputs.__doc__
     return run
 
 
-def deliver(answer: Answer, shared: Shared) -> int:
+def parameters_of(inputs: type, default: object = None) -> Iterator[inspect.Parameter]:
+    """The options of a dataclass, those of its groups in their place; `default` is an instance that says others."""
+    for field, group, names in _fields(inputs):
+        value = _default(field) if default is None else getattr(default, field.name)
+        if group is None:
+            yield inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=field.type
+            )
+            continue
+        inner = parameters_of(group, None if value is inspect.Parameter.empty else value)
+        if names:
+            by_name = {parameter.name: parameter for parameter in inner}
+            inner = iter([by_name[name] for name in names])
+        yield from inner
+
+
+def gathered(inputs: type[T], values: Mapping[str, Any], default: object = None) -> T:
+    """The dataclass with what was typed; what is not among the values keeps its default."""
+    made: dict[str, Any] = {}
+    for field, group, names in _fields(inputs):
+        value = _default(field) if default is None else getattr(default, field.name)
+        if group is not None:
+            own = {name: values[name] for name in names or values if name in values}
+            made[field.name] = gathered(group, own, None if value is inspect.Parameter.empty else value)
+        elif field.name in values and not (values[field.name] is None and field.default is MISSING):
+            made[field.name] = values[field.name]
+    return inputs(**made) if default is None else replace(default, **made)  # type: ignore[type-var, return-value]
+
+
+def _fields(inputs: type) -> Iterator[tuple[Field[Any], type | None, tuple[str, ...]]]:
+    """The fields that are options, or groups of them with the names of those that count; none for all."""
+    for field in fields(inputs):
+        kind: Any = field.type
+        if is_dataclass(kind):
+            yield field, kind, ()  # type: ignore[misc]
+        elif get_origin(kind) is Annotated:
+            first, second, *_ = get_args(kind)
+            yield (field, first, second) if is_dataclass(first) else (field, None, ())  # type: ignore[misc]
+
+
+def _default(field: Field[Any]) -> Any:
+    """What Typer takes as the default: none of a value that is made anew for each call."""
+    if field.default_factory is not MISSING:
+        return None
+    return inspect.Parameter.empty if field.default is MISSING else field.default
+
+
+def deliver(answer: "Answer", shared: Shared) -> int:
     """Write the file that was asked for, then print the answer; returns the exit code.
 
     Raises: AdvisorError: the file cannot be written, or the answer has no such form.

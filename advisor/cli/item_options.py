@@ -1,11 +1,14 @@
-"""Options about images, texts and audio; shared by what simulates one replica and what recommends a fleet."""
+"""Options of work that is not text chat: of one item and how it is run, and the names that training has."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from typer import Option
 
 PANEL: Final = "Images, texts, audio"
+
+MethodName = Literal["full", "lora", "qlora", "dora"]
+OptimizerName = Literal["adamw", "adamw_8bit", "adafactor", "muon", "sgd"]
 
 
 def _option(metavar: str, text: str, default: str | bool = False, **more: Any) -> Any:
@@ -46,14 +49,14 @@ ImageSchemeName = Annotated[
 class ItemInput:
     """What was typed about one item and how it is run."""
 
-    steps: int | None = None
-    image_size: str | None = None
-    guidance: bool | None = None
-    tokens: int | None = None
-    query_tokens: int | None = None
-    runtime: str | None = None
-    max_batch: int | None = None
-    latency_p99: str | None = None
-    images: int = 1
-    image_scheme: str | None = None
-    items: str = "100k"
+    steps: Steps = None
+    image_size: ImageSize = None
+    guidance: Guidance = None
+    tokens: TextTokens = None
+    query_tokens: QueryTokens = None
+    runtime: RuntimeName = None
+    max_batch: MaxBatch = None
+    latency_p99: LatencyP99 = None
+    images: Images = 1
+    image_scheme: ImageSchemeName = None
+    items: Items = "100k"

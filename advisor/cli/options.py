@@ -1,115 +1,15 @@
 """Options that every command shares, accepted after the subcommand."""
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from typer import Option
 
 from advisor.catalog.errors import AdvisorError
 
 PANEL: Final = "Output and reproducibility"
-
-JsonFlag = Annotated[
-    bool, Option("--json", help="Print one JSON document and nothing else.", rich_help_panel=PANEL)
-]
-OutputFile = Annotated[
-    Path | None,
-    Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Write the answer to a file too; the suffix says how: .json .csv .md .html.",
-        rich_help_panel=PANEL,
-        show_default=False,
-    ),
-]
-QuietFlag = Annotated[
-    bool,
-    Option(
-        "--quiet", "-q", help="No progress, notes or warnings; with -o only the file.", rich_help_panel=PANEL
-    ),
-]
-VerboseFlag = Annotated[
-    bool,
-    Option("--verbose", "-v", help="More notes; the traceback of an internal error.", rich_help_panel=PANEL),
-]
-NoInputFlag = Annotated[bool, Option("--no-input", help="Never ask a question.", rich_help_panel=PANEL)]
-OfflineFlag = Annotated[bool, Option("--offline", help="Never use the network.", rich_help_panel=PANEL)]
-Seed = Annotated[
-    int,
-    Option(
-        metavar="N", min=0, help="Seed of everything random: same seed, same answer.", rich_help_panel=PANEL
-    ),
-]
-AsOf = Annotated[
-    str | None,
-    Option(
-        metavar="YYYY-MM-DD",
-        help="Prices and availability as known on that day.",
-        rich_help_panel=PANEL,
-        show_default="today",
-    ),
-]
-CalibrationFile = Annotated[
-    Path | None,
-    Option(
-        metavar="FILE",
-        help="Measured figures of one machine, from `advisor calibrate`.",
-        rich_help_panel=PANEL,
-        show_default=False,
-    ),
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """The shared options of one call, parsed."""
-
-    json: bool
-    output: Path | None
-    quiet: bool
-    verbose: bool
-    no_input: bool
-    offline: bool
-    seed: int
-    as_of: datetime.date
-    calibration: Path | None
-
-    def as_inputs(self) -> dict[str, object]:
-        """What of it decides the answer, for the JSON document's `inputs`."""
-        return {"as_of": self.as_of, "offline": self.offline, "calibration": self.calibration}
-
-
-def shared_options(
-    json: JsonFlag = False,
-    output: OutputFile = None,
-    quiet: QuietFlag = False,
-    verbose: VerboseFlag = False,
-    no_input: NoInputFlag = False,
-    offline: OfflineFlag = False,
-    seed: Seed = 0,
-    as_of: AsOf = None,
-    calibration: CalibrationFile = None,
-) -> Shared:
-    """Parse the shared options; this function's signature is their list.
-
-    Raises: AdvisorError: a bad date, an unknown output format, an output path that cannot be written, or a file
-        that is no calibration.
-    """
-    from advisor.render.atomic import check_writable
-    from advisor.render.files import writer_for
-
-    if output is not None:
-        writer_for(output)
-        check_writable(output)
-    if calibration is not None:
-        from advisor.cli.calibration_file import read_calibration
-
-        read_calibration(calibration)
-    day = today() if as_of is None else parse_day(as_of, "--as-of")
-    return Shared(json, output, quiet, verbose, no_input, offline, seed, day, calibration)
 
 
 def today() -> datetime.date:
@@ -130,3 +30,77 @@ def parse_day(text: str, option: str) -> datetime.date:
             why="a date is written YYYY-MM-DD and must exist",
             fix=f"e.g. {option} 2026-11-20",
         ) from None
+
+
+def _as_of(text: str) -> datetime.date:
+    return parse_day(text, "--as-of")
+
+
+def _option(*names: str, text: str, default: str | bool = True, **more: Any) -> Any:
+    return Option(*names, help=text, rich_help_panel=PANEL, show_default=default, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The options that every command has, accepted after the subcommand."""
+
+    json: Annotated[bool, _option("--json", text="Print one JSON document and nothing else.")] = False
+    output: Annotated[
+        Path | None,
+        _option(
+            "--output",
+            "-o",
+            text="Write the answer to a file too; the suffix says how: .json .csv .md .html.",
+            default=False,
+            metavar="FILE",
+        ),
+    ] = None
+    quiet: Annotated[
+        bool, _option("--quiet", "-q", text="No progress, notes or warnings; with -o only the file.")
+    ] = False
+    verbose: Annotated[
+        bool, _option("--verbose", "-v", text="More notes; the traceback of an internal error.")
+    ] = False
+    no_input: Annotated[bool, _option("--no-input", text="Never ask a question.")] = False
+    offline: Annotated[bool, _option("--offline", text="Never use the network.")] = False
+    seed: Annotated[
+        int, _option(text="Seed of everything random: same seed, same answer.", metavar="N", min=0)
+    ] = 0
+    as_of: Annotated[
+        datetime.date,
+        _option(
+            text="Prices and availability as known on that day.",
+            default="today",
+            metavar="YYYY-MM-DD",
+            parser=_as_of,
+        ),
+    ] = field(default_factory=lambda: today())  # noqa: PLW0108  # looked up by each call
+    calibration: Annotated[
+        Path | None,
+        _option(
+            text="Measured figures of one machine, from `advisor calibrate`.", default=False, metavar="FILE"
+        ),
+    ] = None
+
+    def as_inputs(self) -> dict[str, object]:
+        """What of it decides the answer, for the JSON document's `inputs`."""
+        return {"as_of": self.as_of, "offline": self.offline, "calibration": self.calibration}
+
+
+def check_shared(shared: Shared) -> Shared:
+    """The options themselves, if the work can begin with them.
+
+    Raises: AdvisorError: an unknown output format, an output path that cannot be written, or a file that is no
+        calibration.
+    """
+    if shared.output is not None:
+        from advisor.render.atomic import check_writable
+        from advisor.render.files import writer_for
+
+        writer_for(shared.output)
+        check_writable(shared.output)
+    if shared.calibration is not None:
+        from advisor.cli.calibration_file import read_calibration
+
+        read_calibration(shared.calibration)
+    return shared

@@ -2,56 +2,37 @@
 
 import math
 import re
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, get_args
+from difflib import get_close_matches
+from typing import Final, Literal, cast, get_args
 
 from advisor.catalog import accelerators, engines, models, profiles
 from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.schema.price import Term
-from advisor.catalog.units import HOUR_S, MINUTE_S
+from advisor.catalog.prices import bundled_prices
+from advisor.catalog.regions import EU_COUNTRIES
+from advisor.catalog.schema.price import Tenancy, Term
+from advisor.catalog.units import DAYS_PER_MONTH, HOUR_S, HOURS_PER_DAY, MINUTE_S
 from advisor.cli.calibration_file import given_calibration
-from advisor.cli.catalog_queries import known_value
 from advisor.cli.kept_prices import kept_prices, kept_prices_note
+from advisor.cli.known import known_value
+from advisor.cli.load_options import Load
 from advisor.cli.measures import parse_seconds, positive
 from advisor.cli.options import Shared
-from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
+from advisor.cli.where import Objectives as TypedObjectives
+from advisor.cli.where import Where
+from advisor.recommend.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel, Traffic
 from advisor.simulator.serving.trace_files import read_trace
 
 _RATE: Final = re.compile(r"([^/]+?)\s*(?:/\s*(s|min|h))?")
 _RATE_UNIT_S: Final = {"s": 1.0, "min": MINUTE_S, "h": HOUR_S}
+_PERIOD_H: Final = {"h": 1.0, "day": HOURS_PER_DAY, "month": DAYS_PER_MONTH * HOURS_PER_DAY}
+_LEVELS: Final[tuple[tuple[Metric, Literal[50, 95, 99]], ...]] = (
+    ("ttft", 95), ("ttft", 50), ("tpot", 95), ("tpot", 50), ("itl", 99), ("e2e", 99),
+)  # fmt: skip
+DEFAULT_TTFT_P99: Final = "2s"
+DEFAULT_TPOT_P99: Final = "100ms"
+LADDER_PER_S: Final = (0.2, 1.0, 10.0, 50.0, 200.0)
 _OWN: Final = re.compile(r"(\d+)\s*x\s*(.+)")
-
-
-@dataclass(frozen=True, slots=True)
-class LoadInput:
-    """The load as typed: a profile or token counts or a trace; a rate or a concurrency or neither."""
-
-    rate: str | None
-    concurrency: int | None
-    input_tokens: int | None
-    output_tokens: int | None
-    trace: Path | None
-    profile: str | None
-    trace_speed: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LimitInput:
-    """What the answer must stay within, as typed; comma-separated names."""
-
-    gpu: str | None
-    provider: str | None
-    engine: str | None
-    precision: str | None
-    term: str
-    own: str | None
-    budget: float | None
-    max_gpus: int
-    price_file: Path | None
-    goal: Path | None = None
-    """A file of weights, for serving only."""
 
 
 def needed_model(model: str | None) -> str:
@@ -66,12 +47,12 @@ def needed_model(model: str | None) -> str:
     return model
 
 
-def refuse_goal(limits: LimitInput, workload: str) -> None:
+def refuse_goal(objectives: TypedObjectives, workload: str) -> None:
     """Nothing, unless weights are given for work that they are not made for.
 
     Raises: AdvisorError: --goal beside a workload other than serving.
     """
-    if limits.goal is not None:
+    if objectives.goal is not None:
         raise AdvisorError(
             f"--goal is for serving, not for --workload {workload}",
             why="it compares families of hardware by what serving a model costs on them",
@@ -79,7 +60,7 @@ def refuse_goal(limits: LimitInput, workload: str) -> None:
         )
 
 
-def traffic_of(load: LoadInput) -> Traffic:
+def traffic_of(load: Load) -> Traffic:
     """The traffic that a load stands for; the profile `chat` where nothing is said.
 
     Raises: AdvisorError: parts of it exclude each other or a number is out of range. UnknownNameError: no such
@@ -121,7 +102,7 @@ def traffic_of(load: LoadInput) -> Traffic:
     )
 
 
-def _check_one_of(load: LoadInput) -> None:
+def _check_one_of(load: Load) -> None:
     if load.rate is not None and load.concurrency is not None:
         raise AdvisorError(
             "--rate and --concurrency exclude each other",
@@ -201,63 +182,165 @@ def names_of(text: str | None, option: str) -> tuple[str, ...]:
     return names
 
 
-def constraints_of(limits: LimitInput) -> tuple[Constraints, tuple[str, ...]]:
+def _regions(text: str | None) -> tuple[str, ...]:
+    """Beginnings of regions' names and countries, in lower case.
+
+    Raises: AdvisorError: no offer of the catalog is in one of them.
+    """
+    wanted = tuple(name.lower() for name in names_of(text, "--region"))
+    known = {place.lower() for price in bundled_prices() for place in (price.region, price.country) if place}
+    for name in wanted:
+        if not any(place.startswith(name) for place in known):
+            near = get_close_matches(name, sorted(known), 3)
+            raise AdvisorError(
+                f"no seller has a region {name!r}",
+                fix="a country such as de, or how a region's name begins, such as us-east",
+                hint=f"did you mean {', '.join(near)}?" if near else "",
+            )
+    return wanted
+
+
+def _countries(text: str | None) -> tuple[str, ...]:
+    """ISO codes of the countries that a residency allows.
+
+    Raises: AdvisorError: a name is no code.
+    """
+    found: list[str] = []
+    for name in names_of(text, "--residency"):
+        code = name.upper()
+        if code not in ("EU", *known_countries()):
+            raise AdvisorError(
+                f"--residency {name}: no seller is known to be there",
+                fix=f"eu, or of {', '.join(sorted(known_countries()))}",
+            )
+        found += EU_COUNTRIES if code == "EU" else (code,)
+    return tuple(found)
+
+
+def known_countries() -> frozenset[str]:
+    """Countries in which the catalog knows an offer."""
+    return frozenset(price.country for price in bundled_prices() if price.country)
+
+
+def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
     """The constraints, ids resolved, and notes on what was understood.
 
     Raises: AdvisorError: a value is malformed. UnknownNameError: a name is in no record.
     """
-    chosen = [accelerators.get(name) for name in names_of(limits.gpu, "--gpu")]
-    served = [engines.get(name) for name in names_of(limits.engine, "--engine")]
-    precisions = names_of(limits.precision, "--precision")
+    chosen = [accelerators.get(name) for name in names_of(where.gpu, "--gpu")]
+    served = [engines.get(name) for name in names_of(where.engine, "--engine")]
+    precisions = names_of(where.precision, "--precision")
     for precision in precisions:
         known_value(precision, DTYPES, "precision")
-    terms = tuple(name.replace("-", "_") for name in names_of(limits.term, "--term"))
+    terms = tuple(name.replace("-", "_") for name in names_of(where.term, "--term"))
     for term in terms:
         known_value(term, get_args(Term), "term")
+    for tenancy in (tenancies := names_of(where.tenancy, "--tenancy")):
+        known_value(tenancy, get_args(Tenancy), "tenancy")
     constraints = Constraints(
         accelerators=tuple(choice.record.id for choice in chosen),
-        providers=names_of(limits.provider, "--provider"),
+        providers=names_of(where.provider, "--provider"),
         engines=tuple(choice.record.id for choice in served),
         precisions=precisions,
         terms=terms,
-        own=parse_own(limits.own) if limits.own else (),
-        max_accelerators=limits.max_gpus,
-        price_file=limits.price_file,
+        own=parse_own(where.own) if where.own else (),
+        tenancies=cast(tuple[Tenancy, ...], tenancies),
+        regions=_regions(where.region),
+        countries=_countries(where.residency),
+        max_price_age_days=where.max_price_age,
+        max_accelerators=where.max_gpus,
+        price_file=where.price_file,
         price_cache=kept_prices(),
     )
     notes = [choice.note for choice in chosen] + [choice.note for choice in served] + [kept_prices_note()]
     return constraints, tuple(filter(None, notes))
 
 
+def objectives_of(typed: TypedObjectives) -> Objectives:
+    """The service levels and the budget. A level of the time to the first token, or of the whole answer, stands in for
+    the default of the former; one of the time per token, or of gaps, for the other.
+
+    Raises: AdvisorError: a time or the budget is malformed.
+    """
+    levels = []
+    for metric, percent in _LEVELS:
+        text = getattr(typed, f"{metric}_p{percent}")
+        if text is not None:
+            limit_s = parse_seconds(text, f"--{metric}-p{percent}")
+            levels.append(ServiceLevel(metric=metric, percent=percent, limit_s=limit_s))
+    given = {level.metric for level in levels}
+    ttft = typed.ttft_p99 or (None if given & {"ttft", "e2e"} else DEFAULT_TTFT_P99)
+    tpot = typed.tpot_p99 or (None if given & {"tpot", "itl", "e2e"} else DEFAULT_TPOT_P99)
+    return Objectives(
+        ttft_p99_s=None if ttft is None else parse_seconds(ttft, "--ttft-p99"),
+        tpot_p99_s=None if tpot is None else parse_seconds(tpot, "--tpot-p99"),
+        others=tuple(levels),
+        budget_usd_per_hour=None if typed.budget is None else parse_budget(typed.budget),
+    )
+
+
+def parse_budget(text: str) -> float:
+    """Dollars per hour, written 13.7, 13.7/h, 330/day or 10000/month.
+
+    Raises: AdvisorError: no number, not positive, or another period.
+    """
+    number, _, period = text.strip().removeprefix("$").partition("/")
+    hours = _PERIOD_H.get(period.strip() or "h")
+    if hours is None:
+        raise AdvisorError(
+            f"--budget {text}: {period!r} is no period", fix="--budget 13.7/h, 330/day or 10000/month"
+        )
+    return parse_usd(number, text) / hours
+
+
+def parse_usd(number: str, text: str = "") -> float:
+    """Dollars of `--budget`, in all.
+
+    Raises: AdvisorError: no number, or not positive and finite.
+    """
+    try:
+        value = float(number.replace(",", "").removeprefix("$"))
+    except ValueError:
+        raise AdvisorError(
+            f"--budget {text or number}: not a sum of dollars", fix="e.g. --budget 20"
+        ) from None
+    return positive(value, "--budget", text=text or number, example="20")
+
+
 def scenario_of(
     model: str,
-    load: LoadInput,
-    limits: LimitInput,
-    *,
-    ttft_p99: str,
-    tpot_p99: str,
+    load: Load,
+    objectives: TypedObjectives,
+    where: Where,
     top: int,
     shared: Shared,
+    *,
+    ladder: bool = False,
 ) -> tuple[Scenario, tuple[str, ...]]:
-    """The whole question, and notes on what was understood.
+    """The whole question, and notes on what was understood; with `ladder` a question without a load asks for several.
 
     Raises: AdvisorError and its kinds: something typed is malformed, unknown or out of range.
     """
     found = models.get(model)
-    constraints, notes = constraints_of(limits)
-    budget = positive(limits.budget, "--budget", example="20") if limits.budget is not None else None
+    constraints, notes = constraints_of(where)
+    traffic, goals = traffic_of(load), objectives_of(objectives)
+    asks_ladder = (
+        traffic.rate_per_s is None
+        and traffic.concurrency is None
+        and goals.budget_usd_per_hour is None
+        and not constraints.own
+    )
     scenario = Scenario(
         model=model if found.note.startswith("shape read") else found.record.id,
-        traffic=traffic_of(load),
-        objectives=Objectives(
-            ttft_p99_s=parse_seconds(ttft_p99, "--ttft-p99"),
-            tpot_p99_s=parse_seconds(tpot_p99, "--tpot-p99"),
-            budget_usd_per_hour=budget,
-        ),
+        traffic=traffic,
+        objectives=goals,
         constraints=constraints,
         as_of=shared.as_of,
         seed=shared.seed,
         calibration=given_calibration(shared.calibration),
+        ladder_per_s=LADDER_PER_S if ladder and asks_ladder else (),
+        headroom_fraction=objectives.headroom,
+        redundancy=objectives.redundancy,
         top=top,
     )
     if load.trace is not None:
@@ -265,7 +348,7 @@ def scenario_of(
     return scenario, tuple(filter(None, (found.note, *notes)))
 
 
-def _trace_note(load: LoadInput) -> str:
+def _trace_note(load: Load) -> str:
     """What of a trace counts."""
     if load.concurrency is not None:
         return f"of {load.trace}, lengths count; clients do not follow its instants"

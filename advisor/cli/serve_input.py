@@ -9,9 +9,11 @@ from advisor.catalog.dtypes import DTYPES, bytes_per_element
 from advisor.catalog.engine_formats import lacks_arithmetic, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine
-from advisor.cli.catalog_queries import known_value
+from advisor.cli.known import known_value
+from advisor.cli.layout import Layout
+from advisor.cli.load_options import Load
 from advisor.cli.measures import positive
-from advisor.cli.scenario_input import LoadInput, traffic_of
+from advisor.cli.scenario_input import traffic_of
 from advisor.recommend.scenario import Traffic
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.serving import (
@@ -21,10 +23,11 @@ from advisor.simulator.serving import (
     Lengths,
     LognormalLengths,
     Poisson,
+    ServingResult,
     UniformLengths,
     Workload,
 )
-from advisor.simulator.serving.shared_prefixes import SharedPrefixes
+from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.trace_files import read_trace
 from advisor.simulator.serving.trace_replay import replay
 
@@ -33,34 +36,18 @@ DEFAULT_REQUESTS = 2000
 """Twenty requests lie beyond the 99th percentile."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentInput:
-    """Names and degrees as typed."""
-
-    model: str
-    gpu: str
-    engine: str
-    tp: int
-    pp: int
-    ep: int
-    dp: int
-    replicas: int
-    precision: str | None
-    kv_precision: str
-
-
-def deployment_of(typed: DeploymentInput) -> tuple[Deployment, tuple[str, ...]]:
+def deployment_of(model: str, gpu: str, typed: Layout) -> tuple[Deployment, tuple[str, ...]]:
     """The deployment, ids resolved, and notes on what was understood.
 
     Raises: UnknownNameError: a model, accelerator, engine or format is in no record. InfeasibleError: the engine
         does not run there or not in this format.
     """
-    chosen = [models.get(typed.model).note, accelerators.get(typed.gpu).note, engines.get(typed.engine).note]
+    chosen = [models.get(model).note, accelerators.get(gpu).note, engines.get(typed.engine).note]
     for name, option in ((typed.precision, "precision"), (typed.kv_precision, "kv-precision")):
         known_value(name, DTYPES, option)
     deployment = named_deployment(
-        typed.model,
-        typed.gpu,
+        model,
+        gpu,
         typed.engine,
         weight_dtype=typed.precision,
         tensor_parallel=typed.tp,
@@ -88,9 +75,7 @@ def check_engine(engine: Engine, accelerator: Accelerator, weights: str, cache: 
             what = f"{engine.name} does not run on {accelerator.id}"
             why = f"engines that do: {runs}" if runs else "no engine of the catalog does"
         raise InfeasibleError(
-            what,
-            why=why,
-            fix=f"--engine {accelerator.engines[0]}" if runs else "another accelerator",
+            what, why=why, fix=f"--engine {accelerator.engines[0]}" if runs else "another accelerator"
         )
     formats = weight_formats(engine, accelerator)
     if weights not in formats:
@@ -119,16 +104,6 @@ def _nearest_format(asked: str, served: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadForm:
-    """How the load is drawn or replayed, as typed."""
-
-    length_dist: str | None = None
-    num_requests: int | None = None
-    prefix_tokens: int | None = None
-    num_prefixes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class LoadPlan:
     """The load of a deployment."""
 
@@ -139,24 +114,24 @@ class LoadPlan:
     longest_request_tokens: int
 
 
-def load_of(load: LoadInput, form: LoadForm) -> LoadPlan:
+def load_of(load: Load) -> LoadPlan:
     """The workload that a load stands for.
 
     Raises: AdvisorError: neither rate nor concurrency nor trace is given, or parts of the load exclude each other.
         InputFileError: the trace is malformed.
     """
-    _check_form(load, form)
+    _check_form(load)
     traffic = traffic_of(load)
     if load.trace is not None:
-        return _trace_plan(load.trace, traffic, form)
-    prefixes = _shared_prefixes(form, traffic)
+        return _trace_plan(load.trace, traffic, load.requests)
+    prefixes = _shared_prefixes(load, traffic)
     own = traffic
     if prefixes is not None:
         own = traffic.model_copy(
             update={"mean_input_tokens": traffic.mean_input_tokens - prefixes.num_tokens}
         )
-    lengths, arrivals = _lengths(form.length_dist, own), _arrivals(traffic)
-    count = form.num_requests or max(DEFAULT_REQUESTS, REQUESTS_PER_CLIENT * (traffic.concurrency or 0))
+    lengths, arrivals = _lengths(load.length_dist, own), _arrivals(traffic)
+    count = load.requests or max(DEFAULT_REQUESTS, REQUESTS_PER_CLIENT * (traffic.concurrency or 0))
     mean = _mean_fraction(lengths)
     common = 0 if prefixes is None else prefixes.num_tokens
     return LoadPlan(
@@ -168,37 +143,37 @@ def load_of(load: LoadInput, form: LoadForm) -> LoadPlan:
     )
 
 
-def _check_form(load: LoadInput, form: LoadForm) -> None:
+def _check_form(load: Load) -> None:
     """Refuse options that say nothing about this kind of load."""
-    if form.prefix_tokens is not None and load.trace is not None:
+    if load.shared_prefix_tokens is not None and load.trace is not None:
         raise AdvisorError(
             "--trace and --shared-prefix-tokens exclude each other",
             why="hash_ids of the trace say which prompts begin alike",
             fix="drop one",
         )
-    if form.num_prefixes is not None and form.prefix_tokens is None:
+    if load.shared_prefixes is not None and load.shared_prefix_tokens is None:
         raise AdvisorError("--shared-prefixes needs their length", fix="--shared-prefix-tokens N")
 
 
-def _shared_prefixes(form: LoadForm, traffic: Traffic) -> SharedPrefixes | None:
-    if form.prefix_tokens is None:
+def _shared_prefixes(load: Load, traffic: Traffic) -> SharedPrefixes | None:
+    if load.shared_prefix_tokens is None:
         return None
-    if form.prefix_tokens >= traffic.mean_input_tokens:
+    if load.shared_prefix_tokens >= traffic.mean_input_tokens:
         raise AdvisorError(
-            f"--shared-prefix-tokens {form.prefix_tokens} leaves nothing of a prompt of "
+            f"--shared-prefix-tokens {load.shared_prefix_tokens} leaves nothing of a prompt of "
             f"{traffic.mean_input_tokens} tokens",
             why="the mean prompt counts its shared beginning",
             fix=f"at most {traffic.mean_input_tokens - 1}",
         )
-    return SharedPrefixes(form.prefix_tokens, form.num_prefixes or 1)
+    return SharedPrefixes(load.shared_prefix_tokens, load.shared_prefixes or 1)
 
 
-def _trace_plan(path: Path, traffic: Traffic, form: LoadForm) -> LoadPlan:
+def _trace_plan(path: Path, traffic: Traffic, num_requests: int | None) -> LoadPlan:
     """A trace is replayed at its own instants, or by clients if their number is given."""
     trace = read_trace(path)
     if traffic.rate_per_s is not None and trace.rate_per_s is not None:
         trace = trace.sped_up(traffic.rate_per_s / trace.rate_per_s)
-    workload = replay(trace, form.num_requests)
+    workload = replay(trace, num_requests)
     if traffic.concurrency is not None:
         workload = dataclasses.replace(workload, arrivals=ClosedLoop(traffic.concurrency))
     longest = max(sum(pair) for pair in trace.pairs[: workload.num_requests])
@@ -266,3 +241,16 @@ def as_inputs(deployment: Deployment, plan: LoadPlan) -> dict[str, object]:
         if field.name not in ("model", "accelerator", "engine")
     }
     return ids | numbers | {"traffic": plan.traffic, "num_requests": plan.workload.num_requests}
+
+
+def check_served(result: ServingResult) -> None:
+    """Refuse a run in which nothing was served.
+
+    Raises: InfeasibleError: no request finished.
+    """
+    if not result.num_finished:
+        raise InfeasibleError(
+            f"none of {result.num_requests} requests can be served",
+            why="each is longer than the KV cache or the engine's longest context",
+            fix="more accelerators per replica, a smaller format, or shorter requests",
+        )

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from advisor.catalog import accelerators
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.platforms import Described, all_described
 from advisor.catalog.schema import Model
 from advisor.catalog.units import BITS_PER_BYTE, GB
+from advisor.simulator.graph.model import parameter_count
 
 _BITS = 4.5
 """Of a weight in the usual four-bit files, scales included (4.25 to 4.85 bits)."""

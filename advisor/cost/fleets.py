@@ -1,7 +1,7 @@
 """Fleets for a day's load on the cheapest accelerators: which policy costs what, with the prices that there are."""
 
 from advisor.catalog.ownership import Ownership
-from advisor.catalog.prices import prices_as_of
+from advisor.catalog.prices import COMPARED_KINDS, prices_as_of
 from advisor.catalog.schema import Price
 from advisor.cost.decisions import ASSUMED
 from advisor.cost.fleet import Day, FleetCost, UnitPrice, always_on, autoscaled, day_of, reserved_base
@@ -90,6 +90,7 @@ def _cheapest(question: CostQuestion, found: Found, terms: tuple[str, ...]) -> P
         providers=limits.providers or None,
         terms=terms,
         accelerators=[found.accelerator_id],
+        kinds=COMPARED_KINDS,
         user_file=limits.price_file,
         cache_dir=limits.price_cache,
     )

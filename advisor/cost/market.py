@@ -12,6 +12,7 @@ from advisor.cost.result import CostRow
 from advisor.cost.rows import Served, best_by_precision, cheapest_first, row_of, ways_by_provider
 from advisor.recommend.candidates import usable_precisions
 from advisor.recommend.capacity import Capacity, confirm, highest_load
+from advisor.recommend.ranking import at_planned_load
 from advisor.recommend.recommend import Searched, rejected_of, searched
 from advisor.recommend.result import Rejected, SearchStatistics
 from advisor.recommend.scenario import Scenario
@@ -83,7 +84,7 @@ def survey(
         asked = _with_rate(scenario, peak)
     done = searched(asked, progress=progress)
     ranked = done.ranked(asked.top)
-    best = [_at_highest_load(options[0], scenario, served) for options in ranked]
+    best = [_at_planned_load(options[0], scenario, served) for options in ranked]
     others = _other_precisions(done, scenario, best[0], served, progress) if own is None else []
     rows = [
         row_of(found, way, scenario, known, served=served)
@@ -95,7 +96,7 @@ def survey(
     by_cost = {row.accelerator: place for place, row in reversed(list(enumerate(ordered)))}
     return Market(
         model=done.model,
-        note=done.model_note,
+        note="; ".join(done.notes),
         best=tuple(sorted(best, key=lambda found: by_cost.get(found.accelerator_id, len(ordered)))),
         rows=ordered,
         found={_key(found): found for found in (*others, *best)},
@@ -118,12 +119,11 @@ def _key(found: Found) -> tuple[str, str, int]:
     return found.accelerator_id, deployment.weight_dtype, deployment.accelerators_per_replica
 
 
-def _at_highest_load(found: Found, scenario: Scenario, served: Served | None) -> Found:
-    """The deployment at the most that one replica carries; a search with a rate stops at its share of it."""
-    if served is None:
-        return found
-    capacity = _highest(found, scenario)
-    return found if capacity is None else replace(found, capacity=capacity)
+def _at_planned_load(found: Found, scenario: Scenario, served: Served | None) -> Found:
+    """The deployment at the most that one replica is planned to carry; a search with a rate stops at its share of
+    it."""
+    capacity = None if served is None else _highest(found, scenario)
+    return at_planned_load(scenario, found if capacity is None else replace(found, capacity=capacity))
 
 
 def _highest(found: Found, scenario: Scenario) -> Capacity | None:
@@ -168,7 +168,7 @@ def _other_precisions(
         except InfeasibleError:
             continue  # this format does not meet the objectives: the row is missing, the others stand
     del known[best.candidate.deployment.weight_dtype]
-    return [_at_highest_load(found, scenario, served) for found in known.values()]
+    return [_at_planned_load(found, scenario, served) for found in known.values()]
 
 
 def _within_budget(scenario: Scenario, usd_per_hour: float) -> bool:

@@ -12,9 +12,11 @@ from advisor.cost.result import CostRow
 from advisor.cost.token_split import RequestTokens, TokenPrices, request_tokens, token_prices, used_seconds
 from advisor.recommend.bottleneck import NEARLY_FULL
 from advisor.recommend.capacity import Capacity
+from advisor.recommend.checkpoint import served_checkpoint
 from advisor.recommend.offers import OWN, Placement, placements
 from advisor.recommend.options import mean_power_w, option_of
-from advisor.recommend.purchase import Purchase, replicas_for
+from advisor.recommend.purchase import Demand, Purchase, replicas_for
+from advisor.recommend.ranking import NO_SPREAD, Planned, chance_of_capacity
 from advisor.recommend.result import Option
 from advisor.recommend.scenario import Scenario, Traffic
 from advisor.recommend.search import Found
@@ -85,7 +87,7 @@ def purchase_for(way: Placement, capacity: Capacity, traffic: Traffic, served: S
     num_units = math.ceil(needed / way.replicas_per_unit)
     num_replicas = num_units * way.replicas_per_unit
     mean = num_replicas * per_replica if served is None else served.mean_per_s
-    return Purchase(way, num_replicas, num_units, mean, 0.0)
+    return Purchase(way, num_replicas, num_units, mean, 0.0, 0.0)
 
 
 def ways_by_provider(
@@ -124,9 +126,18 @@ def row_of(
     per_request = purchase.usd_per_hour / (purchase.requests_per_s * HOUR_S)
     prices = split_prices(found.replica, found.capacity.result, capacity_per_s, per_request, tokens)
     blended = per_request * MILLION / (tokens.input + tokens.output)
-    option = option_of(
-        1, replace(found, purchase=replace(purchase, usd_per_million_tokens=blended)), scenario
+    bought = replace(purchase, usd_per_million_tokens=blended, cost=blended)
+    plan = Planned(
+        replace(found, purchases=(bought,)),
+        Demand("unit"),
+        found.capacity.load,
+        chance_of_capacity(found, 1.0 - scenario.headroom_fraction),
+        blended,
+        found.capacity.result,
+        NO_SPREAD,
+        served_checkpoint(found.candidate.deployment),
     )
+    option = option_of(1, plan, scenario)
     load = purchase.requests_per_s / (purchase.num_replicas * capacity_per_s)
     power_w = mean_power_w(
         found.candidate.deployment.accelerator,

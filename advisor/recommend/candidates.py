@@ -4,10 +4,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.engine_formats import lacks_arithmetic
+from advisor.catalog.engine_formats import weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
-from advisor.simulator.deployment import Deployment, activation_dtype_for, check_layout, is_moe
+from advisor.catalog.support import support
+from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.graph.model import is_moe
+from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.replica_model import engine_defaults, token_budget
 
@@ -89,7 +92,9 @@ def usable_precisions(
     wanted = requested or tuple(dict.fromkeys((model.weights, "fp8", "bf16")))
     usable = []
     for dtype in wanted:
-        if dtype not in engine.weight_dtypes or lacks_arithmetic(engine, accelerator, dtype):
+        if dtype not in weight_formats(engine, accelerator):
+            continue
+        if support(engine.id, accelerator.architecture, dtype).verdict == "no":
             continue
         if (
             dtype == "fp8"

@@ -5,15 +5,19 @@ estimate; a long one, of many residence times, confirms what lasts.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Final, Literal
 
-from advisor.recommend.scenario import Objectives, Traffic
+import numpy as np
+
+from advisor.recommend.scenario import Objectives, ServiceLevel, Traffic
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import (
     ClosedLoop,
+    Distribution,
     EmpiricalLengths,
     FixedLengths,
     LognormalLengths,
@@ -23,15 +27,18 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
+from advisor.simulator.serving.metrics import pooled
 from advisor.simulator.serving.trace_files import Trace, read_trace
 from advisor.simulator.serving.trace_replay import share_of_replay
 
 ESTIMATE_REQUESTS = 300
 """Requests of one run while estimating."""
-CONFIRM_REQUESTS = 1200
-"""Least requests of a run whose figures are shown: twelve lie beyond the 99th percentile, and its interval says so."""
+CONFIRM_REQUESTS = 600
+"""Least requests of each of the runs that decide together: eighteen lie beyond their 99th percentile."""
+_SHOWN_REQUESTS = 1200
+"""The same for runs whose figures are shown."""
 _MOST_REQUESTS = 20_000
-_RESIDENCES = 10
+_RESIDENCES = 8
 """Mean residence times that a confirming run lasts at least: it begins with an empty replica."""
 _TTFT_LIMITS = 20
 """Times the TTFT objective that a confirming run lasts at least: a backlog that grows by a twentieth of the arrivals
@@ -41,17 +48,30 @@ _CLIENT_ROUNDS = 10
 _KEEPS_UP = 0.9
 """Least part of the offered rate that a long run serves between its first and last tenth; filling the batch takes
 the rest."""
-TOLERANCE = 0.04
+TOLERANCE = 0.05
 VARIANT_TOLERANCE = 0.12
 """Of a further layout of an accelerator that has its answer already, where it does not beat that answer."""
 _MAX_RUNS = 10
+Purpose = Literal["search", "settle", "show"]
+_NUM_SEEDS: Final[Mapping[Purpose, int]] = {"search": 3, "settle": 8, "show": 3}
+"""Runs of different seeds that decide together. Three rank candidates under the same arrivals; near the knee, eight of
+600 requests find the load that runs of 60 000 hold within 4 %."""
+_SEED_BLOCK = 16
+_SAMPLING_ERROR = 0.05
+_MOST_SHOWN = 4800
+"""Requests of one run at the planning point at most, unless they are needed to fill the replica."""
+_LONGEST_WAIT_S = 60.0
+_TAIL_PERCENT = 99
 _LEAST_RATE = 2e-3
 """Requests per second below which a replica is no answer: one request in eight minutes."""
 _FIRST_STEP = 0.8
+_USUALLY_HELD = 0.75
+"""Part of an estimate that long runs usually hold: where their bracket begins."""
 _REFUSED_FRACTION = 0.01
 """What a 99th percentile leaves open: requests too long for the cache or the token budget."""
-_MISSED_BY_TWO_PERCENT = 0.02
-"""More requests than that missing TTFT or TPOT mean that a 99th percentile misses: the rest need not be simulated."""
+_GIVE_UP_FRACTION = 0.02
+"""More requests than that missing TTFT or TPOT mean that a 99th percentile misses: the rest need not be simulated. Of
+several runs together, one that misses by their number times a hundredth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +131,83 @@ def confirm(
     *,
     least: float = 0.0,
     tolerance: float = TOLERANCE,
+    purpose: Purpose = "search",
 ) -> Capacity | None:
-    """The highest load up to the one found that long runs hold, within a tolerance; None where none does, or none
-    from `least` on.
+    """The highest load up to the one found that long runs of several seeds hold together, within a tolerance; None
+    where none does, or none from `least` on.
 
     Source: own procedure.
     """
+    order = list(seeds_of(seed, purpose))
+    hold = partial(
+        _long_run,
+        replica,
+        traffic,
+        objectives=objectives,
+        spacing_s=1.0 / found.requests_per_s,
+        give_up_fraction=len(order) / 100,
+    )
 
     def run(load: float) -> tuple[ServingResult, float, str]:
-        return _long_run(replica, traffic, load, objectives, seed, spacing_s=1.0 / found.requests_per_s)
+        runs = []
+        for each in tuple(order):
+            result, tightest, name = hold(load, seed=each)
+            if result.gave_up or tightest == math.inf:
+                order.remove(each)
+                order.insert(0, each)  # the hardest first: most loads that miss are told by one run
+                return result, tightest, name
+            runs.append(result)
+        together = pooled(runs)
+        return together, *_held(together, load, objectives, open_loop=traffic.concurrency is None)
 
-    held = _highest(run, found.load, whole=traffic.concurrency is not None, least=least, tolerance=tolerance)
+    whole = traffic.concurrency is not None
+    start = found.load if whole or least or purpose == "settle" else _USUALLY_HELD * found.load
+    held = _highest(run, found.load, whole=whole, least=least, tolerance=tolerance, start=start)
     if held is None:
         return None
     binding = held.binding if held.load < found.load else found.binding
     return replace(held, num_requests=found.num_requests + held.num_requests, binding=binding)
+
+
+def seeds_of(seed: int, purpose: Purpose) -> tuple[int, ...]:
+    """Seeds of the runs that decide, or show, together: others to rank candidates, to settle the capacity of what is
+    shown, and to show it.
+
+    Source: own definition.
+    """
+    first = _SEED_BLOCK * (3 * seed + ("search", "settle", "show").index(purpose))
+    return tuple(range(first, first + _NUM_SEEDS[purpose]))
+
+
+def planning_point(
+    replica: ReplicaModel, traffic: Traffic, objectives: Objectives, load: float, seed: int
+) -> ServingResult:
+    """What one replica shows at the load that it is planned for: runs of seeds that the search did not use, long
+    enough for percentiles with a sampling error below a twentieth.
+
+    Source: own procedure.
+    """
+    length = max(CONFIRM_REQUESTS, _SHOWN_REQUESTS)
+    seeds = seeds_of(seed, "show")
+    while True:
+        runs = [run_at(replica, traffic, load, length, each) for each in seeds]
+        needed = _run_length(_RESIDENCES * load * runs[0].e2e.mean_s) if traffic.concurrency is None else 0
+        if length >= needed and (length >= _MOST_SHOWN or sampling_error(runs, objectives) < _SAMPLING_ERROR):
+            return pooled(runs)
+        length = min(max(needed, 2 * length), max(needed, _MOST_SHOWN))
+
+
+def sampling_error(runs: Sequence[ServingResult], objectives: Objectives) -> float:
+    """Relative standard error of the mean over runs of the percentiles that have an objective, the largest.
+
+    Source: definition of the standard error, over runs of different seeds.
+    """
+    errors = [0.0]
+    for level in objectives.levels:
+        values = np.array([_percentile(run, level) for run in runs])
+        if len(values) > 1 and np.isfinite(values).all() and values.mean() > 0:
+            errors.append(float(values.std(ddof=1) / values.mean() / math.sqrt(len(values))))
+    return max(errors)
 
 
 def run_at(
@@ -137,6 +219,7 @@ def run_at(
     *,
     objectives: Objectives | None = None,
     spacing_s: float = 0.0,
+    give_up_fraction: float = _GIVE_UP_FRACTION,
 ) -> ServingResult:
     """Simulate one replica under a rate, or under a number of clients where the traffic is a closed loop.
 
@@ -156,10 +239,18 @@ def run_at(
         )
     if objectives is None:
         return simulate(replica.surface, replica.policy, workload, seed=seed)
-    slo = Slo(ttft_s=objectives.ttft_p99_s, tpot_s=objectives.tpot_p99_s)
-    limit = int(_MISSED_BY_TWO_PERCENT * workload.num_requests)
+    tails = {each.metric: each.limit_s for each in objectives.levels if each.percent == _TAIL_PERCENT}
+    limits = {f"{metric}_s": limit for metric, limit in tails.items() if metric != "itl"}
+    if not limits:
+        return simulate(replica.surface, replica.policy, workload, seed=seed)
+    limit = int(give_up_fraction * workload.num_requests)
     return simulate(
-        replica.surface, replica.policy, workload, seed=seed, slo=slo, give_up_after_violations=limit
+        replica.surface,
+        replica.policy,
+        workload,
+        seed=seed,
+        slo=Slo(**limits),
+        give_up_after_violations=limit,
     )
 
 
@@ -191,10 +282,24 @@ def strain(result: ServingResult, objectives: Objectives) -> tuple[float, str]:
     """
     if result.num_refused > _REFUSED_FRACTION * result.num_requests:
         return math.inf, "kv cache"
-    ratios = [(result.ttft.p99_s / objectives.ttft_p99_s, "ttft")]
-    if math.isfinite(result.tpot.p99_s):
-        ratios.append((result.tpot.p99_s / objectives.tpot_p99_s, "tpot"))
-    return max(ratios)
+    ratios = [(_percentile(result, level) / level.limit_s, level.metric) for level in objectives.levels]
+    return max(((ratio, name) for ratio, name in ratios if math.isfinite(ratio)), default=(0.0, "throughput"))
+
+
+def _percentile(result: ServingResult, level: ServiceLevel) -> float:
+    times: Distribution = getattr(result, level.metric)
+    return times.percentile_s(level.percent)
+
+
+def _held(
+    result: ServingResult, load: float, objectives: Objectives, *, open_loop: bool
+) -> tuple[float, str]:
+    """Strain of a long run, which must also keep up with its arrivals."""
+    tightest, name = strain(result, objectives)
+    served = result.steady_requests_per_s
+    if open_loop and tightest <= 1.0 and served is not None and served < _KEEPS_UP * load:
+        return _KEEPS_UP * load / served, "throughput"
+    return tightest, name
 
 
 def _clients(count: int, spacing_s: float) -> ClosedLoop:
@@ -205,26 +310,23 @@ def _long_run(
     replica: ReplicaModel,
     traffic: Traffic,
     load: float,
+    *,
     objectives: Objectives,
     seed: int,
-    *,
     spacing_s: float,
+    give_up_fraction: float,
 ) -> tuple[ServingResult, float, str]:
-    """A run that is long against what it holds; it must also keep up with its arrivals."""
+    """A run of several that are long together against what they hold; each must keep up with its arrivals."""
     open_loop = traffic.concurrency is None
-    length = _run_length(_TTFT_LIMITS * load * objectives.ttft_p99_s) if open_loop else CONFIRM_REQUESTS
-    result = run_at(replica, traffic, load, length, seed, objectives=objectives, spacing_s=spacing_s)
-    tightest, name = strain(result, objectives)
-    if not open_loop or tightest > 1.0:
-        return result, tightest, name
-    needed = _run_length(_RESIDENCES * load * result.e2e.mean_s)
-    if needed > length:
-        result = run_at(replica, traffic, load, needed, seed, objectives=objectives)
-        tightest, name = strain(result, objectives)
-    served = result.steady_requests_per_s
-    if tightest <= 1.0 and served is not None and served < _KEEPS_UP * load:
-        return result, _KEEPS_UP * load / served, "throughput"
-    return result, tightest, name
+    wait_s = min(objectives.largest_ttft_s, _LONGEST_WAIT_S)
+    length = _run_length(_TTFT_LIMITS * load * wait_s) if open_loop else CONFIRM_REQUESTS
+    run = partial(run_at, replica, traffic, load, objectives=objectives, give_up_fraction=give_up_fraction)
+    result = run(length, seed, spacing_s=spacing_s)
+    if open_loop and not result.gave_up:
+        needed = _run_length(_RESIDENCES * load * result.e2e.mean_s)
+        if needed > length:
+            result = run(needed, seed)
+    return result, *_held(result, load, objectives, open_loop=open_loop)
 
 
 def _run_length(num_requests: float) -> int:
@@ -232,16 +334,23 @@ def _run_length(num_requests: float) -> int:
 
 
 def _highest(
-    run: _Run, most: float, *, whole: bool, least: float = 0.0, tolerance: float = TOLERANCE
+    run: _Run,
+    most: float,
+    *,
+    whole: bool,
+    least: float = 0.0,
+    tolerance: float = TOLERANCE,
+    start: float | None = None,
 ) -> Capacity | None:
-    """Search down from `most`: steps that grow until a load holds, then interpolation between hold and miss.
+    """Search down from `most`, or from where to `start`: steps that grow until a load holds, then interpolation between
+    hold and miss.
 
     With `least` above zero that load comes first: where it misses, nothing else need be tried. `whole`: the load is a
     number of clients.
     """
     held: tuple[float, float, ServingResult] | None = None
     missed_load, missed_strain, binding = most, math.inf, "throughput"
-    load, spent, misses = min(most, least) or most, 0, 0
+    load, spent, misses = min(most, least) or start or most, 0, 0
     least = max(least, 1.0 if whole else _LEAST_RATE)
     for _ in range(_MAX_RUNS):
         if load < least:

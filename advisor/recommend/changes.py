@@ -28,15 +28,12 @@ def what_would_change(
             f"within the model's error the order against {', '.join(close)} is open: "
             "benchmark both before a long contract"
         )
-    if first.binding_objective == "ttft":
-        limit = f"{scenario.objectives.ttft_p99_s:g} s"
+    binding = next(
+        (each for each in scenario.objectives.levels if each.metric == first.binding_objective), None
+    )
+    if binding is not None:
         sentences.append(
-            f"the time to first token binds: a p99 above {limit} lets the same hardware carry more"
-        )
-    elif first.binding_objective == "tpot":
-        limit = f"{1000 * scenario.objectives.tpot_p99_s:g} ms"
-        sentences.append(
-            f"the time per output token binds: a p99 above {limit} lets the same hardware carry more"
+            f"{binding.name} binds: a limit above {binding.limit_s:g} s lets the same hardware carry more"
         )
     if not scenario.constraints.precisions and first.weight_dtype in ("bf16", "fp16", "fp8"):
         sentences.append(

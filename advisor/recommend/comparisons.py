@@ -1,25 +1,30 @@
 """How sure the first option beats each of the others."""
 
 import math
+from collections.abc import Sequence
 
-from advisor.recommend.result import Comparison, Option
-from advisor.simulator.paired_intervals import chance_above_one, pair_class, ratio_with_interval
-from advisor.simulator.replica_model import ReplicaModel
+from advisor.recommend.ranking import Planned, chance_cheaper, log_error
+from advisor.recommend.result import Comparison
+from advisor.simulator.paired_intervals import pair_class
+from advisor.simulator.quantity import Quantity, weakest
 
 
-def compared(options: tuple[Option, ...], replicas: tuple[ReplicaModel, ...]) -> tuple[Comparison, ...]:
-    """The first option against each of the others; `replicas` are what they run on, in the same order.
+def compared(order: Sequence[Planned]) -> tuple[Comparison, ...]:
+    """The first option against each of the others, by what they may really cost.
 
-    Assumes: prices are exact, so costs err as throughputs do.
-    Source: advisor.simulator.paired_intervals.
+    Source: recommend.ranking.
     """
-    found = []
-    first = options[0]
-    for option, replica in zip(options[1:], replicas[1:], strict=True):
-        name = pair_class(replicas[0], replica)
-        ratio = ratio_with_interval(
-            option.usd_per_million_tokens, first.usd_per_million_tokens, name, "throughput"
+    found, first = [], order[0]
+    for rank, option in enumerate(order[1:], start=2):
+        ratio, factor = option.expected_cost / first.expected_cost, math.exp(log_error(first, option))
+        basis = weakest(first.found.replica.basis, option.found.replica.basis)
+        found.append(
+            Comparison(
+                rank,
+                option.found.accelerator_id,
+                pair_class(first.found.replica, option.found.replica),
+                Quantity(ratio, ratio / factor, ratio * factor, basis),
+                chance_cheaper(first, option),
+            )
         )
-        chance = chance_above_one(math.log(ratio.value), name, "throughput")
-        found.append(Comparison(option.rank, option.accelerator, name, ratio, chance))
     return tuple(found)

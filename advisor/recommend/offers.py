@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from advisor.catalog.ownership import ownership
-from advisor.catalog.prices import prices_as_of
+from advisor.catalog.prices import COMPARED_KINDS, age_days, prices_as_of
 from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Accelerator, Price
 from advisor.catalog.units import KILO
@@ -29,6 +29,8 @@ class Placement:
     usd_per_unit_hour: float
     max_units: int | None = None
     """Units that can be had; None where nobody says."""
+    min_units: int = 1
+    """Least order."""
 
     @property
     def usd_per_replica_hour(self) -> float:
@@ -46,13 +48,30 @@ def offers_by_accelerator(constraints: Constraints, as_of: datetime.date) -> dic
         providers=constraints.providers or None,
         terms=constraints.terms,
         accelerators=constraints.accelerators or None,
+        kinds=COMPARED_KINDS,
+        tenancies=constraints.tenancies or None,
         user_file=constraints.price_file,
         cache_dir=constraints.price_cache,
     )
     grouped: dict[str, list[Price]] = defaultdict(list)
     for row in rows:
-        grouped[row.accelerator].append(row)
+        if _is_there(row, constraints) and _is_recent(row, constraints, as_of):
+            grouped[row.accelerator].append(row)
     return {name: tuple(found) for name, found in grouped.items()}
+
+
+def _is_there(price: Price, constraints: Constraints) -> bool:
+    if constraints.countries and price.country not in constraints.countries:
+        return False
+    wanted = constraints.regions
+    return not wanted or any(
+        name == price.country.lower() or (name and price.region.lower().startswith(name)) for name in wanted
+    )
+
+
+def _is_recent(price: Price, constraints: Constraints, as_of: datetime.date) -> bool:
+    most = constraints.max_price_age_days
+    return most is None or (price.is_dated and age_days(price, as_of) <= most)
 
 
 def owned_offer(count: int, accelerator: Accelerator, as_of: datetime.date) -> Price:
@@ -90,16 +109,23 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
         price = _least_rented(price)
         count = price.num_accelerators
         if size <= count:
-            limit = 1 if price.provider == OWN else None
-            found.append(Placement(price, count // size, count, price.usd_per_hour, limit))
+            found.append(_placement(price, count // size, count, 1))
         elif price.provider == OWN:
             continue
         elif count == 1 and size <= max(_NODE, domain) and _sold_singly(price):
-            found.append(Placement(price, 1, size, size * price.usd_per_hour))
+            found.append(_placement(price, 1, size, size))
         elif size % count == 0 and count >= min(_NODE, domain) and accelerator.scale_out_bytes_per_s:
-            units = size // count
-            found.append(Placement(price, 1, size, units * price.usd_per_hour))
+            found.append(_placement(price, 1, size, size // count))
     return sorted(found, key=lambda placement: placement.usd_per_replica_hour)
+
+
+def _placement(price: Price, replicas: int, accelerators: int, num_skus: int) -> Placement:
+    """One way to buy, within the least and the largest order that the seller states."""
+    most, least = price.max_quantity, price.min_quantity or 1
+    limit = 1 if price.provider == OWN else None if most is None else most // accelerators
+    return Placement(
+        price, replicas, accelerators, num_skus * price.usd_per_hour, limit, max(1, -(-least // accelerators))
+    )
 
 
 def _least_rented(price: Price) -> Price:

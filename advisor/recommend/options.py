@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from advisor.catalog.checkpoints import checkpoint_for
 from advisor.catalog.engines import launch_command
-from advisor.catalog.prices import age_days
+from advisor.catalog.prices import age_days, commitment_usd
 from advisor.catalog.providers import all_providers
+from advisor.catalog.published import context_limits
 from advisor.catalog.quality import quality_note
-from advisor.catalog.schema import Accelerator
+from advisor.catalog.schema import Accelerator, Model
+from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY
 from advisor.recommend.bottleneck import bottleneck_of
-from advisor.recommend.purchase import usd_per_million_tokens
-from advisor.recommend.result import Option
+from advisor.recommend.ranking import Planned, cost_range
+from advisor.recommend.result import OfferedPrice, Option
 from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.search import Found
 from advisor.simulator.intervals import prediction_class, with_interval
@@ -23,21 +24,24 @@ _IDLE_POWER_FRACTION = 0.3
 """Of board power while no kernel runs; idle accelerators of a server draw a quarter to a third."""
 
 
-def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
-    """The option that a simulated candidate becomes.
+def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
+    """The option that a deployment at its planning point becomes.
 
     Assumes: replicas behind a router share the load evenly.
     Source: own composition.
     """
+    found, result = plan.found, plan.result
     deployment, replica = found.candidate.deployment, found.replica
-    result = found.capacity.result
-    transferred = bool(replica.transferred)
     basis = replica.basis
-    class_name = prediction_class(deployment.engine.id, transferred=transferred)
-    throughput = with_interval(found.purchase.requests_per_s, "throughput", class_name, basis)
+    class_name = prediction_class(deployment.engine.id, transferred=bool(replica.transferred))
+    given = plan.demand.kind == "rate"
+    served = found.purchase.requests_per_s
+    throughput = (
+        Quantity(served, served, served, basis)
+        if given
+        else with_interval(served, "throughput", class_name, basis)
+    )
     tokens_in, tokens_out = scenario.traffic.mean_input_tokens, scenario.traffic.mean_output_tokens
-    ttft = _percentiles(result.ttft, "ttft", class_name, basis)
-    tpot = _percentiles(result.tpot, "tpot", class_name, basis)
     batch = max(1.0, result.mean_batch)
     breakdown = decode_breakdown_s(
         deployment, replica.library, replica.costs, round(batch), scenario.traffic.mean_context_tokens,
@@ -46,15 +50,21 @@ def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
     num_accelerators = found.purchase.num_units * found.purchase.placement.accelerators_per_unit
     power_w = mean_power_w(deployment.accelerator, num_accelerators, result.busy_fraction)
     total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))
+    usd = _cost(plan, basis)
+    ttft = _percentiles(result.ttft, "ttft", class_name, basis)
+    tpot = _percentiles(result.tpot, "tpot", class_name, basis)
     return Option(
         rank=rank,
         **_layout(found),
         **_offer(found, scenario),
-        usd_per_million_tokens=_cost(found.purchase.usd_per_hour, throughput, tokens_in + tokens_out),
-        usd_per_million_output_tokens=_cost(found.purchase.usd_per_hour, throughput, tokens_out),
+        usd_per_million_tokens=usd,
+        usd_per_million_output_tokens=usd.scaled((tokens_in + tokens_out) / tokens_out),
+        expected_usd_per_million_tokens=plan.expected_cost,
+        usd_per_month=found.purchase.usd_per_hour * HOURS_PER_DAY * DAYS_PER_MONTH,
         ttft_s=ttft,
         tpot_s=tpot,
         e2e_s=_percentiles(result.e2e, "ttft", class_name, basis),
+        itl_s=_percentiles(result.itl, "tpot", class_name, basis),
         output_tokens_per_s=throughput.scaled(float(tokens_out)),
         total_tokens_per_s=total_tokens_per_s,
         requests_per_s=throughput,
@@ -62,6 +72,14 @@ def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
         mean_batch=result.mean_batch,
         meets_slo=True,
         slo_confidence=_confidence(ttft["p99"], tpot.get("p99"), scenario.objectives),
+        holds=plan.holds,
+        chance_of_holding=plan.chance,
+        headroom_fraction=1.0 - plan.load / found.capacity.load,
+        price=_price(plan, scenario),
+        checkpoint=plan.checkpoint,
+        redundancy=scenario.redundancy,
+        max_num_seqs=found.candidate.max_num_seqs,
+        max_num_batched_tokens=found.candidate.max_num_batched_tokens,
         bottleneck=bottleneck_of(replica, breakdown, batch, result.mean_kv_tokens),
         binding_objective=found.capacity.binding,
         step_breakdown=breakdown,
@@ -69,9 +87,38 @@ def option_of(rank: int, found: Found, scenario: Scenario) -> Option:
         power_w=power_w,
         energy_j_per_token=power_w / total_tokens_per_s.value,
         quality_note=quality_note(deployment.model, deployment.weight_dtype),
-        launch_command=_launch(found, scenario),
+        launch_command=_launch(plan, scenario),
+        simulate_args=simulate_args(plan, scenario),
         basis_notes=replica.transferred,
     )
+
+
+def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
+    """Options of `advisor simulate serve` that show a planning point again, of the whole deployment.
+
+    Source: own definition.
+    """
+    found, traffic = plan.found, scenario.traffic
+    deployment = found.candidate.deployment
+    replicas = found.purchase.num_replicas
+    args = [
+        "--model", scenario.model, "--gpu", deployment.accelerator.id, "--engine", deployment.engine.id,
+        "--tp", str(deployment.tensor_parallel), "--pp", str(deployment.pipeline_parallel),
+        "--dp", str(deployment.data_parallel), "--ep", str(deployment.expert_parallel), "--replicas", str(replicas),
+        "--precision", deployment.weight_dtype, "--kv-precision", deployment.kv_dtype,
+        "--max-num-seqs", str(found.candidate.max_num_seqs),
+        "--max-num-batched-tokens", str(found.candidate.max_num_batched_tokens),
+    ]  # fmt: skip
+    if traffic.trace is not None:
+        args += ["--trace", str(traffic.trace)]
+    elif traffic.profile != "custom":
+        args += ["--profile", traffic.profile]
+    else:
+        args += ["--input-tokens", str(traffic.mean_input_tokens)]
+        args += ["--output-tokens", str(traffic.mean_output_tokens)]
+    if plan.demand.kind == "clients":
+        return (*args, "--concurrency", str(round(plan.demand.size)))
+    return (*args, "--rate", f"{plan.load * replicas:.9g}")
 
 
 def _layout(found: Found) -> dict[str, Any]:
@@ -116,6 +163,7 @@ def _percentiles(times: Distribution, metric: str, class_name: str, basis: Basis
         "mean": (times.mean_s, 0.5),
         "p50": (times.p50_s, 0.5),
         "p90": (times.p90_s, 0.9),
+        "p95": (times.p95_s, 0.95),
         "p99": (times.p99_s, 0.99),
     }
     return {
@@ -126,20 +174,17 @@ def _percentiles(times: Distribution, metric: str, class_name: str, basis: Basis
     }
 
 
-def _cost(usd_per_hour: float, requests_per_s: Quantity, tokens_per_request: int) -> Quantity:
-    """Cost per million tokens; more throughput is less cost, so the interval turns round."""
-    return Quantity(
-        usd_per_million_tokens(usd_per_hour, requests_per_s.value, tokens_per_request),
-        usd_per_million_tokens(usd_per_hour, requests_per_s.high, tokens_per_request),
-        usd_per_million_tokens(usd_per_hour, requests_per_s.low, tokens_per_request),
-        requests_per_s.basis,
-    )
+def _cost(plan: Planned, basis: Basis) -> Quantity:
+    """Cost per million tokens; where a load is given, the number of replicas carries the model's error."""
+    value = plan.found.purchase.usd_per_million_tokens
+    low, high = cost_range(plan)
+    return Quantity(value, min(low, value), max(high, value), basis)
 
 
 def _confidence(ttft: Quantity, tpot: Quantity | None, objectives: Objectives) -> str:
-    pairs = [(ttft, objectives.ttft_p99_s)]
+    pairs = [(ttft, objectives.largest_ttft_s)]
     if tpot is not None:
-        pairs.append((tpot, objectives.tpot_p99_s))
+        pairs.append((tpot, objectives.largest_tpot_s))
     if all(quantity.high <= limit for quantity, limit in pairs):
         return "sure"
     return "likely" if all(quantity.value <= 0.9 * limit for quantity, limit in pairs) else "marginal"
@@ -170,25 +215,46 @@ def _provider_class(provider: str) -> str:
     return known.kind if known else "own"
 
 
-def _launch(found: Found, scenario: Scenario) -> str:
+def _price(plan: Planned, scenario: Scenario) -> OfferedPrice:
+    purchase = plan.found.purchase
+    price = purchase.placement.price
+    skus = purchase.usd_per_hour / price.usd_per_hour
+    owed = commitment_usd(price)
+    return OfferedPrice(
+        kind=price.price_kind,
+        tenancy=price.tenancy,
+        age_days=age_days(price, scenario.as_of) if price.is_dated else None,
+        min_quantity=price.min_quantity,
+        max_quantity=price.max_quantity,
+        commitment_usd=None if owed is None else owed * skus,
+        storage_usd_per_gb_hour=price.storage_usd_per_gb_hour,
+        egress_usd_per_gb=price.egress_usd_per_gb,
+    )
+
+
+def _launch(plan: Planned, scenario: Scenario) -> str:
+    found, checkpoint = plan.found, plan.checkpoint
     deployment = found.candidate.deployment
-    checkpoint = checkpoint_for(deployment.model, deployment.weight_dtype, deployment.engine.id)
+    first = checkpoint.origin == "quantise first"
     return launch_command(
         deployment.engine,
-        checkpoint.hf_id,
+        f"./{deployment.model.id}-{deployment.weight_dtype}" if first else checkpoint.repository,
         tp=deployment.tensor_parallel,
         pp=deployment.pipeline_parallel,
         dp=deployment.data_parallel,
         ep=deployment.expert_parallel,
         weight_dtype=deployment.weight_dtype,
-        checkpoint_dtype=checkpoint.weight_dtype,
+        checkpoint_dtype=deployment.weight_dtype if first else checkpoint.format,
         kv_dtype=deployment.kv_dtype,
         max_num_seqs=found.candidate.max_num_seqs,
         max_num_batched_tokens=found.candidate.max_num_batched_tokens,
-        max_model_len=_round_up(scenario.traffic.longest_request_tokens),
+        max_model_len=_round_up(scenario.traffic.longest_request_tokens, deployment.model),
     )
 
 
-def _round_up(tokens: int) -> int:
-    """The next multiple of 1024: a context limit that people would type."""
-    return -(-tokens // 1024) * 1024
+def _round_up(tokens: int, model: Model) -> int:
+    """The next multiple of 1024, a context limit that people would type, within the model's window."""
+    limits = context_limits(model)
+    window = max(limits.with_scaling or 0, limits.native or 0)
+    rounded = -(-tokens // 1024) * 1024
+    return min(rounded, window) if window >= tokens else rounded

@@ -3,13 +3,40 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from advisor.catalog.units import HOUR_S, MEGA
 from advisor.recommend.offers import Placement
-from advisor.recommend.scenario import Scenario, Traffic
+from advisor.recommend.scenario import Scenario
 
+_MOST_UNITS = 1_000_000
+"""More than anybody sells."""
 _ROUNDING = 1e-9
 """A share of the load that is a replica's very capacity, after division and multiplication."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A load that is to be carried: a rate [requests/s], a number of clients, the most that a budget [USD/h] buys, or
+    what one full unit carries."""
+
+    kind: Literal["rate", "clients", "budget", "unit"]
+    size: float = 0.0
+
+
+def demands_of(scenario: Scenario) -> tuple[Demand, ...]:
+    """The loads that a scenario asks about: the one that it names, its ladder, its budget, or one full unit.
+
+    Source: own definition.
+    """
+    traffic, budget = scenario.traffic, scenario.objectives.budget_usd_per_hour
+    if traffic.rate_per_s is not None:
+        return (Demand("rate", traffic.rate_per_s),)
+    if traffic.concurrency is not None:
+        return (Demand("clients", traffic.concurrency),)
+    if scenario.ladder_per_s:
+        return tuple(Demand("rate", rate) for rate in scenario.ladder_per_s)
+    return (Demand("unit") if budget is None else Demand("budget", budget),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +47,10 @@ class Purchase:
     num_replicas: int
     num_units: int
     requests_per_s: float
-    """Served by all replicas together."""
+    """Served by all replicas together, at the planning point."""
     usd_per_million_tokens: float
+    cost: float
+    """What a search minimises: dollars per million tokens, of the whole budget where that is what is asked."""
 
     @property
     def usd_per_hour(self) -> float:
@@ -29,33 +58,33 @@ class Purchase:
 
 
 def cheapest_purchase(
-    scenario: Scenario, ways: Sequence[Placement], load: float, requests_per_s: float
+    scenario: Scenario, demand: Demand, ways: Sequence[Placement], load: float, requests_per_s: float
 ) -> Purchase | None:
-    """The cheapest way per token to carry the load asked for, or, where none is, to fill one unit; None where no way
-    stays within the budget and the units that can be had.
+    """The cheapest way to carry a demand; None where no way stays within the budget and the units that can be had.
 
-    `load` and `requests_per_s` are what one replica carries and serves.
-
-    Source: own definition.
-    """
-    found = [purchase for way in ways if (purchase := _purchase(scenario, way, load, requests_per_s))]
-    return min(found, key=lambda purchase: purchase.usd_per_million_tokens, default=None)
-
-
-def least_usd_per_million_tokens(
-    scenario: Scenario, ways: Sequence[Placement], requests_per_s: float
-) -> float | None:
-    """Least cost per million tokens if one replica serves at most so many requests per second [USD]; None where no
-    way stays within the budget and the units that can be had. With a given rate, whole units count.
+    `load` and `requests_per_s` are what one replica carries and serves at most; it is planned with the scenario's
+    headroom.
 
     Source: own definition.
     """
-    if scenario.traffic.rate_per_s is not None:
-        cheapest = cheapest_purchase(scenario, ways, requests_per_s, requests_per_s)
-        return cheapest.usd_per_million_tokens if cheapest else None
-    budget = scenario.objectives.budget_usd_per_hour or math.inf
-    least = min((way.usd_per_replica_hour for way in ways if way.usd_per_unit_hour <= budget), default=None)
-    return None if least is None else usd_per_million_tokens(least, requests_per_s, _tokens(scenario.traffic))
+    found = [bought for way in ways if (bought := _purchase(scenario, demand, way, load, requests_per_s))]
+    return min(found, key=lambda purchase: purchase.cost, default=None)
+
+
+def least_costs(
+    scenario: Scenario, demands: Sequence[Demand], ways: Sequence[Placement], requests_per_s: float
+) -> tuple[float, ...]:
+    """Least cost of each demand if one replica serves at most so many requests per second [USD per million tokens];
+    infinite where no way stays within the budget and the units that can be had.
+
+    Source: own definition.
+    """
+    return tuple(
+        _least_of_clients(scenario, ways, requests_per_s)
+        if demand.kind == "clients"
+        else _cost(cheapest_purchase(scenario, demand, ways, requests_per_s, requests_per_s))
+        for demand in demands
+    )
 
 
 def replicas_for(asked: float, load_per_replica: float) -> int:
@@ -74,19 +103,54 @@ def usd_per_million_tokens(usd_per_hour: float, requests_per_s: float, tokens_pe
     return usd_per_hour / (requests_per_s * tokens_per_request * HOUR_S) * MEGA
 
 
-def _purchase(scenario: Scenario, way: Placement, load: float, requests_per_s: float) -> Purchase | None:
-    traffic = scenario.traffic
-    asked = traffic.rate_per_s or traffic.concurrency
-    num_replicas = way.replicas_per_unit if asked is None else replicas_for(asked, load)
-    num_units = math.ceil(num_replicas / way.replicas_per_unit)
-    usd_per_hour = num_units * way.usd_per_unit_hour
+def planned_load(scenario: Scenario, capacity: float) -> float:
+    """What a replica of a confirmed capacity is planned to carry [requests/s, or whole clients of a closed loop].
+
+    Source: own policy: headroom for bursts and for the error of the model.
+    """
+    load = capacity * (1.0 - scenario.headroom_fraction)
+    return load if scenario.traffic.concurrency is None else max(1.0, math.floor(load + _ROUNDING))
+
+
+def _purchase(
+    scenario: Scenario, demand: Demand, way: Placement, load: float, requests_per_s: float
+) -> Purchase | None:
+    planned = planned_load(scenario, load)
     budget = scenario.objectives.budget_usd_per_hour
-    if (budget is not None and usd_per_hour > budget) or num_units > (way.max_units or math.inf):
+    most = math.inf if way.max_units is None else way.max_units
+    if budget is not None:
+        most = min(most, math.floor(budget / way.usd_per_unit_hour + _ROUNDING))
+    if demand.kind in ("rate", "clients"):
+        spare = 1 if scenario.redundancy == "n+1" else 0
+        num_replicas = replicas_for(demand.size, planned) + spare
+        num_units = max(way.min_units, math.ceil(num_replicas / way.replicas_per_unit))
+    else:
+        num_units = way.min_units if demand.kind == "unit" else int(min(most, _MOST_UNITS))
+        num_replicas = num_units * way.replicas_per_unit
+    if not way.min_units <= num_units <= most:
         return None
-    served_per_s = traffic.rate_per_s or num_replicas * requests_per_s
-    usd = usd_per_million_tokens(usd_per_hour, served_per_s, _tokens(traffic))
-    return Purchase(way, num_replicas, num_units, served_per_s, usd)
+    served_per_s = {
+        "rate": demand.size,
+        "clients": demand.size / load * requests_per_s,
+    }.get(demand.kind, num_replicas * planned * requests_per_s / load)
+    traffic, usd_per_hour = scenario.traffic, num_units * way.usd_per_unit_hour
+    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
+    usd = usd_per_million_tokens(usd_per_hour, served_per_s, tokens)
+    spent = demand.size if demand.kind == "budget" else usd_per_hour
+    return Purchase(
+        way, num_replicas, num_units, served_per_s, usd, usd_per_million_tokens(spent, served_per_s, tokens)
+    )
 
 
-def _tokens(traffic: Traffic) -> int:
-    return traffic.mean_input_tokens + traffic.mean_output_tokens
+def _cost(purchase: Purchase | None) -> float:
+    return purchase.cost if purchase else math.inf
+
+
+def _least_of_clients(scenario: Scenario, ways: Sequence[Placement], requests_per_s: float) -> float:
+    """Clients that wait for answers are served no faster than a full replica serves."""
+    budget, traffic = scenario.objectives.budget_usd_per_hour or math.inf, scenario.traffic
+    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
+    least = min(
+        (way.usd_per_replica_hour for way in ways if way.usd_per_unit_hour <= budget), default=math.inf
+    )
+    return usd_per_million_tokens(least, requests_per_s, tokens)

@@ -1,7 +1,7 @@
 """The headline job: a scenario in, a ranked, priced, explained recommendation out."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from advisor.catalog import accelerators as accelerator_catalog
@@ -12,31 +12,40 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.changes import what_would_change
+from advisor.recommend.checkpoint import windowed
 from advisor.recommend.comparisons import compared
 from advisor.recommend.offers import OWN, offers_by_accelerator, owned_offer
 from advisor.recommend.options import option_of
-from advisor.recommend.result import Option, Recommendation, Rejected, SearchStatistics
+from advisor.recommend.purchase import Demand, demands_of
+from advisor.recommend.ranking import LIKELY, Planned, confirmed, planned, plans_of, ranked, roles, shown
+from advisor.recommend.result import Option, Recommendation, Rejected, Rung, SearchStatistics
 from advisor.recommend.scenario import Scenario
-from advisor.recommend.search import Found, Progress, SearchOutcome, search
+from advisor.recommend.search import PICKS, Found, Progress, SearchOutcome, search
 from advisor.recommend.stale_prices import stale_price_warnings
 
-_MAX_VARIANTS = 4
+_MAX_VARIANTS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
     """A scenario's search before it becomes an answer: what other questions than the ranking build on."""
 
+    scenario: Scenario
+    """As it was searched: with requests within the model's window."""
     model: Model
-    model_note: str
+    notes: tuple[str, ...]
     accelerators: Mapping[str, Accelerator]
     offers: Mapping[str, tuple[Price, ...]]
     outcome: SearchOutcome
 
-    def ranked(self, top: int) -> list[list[Found]]:
-        """Confirmed deployments of the cheapest accelerators, each cheapest first."""
-        confirmed = (found for found in self.outcome.found.values() if found)
-        return sorted(confirmed, key=lambda options: options[0].usd_per_million_tokens)[:top]
+    def ranked(self, top: int, demand: int = -1) -> list[list[Found]]:
+        """Confirmed deployments of the cheapest accelerators for a demand, each cheapest first."""
+        confirmed = [
+            sorted(able, key=lambda found: found.cost(demand))
+            for options in self.outcome.found.values()
+            if (able := [found for found in options if found.purchases[demand]])
+        ]
+        return sorted(confirmed, key=lambda options: options[0].cost(demand))[:top]
 
 
 def searched(scenario: Scenario, *, progress: Progress = lambda message: None) -> Searched:
@@ -47,10 +56,12 @@ def searched(scenario: Scenario, *, progress: Progress = lambda message: None) -
     Source: own composition.
     """
     model, model_note = model_catalog.get(scenario.model)
+    scenario, window_note = windowed(scenario, model)
     accelerators = _accelerators(scenario)
     offers = _offers(scenario, accelerators)
     outcome = search(scenario, model, accelerators, _engines(scenario), offers, progress=progress)
-    done = Searched(model, model_note, accelerators, offers, outcome)
+    notes = tuple(note for note in (model_note, window_note) if note)
+    done = Searched(scenario, model, notes, accelerators, offers, outcome)
     if not done.ranked(1):
         raise _nothing(scenario, model, outcome)
     return done
@@ -68,20 +79,35 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     """
     started = time.perf_counter()
     done = searched(scenario, progress=progress)
-    model, outcome = done.model, done.outcome
-    ranked = done.ranked(scenario.top)
-    options = tuple(
-        _with_variants(rank, found, outcome, scenario) for rank, found in enumerate(ranked, start=1)
+    scenario, model, outcome = done.scenario, done.model, done.outcome
+    demands = demands_of(scenario)
+    last = len(demands) - 1
+    competing = _order(done, scenario, demands, last, max(PICKS, scenario.top))
+    order = _confirmed(competing, scenario, scenario.top)
+    if not order:
+        raise _nothing(scenario, model, outcome)
+    options = _options(order, done, scenario)
+    ladder = tuple(
+        Rung(rate, _pick(done, scenario, demands, place)) for place, rate in enumerate(scenario.ladder_per_s)
     )
-    shown = {option.accelerator for option in options}
-    comparisons = compared(options, tuple(found[0].replica for found in ranked))
+    names = {option.accelerator for option in options}
+    comparisons = compared(order)
+    options = tuple(
+        replace(
+            option, tie_with=tuple(each.rank for each in comparisons if each.chance_first_is_cheaper < LIKELY)
+        )
+        if option.rank == 1
+        else option
+        for option in options
+    )
     return Recommendation(
         kind="plan",
         model=model.id,
         workload=scenario.workload,
-        headline=_headline(options[0], model, scenario),
+        headline=_headline(options[0], model, scenario, ladder),
         options=options,
-        rejected=_rejected(done, shown, options[-1]),
+        ladder=ladder,
+        rejected=_rejected(done, names, options[-1]),
         what_would_change=what_would_change(scenario, options, comparisons),
         comparisons=comparisons,
         search=SearchStatistics(
@@ -93,8 +119,61 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
             wall_s=time.perf_counter() - started,
         ),
         warnings=stale_price_warnings(options),
-        notes=tuple(note for note in (done.model_note, *_owned_note(scenario)) if note),
+        notes=(*done.notes, *_owned_note(scenario)),
     )
+
+
+def _order(
+    done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int, top: int
+) -> list[Planned]:
+    """The best accelerators for one demand, each with the deployment that is expected to cost least, best first; among
+    the first `top` one that is safe to take, where there is any."""
+    demand, order, safe = demands[place], [], []
+    for options in done.ranked(len(done.outcome.found), place):
+        able = [plan for found in options for plan in plans_of(scenario, demand, found, place)]
+        order.append(ranked(able)[0])
+        safe += [plan for plan in able if plan.is_founded]
+    order = ranked(order)
+    if safe and not any(plan.is_founded for plan in order[:top]):
+        best = min(safe, key=lambda plan: plan.expected_cost)
+        order = [plan for plan in order if plan.found.accelerator_id != best.found.accelerator_id]
+        order.insert(top - 1, best)
+    return order
+
+
+def _confirmed(order: Sequence[Planned], scenario: Scenario, top: int) -> list[Planned]:
+    """The first of a ranking with what they show at their planning points, ranked again where that changed them."""
+    held: list[Planned] = []
+    for plan in order:
+        if len(held) == top:
+            break
+        settled = confirmed(scenario, plan)
+        if settled is not None:
+            held.append(settled)
+    return ranked(held)
+
+
+def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int) -> Option | None:
+    order = _confirmed(_order(done, scenario, demands, place, PICKS), scenario, 1)
+    return replace(option_of(1, order[0], scenario), role=roles(order)[0]) if order else None
+
+
+def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tuple[Option, ...]:
+    """The ranking as options, each with other confirmed layouts of its accelerator."""
+    found = []
+    for rank, (plan, role) in enumerate(zip(order, roles(order), strict=True), start=1):
+        others = [
+            each
+            for each in done.outcome.found[plan.found.accelerator_id]
+            if each.purchases[-1] and each.candidate is not plan.found.candidate
+        ]
+        others.sort(key=lambda each: each.cost(-1))
+        variants = tuple(
+            option_of(rank, shown(scenario, planned(scenario, plan.demand, each.at(-1))), scenario)
+            for each in others[:_MAX_VARIANTS]
+        )
+        found.append(replace(option_of(rank, plan, scenario), role=role, variants=variants))
+    return tuple(found)
 
 
 def _accelerators(scenario: Scenario) -> dict[str, Accelerator]:
@@ -121,32 +200,33 @@ def _offers(scenario: Scenario, accelerators: Mapping[str, Accelerator]) -> Mapp
     return offers_by_accelerator(scenario.constraints, scenario.as_of)
 
 
-def _with_variants(rank: int, confirmed: list[Found], outcome: SearchOutcome, scenario: Scenario) -> Option:
-    """An accelerator's best deployment with its other simulated layouts, cheapest first."""
-    best = confirmed[0]
-    tried = {id(found.candidate): found for found in (*outcome.estimated[best.accelerator_id], *confirmed)}
-    tried.pop(id(best.candidate), None)
-    others = sorted(tried.values(), key=lambda found: found.usd_per_million_tokens)
-    variants = tuple(option_of(rank, found, scenario) for found in others[:_MAX_VARIANTS])
-    return replace(option_of(rank, best, scenario), variants=variants)
+def _headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[Rung]) -> str:
+    """The answer in a sentence; of a ladder its smallest and its cheapest load."""
+    if not ladder:
+        return f"{model.name}: {_deal(option)}, {_carried(option, scenario)}"
+    first = next((rung for rung in ladder if rung.pick), None)
+    assert first is not None
+    assert first.pick is not None
+    small = f"for {first.rate_per_s:g} requests/s {_deal(first.pick)}"
+    cheapest = f"at {option.requests_per_s.value:g} requests/s a million tokens cost least"
+    return f"{model.name}: {small}; {cheapest}, ${option.usd_per_million_tokens.value:.3g}: {_deal(option)}"
 
 
-def _headline(option: Option, model: Model, scenario: Scenario) -> str:
-    load = scenario.traffic.rate_per_s
-    carried = (
-        f"at the {load:g} requests/s asked for"
-        if load
-        else f"at up to {option.requests_per_s.value:.3g} requests/s"
-    )
+def _carried(option: Option, scenario: Scenario) -> str:
+    cost = f"${option.usd_per_million_tokens.value:.3g} per million tokens"
+    if scenario.traffic.rate_per_s:
+        return f"{cost} at the {scenario.traffic.rate_per_s:g} requests/s asked for"
+    return f"{cost} at {option.requests_per_s.value:.3g} requests/s"
+
+
+def _deal(option: Option) -> str:
     count = f"{option.num_accelerators} × {option.accelerator_name}"
     replicas = f" as {option.num_replicas} replicas" if option.num_replicas > 1 else ""
     if option.provider == OWN:
-        deal = f"run your own {count}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
-    else:
-        known = all_providers().get(option.provider)
-        seller = known.name if known else option.provider
-        deal = f"rent {count}{replicas} from {seller} for ${option.usd_per_hour:.2f}/h"
-    return f"{model.name}: {deal}, ${option.usd_per_million_tokens.value:.3g} per million tokens {carried}"
+        return f"run your own {count}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
+    known = all_providers().get(option.provider)
+    seller = known.name if known else option.provider
+    return f"rent {count}{replicas} from {seller} for ${option.usd_per_hour:.2f}/h"
 
 
 def _rejected(done: Searched, shown: set[str], last: Option) -> tuple[Rejected, ...]:
@@ -202,8 +282,7 @@ def _nothing(scenario: Scenario, model: Model, outcome: SearchOutcome) -> Adviso
     common = sorted(reasons.items(), key=lambda item: -item[1])[:3]
     objectives = scenario.objectives
     return InfeasibleError(
-        f"nothing serves {model.id} within p99 TTFT {objectives.ttft_p99_s:g} s and "
-        f"p99 TPOT {1000 * objectives.tpot_p99_s:g} ms under these constraints",
+        f"nothing serves {model.id} within {objectives.words} under these constraints",
         why="; ".join(
             f"{reason} ({count} accelerators)" if count > 1 else reason for reason, count in common
         ),

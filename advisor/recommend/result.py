@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from advisor.recommend.checkpoint import ServedCheckpoint
 from advisor.simulator.quantity import Quantity
 
 
@@ -20,6 +21,23 @@ class Offer:
     price_observed_on: str
     price_age_days: int
     url: str
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedPrice:
+    """How good a price is."""
+
+    kind: str
+    tenancy: str
+    age_days: int | None
+    """None where its source bears no date."""
+    min_quantity: int | None
+    max_quantity: int | None
+    commitment_usd: float | None
+    """What is owed whole where the term is a commitment, of the whole deployment; None where nothing is."""
+    storage_usd_per_gb_hour: float | None
+    """None where the seller states none."""
+    egress_usd_per_gb: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +70,7 @@ class Option:
     ttft_s: Mapping[str, Quantity]
     tpot_s: Mapping[str, Quantity]
     e2e_s: Mapping[str, Quantity]
+    itl_s: Mapping[str, Quantity]
     output_tokens_per_s: Quantity
     total_tokens_per_s: Quantity
     requests_per_s: Quantity
@@ -69,8 +88,35 @@ class Option:
     energy_j_per_token: float
     quality_note: str
     launch_command: str
+    holds: str
+    """Whether the objectives will really be kept at this load, given the model's error: likely or marginal."""
+    chance_of_holding: float
+    headroom_fraction: float
+    """Of the confirmed capacity of the replicas, what this load leaves free."""
+    expected_usd_per_million_tokens: float
+    """Mean over the errors of model and price: what options are ranked by."""
+    usd_per_month: float
+    price: OfferedPrice
+    checkpoint: ServedCheckpoint
+    redundancy: str
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    role: str = "other"
+    """safe_pick, cheapest_if_it_holds or other."""
+    tie_with: tuple[int, ...] = ()
+    """Ranks of options that may be as cheap."""
+    simulate_args: tuple[str, ...] = ()
+    """Options of `advisor simulate serve` that show this point again."""
     basis_notes: tuple[str, ...] = ()
     variants: tuple["Option", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One load of a ladder and what to take for it; None where nothing carries it."""
+
+    rate_per_s: float
+    pick: Option | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +161,7 @@ class Recommendation:
     workload: str
     headline: str
     options: tuple[Option, ...]
+    ladder: tuple[Rung, ...]
     rejected: tuple[Rejected, ...]
     what_would_change: tuple[str, ...]
     search: SearchStatistics

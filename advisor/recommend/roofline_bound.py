@@ -10,13 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.parameters import parameter_count
-from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, MoeFeedForward
 from advisor.recommend.candidates import Candidate
 from advisor.recommend.scenario import Objectives, Traffic
-from advisor.simulator.deployment import Deployment, activation_dtype_for, is_moe
+from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.engine_costs import engine_costs
-from advisor.simulator.projections import dense_dtype, expert_elements, layer_weight_bytes
+from advisor.simulator.graph.model import (
+    dense_dtype,
+    dense_weight_bytes,
+    expert_weight_bytes,
+    is_moe,
+    layers_in,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -52,7 +56,7 @@ def max_requests_per_s(
     touched = dense + expert * (1.0 - (1.0 - hit) ** batch)
     memory_s = (touched + batch / dp * context * kv_per_token) / bandwidth
     step_s = np.maximum(memory_s, batch * (layer_flop + head_flop) / peak)
-    allowed = step_s <= objectives.tpot_p99_s
+    allowed = step_s <= objectives.largest_tpot_s
     nearly = allowed.copy()
     nearly[:, 1:] |= allowed[:, :-1]  # the largest batch within the objective lies up to one point further
     steps = max(0.0, traffic.mean_output_tokens - 1.0)
@@ -60,7 +64,7 @@ def max_requests_per_s(
     per_request_s = np.maximum(steps / batch * memory_s, flop / peak)
     rate = np.where(nearly, 1.0 / per_request_s, 0.0).max(axis=1)
     prompt_s = (traffic.mean_input_tokens * layer_flop / peak)[:, 0]
-    return np.where(prompt_s <= objectives.ttft_p99_s, rate, 0.0)
+    return np.where(prompt_s <= objectives.largest_ttft_s, rate, 0.0)
 
 
 def _numbers(candidate: Candidate) -> tuple[float, ...]:
@@ -68,28 +72,28 @@ def _numbers(candidate: Candidate) -> tuple[float, ...]:
     per token of layers and head; bandwidth, peak; per replica: cache tokens, sequences, attention ranks."""
     deployment = candidate.deployment
     model, accelerator = deployment.model, deployment.accelerator
-    expert_bytes, hit = 0.0, 1.0
-    layer_bytes = 0.0
-    for group in model.layers:
-        layer_bytes += group.count * layer_weight_bytes(
-            model, group, deployment.weight_dtype, deployment.tensor_parallel, deployment.ranks_per_stage
+    dense_bytes = expert_bytes = 0.0
+    hit = 1.0
+    for layer in layers_in(model, decode=True):
+        dense_bytes += layer.count * dense_weight_bytes(
+            model, layer, deployment.weight_dtype, deployment.tensor_parallel
         )
-        if isinstance(group.feed_forward, MoeFeedForward):
-            experts = group.count * group.feed_forward.num_experts
-            expert_bytes += experts * expert_elements(group.feed_forward, model.hidden_size)
-            hit = group.feed_forward.experts_per_token / group.feed_forward.num_experts
+        expert_bytes += layer.count * expert_weight_bytes(layer, deployment.weight_dtype)
+        hit = layer.experts.hit_fraction if layer.experts else hit
     ranks = deployment.accelerators_per_replica
-    expert_bytes *= bytes_per_element(deployment.weight_dtype) / ranks
-    counted = parameter_count(model)
+    active = min(
+        sum(layer.count * layer.active for layer in layers_in(model, decode=decode))
+        for decode in (True, False)
+    )
     # Kernels inside an engine may run faster than measured alone; the bound must not be slower than they.
     speed = 1.0 / _least_scale(deployment)
     return (
-        max(0.0, layer_bytes / deployment.pipeline_parallel - expert_bytes),
-        expert_bytes,
+        dense_bytes / deployment.pipeline_parallel,
+        expert_bytes / ranks,
         hit,
         _dense_cache_bytes(deployment),
-        2.0 * sum(group.active for group in counted.groups) / ranks,
-        2.0 * counted.embedding / ranks,
+        2.0 * active / ranks,
+        2.0 * model.vocab_size * model.hidden_size / ranks,
         (accelerator.bandwidth_bytes_per_s or 0.0) * speed,
         fastest_peak_flop_per_s(deployment) * speed,
         float(candidate.memory.kv_capacity_tokens),
@@ -120,12 +124,10 @@ def _least_scale(deployment: Deployment) -> float:
 
 def _dense_cache_bytes(deployment: Deployment) -> float:
     """Cache read per token of context on one accelerator, of layers that attend to all of it [bytes]."""
-    element, tp, total = bytes_per_element(deployment.kv_dtype), deployment.tensor_parallel, 0.0
-    for group in deployment.model.layers:
-        mixer = group.mixer
-        if isinstance(mixer, GroupedQueryAttention) and not (mixer.window_tokens or mixer.sparse_top_k):
-            values = mixer.num_kv_heads * (mixer.head_dim + (mixer.v_head_dim or mixer.head_dim))
-            total += group.count * values * element / min(tp, mixer.num_kv_heads)
-        elif isinstance(mixer, LatentAttention) and not (mixer.window_tokens or mixer.sparse_top_k):
-            total += group.count * (mixer.kv_lora_rank + mixer.qk_rope_head_dim) * element
+    element, total = bytes_per_element(deployment.kv_dtype), 0.0
+    for layer in layers_in(deployment.model, decode=True):
+        attention = layer.attention
+        if attention is not None and not (attention.window_tokens or attention.top_k):
+            read = attention.cached_values * attention.cache_share(deployment.tensor_parallel)
+            total += layer.count * read * element
     return total / deployment.pipeline_parallel

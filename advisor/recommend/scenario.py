@@ -8,7 +8,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from advisor.catalog.schema import Calibration
+from advisor.catalog.schema.price import Tenancy
 from advisor.catalog.schema.record import Record
+from advisor.catalog.units import MILLISECOND_S
 
 
 class Traffic(Record):
@@ -32,10 +34,14 @@ class Traffic(Record):
     def longest_request_tokens(self) -> int:
         """Tokens of the longest request that a replica must hold: the 99.9th percentile, or the stated maxima."""
         longest_input = self.max_input_tokens or _lognormal_quantile(self.mean_input_tokens, self.input_sigma)
-        longest_output = self.max_output_tokens or _lognormal_quantile(
-            self.mean_output_tokens, self.output_sigma
+        return round(longest_input + self.longest_output_tokens)
+
+    @property
+    def longest_output_tokens(self) -> int:
+        """The same of the answer alone."""
+        return self.max_output_tokens or round(
+            _lognormal_quantile(self.mean_output_tokens, self.output_sigma)
         )
-        return round(longest_input + longest_output)
 
     @property
     def mean_context_tokens(self) -> float:
@@ -48,12 +54,58 @@ def _lognormal_quantile(mean: float, sigma: float) -> float:
     return mean * math.exp(3.09 * sigma - sigma**2 / 2.0)
 
 
-class Objectives(Record):
-    """Service levels at the 99th percentile, and what may be spent."""
+Metric = Literal["ttft", "tpot", "itl", "e2e"]
 
-    ttft_p99_s: float = Field(default=2.0, gt=0)
-    tpot_p99_s: float = Field(default=0.1, gt=0)
+
+class ServiceLevel(Record):
+    """A time that a share of the requests (of the gaps between tokens, for itl) must keep."""
+
+    metric: Metric
+    percent: Literal[50, 95, 99] = 99
+    limit_s: float = Field(gt=0)
+
+    @property
+    def name(self) -> str:
+        """What it is called in answers, e.g. p99 TTFT."""
+        return f"p{self.percent} {'end to end' if self.metric == 'e2e' else self.metric.upper()}"
+
+
+class Objectives(Record):
+    """Service levels, and what may be spent."""
+
+    ttft_p99_s: float | None = Field(default=2.0, gt=0)
+    """None where another level of the time to the first token stands in `others`."""
+    tpot_p99_s: float | None = Field(default=0.1, gt=0)
+    others: tuple[ServiceLevel, ...] = ()
     budget_usd_per_hour: float | None = Field(default=None, gt=0)
+
+    @property
+    def levels(self) -> tuple[ServiceLevel, ...]:
+        """All service levels."""
+        named = (("ttft", self.ttft_p99_s), ("tpot", self.tpot_p99_s))
+        usual = (ServiceLevel(metric=name, limit_s=limit) for name, limit in named if limit is not None)
+        return (*usual, *self.others)
+
+    @property
+    def words(self) -> str:
+        """All service levels in words."""
+        said = [
+            f"{each.name} {each.limit_s:g} s"
+            if each.limit_s >= 1.0
+            else f"{each.name} {each.limit_s / MILLISECOND_S:g} ms"
+            for each in self.levels
+        ]
+        return " and ".join(said)
+
+    @property
+    def largest_ttft_s(self) -> float:
+        """Time to the first token beyond which a level is missed for certain; infinite where none says so."""
+        return min((each.limit_s for each in self.levels if each.metric in ("ttft", "e2e")), default=math.inf)
+
+    @property
+    def largest_tpot_s(self) -> float:
+        """The same for the time per output token."""
+        return min((each.limit_s for each in self.levels if each.metric == "tpot"), default=math.inf)
 
 
 class Constraints(Record):
@@ -67,6 +119,13 @@ class Constraints(Record):
     own: tuple[tuple[int, str], ...] = ()
     """Hardware that is already there: (count, accelerator id)."""
     max_accelerators: int = Field(default=4096, ge=1)
+    tenancies: tuple[Tenancy, ...] = ("dedicated",)
+    """Whose else an offered accelerator may be; hardware of other people's hosts is "unknown"."""
+    regions: tuple[str, ...] = ()
+    """Beginnings of sellers' names for their regions, or country codes; empty is anywhere."""
+    countries: tuple[str, ...] = ()
+    """Where data must stay, as ISO 3166 codes; empty is anywhere, and an offer without a country is nowhere."""
+    max_price_age_days: int | None = Field(default=None, ge=0)
     price_file: Path | None = None
     price_cache: Path | None = None
     """Folder of refreshed prices, which count before the bundled ones."""
@@ -84,6 +143,12 @@ class Scenario(Record):
     seed: int = 0
     calibration: Calibration | None = None
     """Measured figures of one machine, which count for the accelerator that they name."""
+    ladder_per_s: tuple[float, ...] = ()
+    """Loads [requests/s] of which each gets an answer, where none is given."""
+    headroom_fraction: float = Field(default=0.2, ge=0, le=0.9)
+    """Part of the confirmed capacity that stays free at the planning point."""
+    redundancy: Literal["none", "n+1"] = "none"
+    """n+1: one replica more than the load needs."""
     top: int = Field(default=5, ge=1, le=100)
 
     @model_validator(mode="after")
@@ -93,4 +158,6 @@ class Scenario(Record):
             raise ValueError("rate must be finite")
         if rate is not None and self.traffic.concurrency is not None:
             raise ValueError("give a rate or a concurrency, not both")
+        if self.ladder_per_s and (rate is not None or self.traffic.concurrency is not None):
+            raise ValueError("a ladder of loads is for questions without a load")
         return self

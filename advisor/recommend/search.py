@@ -4,7 +4,7 @@ import heapq
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -14,9 +14,12 @@ from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.capacity import VARIANT_TOLERANCE, Capacity, confirm, highest_load
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import (
+    Demand,
     Purchase,
     cheapest_purchase,
-    least_usd_per_million_tokens,
+    demands_of,
+    least_costs,
+    planned_load,
     replicas_for,
 )
 from advisor.recommend.roofline_bound import max_requests_per_s as roofline_requests_per_s
@@ -24,10 +27,14 @@ from advisor.recommend.scenario import Scenario
 from advisor.recommend.surface_bound import max_requests_per_s as surface_requests_per_s
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.engine_kernels import operator_library
+from advisor.simulator.intervals import factors, prediction_class
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 
 Progress = Callable[[str], None]
+PICKS = 2
+"""Accelerators that compete for one rung of a ladder of loads, and at least for any answer: the cheapest may not be the
+one to take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +44,32 @@ class Found:
     candidate: Candidate
     replica: ReplicaModel
     capacity: Capacity
-    purchase: Purchase
+    purchases: tuple[Purchase | None, ...]
+    """What carries each of the question's demands, in their order; None where nothing that can be had does."""
+    ways: tuple[Placement, ...] = ()
+    """All that it can be bought on."""
 
     @property
     def accelerator_id(self) -> str:
         return self.candidate.deployment.accelerator.id
 
     @property
+    def purchase(self) -> Purchase:
+        """What is bought; of several demands the last that can be carried."""
+        return next(purchase for purchase in reversed(self.purchases) if purchase)
+
+    @property
     def usd_per_million_tokens(self) -> float:
         return self.purchase.usd_per_million_tokens
+
+    def cost(self, demand: int) -> float:
+        """What carrying a demand costs, as the search ranks it [USD per million tokens]; infinite where it cannot."""
+        purchase = self.purchases[demand]
+        return purchase.cost if purchase else math.inf
+
+    def at(self, demand: int) -> "Found":
+        """The same deployment bought for one of the demands."""
+        return replace(self, purchases=(self.purchases[demand],))
 
 
 @dataclass(slots=True)
@@ -71,14 +95,34 @@ class _Entry:
     """A candidate at one of four stages: bounded by its roofline, by its surface (replica known), estimated by short
     runs (capacity known), and then confirmed by a long one (a Found)."""
 
-    usd_bound: float
+    promise: float
+    """Least of its bounds over the best first bound of any candidate, over the demands."""
     order: int
+    bounds: tuple[float, ...] = field(compare=False)
+    """Least cost of each demand [USD per million tokens]."""
     candidate: Candidate = field(compare=False)
     ways: tuple[Placement, ...] = field(compare=False)
     """How its replicas can be bought."""
     rate_bound: float = field(compare=False)
     replica: ReplicaModel | None = field(compare=False, default=None)
     capacity: Capacity | None = field(compare=False, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """The scenario, its demands, and the best bound of each when the search began."""
+
+    scenario: Scenario
+    demands: tuple[Demand, ...]
+    least: tuple[float, ...] = ()
+
+    def promise(self, costs: Sequence[float]) -> float:
+        ratios = (cost / least for cost, least in zip(costs, self.least, strict=True) if cost < math.inf)
+        return min(ratios, default=math.inf)
+
+    def wanted(self, demand: int) -> int:
+        """Accelerators to be ranked for a demand: of a ladder only the last is shown whole."""
+        return max(PICKS, self.scenario.top) if demand == len(self.demands) - 1 else PICKS
 
 
 def search(
@@ -101,25 +145,25 @@ def search(
     """
     started = time.perf_counter()
     outcome = SearchOutcome()
-    heap = _screen(scenario, model, accelerators, engines, offers, outcome)
+    question, heap = _screen(scenario, model, accelerators, engines, offers, outcome)
     outcome.screen_wall_s = time.perf_counter() - started
     libraries: dict[tuple[str, str, str], OperatorLibrary] = {}
     while heap:
         entry = heapq.heappop(heap)
-        if not exhaustive and entry.usd_bound > _cost_to_beat(scenario, outcome, entry):
+        if not exhaustive and not _can_win(question, outcome, entry):
             name = entry.candidate.deployment.accelerator.id
             if not outcome.found.get(name):
-                outcome.bounds.setdefault(name, entry.usd_bound)
+                outcome.bounds.setdefault(name, entry.bounds[-1])
             continue
         if entry.replica is None:
-            _tighten(scenario, entry, libraries, outcome, heap)
+            _tighten(question, entry, libraries, outcome, heap)
         elif entry.capacity is None:
             deployment = entry.candidate.deployment
             size, name = deployment.accelerators_per_replica, deployment.accelerator.id
             progress(f"simulating {deployment.model.id} on {size} x {name} ({deployment.engine.id})")
-            _estimate(scenario, entry, outcome, heap)
+            _estimate(question, entry, outcome, heap)
         else:
-            _confirm(scenario, entry, outcome, exhaustive=exhaustive)
+            _confirm(question, entry, outcome, exhaustive=exhaustive)
     return outcome
 
 
@@ -130,7 +174,7 @@ def _screen(
     engines: tuple[Engine, ...],
     offers: Mapping[str, tuple[Price, ...]],
     outcome: SearchOutcome,
-) -> list[_Entry]:
+) -> tuple[_Question, list[_Entry]]:
     traffic, constraints = scenario.traffic, scenario.constraints
     measured = scenario.calibration
     pool: list[tuple[Candidate, tuple[Placement, ...]]] = []
@@ -166,31 +210,41 @@ def _screen(
         pool += placed
     outcome.num_candidates = len(pool)
     rates = roofline_requests_per_s([candidate for candidate, _ in pool], traffic, scenario.objectives)
-    heap = []
-    for order, ((candidate, ways), rate) in enumerate(zip(pool, rates.tolist(), strict=True)):
-        accelerator_id = candidate.deployment.accelerator.id
+    demands, entries = demands_of(scenario), []
+    offered = zip(pool, rates.tolist(), strict=True)
+    # Of equally cheap ones the engine that is predicted best comes first.
+    surest = sorted(offered, key=lambda each: -_least_throughput(each[0][0]))
+    for order, ((candidate, ways), rate) in enumerate(surest):
+        name = candidate.deployment.accelerator.id
         if rate <= 0:
-            outcome.reasons.setdefault(
-                accelerator_id, "even its datasheet limits miss the latency objectives"
-            )
+            outcome.reasons.setdefault(name, "even its datasheet limits miss the latency objectives")
             continue
-        usd = least_usd_per_million_tokens(scenario, ways, rate)
-        if usd is None:
-            outcome.reasons.setdefault(accelerator_id, _not_to_be_had(scenario))
+        costs = least_costs(scenario, demands, ways, rate)
+        if min(costs) == math.inf:
+            outcome.reasons.setdefault(name, _not_to_be_had(scenario))
             continue
-        heap.append(_Entry(usd, order, candidate, ways, rate))
+        entries.append(_Entry(0.0, order, costs, candidate, ways, rate))
+    best = [min(costs) for costs in zip(*(entry.bounds for entry in entries), strict=True)]
+    question = _Question(scenario, demands, tuple(best))
+    heap = [replace(entry, promise=question.promise(entry.bounds)) for entry in entries]
     heapq.heapify(heap)
-    return heap
+    return question, heap
+
+
+def _least_throughput(candidate: Candidate) -> float:
+    """Lower end of measured over predicted throughput of the candidate's engine."""
+    return factors("throughput", prediction_class(candidate.deployment.engine.id, transferred=False))[0]
 
 
 def _tighten(
-    scenario: Scenario,
+    question: _Question,
     entry: _Entry,
     libraries: dict[tuple[str, str, str], OperatorLibrary],
     outcome: SearchOutcome,
     heap: list[_Entry],
 ) -> None:
-    deployment, traffic = entry.candidate.deployment, scenario.traffic
+    scenario, deployment = question.scenario, entry.candidate.deployment
+    traffic = scenario.traffic
     key = (deployment.accelerator.id, deployment.engine.id, deployment.weight_dtype)
     if key not in libraries:
         libraries[key] = operator_library(deployment)
@@ -212,46 +266,50 @@ def _tighten(
             deployment.accelerator.id, "misses the time per output token even when alone"
         )
         return
-    usd = least_usd_per_million_tokens(scenario, entry.ways, rate)
-    if usd is None:
+    costs = least_costs(scenario, question.demands, entry.ways, rate)
+    if min(costs) == math.inf:
         outcome.reasons.setdefault(deployment.accelerator.id, _not_to_be_had(scenario))
         return
-    heapq.heappush(heap, _Entry(usd, entry.order, entry.candidate, entry.ways, rate, replica))
+    tightened = replace(
+        entry, promise=question.promise(costs), bounds=costs, rate_bound=rate, replica=replica
+    )
+    heapq.heappush(heap, tightened)
 
 
-def _estimate(scenario: Scenario, entry: _Entry, outcome: SearchOutcome, heap: list[_Entry]) -> None:
+def _estimate(question: _Question, entry: _Entry, outcome: SearchOutcome, heap: list[_Entry]) -> None:
     """Find the highest load by short runs and put the candidate back at the cost that this gives."""
     assert entry.replica is not None
-    accelerator_id = entry.candidate.deployment.accelerator.id
+    scenario, name = question.scenario, entry.candidate.deployment.accelerator.id
     capacity = highest_load(
         entry.replica, scenario.traffic, scenario.objectives, bound_per_s=entry.rate_bound, seed=scenario.seed
     )
     outcome.num_simulated += 1
     if capacity is None:
-        outcome.reasons.setdefault(accelerator_id, "misses the latency objectives at any load")
+        outcome.reasons.setdefault(name, "misses the latency objectives at any load")
         return
     outcome.num_requests += capacity.num_requests
-    found = _priced(scenario, entry, capacity)
+    found = _priced(question, entry, capacity)
     if found is None:
-        outcome.reasons.setdefault(accelerator_id, _not_to_be_had(scenario))
+        outcome.reasons.setdefault(name, _not_to_be_had(scenario))
         return
-    outcome.estimated[accelerator_id].append(found)
-    heapq.heappush(heap, replace(entry, usd_bound=found.usd_per_million_tokens, capacity=capacity))
+    outcome.estimated[name].append(found)
+    costs = tuple(found.cost(demand) for demand in range(len(question.demands)))
+    heapq.heappush(heap, replace(entry, promise=question.promise(costs), bounds=costs, capacity=capacity))
 
 
-def _confirm(scenario: Scenario, entry: _Entry, outcome: SearchOutcome, *, exhaustive: bool) -> None:
-    """Hold a candidate to a long run at the load that it will carry."""
+def _confirm(question: _Question, entry: _Entry, outcome: SearchOutcome, *, exhaustive: bool) -> None:
+    """Hold a candidate to long runs at the load that it will carry, headroom included."""
     assert entry.replica is not None
     assert entry.capacity is not None
-    accelerator_id = entry.candidate.deployment.accelerator.id
-    aim = replace(entry.capacity, load=_load_per_replica(scenario, entry.capacity))
+    scenario, name = question.scenario, entry.candidate.deployment.accelerator.id
+    aim = replace(entry.capacity, load=_load_per_replica(question, entry.capacity))
     # At the highest load cost is inverse to it; a given load leaves nothing to vary.
-    open_ended = scenario.traffic.rate_per_s is None and scenario.traffic.concurrency is None
-    own = outcome.found.get(accelerator_id)
-    cutoff = own[0].usd_per_million_tokens if own else _cost_of_last(scenario, outcome)
+    open_ended = len(question.demands) == 1 and question.demands[0].kind in ("unit", "budget")
+    own = outcome.found.get(name)
+    cutoff = own[0].purchase.cost if own else _cost_of_last(question, outcome, 0)
     least = 0.0
     if open_ended and not exhaustive and math.isfinite(cutoff):
-        least = min(aim.load, aim.load * entry.usd_bound / cutoff)
+        least = min(aim.load, aim.load * entry.bounds[0] / cutoff)
     hold = partial(confirm, entry.replica, scenario.traffic, scenario.objectives, seed=scenario.seed)
     capacity = hold(aim, least=least)
     if capacity is None and own and least:
@@ -260,18 +318,18 @@ def _confirm(scenario: Scenario, entry: _Entry, outcome: SearchOutcome, *, exhau
     if capacity is None:
         _drop(outcome, entry)
         if least:
-            outcome.bounds.setdefault(accelerator_id, cutoff)
+            outcome.bounds.setdefault(name, cutoff)
         else:
-            outcome.reasons.setdefault(accelerator_id, "misses the latency objectives in a long run")
+            outcome.reasons.setdefault(name, "misses the latency objectives in a long run")
         return
     outcome.num_requests += capacity.num_requests - entry.capacity.num_requests
-    found = _priced(scenario, entry, capacity)
+    found = _priced(question, entry, capacity)
     if found is None:
-        outcome.reasons.setdefault(accelerator_id, _not_to_be_had(scenario))
+        outcome.reasons.setdefault(name, _not_to_be_had(scenario))
         return
     _drop(outcome, entry)
-    outcome.found[accelerator_id].append(found)
-    outcome.found[accelerator_id].sort(key=lambda option: option.usd_per_million_tokens)
+    outcome.found[name].append(found)
+    outcome.found[name].sort(key=lambda option: option.purchase.cost)
 
 
 def _drop(outcome: SearchOutcome, entry: _Entry) -> None:
@@ -281,20 +339,25 @@ def _drop(outcome: SearchOutcome, entry: _Entry) -> None:
     outcome.estimated[name] = [found for found in estimated if found.candidate is not entry.candidate]
 
 
-def _load_per_replica(scenario: Scenario, capacity: Capacity) -> float:
-    """What one replica will carry: its share of the load asked for, or the most that it can."""
-    asked = scenario.traffic.rate_per_s or scenario.traffic.concurrency
-    if asked is None:
+def _load_per_replica(question: _Question, capacity: Capacity) -> float:
+    """What one replica must be shown to carry: its share of the only load that is asked for with its headroom, or the
+    most that it can."""
+    scenario, demand = question.scenario, question.demands[-1]
+    if len(question.demands) > 1 or demand.kind not in ("rate", "clients"):
         return capacity.load
-    share = asked / replicas_for(asked, capacity.load)
-    return math.ceil(share) if scenario.traffic.concurrency else share
+    share = demand.size / replicas_for(demand.size, planned_load(scenario, capacity.load))
+    needed = share / (1.0 - scenario.headroom_fraction)
+    return min(capacity.load, math.ceil(needed) if demand.kind == "clients" else needed)
 
 
-def _priced(scenario: Scenario, entry: _Entry, capacity: Capacity) -> Found | None:
-    """What a simulated candidate costs at the load asked for, or at its highest; None where it cannot be bought."""
+def _priced(question: _Question, entry: _Entry, capacity: Capacity) -> Found | None:
+    """What a simulated candidate costs for each demand; None where none of them can be bought."""
     assert entry.replica is not None
-    purchase = cheapest_purchase(scenario, entry.ways, capacity.load, capacity.requests_per_s)
-    return Found(entry.candidate, entry.replica, capacity, purchase) if purchase else None
+    purchases = tuple(
+        cheapest_purchase(question.scenario, demand, entry.ways, capacity.load, capacity.requests_per_s)
+        for demand in question.demands
+    )
+    return Found(entry.candidate, entry.replica, capacity, purchases, entry.ways) if any(purchases) else None
 
 
 def _not_to_be_had(scenario: Scenario) -> str:
@@ -303,15 +366,23 @@ def _not_to_be_had(scenario: Scenario) -> str:
     return "costs more than the budget"
 
 
-def _cost_to_beat(scenario: Scenario, outcome: SearchOutcome, entry: _Entry) -> float:
-    """Above this bound a candidate cannot change the answer: it neither improves its own accelerator's best nor
-    enters the best `top` accelerators."""
-    own = outcome.found.get(entry.candidate.deployment.accelerator.id)
-    limit = _cost_of_last(scenario, outcome)
-    return min(limit, own[0].usd_per_million_tokens) if own else limit
+def _can_win(question: _Question, outcome: SearchOutcome, entry: _Entry) -> bool:
+    """Whether a candidate can change the answer to any demand: improve its own accelerator's best, where that is among
+    the best accelerators or the candidate enters them."""
+    own = outcome.found.get(entry.candidate.deployment.accelerator.id, ())
+    for demand, bound in enumerate(entry.bounds):
+        limit = min(
+            _cost_of_last(question, outcome, demand), *(found.cost(demand) for found in own), math.inf
+        )
+        if bound <= limit and bound < math.inf:
+            return True
+    return False
 
 
-def _cost_of_last(scenario: Scenario, outcome: SearchOutcome) -> float:
-    """Cost of the last of the best `top` accelerators [USD per million tokens]; infinite while there are fewer."""
-    best = sorted(options[0].usd_per_million_tokens for options in outcome.found.values() if options)
-    return best[scenario.top - 1] if len(best) >= scenario.top else math.inf
+def _cost_of_last(question: _Question, outcome: SearchOutcome, demand: int) -> float:
+    """Cost of the last of a demand's best accelerators [USD per million tokens]; infinite while there are fewer."""
+    best = sorted(
+        min(found.cost(demand) for found in options) for options in outcome.found.values() if options
+    )
+    wanted = question.wanted(demand)
+    return best[wanted - 1] if len(best) >= wanted else math.inf

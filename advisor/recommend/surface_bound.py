@@ -33,7 +33,7 @@ def max_requests_per_s(replica: ReplicaModel, traffic: Traffic, objectives: Obje
         attend = attend + np.asarray(surface.decode_window_ps)[batch] * batch * windowed
     decode_s = (np.asarray(surface.decode_base_ps)[batch] + attend) / PICOSECONDS_PER_S
     token_s = surface.num_stages * (decode_s + surface.stage_transfer_ps / PICOSECONDS_PER_S)
-    allowed = token_s <= objectives.tpot_p99_s
+    allowed = token_s <= objectives.largest_tpot_s
     if not allowed.any():
         return 0.0
     mixed_ps = np.asarray(surface.mixed_base_ps, dtype=np.float64)

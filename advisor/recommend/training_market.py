@@ -17,8 +17,8 @@ from advisor.recommend.training_scenario import RolloutTask, TrainingScenario
 from advisor.recommend.training_search import Effort, best_plans, simulated, unlayable
 from advisor.recommend.training_space import Variant, counts_of, peak_flop_per_s, variants_of
 from advisor.simulator.calibrated_device import calibrated_accelerator
+from advisor.simulator.training.flop import model_flop_per_token
 from advisor.simulator.training.lattice import enumerate_lattice
-from advisor.simulator.training.model_flop import model_flop_per_token
 from advisor.simulator.training.reinforcement import num_forwards, num_trained_models
 
 Progress = Callable[[str], None]
@@ -106,6 +106,9 @@ def offers_of(
         accelerators=limits.accelerators,
         providers=limits.providers,
         terms=limits.terms,
+        tenancies=limits.tenancies,
+        countries=limits.countries,
+        max_price_age_days=limits.max_price_age_days,
         price_file=limits.price_file,
         price_cache=limits.price_cache,
     )

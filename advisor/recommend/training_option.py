@@ -23,10 +23,10 @@ from advisor.recommend.training_scenario import (
 from advisor.recommend.training_space import peak_flop_per_s
 from advisor.recommend.training_uncertainty import memory_quantity, step_quantity
 from advisor.simulator.quantity import Quantity
+from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import launch_flags, verl_flags
 from advisor.simulator.training.memory import stage_memory
-from advisor.simulator.training.model_flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.plan_check import plan_words
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
 from advisor.recommend.result import Rejected
@@ -25,7 +24,8 @@ from advisor.recommend.training_result import (
 )
 from advisor.recommend.training_runs import Run
 from advisor.recommend.training_scenario import TrainingScenario
-from advisor.simulator.training.compute_optimal import (
+from advisor.simulator.graph.model import parameter_count
+from advisor.simulator.training.flop import (
     CHINCHILLA,
     FLOP_PER_PARAMETER_AND_TOKEN,
     training_flop,
@@ -204,7 +204,7 @@ def what_would_change(scenario: TrainingScenario, options: Sequence[TrainingOpti
 def compute_of(scenario: TrainingScenario, model: Model) -> Mapping[str, float]:
     """6ND and what it rests on; for pre-training of a dense model also what the loss law says.
 
-    Source: advisor.simulator.training.compute_optimal.
+    Source: advisor.simulator.training.flop.
     """
     count = parameter_count(model)
     tokens = scenario.task.tokens

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.recommend.training_money import ClusterOffer
 from advisor.recommend.training_result import Reinforcement
 from advisor.recommend.training_scenario import LARGEST_STORAGE_BYTES_PER_S, Reliability, TrainingScenario
 from advisor.recommend.training_search import PlanFound
+from advisor.simulator.graph.model import layers_of, parameter_count
 from advisor.simulator.training.goodput import (
     Checkpoint,
     FailureModel,
@@ -22,7 +22,7 @@ from advisor.simulator.training.goodput import (
     with_spot,
 )
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.adapters import adapter_parameters
+from advisor.simulator.training.memory.account import adapter_parameters
 from advisor.simulator.training.memory.formats import formats_of
 
 _NODE = 8
@@ -130,7 +130,7 @@ def trained_parameters(job: TrainingJob) -> float:
     if job.trainable_parameters:
         return job.trainable_parameters
     formats = formats_of(job)
-    return sum(group.count * adapter_parameters(group, job, formats) for group in job.model.layers)
+    return sum(layer.count * adapter_parameters(layer, job, formats) for layer in layers_of(job.model))
 
 
 def goodput_of(

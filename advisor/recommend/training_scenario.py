@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from advisor.catalog.schema import Calibration
+from advisor.catalog.schema.price import Tenancy
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import GB, HOUR_S
 from advisor.simulator.training.goodput import (
@@ -68,6 +69,9 @@ class TrainingLimits(Record):
     providers: tuple[str, ...] = ()
     terms: tuple[str, ...] = ("on_demand",)
     own: tuple[tuple[int, str], ...] = ()
+    tenancies: tuple[Tenancy, ...] = ("dedicated",)
+    countries: tuple[str, ...] = ()
+    max_price_age_days: int | None = None
     num_accelerators: int | None = Field(default=None, ge=1, le=1_000_000)
     max_accelerators: int = Field(default=16_384, ge=1, le=1_000_000)
     deadline_s: float | None = Field(default=None, gt=0)

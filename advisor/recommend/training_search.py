@@ -14,15 +14,16 @@ from advisor.simulator.training.framework_costs import framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.memory import MemoryColumns, fits, peak_memory
-from advisor.simulator.training.offload_time import (
+from advisor.simulator.training.passes import pass_times
+from advisor.simulator.training.pipeline import ChunkTimes, PipelineRun, bubbles_s, run_schedule
+from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.schedule_orders import CHUNKS
+from advisor.simulator.training.step import StepColumns, num_micro_batches, step_time
+from advisor.simulator.training.step_host import (
     HOST_BYTES_PER_ACCELERATOR,
     exposed_stream_s,
     resident_weight_bytes,
 )
-from advisor.simulator.training.pipeline import ChunkTimes, PipelineRun, bubble_closed_form_s, run_schedule
-from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.schedule_orders import CHUNKS
-from advisor.simulator.training.step import StepColumns, num_micro_batches, pass_times, step_time
 
 MOST_SIMULATED_PASSES = 12_000
 """Passes of one event graph; longer schedules are simulated with fewer micro-batches and continued at their rate."""
@@ -180,7 +181,7 @@ def _waits_s(
 def simulated(found: PlanFound, effort: Effort | None = None) -> PlanFound:
     """The plan with its pipeline run as an event graph: the graph's idle time replaces the closed form's.
 
-    Assumes: the last stage is the busiest (it computes the loss), the others share what remains of the average; sends
+    Assumes: the last stage is the busiest (it computes the loss), the others are alike; sends
         stay as the step's closed form counts them.
     Source: advisor.simulator.training.pipeline.
     """
@@ -193,16 +194,15 @@ def simulated(found: PlanFound, effort: Effort | None = None) -> PlanFound:
     )
     stages, chunks = plan.pipeline_parallel, CHUNKS.get(plan.schedule, plan.virtual_stages)
     busiest = tuple(float(getattr(passes, f"{name}_s")[0]) for name in ("forward", "input", "weight"))
-    average = float(passes.other_stages_share[0])
-    other = max(0.0, min(1.0, (average * stages - 1.0) / (stages - 1)))
+    other = min(1.0, float(passes.other_stages_share[0]))
     times = _chunk_times(busiest, other, stages, chunks, plan.schedule)
     count = int(num_micro_batches(found.job, lattice)[0])
     run, makespan_s = _run(plan, count, times)
     if effort is not None:
         effort.num_simulated += 1
-    forward_s, input_s, weight_s = busiest
-    closed = average * bubble_closed_form_s(
-        plan.schedule, stages, forward_s, input_s, weight_s, plan.virtual_stages
+    columns = (passes.forward_s, passes.input_s, passes.weight_s)
+    closed = other * float(
+        bubbles_s(lattice.schedule, lattice.pipeline_parallel, lattice.virtual_stages, *columns)[0]
     )
     idle = max(0.0, makespan_s - count * sum(busiest))
     parts = dict(found.breakdown_s)

@@ -4,8 +4,9 @@ from functools import cache
 
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.recommend.training_search import PlanFound
+from advisor.simulator.device import device_of
 from advisor.simulator.quantity import Basis, Quantity
-from advisor.simulator.training.step_interval import step_class, step_factors
+from advisor.simulator.training.step import step_class, step_factors
 
 _MEASURED_ARCHITECTURES = ("ampere", "hopper", "blackwell")
 """On which published training runs were compared."""
@@ -14,10 +15,11 @@ _MEASURED_ARCHITECTURES = ("ampere", "hopper", "blackwell")
 def step_quantity(found: PlanFound, step_s: float) -> Quantity:
     """A time of a plan, its step's or a loop's around it, with its 80 % interval [s].
 
-    Source: residuals of published runs whose source was left out, advisor.simulator.training.step_interval.
+    Source: residuals of published runs whose source was left out, advisor.simulator.training.step.
     """
     low, high = step_factors(step_class(found.job, found.cluster, found.num_accelerators))
-    measured = found.cluster.accelerator.architecture in _MEASURED_ARCHITECTURES
+    chip = found.cluster.accelerator
+    measured = chip.architecture in _MEASURED_ARCHITECTURES and not device_of(chip).assumed
     basis: Basis = "modelled" if measured else "assumed"
     return Quantity(step_s, step_s * min(low, 1.0), step_s * max(high, 1.0), basis)
 

@@ -3,6 +3,7 @@
 import datetime
 import email.utils
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,21 +30,24 @@ class FetchError(Exception):
 class _PassingError(Exception):
     """A failure that may pass; `wait_s` is how long the server asked to wait."""
 
-    def __init__(self, what: str, wait_s: float | None = None) -> None:
+    def __init__(self, what: str, wait_s: float | None = None, *, nobody_answers: bool = False) -> None:
         super().__init__(what)
         self.wait_s = wait_s
+        self.nobody_answers = nobody_answers
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How long and how often to try, and how much to accept."""
 
-    connect_s: float = 10.0
+    connect_s: float = 5.0
     read_s: float = 30.0
     """Longest silence."""
     total_s: float = 600.0
     """Longest transfer of one document, however steadily it trickles."""
     attempts: int = 4
+    connect_attempts: int = 2
+    """Where nobody answers at all: without a network that is soon said."""
     first_pause_s: float = 1.0
     longest_pause_s: float = 60.0
     least_gap_s: float = 0.2
@@ -55,7 +59,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A document and the tag by which its server knows this version of it."""
+    """A document and the tag by which its server knows this version: its ETag, else when it last changed."""
 
     content: bytes
     etag: str
@@ -67,13 +71,14 @@ class Received:
 
 @dataclass(slots=True)
 class Fetcher:
-    """Fetches documents one after the other."""
+    """Fetches documents; several threads may share one."""
 
     client: "httpx.Client"
     limits: Limits = field(default_factory=Limits)
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
-    _last_request: dict[str, float] = field(default_factory=dict)
+    _next_request: dict[str, float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self, url: str, *, etag: str = "", body: Mapping[str, object] | None = None) -> Received | None:
         """The document at an address, or None where the server says that the tagged version still holds.
@@ -110,7 +115,9 @@ class Fetcher:
                 return self._once(url, sink, most_bytes, etag, body)
             except _PassingError as error:
                 wait_s = pause_s * random.uniform(0.75, 1.25) if error.wait_s is None else error.wait_s
-                if attempt == self.limits.attempts:
+                if attempt >= (
+                    self.limits.connect_attempts if error.nobody_answers else self.limits.attempts
+                ):
                     raise FetchError(f"{error} ({attempt} attempts)") from error
                 if wait_s > self.limits.longest_pause_s:
                     raise FetchError(f"{error}; the server asks to wait {wait_s:.0f} s") from error
@@ -123,7 +130,8 @@ class Fetcher:
     ) -> str | None:
         import httpx
 
-        headers = {"If-None-Match": etag} if etag else {}
+        condition = "If-Modified-Since" if etag.endswith(" GMT") else "If-None-Match"
+        headers = {condition: etag} if etag else {}
         method = "GET" if body is None else "POST"
         sink.seek(0)
         sink.truncate()
@@ -133,7 +141,11 @@ class Fetcher:
                     return None
                 _check_status(response)
                 self._receive(response, sink, most_bytes)
-                return str(response.headers.get("etag", ""))
+                return str(response.headers.get("etag") or response.headers.get("last-modified", ""))
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+            raise _PassingError(
+                f"{type(error).__name__}: {error}".rstrip(": "), nobody_answers=True
+            ) from error
         except httpx.TransportError as error:  # time-outs, refused connections, bodies that end too early
             raise _PassingError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
         except httpx.HTTPError as error:
@@ -151,10 +163,12 @@ class Fetcher:
 
     def _keep_pace(self, url: str) -> None:
         host = urlsplit(url).netloc
-        since = self.clock() - self._last_request.get(host, float("-inf"))
-        if since < self.limits.least_gap_s:
-            self.sleep(self.limits.least_gap_s - since)
-        self._last_request[host] = self.clock()
+        with self._lock:
+            now = self.clock()
+            starts_at = max(now, self._next_request.get(host, now))
+            self._next_request[host] = starts_at + self.limits.least_gap_s
+        if starts_at > now:
+            self.sleep(starts_at - now)
 
 
 @contextmanager

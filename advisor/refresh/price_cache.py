@@ -17,7 +17,7 @@ from advisor.catalog.units import GIB
 
 _COLUMNS: Final = (
     "provider", "sku", "region", "accelerator", "num_accelerators", "term", "usd_per_hour", "observed_on",
-    "valid_from", "valid_to", "vcpus", "ram_gb", "url",
+    "valid_from", "valid_to", "vcpus", "ram_gb", "url", "tenancy", "price_kind", "country",
 )  # fmt: skip
 _REFUSED_COLUMNS: Final = (
     "reason",

@@ -1,8 +1,9 @@
 """The price lists that a refresh can fetch, each with what it takes to turn it into quotes."""
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -36,114 +37,107 @@ class PriceList:
     """Its seller serves it, so that what it says today holds today; else it bears a date of its own."""
 
 
+At = Callable[[str], str]
+"""Where what is usually served at an address is served now."""
+
+
 @dataclass(frozen=True, slots=True)
-class Origins:
-    """Where the lists are served."""
+class PriceSource:
+    """Who publishes price lists, without a key."""
 
-    azure: str = azure_retail.ORIGIN
-    aws: str = aws_offers.ORIGIN
-    vast: str = vast_bundles.ADDRESS
-    skypilot: str = skypilot_vms.ORIGIN
-    skypilot_history: str = skypilot_vms.API_ORIGIN
-    gpuhunt: str = gpuhunt_catalog.ORIGIN
-
-
-SOURCES: Final = ("azure", "aws", "vast", "skypilot", "gpuhunt")
-BY_DEFAULT: Final = ("azure", "vast", "skypilot")
-"""AWS's list is hundreds of megabytes and gpuhunt's second-hand: both are asked for by name."""
+    lists: Callable[[Sequence[str], At], Iterable[PriceList]]
+    """The lists for some regions, all of its usual ones where none is named."""
+    by_default: bool = True
 
 
 def price_lists(
-    sources: Sequence[str], regions: Sequence[str] = (), origins: Origins | None = None
+    sources: Iterable[str], regions: Sequence[str] = (), at: At = lambda address: address
 ) -> tuple[PriceList, ...]:
     """The lists of the named sources; regions narrow those of Azure and AWS.
 
     Raises: UnknownNameError: there is no such source.
     """
-    where = origins or Origins()
     found: list[PriceList] = []
     for name in sources:
-        match name:
-            case "azure":
-                found += [_azure(region, where) for region in regions or azure_retail.REGIONS]
-            case "aws":
-                found += [_aws(region, where) for region in regions or aws_offers.REGIONS]
-            case "vast":
-                found.append(PriceList("vast", "vast", where.vast, _fetch_vast(where.vast)))
-            case "skypilot":
-                found += [_skypilot(provider, where) for provider in skypilot_vms.PROVIDERS]
-            case "gpuhunt":
-                address = gpuhunt_catalog.version_address(where.gpuhunt)
-                fetch = _fetch_gpuhunt(where.gpuhunt)
-                found.append(PriceList("gpuhunt", "gpuhunt", address, fetch, is_live=False))
-            case _:
-                raise UnknownNameError(
-                    f"unknown source of prices {name!r}",
-                    fix=f"choose among {', '.join(SOURCES)}",
-                    hint=", ".join(near_misses(name, SOURCES, {})),
-                )
+        if name not in SOURCES:
+            raise UnknownNameError(
+                f"unknown source of prices {name!r}",
+                fix=f"choose among {', '.join(SOURCES)}",
+                hint=", ".join(near_misses(name, SOURCES, {})),
+            )
+        found += SOURCES[name].lists(regions, at)
     return tuple(found)
 
 
-def _azure(region: str, where: Origins) -> PriceList:
-    first = azure_retail.first_page(region, where.azure)
-
-    def fetch(fetcher: Fetcher, etag: str, day: datetime.date) -> Fetched | None:
-        quotes: list[Quote] = []
-        url = first
-        for _ in range(MOST_PAGES):
-            page = fetcher.get(url)
-            if page is None:
-                raise FeedError("not modified, though nothing was compared")
-            more, url = azure_retail.parse_page(page.text, first, day)
-            quotes += more
-            if not url:
-                return Fetched(quotes)
-            if urlsplit(url).hostname != urlsplit(first).hostname:
-                raise FeedError(f"the next page is on another host: {urlsplit(url).hostname}")
-        raise FeedError(f"more than {MOST_PAGES} pages")
-
-    return PriceList(f"azure-{region}", "azure", first, fetch)
+def _azure(regions: Sequence[str], at: At) -> Iterable[PriceList]:
+    for region in regions or azure_retail.REGIONS:
+        first = azure_retail.first_page(region, at(azure_retail.ORIGIN))
+        yield PriceList(f"azure-{region}", "azure", first, partial(_azure_pages, first))
 
 
-def _aws(region: str, where: Origins) -> PriceList:
-    url = aws_offers.offers_address(region, where.aws)
+def _azure_pages(first: str, fetcher: Fetcher, etag: str, day: datetime.date) -> Fetched:
+    quotes: list[Quote] = []
+    url = first
+    for _ in range(MOST_PAGES):
+        page = fetcher.get(url)
+        if page is None:
+            raise FeedError("not modified, though nothing was compared")
+        more, url = azure_retail.parse_page(page.text, first, day)
+        quotes += more
+        if not url:
+            return Fetched(quotes)
+        if urlsplit(url).hostname != urlsplit(first).hostname:
+            raise FeedError(f"the next page is on another host: {urlsplit(url).hostname}")
+    raise FeedError(f"more than {MOST_PAGES} pages")
 
-    def fetch(fetcher: Fetcher, etag: str, day: datetime.date) -> Fetched | None:
-        with fetcher.download(url, etag=etag) as found:
-            if found is None:
-                return None
-            path, new_etag = found
-            with path.open(encoding="utf-8", errors="replace", newline="") as lines:
-                return Fetched(list(aws_offers.parse_offers(lines, region, url, day)), new_etag)
 
-    return PriceList(f"aws-{region}", "aws", url, fetch)
+def _aws(regions: Sequence[str], at: At) -> Iterable[PriceList]:
+    for region in regions or aws_offers.REGIONS:
+        url = aws_offers.offers_address(region, at(aws_offers.ORIGIN))
+        yield PriceList(f"aws-{region}", "aws", url, partial(_aws_offers, region, url))
 
 
-def _fetch_vast(url: str) -> Callable[[Fetcher, str, datetime.date], Fetched | None]:
+def _aws_offers(region: str, url: str, fetcher: Fetcher, etag: str, day: datetime.date) -> Fetched | None:
+    with fetcher.download(url, etag=etag) as found:
+        if found is None:
+            return None
+        path, new_etag = found
+        with path.open(encoding="utf-8", errors="replace", newline="") as lines:
+            return Fetched(list(aws_offers.parse_offers(lines, region, url, day)), new_etag)
+
+
+def _vast(regions: Sequence[str], at: At) -> Iterable[PriceList]:
+    url = at(vast_bundles.ADDRESS)
+
     def fetch(fetcher: Fetcher, etag: str, day: datetime.date) -> Fetched | None:
         page = fetcher.get(url, body=vast_bundles.QUERY)
         return None if page is None else Fetched(vast_bundles.parse_bundles(page.text, url, day))
 
-    return fetch
+    yield PriceList("vast", "vast", url, fetch)
 
 
-def _skypilot(provider: str, where: Origins) -> PriceList:
-    url = skypilot_vms.vms_address(provider, where.skypilot)
-    history = skypilot_vms.history_address(provider, where.skypilot_history)
-
-    def fetch(fetcher: Fetcher, etag: str, day: datetime.date) -> Fetched | None:
-        page = fetcher.get(url, etag=etag)
-        if page is None:
-            return None
-        changes = fetcher.get(history)
-        changed_on = skypilot_vms.parse_changed_on(changes.text if changes else "")
-        return Fetched(skypilot_vms.parse_vms(provider, page.text, url, min(changed_on, day)), page.etag)
-
-    return PriceList(f"skypilot-{provider}", "skypilot", url, fetch, is_live=False)
+def _skypilot(regions: Sequence[str], at: At) -> Iterable[PriceList]:
+    for provider in skypilot_vms.PROVIDERS:
+        url = skypilot_vms.vms_address(provider, at(skypilot_vms.ORIGIN))
+        history = skypilot_vms.history_address(provider, at(skypilot_vms.API_ORIGIN))
+        fetch = partial(_skypilot_vms, provider, url, history)
+        yield PriceList(f"skypilot-{provider}", "skypilot", url, fetch, is_live=False)
 
 
-def _fetch_gpuhunt(origin: str) -> Callable[[Fetcher, str, datetime.date], Fetched | None]:
+def _skypilot_vms(
+    provider: str, url: str, history: str, fetcher: Fetcher, etag: str, day: datetime.date
+) -> Fetched | None:
+    page = fetcher.get(url, etag=etag)
+    if page is None:
+        return None
+    changes = fetcher.get(history)
+    changed_on = skypilot_vms.parse_changed_on(changes.text if changes else "")
+    return Fetched(skypilot_vms.parse_vms(provider, page.text, url, min(changed_on, day)), page.etag)
+
+
+def _gpuhunt(regions: Sequence[str], at: At) -> Iterable[PriceList]:
+    origin = at(gpuhunt_catalog.ORIGIN)
+
     def fetch(fetcher: Fetcher, etag: str, day: datetime.date) -> Fetched | None:
         version = fetcher.get(gpuhunt_catalog.version_address(origin))
         name, made_on = gpuhunt_catalog.parse_version(version.text if version else "")
@@ -154,4 +148,16 @@ def _fetch_gpuhunt(origin: str) -> Callable[[Fetcher, str, datetime.date], Fetch
         quotes = gpuhunt_catalog.parse_catalog(archive.content if archive else b"", url, min(made_on, day))
         return Fetched(quotes, name)
 
-    return fetch
+    yield PriceList("gpuhunt", "gpuhunt", gpuhunt_catalog.version_address(origin), fetch, is_live=False)
+
+
+SOURCES: Final[Mapping[str, PriceSource]] = {
+    "azure": PriceSource(_azure),
+    "aws": PriceSource(_aws, by_default=False),
+    "vast": PriceSource(_vast),
+    "skypilot": PriceSource(_skypilot),
+    "gpuhunt": PriceSource(_gpuhunt, by_default=False),
+}
+"""A new source is a parser in catalog.refresh, an entry here, and patterns of its products in price_skus.toml."""
+BY_DEFAULT: Final = tuple(name for name, source in SOURCES.items() if source.by_default)
+"""AWS's list is hundreds of megabytes and gpuhunt's second-hand: both are asked for by name."""

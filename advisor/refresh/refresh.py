@@ -1,9 +1,10 @@
-"""Refresh price lists one by one: fetch, check, merge, replace. A list that fails leaves what was there."""
+"""Refresh price lists: fetch all at once, check, merge, replace. A list that fails leaves what was there."""
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.prices import bundled_prices
@@ -13,8 +14,9 @@ from advisor.catalog.refresh.quote import FeedError
 from advisor.catalog.schema import Price
 from advisor.refresh.fetch import Fetcher, FetchError
 from advisor.refresh.price_cache import PriceCache
-from advisor.refresh.price_lists import PriceList
+from advisor.refresh.price_lists import Fetched, PriceList
 
+MOST_AT_ONCE: Final = 16
 Status = Literal["refreshed", "unchanged", "failed"]
 
 
@@ -51,39 +53,80 @@ def refresh(
     accept_changes: bool = False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> list[Outcome]:
-    """Refresh lists in order; a rehearsal writes nothing, accepted changes are not held against old prices.
+    """Fetch all lists at once and replace those that came; a rehearsal writes nothing, accepted changes are not held
+    against old prices.
 
     Raises: OSError: the cache cannot be written.
     """
-    found = []
-    for one in lists:
-        progress(f"fetching {one.name}")
-        found.append(_refreshed(one, cache, fetcher, day, is_rehearsal, accept_changes))
-    return found
+    kept = [_kept(one, cache) for one in lists]
+    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+        try:
+            coming = [
+                pool.submit(_fetched, one, fetcher, etag, day)
+                for one, (_, etag) in zip(lists, kept, strict=True)
+            ]
+            for number, _ in enumerate(as_completed(coming), 1):
+                waiting = [one.name for one, future in zip(lists, coming, strict=True) if not future.done()]
+                progress(
+                    f"{number} of {len(lists)} price lists came; waiting for {', '.join(waiting) or 'none'}"
+                )
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [
+        _refreshed(one, cache, *before, future.result(), day, is_rehearsal, accept_changes)
+        for one, before, future in zip(lists, kept, coming, strict=True)
+    ]
+
+
+def failures(outcomes: Iterable[Outcome]) -> tuple[tuple[str, str], ...]:
+    """What failed and why, once for each source and reason."""
+    lines: dict[tuple[str, str], list[str]] = {}
+    for outcome in outcomes:
+        if outcome.status == "failed":
+            lines.setdefault((outcome.source, outcome.reason), []).append(outcome.name)
+    return tuple(
+        (names[0] if len(names) == 1 else f"{source} ({len(names)} lists)", reason)
+        for (source, reason), names in lines.items()
+    )
+
+
+def _kept(one: PriceList, cache: PriceCache) -> tuple[Sequence[Price], str]:
+    try:
+        return cache.prices(one.name), cache.etag(one.name)
+    except InputFileError:  # a damaged copy is worth nothing: fetch it as if it were not there
+        return (), ""
+
+
+def _fetched(
+    one: PriceList, fetcher: Fetcher, etag: str, day: datetime.date
+) -> Fetched | FetchError | FeedError | None:
+    try:
+        return one.fetch(fetcher, etag, day)
+    except (FetchError, FeedError) as error:
+        return error
 
 
 def _refreshed(
     one: PriceList,
     cache: PriceCache,
-    fetcher: Fetcher,
+    old: Sequence[Price],
+    etag: str,
+    fetched: Fetched | FetchError | FeedError | None,
     day: datetime.date,
     is_rehearsal: bool,
     accept_changes: bool,
 ) -> Outcome:
+    if fetched is None:
+        return _unchanged(one, cache, old, etag, day, is_rehearsal)
+    if not isinstance(fetched, Fetched):
+        return _outcome(one, "failed", old, old, reason=str(fetched))
     try:
-        old = cache.prices(one.name)
-        etag = cache.etag(one.name)
-    except InputFileError:  # a damaged copy is worth nothing: fetch it as if it were not there
-        old, etag = (), ""
-    try:
-        fetched = one.fetch(fetcher, etag, day)
-        if fetched is None:
-            return _unchanged(one, cache, old, etag, day, is_rehearsal)
         checked = check_quotes(fetched.quotes, (*bundled_prices(), *old), accept_changes=accept_changes)
         prices = to_known_regions(checked.prices)
         checked.prices = prices
         check_list(checked, len(_current(old)))
-    except (FetchError, FeedError) as error:
+    except FeedError as error:
         return _outcome(one, "failed", old, old, reason=str(error))
     doubtful = {(entry.quote.provider, entry.sku, entry.quote.term) for entry in checked.refused}
     merged = merge(old, prices, day, doubtful)

@@ -1,7 +1,7 @@
 """What a command found, before it takes a shape: the only thing that renderers see."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -14,6 +14,23 @@ class Column:
     align: Literal["left", "right"] = "left"
     fold: bool = False
     """May break over lines; the other columns do so only where the terminal is narrower than a table."""
+    optional: bool = False
+    """Left out where the table does not fit otherwise; the last one first."""
+
+
+def columns(*headers: str) -> tuple[Column, ...]:
+    """Columns by their headers, written `name | $/h> | reason~`: `>` aligns right, `~` lets cells break, a
+    `?` behind them lets the column go where there is no room."""
+    return tuple(
+        Column(
+            header.rstrip(">~?"),
+            "right" if header.rstrip("?").endswith(">") else "left",
+            fold=header.rstrip("?").endswith("~"),
+            optional=header.endswith("?"),
+        )
+        for text in headers
+        for header in text.split(" | ")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +58,11 @@ class Paragraph:
 
     text: str
     emphasis: bool = False
+
+
+def bulleted(title: str, lines: Iterable[str]) -> Paragraph:
+    """Lines as a list under a title that ends without a colon."""
+    return Paragraph("\n".join([f"{title}:", *(f"- {line}" for line in lines)]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,6 @@
 """An answer as a file: the format follows from the suffix."""
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,8 +8,9 @@ from advisor.catalog.errors import AdvisorError
 from advisor.render.answer import Answer, Block, Chart, Figure, Paragraph, Table
 from advisor.render.chart_text import chart_table
 from advisor.render.envelope import dump
+from advisor.render.frame import check_parquet, csv_text, parquet_bytes
 from advisor.render.html_page import as_html, origin
-from advisor.render.serialize import Json, flatten, to_json
+from advisor.render.serialize import Json
 
 Writer = Callable[[Answer, Mapping[str, Json]], str | bytes]
 
@@ -26,25 +25,22 @@ def as_csv(answer: Answer, content: Mapping[str, Json]) -> str:
 
     Raises: AdvisorError: the answer is not a list.
     """
+    return csv_text(_records(answer, "CSV"))
+
+
+def as_parquet(answer: Answer, content: Mapping[str, Json]) -> bytes:
+    """The same as Parquet; raises as `as_csv`, and MissingHardwareError where pyarrow is not installed."""
+    return parquet_bytes(_records(answer, "Parquet"))
+
+
+def _records(answer: Answer, form: str) -> Sequence[object]:
     if not answer.records:
         raise AdvisorError(
-            "this answer has no table to write as CSV",
+            f"this answer has no table to write as {form}",
             why="it is one record with nested parts",
             fix="use a file name that ends in .json, .md or .html",
         )
-    return csv_text(answer.rows())
-
-
-def csv_text(records: Iterable[object]) -> str:
-    """CSV of records, one flat row each; a column for every field that any of them has."""
-    rows = [flatten(to_json(record)) for record in records]
-    rows = [{name: str(v).lower() if isinstance(v, bool) else v for name, v in row.items()} for row in rows]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return answer.rows()
 
 
 def as_markdown(answer: Answer, content: Mapping[str, Json]) -> str:
@@ -86,26 +82,24 @@ def as_svg(answer: Answer, content: Mapping[str, Json]) -> str:
     return answer.svg
 
 
-WRITERS: Final[dict[str, Writer]] = {".json": as_json, ".csv": as_csv, ".md": as_markdown, ".html": as_html}
+WRITERS: Final[dict[str, Writer]] = {
+    ".json": as_json, ".csv": as_csv, ".md": as_markdown, ".html": as_html, ".parquet": as_parquet, ".svg": as_svg,
+}  # fmt: skip
+_FOR_ALL: Final = (".json", ".csv", ".md", ".html")
 
 
 def writer_for(path: Path) -> Writer:
     """The writer that a file name asks for.
 
-    Raises: AdvisorError: the suffix is of no known format.
+    Raises: AdvisorError: the suffix is of no known format. MissingHardwareError: nothing here can write it.
     """
-    if path.suffix.lower() == ".svg":
-        return as_svg
-    if path.suffix.lower() == ".parquet":
-        from advisor.render.parquet import as_parquet, check_parquet
-
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
         check_parquet()
-        return as_parquet
-    try:
-        return WRITERS[path.suffix.lower()]
-    except KeyError:
+    if suffix not in WRITERS:
         raise AdvisorError(
             f"no output format for {path.name}",
             why=f"the suffix {path.suffix!r} is not known" if path.suffix else "the file name has no suffix",
-            fix=f"let it end in {', '.join(WRITERS)}, e.g. -o {path.with_suffix('.json')}",
-        ) from None
+            fix=f"let it end in {', '.join(_FOR_ALL)}, e.g. -o {path.with_suffix('.json')}",
+        )
+    return WRITERS[suffix]

@@ -8,7 +8,7 @@ from typing import Final
 from advisor.render.answer import Block, Chart, Column, Figure, Paragraph, Table
 from advisor.render.chart_text import chart_table
 from advisor.render.html_chart import chart_html
-from advisor.render.sort_key import is_missing, sort_key
+from advisor.render.numbers import BINARY_SIZE, COMPUTE, COUNT, GLYPHS, MISSING, POWER, RATE, SIZE, TIME
 
 LEAST_ROWS_TO_FILTER: Final = 9
 LEAST_ROWS_TO_SCROLL: Final = 25
@@ -18,6 +18,16 @@ _RANGE: Final = re.compile(r"(.*\d\S*(?: \S+)?) (\([^()]*\)(?: [✓≈·?])?)")
 """A number, its interval and the glyph of its basis: a page sets the interval in small type on its own line."""
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _ITEM: Final = re.compile(r"[-*] ")
+
+PERCENT: Final = 0.01
+_FACTORS: Final[dict[str, float]] = {
+    unit: factor
+    for ladder in (SIZE, BINARY_SIZE, RATE, COMPUTE, POWER, COUNT, TIME)
+    for factor, unit in ladder
+} | {"%": PERCENT}
+_NUMBER: Final = re.compile(r"[<>≤≥≈~]? ?(-?)\$?(\d[\d,]*\.?\d*|\.\d+)")
+_INTERVAL: Final = re.compile(r"\([^)]*\)")
+_PLAIN_WORDS: Final = re.compile(r"[a-zA-Z$][\w$/. ]*")
 
 
 def blocks_html(blocks: Sequence[Block], new_id: Callable[[], str]) -> str:
@@ -163,3 +173,29 @@ def _cell(cell: str, column: Column) -> str:
 
 def _align(column: Column) -> str:
     return ' class="r"' if column.align == "right" else ""
+
+
+def sort_key(cell: str) -> float | None:
+    """The number that a cell shows, in SI where its unit is one that answers use; none where it is text.
+
+    `$1,234.50`, `4.95 ms (4.4-5.5) ≈`, `12 %` and `80.9 requests/s` are numbers; `8 x mi355x`, a date and a dash
+    are not.
+    """
+    text = cell.strip()
+    found = _NUMBER.match(text)
+    if found is None:
+        return None
+    rest = _INTERVAL.sub("", text[found.end() :]).strip(" " + "".join(GLYPHS.values()))
+    if rest and rest not in _FACTORS and not (text[found.end()] in " /" and _is_unit(rest)):
+        return None
+    number = float(found[2].replace(",", ""))
+    return (-number if found[1] else number) * _FACTORS.get(rest, 1.0)
+
+
+def is_missing(cell: str) -> bool:
+    return cell.strip() in ("", MISSING)
+
+
+def _is_unit(words: str) -> bool:
+    """A unit without a ladder, e.g. `tokens/s` or `/h`: one word, perhaps per another."""
+    return " " not in words and _PLAIN_WORDS.fullmatch(words.lstrip("/")) is not None

@@ -8,7 +8,7 @@ from importlib.resources import files
 from itertools import count
 from typing import Final
 
-from advisor.render.answer import Answer, Block, Column, Paragraph, Section, Table, Tile
+from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, columns
 from advisor.render.html_blocks import blocks_html, linked
 from advisor.render.serialize import Json, flatten
 
@@ -107,9 +107,8 @@ def _closing(answer: Answer, content: Mapping[str, Json]) -> Iterator[Section]:
         (name, str(value).lower() if isinstance(value, bool) else str(value)) for name, value in flat.items()
     )
     notes = tuple(Paragraph(f"- {note}") for note in answer.notes)
-    columns = (Column("input"), Column("value", fold=True))
     if rows or notes:
-        yield Section("Inputs", (*_joined(notes), Table(columns, rows, title="")))
+        yield Section("Inputs", (*_joined(notes), Table(columns("input | value~"), rows, title="")))
     yield Section("Provenance", (Paragraph(_provenance(content)),))
 
 

@@ -1,7 +1,7 @@
 """SI numbers as people read them: three significant digits, a fitting unit, a range, a glyph of the basis."""
 
 import math
-from typing import Final
+from typing import Final, Protocol
 
 from advisor.catalog import units
 from advisor.simulator.quantity import Basis, Quantity
@@ -27,12 +27,7 @@ TOKEN_RATE: Final[Ladder] = ((1.0, "tokens/s"),)
 REQUEST_RATE: Final[Ladder] = ((1.0, "requests/s"),)
 PLAIN: Final[Ladder] = ((1.0, ""),)
 
-GLYPHS: Final[dict[Basis, str]] = {
-    "measured here": "✓",
-    "calibrated": "≈",
-    "modelled": "·",
-    "assumed": "?",
-}
+GLYPHS: Final[dict[Basis, str]] = {"measured here": "✓", "calibrated": "≈", "modelled": "·", "assumed": "?"}
 LEGEND: Final = (
     "Ranges are 80 % intervals; ✓ measured on this machine, ≈ calibrated on published measurements, "
     "· modelled from the data sheet, ? assumed."
@@ -82,8 +77,22 @@ def percent(fraction: float | None) -> str:
     return MISSING if fraction is None else f"{digits(100 * fraction)} %"
 
 
-def layout_words(accelerator: str, num_replicas: int, *, tp: int, pp: int, dp: int, ep: int) -> str:
+class LaidOut(Protocol):
+    """Whatever names the degrees of a replica."""
+
+    @property
+    def tensor_parallel(self) -> int: ...
+    @property
+    def pipeline_parallel(self) -> int: ...
+    @property
+    def data_parallel(self) -> int: ...
+    @property
+    def expert_parallel(self) -> int: ...
+
+
+def layout_words(laid: LaidOut, accelerator: str, num_replicas: int) -> str:
     """A deployment in words: `4 x h100-sxm (TP4)`, `40 x h100-sxm = 5 x (TP8)`, `3 x l40s = 3 replicas`."""
+    tp, pp, dp, ep = laid.tensor_parallel, laid.pipeline_parallel, laid.data_parallel, laid.expert_parallel
     degrees = (("TP", tp), ("PP", pp), ("DP", dp), ("EP", ep))
     inner = " ".join(f"{name}{degree}" for name, degree in degrees if degree > 1)
     total = f"{num_replicas * tp * pp * dp} x {accelerator}"
@@ -92,8 +101,10 @@ def layout_words(accelerator: str, num_replicas: int, *, tp: int, pp: int, dp: i
     return f"{total} = {num_replicas} x ({inner})" if inner else f"{total} = {num_replicas} replicas"
 
 
-def show_quantity(quantity: Quantity, ladder: Ladder = PLAIN) -> str:
-    """A prediction with its range in one unit and the glyph of its basis: `4.95 ms (4.4-5.5) ≈`."""
+def show_quantity(quantity: Quantity | None, ladder: Ladder = PLAIN) -> str:
+    """A prediction with its range in one unit and the glyph of its basis, `4.95 ms (4.4-5.5) ≈`; a dash for none."""
+    if quantity is None:
+        return MISSING
     factor, unit = rung(quantity.value, ladder)
     span = range_words(quantity.low / factor, quantity.high / factor)
     return " ".join(
@@ -111,3 +122,26 @@ def usd_quantity(quantity: Quantity) -> str:
     """Dollars with their range: `$0.42 (0.37-0.49) ≈`."""
     span = range_words(quantity.low, quantity.high)
     return f"${digits(quantity.value, 2)} ({span}) {GLYPHS[quantity.basis]}"
+
+
+_LADDERS: Final[dict[str, Ladder]] = {
+    "bytes/s": RATE,
+    "bytes/s of the bus": RATE,
+    "flop/s": COMPUTE,
+    "s": TIME,
+    "bytes": BINARY_SIZE,
+    "bytes in use": BINARY_SIZE,
+    "W": POWER,
+}
+
+
+def show_unit(value: float | str | None, unit: str) -> str:
+    """A probe's figure in its unit, whatever that is; a dash where there is none."""
+    if value is None:
+        return MISSING
+    if isinstance(value, str):
+        return value
+    if unit.startswith("fraction"):
+        return percent(value)
+    ladder = _LADDERS.get(unit)
+    return show(value, ladder) if ladder else f"{digits(value)} {unit}".rstrip()

@@ -54,6 +54,17 @@ def _from_record(value: object, path: str) -> Json:
     raise TypeError(f"{path}: no JSON form of {type(value).__name__}")
 
 
+def fields_of(record: object, *without: str) -> dict[str, object]:
+    """Fields of a dataclass or model by name, as they are, but for some."""
+    names = getattr(type(record), "model_fields", None) or getattr(type(record), "__dataclass_fields__", {})
+    return {name: getattr(record, name) for name in names if name not in without}
+
+
+def picked(record: object, *names: str) -> dict[str, object]:
+    """Some attributes of a record, as they are; a text may hold several names."""
+    return {name: getattr(record, name) for text in names for name in text.split()}
+
+
 def flatten(record: Json, prefix: str = "") -> dict[str, Json]:
     """One flat row of a nested record: a quantity under X becomes X, X_low, X_high and X_basis.
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from advisor.catalog.units import GB
 from advisor.recommend.scenario import Traffic
-from advisor.render.answer import Answer, Block, Column, Paragraph, Table
+from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import (
     LEGEND,
-    MISSING,
     REQUEST_RATE,
     TIME,
     TOKEN_RATE,
@@ -18,7 +17,7 @@ from advisor.render.numbers import (
     percent,
     show_quantity,
 )
-from advisor.simulator.quantity import Quantity
+from advisor.render.serialize import fields_of, picked
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving_prediction import PERCENTILES, ServingPrediction
@@ -66,9 +65,8 @@ def serve_answer(
 ) -> Answer:
     """Latencies, rates and state of one deployment under one load."""
     prediction, result, replica = run.prediction, run.result, run.replica
-    metrics = {name: getattr(prediction, name) for name in type(prediction).__dataclass_fields__}
-    metrics |= {
-        "goodput_fraction": result.goodput_fraction,
+    metrics = fields_of(prediction) | {
+        **picked(result, "goodput_fraction num_refused num_preemptions prefix_hit_fraction"),
         "utilisation": result.busy_fraction,
         "mean_batch": _known(result.mean_batch),
         "kv_tokens": {
@@ -76,21 +74,13 @@ def serve_answer(
             "max": result.max_kv_tokens,
             "capacity": result.kv_capacity_tokens,
         },
-        "num_refused": result.num_refused,
-        "num_preemptions": result.num_preemptions,
-        "prefix_hit_fraction": result.prefix_hit_fraction,
     }
     return Answer(
         result={
             "metrics": metrics,
             "memory_bytes": _memory(replica),
-            "simulation": {
-                "num_requests": result.num_requests,
-                "num_iterations": result.num_iterations,
-                "num_events": result.num_events,
-                "duration_s": result.duration_s,
-                "wall_s": run.wall_s,
-            },
+            "simulation": picked(result, "num_requests num_iterations num_events duration_s")
+            | {"wall_s": run.wall_s},
         }
         | ({} if run.speculation is None else {"speculation": run.speculation}),
         inputs=inputs,
@@ -103,7 +93,7 @@ def serve_answer(
 def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
     prediction, result, replica = run.prediction, run.result, run.replica
     rows = tuple(
-        (label, *(_cell(times.get(name)) for name in STATISTICS))
+        (label, *(show_quantity(times.get(name), TIME) for name in STATISTICS))
         for label, times in (
             ("TTFT", prediction.ttft_s),
             ("TPOT", prediction.tpot_s),
@@ -135,7 +125,7 @@ def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
     )
     return (
         Paragraph(headline, emphasis=True),
-        Table((Column("latency"), *(Column(name) for name in STATISTICS)), rows),
+        Table(columns("latency", *STATISTICS), rows),
         Paragraph("\n".join([rates, state, *hits, *goodput, *_speculation(run.speculation), LEGEND])),
     )
 
@@ -161,14 +151,7 @@ def _speculation(gain: SpeculationGain | None) -> list[str]:
 def _headline(replica: ReplicaModel, traffic: Traffic, pools: str) -> str:
     """Deployment and load in one line: `llama-3.1-70b (fp8) on 4 x h100-sxm (TP4), vllm, 5 requests/s`."""
     deployment = replica.deployment
-    where = pools or layout_words(
-        deployment.accelerator.id,
-        deployment.num_replicas,
-        tp=deployment.tensor_parallel,
-        pp=deployment.pipeline_parallel,
-        dp=deployment.data_parallel,
-        ep=deployment.expert_parallel,
-    )
+    where = pools or layout_words(deployment, deployment.accelerator.id, deployment.num_replicas)
     load = f"{traffic.concurrency} clients"
     if traffic.rate_per_s is not None and traffic.concurrency is None:
         load = f"{digits(traffic.rate_per_s)} requests/s"
@@ -176,10 +159,6 @@ def _headline(replica: ReplicaModel, traffic: Traffic, pools: str) -> str:
         f"{deployment.model.id} ({deployment.weight_dtype}) on {where}, {deployment.engine.id}, {load} of "
         f"{traffic.mean_input_tokens} in, {traffic.mean_output_tokens} out"
     )
-
-
-def _cell(quantity: Quantity | None) -> str:
-    return MISSING if quantity is None else show_quantity(quantity, TIME)
 
 
 def _kv_state(result: ServingResult) -> str:
@@ -208,9 +187,4 @@ def _warnings(result: ServingResult, replica: ReplicaModel) -> tuple[str, ...]:
         found.append(
             f"{result.num_refused} of {result.num_requests} requests are longer than the KV cache and were refused"
         )
-    if replica.transferred:
-        found.append(
-            f"no kernels were measured on {replica.deployment.accelerator.architecture}: "
-            f"{', '.join(replica.transferred)} are taken from related hardware, ranges are wide"
-        )
-    return tuple(found)
+    return (*found, *replica.doubts)

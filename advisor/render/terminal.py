@@ -60,6 +60,7 @@ def _print_block(block: Block, console: Console) -> None:
 def _print_table(block: Table, console: Console) -> None:
     if block.title:
         console.print(Text(block.title, style="bold"))
+    block = _that_fits(block, console.width)
     table = RichTable(
         box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold"
     )
@@ -68,6 +69,30 @@ def _print_table(block: Table, console: Console) -> None:
     for row in block.rows:
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)
+
+
+def _that_fits(block: Table, available: int) -> Table:
+    """The table without the optional columns for which there is no room."""
+    while sum(_least_widths(block)) + GAP * (len(block.columns) - 1) > available:
+        optional = [i for i, column in enumerate(block.columns) if column.optional]
+        if not optional:
+            break
+        last = optional[-1]
+        kept = (*block.columns[:last], *block.columns[last + 1 :])
+        block = Table(kept, tuple((*row[:last], *row[last + 1 :]) for row in block.rows))
+    return block
+
+
+def _least_widths(block: Table) -> list[int]:
+    """Width below which a cell would break inside a word, or at all where its column does not fold."""
+    texts = [[column.header, *cells] for column, cells in zip(block.columns, _transposed(block), strict=True)]
+    return [
+        max(
+            (cell_len(part) for text in cells for part in (text.split() if column.fold else [text])),
+            default=1,
+        )
+        for column, cells in zip(block.columns, texts, strict=True)
+    ]
 
 
 def column_widths(block: Table, available: int) -> list[int]:

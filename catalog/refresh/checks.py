@@ -9,6 +9,7 @@ from typing import Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import checked
+from advisor.catalog.prices import country_of
 from advisor.catalog.refresh.identify import Product, has_memory_of, product_of
 from advisor.catalog.refresh.quote import FeedError, Quote
 from advisor.catalog.schema import Price
@@ -167,6 +168,9 @@ def _price(quote: Quote, product: Product) -> Price:
         "observed_on": quote.observed_on,
         "valid_from": min(since, quote.observed_on),
         "url": quote.url,
+        "tenancy": quote.tenancy,
+        "price_kind": quote.price_kind,
+        "country": country_of(quote.provider, quote.region),
         "vcpus": quote.vcpus,
         "ram_bytes": quote.ram_bytes if quote.ram_bytes and math.isfinite(quote.ram_bytes) else None,
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.catalog.schema.price import Term
+from advisor.catalog.schema.price import PriceKind, Tenancy, Term
 
 
 class FeedError(Exception):
@@ -35,6 +35,8 @@ class Quote:
     vcpus: int | None = None
     ram_bytes: float | None = None
     currency: str = "USD"
+    tenancy: Tenancy = "dedicated"
+    price_kind: PriceKind = "list"
 
 
 def number(value: object) -> float:

@@ -77,6 +77,8 @@ def _quotes(
                 url=url,
                 observed_on=observed_on,
                 gpu=name,
+                tenancy="unknown",
+                price_kind="marketplace_median",
                 num_accelerators=1,
                 memory_bytes=median(number(offer["gpu_ram"]) for offer in offers) * MIB,
             )

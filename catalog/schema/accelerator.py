@@ -91,37 +91,6 @@ class Accelerator(Record):
         return not self.unranked_reason
 
 
-class NodeShape(Record):
-    """A box or slice as it is sold: how many accelerators, and what joins them."""
-
-    id: str
-    name: str
-    accelerators: tuple[str, ...]
-    """Ids of the accelerators it is sold with."""
-    counts: tuple[int, ...]
-    """Accelerators per node that can be had, ascending."""
-    fabric: str
-    """Interconnect id inside the node: nvlink4, pcie4-x16, ici-v5p, ..."""
-    network_bytes_per_s_per_accelerator: float | None = None
-    sources: tuple[Source, ...] = ()
-
-
-class PartitionShape(Record):
-    """A hardware slice of one accelerator that is rented as a device of its own (NVIDIA MIG)."""
-
-    id: str
-    accelerator: str
-    """Id of the accelerator that is cut."""
-    profile: str
-    """Name that the driver gives it, e.g. 3g.40gb."""
-    max_per_accelerator: int = Field(ge=1)
-    compute_fraction: float = Field(gt=0, le=1)
-    """SMs of the slice over SMs of the whole."""
-    memory_fraction: float = Field(gt=0, le=1)
-    """Memory slices over eight: capacity and bandwidth scale with them."""
-    sources: tuple[Source, ...] = ()
-
-
 class Interconnect(Record):
     """A link technology."""
 

@@ -28,4 +28,8 @@ class Calibration(Record):
     """Large-message bus bandwidth by operation."""
     collective_latency_s: dict[str, float] = Field(default_factory=dict)
     """Small-message time by operation."""
+    pair_bytes_per_s: dict[str, float] = Field(default_factory=dict)
+    """Copy from one accelerator to another by pair, e.g. "0-1", the slower direction."""
+    fast_groups: tuple[tuple[int, ...], ...] = ()
+    """Accelerators that reach each other at full speed; one group where all do."""
     host_to_device_bytes_per_s: float | None = Field(default=None, gt=0)

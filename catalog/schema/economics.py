@@ -1,6 +1,7 @@
 """What money and carbon rest on: list prices of tokens, costs of owning, grids, daily load."""
 
 import datetime
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -19,6 +20,8 @@ class ApiPrice(Record):
     usd_per_million_output: float = Field(ge=0, lt=1e5)
     observed_on: datetime.date
     url: str = ""
+    source: str = ""
+    """Title of the same, where it is a table of many providers."""
     note: str = ""
 
 
@@ -51,7 +54,10 @@ class PurchasePrice(Record):
     is_system: bool = False
     """The price includes the whole machine (a Mac, a DGX Spark)."""
     kind: Provenance
+    condition: Literal["new", "used"] = "new"
     observed_on: datetime.date
+    is_dated: bool = True
+    """False: the source bears no date, and observed_on is the earliest that it can have."""
     source: str
     url: str = ""
 

@@ -1,36 +1,31 @@
-"""Serving engines: scheduler policy, defaults, formats and host overheads by era."""
+"""Serving engines: scheduler policy, defaults, formats, and what single releases do."""
 
 from typing import Literal
 
 from pydantic import Field
 
+from advisor.catalog.releases import belongs
 from advisor.catalog.schema.record import Record, Source
 
 
-class EngineEra(Record):
-    """One generation of an engine; numbers fitted on published measurements of that era."""
+class ReleaseSpan(Record):
+    """Releases of an engine from one on until another, which is the first that no longer belongs to them."""
 
-    id: str
-    """E.g. v1-2025."""
-    from_version: str
-    """First version that belongs to the era."""
-    from_date: str
-    parameters: dict[str, float] = Field(default_factory=dict)
-    """Fitted host and efficiency parameters, by the names of simulator.engine_costs.EngineCosts."""
-    residual: dict[str, float] = Field(default_factory=dict)
-    measured: dict[str, float] = Field(default_factory=dict)
-    """The same, read off a running engine or set beside one, and kept by the fit."""
-    measured_source: Source | None = None
-    eager_with_data_parallel: bool = False
-    """Decode runs without captured graphs where attention data-parallel ranks run in lockstep."""
-    kernels: dict[str, dict[str, float]] = Field(default_factory=dict)
-    """By architecture: what kernels and host of an earlier time cost beyond the operators' records, by the names of
-    simulator.era_kernels.EraKernels."""
-    kernels_residual: dict[str, float] = Field(default_factory=dict)
-    kernels_source: Source | None = None
-    source: Source | None = None
-    reason: str = ""
-    """What changed in the engine at this point."""
+    since: str = ""
+    """Version, date or both: `0.5.6 2025-12-03`; empty is the first."""
+    until: str = ""
+    """Empty is no end."""
+
+    def holds(self, version: str, date: str) -> bool:
+        """Whether a run, by its version or else by its date, used one of these releases."""
+        return belongs(self.since, self.until, version=version, date=date)
+
+
+class KernelLevel(ReleaseSpan):
+    """Releases whose kernels have efficiencies of their own."""
+
+    level: str
+    """Of the records of efficiency."""
 
 
 class DefaultsFor(Record):
@@ -83,51 +78,12 @@ class LaunchFlags(Record):
     """{tp} is the number of accelerators of the replica, attention data-parallel ranks included (SGLang)."""
 
 
-class HostSum(Record):
-    """Sums over tensor-parallel ranks that one process of the host forms: every rank writes its part, all read the sum.
-
-    Time of a sum over n ranks of b bytes each: n · b / bytes_per_s.
-    """
-
-    bytes_per_s: float = Field(gt=0)
-    """Addends that the process takes in, fitted."""
-    residual: dict[str, float]
-    source: Source
-
-
-class ReleaseSpan(Record):
-    """Releases of an engine from one on until another, which is the first that no longer belongs to them."""
-
-    from_version: str
-    from_date: str = ""
-    until_version: str | None = None
-    """None is no end."""
-    until_date: str = ""
-    """Dates count for a release whose version is not given; where they are empty, it does not belong to the span."""
-
-
 class WiderGraphs(Record):
     """Models for which an engine captures decode graphs of larger batches than of others."""
 
     models: tuple[str, ...]
     sizes: tuple[int, ...]
     """Beyond the engine's own, ascending."""
-    source: Source
-
-
-class ExpertPadding(ReleaseSpan):
-    """Releases that multiply routed experts in blocks of rows: one block at least for each expert that a rank holds,
-    since the host does not know which of them got a token when it launches.
-
-    Padding blocks are not multiplied, but read their expert's weights, and their rows travel.
-    """
-
-    architectures: tuple[str, ...]
-    format: str
-    """Of the grouped multiplication, e.g. fp8_block."""
-    block_rows: int = Field(gt=1)
-    below_tensor_parallel: int | None = None
-    """Ranks that split each expert, from which on the engine takes other kernels; None is never."""
     source: Source
 
 
@@ -139,43 +95,6 @@ class ReleasesInTurns(ReleaseSpan):
     prompts from captured graphs.
     """
 
-    source: Source
-
-
-class OperatorLaunches(Record):
-    """Releases whose host launches decode steps operator by operator on some architectures, and how fast; the first
-    entry that applies counts."""
-
-    architectures: tuple[str, ...]
-    until_version: str | None = None
-    """The first release that does not; None is no end."""
-    until_date: str = ""
-    launch_s: float = Field(ge=0)
-    """Per operator, in place of the engine's: 0 where a step is one compiled program."""
-    source: Source
-
-
-class ReleaseKernels(ReleaseSpan):
-    """Releases whose kernels on some architectures take longer, or shorter, than the parts measured alone do."""
-
-    architectures: tuple[str, ...]
-    mixer: str
-    """Kind of the mixer of a model's layers, e.g. mla."""
-    weight_dtypes: tuple[str, ...]
-    scale: float = Field(default=1.0, ge=1)
-    """Time of an iteration against that of other releases."""
-    layer_s: float = 0.0
-    """Added to a decode iteration by each layer of that kind; below zero where kernels overlap in the engine."""
-    source: Source
-
-
-class LatentCacheKernels(ReleaseSpan):
-    """Releases whose kernels decode over a cache of latents in some formats as slowly as over one of another format."""
-
-    architectures: tuple[str, ...]
-    kv_dtypes: tuple[str, ...]
-    reads_as: str
-    """The other format."""
     source: Source
 
 
@@ -268,22 +187,17 @@ class Engine(Record):
     waits as long."""
     expert_operators: int = Field(default=12, gt=0)
     """Operators that the host launches for a feed-forward part with routed experts, norm included."""
-    eager_launch_s: float | None = Field(default=None, gt=0)
-    """Host time per operator of an iteration outside captured graphs, where it is not what other engines need: fewer
-    operators that do more each, with more of the engine's own Python between them."""
     in_turns_with_state: ReleasesInTurns | None = None
-    host_sum: HostSum | None = None
-    """Where tensor-parallel sums go through host memory rather than a collective library."""
-    expert_padding: tuple[ExpertPadding, ...] = ()
+    eager_with_data_parallel: ReleaseSpan | None = None
+    """Releases that decode without captured graphs where attention data-parallel ranks run in lockstep."""
+    eager_architectures: tuple[str, ...] = ()
+    """Architectures on which decode steps are launched operator by operator, without captured graphs."""
+    kernel_levels: tuple[KernelLevel, ...] = ()
     sparse_latent: tuple[SparseLatentKernels, ...] = ()
-    operator_launches: tuple[OperatorLaunches, ...] = ()
-    release_kernels: tuple[ReleaseKernels, ...] = ()
-    latent_cache_kernels: tuple[LatentCacheKernels, ...] = ()
     kernel_choices: tuple[KernelChoice, ...] = ()
     """The first that applies to an operator counts."""
-    reads_all_experts: tuple[str, ...] = ()
-    """Architectures on which every step reads all experts that a rank holds, chosen or not: graphs compiled for fixed
-    shapes cannot leave any out."""
+    expert_blocks_below_ranks: int | None = None
+    """Ranks that split each expert, from which on other kernels run than those that pad its rows to blocks."""
     sinks_in_unified_kernel: tuple[str, ...] = ()
     """Architectures on which attention with sinks runs in the one kernel for prompts and decodes."""
     defaults_for: tuple[DefaultsFor, ...] = ()
@@ -296,6 +210,5 @@ class Engine(Record):
     """Launch command with {model}, {tp}, {pp}, {dp}, {dp_flag}, {ep_flag}, {dtype_flag}, {kv_flag},
     {max_num_seqs}, {max_num_batched_tokens}, {max_model_len}, {total_context}, {yaml_flag}."""
     flags: LaunchFlags = LaunchFlags()
-    eras: tuple[EngineEra, ...] = ()
     notes: str = ""
     sources: tuple[Source, ...] = ()

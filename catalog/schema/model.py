@@ -30,8 +30,6 @@ class GroupedQueryAttention(Record):
     """Tokens attended to where an indexer selects blocks (MiniMax-M3); None is dense."""
     indexer_num_heads: int = 0
     indexer_head_dim: int = 0
-    cross_attention_tokens: Count | None = None
-    """Keys and values come from an encoder with so many tokens per sequence (Whisper's decoder)."""
     sinks: bool = False
     """A learned logit per head joins those of the keys (gpt-oss)."""
     causal: bool = True
@@ -95,8 +93,56 @@ class Mamba2(Record):
     state_dtype: str = "fp32"
 
 
+class Rwkv7(Record):
+    """RWKV-7: a generalised delta rule with a decay per channel, and gates through low ranks (arXiv:2503.14456)."""
+
+    kind: Literal["rwkv7"] = "rwkv7"
+    num_heads: Count
+    head_dim: Count
+    decay_rank: Count
+    rate_rank: Count
+    """Of the in-context learning rate."""
+    value_rank: Count | None = None
+    """Of the mix with the first layer's values; the first layer has none."""
+    gate_rank: Count
+    state_dtype: str = "fp32"
+
+
+class GatedLinearAttention(Record):
+    """Linear attention whose state decays: by the data (GLA, arXiv:2312.06635) or by the head (RetNet,
+    arXiv:2307.08621)."""
+
+    kind: Literal["gla"] = "gla"
+    num_heads: Count
+    num_kv_heads: Count
+    key_head_dim: Count
+    value_head_dim: Count
+    decay_rank: Count | None = None
+    """Rank of the projection of the decay per channel; None is a constant per head."""
+    output_gate: bool = True
+    conv_kernel: Count | None = None
+    state_dtype: str = "fp32"
+
+
+class CrossAttention(Record):
+    """Attention of a decoder to what its encoder read."""
+
+    kind: Literal["cross"] = "cross"
+    num_heads: Count
+    head_dim: Count
+    source_tokens: Count | None = None
+    """Of every sequence, where inputs have one length (Whisper); None: the prompt."""
+
+
 Mixer = Annotated[
-    GroupedQueryAttention | LatentAttention | GatedDeltaNet | Mamba2, Field(discriminator="kind")
+    GroupedQueryAttention
+    | LatentAttention
+    | GatedDeltaNet
+    | Mamba2
+    | Rwkv7
+    | GatedLinearAttention
+    | CrossAttention,
+    Field(discriminator="kind"),
 ]
 
 

@@ -7,7 +7,21 @@ from pydantic import Field, model_validator
 
 from advisor.catalog.schema.record import Record
 
-Term = Literal["on_demand", "spot", "reserved_1y", "reserved_3y", "community"]
+Term = Literal[
+    "on_demand",
+    "spot",
+    "reserved_1m",
+    "reserved_3m",
+    "reserved_1y",
+    "reserved_3y",
+    "reserved_unspecified",
+    "community",
+]
+Tenancy = Literal["dedicated", "shared", "unknown"]
+"""dedicated: the accelerator is one renter's alone; shared: oversubscribed or serverless; unknown: hosts of others."""
+PriceKind = Literal["list", "quote", "from", "tracker", "marketplace_median", "marketplace_min"]
+"""list: the seller's own price list, also when transcribed; quote: made to the person who gives it; from: "starting
+at"; tracker: a third party's figure; the last two are of offers of many hosts."""
 
 
 class Price(Record):
@@ -26,13 +40,30 @@ class Price(Record):
     valid_to: datetime.date | None = None
     url: str = ""
     """Page or file where it was read."""
+    source: str = ""
+    """Title of the same."""
+    is_dated: bool = True
+    """False: the source bears no date, and observed_on is the earliest day that it can have."""
+    tenancy: Tenancy = "dedicated"
+    price_kind: PriceKind = "list"
+    country: str = ""
+    """ISO 3166 code; empty where the region is not in one country or nobody says."""
+    min_quantity: int | None = Field(default=None, ge=1)
+    """Accelerators of the least order at this price; None is the SKU's."""
+    max_quantity: int | None = Field(default=None, ge=1)
+    """Accelerators of the largest; None where nobody says."""
     vcpus: int | None = None
     ram_bytes: float | None = None
+    storage_usd_per_gb_hour: float | None = Field(default=None, ge=0, lt=1)
+    """Beside usd_per_hour, where the seller states it."""
+    egress_usd_per_gb: float | None = Field(default=None, ge=0, lt=10)
 
     @model_validator(mode="after")
     def _interval_is_not_empty(self) -> "Price":
         if self.valid_to is not None and self.valid_to <= self.valid_from:
             raise ValueError(f"valid_to {self.valid_to} is not after valid_from {self.valid_from}")
+        if self.min_quantity and self.max_quantity and self.max_quantity < self.min_quantity:
+            raise ValueError(f"max_quantity {self.max_quantity} is below min_quantity {self.min_quantity}")
         return self
 
     @property

@@ -18,6 +18,7 @@ _SHARED = (
     "__main__",
     "engine_rows",
     "engine_solver",
+    "term_rows",
     "training_parameters",
     "collective_rows",
     "collective_forms",

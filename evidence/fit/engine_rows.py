@@ -12,7 +12,7 @@ from advisor.evidence.serving.accuracy import is_core
 from advisor.evidence.serving.case import ServingCase, dated, parse_case
 from advisor.evidence.serving.prediction import predict_case
 from advisor.simulator.engine_costs import EngineCosts
-from advisor.simulator.releases import era_of
+from advisor.simulator.terms import Case, find
 
 KERNEL_ARCHITECTURES = ("ampere", "hopper", "blackwell", "blackwell-ultra", "ada", "blackwell-geforce")
 METRICS = {"ttft": "ttft_ms_mean", "tpot": "tpot_ms_mean", "throughput": "output_tok_s"}
@@ -27,6 +27,7 @@ class Row:
     case: ServingCase
     group: str
     tier: str
+    source: str
     truth: dict[str, float]
 
 
@@ -36,17 +37,17 @@ def read_rows(path: Path) -> list[Row]:
     for number, raw in published_rows(path):
         if is_core(raw):
             truth = {name: float(raw[column]) for name, column in METRICS.items() if raw[column]}
-            rows.append(Row(parse_case(raw, number), raw["group"], raw["tier"], truth))
+            rows.append(Row(parse_case(raw, number), raw["group"], raw["tier"], raw["source"], truth))
     return rows
 
 
 def era_key(row: Row) -> tuple[str, str] | None:
-    """(engine, era) of a row; None where the engine is not in the catalog."""
+    """(engine, first release of its era) of a row: eras are the spans of the terms of request_s; None without one."""
     if row.case.engine not in engines.all_ids():
         return None
     case = dated(row.case)
-    era = era_of(engines.by_id(case.engine), version=case.engine_version, date=case.date)
-    return (row.case.engine, era.id) if era else None
+    found = find("engine", "request_s", Case(case.engine, case.engine_version, case.date))
+    return (row.case.engine, found.since) if found and found.name else None
 
 
 def has_kernels(row: Row) -> bool:

@@ -12,11 +12,11 @@ from scipy.optimize import least_squares
 
 from advisor.evidence.fit.base import FloatArray, cauchy
 from advisor.evidence.fit.engine_rows import Row
-from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.engine_costs import EngineCosts, default_costs
 
 Era = tuple[str, str]
 
-PRIOR = EngineCosts()
+PRIOR = default_costs()
 PRIOR_SIGMA = {"request_s": 0.4, "request_launch_s": 0.8, "launch_scale": 0.7, "delivery_s": 0.5}
 """The parameters that belong to an era, with the standard deviation of their logarithm around the default: what
 experience allows. The others are the same for all engines: given to eras too, even under narrow priors, the median

@@ -2,7 +2,7 @@
 
 Only conditions of a row enter its prediction. Parameters are few and carry priors; whole groups (accelerator,
 model, engine) are left out in turn to see how the fit does on what it has not seen. Writes the parameters with
-their residuals into the engine records and the left-out quantiles into data/intervals.toml.
+their residuals into the table of terms and the left-out quantiles into data/intervals.toml.
 
 Predictions are linearised around the last parameters (some rows of every group), solved for all eras at once, and
 linearised again; the left-out errors are those of the simulator itself, not of its linear form.
@@ -11,7 +11,6 @@ linearised again; the left-out errors are those of the simulator itself, not of 
 import json
 import math
 import multiprocessing
-import re
 import time
 from collections import Counter, defaultdict
 from multiprocessing.pool import Pool
@@ -20,6 +19,9 @@ import numpy as np
 
 from advisor.catalog import engines
 from advisor.catalog.files import DATA_DIR
+from advisor.catalog.releases import split
+from advisor.catalog.schema.term import Term
+from advisor.catalog.terms import UNITS
 from advisor.evidence.fit.base import FloatArray, Options, errors_in_words
 from advisor.evidence.fit.engine_rows import (
     METRICS,
@@ -40,7 +42,9 @@ from advisor.evidence.fit.engine_solver import (
     solve,
     weight_of,
 )
+from advisor.evidence.fit.term_rows import write_found
 from advisor.simulator.engine_costs import EngineCosts, engine_costs
+from advisor.simulator.terms import Case, find
 
 Ratios = dict[str, float]
 
@@ -99,9 +103,8 @@ def fit(rows: list[tuple[Row, Era]], pool: Pool) -> tuple[list[Line], dict[Era, 
 
 def shipped(era: Era) -> EngineCosts:
     """The catalog's parameters of an era."""
-    engine = engines.by_id(era[0])
-    version = next(entry.from_version for entry in engine.eras if entry.id == era[1])
-    return engine_costs(engine, version=version)
+    version, date = split(era[1])
+    return engine_costs(engines.by_id(era[0]), version=version, date=date)
 
 
 def left_out(
@@ -135,25 +138,27 @@ def in_words(ratios: list[Ratios]) -> str:
     return "; ".join(f"{name} {errors_in_words(values)}" for name, values in found.items())
 
 
-def write_engine(era: Era, costs: EngineCosts, ratios: list[Ratios]) -> None:
-    """Replace the fitted tables of one era in the engine's record."""
-    engine_id, era_id = era
-    path = DATA_DIR / "engines" / f"{engine_id}.toml"
-    text = path.read_text(encoding="utf-8")
-    start = text.index(f'id = "{era_id}"')
-    stop = min((at for at in (text.find("\n[[", start), len(text)) if at > 0), default=len(text))
-    block = re.sub(r"\n(parameters|residual|source) = \{[^\n]*\}", "", text[start:stop]).rstrip("\n")
-    names = [NAMES[place] for place in own_parameters(era)]
-    parameters = ", ".join(f"{name} = {getattr(costs, name):.4g}" for name in names)
-    residuals: dict[str, float] = {"num_points": len(ratios)}
-    residuals |= {f"{name}_median": round(error, 3) for name, error in medians(ratios).items()}
-    block += f"\nparameters = {{ {parameters} }}"
-    block += "\nresidual = { " + ", ".join(f"{name} = {value}" for name, value in residuals.items()) + " }"
-    block += (
-        '\nsource = { kind = "derived", title = "evidence/fit/engines.py on published serving measurements", '
-        'note = "residual: median of |predicted / measured - 1| with whole groups left out" }'
-    )
-    path.write_text(text[:start] + block + "\n" + text[stop:], encoding="utf-8")
+def rows_of(era: Era, costs: EngineCosts, rows: list[Row], ratios: list[Ratios]) -> list[Term]:
+    """What was found of an era, as rows of the table of terms."""
+    span = find("engine", "request_s", Case(era[0], *split(era[1])))
+    assert span is not None, era
+    errors = ", ".join(f"{name} {error:.3f}" for name, error in medians(ratios).items())
+    return [
+        Term(
+            scope="engine",
+            name=span.name,
+            since=span.since,
+            until=span.until,
+            term=name,
+            value=float(f"{getattr(costs, name):.4g}"),
+            unit=UNITS["engine"][name],
+            kind="fitted on runs",
+            source="evidence/fit/engines.py",
+            fitted_on="; ".join(sorted({row.source for row in rows})),
+            residual=f"{errors} ({len(ratios)} runs, groups left out)",
+        )
+        for name in (NAMES[place] for place in own_parameters(era))
+    ]
 
 
 def medians(ratios: list[Ratios]) -> Ratios:
@@ -223,9 +228,9 @@ def run(options: Options) -> None:
         others = list(pool.imap(scored, transferred, chunksize=8))
     if options.write:
         for era, found in costs.items():
-            write_engine(
-                era, found, [ratio for (_, own), ratio in zip(known, unseen, strict=True) if own == era]
-            )
+            members = [place for place, (_, own) in enumerate(known) if own == era]
+            runs, errors = [known[place][0] for place in members], [unseen[place] for place in members]
+            write_found(rows_of(era, found, runs, errors))
         write_intervals(known, unseen, others)
     if options.dump:
         ratios = [

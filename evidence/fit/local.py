@@ -35,6 +35,7 @@ from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.local import LocalDecodeEfficiency, LocalPrefillEfficiency
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 from advisor.simulator.surface import SurfaceInputs
+from advisor.simulator.terms import Case, find
 
 TIERS = ("C2", "C3")
 LOADS = ("batch1", "static_batch")
@@ -152,7 +153,8 @@ def host_sum_rates(points: list[Point]) -> FloatArray:
 
     ranks · bytes summed / (time over several ranks - time on one / ranks)
     """
-    prompts = [point for point in points if point.deployment.engine.host_sum and not point.is_decode]
+    on_host = [name for name in ENGINES if find("engine", "host_sum_bytes_per_s", Case(name))]
+    prompts = [point for point in points if point.case.engine in on_host and not point.is_decode]
     alone = defaultdict(list)
     for point in prompts:
         if point.deployment.tensor_parallel == 1:

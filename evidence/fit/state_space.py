@@ -26,14 +26,14 @@ from advisor.evidence.fit.kernels import (
     write_records,
 )
 from advisor.simulator.device import Device
+from advisor.simulator.graph.mixers.gdn import delta_net_shape
+from advisor.simulator.graph.mixers.mamba2 import mamba2_shape
 from advisor.simulator.operators.state_space import (
     RecurrenceEfficiency,
     RecurrenceShape,
     chunked_s,
     convolution_s,
     convolution_step_s,
-    delta_net_shape,
-    mamba2_shape,
     recurrent_step_s,
 )
 

@@ -1,12 +1,12 @@
 """Fit what early engines cost beyond recent kernels, by (engine, era, architecture), on static batches.
 
 For eras of which only static batches, isolated steps and offline runs are published. Groups (accelerator, model,
-engine) are left out in turn. Writes the terms into the engine records.
+engine) are left out in turn. Writes the rows of the table of terms.
 """
 
 import json
-import re
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
@@ -15,19 +15,30 @@ from scipy.optimize import least_squares
 
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.files import DATA_DIR
+from advisor.catalog.releases import belongs
+from advisor.catalog.schema.term import Term
+from advisor.catalog.terms import UNITS
 from advisor.evidence.fit.base import FloatArray, Options, by_key, cauchy, published_rows
+from advisor.evidence.fit.term_rows import write_found
 from advisor.evidence.serving.case import ServingCase, parse_case
 from advisor.evidence.serving.deployment import replica_of
 from advisor.evidence.serving.prediction import load_metrics
 from advisor.simulator.engine_costs import engine_costs
 from advisor.simulator.era_kernels import EraKernels, with_era_kernels
-from advisor.simulator.releases import era_of
 from advisor.simulator.replica_model import ReplicaModel
 
 TIERS = ("C1", "B3", "B1")
 LOADS = ("static_batch", "batch1", "step", "offline")
-ERAS = (("vllm", "v0-2023"), ("vllm", "v0"), ("tensorrt-llm", "engine-2024"))
+Era = tuple[str, str]
+"""An engine and a name."""
+SPANS: dict[Era, tuple[str, str]] = {
+    ("vllm", "2023"): ("", "0.3.0 2024-01-31"),
+    ("vllm", "v0"): ("0.3.0 2024-01-31", "0.8.0 2025-03-18"),
+    ("tensorrt-llm", "compiled"): ("", "1.0.0 2025-09-24"),
+}
+"""Releases (from, until) that are fitted by themselves."""
+NEAREST = "hopper"
+"""Whose terms stand for an architecture that nobody measured."""
 COLUMNS = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
 START = {
     "step_s": 1.5e-3,
@@ -59,6 +70,7 @@ class Row:
     case: ServingCase
     replica: ReplicaModel
     group: str
+    source: str
     truth: dict[str, float]
 
 
@@ -69,8 +81,8 @@ def read_rows(path: Path) -> dict[tuple[str, str, str], list[Row]]:
         if raw["tier"] not in TIERS or raw["load"] not in LOADS or raw["engine"] not in engines.all_ids():
             continue
         engine = engines.by_id(raw["engine"])
-        era = era_of(engine, version=raw["engine_version"], date=raw["date"])
-        if era is None or (engine.id, era.id) not in ERAS:
+        era = next((era for era in SPANS if era[0] == engine.id and _used(era, raw)), None)
+        if era is None:
             continue
         truth = {name: float(raw[name]) for name in COLUMNS if raw[name]}
         try:
@@ -83,9 +95,14 @@ def read_rows(path: Path) -> dict[tuple[str, str, str], list[Row]]:
             )  # the newest has no terms
         except AdvisorError:
             continue
-        key = (engine.id, era.id, accelerators.by_id(case.gpu).architecture)
-        rows[key].append(Row(case, bare, raw["group"], truth))
+        key = (*era, accelerators.by_id(case.gpu).architecture)
+        rows[key].append(Row(case, bare, raw["group"], raw["source"], truth))
     return rows
+
+
+def _used(era: Era, raw: Mapping[str, str]) -> bool:
+    since, until = SPANS[era]
+    return belongs(since, until, version=raw["engine_version"], date=raw["date"])
 
 
 def ratios(rows: list[Row], kernels: EraKernels) -> list[dict[str, float]]:
@@ -156,28 +173,30 @@ def errors(found: list[dict[str, float]]) -> dict[str, float]:
     return medians
 
 
-def write(engine_id: str, era_id: str, fitted: dict[str, EraKernels], residual: dict[str, float]) -> None:
-    """Replace the tables of one era in the engine's record."""
-    path = DATA_DIR / "engines" / f"{engine_id}.toml"
-    text = path.read_text(encoding="utf-8")
-    start = text.index(f'id = "{era_id}"')
-    stop = min((at for at in (text.find("\n[[", start), len(text)) if at > 0), default=len(text))
-    block = re.sub(r"\nkernels(|_residual|_source) = \{[^\n]*\}", "", text[start:stop]).rstrip("\n")
-    tables = ", ".join(
-        f"{architecture} = {{ "
-        + ", ".join(f"{name} = {value:.4g}" for name, value in asdict(kernels).items())
-        + " }"
+def terms_of(
+    era: Era, fitted: dict[str, EraKernels], sources: dict[str, set[str]], residual: dict[str, float]
+) -> list[Term]:
+    """What was found of an era, as rows of the table of terms; Hopper's hold for every architecture without its own."""
+    since, until = SPANS[era]
+    errors = ", ".join(f"{name} {value}" for name, value in residual.items())
+    return [
+        Term(
+            scope="engine",
+            name=(era[0],),
+            since=since,
+            until=until,
+            architecture=() if architecture == NEAREST else (architecture,),
+            term=f"early_{name}",
+            value=float(f"{value:.4g}"),
+            unit=UNITS["engine"][f"early_{name}"],
+            kind="fitted on runs",
+            source="evidence/fit/static.py",
+            fitted_on="; ".join(sorted(sources[architecture])) + f", {architecture}",
+            residual=f"{errors} (groups left out)",
+        )
         for architecture, kernels in sorted(fitted.items())
-    )
-    block += f"\nkernels = {{ {tables} }}"
-    block += (
-        "\nkernels_residual = { " + ", ".join(f"{name} = {value}" for name, value in residual.items()) + " }"
-    )
-    block += (
-        '\nkernels_source = { kind = "derived", title = "evidence/fit/static.py on published static batches and '
-        'offline runs", note = "residual: median of |predicted / measured - 1| with whole groups left out" }'
-    )
-    path.write_text(text[:start] + block + "\n" + text[stop:], encoding="utf-8")
+        for name, value in asdict(kernels).items()
+    ]
 
 
 def run(options: Options) -> None:
@@ -203,4 +222,6 @@ def run(options: Options) -> None:
     for (engine_id, era_id), found in blind.items():
         print(engine_id, era_id, "left out", errors(found))
         if options.write:
-            write(engine_id, era_id, fitted[engine_id, era_id], errors(found))
+            era = (engine_id, era_id)
+            sources = {key[2]: {row.source for row in rows} for key, rows in table.items() if key[:2] == era}
+            write_found(terms_of(era, fitted[era], sources, errors(found)))

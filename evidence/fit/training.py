@@ -2,8 +2,8 @@
 
 Only conditions of a row enter its prediction. Parameters are few, belong to a family of frameworks, an era or an
 architecture, and carry priors. Every source has a weight of its own, whatever its number of rows; whole sources are
-left out in turn to see how the fit does on what it has not seen. Writes catalog/data/training/frameworks.toml with the
-left-out residuals and their quantiles into catalog/data/training_intervals.toml.
+left out in turn to see how the fit does on what it has not seen. Writes rows of the table of terms with the left-out
+residuals and their quantiles into catalog/data/training_intervals.toml.
 """
 
 import time
@@ -11,25 +11,24 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from advisor.catalog.files import DATA_DIR
+from advisor.catalog.terms import Terms
 from advisor.catalog.units import TERA
 from advisor.evidence.fit.base import FloatArray, Options, errors_in_words, published_rows
-from advisor.evidence.fit.training_parameters import PARAMETERS, records_of
+from advisor.evidence.fit.term_rows import write_found
+from advisor.evidence.fit.training_parameters import PARAMETERS, rows_of, terms_of
 from advisor.evidence.prediction import UnsupportedCaseError
 from advisor.evidence.training.case import INPUT_COLUMNS, TrainingCase, parse_case
 from advisor.evidence.training.prediction import counted_flop_per_token
 from advisor.evidence.training.unstated import ResolvedCase, resolved
-from advisor.simulator.deployment import num_experts
+from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.plan import PlanLattice
-from advisor.simulator.training.step import step_time
-from advisor.simulator.training.step_interval import step_class, step_factors
+from advisor.simulator.training.step import step_class, step_factors, step_time
 
-FRAMEWORKS_FILE = DATA_DIR / "training" / "frameworks.toml"
 OWN_RUNS = DATA_DIR / "training" / "measured-h200-2026-11-20.csv"
 """Steps measured with tools/measure_training.py; one more source."""
 OWN = "own-h200"
@@ -59,9 +58,9 @@ class Row:
     measured_s: float
     lattice: PlanLattice
 
-    def ratio(self, records: Sequence[Mapping[str, Any]]) -> float:
+    def ratio(self, terms: Terms) -> float:
         """Predicted over measured step time."""
-        costs = costs_of(self.case, records)
+        costs = costs_of(self.case, terms)
         return (
             float(step_time(self.case.job, self.lattice, self.case.cluster, costs).step_s[0])
             / self.measured_s
@@ -74,11 +73,11 @@ class Row:
         return step_class(case.job, case.cluster, case.num_accelerators, assumed=assumed)
 
 
-def costs_of(case: TrainingCase, records: Sequence[Mapping[str, Any]]) -> FrameworkCosts:
-    return framework_costs(case.job, case.cluster.accelerator.architecture, records)
+def costs_of(case: TrainingCase, terms: Terms) -> FrameworkCosts:
+    return framework_costs(case.job, case.cluster.accelerator.architecture, terms)
 
 
-def read_rows(truth: Path, records: Sequence[Mapping[str, Any]]) -> list[Row]:
+def read_rows(truth: Path, terms: Terms) -> list[Row]:
     """Rows with a measured step or rate, unstated knobs set under these parameters."""
     rows = []
     for number, raw in published_rows(truth):
@@ -88,7 +87,7 @@ def read_rows(truth: Path, records: Sequence[Mapping[str, Any]]) -> list[Row]:
             case = parse_case({name: raw[name] for name in INPUT_COLUMNS if name in raw}, number)
         except UnsupportedCaseError:
             continue
-        found = resolved(case, costs_of(case, records))
+        found = resolved(case, costs_of(case, terms))
         seconds = measured_step_s(raw, case, found)
         if seconds:
             case = replace(case, job=found.job, plan=found.plan)
@@ -124,8 +123,8 @@ def thinned(rows: Sequence[Row]) -> list[Row]:
 
 def residuals(rows: Sequence[Row], codes: FloatArray) -> FloatArray:
     """Logarithm of predicted over measured, per row."""
-    records = records_of(p.decoded(c) for p, c in zip(PARAMETERS, codes, strict=True))
-    return np.asarray(np.log([row.ratio(records) for row in rows]))
+    terms = terms_of(p.decoded(c) for p, c in zip(PARAMETERS, codes, strict=True))
+    return np.asarray(np.log([row.ratio(terms) for row in rows]))
 
 
 def weights_of(rows: Sequence[Row]) -> FloatArray:
@@ -139,16 +138,17 @@ def weights_of(rows: Sequence[Row]) -> FloatArray:
 def jacobian(rows: Sequence[Row], codes: FloatArray, base: FloatArray) -> FloatArray:
     """Slopes of the residuals; a row whose parameters stay the same is not priced again."""
     decoded = [p.decoded(c) for p, c in zip(PARAMETERS, codes, strict=True)]
-    before = [costs_of(row.case, records_of(decoded)) for row in rows]
+    terms = terms_of(decoded)
+    before = [costs_of(row.case, terms) for row in rows]
     slopes = np.zeros((len(rows), len(PARAMETERS)))
     for index, parameter in enumerate(PARAMETERS):
         width = STEP * parameter.sigma * (-1.0 if decoded[index] >= parameter.high else 1.0)
         moved = list(decoded)
         moved[index] = parameter.decoded(codes[index] + width)
-        records = records_of(moved)
+        terms = terms_of(moved)
         for number, row in enumerate(rows):
-            if costs_of(row.case, records) != before[number]:
-                slopes[number, index] = (np.log(row.ratio(records)) - base[number]) / width
+            if costs_of(row.case, terms) != before[number]:
+                slopes[number, index] = (np.log(row.ratio(terms)) - base[number]) / width
     return slopes
 
 
@@ -218,36 +218,12 @@ def reports(rows: Sequence[Row], ratios: FloatArray) -> None:
     report(ratios, "nodes", ["multi" if c.num_accelerators > 8 else "single" for c in cases])
 
 
-def write(
-    records: Sequence[Mapping[str, Any]], rows: Sequence[Row], ratios: FloatArray, inside: FloatArray
-) -> None:
-    errors = np.abs(ratios - 1.0)
-    lines = [
-        "# Written by evidence/fit/training.py; run it again rather than edit.",
-        "",
-        "[source]",
-        'kind = "measured"',
-        'title = "published training runs, whole sources left out"',
-        'where = "evidence/fit/training.py"',
-        'accessed = "2026-11-20"',
-        "",
-        "[residual]",
-        f"num_points = {len(rows)}",
-        f"left_out_median_abs_error = {np.median(errors):.4f}",
-        f"left_out_p90_abs_error = {np.quantile(errors, 0.9):.4f}",
-    ]
-    for record in records:
-        lines += ["", "[[records]]"]
-        for name, value in record.items():
-            if name != "parameters":
-                lines.append(
-                    f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}".replace(
-                        "'", '"'
-                    )
-                )
-        inner = ", ".join(f"{name} = {float(f'{value:.4g}')}" for name, value in record["parameters"].items())
-        lines.append(f"parameters = {{ {inner} }}")
-    FRAMEWORKS_FILE.write_text("\n".join(lines) + "\n")
+def write(codes: FloatArray, rows: Sequence[Row], ratios: FloatArray, inside: FloatArray) -> None:
+    """The rows of the table of terms, and the intervals."""
+    values = [float(f"{p.decoded(code):.4g}") for p, code in zip(PARAMETERS, codes, strict=True)]
+    sources = "; ".join(sorted({row.source for row in rows}))
+    residual = f"step time {np.median(np.abs(ratios - 1.0)):.3f} ({len(rows)} runs, sources left out)"
+    write_found(rows_of(values, sources, residual))
     write_intervals([*rows, *rows], np.concatenate([ratios, inside]))
 
 
@@ -296,13 +272,12 @@ def run(options: Options) -> None:
     start = time.monotonic()
     codes = np.array([p.encoded(p.prior) for p in PARAMETERS])
     for _ in range(2):  # unstated knobs are set again under the first fit's parameters
-        records = records_of(p.decoded(c) for p, c in zip(PARAMETERS, codes, strict=True))
-        everything = read_rows(options.published("training"), records) + read_rows(OWN_RUNS, records)
+        terms = terms_of(p.decoded(c) for p, c in zip(PARAMETERS, codes, strict=True))
+        everything = read_rows(options.published("training"), terms) + read_rows(OWN_RUNS, terms)
         rows = thinned(everything)
         codes, slopes = fitted(rows, codes, verbose=True)
     for parameter, code in zip(PARAMETERS, codes, strict=True):
         print(f"{parameter.decoded(code):10.4g}  {parameter.name} {dict(parameter.selector)}")
-    records = records_of(p.decoded(c) for p, c in zip(PARAMETERS, codes, strict=True))
     inside = np.exp(residuals(everything, codes))
     print(f"\nin the fit, {time.monotonic() - start:.0f} s")
     report(inside, "source", [row.source for row in everything])
@@ -314,6 +289,6 @@ def run(options: Options) -> None:
     print(f"\nleft out, {time.monotonic() - start:.0f} s")
     reports(everything, ratios)
     if options.write:
-        write(records, everything, ratios, inside)
+        write(codes, everything, ratios, inside)
     report_coverage(everything, ratios)
     report_coverage(everything, inside)

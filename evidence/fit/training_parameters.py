@@ -1,10 +1,14 @@
-"""What is fitted of training frameworks: parameters with their priors, and what their documentation fixes."""
+"""What is fitted of training frameworks: parameters with their priors."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from advisor.catalog.schema.term import Term
+from advisor.catalog.terms import UNITS, Terms, all_terms, by_name
+from advisor.evidence.fit.term_rows import merged
 
 
 @dataclass(frozen=True)
@@ -31,21 +35,22 @@ class Parameter:
         return float(np.clip(value, self.low, self.high))
 
 
-MEGATRON = {"family": "megatron"}
-MODERN = {"family": "megatron", "legacy": False}
-LEGACY = {"family": "megatron", "legacy": True}
+FSDP = {"name": ("fsdp",)}
+MEGATRON = {"name": ("megatron",)}
+MODERN = {**MEGATRON, "operator": ("fused_attention",)}
+LEGACY = {**MEGATRON, "operator": ("unfused_attention",)}
 PARAMETERS = (
     Parameter({}, "kernel_scale", 1.1, 0.1, 0.9, 1.5),
-    Parameter({"architecture": "ampere"}, "kernel_scale", 1.05, 0.08, 0.9, 1.4),
-    Parameter({"architecture": "tpu"}, "kernel_scale", 1.1, 0.1, 0.9, 1.5),
+    Parameter({"architecture": ("ampere*",)}, "kernel_scale", 1.05, 0.08, 0.9, 1.4),
+    Parameter({"architecture": ("tpu*",)}, "kernel_scale", 1.1, 0.1, 0.9, 1.5),
     Parameter({}, "low_bit_scale", 1.0, 0.1, 0.8, 1.5),
     Parameter({}, "attention_scale", 1.0, 0.2, 0.5, 2.0),
-    Parameter({"architecture": "hopper"}, "attention_backward", 2.7, 0.1, 2.0, 3.5),
+    Parameter({"architecture": ("hopper",)}, "attention_backward", 2.7, 0.1, 2.0, 3.5),
     Parameter({}, "elementwise_passes", 1.3, 0.3, 0.7, 5.0),
     Parameter({}, "eager_passes", 1.8, 0.25, 1.0, 5.0),
-    Parameter({"family": "peft"}, "eager_passes", 2.3, 0.25, 1.0, 5.0),
+    Parameter({"name": ("peft",)}, "eager_passes", 2.3, 0.25, 1.0, 5.0),
     Parameter({}, "interference", 0.15, 0.5, 0.03, 0.6),
-    Parameter({"family": "fsdp"}, "interference", 0.25, 0.4, 0.03, 0.8),
+    Parameter(FSDP, "interference", 0.25, 0.4, 0.03, 0.8),
     Parameter({}, "recurrence_scale", 1.3, 0.3, 0.7, 3.0),
     Parameter({}, "expert_scale", 1.3, 0.2, 0.5, 3.0),
     Parameter({}, "launch_s", 6e-6, 0.4, 2e-6, 2e-5),
@@ -62,45 +67,31 @@ PARAMETERS = (
     Parameter(LEGACY, "kernels_per_layer", 80.0, 0.7, 10.0, 300.0),
     Parameter(LEGACY, "tensor_kernels", 20.0, 0.7, 1.0, 200.0),
     Parameter(LEGACY, "optimizer_passes", 1.5, 0.3, 0.7, 5.0),
-    Parameter({"family": "fsdp"}, "elementwise_passes", 1.8, 0.3, 0.7, 5.0),
-    Parameter({"family": "fsdp", "before": "2024-07"}, "attention_scale", 1.4, 0.3, 0.7, 3.0),
+    Parameter(FSDP, "elementwise_passes", 1.8, 0.3, 0.7, 5.0),
+    Parameter({**FSDP, "until": "2024-07"}, "attention_scale", 1.4, 0.3, 0.7, 3.0),
 )
-PLAIN_TORCH = {
-    "main_gradient_bytes": 0.0,
-    "partial_recompute": 1.0,
-    "shard_copies": 1.0,
-    "table_exposed": 1.0,
-}
-"""Gradients leave the multiplication in 16 bits; checkpoints that are not reentrant stop early (torch 2.1); FSDP2
-copies what it gathers and scatters (torch/distributed/fsdp/_fully_shard); the input table's gradient comes last."""
-UNTIL_CUDNN = {"architecture": "hopper", "before": "2026-03", "parameters": {"attention_scale": 1.4}}
-FIXED: tuple[Mapping[str, Any], ...] = (
-    {"family": "fsdp", "parameters": {"gradient_bytes": 2.0}},
-    *({"family": family, "parameters": PLAIN_TORCH} for family in ("fsdp", "torchtitan")),
-    {"family": "torchtitan", "parameters": {"interference": 0.3}},
-    {"family": "fsdp", "before": "2024-09", "parameters": {"shard_copies": 0.0}},
-    *({"family": family, **UNTIL_CUDNN} for family in ("fsdp", "torchtitan", "peft", "deepspeed")),
-    {"family": "deepspeed", "parameters": {"gradient_bytes": 2.0, "gather_overlap": 0.0}},
-    {"family": "peft", "parameters": {"gradient_bytes": 2.0}},
-    {"family": "maxtext", "parameters": {"graphs": 1.0}},
-    {
-        "family": "megatron",
-        "legacy": True,
-        "parameters": {"gradient_bytes": 2.0, "data_overlap": 0.0, "interference": 0.0},
-    },
-)
-"""What a framework does by default, from its documentation: formats of gradients, what overlaps at all; PyTorch's own
-attention was FlashAttention-2, two thirds of what newer kernels reach on Hopper (arXiv:2407.08608), until torch 2.11
-came with a cuDNN that it prefers there (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp)."""
+SOURCE = "evidence/fit/training.py"
 
 
-def records_of(values: Iterable[float]) -> list[dict[str, Any]]:
-    """Records as the catalog stores them, general ones first so that special ones override them."""
-    found: dict[str, dict[str, Any]] = {}
-    fixed = [dict(record) for record in FIXED]
-    for parameter, value in zip(PARAMETERS, values, strict=True):
-        key = str(sorted(parameter.selector.items()))
-        record = found.setdefault(key, {**parameter.selector, "parameters": {}})
-        record["parameters"][parameter.name] = value
-    ordered = sorted(found.values(), key=len)
-    return [record for record in ordered if len(record) == 1] + fixed + [r for r in ordered if len(r) > 1]
+def rows_of(values: Iterable[float], fitted_on: str = SOURCE, residual: str = SOURCE) -> list[Term]:
+    """Rows of the table of terms with these values."""
+    return [
+        Term(
+            scope="framework",
+            term=parameter.name,
+            value=value,
+            unit=UNITS["framework"][parameter.name],
+            kind="fitted on runs",
+            source=SOURCE,
+            fitted_on=fitted_on,
+            residual=residual,
+            **parameter.selector,
+        )
+        for parameter, value in zip(PARAMETERS, values, strict=True)
+    ]
+
+
+def terms_of(values: Iterable[float]) -> Terms:
+    """The table of terms with these values in place of the shipped ones. What a framework does by its documentation
+    stays as it is shipped."""
+    return by_name(merged(all_terms(), rows_of(values)))

@@ -10,8 +10,8 @@ from advisor.catalog import models
 from advisor.catalog.checkpoints import checkpoint_format
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.releases import middle_of
 from advisor.evidence.table import Cells
-from advisor.simulator.releases import middle_of
 
 View = Literal["replay", "stranger"]
 """How a case is looked at: with what its benchmark's scripts say, or as a server of which only the row is known."""

@@ -7,9 +7,10 @@ from advisor.evidence.serving.case import ServingCase
 from advisor.evidence.serving.client import mean_share
 from advisor.evidence.serving.columns import Measured, columns_of
 from advisor.evidence.serving.recipe import costs_of, decode_slots_for, recipe_for
-from advisor.simulator.deployment import Deployment, is_moe, routed_experts
+from advisor.simulator.deployment import Deployment
 from advisor.simulator.disaggregation import DisaggregatedModel, PoolPlan, model_disaggregated
 from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.graph.model import is_moe, routed_layers
 from advisor.simulator.replica_model import EngineSettings
 from advisor.simulator.serving import ClosedLoop, Workload
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
@@ -102,7 +103,7 @@ def _prefill_worker(case: ServingCase, decode_worker: Deployment) -> Deployment:
 
 def _balanced(worker: Deployment) -> Deployment:
     """As many copies of experts as make the slots divide among the ranks: without them it could not have started."""
-    parts = routed_experts(worker.model)
+    parts = [experts for _, experts in routed_layers(worker.model)]
     return replace(worker, redundant_experts=-parts[0].num_experts % worker.expert_parallel if parts else 0)
 
 

@@ -9,8 +9,8 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.engine_costs import engine_costs
 from advisor.simulator.replica_model import EngineSettings, model_replica
-from advisor.simulator.serving.micro_batch import MicroBatch, Prefill
-from advisor.simulator.serving.tables import step_tables
+from advisor.simulator.serving.batch import MicroBatch, Prefill
+from advisor.simulator.serving.tables import decode_ps, mixed_ps, step_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def predicted_iteration_s(row: EngineIteration) -> float:
     for order in range(row.sequences):
         batch.compute(order, row.context_tokens)
     for start in range(0, row.new_tokens, row.input_tokens):
-        prompt = Prefill((0, start, row.input_tokens, 1), start, 0)
+        prompt = Prefill((0, start, row.input_tokens, 1), start, row.input_tokens, 0)
         batch.take(prompt, min(row.input_tokens, row.new_tokens - start), num_blocks=0)
-    time_ps = tables.mixed_ps(batch, row.sequences) if row.new_tokens else tables.decode_ps(batch)[0]
+    time_ps = mixed_ps(tables, batch, row.sequences) if row.new_tokens else decode_ps(tables, batch)[0]
     return time_ps / PICOSECONDS_PER_S

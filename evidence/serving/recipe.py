@@ -17,7 +17,7 @@ from advisor.evidence.serving.scripts import (
     first_of,
 )
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import DEFAULT_COSTS, EngineCosts, engine_costs
+from advisor.simulator.engine_costs import EngineCosts, default_costs, engine_costs
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.step_cost import decode_iteration_s
 
@@ -156,10 +156,11 @@ def costs_as_started(costs: EngineCosts, recipe: BenchmarkRecipe | None) -> Engi
     costs = replace(costs, message_s=costs.message_s / recipe.stream_interval)
     if not recipe.async_scheduling:
         return costs
+    common = default_costs()
     return replace(
         costs,
-        step_s=min(costs.step_s, DEFAULT_COSTS.step_s),
-        sequence_s=min(costs.sequence_s, DEFAULT_COSTS.sequence_s),
+        step_s=min(costs.step_s, common.step_s),
+        sequence_s=min(costs.sequence_s, common.sequence_s),
     )
 
 

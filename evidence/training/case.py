@@ -17,7 +17,7 @@ from advisor.evidence.training.frameworks import (
     virtual_tokens,
 )
 from advisor.evidence.training.model import model_of
-from advisor.simulator.deployment import num_experts
+from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.plan import RECOMPUTES, Sharding, TrainingPlan

@@ -13,9 +13,8 @@ from advisor.evidence.training.case import TrainingCase
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory import MemoryColumns, fits, peak_memory
-from advisor.simulator.training.memory.reinforcement import Companions, companion_bytes
-from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.shape import FloatArray
+from advisor.simulator.training.plan import FloatArray, PlanLattice, TrainingPlan
+from advisor.simulator.training.reinforcement import Companions, companion_bytes
 
 _TUNED_FAMILIES: Final = ("megatron", "maxtext")
 """Runs whose recomputation was set to what fits; elsewhere it is off where the recipe does not say so."""

@@ -10,15 +10,12 @@ from advisor.evidence.prediction import Prediction, answered
 from advisor.evidence.training.case import TrainingCase, parse_case
 from advisor.evidence.training.memory import memory_metrics
 from advisor.evidence.training.unstated import ResolvedCase, resolved
+from advisor.simulator.graph.training import attention_flop_per_token
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.convergence import convergence_of, time_to_train_s
+from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.framework_costs import FrameworkCosts
-from advisor.simulator.training.model_flop import (
-    attention_flop_per_token,
-    hardware_flop_per_token,
-    model_flop_per_token,
-)
-from advisor.simulator.training.step_interval import step_class, step_quantity
+from advisor.simulator.training.step import step_class, step_quantity
 
 _CAUSAL_SINCE: Final = "25.09"
 """Megatron-Bridge counts half of the square of scores; everyone else in the table counts all of it."""

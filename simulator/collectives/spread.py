@@ -7,10 +7,10 @@ from advisor.catalog.collectives import collective
 from advisor.catalog.units import MIB
 from advisor.simulator.collectives.topology import Topology
 from advisor.simulator.quantity import Basis, Quantity
+from advisor.simulator.terms import Case, value
 
 _LARGE_BYTES: Final = 16 * MIB
 _STANDARD_DEVIATIONS_OF_80_PERCENT: Final = 1.2816
-_TRANSFERRED: Final = 0.1
 
 
 def interval_factor(operation: str, num_bytes: float, topology: Topology) -> float:
@@ -19,18 +19,13 @@ def interval_factor(operation: str, num_bytes: float, topology: Topology) -> flo
     Assumes: log-normal errors, one width per class of fabric and size; more where the fabric was not measured.
     Below 16 MiB the width holds what differs between ways to launch.
     Error: coverage in docs/collectives.md.
-    Source: errors on published measurements, whole sources left out, evidence/fit/judge_collectives.py.
+    Source: catalog/data/terms.csv: errors on published measurements, whole sources left out.
     """
-    large = num_bytes >= _LARGE_BYTES
-    if topology.num_nodes > 1:
-        sigma = 0.14 if large else 0.25
-        sigma += 0.1 if operation == "all_to_all" else 0.0
-    elif topology.intra_fabric.startswith("pcie"):
-        sigma = 0.25
-    else:
-        sigma = 0.07 if large else 0.4
+    within = "pcie" if topology.intra_fabric.startswith("pcie") else "node"
+    case = Case("network" if topology.num_nodes > 1 else within, operator=operation)
+    sigma = value("fabric", "spread_large" if num_bytes >= _LARGE_BYTES else "spread_small", case)
     if is_transferred(topology):
-        sigma += _TRANSFERRED
+        sigma += value("fabric", "spread_transferred", case)
     return math.exp(_STANDARD_DEVIATIONS_OF_80_PERCENT * sigma)
 
 
@@ -44,9 +39,9 @@ def is_transferred(topology: Topology) -> bool:
     return bool(collective(topology.fit_fabric, "all_reduce", "nccl").transferred_from)
 
 
-def spread(value: float, factor: float, basis: Basis) -> Quantity:
+def spread(middle: float, factor: float, basis: Basis) -> Quantity:
     """A value with the interval [value / factor, value · factor].
 
     Source: definition.
     """
-    return Quantity(value, value / factor, value * factor, basis)
+    return Quantity(middle, middle / factor, middle * factor, basis)

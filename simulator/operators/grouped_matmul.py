@@ -118,8 +118,7 @@ def moe_s(
     expert_parallel: int = 1,
     gated: bool = True,
     skew: float = TYPICAL_SKEW,
-    block_rows: int = 1,
-    reads_all: bool = False,
+    block_rows: float = 0.0,
 ) -> FloatArray:
     """Time of the routed experts of one layer on the busiest accelerator, without all-to-all [s].
 
@@ -128,7 +127,8 @@ def moe_s(
 
     Assumes: num_tokens are the tokens of the whole expert-parallel group before routing; routing is random,
     popularity has the coefficient of variation `skew`; weights are cold. Kernels that pad the rows of each expert
-    to whole blocks (`block_rows` above 1) read the weights of all, and so do those of fixed shapes (`reads_all`).
+    to whole blocks of `block_rows`, 1 where shapes are fixed, read the weights of all; 0 leaves experts without rows
+    out.
     Raises: KeyError: the device has no 16-bit peak.
     Error: `residual` of the catalog record, measured by evidence/fit/grouped_matmul.py.
     Source: own model, fitted to MoE measurements of ai-dynamo/aiconfigurator (Apache-2.0).
@@ -137,7 +137,7 @@ def moe_s(
     inner = intermediate_size / tensor_parallel
     shape = ExpertShape(hidden_size, inner, inner * (2.0 if gated else 1.0), num_experts / expert_parallel)
     load = expert_load(tokens, num_experts, experts_per_token, expert_parallel, skew)
-    if block_rows > 1 or reads_all:
+    if block_rows:
         load = padded_load(load, num_experts / expert_parallel, block_rows)
     return experts_s(tokens, shape, load, device, efficiency)
 
@@ -192,7 +192,7 @@ def busiest_rank_surplus(
     return np.asarray(np.minimum(surplus, expert_parallel), dtype=np.float64)
 
 
-def padded_load(load: ExpertLoad, num_local_experts: float, block_rows: int) -> ExpertLoad:
+def padded_load(load: ExpertLoad, num_local_experts: float, block_rows: float) -> ExpertLoad:
     """The load of kernels whose rows are padded to whole blocks, one at least for each expert of the rank.
 
     Assumes: the blocks of padding are as many as when each expert has one row beyond its last block; they read

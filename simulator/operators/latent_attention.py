@@ -28,10 +28,11 @@ from advisor.simulator.operators.attention_kernels import (
 
 LatentPrefillEfficiency = PrefillEfficiency
 
-_HEADS_OF_TWO_TILES = 32
-"""Heads that TensorRT-LLM's and FlashInfer's kernel for Blackwell takes in two tiles of 16, each of which reads the
-cache; up to 24 it takes in one, and 48 and more in tiles of 64. On B200, B300, GB200 and GB300 32 heads take half as
-long again as 16, and longer than 64 and 128."""
+_MOST_HEADS = (24, 47)
+_TILES = np.array((1, 2, 1))
+"""Tiles that read the cache, with up to so many heads and with more: TensorRT-LLM's and FlashInfer's kernel for
+Blackwell takes up to 24 heads in one, then two of 16 heads each, and from 48 on tiles of 64. On B200, B300, GB200 and
+GB300 32 heads take half as long again as 16, and longer than 64 and 128."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,8 @@ def mla_decode_s(
     Source: DeepSeek-V2, arXiv:2405.04434, section 2.1; constants from catalog/data/efficiency/mla_decode.
     """
     keys = np.asarray(context_tokens, float)
-    reads = 1.0 + efficiency.second_tile_share * (np.asarray(num_heads) == _HEADS_OF_TWO_TILES)
+    tiles = _TILES[np.searchsorted(_MOST_HEADS, np.asarray(num_heads))]
+    reads = 1.0 + efficiency.second_tile_share * (tiles - 1)
     return decode_kernel_s(
         batch_size,
         num_heads,

@@ -135,7 +135,7 @@ def host_sum_s(num_bytes: FloatArray | float, num_ranks: int, bytes_per_s: float
     Assumes: the process adds more slowly than links carry, and ranks write and read while it adds, so the slowest
     of the three is all that is seen.
     Raises: ValueError: there is no rank, or the rate is not positive.
-    Error: `residual` of the engine's host_sum, measured by evidence/fit/local.py.
+    Error: `residual` of the term, measured by evidence/fit/local.py.
     Source: exllamav3, exllamav3_ext/parallel/all_reduce_cpu.cu: chunks go to host memory, one process adds them.
     """
     if num_ranks < 1 or not bytes_per_s > 0:

@@ -42,6 +42,8 @@ FORMATS: Final[dict[str, MatmulFormat]] = {
     "mxfp4_wo": MatmulFormat(("bf16", "fp16"), 0.53125, 2.0),
     "int8_wo": MatmulFormat(("bf16", "fp16"), 1.0, 2.0),
     "int4_wo": MatmulFormat(("bf16", "fp16"), 0.515625, 2.0),
+    # bitsandbytes writes the weights out in 16 bits and multiplies with those.
+    "nf4": MatmulFormat(("bf16", "fp16"), bytes_per_element("nf4") + 4.0, 2.0),
     "fp6": MatmulFormat(("fp6", "fp8", "bf16", "fp16"), 0.75, 1.0),
     **{name: MatmulFormat(("bf16", "fp16"), bytes_per_element(name), 2.0) for name in FILE_DTYPES},
 }

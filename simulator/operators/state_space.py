@@ -11,13 +11,10 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.schema import EfficiencyRecord, GatedDeltaNet, Mamba2
+from advisor.catalog.schema import EfficiencyRecord
 from advisor.simulator.device import Device
 from advisor.simulator.operators.attention_kernels import ACTIVATION_BYTES, Floats, bytes_past_l2, joined
 
-DELTA_CHUNK_TOKENS: Final = 64
-SCAN_CHUNK_TOKENS: Final = 128
 _OVERLAP_EXPONENT: Final = 4.0
 
 
@@ -71,119 +68,39 @@ class RecurrenceShape:
     """Per chunk and head."""
     token_elements: float
     """Queries, keys, values and outputs of one token, all heads."""
-    state_bytes: float
+    state_elements: float
     """Of one sequence."""
+    state_bytes: float
     conv_channels: float
     conv_kernel: int
 
 
-def delta_net_shape(mixer: GatedDeltaNet, tensor_parallel: int = 1) -> RecurrenceShape:
-    """Work of a gated delta net (or Kimi delta attention) on one of `tensor_parallel` accelerators.
-
-    Per chunk of C tokens and value head: 2 C² (3 k + 2 v) + 2 C³ / 3 flop inside the chunk (scores, the triangular
-    solve, outputs) and 6 C k v against the state.
-
-    Assumes: key heads split with value heads, and are repeated where there are fewer than ranks.
-    Source: Gated DeltaNet, arXiv:2412.06464, section 3.3 (chunkwise form).
-    """
-    key_heads = max(1.0, mixer.num_key_heads / tensor_parallel)
-    value_heads = max(1.0, mixer.num_value_heads / tensor_parallel)
-    key, value, chunk = mixer.key_head_dim, mixer.value_head_dim, DELTA_CHUNK_TOKENS
-    inside = 2.0 * chunk**2 * (3.0 * key + 2.0 * value) + 2.0 * chunk**3 / 3.0
-    return RecurrenceShape(
-        num_heads=value_heads,
-        chunk_tokens=chunk,
-        chunk_flop=inside + 6.0 * chunk * key * value,
-        token_elements=2.0 * key_heads * key + 2.0 * value_heads * value,
-        state_bytes=value_heads * key * value * bytes_per_element(mixer.state_dtype),
-        conv_channels=2.0 * key_heads * key + value_heads * value,
-        conv_kernel=mixer.conv_kernel,
-    )
-
-
-def mamba2_shape(mixer: Mamba2, tensor_parallel: int = 1) -> RecurrenceShape:
-    """Work of a Mamba-2 mixer on one of `tensor_parallel` accelerators.
-
-    Per chunk of C tokens and head of width p with state n: 2 C² (n groups / heads + p) flop inside the chunk and
-    4 C n p against the state.
-
-    Assumes: groups split with heads, and are repeated where there are fewer than ranks.
-    Source: Mamba-2, arXiv:2405.21060, section 6 (state-space duality algorithm).
-    """
-    heads = max(1.0, mixer.num_heads / tensor_parallel)
-    groups = max(1.0, mixer.num_groups / tensor_parallel)
-    width, state, chunk = mixer.head_dim, mixer.state_dim, SCAN_CHUNK_TOKENS
-    inside = 2.0 * chunk**2 * (state * groups / heads + width)
-    return RecurrenceShape(
-        num_heads=heads,
-        chunk_tokens=chunk,
-        chunk_flop=inside + 4.0 * chunk * state * width,
-        token_elements=2.0 * heads * width + 2.0 * groups * state,
-        state_bytes=heads * width * state * bytes_per_element(mixer.state_dtype),
-        conv_channels=heads * width + 2.0 * groups * state,
-        conv_kernel=mixer.conv_kernel,
-    )
-
-
-def gated_delta_net_s(
-    num_tokens: ArrayLike,
-    num_sequences: ArrayLike,
-    mixer: GatedDeltaNet,
-    tensor_parallel: int,
-    device: Device,
-    efficiency: RecurrenceEfficiency,
-    *,
-    decode: bool,
-) -> Floats:
-    """Time of convolution and gated delta rule of one layer for `num_tokens` in `num_sequences` [s].
-
-    Chunked prefill, or with `decode` one recurrent step per token; projections and norms are the caller's.
-
-    Assumes: equal sequences; in decode num_tokens = num_sequences.
-    Error: see `residual` of the catalog records; tests/simulator/test_state_space.py repeats it.
-    Source: `chunked_s`, `recurrent_step_s`; constants from catalog/data/efficiency/gdn and kda.
-    """
-    shape = delta_net_shape(mixer, tensor_parallel)
-    return _mixer_s(num_tokens, num_sequences, shape, device, efficiency, decode)
-
-
-def mamba2_s(
-    num_tokens: ArrayLike,
-    num_sequences: ArrayLike,
-    mixer: Mamba2,
-    tensor_parallel: int,
-    device: Device,
-    efficiency: RecurrenceEfficiency,
-    *,
-    decode: bool,
-) -> Floats:
-    """Time of convolution and state-space scan of one layer for `num_tokens` in `num_sequences` [s].
-
-    Chunked prefill, or with `decode` one recurrent step per token; projections and norms are the caller's.
-
-    Assumes: equal sequences; in decode num_tokens = num_sequences.
-    Error: see `residual` of the catalog records; tests/simulator/test_state_space.py repeats it.
-    Source: `chunked_s`, `recurrent_step_s`; constants from catalog/data/efficiency/mamba2.
-    """
-    shape = mamba2_shape(mixer, tensor_parallel)
-    return _mixer_s(num_tokens, num_sequences, shape, device, efficiency, decode)
-
-
-def _mixer_s(
+def recurrence_s(
     num_tokens: ArrayLike,
     num_sequences: ArrayLike,
     shape: RecurrenceShape,
     device: Device,
     efficiency: RecurrenceEfficiency,
+    *,
     decode: bool,
 ) -> Floats:
+    """Time of convolution and state mixer of one layer for `num_tokens` in `num_sequences` [s].
+
+    Chunked prefill, or with `decode` one recurrent step per token; projections and norms are the caller's.
+
+    Assumes: equal sequences; in decode num_tokens = num_sequences.
+    Error: see `residual` of the catalog records; tests/simulator/test_state_space.py repeats it.
+    Source: `chunked_s`, `recurrent_step_s`; constants from catalog/data/efficiency/gdn, kda and mamba2.
+    """
     if decode:
-        return recurrent_step_s(num_tokens, shape, device, efficiency) + convolution_step_s(
-            num_tokens, shape, device, efficiency
-        )
-    return chunked_s(num_tokens, num_sequences, shape, device, efficiency) + convolution_s(
-        num_tokens, num_sequences, shape, device, efficiency
-    )
+        core_s = recurrent_step_s(num_tokens, shape, device, efficiency)
+    else:
+        core_s = chunked_s(num_tokens, num_sequences, shape, device, efficiency)
+    if not shape.conv_channels:
+        return core_s
+    if decode:
+        return core_s + convolution_step_s(num_tokens, shape, device, efficiency)
+    return core_s + convolution_s(num_tokens, num_sequences, shape, device, efficiency)
 
 
 def chunked_s(

@@ -16,9 +16,8 @@ from advisor.simulator.serving.lengths import (
     LognormalLengths,
     UniformLengths,
 )
-from advisor.simulator.serving.metrics import ServingResult
+from advisor.simulator.serving.metrics import Records, ServingResult
 from advisor.simulator.serving.policy import SchedulerKind, SchedulerPolicy, Slo
-from advisor.simulator.serving.records import Records
 from advisor.simulator.serving.simulation import simulate
 from advisor.simulator.serving.workload import Workload
 

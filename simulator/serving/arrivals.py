@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import DAY_S, PICOSECONDS_PER_S
+from advisor.simulator.serving.checks import positive, whole
 
 _CHUNK = 4096
 """Requests drawn at once: keeps memory flat, and fixes the order in which the generator is used."""
@@ -31,16 +32,11 @@ class ClosedLoop:
     ramp_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.concurrency, bool)
-            or not isinstance(self.concurrency, int)
-            or self.concurrency < 1
-        ):
-            raise AdvisorError(f"concurrency must be a whole number of at least 1, not {self.concurrency!r}")
+        whole("concurrency", self.concurrency)
         if self.start not in ("burst", "staggered"):
             raise AdvisorError(f"a closed loop starts 'burst' or 'staggered', not {self.start!r}")
         if self.start == "staggered":
-            _positive("ramp_s of a staggered start", self.ramp_s)
+            positive("ramp_s of a staggered start", self.ramp_s)
         elif self.ramp_s != 0.0:
             raise AdvisorError("ramp_s belongs to a staggered start", fix="start='staggered'")
 
@@ -61,7 +57,7 @@ class Poisson:
     rate_per_s: float
 
     def __post_init__(self) -> None:
-        _positive("rate_per_s", self.rate_per_s)
+        positive("rate_per_s", self.rate_per_s)
 
     def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
         """Ascending arrival instants [ps], in chunks, without end."""
@@ -80,8 +76,8 @@ class Gamma:
     cv: float
 
     def __post_init__(self) -> None:
-        _positive("rate_per_s", self.rate_per_s)
-        _positive("cv", self.cv)
+        positive("rate_per_s", self.rate_per_s)
+        positive("cv", self.cv)
 
     def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
         """Ascending arrival instants [ps], in chunks, without end."""
@@ -131,9 +127,9 @@ class VaryingRate:
     cv: float = 1.0
 
     def __post_init__(self) -> None:
-        _positive("cv", self.cv)
+        positive("cv", self.cv)
         for duration_s, rate in self.steps:
-            _positive("the duration of a step", duration_s)
+            positive("the duration of a step", duration_s)
             if not (math.isfinite(rate) and rate >= 0):
                 raise AdvisorError(f"the rate of a step must be at least 0 and finite, not {rate}")
         if not sum(duration_s * rate for duration_s, rate in self.steps) > 0:
@@ -149,23 +145,18 @@ class VaryingRate:
         ends_s = np.cumsum([0.0, *(duration_s for duration_s, _ in self.steps)])
         expected = np.cumsum([0.0, *(duration_s * rate for duration_s, rate in self.steps)])
         shape = 1.0 / self.cv**2
-        last = 0.0
-        while True:
-            counts = last + np.cumsum(rng.standard_gamma(shape, _CHUNK) / shape)
-            last = float(counts[-1])
+        rates = np.array([rate for _, rate in self.steps])
+
+        def rescaled(counts: NDArray[np.float64]) -> NDArray[np.float64]:
             rounds, within = np.divmod(counts, expected[-1])
             # Where the rate is 0 the expectation stands still; its last instant is the one that counts.
             step = np.searchsorted(expected, within, side="right") - 1
-            rate = np.array([rate for _, rate in self.steps])[step]
-            instants_s = rounds * ends_s[-1] + ends_s[step] + (within - expected[step]) / rate
-            kept = instants_s[instants_s <= _LONGEST_S]
-            if kept.size:
-                yield np.rint(kept * PICOSECONDS_PER_S).astype(np.int64)
-            if kept.size < instants_s.size:
-                raise AdvisorError(
-                    f"arrivals spread over more than {_LONGEST_S:.0f} s",
-                    fix="a higher rate or fewer requests",
-                )
+            instants: NDArray[np.float64] = (
+                rounds * ends_s[-1] + ends_s[step] + (within - expected[step]) / rates[step]
+            )
+            return instants
+
+        return _accumulated(lambda: rng.standard_gamma(shape, _CHUNK) / shape, 1.0, rescaled)
 
 
 def diurnal(
@@ -203,21 +194,21 @@ def bursts(
 Arrivals = ClosedLoop | Poisson | Gamma | VaryingRate | TraceArrivals
 
 
-def _accumulated(draw: Callable[[], NDArray[np.float64]], scale_s: float) -> Iterator[NDArray[np.int64]]:
-    """Running sums of scaled gaps [ps]."""
-    last_s = 0.0
+def _accumulated(
+    draw: Callable[[], NDArray[np.float64]],
+    scale: float,
+    instants_s_of: Callable[[NDArray[np.float64]], NDArray[np.float64]] = lambda sums: sums,
+) -> Iterator[NDArray[np.int64]]:
+    """Running sums of scaled gaps, as the instants that they stand for [ps]."""
+    last = 0.0
     while True:
-        instants_s = last_s + np.cumsum(draw()) * scale_s
-        last_s = float(instants_s[-1])
+        sums = last + np.cumsum(draw()) * scale
+        last = float(sums[-1])
+        instants_s = instants_s_of(sums)
         within = instants_s[instants_s <= _LONGEST_S]
         if within.size:  # a chunk may reach further than the requests that are asked for
             yield np.rint(within * PICOSECONDS_PER_S).astype(np.int64)
-        if last_s > _LONGEST_S:
+        if within.size < instants_s.size:
             raise AdvisorError(
                 f"arrivals spread over more than {_LONGEST_S:.0f} s", fix="a higher rate or fewer requests"
             )
-
-
-def _positive(name: str, value: float) -> None:
-    if isinstance(value, bool) or not (math.isfinite(value) and value > 0):
-        raise AdvisorError(f"{name} must be positive and finite, not {value}")

@@ -1,12 +1,11 @@
 """A replica that keeps the cache of prompts it has served, and computes only what follows a cached beginning."""
 
+from advisor.simulator.serving.batch import MicroBatch, Prefill, Request
+from advisor.simulator.serving.cache import PrefixCache
 from advisor.simulator.serving.content import Contents
-from advisor.simulator.serving.counting_batch import CountingBatch
-from advisor.simulator.serving.micro_batch import MicroBatch, Prefill, Request
 from advisor.simulator.serving.policy import SchedulerPolicy
-from advisor.simulator.serving.prefix_cache import PrefixCache
 from advisor.simulator.serving.replica import Replica
-from advisor.simulator.serving.tables import StepTables
+from advisor.simulator.step_cost import StepSurface
 
 
 class CachingReplica(Replica):
@@ -26,10 +25,8 @@ class CachingReplica(Replica):
     always computed, and by default whole prompts must fit: scheduler_reserve_full_isl).
     """
 
-    batch_type = CountingBatch
-
     def __init__(
-        self, tables: StepTables, policy: SchedulerPolicy, contents: Contents, *, jump: bool = True
+        self, tables: StepSurface, policy: SchedulerPolicy, contents: Contents, *, jump: bool = True
     ) -> None:
         super().__init__(tables, policy, jump=jump)
         self.prompts, self.answers = contents.prompts, contents.answers
@@ -41,10 +38,13 @@ class CachingReplica(Replica):
         self.covered: dict[int, int] = {}
         """By request with pinned content: blocks of its content that it has hit or computed."""
         self.sum_covered = 0
-        self.num_prompt_tokens = self.num_cached_tokens = 0
-        """Of requests admitted for the first time: tokens of their prompts, and those found in the cache."""
-        self.max_used_blocks = 0
-        """Most blocks that running requests used at once, each counted once."""
+
+    def used_fraction(self) -> float:
+        """Used part of the cache; idle blocks of a prefix cache are free. 0 where the cache is unlimited."""
+        if not self.may_evict:
+            return 0.0
+        held = sum(batch.held_blocks() for batch in self.batches)
+        return (held - self.sum_covered + self.cache.num_pinned) / self.real_capacity
 
     def _admit(self, batch: MicroBatch, free: int) -> None:
         """Admit waiting requests in order of arrival while budget, sequence slots and blocks last."""
@@ -96,7 +96,7 @@ class CachingReplica(Replica):
             entry = self.preempted.popleft()
             entry.order = order
             return entry
-        entry = Prefill(request, order, batch.start_ps)
+        entry = Prefill(request, order, request[2], batch.start_ps)
         self.inbox.popleft()
         if not self.inbox and self.refill is not None:
             self.refill()

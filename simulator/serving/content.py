@@ -1,7 +1,13 @@
 """What prompts have in common: a tree of token sequences, in which a request is a node."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+
+from advisor.catalog.errors import AdvisorError
+from advisor.simulator.serving.checks import whole
 
 ROOT = 0
 """The empty beginning, which all requests share."""
@@ -110,3 +116,34 @@ def infinite_cache_hit_fraction(hash_ids: Sequence[Sequence[int]]) -> float:
         num_hits += sum(identity in seen for identity in ids)
         seen.update(ids)
     return num_hits / num_blocks if num_blocks else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrefixes:
+    """Every prompt begins with one of `num_prefixes` texts of num_tokens, before the tokens of its own.
+
+    Text k, from 1 on, is chosen with probability proportional to 1 / k^skew; 0 is uniform.
+
+    Source: own definition; Zipf's law for popularity.
+    """
+
+    num_tokens: int
+    num_prefixes: int = 1
+    skew: float = 0.0
+
+    def __post_init__(self) -> None:
+        whole("num_tokens of shared prefixes", self.num_tokens, most=10_000_000)
+        whole("num_prefixes of shared prefixes", self.num_prefixes, most=10_000_000)
+        if not (math.isfinite(self.skew) and 0.0 <= self.skew <= 10.0):
+            raise AdvisorError(f"skew of shared prefixes must lie in 0 to 10, not {self.skew}")
+
+    def drawn(self, rng: np.random.Generator, num_requests: int) -> Contents:
+        """The prefix of each of a number of requests."""
+        tree = ContentTree()
+        first = tree.add(ROOT, self.num_tokens)
+        for _ in range(self.num_prefixes - 1):
+            tree.add(ROOT, self.num_tokens)
+        weights = np.arange(1, self.num_prefixes + 1, dtype=np.float64) ** -self.skew
+        edges = np.cumsum(weights / weights.sum())
+        chosen = np.searchsorted(edges, rng.random(num_requests), side="right")
+        return Contents(tree, (first + np.minimum(chosen, self.num_prefixes - 1)).tolist())

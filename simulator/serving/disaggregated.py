@@ -1,36 +1,89 @@
 """Prompts in one pool, decoding in another: two pools of unlike workers, a router before each, links between them."""
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import simpy
+from dataclasses import dataclass, field
+from heapq import heapreplace
 
 from advisor.catalog.errors import AdvisorError
-from advisor.simulator.serving.client import Client
-from advisor.simulator.serving.cluster import ARRIVE, COMPLETE, START, Instant
+from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.simulator.serving.batch import MicroBatch, Prefill, Request
 from advisor.simulator.serving.content import Contents
-from advisor.simulator.serving.decode_replica import DecodeReplica
-from advisor.simulator.serving.kv_transfer import Channels, KvLink, transferred_ps
-from advisor.simulator.serving.metrics import Recorder, ServingResult
-from advisor.simulator.serving.micro_batch import Request
+from advisor.simulator.serving.fleet import Pool
+from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
+from advisor.simulator.serving.metrics import NUM_FIELDS, Recorder, ServingResult
 from advisor.simulator.serving.pipeline import NEVER
-from advisor.simulator.serving.policy import SchedulerPolicy, Slo
-from advisor.simulator.serving.records import NUM_FIELDS
+from advisor.simulator.serving.policy import Slo
 from advisor.simulator.serving.replica import Replica
-from advisor.simulator.serving.simulation import BLOCK, Options, new_recorder, new_replica, result_of
+from advisor.simulator.serving.simulation import new_replica, result_of
 from advisor.simulator.serving.tables import step_tables
-from advisor.simulator.serving.workload import Workload, draw_contents
-from advisor.simulator.step_cost import StepSurface
+from advisor.simulator.serving.workload import Client, Workload, draw_contents
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
-    """`num_workers` equal workers of one kind."""
+class KvLink:
+    """What a transfer moves, and over what.
 
-    surface: StepSurface
-    policy: SchedulerPolicy
-    num_workers: int
+    A worker has `num_channels` independent links (its attention data-parallel ranks), each of which carries one
+    request's cache at a time.
+
+    Source: own definition.
+    """
+
+    bytes_per_token: float
+    bytes_per_s: float
+    """Of one channel, one direction."""
+    latency_s: float = 0.0
+    """Once per request: blocks are announced, and asked for."""
+    fixed_bytes: float = 0.0
+    """Recurrent state, whatever the length."""
+    num_layers: int = 1
+    layer_wise: bool = True
+    """A layer's cache leaves while the next layers are computed; otherwise all of it after the prompt."""
+    sender_channels: int = 1
+    receiver_channels: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.bytes_per_s > 0 or min(self.bytes_per_token, self.latency_s, self.fixed_bytes) < 0:
+            raise AdvisorError("a KV link needs a positive rate, and sizes and latency of at least 0")
+        if min(self.num_layers, self.sender_channels, self.receiver_channels) < 1:
+            raise AdvisorError("a KV link needs at least one layer and one channel on each side")
+
+
+@dataclass(slots=True)
+class Channels:
+    """When each of a worker's links is free again [ps]."""
+
+    num_channels: int
+    free_ps: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.free_ps = [0] * self.num_channels
+
+
+def transferred_ps(
+    link: KvLink, sender: Channels, receiver: Channels, tokens: int, computed_from_ps: int, computed_ps: int
+) -> int:
+    """When the cache of a prompt that was computed between two instants is in place; occupies both links [ps].
+
+    It starts when both links are free, and, layer by layer, once the first layer is computed; it cannot end before
+    the last layer has followed the end of the computation:
+
+        start = max(links free, computed - (computed - computed_from) · (layers - 1) / layers)
+        end = max(start + bytes / rate, computed + bytes / rate / layers) + latency
+
+    Without layer-wise transfer it starts when the prompt is computed.
+
+    Assumes: layers take equal times and have equal caches; links serve one request at a time in order of computation.
+    Source: own derivation; layer-wise transfer as in Patel et al. 2024 (Splitwise), arXiv:2311.18677.
+    """
+    num_bytes = link.bytes_per_token * tokens + link.fixed_bytes
+    whole_ps = round(num_bytes / link.bytes_per_s * PICOSECONDS_PER_S)
+    layers = link.num_layers if link.layer_wise else 1
+    ready_ps = computed_ps - (computed_ps - computed_from_ps) * (layers - 1) // layers
+    start_ps = max(sender.free_ps[0], receiver.free_ps[0], ready_ps)
+    end_ps = max(start_ps + whole_ps, computed_ps + whole_ps // layers)
+    for side in (sender, receiver):
+        heapreplace(side.free_ps, end_ps)
+    return end_ps + round(link.latency_s * PICOSECONDS_PER_S)
 
 
 def simulate_disaggregated(
@@ -52,44 +105,74 @@ def simulate_disaggregated(
     Assumes: routers take no time; a prompt's cache leaves the prefill worker without holding up the next prompts;
     decode workers set blocks aside for the whole output, and keep no prefixes: prefill workers do, where their policy
     says so, and send whole prompts on.
-    Raises: AdvisorError: a pool without workers, or what `simulate` raises.
+    Raises: AdvisorError: what `simulate` raises.
     Source: own design; DistServe (arXiv:2401.09670), Splitwise (arXiv:2311.18677).
     """
-    for pool, name in ((prefill, "prefill"), (decode, "decode")):
-        if pool.num_workers < 1:
-            raise AdvisorError(
-                f"the {name} pool has no workers",
-                why="each request needs one worker of each pool",
-                fix=f"at least one {name} worker, or one pool for both",
-            )
     client = Client(workload, decode.policy, seed)
-    options = Options(records=records, slo=slo, give_up_after_violations=None)
-    recorder = new_recorder(client, workload, decode.policy, options)
+    recorder = client.recorder(slo, keep=records)
     service = _Service(prefill, decode, link, client, recorder, draw_contents(workload, seed))
-    now_ps = service.run()
+    service.run_until(NEVER)
+    service.record(0)
     replicas = [site.replica for site in (*service.prefill, *service.decode)]
-    return result_of(replicas, client, recorder, decode.policy, now_ps, gave_up=False)
+    return result_of(service, replicas, client, recorder, decode.policy)
 
 
-class _Worker:
-    """A replica, its process, its links, and the number of requests on it."""
+class DecodeReplica(Replica):
+    """A replica whose requests arrive with their cache filled.
 
-    def __init__(self, replica: Replica, num_channels: int) -> None:
-        self.replica = replica
+    A request (visible, index, cached tokens, output tokens) takes blocks for its cached tokens and joins the next
+    iteration as a decoding sequence; the iteration yields its first output token here. Blocks for all its output are
+    set aside at admission, so nothing is ever computed again.
+
+    Assumes: reserve_output_fraction is 1; the cache is in place when the request becomes visible.
+    Source: own design; decode workers of TensorRT-LLM and SGLang admit a request once its blocks are there.
+    """
+
+    def _admit(self, batch: MicroBatch, free: int) -> None:
+        """Admit waiting requests in order of arrival while sequence slots and blocks last."""
+        inbox, cutoff_ps = self.inbox, batch.cutoff_ps
+        slots = self.num_slots - self.num_running - batch.freed_sequences
+        while slots > 0 and inbox and inbox[0][0] <= cutoff_ps:
+            request = inbox[0]
+            need = (request[2] - 1) // self.block_tokens + 1
+            if not self.blocks.grant(batch, request, need, alone=not self.num_running):
+                return
+            self.num_admissions += 1
+            self.num_running += 1
+            inbox.popleft()
+            entry = Prefill(request, self.num_admissions, request[2], batch.start_ps)
+            batch.take(entry, request[2], need)
+            batch.num_admitted += 1
+            slots -= 1
+
+    def _start_mixed(self, batch: MicroBatch) -> None:
+        """One decode iteration of the running sequences and of those that have just come."""
+        tables, window = self.tables, self.tables.window_tokens
+        cached = [entry.target for entry in batch.completing]
+        num_sequences = batch.num_decoding + len(cached)
+        stage_ps = tables.decode_base_ps[num_sequences] + self.admission_ps * batch.num_admitted
+        stage_ps += tables.decode_context_ps[num_sequences] * (batch.context_sum + sum(cached))
+        if window is not None:
+            windowed = batch.window_sum + sum(min(tokens, window) for tokens in cached)
+            stage_ps += tables.decode_window_ps[num_sequences] * windowed
+        batch.ticking = batch.num_decoding > 0
+        batch.open_to_arrivals = False
+        self.pipeline.start(batch, stage_ps, 0, 1)
+
+
+class _Worker(Site):
+    """A replica of a pool, with its links."""
+
+    __slots__ = ("channels",)
+
+    def __init__(self, number: int, replica: Replica, loads: LoadIndex, num_channels: int) -> None:
+        super().__init__(number, replica, loads)
+        loads.join(number)
         self.channels = Channels(num_channels)
-        self.num_outstanding = 0
-        self.process: simpy.Process | None = None
-        self.is_waiting = False
-
-    def submit(self, request: Request) -> None:
-        """Hand a request over; the worker's process looks up if it waits for something later."""
-        if self.replica.submit(request) and self.is_waiting and self.process is not None:
-            self.is_waiting = False
-            self.process.interrupt()
 
 
-class _Service:
-    """The processes of one simulation: each worker serves, each finished prompt moves."""
+class _Service(EventLoop):
+    """Clients and both pools; a finished prompt moves."""
 
     def __init__(
         self,
@@ -100,113 +183,72 @@ class _Service:
         recorder: Recorder,
         contents: Contents | None,
     ) -> None:
-        self.env = simpy.Environment(initial_time=0)
+        super().__init__()
         self.client, self.recorder, self.link = client, recorder, link
-        first, second = (
-            step_tables(prefill.surface, prefill.policy),
-            step_tables(decode.surface, decode.policy),
-        )
+        first, second = (step_tables(pool.surface, pool.policy) for pool in (prefill, decode))
+        self.prefill_loads, self.decode_loads = LoadIndex(), LoadIndex()
         self.prefill = [
-            _Worker(new_replica(first, prefill.policy, contents), link.sender_channels)
-            for _ in range(prefill.num_workers)
+            _Worker(
+                number, new_replica(first, prefill.policy, contents), self.prefill_loads, link.sender_channels
+            )
+            for number in range(prefill.num_replicas)
         ]
         self.decode = [
-            _Worker(DecodeReplica(second, decode.policy), link.receiver_channels)
-            for _ in range(decode.num_workers)
+            _Worker(number, DecodeReplica(second, decode.policy), self.decode_loads, link.receiver_channels)
+            for number in range(decode.num_replicas)
         ]
         self.under_way: dict[int, Request] = {}
         """What the client asked for, by index, until its last token is out."""
-        self.arrivals: list[Request] = []
         self.rows: list[int] = []
+        self.come_from(client.arrivals())
 
-    def run(self) -> int:
-        """Run until nothing is left to do; the last instant [ps]."""
-        env = self.env
-        for worker in self.prefill:
-            worker.process = env.process(self._serve(worker, is_prefill=True))
-        for worker in self.decode:
-            worker.process = env.process(self._serve(worker, is_prefill=False))
-        env.process(self._arrive())
-        while env.peek() < NEVER:
-            env.step()
-        self._record(0)
-        return int(env.now)
-
-    def _arrive(self) -> Generator[simpy.Event, Any, None]:
-        """Send the requests whose instants are known beforehand."""
-        self.client.refill(self.arrivals.append)
-        while self.arrivals:
-            for request in self.arrivals:
-                instant_ps = request[0] - self.client.api_ps
-                yield Instant(self.env, instant_ps - int(self.env.now), ARRIVE)
-                self._begin(request)
-            self.arrivals.clear()
-            if not self.client.is_closed_loop:
-                self.client.refill(self.arrivals.append)
+    def arrive(self, arrival: Arrival) -> None:
+        """Give a request to a prefill worker, for its first token only."""
+        sent_ps, index, input_tokens, output_tokens = arrival
+        self._begin((sent_ps + self.client.api_ps, index, input_tokens, output_tokens))
 
     def _begin(self, request: Request) -> None:
-        """Give a request to a prefill worker, for its first token only."""
         seen_ps, index, input_tokens, _ = request
         self.under_way[index] = request
-        worker = _least(self.prefill)
-        worker.num_outstanding += 1
-        worker.submit((seen_ps, index, input_tokens, 1))
+        worker = self.prefill[self.prefill_loads.least_loaded()]
+        self.hand_over(worker, (seen_ps, index, input_tokens, 1))
 
-    def _serve(self, worker: _Worker, *, is_prefill: bool) -> Generator[simpy.Event, Any, None]:
-        """Start and complete the runs of one worker."""
-        env, replica = self.env, worker.replica
-        after = self._prompt_done if is_prefill else self._answer_done
-        while True:
-            yield Instant(env, 0, START)
-            next_ps = replica.resume(int(env.now))
-            worker.is_waiting = True
-            try:
-                yield env.event() if next_ps == NEVER else Instant(env, next_ps - int(env.now), COMPLETE)
-            except simpy.Interrupt:
-                continue
-            worker.is_waiting = False
-            worker.num_outstanding -= replica.advance(int(env.now))
-            done = replica.finished
-            for at in range(0, len(done), NUM_FIELDS):
-                after(worker, done[at : at + NUM_FIELDS])
-            done.clear()
-            if len(replica.token_gaps) > BLOCK:
-                self.recorder.take_gaps(replica.token_gaps)
+    def completed(self, site: Site, num_finished: int) -> None:
+        """Move the caches of prompts that are computed, and answer requests whose last token is out."""
+        site.answered(num_finished)
+        done = site.replica.finished
+        rows = [done[at : at + NUM_FIELDS] for at in range(0, len(done), NUM_FIELDS)]
+        done.clear()
+        for _, index, input_tokens, _, admitted_ps, _, end_ps, _ in rows:
+            if site.load_index is self.decode_loads:
+                self._answer(index, admitted_ps, admitted_ps, end_ps)  # decoding began with the first token
+            elif self.under_way[index][3] == 1:
+                self._answer(index, admitted_ps, end_ps, end_ps)
+            else:
+                assert isinstance(site, _Worker)
+                self._move(site, index, input_tokens, admitted_ps, end_ps)
 
-    def _prompt_done(self, worker: _Worker, row: list[int]) -> None:
-        """A prompt is computed: its cache goes to a decode worker, or the answer was that one token."""
-        _, index, input_tokens, _, admitted_ps, _, end_ps, _ = row
-        request = self.under_way[index]
-        if request[3] == 1:
-            self._answered(index, admitted_ps, end_ps, end_ps)
-            return
-        target = _least(self.decode)
-        target.num_outstanding += 1
+    def _move(
+        self, worker: _Worker, index: int, input_tokens: int, admitted_ps: int, computed_ps: int
+    ) -> None:
+        """Send a prompt's cache to a decode worker."""
+        target = self.decode[self.decode_loads.least_loaded()]
         there_ps = transferred_ps(
-            self.link, worker.channels, target.channels, input_tokens, admitted_ps, end_ps
+            self.link, worker.channels, target.channels, input_tokens, admitted_ps, computed_ps
         )
         # The first token's own place in the cache is filled by the iteration that processes it.
-        target.submit((max(there_ps, int(self.env.now)), index, input_tokens + 1, request[3] - 1))
+        output_tokens = self.under_way[index][3]
+        self.hand_over(target, (max(there_ps, self.now_ps), index, input_tokens + 1, output_tokens - 1))
 
-    def _answer_done(self, worker: _Worker, row: list[int]) -> None:
-        """The last token is out; decoding began with the first."""
-        _, index, _, _, admitted_ps, _, end_ps, _ = row
-        self._answered(index, admitted_ps, admitted_ps, end_ps)
-
-    def _answered(self, index: int, admitted_ps: int, first_ps: int, end_ps: int) -> None:
+    def _answer(self, index: int, admitted_ps: int, first_ps: int, end_ps: int) -> None:
         self.rows += (*self.under_way.pop(index), admitted_ps, first_ps, end_ps, 0)
-        self._record(BLOCK)
+        self.record(BLOCK)
         if self.client.is_closed_loop:
-            self.client.send(max(int(self.env.now), end_ps), self._begin)
+            self.client.send(max(self.now_ps, end_ps), self._begin)
 
-    def _record(self, least: int) -> None:
+    def record(self, least: int) -> None:
         """Hand over what has ended, once it is more than `least`."""
-        if len(self.rows) > least:
+        if len(self.rows) >= least:
             self.recorder.take_finished(self.rows)
-        if not least:
             for worker in self.decode:
                 self.recorder.take_gaps(worker.replica.token_gaps)
-
-
-def _least(workers: Sequence[_Worker]) -> _Worker:
-    return min(workers, key=lambda worker: worker.num_outstanding)

@@ -97,6 +97,11 @@ class Distribution:
         return self._num
 
     @property
+    def sum_ps(self) -> int:
+        """Sum of the values [ps]."""
+        return self._sum
+
+    @property
     def mean_s(self) -> float:
         """Mean [s]; nan without values."""
         return self._sum / self._num / PICOSECONDS_PER_S if self._num else math.nan

@@ -2,15 +2,16 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from advisor.catalog.errors import AdvisorError
+from advisor.simulator.serving.checks import positive, whole
 from advisor.simulator.serving.ordered_queue import QueueOrder
-from advisor.simulator.serving.policy import SchedulerPolicy
-from advisor.simulator.serving.routers import RULES, Balance, RouterRule
+from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 
 ScalingMetric = Literal["rate", "outstanding", "kv"]
+RouterRule = Literal["round_robin", "least_outstanding", "prefix_affinity", "session_affinity"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class Scaling:
 
     def __post_init__(self) -> None:
         for name in ("target", "interval_s"):
-            _positive(f"{name} of a scaling rule", getattr(self, name))
+            positive(f"{name} of a scaling rule", getattr(self, name))
         if self.down_window_s < 0 or self.tolerance < 0:
             raise AdvisorError("down_window_s and tolerance of a scaling rule are at least 0")
         if not 1 <= self.min_replicas <= self.max_replicas:
@@ -94,8 +95,8 @@ class Failures:
     repair_s: float
 
     def __post_init__(self) -> None:
-        _positive("mtbf_s", self.mtbf_s)
-        _positive("repair_s", self.repair_s)
+        positive("mtbf_s", self.mtbf_s)
+        positive("repair_s", self.repair_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,7 @@ class SpotLoss:
     """Until the provider has another machine, after the notice has been given; then the cold start begins."""
 
     def __post_init__(self) -> None:
-        _positive("mean_life_s", self.mean_life_s)
+        positive("mean_life_s", self.mean_life_s)
         if not (0 <= self.notice_s < math.inf and 0 <= self.wait_s < math.inf):
             raise AdvisorError("notice_s and wait_s of a spot loss are times of at least 0")
 
@@ -162,14 +163,7 @@ class Pool:
     deploys: tuple[Deploy, ...] = ()
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.num_replicas, bool)
-            or not isinstance(self.num_replicas, int)
-            or self.num_replicas < 1
-        ):
-            raise AdvisorError(
-                f"pool {self.name}: num_replicas must be at least 1, not {self.num_replicas!r}"
-            )
+        whole(f"pool {self.name}: num_replicas", self.num_replicas)
         if not (math.isfinite(self.usd_per_hour) and self.usd_per_hour >= 0):
             raise AdvisorError(f"pool {self.name}: usd_per_hour must be at least 0, not {self.usd_per_hour}")
 
@@ -178,16 +172,32 @@ class Pool:
         """Whether the number of its replicas may change."""
         return bool(self.scaling or self.failures or self.spot or self.deploys)
 
-    def takes(self, tenant: str, input_tokens: int, output_tokens: int) -> bool:
-        """Whether requests of this kind come here and can ever be served here."""
-        largest, largest_prompt = self.policy.largest_request_tokens, self.policy.largest_prompt_tokens
-        return (
-            input_tokens >= self.min_input_tokens
-            and (self.max_input_tokens is None or input_tokens <= self.max_input_tokens)
-            and (largest_prompt is None or input_tokens <= largest_prompt)
-            and (not self.tenants or tenant in self.tenants)
-            and (largest is None or input_tokens + output_tokens <= largest)
-        )
+    @property
+    def token_limits(self) -> tuple[int, int, int]:
+        """Least and most tokens of a prompt, and most of prompt and answer, that come here and can be served."""
+        prompts = [self.max_input_tokens, self.policy.largest_prompt_tokens]
+        most = min([limit for limit in prompts if limit is not None], default=UNLIMITED)
+        whole = self.policy.largest_request_tokens
+        return self.min_input_tokens, most, UNLIMITED if whole is None else whole
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """When affinity gives way to load, and how much of a prompt must be known to count.
+
+    Source: defaults of SGLang's router (lightseekorg/smg, docs/getting-started/load-balancing.md, cache_aware): matched
+    share 0.3, imbalance by 64 requests and by a factor of 1.5.
+    """
+
+    least_matched_fraction: float = 0.3
+    most_requests_above: int = 64
+    most_ratio_above: float = 1.5
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.least_matched_fraction <= 1.0:
+            raise AdvisorError(f"a matched fraction lies in 0 to 1, not {self.least_matched_fraction}")
+        if self.most_requests_above < 0 or self.most_ratio_above < 1.0:
+            raise AdvisorError("a balance allows at least 0 requests more, and at least 1 times as many")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,10 +217,6 @@ class Fleet:
         names = [pool.name for pool in self.pools]
         if len(set(names)) < len(names):
             raise AdvisorError(f"two pools have the same name: {', '.join(names)}")
-        if self.router not in RULES:
-            raise AdvisorError(f"router {self.router!r} is not known", fix=f"one of {', '.join(RULES)}")
-
-
-def _positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise AdvisorError(f"{name} must be positive and finite, not {value}")
+        if self.router not in get_args(RouterRule):
+            rules = ", ".join(get_args(RouterRule))
+            raise AdvisorError(f"router {self.router!r} is not known", fix=f"one of {rules}")

@@ -9,9 +9,8 @@ import simpy
 
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.serving.fleet import Deploy, Failures, Pool, Scaling, SpotLoss, wanted_replicas
-from advisor.simulator.serving.fleet_load import seconds_to_ps
-from advisor.simulator.serving.fleet_loop import FleetLoop
-from advisor.simulator.serving.fleet_site import Site
+from advisor.simulator.serving.fleet_loop import FleetLoop, FleetSite
+from advisor.simulator.serving.load import seconds_to_ps
 from advisor.simulator.serving.pipeline import NEVER
 
 EventKind = Literal["start", "open", "drain", "notice", "lost", "failed"]
@@ -65,13 +64,13 @@ class FleetControl:
 
     # Replicas ------------------------------------------------------------------------------------------------
 
-    def _start(self, number: int) -> Site:
+    def _start(self, number: int) -> FleetSite:
         site = self.loop.start_site(number)
         if self.env.now:
             self._note(site, "start")
         return site
 
-    def _open(self, site: Site) -> None:
+    def _open(self, site: FleetSite) -> None:
         self.loop.open_site(site)
         if self.env.now:
             self._note(site, "open")
@@ -90,22 +89,22 @@ class FleetControl:
         self.num_starting[number] -= 1
         self._open(site)
 
-    def _drain(self, site: Site) -> None:
+    def _drain(self, site: FleetSite) -> None:
         self._note(site, "drain")
         self.loop.drain_site(site)
 
-    def _lose(self, site: Site, kind: EventKind) -> None:
+    def _lose(self, site: FleetSite, kind: EventKind) -> None:
         if site.state != "gone":
             self._note(site, kind)
             self.loop.lose_site(site)
 
-    def _ready(self, number: int) -> list[Site]:
+    def _ready(self, number: int) -> list[FleetSite]:
         return [site for site in self.loop.sites if site.pool_number == number and site.state == "ready"]
 
-    def _pool(self, site: Site) -> Pool:
+    def _pool(self, site: FleetSite) -> Pool:
         return self.loop.fleet.pools[site.pool_number]
 
-    def _note(self, site: Site, kind: EventKind) -> None:
+    def _note(self, site: FleetSite, kind: EventKind) -> None:
         at_s = int(self.env.now) / PICOSECONDS_PER_S
         self.events.append(FleetEvent(at_s, self._pool(site).name, site.number, kind))
 
@@ -135,7 +134,7 @@ class FleetControl:
                 for site in youngest[: min(current - lasting, len(ready) - scaling.min_replicas)]:
                     self._drain(site)
 
-    def _fail(self, site: Site, failures: Failures) -> Process:
+    def _fail(self, site: FleetSite, failures: Failures) -> Process:
         """Break after an exponential time; another serves after the repair."""
         yield self.env.timeout(self._life_ps(site, _FAILURE_STREAM, failures.mtbf_s))
         if site.state == "gone":
@@ -148,7 +147,7 @@ class FleetControl:
             self.num_starting[site.pool_number] -= 1
             self._open(self._start(site.pool_number))
 
-    def _reclaim(self, site: Site, spot: SpotLoss) -> Process:
+    def _reclaim(self, site: FleetSite, spot: SpotLoss) -> Process:
         """Give notice after an exponential life: no new requests, another machine is asked for; then it is gone."""
         yield self.env.timeout(self._life_ps(site, _SPOT_STREAM, spot.mean_life_s))
         if site.state == "gone":
@@ -175,12 +174,12 @@ class FleetControl:
                     if site.state == "ready":
                         self._drain(site)
 
-    def _life_ps(self, site: Site, stream: int, mean_s: float) -> int:
+    def _life_ps(self, site: FleetSite, stream: int, mean_s: float) -> int:
         drawn = np.random.default_rng([self.seed, stream, site.number]).standard_exponential()
         return max(1, seconds_to_ps(mean_s * float(drawn)))
 
 
-def observed(scaling: Scaling, ready: list[Site], arrivals_per_s: float) -> float:
+def observed(scaling: Scaling, ready: list[FleetSite], arrivals_per_s: float) -> float:
     """A scaling metric summed over the replicas of a pool.
 
     Source: own definition.
@@ -189,4 +188,4 @@ def observed(scaling: Scaling, ready: list[Site], arrivals_per_s: float) -> floa
         return arrivals_per_s
     if scaling.metric == "outstanding":
         return float(sum(site.num_outstanding for site in ready))
-    return sum(site.kv_fraction() for site in ready)
+    return sum(site.replica.used_fraction() for site in ready)

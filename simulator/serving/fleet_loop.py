@@ -1,72 +1,88 @@
-"""The requests of a fleet under way: arrivals, routing, runs of the replicas, in order of time."""
+"""The requests of a fleet under way: which replica gets which, and what becomes of them when replicas come and go."""
 
-from heapq import heappop, heappush
+from heapq import heappush
+from typing import Literal
 
-from advisor.simulator.serving.fleet import Fleet
-from advisor.simulator.serving.fleet_load import Arrival, FleetLoad
+from advisor.simulator.serving.caching_replica import CachingReplica
+from advisor.simulator.serving.fleet import Fleet, Pool
 from advisor.simulator.serving.fleet_recorder import FleetRecorder
-from advisor.simulator.serving.fleet_router import FULL, FleetRouter
-from advisor.simulator.serving.fleet_site import Site, new_site, unfinished
+from advisor.simulator.serving.load import FleetLoad, seconds_to_ps
+from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
+from advisor.simulator.serving.metrics import END, INDEX, NUM_FIELDS
+from advisor.simulator.serving.ordered_queue import OrderedCachingReplica, OrderedReplica, Rank
 from advisor.simulator.serving.pipeline import NEVER
-from advisor.simulator.serving.records import NUM_FIELDS
-from advisor.simulator.serving.tables import StepTables, step_tables
-
-_BLOCK = 1 << 15
-"""Integers that replicas collect before the recorder takes them in."""
-_INDEX, _END = 1, 6
-"""Places in a finished request's record."""
-_NOBODY: Arrival = (NEVER, -1, 0, 0)
+from advisor.simulator.serving.replica import Replica
+from advisor.simulator.serving.router import FULL, Router
+from advisor.simulator.serving.simulation import new_replica
+from advisor.simulator.serving.tables import step_tables
+from advisor.simulator.step_cost import StepSurface
 
 
-class FleetLoop:
-    """The data path: what falls on one instant happens in the order runs end, requests arrive, runs start.
+class FleetSite(Site):
+    """A replica of a pool from the moment at which it is ordered until it is given back.
 
-    A site's next instant stands in a heap; entries that it no longer means are skipped. What changes the sites
-    themselves (scaling, failures) happens between two calls of `run_until`.
+    Source: own design.
+    """
+
+    __slots__ = ("opened_ps", "pool_number", "started_ps", "state", "stopped_ps")
+
+    def __init__(self, number: int, pool_number: int, replica: Replica, started_ps: int) -> None:
+        super().__init__(number, replica, LoadIndex())
+        self.pool_number, self.started_ps = pool_number, started_ps
+        self.state: Literal["starting", "ready", "draining", "gone"] = "starting"
+        self.opened_ps = self.stopped_ps = -1
+        """-1 before it has happened."""
+
+
+class FleetLoop(EventLoop):
+    """Routes what arrives, records what is finished, sends what follows it.
 
     Source: own design.
     """
 
     def __init__(self, fleet: Fleet, load: FleetLoad, recorder: FleetRecorder, *, jump: bool = True) -> None:
+        super().__init__()
         self.fleet, self.load, self.recorder, self.jump = fleet, load, recorder, jump
-        self.tables: list[StepTables] = [step_tables(pool.surface, pool.policy) for pool in fleet.pools]
-        self.sites: list[Site] = []
+        self.api_ps = [pool.policy.api_overhead_ps for pool in fleet.pools]
+        self.tables = [step_tables(pool.surface, pool.policy) for pool in fleet.pools]
+        self.sites: list[FleetSite] = []
         """Of all times."""
-        self.router = FleetRouter(fleet, load)
-        self.heap: list[tuple[int, int]] = []
-        self.due: list[Arrival] = []
-        """Requests that follow others, by instant."""
+        self.router = Router(
+            fleet,
+            load.contents,
+            tenants=[tenant.name for tenant in load.tenants],
+            tenant_of=load.tenant_of,
+            sessions=load.sessions,
+        )
         self.parked: list[Arrival] = []
         """Requests that found no replica in service; they wait for one."""
-        self.stream = self.load.arrivals()
-        self.next_known = next(self.stream)
-        self.now_ps = 0
         self.num_in_system = self.num_sent = self.num_refused = self.num_rejected = self.num_retried = 0
-        self.area = 0
-        """Time integral of the requests in the system [ps]."""
+        self.area = self.counted_ps = 0
+        """Time integral of the requests in the system up to an instant [ps]."""
         self.awaited = dict(load.num_awaited)
-        self.arrived_at: dict[int, int] = recorder.arrived_at
+        self.arrived_at = recorder.arrived_at
+        self.come_from(load.arrivals())
 
     # Replicas ------------------------------------------------------------------------------------------------
 
-    def start_site(self, pool_number: int) -> Site:
+    def start_site(self, pool_number: int) -> FleetSite:
         """A new replica that does not serve yet; it is paid for from now on."""
-        pool = self.fleet.pools[pool_number]
-        site = new_site(len(self.sites), pool_number, pool, self.tables[pool_number], self.load, self.jump)
-        site.replica.finished, site.replica.token_gaps = self.recorder.lists[pool_number]
-        site.started_ps = self.now_ps
+        pool, tables = self.fleet.pools[pool_number], self.tables[pool_number]
+        reports = self.recorder.lists[pool_number]
+        replica = fleet_replica(pool, tables, self.load, reports, jump=self.jump)
+        site = FleetSite(len(self.sites), pool_number, replica, self.now_ps)
         self.sites.append(site)
         return site
 
-    def open_site(self, site: Site) -> None:
+    def open_site(self, site: FleetSite) -> None:
         """Let a replica take requests."""
         site.state, site.opened_ps = "ready", self.now_ps
-        self.router.join(site)
+        self.router.join(site, site.pool_number)
         parked, self.parked = self.parked, []
         for arrival in parked:
-            self._route_and_wake(arrival)
+            self._route(arrival)
 
-    def drain_site(self, site: Site) -> None:
+    def drain_site(self, site: FleetSite) -> None:
         """Send a replica nothing more; it ends when it has finished what it has."""
         if site.state == "ready":
             self.router.leave(site)
@@ -74,128 +90,85 @@ class FleetLoop:
         if not site.num_outstanding:
             self._stop(site)
 
-    def lose_site(self, site: Site) -> None:
+    def lose_site(self, site: FleetSite) -> None:
         """End a replica at once; its unfinished requests go to others, from the beginning."""
         if site.state == "ready":
             self.router.leave(site)
-        lost = unfinished(site.replica)
+        lost = site.replica.unfinished()
         self._stop(site)
-        api_ps = self.fleet.pools[site.pool_number].policy.api_overhead_ps
         for seen_ps, index, input_tokens, output_tokens in lost:
             self.num_retried += 1
-            self.arrived_at.setdefault(index, seen_ps - api_ps)
-            self._route_and_wake((self.now_ps, index, input_tokens, output_tokens))
+            self.arrived_at.setdefault(index, seen_ps - self.api_ps[site.pool_number])
+            self._route((self.now_ps, index, input_tokens, output_tokens))
 
-    def _stop(self, site: Site) -> None:
-        site.state, site.wake_ps, site.stopped_ps, site.num_outstanding = "gone", NEVER, self.now_ps, 0
-
-    def _route_and_wake(self, arrival: Arrival) -> None:
-        site = self._route(arrival)
-        if site is not None:
-            site.wake_ps = self.now_ps
-            heappush(self.heap, (self.now_ps, site.number))
+    def _stop(self, site: FleetSite) -> None:
+        site.state, site.stopped_ps, site.num_outstanding = "gone", self.now_ps, 0
+        self.forget(site)
 
     # Requests ------------------------------------------------------------------------------------------------
 
     @property
     def is_done(self) -> bool:
         """Whether no request is under way and none is to come."""
-        return not self.num_in_system and self.next_known is _NOBODY and not self.due
+        return not self.num_in_system and self.expects_nobody
 
     def run_until(self, limit_ps: int) -> None:
         """Everything that happens before an instant; the clock stands there then, or at the last completion."""
-        heap, due, sites = self.heap, self.due, self.sites
-        while True:
-            now_ps = self.next_known[0]
-            if due and due[0][0] < now_ps:
-                now_ps = due[0][0]
-            if heap and heap[0][0] < now_ps:
-                now_ps = heap[0][0]
-            if now_ps >= limit_ps:
-                break
-            self._pass(now_ps)
-            touched = []
-            while heap and heap[0][0] == now_ps:
-                site = sites[heappop(heap)[1]]
-                if site.wake_ps == now_ps:
-                    site.wake_ps = NEVER
-                    self._advance(site)
-                    touched.append(site)
-            while self.next_known[0] == now_ps:
-                arrival = self.next_known
-                self.next_known = next(self.stream, _NOBODY)
-                self._arrive(arrival, touched)
-            while due and due[0][0] == now_ps:
-                self._arrive(heappop(due), touched)
-            for site in touched:
-                if site.state == "gone":
-                    continue
-                wake_ps = site.replica.resume(now_ps)
-                if wake_ps != site.wake_ps:
-                    if wake_ps < now_ps:
-                        raise AssertionError(f"replica {site.number} neither works nor waits at {now_ps} ps")
-                    site.wake_ps = wake_ps
-                    if wake_ps != NEVER:
-                        heappush(heap, (wake_ps, site.number))
+        super().run_until(limit_ps)
         if limit_ps != NEVER and not self.is_done:
-            self._pass(limit_ps)
+            self.now_ps = limit_ps
 
-    def _pass(self, now_ps: int) -> None:
-        """Let time pass."""
-        self.area += self.num_in_system * (now_ps - self.now_ps)
-        self.now_ps = now_ps
+    def _count(self, more: int) -> None:
+        """So many requests more are in the system from now on."""
+        self.area += self.num_in_system * (self.now_ps - self.counted_ps)
+        self.counted_ps = self.now_ps
+        self.num_in_system += more
 
-    def _arrive(self, arrival: Arrival, touched: list[Site]) -> None:
+    def arrive(self, arrival: Arrival) -> None:
+        """Route a request that comes for the first time."""
         self.num_sent += 1
-        self.num_in_system += 1
-        site = self._route(arrival)
-        if site is not None:
-            touched.append(site)
+        self._count(1)
+        self._route(arrival)
 
-    def _route(self, arrival: Arrival) -> Site | None:
-        """Give a request to a replica; the replica, if it must look up now."""
+    def _route(self, arrival: Arrival) -> None:
+        """Give a request to a replica, let it wait for one, or turn it away."""
         now_ps, index, input_tokens, output_tokens = arrival
         site = self.router.choose(index, input_tokens, output_tokens)
         if site is None:
             self.arrived_at.setdefault(index, now_ps)
             self.parked.append(arrival)
-            return None
-        if isinstance(site, str):
-            self.num_in_system -= 1
+        elif isinstance(site, str):
+            self._count(-1)
             if site == FULL:
                 self.num_rejected += 1
             else:
                 self.num_refused += 1
             self.recorder.turned_away(index, self.arrived_at.pop(index, now_ps), self.now_ps)
             self._answered(index, self.now_ps)
-            return None
-        site.num_outstanding += 1
-        site.load_index.more(site.number)
-        request = (self.now_ps + site.api_ps, index, input_tokens, output_tokens)
-        return site if site.replica.submit(request) else None
+        else:
+            assert isinstance(site, FleetSite)
+            seen_ps = self.now_ps + self.api_ps[site.pool_number]
+            self.hand_over(site, (seen_ps, index, input_tokens, output_tokens))
 
-    def _advance(self, site: Site) -> None:
-        """Complete what ends now on a replica."""
-        replica = site.replica
-        finished = replica.finished
-        num_finished = replica.advance(self.now_ps)
-        if num_finished:
-            first_row = len(finished) - NUM_FIELDS * num_finished
-            ends_ps = finished[first_row + _END :: NUM_FIELDS]
-            self.area += sum(ends_ps) - num_finished * self.now_ps  # their last tokens are on the way
-            self.num_in_system -= num_finished
+    def completed(self, site: Site, num_finished: int) -> None:
+        """Record what a replica has finished, and let it go where it was to end with that."""
+        assert isinstance(site, FleetSite)
+        finished = site.replica.finished
+        first_row = len(finished) - NUM_FIELDS * num_finished
+        ends_ps = finished[first_row + END :: NUM_FIELDS]
+        self._count(-num_finished)
+        self.area += sum(ends_ps) - num_finished * self.now_ps  # their last tokens are on the way
+        if site.state == "ready":
+            site.answered(num_finished)
+        else:
             site.num_outstanding -= num_finished
-            if site.state == "ready":
-                site.load_index.fewer(site.number, num_finished)
-            elif not site.num_outstanding:
+            if not site.num_outstanding:
                 self._stop(site)
-            if self.load.followers:
-                for index, end_ps in zip(finished[first_row + _INDEX :: NUM_FIELDS], ends_ps, strict=True):
-                    self._answered(index, end_ps)
-            if len(finished) > _BLOCK:
-                self.recorder.take_finished(site.pool_number)
-        if len(replica.token_gaps) > _BLOCK:
-            self.recorder.take_gaps(site.pool_number)
+        if self.load.followers:
+            for index, end_ps in zip(finished[first_row + INDEX :: NUM_FIELDS], ends_ps, strict=True):
+                self._answered(index, end_ps)
+        if len(finished) > BLOCK or len(site.replica.token_gaps) > BLOCK:
+            self.recorder.take_finished(site.pool_number)
 
     def _answered(self, index: int, heard_ps: int) -> None:
         """Send the requests that have waited for this answer and need no other."""
@@ -207,3 +180,42 @@ class FleetLoop:
                 continue
             lengths = int(load.input_tokens[follower]), int(load.output_tokens[follower])
             heappush(self.due, (heard_ps + load.think_ps[follower], follower, *lengths))
+
+
+def fleet_replica(
+    pool: Pool,
+    tables: StepSurface,
+    load: FleetLoad,
+    reports: tuple[list[int], list[int]],
+    *,
+    jump: bool = True,
+) -> Replica:
+    """A replica of the kind that a pool's queue and cache ask for, with the lists that it reports to.
+
+    Source: own definition.
+    """
+    policy, contents = pool.policy, load.contents
+    replica = new_replica(tables, policy, contents, jump=jump)
+    if pool.order != "arrival":
+        rank = _rank(pool, load)
+        if isinstance(replica, CachingReplica):
+            assert contents is not None
+            replica = OrderedCachingReplica(rank, tables, policy, contents, jump=jump)
+        else:
+            replica = OrderedReplica(rank, tables, policy, jump=jump)
+    replica.finished, replica.token_gaps = reports
+    return replica
+
+
+def _rank(pool: Pool, load: FleetLoad) -> Rank:
+    """Priority of a request's tenant, or the instant by which its first token is promised."""
+    tenants = load.tenants
+    tenant_of = [0] * len(load) if load.tenant_of is None else load.tenant_of.tolist()
+    if pool.order == "priority":
+        priorities = [tenant.priority for tenant in tenants]
+        return lambda request: priorities[tenant_of[request[1]]]
+    allowed = [
+        NEVER if tenant.slo is None or tenant.slo.ttft_s is None else seconds_to_ps(tenant.slo.ttft_s)
+        for tenant in tenants
+    ]
+    return lambda request: request[0] + allowed[tenant_of[request[1]]]

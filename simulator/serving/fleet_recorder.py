@@ -1,32 +1,21 @@
-"""What becomes of a fleet's requests: by pool, by tenant, and over time."""
+"""What becomes of a fleet's requests: by pool and tenant, and over time."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.serving.distribution import Distribution
 from advisor.simulator.serving.fleet import Fleet
-from advisor.simulator.serving.fleet_load import FleetLoad
-from advisor.simulator.serving.metrics import Recorder
-from advisor.simulator.serving.records import NUM_FIELDS, Records, records_of
-
-_VISIBLE, _INDEX, _INPUT, _OUTPUT, _ADMITTED, _FIRST, _END, _PREEMPTIONS = range(NUM_FIELDS)
-IntColumn = NDArray[np.int64]
-
-
-@dataclass(slots=True)
-class TenantTally:
-    """A tenant's requests so far."""
-
-    ttft: Distribution = field(default_factory=Distribution)
-    tpot: Distribution = field(default_factory=Distribution)
-    e2e: Distribution = field(default_factory=Distribution)
-    num_finished: int = 0
-    num_good: int = 0
-    num_turned_away: int = 0
-    output_tokens: int = 0
+from advisor.simulator.serving.load import FleetLoad
+from advisor.simulator.serving.metrics import (
+    END,
+    FIRST,
+    INDEX,
+    NUM_FIELDS,
+    OUTPUT,
+    VISIBLE,
+    IntColumn,
+    Recorder,
+)
 
 
 class Timeline:
@@ -86,119 +75,92 @@ class FleetRecorder:
 
     def __init__(self, fleet: Fleet, load: FleetLoad, timeline: Timeline, *, keep: bool) -> None:
         self.lists: list[tuple[list[int], list[int]]] = [([], []) for _ in fleet.pools]
-        """Finished requests and token gaps of each pool's replicas, not yet taken in."""
-        self.pools = [
-            Recorder(
-                num_expected=0, ramp=0, api_overhead_ps=pool.policy.api_overhead_ps, slo=None, keep=False
-            )
+        """Finished requests of each pool's replicas, not yet taken in, and their token gaps, which nobody asks for."""
+        self.recorders = [
+            [
+                Recorder(api_overhead_ps=pool.policy.api_overhead_ps, slo=tenant.slo, keep=keep)
+                for tenant in load.tenants
+            ]
             for pool in fleet.pools
         ]
-        self.num_good = [0] * len(fleet.pools)
+        """Of each pool, one for each tenant."""
+        self.num_turned_away = [0] * len(load.tenants)
+        self.sum_turned_away_ps = 0
+        """Time in the system of requests that were turned away after a wait [ps]."""
         self.tenant_of = load.tenant_of
-        self.tenants = [TenantTally() for _ in load.tenants]
-        self.limits = np.array([_limits_ps(tenant.slo) for tenant in load.tenants])
-        """TTFT, TPOT and E2E that each tenant was promised [ps]."""
         self.timeline = timeline
         self.arrived_at: dict[int, int] = {}
         """Instants of requests that were handed to a replica later than they came [ps]."""
-        self.sum_e2e_ps = self.sum_turned_away_ps = 0
-        """Times in the system of requests that finished, and of those that were turned away after a wait [ps]."""
-        self.last_end_ps = 0
-        self.parts: list[IntColumn] | None = [] if keep else None
 
     def take_finished(self, pool_number: int) -> None:
-        """Take in a pool's finished requests, and empty its list."""
-        flat = self.lists[pool_number][0]
+        """Take in a pool's finished requests, and empty its lists."""
+        flat, gaps = self.lists[pool_number]
+        gaps.clear()
         if not flat:
             return
         rows = np.array(flat, dtype=np.int64).reshape(-1, NUM_FIELDS)
         flat.clear()
-        recorder = self.pools[pool_number]
+        recorders = self.recorders[pool_number]
         if self.arrived_at:
-            for place, index in enumerate(rows[:, _INDEX].tolist()):
+            for place, index in enumerate(rows[:, INDEX].tolist()):
                 if index in self.arrived_at:
-                    rows[place, _VISIBLE] = self.arrived_at.pop(index) + recorder.api_overhead_ps
-        recorder.take_rows(rows)
-        arrived, end, outputs = rows[:, _VISIBLE], rows[:, _END], rows[:, _OUTPUT]
-        ttft, e2e = rows[:, _FIRST] - arrived, end - arrived
-        tpot = (end - rows[:, _FIRST]) // np.maximum(outputs - 1, 1)
-        tenant = np.zeros(len(rows), np.int16) if self.tenant_of is None else self.tenant_of[rows[:, _INDEX]]
-        limits = self.limits[tenant]
-        good = (ttft <= limits[:, 0]) & (tpot <= limits[:, 1]) & (e2e <= limits[:, 2])
-        self.num_good[pool_number] += int(good.sum())
-        self.sum_e2e_ps += sum(e2e.tolist())
-        self.last_end_ps = max(self.last_end_ps, recorder.last_end_ps)
-        self._tally(tenant, outputs, ttft, tpot, e2e, good)
-        timeline = self.timeline
+                    rows[place, VISIBLE] = self.arrived_at.pop(index) + recorders[0].api_overhead_ps
+        if self.tenant_of is None:
+            self._take(recorders[0], rows)
+            return
+        tenant = self.tenant_of[rows[:, INDEX]]
+        for number, recorder in enumerate(recorders):
+            own = rows[tenant == number]
+            if len(own):
+                self._take(recorder, own)
+
+    def _take(self, recorder: Recorder, rows: IntColumn) -> None:
+        good = recorder.take_rows(rows)
+        arrived, end, timeline = rows[:, VISIBLE], rows[:, END], self.timeline
         timeline.add("arrived", arrived)
-        timeline.add("ttft_ps", arrived, ttft)
+        timeline.add("ttft_ps", arrived, rows[:, FIRST] - arrived)
         timeline.add("finished", end)
         timeline.add("good", end[good])
-        timeline.add("output_tokens", end, outputs)
-        if self.parts is not None:
-            self.parts.append(rows)
-
-    def _tally(
-        self,
-        tenant: NDArray[np.int16],
-        outputs: IntColumn,
-        ttft: IntColumn,
-        tpot: IntColumn,
-        e2e: IntColumn,
-        good: NDArray[np.bool_],
-    ) -> None:
-        for number, tally in enumerate(self.tenants):
-            own = slice(None) if len(self.tenants) == 1 else tenant == number
-            tally.ttft.add(ttft[own])
-            tally.e2e.add(e2e[own])
-            tally.tpot.add(tpot[own][outputs[own] > 1])
-            tally.num_finished += int(ttft[own].size)
-            tally.num_good += int(good[own].sum())
-            tally.output_tokens += int(outputs[own].sum())
-
-    def take_gaps(self, pool_number: int) -> None:
-        """Take in the inter-token times of a pool's replicas."""
-        self.pools[pool_number].take_gaps(self.lists[pool_number][1])
+        timeline.add("output_tokens", end, rows[:, OUTPUT])
 
     def turned_away(self, index: int, arrived_ps: int, now_ps: int) -> None:
         """Count a request that was rejected or could never be served."""
         self.sum_turned_away_ps += now_ps - arrived_ps
-        tenant = 0 if self.tenant_of is None else int(self.tenant_of[index])
-        self.tenants[tenant].num_turned_away += 1
+        self.num_turned_away[0 if self.tenant_of is None else int(self.tenant_of[index])] += 1
         instant = np.array([arrived_ps], dtype=np.int64)
         self.timeline.add("arrived", instant)
         self.timeline.add("turned_away", instant)
 
     def close(self) -> None:
         """Take in what is left."""
-        for number in range(len(self.pools)):
+        for number in range(len(self.lists)):
             self.take_finished(number)
-            self.take_gaps(number)
 
     def merge(self, other: "FleetRecorder") -> None:
         """Take in another recorder of the same fleet and load, whose requests are others."""
-        for mine, theirs in zip(self.pools, other.pools, strict=True):
-            mine.merge(theirs)
-        for own, more in zip(self.tenants, other.tenants, strict=True):
-            for name in ("ttft", "tpot", "e2e"):
-                getattr(own, name).merge(getattr(more, name))
-            own.num_finished += more.num_finished
-            own.num_good += more.num_good
-            own.num_turned_away += more.num_turned_away
-            own.output_tokens += more.output_tokens
-        self.num_good = [a + b for a, b in zip(self.num_good, other.num_good, strict=True)]
-        self.sum_e2e_ps += other.sum_e2e_ps
-        self.last_end_ps = max(self.last_end_ps, other.last_end_ps)
+        for own, more in zip(self.recorders, other.recorders, strict=True):
+            for mine, theirs in zip(own, more, strict=True):
+                mine.merge(theirs)
         self.timeline.merge(other.timeline)
-        if self.parts is not None and other.parts is not None:
-            self.parts += other.parts
 
-    def records(self) -> Records | None:
-        """The records, where they were to be kept."""
-        return None if self.parts is None else records_of(self.parts)
+    def of_pool(self, number: int) -> Recorder:
+        """What a pool did for all tenants."""
+        return _together(self.recorders[number])
+
+    def of_tenant(self, number: int) -> Recorder:
+        """What all pools did for a tenant."""
+        return _together(own[number] for own in self.recorders)
+
+    def of_all(self) -> Recorder:
+        """What all pools did for everybody."""
+        return _together(recorder for own in self.recorders for recorder in own)
 
 
-def _limits_ps(slo: object) -> tuple[float, float, float]:
-    values = [getattr(slo, name, None) for name in ("ttft_s", "tpot_s", "e2e_s")]
-    ttft, tpot, e2e = (np.inf if value is None else value * PICOSECONDS_PER_S for value in values)
-    return ttft, tpot, e2e
+def _together(recorders: Iterable[Recorder]) -> Recorder:
+    first, *others = recorders
+    if not others:
+        return first
+    whole = Recorder(api_overhead_ps=0, slo=None, keep=first.parts is not None)
+    for recorder in (first, *others):
+        whole.merge(recorder)
+    return whole

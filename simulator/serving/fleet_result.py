@@ -2,29 +2,38 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from advisor.catalog.units import HOUR_S, MILLION, PICOSECONDS_PER_S
-from advisor.simulator.serving.caching_replica import CachingReplica
 from advisor.simulator.serving.distribution import Distribution
-from advisor.simulator.serving.fleet import Fleet
+from advisor.simulator.serving.fleet import Pool
 from advisor.simulator.serving.fleet_control import FleetEvent
-from advisor.simulator.serving.fleet_recorder import FleetRecorder, Timeline
-from advisor.simulator.serving.fleet_site import Site
-from advisor.simulator.serving.records import Records
+from advisor.simulator.serving.fleet_loop import FleetSite
+from advisor.simulator.serving.fleet_recorder import Timeline
+from advisor.simulator.serving.load import Tenant
+from advisor.simulator.serving.metrics import Recorder, Records
+from advisor.simulator.serving.pipeline import NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PoolResult:
-    """What one pool did, and its bill."""
+class Served:
+    """What somebody's requests got."""
 
     name: str
     num_finished: int
     num_good: int
+    """Within the objective of their tenants."""
     input_tokens: int
     output_tokens: int
     ttft: Distribution
     tpot: Distribution
     e2e: Distribution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PoolResult(Served):
+    """What one pool did, and its bill."""
+
     num_preemptions: int
     num_iterations: int
     num_events: int
@@ -39,16 +48,10 @@ class PoolResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TenantResult:
+class TenantResult(Served):
     """What one tenant got."""
 
-    name: str
-    num_finished: int
     num_turned_away: int
-    output_tokens: int
-    ttft: Distribution
-    tpot: Distribution
-    e2e: Distribution
     goodput_fraction: float | None
     """Share of this tenant's requests, those turned away included, that met the objective."""
 
@@ -126,7 +129,7 @@ class SiteTally:
     started_ps: int
     opened_ps: int
     stopped_ps: int
-    """The end of the run where it was still there."""
+    """NEVER where it was still there at the end."""
     num_preemptions: int
     num_iterations: int
     num_events: int
@@ -135,43 +138,28 @@ class SiteTally:
     num_cached_tokens: int
 
 
-def site_tally(site: Site, end_ps: int) -> SiteTally:
-    """What a site did until an instant.
+_WORK = SiteTally.__slots__[4:]
+
+
+def site_tally(site: FleetSite) -> SiteTally:
+    """What a site did so far.
 
     Source: own definition.
     """
-    replica = site.replica
-    return SiteTally(
-        pool_number=site.pool_number,
-        started_ps=site.started_ps,
-        opened_ps=site.opened_ps,
-        stopped_ps=end_ps if site.stopped_ps < 0 else min(site.stopped_ps, end_ps),
-        num_preemptions=replica.num_preemptions,
-        num_iterations=replica.num_iterations,
-        num_events=replica.num_events,
-        busy_ps=replica.busy_ps,
-        num_prompt_tokens=replica.num_prompt_tokens if isinstance(replica, CachingReplica) else 0,
-        num_cached_tokens=replica.num_cached_tokens if isinstance(replica, CachingReplica) else 0,
-    )
+    stopped_ps = NEVER if site.stopped_ps < 0 else site.stopped_ps
+    work = {field: getattr(site.replica, field) for field in _WORK}
+    return SiteTally(site.pool_number, site.started_ps, site.opened_ps, stopped_ps, **work)
 
 
-def pool_result(fleet: Fleet, number: int, recorder: FleetRecorder, sites: Sequence[SiteTally]) -> PoolResult:
+def pool_result(pool: Pool, own: Recorder, sites: Sequence[SiteTally], end_ps: int) -> PoolResult:
     """What a pool did.
 
     Source: own definition.
     """
-    pool, own = fleet.pools[number], recorder.pools[number]
-    paid_ps = sum(site.stopped_ps - site.started_ps for site in sites)
+    paid_ps = sum(min(site.stopped_ps, end_ps) - site.started_ps for site in sites)
     prompts = sum(site.num_prompt_tokens for site in sites)
     return PoolResult(
-        name=pool.name,
-        num_finished=own.num_finished,
-        num_good=recorder.num_good[number],
-        input_tokens=own.input_tokens,
-        output_tokens=own.output_tokens,
-        ttft=own.ttft,
-        tpot=own.tpot,
-        e2e=own.e2e,
+        **_served(pool.name, own),
         num_preemptions=sum(site.num_preemptions for site in sites),
         num_iterations=sum(site.num_iterations for site in sites),
         num_events=sum(site.num_events for site in sites),
@@ -181,6 +169,31 @@ def pool_result(fleet: Fleet, number: int, recorder: FleetRecorder, sites: Seque
         num_replicas_started=len(sites) - pool.num_replicas,
         usd=paid_ps / PICOSECONDS_PER_S / HOUR_S * pool.usd_per_hour,
     )
+
+
+def tenant_result(tenant: Tenant, own: Recorder, num_turned_away: int) -> TenantResult:
+    """What a tenant got.
+
+    Source: own definition.
+    """
+    asked = own.num_finished + num_turned_away
+    good = own.num_finished - own.num_violations
+    return TenantResult(
+        **_served(tenant.name, own),
+        num_turned_away=num_turned_away,
+        goodput_fraction=good / asked if tenant.slo is not None and asked else None,
+    )
+
+
+def _served(name: str, own: Recorder) -> dict[str, Any]:
+    return {
+        "name": name,
+        "num_good": own.num_finished - own.num_violations,
+        **{
+            field: getattr(own, field)
+            for field in ("num_finished", "input_tokens", "output_tokens", "ttft", "tpot", "e2e")
+        },
+    }
 
 
 def timeline_rows(timeline: Timeline, sites: Sequence[SiteTally], end_ps: int) -> tuple[TimelineRow, ...]:

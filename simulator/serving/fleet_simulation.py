@@ -1,32 +1,47 @@
-"""Simulate a fleet under a load."""
+"""Simulate a fleet under a load: all at once, or replica by replica where they do not depend on each other."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice, pairwise
+from multiprocessing import get_context
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.serving.fleet import Fleet
 from advisor.simulator.serving.fleet_control import FleetControl, FleetEvent
-from advisor.simulator.serving.fleet_load import FleetLoad, Tenant, seconds_to_ps
-from advisor.simulator.serving.fleet_loop import FleetLoop
-from advisor.simulator.serving.fleet_recorder import FleetRecorder, TenantTally, Timeline
+from advisor.simulator.serving.fleet_loop import FleetLoop, FleetSite, fleet_replica
+from advisor.simulator.serving.fleet_recorder import FleetRecorder, Timeline
 from advisor.simulator.serving.fleet_result import (
     FleetResult,
     SiteTally,
-    TenantResult,
     pool_result,
     site_tally,
+    tenant_result,
     timeline_rows,
 )
+from advisor.simulator.serving.load import Arrival, FleetLoad, arrivals_of, seconds_to_ps
+from advisor.simulator.serving.loop import BLOCK, EventLoop, Site
+from advisor.simulator.serving.pipeline import NEVER
+from advisor.simulator.serving.replica import Replica
+from advisor.simulator.serving.tables import step_tables
 
 _INTERVALS = 48
 """Rows that a timeline has about, where nobody says how long an interval is."""
 _MOST_INTERVALS = 100_000
+_AHEAD = 1024
+"""Requests handed to a replica at once."""
+_Share = tuple[Fleet, FleetLoad, NDArray[np.int64], range, float | None, bool]
+"""(fleet, load, routed requests in order of arrival, replicas, interval [s], records wanted)"""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class _Outcome:
     """What became of the requests that did not simply finish, and of the replicas."""
 
     num_sent: int
@@ -52,25 +67,139 @@ def simulate_fleet(
     Raises: AdvisorError: a tenant that no pool serves, a pool that names an unknown tenant, or what `simulate` raises.
     Source: own design.
     """
-    check_fleet(fleet, load)
-    recorder = FleetRecorder(fleet, load, timeline_of(load, interval_s), keep=records)
+    _check_fleet(fleet, load)
+    recorder = FleetRecorder(fleet, load, _timeline_of(load, interval_s), keep=records)
     loop = FleetLoop(fleet, load, recorder, jump=jump)
     control = FleetControl(loop, seed)
     control.run()
     recorder.close()
-    _check_laws(loop, recorder)
-    end_ps = max(recorder.last_end_ps, 1)
-    outcome = Outcome(
+    outcome = _Outcome(
         loop.num_sent, loop.num_refused, loop.num_rejected, loop.num_retried, tuple(control.events)
     )
-    return fleet_result(fleet, load, recorder, [site_tally(site, end_ps) for site in loop.sites], outcome)
+    _check_laws(loop, recorder)
+    return _fleet_result(fleet, load, recorder, [site_tally(site) for site in loop.sites], outcome)
 
 
-def check_fleet(fleet: Fleet, load: FleetLoad) -> None:
+def is_separable(fleet: Fleet, load: FleetLoad) -> bool:
+    """Whether it is known beforehand which replica gets which request: in turn, with replicas that stay.
+
+    Source: own definition.
+    """
+    pool = fleet.pools[0]
+    return (
+        len(fleet.pools) == 1
+        and fleet.router == "round_robin"
+        and not pool.changes
+        and pool.max_outstanding is None
+        and pool.order == "arrival"
+        and not load.followers
+    )
+
+
+def simulate_in_parts(
+    fleet: Fleet,
+    load: FleetLoad,
+    *,
+    num_processes: int = 1,
+    records: bool = False,
+    interval_s: float | None = None,
+) -> FleetResult:
+    """The result of `simulate_fleet`, with the same records, for a fleet that `is_separable`.
+
+    Replica r of n serves every n-th request from the r-th on. Histograms and sums of parts add up to those of the
+    whole, whatever the number of processes.
+
+    Raises: AdvisorError: the fleet is not separable, or what `simulate_fleet` raises.
+    Source: own design.
+    """
+    if not is_separable(fleet, load):
+        raise AdvisorError(
+            "the replicas of this fleet depend on each other",
+            why="only one pool, router round_robin, and replicas that stay can be simulated one by one",
+            fix="simulate_fleet",
+        )
+    if num_processes < 1:
+        raise AdvisorError(f"num_processes must be at least 1, not {num_processes}")
+    _check_fleet(fleet, load)
+    recorder = FleetRecorder(fleet, load, _timeline_of(load, interval_s), keep=records)
+    routed, refused = _routed(fleet, load)
+    for index in refused.tolist():
+        instant_ps = int(load.instants_ps[index])
+        recorder.turned_away(index, instant_ps, instant_ps)
+    num_replicas = fleet.pools[0].num_replicas
+    starts = np.linspace(0, num_replicas, min(num_processes, num_replicas) + 1).astype(int).tolist()
+    shares = [
+        (fleet, load, routed, range(first, last), interval_s, records) for first, last in pairwise(starts)
+    ]
+    sites: list[SiteTally] = []
+    for part, tallies in _run_all(shares):
+        recorder.merge(part)
+        sites += tallies
+    finished = recorder.of_all().num_finished
+    if finished != len(routed):
+        raise AssertionError(f"{len(routed)} requests were routed, but {finished} are done")
+    return _fleet_result(fleet, load, recorder, sites, _Outcome(len(load), len(refused)))
+
+
+def _run_all(shares: list[_Share]) -> Iterator[tuple[FleetRecorder, list[SiteTally]]]:
+    if len(shares) == 1:
+        yield _run_share(shares[0])
+        return
+    with ProcessPoolExecutor(len(shares), mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_run_share, shares)
+
+
+def _routed(fleet: Fleet, load: FleetLoad) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Requests that the pool takes, in order of arrival, and those that it does not."""
+    order = np.argsort(load.instants_ps, kind="stable")
+    inputs, outputs = load.input_tokens[order].astype(np.int64), load.output_tokens[order]
+    least_prompt, most_prompt, most_tokens = fleet.pools[0].token_limits
+    taken = (inputs >= least_prompt) & (inputs <= most_prompt) & (inputs + outputs <= most_tokens)
+    return order[taken], order[~taken]
+
+
+def _run_share(share: _Share) -> tuple[FleetRecorder, list[SiteTally]]:
+    """Simulate some of the replicas, one after the other."""
+    fleet, load, routed, numbers, interval_s, keep = share
+    pool = fleet.pools[0]
+    recorder = FleetRecorder(fleet, load, _timeline_of(load, interval_s), keep=keep)
+    tables = step_tables(pool.surface, pool.policy)
+    tallies = []
+    for number in numbers:
+        site = FleetSite(number, 0, fleet_replica(pool, tables, load, recorder.lists[0]), 0)
+        site.opened_ps = 0
+        arrivals = arrivals_of(load, routed[number :: pool.num_replicas])
+        _Part(site, recorder, arrivals, pool.policy.api_overhead_ps).run_until(NEVER)
+        tallies.append(site_tally(site))
+    recorder.close()
+    return recorder, tallies
+
+
+class _Part(EventLoop):
+    """One replica that sees its requests beforehand."""
+
+    def __init__(self, site: Site, recorder: FleetRecorder, arrivals: Iterator[Arrival], api_ps: int) -> None:
+        super().__init__()
+        self.recorder = recorder
+        site.replica.refill = partial(_refill, site.replica, arrivals, api_ps)
+        site.replica.refill()
+        self.touch(site)
+
+    def completed(self, site: Site, num_finished: int) -> None:
+        """Record."""
+        if len(site.replica.finished) > BLOCK or len(site.replica.token_gaps) > BLOCK:
+            self.recorder.take_finished(0)
+
+
+def _refill(replica: Replica, arrivals: Iterator[Arrival], api_ps: int) -> None:
+    for sent_ps, index, input_tokens, output_tokens in islice(arrivals, _AHEAD):
+        replica.submit((sent_ps + api_ps, index, input_tokens, output_tokens))
+
+
+def _check_fleet(fleet: Fleet, load: FleetLoad) -> None:
     """Refuse a fleet that cannot serve its tenants.
 
     Raises: AdvisorError: a tenant that no pool serves, or a pool that names an unknown tenant.
-    Source: own definition.
     """
     names = {tenant.name for tenant in load.tenants}
     for pool in fleet.pools:
@@ -85,11 +214,10 @@ def check_fleet(fleet: Fleet, load: FleetLoad) -> None:
         raise AdvisorError(f"no pool serves {', '.join(sorted(names - served))}", fix="name them in a pool")
 
 
-def timeline_of(load: FleetLoad, interval_s: float | None) -> Timeline:
+def _timeline_of(load: FleetLoad, interval_s: float | None) -> Timeline:
     """An empty timeline whose rows are as long as given, or about a 48th of the span of the known arrivals.
 
     Raises: AdvisorError: an interval that is no positive time.
-    Source: own definition.
     """
     if interval_s is not None:
         if not (math.isfinite(interval_s) and interval_s > 0):
@@ -107,65 +235,46 @@ def _check_laws(loop: FleetLoop, recorder: FleetRecorder) -> None:
 
     Raises: AssertionError: a defect of the simulator.
     """
-    finished = sum(pool.num_finished for pool in recorder.pools)
-    if loop.num_sent != finished + loop.num_refused + loop.num_rejected or loop.num_in_system:
+    whole = recorder.of_all()
+    if loop.num_sent != whole.num_finished + loop.num_refused + loop.num_rejected or loop.num_in_system:
         raise AssertionError(
-            f"{loop.num_sent} requests were sent, but {finished} are done, {loop.num_refused} refused, "
+            f"{loop.num_sent} requests were sent, but {whole.num_finished} are done, {loop.num_refused} refused, "
             f"{loop.num_rejected} rejected and {loop.num_in_system} under way"
         )
-    waited = recorder.sum_turned_away_ps
-    if loop.area != recorder.sum_e2e_ps + waited:
+    in_system_ps = whole.e2e.sum_ps + recorder.sum_turned_away_ps
+    if loop.area != in_system_ps:
         raise AssertionError(
             f"requests were in the system for {loop.area} ps together, but their times there add up to "
-            f"{recorder.sum_e2e_ps + waited} ps"
+            f"{in_system_ps} ps"
         )
 
 
-def fleet_result(
-    fleet: Fleet, load: FleetLoad, recorder: FleetRecorder, sites: Sequence[SiteTally], outcome: Outcome
+def _fleet_result(
+    fleet: Fleet, load: FleetLoad, recorder: FleetRecorder, sites: Sequence[SiteTally], outcome: _Outcome
 ) -> FleetResult:
-    """The result of a run that has ended.
-
-    Source: own definition.
-    """
-    end_ps = max(recorder.last_end_ps, 1)
+    """The result of a run that has ended."""
+    whole = recorder.of_all()
+    end_ps = max(whole.last_end_ps, 1)
     pools = tuple(
-        pool_result(fleet, number, recorder, [site for site in sites if site.pool_number == number])
-        for number in range(len(fleet.pools))
+        pool_result(pool, recorder.of_pool(number), [s for s in sites if s.pool_number == number], end_ps)
+        for number, pool in enumerate(fleet.pools)
     )
     return FleetResult(
         num_requests=outcome.num_sent,
-        num_finished=sum(pool.num_finished for pool in pools),
+        num_finished=whole.num_finished,
         num_refused=outcome.num_refused,
         num_rejected=outcome.num_rejected,
         num_retried=outcome.num_retried,
         duration_s=end_ps / PICOSECONDS_PER_S,
-        mean_in_system=(recorder.sum_e2e_ps + recorder.sum_turned_away_ps) / end_ps,
-        goodput_fraction=sum(recorder.num_good) / outcome.num_sent,
+        mean_in_system=(whole.e2e.sum_ps + recorder.sum_turned_away_ps) / end_ps,
+        goodput_fraction=sum(pool.num_good for pool in pools) / outcome.num_sent,
         pools=pools,
         tenants=tuple(
-            tenant_result(tenant, tally) for tenant, tally in zip(load.tenants, recorder.tenants, strict=True)
+            tenant_result(tenant, recorder.of_tenant(number), recorder.num_turned_away[number])
+            for number, tenant in enumerate(load.tenants)
         ),
         timeline=timeline_rows(recorder.timeline, sites, end_ps),
         events=outcome.events,
         usd=sum(pool.usd for pool in pools),
-        records=recorder.records(),
-    )
-
-
-def tenant_result(tenant: Tenant, tally: TenantTally) -> TenantResult:
-    """What a tenant got.
-
-    Source: own definition.
-    """
-    asked = tally.num_finished + tally.num_turned_away
-    return TenantResult(
-        name=tenant.name,
-        num_finished=tally.num_finished,
-        num_turned_away=tally.num_turned_away,
-        output_tokens=tally.output_tokens,
-        ttft=tally.ttft,
-        tpot=tally.tpot,
-        e2e=tally.e2e,
-        goodput_fraction=tally.num_good / asked if tenant.slo is not None and asked else None,
+        records=whole.records(),
     )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.errors import AdvisorError
+from advisor.simulator.serving.checks import whole
 
 LengthChunk = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Input and output tokens of consecutive requests."""
@@ -185,6 +186,5 @@ def _are_lengths(tokens: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _check_tokens(input_tokens: int, output_tokens: int) -> None:
-    for name, tokens in (("input_tokens", input_tokens), ("output_tokens", output_tokens)):
-        if isinstance(tokens, bool) or not isinstance(tokens, int) or not 1 <= tokens <= _LONGEST_TOKENS:
-            raise AdvisorError(f"{name} must be a whole number of at least 1, not {tokens!r}")
+    whole("input_tokens", input_tokens, most=_LONGEST_TOKENS)
+    whole("output_tokens", output_tokens, most=_LONGEST_TOKENS)

@@ -1,7 +1,9 @@
-"""From finished requests and token gaps to the metrics that a person asks for."""
+"""From finished requests and token gaps to records, and to the metrics that a person asks for."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +11,70 @@ from numpy.typing import NDArray
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.serving.distribution import Distribution
 from advisor.simulator.serving.policy import Slo
-from advisor.simulator.serving.records import NUM_FIELDS, Records, records_of
+
+IntColumn = NDArray[np.int64]
+NUM_FIELDS = 8
+VISIBLE, INDEX, INPUT, OUTPUT, ADMITTED, FIRST, END = range(NUM_FIELDS - 1)
+"""Places in the row of a finished request; preemptions come last."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """Finished requests in order of arrival: instants [ps], lengths [tokens], preemptions.
+
+    Source: own definition, after the data records of Ciw.
+    """
+
+    index: IntColumn
+    arrived_ps: IntColumn
+    admitted_ps: IntColumn
+    first_token_ps: IntColumn
+    finished_ps: IntColumn
+    input_tokens: IntColumn
+    output_tokens: IntColumn
+    num_preemptions: IntColumn
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def equals(self, other: "Records") -> bool:
+        """Whether every field of every record is the same."""
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__)
+
+    def rows(self) -> Iterator[dict[str, float | int | None]]:
+        """Flat dictionaries: instants `*_at_s`, durations `*_s`; tpot_s is None for a single output token."""
+        columns = [getattr(self, name).tolist() for name in self.__slots__]
+        for index, arrived, admitted, first, finished, inputs, outputs, preemptions in zip(
+            *columns, strict=True
+        ):
+            yield {
+                "request": index,
+                "arrived_at_s": arrived / PICOSECONDS_PER_S,
+                "admitted_at_s": admitted / PICOSECONDS_PER_S,
+                "first_token_at_s": first / PICOSECONDS_PER_S,
+                "finished_at_s": finished / PICOSECONDS_PER_S,
+                "queueing_s": (admitted - arrived) / PICOSECONDS_PER_S,
+                "ttft_s": (first - arrived) / PICOSECONDS_PER_S,
+                "tpot_s": (finished - first) / (outputs - 1) / PICOSECONDS_PER_S if outputs > 1 else None,
+                "e2e_s": (finished - arrived) / PICOSECONDS_PER_S,
+                "input_tokens": inputs,
+                "output_tokens": outputs,
+                "num_preemptions": preemptions,
+            }
+
+
+def records_of(parts: Sequence[NDArray[np.int64]]) -> Records:
+    """Records from blocks of rows as the recorder keeps them, ordered by request.
+
+    Source: own definition.
+    """
+    table = np.concatenate(parts) if parts else np.empty((0, NUM_FIELDS), dtype=np.int64)
+    table = table[np.argsort(table[:, 1], kind="stable")]
+    arrived, index, inputs, outputs, admitted, first_token, finished, preemptions = table.T.copy()
+    return Records(index, arrived, admitted, first_token, finished, inputs, outputs, preemptions)
+
 
 NUM_GAP_FIELDS = 6
-_VISIBLE, _INDEX, _INPUT, _OUTPUT, _ADMITTED, _FIRST, _END, _PREEMPTIONS = range(NUM_FIELDS)
 
 
 class Recorder:
@@ -22,7 +84,7 @@ class Recorder:
     """
 
     def __init__(
-        self, *, num_expected: int, ramp: int, api_overhead_ps: int, slo: Slo | None, keep: bool
+        self, *, api_overhead_ps: int, slo: Slo | None, keep: bool, num_expected: int = 0, ramp: int = 0
     ) -> None:
         self.ttft, self.tpot, self.e2e = Distribution(), Distribution(), Distribution()
         self.queueing, self.itl = Distribution(), Distribution()
@@ -48,30 +110,34 @@ class Recorder:
         flat.clear()
         self.take_rows(rows)
 
-    def take_rows(self, rows: NDArray[np.int64]) -> None:
-        """Take in finished requests in order of completion; the first column then holds their arrivals."""
-        rows[:, _VISIBLE] -= self.api_overhead_ps
-        arrived, first, end, outputs = rows[:, _VISIBLE], rows[:, _FIRST], rows[:, _END], rows[:, _OUTPUT]
+    def take_rows(self, rows: IntColumn) -> NDArray[np.bool_]:
+        """Take in finished requests in order of completion; which of them met the objective.
+
+        The first column then holds their arrivals.
+        """
+        rows[:, VISIBLE] -= self.api_overhead_ps
+        arrived, first, end, outputs = rows[:, VISIBLE], rows[:, FIRST], rows[:, END], rows[:, OUTPUT]
         ttft, e2e = first - arrived, end - arrived
         several = outputs > 1
         tpot = (end - first)[several] // (outputs[several] - 1)
         self.ttft.add(ttft)
         self.e2e.add(e2e)
         self.tpot.add(tpot)
-        self.queueing.add(rows[:, _ADMITTED] - arrived)
+        self.queueing.add(rows[:, ADMITTED] - arrived)
         self._mark(end, outputs)
         self.num_finished += len(rows)
-        self.input_tokens += int(rows[:, _INPUT].sum())
+        self.input_tokens += int(rows[:, INPUT].sum())
         self.output_tokens += int(outputs.sum())
         self.last_end_ps = max(self.last_end_ps, int(end.max()))
+        good = np.ones(len(rows), dtype=np.bool_)
         if self.slo is not None:
-            good = np.ones(len(rows), dtype=np.bool_)
             good &= ttft <= _limit_ps(self.slo.ttft_s)
             good &= e2e <= _limit_ps(self.slo.e2e_s)
             good[several] &= tpot <= _limit_ps(self.slo.tpot_s)
             self.num_violations += len(rows) - int(good.sum())
         if self.parts is not None:
             self.parts.append(rows)
+        return good
 
     def take_gaps(self, flat: list[int]) -> None:
         """Take in decode runs: inter-token times and cached tokens; and empty the list."""
@@ -96,6 +162,8 @@ class Recorder:
         self.last_end_ps = max(self.last_end_ps, other.last_end_ps)
         self.max_context = max(self.max_context, other.max_context)
         self.mark_ps = []
+        if self.parts is not None and other.parts is not None:
+            self.parts += other.parts
 
     def steady_rates(self) -> tuple[float | None, float | None]:
         """Requests and output tokens per second between the two marks [1/s]; None where there is no such span."""
@@ -187,6 +255,42 @@ class ServingResult:
     def requests_per_s(self) -> float:
         """Finished requests over the whole duration [1/s]."""
         return self.num_finished / self.duration_s if self.duration_s else math.nan
+
+
+def pooled(results: Sequence[ServingResult]) -> ServingResult:
+    """Runs of one replica under one load as if they were a single long one: distributions and counts of all, means
+    over their time.
+
+    Assumes: equal loads of different seeds; records are not kept.
+    Raises: ValueError: no run.
+    Source: definition.
+    """
+    if not results:
+        raise ValueError("no run to pool")
+    first, total_s = results[0], sum(result.duration_s for result in results)
+    merged = {name: Distribution() for name in ("ttft", "tpot", "e2e", "queueing", "itl")}
+    for result in results:
+        for name, times in merged.items():
+            times.merge(getattr(result, name))
+    counts = (
+        "num_requests", "num_finished", "num_refused", "num_in_flight", "num_preemptions", "num_iterations",
+        "num_events", "input_tokens", "output_tokens", "num_violations",
+    )  # fmt: skip
+    means = (
+        "steady_output_tokens_per_s", "steady_requests_per_s", "busy_fraction", "mean_batch", "mean_kv_tokens",
+        "goodput_fraction", "prefix_hit_fraction",
+    )  # fmt: skip
+
+    changes: dict[str, Any] = {**merged, "records": None, "duration_s": total_s}
+    for name in counts:
+        changes[name] = sum(getattr(result, name) for result in results)
+    for name in means:
+        values = [getattr(result, name) for result in results]
+        if None not in values and total_s:
+            changes[name] = sum(v * r.duration_s for v, r in zip(values, results, strict=True)) / total_s
+    changes["gave_up"] = any(result.gave_up for result in results)
+    changes["max_kv_tokens"] = max(result.max_kv_tokens for result in results)
+    return replace(first, **changes)
 
 
 def _limit_ps(limit_s: float | None) -> float:

@@ -4,14 +4,11 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from typing import Literal
+from typing import Any, Literal
 
+from advisor.simulator.serving.batch import MicroBatch, Request
 from advisor.simulator.serving.caching_replica import CachingReplica
-from advisor.simulator.serving.content import Contents
-from advisor.simulator.serving.micro_batch import MicroBatch, Request
-from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.serving.replica import Replica
-from advisor.simulator.serving.tables import StepTables
 
 QueueOrder = Literal["arrival", "priority", "deadline"]
 Rank = Callable[[Request], int]
@@ -46,8 +43,9 @@ class OrderedInbox:
         return len(self.visible) + len(self.later)
 
     def __getitem__(self, index: int) -> Request:
-        """The first request to be served."""
-        assert index == 0
+        """The first request to be served; for the last, one that all may follow: `append` finds their place."""
+        if index:
+            return (0, -1, 0, 0)
         return self.visible[0][1] if self.visible else self.later[0]
 
     def __iter__(self) -> Iterator[Request]:
@@ -59,7 +57,7 @@ class OrderedInbox:
         """Take the first request off the queue."""
         return heappop(self.visible)[1] if self.visible else self.later.popleft()
 
-    def take_in(self, request: Request) -> None:
+    def append(self, request: Request) -> None:
         """Add a request in order of the instant at which it can be seen."""
         later = self.later
         if not later or later[-1][0] <= request[0]:
@@ -76,17 +74,9 @@ class _Ordered(Replica):
 
     inbox: OrderedInbox  # type: ignore[assignment]
 
-    def submit(self, request: Request) -> bool:
-        """Add a request; whether the next instant at which something happens may have changed."""
-        seen_ps, changed = request[0], False
-        self.inbox.take_in(request)
-        for batch in self.batches:
-            if not batch.running:
-                changed = True
-            elif batch.open_to_arrivals and batch.end_ps > seen_ps:
-                self.pipeline.end_at(batch, seen_ps)
-                changed = True
-        return changed
+    def __init__(self, rank: Rank, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.inbox = OrderedInbox(rank)
 
     def _plan(self, batch: MicroBatch, now_ps: int) -> bool:
         late = self.overlap and not batch.is_empty()
@@ -115,25 +105,9 @@ class OrderedReplica(_Ordered):
     Source: own design; vLLM's --scheduling-policy priority, earliest deadline first.
     """
 
-    def __init__(self, tables: StepTables, policy: SchedulerPolicy, rank: Rank, *, jump: bool = True) -> None:
-        super().__init__(tables, policy, jump=jump)
-        self.inbox = OrderedInbox(rank)
-
 
 class OrderedCachingReplica(_Ordered, CachingReplica):
     """A replica with a prefix cache that serves waiting requests by rank.
 
     Source: own design.
     """
-
-    def __init__(
-        self,
-        tables: StepTables,
-        policy: SchedulerPolicy,
-        contents: Contents,
-        rank: Rank,
-        *,
-        jump: bool = True,
-    ) -> None:
-        CachingReplica.__init__(self, tables, policy, contents, jump=jump)
-        self.inbox = OrderedInbox(rank)

@@ -1,9 +1,8 @@
-"""When runs of iterations begin and end on the stages of a replica; one stage is the plain case."""
+"""When runs of iterations begin and end on the stages of a replica, and when their tokens reach the clients."""
 
 from collections.abc import Sequence
 
-from advisor.simulator.serving.micro_batch import MicroBatch
-from advisor.simulator.serving.runs import iterations_until, run_ps
+from advisor.simulator.serving.batch import MicroBatch, iterations_until, run_ps
 
 NEVER = 1 << 62
 """Later than every instant of a simulation [ps]."""
@@ -93,3 +92,32 @@ class Pipeline:
             left += stage_ps
             self.free_ps[stage] = left
             left += self.transfer_ps
+
+
+class Delivery:
+    """A queue with one server: detokenizer and HTTP of an engine spend a fixed time on each token of any sequence.
+
+    The engine does not wait for it, so tokens that come faster than they are delivered queue here, and a closed loop's
+    clients, who ask again when they have their last token, then keep fewer requests in the engine.
+
+    Source: own formulation, Lindley's recursion over the iterations of a run.
+    """
+
+    __slots__ = ("done_ps", "token_ps")
+
+    def __init__(self, token_ps: int) -> None:
+        self.token_ps = token_ps
+        self.done_ps = 0
+        """When the last token so far reaches its client; that of its iteration where delivery takes no time."""
+
+    def take(self, batch: MicroBatch) -> None:
+        """Queue the tokens of a run that has just ended, before its sequences are booked.
+
+        A run's iterations get longer from one to the next, if anything: the longest wait begins with what is there
+        already, with its first iteration or with its last.
+        """
+        num_tokens = len(batch.decoding) * batch.ticking + len(batch.completing)
+        work_ps = num_tokens * self.token_ps
+        all_ps = batch.num_iterations * work_ps
+        behind_first_ps = batch.start_ps + batch.first_ps + all_ps
+        self.done_ps = max(self.done_ps + all_ps, behind_first_ps, batch.end_ps + work_ps)

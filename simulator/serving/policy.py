@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor.catalog.errors import AdvisorError
+from advisor.simulator.serving.checks import whole
 
 SchedulerKind = Literal["mixed", "prefill_first", "static", "single_stream"]
+UNLIMITED = 1 << 62
+"""More than any number of tokens or blocks."""
 _KINDS = ("mixed", "prefill_first", "static", "single_stream")
 
 
@@ -61,12 +64,12 @@ class SchedulerPolicy:
                 f"scheduler kind {self.kind!r} is not known", fix=f"one of {', '.join(_KINDS)}"
             )
         for name in ("max_num_seqs", "max_num_batched_tokens", "block_tokens"):
-            _at_least(name, getattr(self, name), 1)
+            whole(name, getattr(self, name))
         for name in ("watermark_blocks", "api_overhead_ps", "delivery_ps", "admission_ps"):
-            _at_least(name, getattr(self, name), 0)
+            whole(name, getattr(self, name), 0)
         for name in ("kv_capacity_blocks", "max_context_tokens", "max_sequences_by_state"):
             if getattr(self, name) is not None:
-                _at_least(name, getattr(self, name), 1)
+                whole(name, getattr(self, name))
         if not (math.isfinite(self.reserve_output_fraction) and 0.0 <= self.reserve_output_fraction <= 1.0):
             raise AdvisorError(
                 f"reserve_output_fraction must lie in 0 to 1, not {self.reserve_output_fraction}"
@@ -108,11 +111,6 @@ class SchedulerPolicy:
         Source: TensorRT-LLM documentation, max_num_tokens without chunked context.
         """
         return None if self.chunked_prefill else self.max_num_batched_tokens
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise AdvisorError(f"{name} must be a whole number of at least {least}, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop
+from operator import attrgetter, itemgetter, methodcaller
 
-from advisor.simulator.serving.block_ledger import BlockLedger
-from advisor.simulator.serving.delivery import Delivery
-from advisor.simulator.serving.kv_blocks import iterations_until_full
-from advisor.simulator.serving.micro_batch import MicroBatch, Prefill, Request
-from advisor.simulator.serving.pipeline import NEVER, Pipeline
+from advisor.simulator.serving.batch import MicroBatch, Prefill, Request, iterations_until_full
+from advisor.simulator.serving.cache import BlockLedger
+from advisor.simulator.serving.pipeline import NEVER, Delivery, Pipeline
 from advisor.simulator.serving.policy import SchedulerPolicy
-from advisor.simulator.serving.tables import StepTables
+from advisor.simulator.serving.tables import decode_ps, mixed_ps
+from advisor.simulator.step_cost import StepSurface
 
 
 class Replica:
@@ -26,9 +26,7 @@ class Replica:
     which something happens, and `advance(now)`, which completes what is due then.
     """
 
-    batch_type: type[MicroBatch] = MicroBatch
-
-    def __init__(self, tables: StepTables, policy: SchedulerPolicy, *, jump: bool = True) -> None:
+    def __init__(self, tables: StepSurface, policy: SchedulerPolicy, *, jump: bool = True) -> None:
         self.tables = tables
         self.jump = jump
         self.num_slots = policy.num_slots
@@ -46,9 +44,7 @@ class Replica:
         """Called when the inbox has run empty: adds further requests if there are any."""
         self.preempted: deque[Prefill] = deque()
         num_batches = 1 if self.static else min(tables.num_stages, self.num_slots)
-        self.batches = [
-            self.batch_type(policy.block_tokens, tables.window_tokens) for _ in range(num_batches)
-        ]
+        self.batches = [MicroBatch(policy.block_tokens, tables.window_tokens) for _ in range(num_batches)]
         self.alone = self.batches[0] if num_batches == 1 else None
         self.pipeline = Pipeline(tables.num_stages, tables.stage_transfer_ps, self.batches)
         reserve_fraction = 1.0 if self.static else policy.reserve_output_fraction
@@ -70,11 +66,11 @@ class Replica:
         self.token_gaps: list[int] = []
         """Flat decode runs: first inter-token time [ps], its growth per iteration, iterations, sequences that yield
         tokens, cached tokens of the first iteration, their growth per iteration."""
-        self.num_finished = 0
-        self.num_preemptions = 0
-        self.num_iterations = 0
-        self.num_events = 0
-        self.busy_ps = 0
+        self.num_finished = self.num_preemptions = self.num_iterations = self.num_events = self.busy_ps = 0
+        self.num_prompt_tokens = self.num_cached_tokens = 0
+        """With a prefix cache, of requests admitted first: tokens of their prompts, and those found in the cache."""
+        self.max_used_blocks = 0
+        """With a prefix cache: most blocks that running requests used at once, each counted once."""
 
     def submit(self, request: Request) -> bool:
         """Add a request; whether the next instant at which something happens may have changed.
@@ -85,7 +81,7 @@ class Replica:
         if not inbox or inbox[-1][0] <= seen_ps:
             inbox.append(request)
         else:
-            inbox.insert(bisect_right(inbox, seen_ps, key=_seen_at), request)
+            inbox.insert(bisect_right(inbox, seen_ps, key=itemgetter(0)), request)
         for batch in self.batches:
             if not batch.running:
                 changed = True
@@ -108,7 +104,7 @@ class Replica:
                 return batch.end_ps
             return inbox[0][0] if inbox else NEVER
         pipeline = self.pipeline
-        for batch in sorted(self.batches, key=_ended_at):
+        for batch in sorted(self.batches, key=attrgetter("end_ps")):
             if not batch.running and pipeline.free_ps[0] <= now_ps:
                 self._plan(batch, now_ps)
         head_ps = now_ps if self.preempted else inbox[0][0] if inbox else NEVER
@@ -121,10 +117,20 @@ class Replica:
             return self._commit(batch) if batch.running and batch.end_ps <= now_ps else 0
         return sum(self._commit(batch) for batch in self.batches if batch.running and batch.end_ps <= now_ps)
 
-    def num_in_flight(self, now_ps: int) -> int:
-        """Requests that have reached the scheduler and not finished."""
-        running = sum(len(b.decoding) + len(b.completing) + (b.partial is not None) for b in self.batches)
-        return running + len(self.preempted) + sum(1 for request in self.inbox if request[0] <= now_ps)
+    def unfinished(self) -> list[Request]:
+        """Requests that it has and has not answered, in order of arrival; those not yet visible too."""
+        requests = [*self.inbox, *(entry.request for entry in self.preempted)]
+        for batch in self.batches:
+            requests += [sequence[2] for sequence in batch.decoding]
+            requests += [entry.request for entry in batch.completing]
+            if batch.partial is not None:
+                requests.append(batch.partial.request)
+        return sorted(requests)
+
+    def used_fraction(self) -> float:
+        """Used part of the cache; idle blocks of a prefix cache are free. 0 where the cache is unlimited."""
+        held = sum(batch.held_blocks() for batch in self.batches) if self.blocks.limited else 0
+        return held / self.blocks.capacity
 
     # Composing -----------------------------------------------------------------------------------------------
 
@@ -182,8 +188,8 @@ class Replica:
 
         The oldest sequence therefore always gets on, whatever batch it is in.
         """
-        batch = max(self.batches, key=_last_admitted)
-        entry = batch.evict(_last_admitted(batch))
+        batch = self.alone or max(self.batches, key=methodcaller("last_admitted"))
+        entry = batch.evict(batch.last_admitted())
         self.preempted.appendleft(entry)
         self.blocks.release(entry.request)
         self.num_running -= 1
@@ -219,7 +225,7 @@ class Replica:
                 entry = preempted.popleft()
                 entry.order = order
             else:
-                entry = Prefill(request, order, batch.start_ps)
+                entry = Prefill(request, order, target, batch.start_ps)
                 inbox.popleft()
                 if not inbox and self.refill is not None:
                     self.refill()
@@ -234,14 +240,14 @@ class Replica:
     def _start_mixed(self, batch: MicroBatch) -> None:
         """One iteration with prompt tokens; decoding rides along in mixed batches and waits otherwise."""
         riding = batch.num_decoding if self.mixed else 0
-        stage_ps = self.tables.mixed_ps(batch, riding) + self.admission_ps * batch.num_admitted
+        stage_ps = mixed_ps(self.tables, batch, riding) + self.admission_ps * batch.num_admitted
         batch.ticking = riding > 0
         batch.open_to_arrivals = False
         self.pipeline.start(batch, stage_ps, 0, 1)
 
     def _start_decode(self, batch: MicroBatch, made_room: bool) -> None:
         """Decode iterations until the next completion, arrival, exhaustion of blocks or saturation of a window."""
-        stage_ps, slope_ps = self.tables.decode_ps(batch)
+        stage_ps, slope_ps = decode_ps(self.tables, batch)
         batch.ticking = True
         self.batch_closed = self.static
         inbox = self.inbox
@@ -386,15 +392,3 @@ class Replica:
         if self.overlap:
             batch.freed_sequences += 1
             batch.freed_blocks += (request[2] + request[3] - 2) // self.block_tokens + 1
-
-
-def _seen_at(request: Request) -> int:
-    return request[0]
-
-
-def _ended_at(batch: MicroBatch) -> int:
-    return batch.end_ps
-
-
-def _last_admitted(batch: MicroBatch) -> int:
-    return batch.last_admitted()

@@ -12,8 +12,8 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.serving.arrivals import ClosedLoop, Gamma, Poisson, TraceArrivals, VaryingRate
 from advisor.simulator.serving.content import ROOT, Contents, ContentTree
-from advisor.simulator.serving.fleet_load import FleetLoad, Tenant
 from advisor.simulator.serving.lengths import Lengths
+from advisor.simulator.serving.load import FleetLoad, Tenant
 
 _ARRIVALS, _INPUTS, _OUTPUTS, _TURNS, _THINK = 0, 1, 2, 20, 21
 

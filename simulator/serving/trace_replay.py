@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 
 from advisor.catalog.errors import AdvisorError
 from advisor.simulator.serving.arrivals import Gamma, TraceArrivals
-from advisor.simulator.serving.content import Contents, hashed_contents, infinite_cache_hit_fraction
+from advisor.simulator.serving.content import (
+    Contents,
+    SharedPrefixes,
+    hashed_contents,
+    infinite_cache_hit_fraction,
+)
 from advisor.simulator.serving.lengths import EmpiricalLengths, LognormalLengths
-from advisor.simulator.serving.shared_prefixes import SharedPrefixes
 from advisor.simulator.serving.trace_files import HASH_TOKENS, Trace
 from advisor.simulator.serving.workload import Workload
 

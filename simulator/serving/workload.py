@@ -1,18 +1,24 @@
 """A workload: when requests come, how long they are, how many; and the stream of requests drawn from it."""
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.errors import AdvisorError
 from advisor.simulator.serving.arrivals import Arrivals, ClosedLoop, TraceArrivals
-from advisor.simulator.serving.content import Contents
+from advisor.simulator.serving.batch import Request
+from advisor.simulator.serving.checks import whole
+from advisor.simulator.serving.content import Contents, SharedPrefixes
 from advisor.simulator.serving.lengths import EmpiricalLengths, LengthChunk, Lengths
-from advisor.simulator.serving.shared_prefixes import SharedPrefixes
+from advisor.simulator.serving.metrics import Recorder
+from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy, Slo
 
+_AHEAD = 1024
+"""Open-loop requests handed over at once."""
 _ARRIVAL_STREAM, _INPUT_STREAM, _OUTPUT_STREAM, _PREFIX_STREAM = 0, 1, 2, 3
 
 
@@ -30,14 +36,7 @@ class Workload:
     """None: no prompt begins like another. Shared prefixes come before the drawn input."""
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.num_requests, bool)
-            or not isinstance(self.num_requests, int)
-            or self.num_requests < 1
-        ):
-            raise AdvisorError(
-                f"num_requests must be a whole number of at least 1, not {self.num_requests!r}"
-            )
+        whole("num_requests", self.num_requests)
         if isinstance(self.arrivals, TraceArrivals) and self.num_requests > len(self.arrivals.times_s):
             raise AdvisorError(
                 f"the trace holds {len(self.arrivals.times_s)} arrivals, not {self.num_requests}",
@@ -114,6 +113,86 @@ def draw_contents(workload: Workload, seed: int) -> Contents | None:
 
 
 def _generator(seed: int, stream: int) -> np.random.Generator:
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise AdvisorError(f"the seed must be a whole number of at least 0, not {seed!r}")
+    whole("the seed", seed, 0)
     return np.random.default_rng([seed, stream])
+
+
+class Client:
+    """Sends requests in order of arrival; those that the service could never hold count as refused.
+
+    A closed loop sends the next request when one has finished, as long as there are any; the others know their
+    instants beforehand.
+
+    Source: own design.
+    """
+
+    def __init__(self, workload: Workload, policy: SchedulerPolicy, seed: int) -> None:
+        self.num_sent = 0
+        """Requests sent so far, refused ones included."""
+        self.num_refused = 0
+        self._largest = policy.largest_request_tokens or UNLIMITED
+        self._largest_prompt = policy.largest_prompt_tokens or UNLIMITED
+        self.ahead: deque[Request] = deque()
+        """Requests drawn and not yet sent."""
+        self.api_ps = policy.api_overhead_ps
+        self._drawn = draw_requests(workload, seed)
+        arrivals = workload.arrivals
+        self.is_closed_loop = isinstance(arrivals, ClosedLoop)
+        self.num_requests = workload.num_requests
+        self.ramp = max(1, self.num_requests // 10)
+        if isinstance(arrivals, ClosedLoop):
+            self.ramp = max(arrivals.concurrency, self.ramp)
+            instants: Iterator[int] = iter(
+                arrivals.start_instants_ps(min(arrivals.concurrency, workload.num_requests))
+            )
+        else:
+            instants = draw_arrivals(workload, seed)
+        self.first_arrival_ps = next(instants)
+        self._instants = islice(chain((self.first_arrival_ps,), instants), workload.num_requests)
+        """Arrivals that do not depend on completions: all of an open loop, the first ones of a closed loop [ps]."""
+
+    def recorder(self, slo: Slo | None, *, keep: bool) -> Recorder:
+        """What takes note of the answers."""
+        return Recorder(
+            api_overhead_ps=self.api_ps, slo=slo, keep=keep, num_expected=self.num_requests, ramp=self.ramp
+        )
+
+    def send(self, now_ps: int, submit: Callable[[Request], object]) -> None:
+        """Send a client's next request now, if there is one; a refused one is followed by the next at once."""
+        for index, input_tokens, output_tokens in self._drawn:
+            self.num_sent = index + 1
+            if input_tokens + output_tokens <= self._largest and input_tokens <= self._largest_prompt:
+                submit((now_ps + self.api_ps, index, input_tokens, output_tokens))
+                return
+            self.num_refused += 1
+
+    def refill(self, submit: Callable[[Request], object]) -> None:
+        """Send the next requests whose instants are known beforehand, at least one if there is any."""
+        if self.is_closed_loop:
+            for instant_ps in self._instants:
+                self.send(instant_ps, submit)
+            return
+        num_left, api_ps = _AHEAD, self.api_ps
+        largest, largest_prompt = self._largest, self._largest_prompt
+        for (index, input_tokens, output_tokens), instant_ps in zip(
+            self._drawn, self._instants, strict=False
+        ):
+            self.num_sent = index + 1
+            if input_tokens + output_tokens > largest or input_tokens > largest_prompt:
+                self.num_refused += 1
+                continue
+            submit((instant_ps + api_ps, index, input_tokens, output_tokens))
+            num_left -= 1
+            if not num_left:
+                return
+
+    def arrivals(self) -> Iterator[Request]:
+        """The same requests one after the other, with the instants at which they are sent."""
+        ahead = self.ahead
+        while True:
+            self.refill(ahead.append)
+            if not ahead:
+                return
+            while ahead:
+                seen_ps, index, input_tokens, output_tokens = ahead.popleft()
+                yield seen_ps - self.api_ps, index, input_tokens, output_tokens

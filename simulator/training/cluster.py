@@ -1,9 +1,30 @@
-"""The machines of a training run: which accelerator, how many share a fast fabric, how fast the network is."""
+"""The machines of a training run, and the collectives of groups of their ranks, for many plans at once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
 
 from advisor.catalog.schema import Accelerator
-from advisor.simulator.collectives import Topology, topology_of
+from advisor.simulator.collectives import (
+    Topology,
+    all_gather_s,
+    all_reduce_s,
+    all_to_all_s,
+    moe_combine_s,
+    moe_dispatch_s,
+    reduce_scatter_s,
+    send_recv_s,
+    topology_of,
+)
+from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
+from advisor.simulator.terms import Case, value
+from advisor.simulator.training.plan import FloatArray, IntArray
+
+Collective = Callable[[FloatArray, Topology], FloatArray]
+
+_ANY_SIZE: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,4 +67,72 @@ class TrainingCluster:
         return found
 
 
-_ANY_SIZE = 1_000_000
+def host_link_bytes_per_s(accelerator: Accelerator) -> float:
+    """What one accelerator exchanges with host memory [bytes/s]: its PCIe link, as far as copies reach it.
+
+    Source: PCI-SIG rates; the share as host copies reach it.
+    """
+    generation = min(max(accelerator.pcie_generation or 4, 3), 6)
+    rate = PCIE_LANE_BYTES_PER_S[generation] * (accelerator.pcie_lanes or 16)
+    return rate * value("framework", "host_link_fraction", Case())
+
+
+_MOST_RANKS: Final = 1 << 24
+
+
+class Groups:
+    """The groups of one kind (tensor, data, expert parallel, ...), one per plan."""
+
+    def __init__(self, cluster: TrainingCluster, num_ranks: IntArray, stride: IntArray) -> None:
+        in_node = np.clip(cluster.domain // np.maximum(stride, 1), 1, num_ranks)
+        keys, self._of = np.unique(num_ranks * _MOST_RANKS + in_node, return_inverse=True)
+        self._topologies = [cluster.group_in_nodes(*divmod(int(key), _MOST_RANKS)) for key in keys]
+        self.num_ranks = num_ranks
+
+    def all_reduce_s(self, num_bytes: FloatArray) -> FloatArray:
+        """Sum of so many bytes over each plan's group [s]. Source: simulator.collectives."""
+        return self._run(lambda sizes, group: all_reduce_s(sizes, group, algorithm="nccl"), num_bytes)
+
+    def all_gather_s(self, num_bytes: FloatArray) -> FloatArray:
+        """Gather of so many bytes in all [s]. Source: simulator.collectives."""
+        return self._run(all_gather_s, num_bytes)
+
+    def reduce_scatter_s(self, num_bytes: FloatArray) -> FloatArray:
+        """Sum of so many bytes, a share to each rank [s]. Source: simulator.collectives."""
+        return self._run(reduce_scatter_s, num_bytes)
+
+    def all_to_all_s(self, num_bytes: FloatArray) -> FloatArray:
+        """Exchange of so many bytes of each rank [s]. Source: simulator.collectives."""
+        return self._run(all_to_all_s, num_bytes)
+
+    def send_recv_s(self, num_bytes: FloatArray) -> FloatArray:
+        """One rank's buffer to its neighbour [s]. Source: simulator.collectives."""
+        return self._run(send_recv_s, num_bytes)
+
+    def expert_exchange_s(
+        self, tokens: FloatArray, hidden_size: int, experts_per_token: int, num_experts: int
+    ) -> FloatArray:
+        """Tokens of each rank to their experts and back [s], one copy per rank that holds a chosen expert.
+
+        Source: simulator.collectives.expert_parallel, normal mode, bf16 both ways.
+        """
+
+        def both_ways(sizes: FloatArray, group: Topology) -> FloatArray:
+            there = moe_dispatch_s(
+                sizes, hidden_size, experts_per_token, group,
+                bytes_per_element=2.0, num_experts=num_experts, mode="normal",
+            )  # fmt: skip
+            back = moe_combine_s(
+                sizes, hidden_size, experts_per_token, group, num_experts=num_experts, mode="normal"
+            )
+            return there + back
+
+        return self._run(both_ways, tokens)
+
+    def _run(self, collective: Collective, sizes: FloatArray) -> FloatArray:
+        seconds = np.zeros(np.broadcast_shapes(sizes.shape, self._of.shape))
+        for index, topology in enumerate(self._topologies):
+            if topology.num_ranks > 1:
+                mask = self._of == index
+                seconds[..., mask] = collective(np.asarray(sizes[..., mask]), topology)
+        return seconds

@@ -1,14 +1,15 @@
 """Every plan that a job, a cluster size and a framework allow, as one lattice of columns."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from itertools import product
 from typing import Final
 
 import numpy as np
 
-from advisor.catalog.schema import GroupedQueryAttention, LatentAttention, Model, MoeFeedForward
+from advisor.catalog.schema import Model
+from advisor.simulator.graph.model import layers_of, num_layers, routed_layers
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import (
     RECOMPUTES,
@@ -66,14 +67,10 @@ def model_limits(model: Model) -> ModelLimits:
 
     Source: definition.
     """
-    heads = [
-        group.mixer.num_heads
-        for group in model.layers
-        if isinstance(group.mixer, GroupedQueryAttention | LatentAttention)
-    ]
-    experts = [g.feed_forward.num_experts for g in model.layers if isinstance(g.feed_forward, MoeFeedForward)]
+    heads = [layer.attention.num_heads for layer in layers_of(model) if layer.attention is not None]
+    experts = [experts.num_experts for _, experts in routed_layers(model)]
     return ModelLimits(
-        num_layers=sum(group.count for group in model.layers),
+        num_layers=num_layers(model),
         num_heads=math.gcd(*heads) if heads else 1 << 20,
         num_experts=math.gcd(*experts) if experts else 0,
     )
@@ -258,13 +255,3 @@ def _powers_of_two(largest: int) -> list[int]:
 
 def _divisors(number: int) -> list[int]:
     return [d for d in range(1, number + 1) if number % d == 0]
-
-
-def counts_up_to(largest: int, node: int) -> Iterable[int]:
-    """Cluster sizes worth considering: powers of two, and one and a half of them from two nodes on, up to `largest`.
-
-    Source: own definition.
-    """
-    sizes = {1 << i for i in range(largest.bit_length())}
-    sizes |= {3 * size // 2 for size in sizes if size >= 2 * node}
-    return sorted(size for size in sizes if size <= largest and (size <= node or size % node == 0))

@@ -1,11 +1,13 @@
-"""A pipeline schedule run as an event graph: when every pass starts and ends, the bubble, activations held."""
+"""Pipeline schedules: run as event graphs (when every pass starts and ends, activations held), and in closed form."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from advisor.simulator.training.plan import Schedule
+import numpy as np
+
+from advisor.simulator.training.plan import SCHEDULES, FloatArray, IntArray, Schedule
 from advisor.simulator.training.schedule_orders import Kind, Order, Pass, Slot, order_of
 
 
@@ -187,47 +189,35 @@ def _needs(step: Pass, order: Order, send_s: float) -> list[tuple[tuple[bool, in
     return found
 
 
-def critical_path_s(times: ChunkTimes, order: Order, num_micro_batches: int) -> float:
-    """A time that no order can beat [s]: one micro-batch down and up, or all work of the busiest stage.
+def bubbles_s(
+    schedule: IntArray,
+    num_stages: IntArray,
+    virtual_stages: IntArray,
+    forward_s: FloatArray,
+    input_s: FloatArray,
+    weight_s: FloatArray,
+) -> FloatArray:
+    """Idle time of a stage in one step [s]; times are those of one micro-batch through an average stage.
 
-    Source: longest chain of dependencies; work conservation.
-    """
-    chain = sum(times.forward_s) + sum(times.input_s) + times.weight_s[0]
-    hops = sum(
-        order.stage_of(0, position) != order.stage_of(0, position + 1)
-        for position in range(order.num_positions - 1)
-    )
-    work = [0.0] * len(order.stages)
-    for stage, slots in enumerate(order.stages):
-        work[stage] = sum(times.of(step) for slot in slots for step in slot)
-    return max(chain + 2 * hops * times.send_s, *work)
+    With F the forward pass, I and W the gradients of inputs and weights, B = I + W, p stages, v chunks per stage:
+    gpipe, 1f1b (p − 1)(F + B); interleaved (p − 1)(F + B)/v; zb_h1 (p − 1)(F + I − W); zbv (p − 1) F/2;
+    dualpipe (p/2 − 1)(F + 2I − W). None is negative.
 
+    Zbv idles not at all where stages do not wait for each other between steps (`PipelineRun.period_s`).
 
-def bubble_closed_form_s(
-    schedule: Schedule,
-    num_stages: int,
-    forward_s: float,
-    input_s: float,
-    weight_s: float,
-    virtual_stages: int = 1,
-) -> float:
-    """Idle time of a stage per step, for equal stages and free sends [s]; times are those of a whole stage.
-
-    With F the forward pass, I and W the gradients of inputs and weights: gpipe and 1f1b (p − 1)(F + I + W);
-    interleaved that over v; zb_h1 (p − 1)(F + I − W); zbv (p − 1) F/2, and nothing where stages do not wait for each
-    other between steps (`PipelineRun.period_s`); dualpipe (p/2 − 1)(F + 2I − W).
-
-    Assumes: enough micro-batches to fill the pipeline; for zb_h1, zbv and dualpipe F, I and W are equal.
+    Assumes: enough micro-batches to fill the pipeline and free sends; for zb_h1, zbv and dualpipe F, I and W are about
+        equal. Tests hold it to `run_schedule`.
     Source: Narayanan et al. 2021, arXiv:2104.04473, section 2.2; Qi et al. 2023, arXiv:2401.10241, table 2;
         DeepSeek-AI 2024, arXiv:2412.19437, table 2: (p/2 − 1)(F&B + B − 3W) with B = I + W.
     """
     whole = forward_s + input_s + weight_s
-    if schedule == "interleaved":
-        return (num_stages - 1) * whole / virtual_stages
-    if schedule == "zb_h1":
-        return (num_stages - 1) * max(0.0, forward_s + input_s - weight_s)
-    if schedule == "zbv":
-        return (num_stages - 1) * forward_s / 2.0
-    if schedule == "dualpipe":
-        return max(0.0, (num_stages / 2 - 1) * (forward_s + 2.0 * input_s - weight_s))
-    return (num_stages - 1) * whole
+    later = num_stages - 1.0
+    forms = {
+        "gpipe": later * whole,
+        "1f1b": later * whole,
+        "interleaved": later * whole / np.maximum(virtual_stages, 1),
+        "zb_h1": later * np.maximum(0.0, forward_s + input_s - weight_s),
+        "zbv": later * forward_s / 2.0,
+        "dualpipe": np.maximum(0.0, (num_stages / 2.0 - 1.0) * (forward_s + 2.0 * input_s - weight_s)),
+    }
+    return np.asarray(np.choose(schedule, [forms[name] for name in SCHEDULES]), dtype=np.float64)

@@ -4,13 +4,14 @@ Formulas of memory and time take a `PlanLattice`, whose columns are arrays of on
 million plans go through the same lines.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Final, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 Sharding = Literal["none", "zero1", "zero2", "zero3"]
@@ -31,6 +32,8 @@ _CODES: Final[dict[str, tuple[str, ...]]] = {
     "recompute": RECOMPUTES,
     "schedule": SCHEDULES,
 }
+_CODES_PER_PLAN: Final = 16
+"""Up to so many possible codes for each plan, a table finds distinct ones faster than sorting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,38 @@ class PlanLattice:
         return np.where(self.expert_tensor_parallel == 0, self.tensor_parallel, self.expert_tensor_parallel)
 
     @property
+    def expert_ranks(self) -> IntArray:
+        """Ranks that divide the routed experts of a layer."""
+        return self.expert_parallel * self.tensor_parallel_of_experts
+
+    @property
+    def expert_copies(self) -> FloatArray:
+        """Accelerators of a stage that hold the same experts: tp · cp · dp / (ep · etp) (arXiv:2504.14960)."""
+        ranks = self.tensor_parallel * self.context_parallel * self.data_parallel
+        return np.maximum(ranks / self.expert_ranks, 1.0)
+
+    @property
     def shard_ranks(self) -> IntArray:
         """Ranks over which a dense parameter's states are divided; context-parallel ranks hold the same weights."""
         ranks = self.data_parallel * self.context_parallel
         return np.where(self.shard_group == 0, ranks, np.minimum(self.shard_group, ranks))
+
+
+def distinct(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+    """The first plan of each distinct combination of these columns, and which combination each plan has.
+
+    Source: own definition.
+    """
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        code = code * (int(column.max(initial=0)) + 1) + column
+    top = int(code.max(initial=0)) + 1
+    if top > _CODES_PER_PLAN * len(code):
+        _, first_rows, of = np.unique(code, return_index=True, return_inverse=True)
+        return first_rows.astype(np.int64), of.astype(np.int64)
+    first = np.full(top, -1, dtype=np.int64)
+    first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
+    found = np.flatnonzero(first >= 0)
+    table = np.zeros(top, dtype=np.int64)
+    table[found] = np.arange(len(found))
+    return first[found], table[code]

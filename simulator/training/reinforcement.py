@@ -1,12 +1,21 @@
-"""One step of reinforcement learning: generate, judge, log-probabilities, train, hand over weights."""
+"""Learning from preferences and rewards: time of one step of the loop, and memory of its phases on one accelerator."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from advisor.catalog.parameters import parameter_count
+import numpy as np
+
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Accelerator, Model
-from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
+from advisor.catalog.training import allocator
+from advisor.catalog.units import GIB
+from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, parameter_count
+from advisor.simulator.training.cluster import host_link_bytes_per_s
+from advisor.simulator.training.framework_costs import common_term
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.memory.peak import communicators, peak_memory
+from advisor.simulator.training.plan import FloatArray, PlanLattice, TrainingPlan
 
 Algorithm = Literal["grpo", "ppo", "dpo"]
 _FORWARD_PARTS: Final = ("forward",)
@@ -15,12 +24,12 @@ _SHARED_PARTS: Final = (
 )  # fmt: skip
 _FORWARD_SHARE: Final = 1.0 / 3.0
 """Of what forward and backward passes share: a forward pass is a third of a training step's work."""
-_PCIE_EFFICIENCY: Final = 0.8
-_NETWORK_EFFICIENCY: Final = 0.8
-_RELOAD_S: Final = 1.0
-"""Waking the engine: its graphs and cache are allocated again (vLLM sleep mode, level 2)."""
-_JUDGE_MFU: Final = 0.4
 _16_BIT_BYTES: Final = 2.0
+
+_ENGINE_BYTES: Final = 1.5 * GIB
+"""Captured graphs and workspaces of the generating engine, as in serving."""
+_LOGPROB_BYTES: Final = 6.0
+"""Per logit of a forward pass that keeps nothing: 16-bit logits and their fp32 log-softmax."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +87,12 @@ def num_trained_models(algorithm: Algorithm) -> int:
 
 
 def judge_s(reward_model: Model, tokens: float, num_accelerators: int, peak_flop_per_s: float) -> float:
-    """A reward model's forward pass over all samples [s]: 2 N tokens over accelerators · peak · 0.4.
+    """A reward model's forward pass over all samples [s]: 2 N tokens over accelerators · peak · utilisation.
 
     Source: Kaplan et al. 2020, arXiv:2001.08361; the utilisation is an assumption.
     """
     active = parameter_count(reward_model).active
-    return 2.0 * active * tokens / (num_accelerators * peak_flop_per_s * _JUDGE_MFU)
-
-
-def host_link_bytes_per_s(accelerator: Accelerator) -> float:
-    """What one accelerator exchanges with host memory [bytes/s]: its PCIe link at 80 %.
-
-    Source: PCI-SIG rates; the share as host copies reach it.
-    """
-    generation = min(max(accelerator.pcie_generation or 4, 3), 6)
-    return PCIE_LANE_BYTES_PER_S[generation] * (accelerator.pcie_lanes or 16) * _PCIE_EFFICIENCY
+    return 2.0 * active * tokens / (num_accelerators * peak_flop_per_s * common_term("judge_utilisation"))
 
 
 def colocated_sync_s(
@@ -108,7 +108,7 @@ def colocated_sync_s(
     """
     share = parameter_count(model).total * _16_BIT_BYTES / rollout_tensor_parallel
     rate = accelerator.scale_up.bytes_per_s if accelerator.scale_up else host_link_bytes_per_s(accelerator)
-    return share / rate + 2.0 * state_bytes / host_link_bytes_per_s(accelerator) + _RELOAD_S
+    return share / rate + 2.0 * state_bytes / host_link_bytes_per_s(accelerator) + common_term("reload_s")
 
 
 def disaggregated_sync_s(
@@ -119,10 +119,169 @@ def disaggregated_sync_s(
     Every generating accelerator receives its part over its own network; the trainers send all copies between them,
     each once: the slower side decides, a broadcast tree lets receivers forward.
 
-    Source: own composition; network rate of the catalog's record at 80 %.
+    Source: own composition; network rate of the catalog's record, as far as sends reach it.
     """
     total = parameter_count(model).total * _16_BIT_BYTES
-    rate = (accelerator.scale_out_bytes_per_s or host_link_bytes_per_s(accelerator)) * _NETWORK_EFFICIENCY
+    rate = (accelerator.scale_out_bytes_per_s or host_link_bytes_per_s(accelerator)) * common_term(
+        "network_fraction"
+    )
     receive_s = total / rollout_tensor_parallel / rate
     send_s = total / num_training / rate
-    return max(receive_s, send_s) + _RELOAD_S
+    return max(receive_s, send_s) + common_term("reload_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Companions:
+    """Models that stand beside the policy."""
+
+    algorithm: Algorithm
+    has_reference: bool = True
+    """A frozen copy of the starting policy, for the KL term; adapters need none: they are switched off."""
+    critic: Model | None = None
+    """PPO's value model; None is one of the policy's shape."""
+    reward_model: Model | None = None
+    """None where rewards come from rules or another machine."""
+    frozen_on_host: bool = False
+    """Reference and reward model wait in host memory between their passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The rollout engine on the training machines."""
+
+    tensor_parallel: int
+    kv_tokens: int
+    """Tokens in the cache of one replica at once."""
+    weight_dtype: str = "bf16"
+    kv_dtype: str = "bf16"
+    training_on_host: bool = True
+    """Weights, gradients and optimizer of training move to the host while the engine generates."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseMemory:
+    """One phase of a loop on the fullest accelerator [bytes]."""
+
+    name: str
+    policy_bytes: float
+    """Weights, gradients, optimizer, and while it trains activations and buffers of the policy."""
+    critic_bytes: float
+    frozen_bytes: float
+    """Reference and reward model."""
+    engine_bytes: float
+    """Weights and workspaces of the generating engine."""
+    kv_bytes: float
+    working_bytes: float
+    """Logits of the log-probability pass."""
+    outside_bytes: float
+    """Driver context and communicators."""
+
+    @property
+    def peak_bytes(self) -> float:
+        """What the accelerator must have."""
+        return (
+            self.policy_bytes
+            + self.critic_bytes
+            + self.frozen_bytes
+            + self.engine_bytes
+            + self.kv_bytes
+            + self.working_bytes
+            + self.outside_bytes
+        )
+
+
+def preference_job(job: TrainingJob, algorithm: Algorithm) -> TrainingJob:
+    """The job whose step memory is that of the algorithm: DPO runs a chosen and a rejected answer through the policy.
+
+    Assumes: both answers have the job's sequence length and go through in one pass, as a packed pair.
+    Source: Rafailov et al. 2023 (arXiv:2305.18290), equation 7.
+    """
+    return replace(job, sequence_tokens=2 * job.sequence_tokens) if algorithm == "dpo" else job
+
+
+def companion_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companions) -> FloatArray:
+    """What the other models hold on each accelerator while the policy trains [bytes], for each plan.
+
+    A reference or reward model is 16-bit weights, divided as the plan divides weights; PPO's critic has weights,
+    gradients and optimizer of its own.
+
+    Source: PPO with language models (Ouyang et al. 2022, arXiv:2203.02155): four models; GRPO (arXiv:2402.03300)
+    drops the critic; DPO (arXiv:2305.18290) keeps the reference.
+    """
+    frozen, critic = _frozen_bytes(job, lattice, companions), _critic_bytes(job, lattice, companions)
+    return critic if companions.frozen_on_host else frozen + critic
+
+
+def loop_memory(
+    job: TrainingJob, plan: TrainingPlan, companions: Companions, generation: Generation | None = None
+) -> tuple[PhaseMemory, ...]:
+    """Memory of the phases of one loop on the fullest accelerator of training [bytes]: generation, log-probabilities,
+    training. The peak is the largest of them, not their sum.
+
+    `generation` is None where other machines generate, and for DPO, which does not.
+
+    Assumes: parameters of training and of the engine are separate copies; the engine's cache is freed before training.
+    Raises: InfeasibleError: more pipeline stages than layers.
+    Source: HybridFlow (arXiv:2409.19256) sections 5 and 8; vLLM sleep mode.
+    """
+    lattice = PlanLattice.of([plan])
+    whole = peak_memory(preference_job(job, companions.algorithm), lattice)
+    states = float((whole.weight_bytes + whole.gradient_bytes + whole.optimizer_bytes)[0])
+    frozen = float(_frozen_bytes(job, lattice, companions)[0])
+    waiting = 0.0 if companions.frozen_on_host else frozen
+    critic = float(_critic_bytes(job, lattice, companions)[0])
+    memory = allocator()
+    outside = memory.context_bytes + memory.communicator_bytes * float(communicators(lattice)[0])
+    phases: list[PhaseMemory] = []
+    if generation is not None and companions.algorithm != "dpo":
+        resident = 0.0 if generation.training_on_host else 1.0
+        phases.append(
+            PhaseMemory(
+                "generation",
+                policy_bytes=resident * states,
+                critic_bytes=resident * critic,
+                frozen_bytes=waiting,
+                engine_bytes=_engine_bytes(job.model, generation),
+                kv_bytes=_kv_bytes(job.model, generation),
+                working_bytes=0.0,
+                outside_bytes=outside,
+            )
+        )
+    logits = plan.micro_batch * job.sequence_tokens / plan.context_parallel * job.model.vocab_size
+    working = _LOGPROB_BYTES * logits / plan.tensor_parallel
+    phases.append(PhaseMemory("log-probabilities", states, critic, frozen, 0.0, 0.0, working, outside))
+    reserved = float(whole.reserved_bytes[0])
+    phases.append(PhaseMemory("training", reserved, critic, waiting, 0.0, 0.0, 0.0, outside))
+    return tuple(phases)
+
+
+def _frozen_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companions) -> FloatArray:
+    held = np.zeros(len(lattice))
+    if companions.has_reference and job.method == "full":
+        held = held + _weights_only(job, job.model, lattice)
+    if companions.reward_model is not None:
+        held = held + _weights_only(job, companions.reward_model, lattice)
+    return held
+
+
+def _critic_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companions) -> FloatArray:
+    if companions.algorithm != "ppo":
+        return np.zeros(len(lattice))
+    critic = peak_memory(replace(job, model=companions.critic or job.model), lattice)
+    return critic.weight_bytes + critic.gradient_bytes + critic.optimizer_bytes
+
+
+def _weights_only(job: TrainingJob, model: Model, lattice: PlanLattice) -> FloatArray:
+    """16-bit weights of a model that does not learn: those of a base without adapters."""
+    frozen = replace(job, model=model, method="lora", lora_rank=0, trainable_parameters=0.0)
+    return peak_memory(frozen, lattice).weight_bytes
+
+
+def _engine_bytes(model: Model, generation: Generation) -> float:
+    weights = parameter_count(model).total * bytes_per_element(generation.weight_dtype)
+    return weights / generation.tensor_parallel + _ENGINE_BYTES
+
+
+def _kv_bytes(model: Model, generation: Generation) -> float:
+    footprint = kv_bytes_per_token(model, generation.kv_dtype)
+    return footprint.bytes_of(generation.kv_tokens) * kv_share(model, generation.tensor_parallel)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from advisor.catalog import engines
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Model
-from advisor.simulator.deployment import Deployment, activation_dtype_for, is_moe
+from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.device import device_of
+from advisor.simulator.graph.model import is_moe
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import (

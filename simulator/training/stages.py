@@ -1,18 +1,25 @@
-"""Which layers a pipeline stage holds: even, uneven, virtual stages, and schedules that fold the model back."""
+"""Pipeline stages: which layers each holds, which can be the fullest, and how many micro-batches it holds at once."""
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import numpy as np
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.simulator.training.plan import IntArray, Schedule
-from advisor.simulator.training.shape import ModelShape
+from advisor.simulator.graph.training import ModelShape
+from advisor.simulator.training.plan import SCHEDULES, FloatArray, IntArray, PlanLattice, Schedule, distinct
 
 FOLDED: Final[frozenset[Schedule]] = frozenset({"zbv"})
 """The second half of the model runs back over the stages: the first stage holds the last layers too."""
 MIRRORED: Final[frozenset[Schedule]] = frozenset({"dualpipe"})
 """Two whole models run in opposite directions: stage s holds the layers of stages s and pp − 1 − s."""
+_GPIPE, _INTERLEAVED, _DUALPIPE = (SCHEDULES.index(name) for name in ("gpipe", "interleaved", "dualpipe"))
+_WHOLE_PIPELINE: Final = tuple(SCHEDULES.index(name) for name in ("zb_h1", "zbv"))
+
+PipelineKey = tuple[int, int, int, int, Schedule]
+"""Stages, chunks of each, layers of the first and of the last stage where they differ, schedule."""
+_Row = tuple[int, tuple[int, ...], bool, bool]
 
 
 @cache
@@ -23,12 +30,13 @@ def layer_order(shape: ModelShape) -> tuple[int, ...]:
     the few dense layers of a mixture of experts, which come first.
     Source: own definition; Bresenham's rule for spreading.
     """
-    order = [index for index, group in enumerate(shape.groups) if group.leading for _ in range(group.count)]
+    groups = [(index, layer.count, shape.leading[index]) for index, layer in enumerate(shape.layers)]
+    order = [index for index, count, leading in groups if leading for _ in range(count)]
     placed = [
-        ((position + 0.5) / group.count, index)
-        for index, group in enumerate(shape.groups)
-        if not group.leading
-        for position in range(group.count)
+        ((position + 0.5) / count, index)
+        for index, count, leading in groups
+        if not leading
+        for position in range(count)
     ]
     return tuple(order + [index for _, index in sorted(placed)])
 
@@ -83,7 +91,7 @@ def stage_groups(
         sizes = layers_per_stage(len(order), num_stages, first, last)
     else:
         sizes = layers_per_stage(len(order), num_stages * chunks, -(-first // chunks), -(-last // chunks))
-    counts = np.zeros((num_stages, len(shape.groups)), dtype=np.int64)
+    counts = np.zeros((num_stages, len(shape.layers)), dtype=np.int64)
     start = 0
     for part, size in enumerate(sizes):
         chunk, stage = divmod(part, num_stages)
@@ -114,3 +122,116 @@ def holds_head(stage: int, num_stages: int, schedule: Schedule) -> bool:
     if schedule in FOLDED:
         return stage == 0
     return stage == num_stages - 1 or (schedule in MIRRORED and stage == 0)
+
+
+def pipelines(lattice: PlanLattice) -> tuple[list[PipelineKey], IntArray]:
+    """Distinct pipelines of a lattice, and which of them each plan has.
+
+    Source: own definition.
+    """
+    columns = (
+        lattice.pipeline_parallel, lattice.virtual_stages, lattice.first_stage_layers, lattice.last_stage_layers,
+        lattice.schedule,
+    )  # fmt: skip
+    first, of = distinct(columns)
+    stages, chunks, begin, end, codes = (column[first].tolist() for column in columns)
+    return list(zip(stages, chunks, begin, end, [SCHEDULES[code] for code in codes], strict=True)), of
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """One stage of each plan, as columns."""
+
+    stage: IntArray
+    layers: FloatArray
+    """Layers of each group: an array [group, plan]."""
+    has_embedding: FloatArray
+    has_head: FloatArray
+
+
+def micro_batches_in_flight(
+    lattice: PlanLattice, stage: IntArray, num_micro_batches: FloatArray
+) -> FloatArray:
+    """Micro-batches whose activations a stage holds at its fullest, in units of all its layers, for each plan.
+
+    GPipe m; 1F1B min(p − s, m); interleaved with v chunks (2 (p − s − 1) + (v − 1) p + 1) / v, on the first stage
+    p (1 + (p − 1) / (p v)); zero-bubble H1 and V p, since weight gradients wait; DualPipe (p + 1) / 2 of the layers of
+    its two models.
+
+    Source: GPipe (arXiv:1811.06965); Megatron-LM (arXiv:2104.04473; arXiv:2205.05198 section 4.2.3); zero bubble
+    (arXiv:2401.10241; arXiv:2405.15362); DeepSeek-V3 (arXiv:2412.19437) table 2.
+    """
+    stages = lattice.pipeline_parallel
+    behind = (stages - stage).astype(np.float64)
+    chunks = np.maximum(lattice.virtual_stages, 1)
+    schedule = lattice.schedule
+    interleaved = (2.0 * (behind - 1.0) + (chunks - 1) * stages + 1.0) / chunks
+    held = np.where((schedule == _INTERLEAVED) & (chunks > 1), interleaved, behind)
+    for code in _WHOLE_PIPELINE:
+        held = np.where(schedule == code, stages, held)
+    held = np.where(schedule == _DUALPIPE, (stages + 1) / 2.0, held)
+    held = np.where(schedule == _GPIPE, num_micro_batches, held)
+    return np.where(stages == 1, 1.0, np.minimum(held, num_micro_batches))
+
+
+def candidate_stages(shape: ModelShape, lattice: PlanLattice) -> tuple[Stages, ...]:
+    """The stages among which the fullest of each plan is, as one column set per candidate.
+
+    A stage that holds no more layers of any kind than an earlier one holds no more memory either, since earlier stages
+    have at least as many micro-batches in flight; only the stage of the head is added.
+
+    Raises: InfeasibleError: a plan has more stages than layers.
+    Source: own derivation.
+    """
+    keys, inverse = pipelines(lattice)
+    found = [_candidates(shape, *key) for key in keys]
+    width = max(len(candidates) for candidates in found)
+    columns = []
+    for rank in range(width):
+        picked = [candidates[rank] if rank < len(candidates) else candidates[0] for candidates in found]
+        columns.append(_columns(picked, inverse))
+    return tuple(columns)
+
+
+def stages_at(shape: ModelShape, lattice: PlanLattice, stage: int) -> Stages:
+    """The same stage of every plan.
+
+    Raises: InfeasibleError: a plan has more stages than layers.
+    Source: own definition.
+    """
+    keys, inverse = pipelines(lattice)
+    return _columns([_stage(shape, *key, stage) for key in keys], inverse)
+
+
+@cache
+def _candidates(
+    shape: ModelShape, stages: int, chunks: int, first: int, last: int, schedule: Schedule
+) -> tuple[_Row, ...]:
+    counts = stage_groups(shape, stages, chunks, first, last, schedule)
+    chosen: list[int] = [0]
+    for stage in range(1, stages):
+        dominated = any((counts[earlier] >= counts[stage]).all() for earlier in chosen)
+        if not dominated or (holds_head(stage, stages, schedule) and schedule not in MIRRORED):
+            chosen.append(stage)
+    return tuple(_stage(shape, stages, chunks, first, last, schedule, stage) for stage in chosen)
+
+
+def _stage(
+    shape: ModelShape, stages: int, chunks: int, first: int, last: int, schedule: Schedule, stage: int
+) -> _Row:
+    counts = stage_groups(shape, stages, chunks, first, last, schedule)
+    layers = tuple(int(count) for count in counts[stage])
+    return (
+        stage,
+        layers,
+        holds_embedding(stage, stages, schedule),
+        holds_head(stage, stages, schedule),
+    )
+
+
+def _columns(rows: list[_Row], inverse: IntArray) -> Stages:
+    stage = np.array([row[0] for row in rows], dtype=np.int64)
+    layers = np.array([row[1] for row in rows], dtype=np.float64).T
+    embedding = np.array([row[2] for row in rows], dtype=np.float64)
+    head = np.array([row[3] for row in rows], dtype=np.float64)
+    return Stages(stage[inverse], layers[:, inverse], embedding[inverse], head[inverse])

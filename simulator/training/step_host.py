@@ -1,24 +1,23 @@
-"""The host's side of a step: how long it takes to launch the kernels of a pass, and when the accelerator waits."""
+"""The host's side of a step: when the accelerator waits for launches, or for weights that live in host memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.schema import Model, MoeFeedForward
-from advisor.simulator.deployment import num_experts
-from advisor.simulator.training.framework_costs import FrameworkCosts
+from advisor.catalog.schema import Model
+from advisor.catalog.units import GB
+from advisor.simulator.graph.model import num_experts, num_layers, routed_layers
+from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_per_s
+from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.plan import RECOMPUTES, PlanLattice
+from advisor.simulator.training.memory.peak import peak_memory
+from advisor.simulator.training.plan import RECOMPUTES, FloatArray, PlanLattice
 from advisor.simulator.training.step_layers import BLOCK_SCALED, SIXTEEN_BIT, is_autocast, is_eager
 
-FloatArray = NDArray[np.float64]
-
-_COMPILED: Final = 0.6
-"""Share of launches that torch.compile fuses away."""
-_AUTOCAST: Final = 1.3
-"""Kernels of a layer under autocast over those without: a cast in front of each matrix and behind its gradient."""
+HOST_BYTES_PER_ACCELERATOR: Final = 200.0 * GB
+"""Host memory that a machine has for each accelerator, less what the system takes: 2 TB for eight in a DGX H100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +57,13 @@ def launch_times(
     times as many, and the forward pass again for what is recomputed.
 
     Assumes: embedding and head together launch as much as a layer.
-    Source: own model, fitted on small models (catalog/data/training/frameworks.toml).
+    Source: own model, fitted on small models (catalog/data/terms.csv).
     """
     kernels = costs.kernels_per_layer + np.where(lattice.tensor_parallel > 1, costs.tensor_kernels, 0.0)
     if is_eager(job):
         kernels = kernels * costs.eager_passes
     if is_autocast(job):
-        kernels = kernels * _AUTOCAST
+        kernels = kernels * common_term("autocast_launches")
     experts = num_experts(job.model)
     if experts:
         local = np.maximum(1.0, experts / lattice.expert_parallel)
@@ -75,7 +74,7 @@ def launch_times(
         kernels = kernels * (costs.block_scaled_kernels if block_scaled else costs.fp8_kernels)
     if job.method != "full":
         kernels = kernels * costs.adapter_launches
-    graphs = max(costs.graphs, _COMPILED if "compile" in job.features else 0.0)
+    graphs = max(costs.graphs, common_term("compiled_graphs") if "compile" in job.features else 0.0)
     forward = (num_layers + 1.0) * kernels * costs.launch_s * (1.0 - graphs)
     full = lattice.recompute == RECOMPUTES.index("full")
     again = np.where(full, recomputed_share, 0.0)
@@ -84,5 +83,40 @@ def launch_times(
 
 def expert_layers_share(model: Model) -> float:
     """Share of the layers that have routed experts. Source: own definition."""
-    with_experts = sum(g.count for g in model.layers if isinstance(g.feed_forward, MoeFeedForward))
-    return with_experts / sum(group.count for group in model.layers)
+    return sum(count for count, _ in routed_layers(model)) / num_layers(model)
+
+
+def resident_weight_bytes(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
+    """Weights of an accelerator as if none lived in host memory [bytes], per plan.
+
+    Source: advisor.simulator.training.memory.
+    """
+    nothing = np.zeros_like(lattice.offload_parameters)
+    return peak_memory(job, replace(lattice, offload_parameters=nothing)).weight_bytes
+
+
+def exposed_stream_s(
+    job: TrainingJob,
+    lattice: PlanLattice,
+    cluster: TrainingCluster,
+    num_micro_batches: FloatArray,
+    compute_s: FloatArray,
+) -> FloatArray:
+    """Time of a step that waits for weights from host memory [s], per plan; 0 where they stay on the accelerator.
+
+    max(0, 2 m · weights / host link − computation): every micro-batch reads the weights once forward and once
+    backward, the next layer while the one before computes.
+
+    Assumes: gradients of frozen weights do not travel; those of trained ones stay on the accelerator until the end.
+    Source: own composition; ZeRO-Infinity, arXiv:2104.07857, section 4 (bandwidth-centric partitioning).
+    """
+    if not lattice.offload_parameters.any():
+        return np.zeros(len(lattice))
+    moved_s = (
+        2.0
+        * num_micro_batches
+        * resident_weight_bytes(job, lattice)
+        / host_link_bytes_per_s(cluster.accelerator)
+    )
+    waits = np.maximum(0.0, moved_s - compute_s)
+    return np.asarray(np.where(lattice.offload_parameters > 0, waits, 0.0))

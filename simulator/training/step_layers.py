@@ -1,4 +1,4 @@
-"""Time of one layer on one accelerator for one micro-batch: forward, gradients of inputs, gradients of weights.
+"""Time of one layer, of its adapters and of the head for one micro-batch: forward, gradients of inputs and weights.
 
 All plans of a lattice share few distinct (tensor, context, expert parallel, micro-batch) combinations; operators are
 priced once per combination.
@@ -8,41 +8,23 @@ from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from advisor.catalog.schema import (
-    DenseFeedForward,
-    FeedForward,
-    GatedDeltaNet,
-    GroupedQueryAttention,
-    LatentAttention,
-    LayerGroup,
-    Mamba2,
-    Mixer,
-    MoeFeedForward,
-)
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.simulator.device import Device
+from advisor.simulator.graph.model import layers_of
+from advisor.simulator.graph.operator import Attention, Experts, Layer, MixerOperators
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.operators.attention import (
-    PrefillEfficiency,
-    attention_encoder_s,
-    attention_prefill_s,
-)
 from advisor.simulator.operators.grouped_matmul import (
     ExpertShape,
     GroupedMatmulEfficiency,
     expert_load,
     experts_s,
 )
-from advisor.simulator.operators.latent_attention import mla_prefill_s
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
-from advisor.simulator.operators.state_space import RecurrenceEfficiency, gated_delta_net_s, mamba2_s
 from advisor.simulator.operators.tiles import overlapped_s
-from advisor.simulator.projections import feed_forward_projections, mixer_projections
-from advisor.simulator.training.framework_costs import FrameworkCosts
+from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
-
-FloatArray = NDArray[np.float64]
+from advisor.simulator.training.plan import FloatArray, IntArray
 
 OPERATOR_DTYPES: Final = {
     "bf16": "bf16", "fp16": "bf16", "fp32": "bf16", "tf32": "bf16", "fp8": "fp8", "mxfp8": "fp8", "nvfp4": "nvfp4",
@@ -57,15 +39,13 @@ _AUTOCAST_BYTES: Final = 6.0
 _CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
 """Moved per activation or gradient beside what the multiplication's own cast moves: the transposed copy, and for
 nvfp4 a pass for the scale and one through the random rotation."""
-_RECURRENCE_BACKWARD: Final = 3.0
-"""Backward over forward pass of chunked state mixers: states are recomputed, and every product has two gradients."""
 _COMPILED_PASSES: Final = 1.0
 _EAGER_FAMILIES: Final = ("fsdp", "torchtitan", "peft", "deepspeed")
 _FUSED_SOFTWARE: Final = ("intern", "megatron", "unsloth", "liger")
 _UNFUSED_FORWARD_BYTES: Final = 13.0
 _UNFUSED_BACKWARD_BYTES: Final = 19.0
-_UNFUSED_RATE: Final = 0.6
-_STREAM_FRACTION: Final = 0.85
+_LOSS_BYTES: Final = {"unfused": (16.0, 12.0), "usual": (8.0, 6.0), "chunked": (4.0, 4.0)}
+"""Moved per logit by the loss, forward and backward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +57,12 @@ class Slices:
     rows: FloatArray
     """Tokens of a micro-batch on this rank: micro-batch · sequence / context parallel."""
     micro_batch: FloatArray
-    tensor_parallel: NDArray[np.int64]
+    tensor_parallel: IntArray
     context_parallel: FloatArray
     sequence_split: FloatArray
     """Ranks that divide norms and residuals among them."""
-    expert_parallel: NDArray[np.int64]
-    expert_tensor_parallel: NDArray[np.int64]
+    expert_parallel: IntArray
+    expert_tensor_parallel: IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +74,13 @@ class LayerTimes:
     """Gradients of the inputs, attention's backward pass and small operators included."""
     weight_s: FloatArray
     core_s: FloatArray
-    """Part of forward_s that selective recomputation repeats: attention's core."""
+    """Part of forward_s in the core of attention or recurrence, which selective recomputation repeats."""
     matmul_forward_s: FloatArray
     """Part of forward_s in dense multiplications, behind which communication can hide."""
-    attention_s: FloatArray
-    """Part of forward_s in the attention core."""
     last_matmul_s: FloatArray
     """Part of matmul_forward_s in the layer's last matrix, whose output no gradient needs."""
 
-    def taken(self, rows: NDArray[np.int64]) -> "LayerTimes":
+    def taken(self, rows: IntArray) -> "LayerTimes":
         """The times at these slices. Source: own definition."""
         return LayerTimes(*(getattr(self, field.name)[rows] for field in fields(self)))
 
@@ -122,10 +100,7 @@ def is_eager(job: TrainingJob) -> bool:
 
     Source: own definition: Megatron and its relatives, unsloth and Liger bring fused norms and activations.
     """
-    gated = any(
-        isinstance(group.feed_forward, DenseFeedForward | MoeFeedForward) and group.feed_forward.gated
-        for group in job.model.layers
-    )
+    gated = any(layer.feed_forward is not None and layer.feed_forward.gated for layer in layers_of(job.model))
     software = job.software.casefold()
     fused = any(name in software for name in _FUSED_SOFTWARE)
     return gated and job.framework in _EAGER_FAMILIES and not fused and "compile" not in job.features
@@ -153,21 +128,41 @@ class LayerPricing:
         self.low_bit = job.compute_dtype not in SIXTEEN_BIT
         self.tensor_degrees = np.unique(slices.tensor_parallel)
 
-    def layer(self, group: LayerGroup) -> LayerTimes:
-        """Kernel times of one layer of a group [s]. Source: own composition of simulator.operators."""
-        matmul_f, matmul_i, matmul_w, last = self._projections(group)
-        core_f, core_b = self._mixer_core(group.mixer)
-        small_f, small_b = self._small(group)
-        expert_f, expert_i, expert_w = self._experts(group.feed_forward)
+    def layer(self, layer: Layer) -> LayerTimes:
+        """Kernel times of one layer under the job's method [s]. Source: own composition of simulator.operators."""
+        matmul_f, matmul_i, matmul_w, last = self._projections(layer)
+        core_f, core_b = self._mixer_core(layer.mixer)
+        small_f, small_b = self._small(layer)
+        expert_f, expert_i, expert_w = self._experts(layer.experts)
+        beside, again = self._adapters(layer)
         return LayerTimes(
-            forward_s=matmul_f + core_f + small_f + expert_f,
-            input_s=matmul_i + core_b + small_b + expert_i,
-            weight_s=matmul_w + expert_w,
+            forward_s=matmul_f + core_f + small_f + expert_f + beside + again,
+            input_s=matmul_i + core_b + small_b + expert_i + 2.0 * beside + again,
+            weight_s=(matmul_w + expert_w) if self.job.method == "full" else np.zeros_like(matmul_w),
             core_s=core_f,
             matmul_forward_s=matmul_f,
-            attention_s=core_f,
             last_matmul_s=last,
         )
+
+    def head(self) -> dict[str, FloatArray]:
+        """Forward pass, gradients of inputs and of weights of the head with its loss, and of the input table [s].
+
+        The head is a matrix of vocabulary / tp columns; the loss passes over the logits: in 16 bits where it is fused,
+        with copies in fp32 where it is not.
+
+        Assumes: the vocabulary is divided over tensor-parallel ranks; the head multiplies in 16 bits.
+        Source: Megatron-LM vocabulary-parallel cross entropy (arXiv:1909.08053, section 3).
+        """
+        columns = np.ceil(self.job.model.vocab_size / self.slices.tensor_parallel)
+        forward, inputs, weights = self.matmul(columns, np.full_like(columns, self.hidden), "bf16")
+        logits = self.slices.rows * columns
+        table = self.stream_s(self.slices.rows * self.hidden * 4.0)
+        forward_bytes, backward_bytes = _LOSS_BYTES[_loss_kind(self.job)]
+        return {
+            "forward": forward + table + self.stream_s(forward_bytes * logits),
+            "input": inputs + 2.0 * table + self.stream_s(backward_bytes * logits),
+            "weight": weights if self.job.method == "full" else np.zeros_like(weights),
+        }
 
     def matmul(
         self, columns: FloatArray, depth: FloatArray, dtype: str, rows: FloatArray | None = None
@@ -191,143 +186,127 @@ class LayerPricing:
 
     def stream_s(self, num_bytes: FloatArray | float) -> FloatArray:
         """Time of memory-bound operators that move so many bytes [s]."""
-        return np.asarray(num_bytes / (self.device.bandwidth_bytes_per_s * _STREAM_FRACTION))
+        return np.asarray(num_bytes / (self.device.bandwidth_bytes_per_s * common_term("stream_fraction")))
 
-    def _projections(self, group: LayerGroup) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def _projections(self, layer: Layer) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """All dense multiplications of a layer, and the forward pass of the last one where it ends the layer."""
-        by_degree = [
-            mixer_projections(group.mixer, self.hidden, int(tp))
-            + feed_forward_projections(group.feed_forward, self.hidden, int(tp))
-            for tp in self.tensor_degrees
-        ]
+        by_degree = [layer.local(int(tp)) for tp in self.tensor_degrees]
         place = np.searchsorted(self.tensor_degrees, self.slices.tensor_parallel)
         totals = [np.zeros_like(self.slices.rows) for _ in range(3)]
         parts: tuple[FloatArray, ...] = ()
         for index, projection in enumerate(by_degree[0]):
             columns = np.array([row[index].columns for row in by_degree], dtype=np.float64)[place]
             depth = np.array([row[index].depth for row in by_degree], dtype=np.float64)[place]
-            dtype = self.dtype if projection.low_bit else "bf16"
-            parts = self.matmul(columns, depth, dtype)
+            parts = self.matmul(columns, depth, self.dtype if projection.low_bit else "bf16")
             for total, part in zip(totals, parts, strict=True):
                 total += part
-        ends = isinstance(group.feed_forward, DenseFeedForward)
+        ends = layer.feed_forward is not None and layer.experts is None
         last = parts[0] if ends else np.zeros_like(totals[0])
         return totals[0], totals[1], totals[2], last
 
-    def _mixer_core(self, mixer: Mixer | None) -> tuple[FloatArray, FloatArray]:
+    def _adapters(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
+        """What adapters add to a forward pass, and what preparing frozen weights adds to every pass [s].
+
+        LoRA adds per matrix x A B of rank r: inputs and outputs travel once more; the backward pass twice that. QLoRA
+        unpacks 4-bit weights to 16 bits before each use; DoRA reads every weight for the norm of its columns.
+
+        Assumes: adapters beside every dense matrix of the layer.
+        Source: LoRA (arXiv:2106.09685), QLoRA (arXiv:2305.14314), DoRA (arXiv:2402.09353).
+        """
+        s, job = self.slices, self.job
+        travel, weights = np.zeros_like(s.rows), np.zeros_like(s.rows)
+        if job.method == "full":
+            return travel, weights
+        for tp in self.tensor_degrees:
+            mask = s.tensor_parallel == tp
+            # Tensors of the whole hidden size lie divided along the sequence; the others are divided already.
+            split = s.sequence_split[mask]
+            for matrix in layer.local(int(tp)):
+                for size, times in ((matrix.depth, 1.0), (matrix.columns, 2.0)):
+                    travel[mask] += times * size / (split if size == self.hidden else 1.0)
+                weights[mask] += matrix.elements
+        beside = self.stream_s(2.0 * travel * s.rows)
+        beside = beside + 2.0 * job.lora_rank * travel * s.rows / (0.5 * self.device.peak_flop_per_s["bf16"])
+        if job.method == "qlora":
+            unpacked = weights * (bytes_per_element("int4") + 2.0)
+            return beside, self.stream_s(unpacked / common_term("dequantized_fraction"))
+        return beside, self.stream_s(6.0 * weights) if job.method == "dora" else np.zeros_like(beside)
+
+    def _mixer_core(self, mixer: MixerOperators | None) -> tuple[FloatArray, FloatArray]:
         """Attention or recurrence without projections, forward and backward [s]."""
+        s = self.slices
         if mixer is None:
-            zero = np.zeros_like(self.slices.rows)
-            return zero, zero
-        if isinstance(mixer, GatedDeltaNet | Mamba2):
-            forward = self.costs.recurrence_scale * self._recurrence(mixer)
-            return forward, _RECURRENCE_BACKWARD * forward
-        if "unfused_attention" in self.job.features and isinstance(mixer, GroupedQueryAttention):
-            return self._unfused(mixer)
-        forward = self.costs.attention_scale * self._flash(mixer)
+            return np.zeros_like(s.rows), np.zeros_like(s.rows)
+        if mixer.recurrence_kernel:
+            forward = np.zeros_like(s.rows)
+            for tp in self.tensor_degrees:
+                mask = s.tensor_parallel == tp
+                forward[mask] = mixer.recurrence_s(self.library, s.rows[mask], s.micro_batch[mask], int(tp))
+            forward = self.costs.recurrence_scale * forward
+            return forward, common_term("recurrence_backward") * forward
+        if "unfused_attention" in self.job.features and mixer.attention is not None:
+            return self._unfused(mixer.attention)
+        degrees = s.tensor_parallel.astype(np.float64)
+        whole = mixer.sequence_s(self.library, s.sequence, s.micro_batch, degrees)
+        forward = self.costs.attention_scale * whole / s.context_parallel
         return forward, self.costs.attention_backward * forward
 
-    def _flash(self, mixer: GroupedQueryAttention | LatentAttention) -> FloatArray:
-        s, sequence = self.slices, self.slices.sequence
-        tp, cp = s.tensor_parallel.astype(np.float64), s.context_parallel
-        heads = np.maximum(1.0, mixer.num_heads / tp)
-        if isinstance(mixer, LatentAttention):
-            efficiency = self.library.parameters(PrefillEfficiency, "mla_prefill", "bf16")
-            whole = mla_prefill_s(
-                sequence, 0.0, s.micro_batch, heads, mixer.qk_nope_head_dim, mixer.qk_rope_head_dim,
-                mixer.v_head_dim, mixer.kv_lora_rank, self.device, efficiency,
-            )  # fmt: skip
-            return np.asarray(whole / cp)
-        if not mixer.causal:
-            encoder = self.library.parameters(PrefillEfficiency, "attention_encoder", "bf16")
-            return np.asarray(
-                attention_encoder_s(sequence, s.micro_batch, heads, mixer.head_dim, self.device, encoder) / cp
-            )
-        efficiency = self.library.parameters(PrefillEfficiency, "attention_prefill", "bf16")
-        kv_heads = np.maximum(1.0, mixer.num_kv_heads / tp)
-        whole = attention_prefill_s(
-            sequence, 0.0, s.micro_batch, heads, kv_heads, mixer.head_dim, self.device, efficiency,
-            window_tokens=mixer.window_tokens,
-        )  # fmt: skip
-        return np.asarray(whole / cp)
-
-    def _unfused(self, mixer: GroupedQueryAttention) -> tuple[FloatArray, FloatArray]:
+    def _unfused(self, attention: Attention) -> tuple[FloatArray, FloatArray]:
         """Scores stored: two batched multiplications and passes of scale, mask, softmax and dropout over them."""
-        s, sequence = self.slices, self.slices.sequence
-        scores = s.micro_batch * mixer.num_heads / s.tensor_parallel * sequence**2 / s.context_parallel
-        peak = self.device.peak_flop_per_s["bf16"] * _UNFUSED_RATE
-        forward = 4.0 * mixer.head_dim * scores / peak + self.stream_s(_UNFUSED_FORWARD_BYTES * scores)
-        backward = 8.0 * mixer.head_dim * scores / peak + self.stream_s(_UNFUSED_BACKWARD_BYTES * scores)
-        return forward, backward
+        s = self.slices
+        queries = s.micro_batch * s.sequence / s.tensor_parallel
+        scores = attention.num_heads * queries * s.sequence / s.context_parallel
+        peak = self.device.peak_flop_per_s["bf16"] * common_term("unfused_fraction")
+        product_s = 2.0 * (attention.key_dim + attention.value_dim) * scores / peak
+        forward = product_s + self.stream_s(_UNFUSED_FORWARD_BYTES * scores)
+        return forward, 2.0 * product_s + self.stream_s(_UNFUSED_BACKWARD_BYTES * scores)
 
-    def _recurrence(self, mixer: GatedDeltaNet | Mamba2) -> FloatArray:
-        rows, seconds = self.slices.rows, np.zeros_like(self.slices.rows)
-        operator = "mamba2" if isinstance(mixer, Mamba2) else "kda" if mixer.channel_gate_rank else "gdn"
-        efficiency = self.library.parameters(RecurrenceEfficiency, operator, "bf16")
-        for tp in self.tensor_degrees:
-            mask = self.slices.tensor_parallel == tp
-            arguments = (rows[mask], self.slices.micro_batch[mask])
-            if isinstance(mixer, Mamba2):
-                seconds[mask] = mamba2_s(*arguments, mixer, int(tp), self.device, efficiency, decode=False)
-            else:
-                seconds[mask] = gated_delta_net_s(
-                    *arguments, mixer, int(tp), self.device, efficiency, decode=False
-                )
-        return seconds
-
-    def _small(self, group: LayerGroup) -> tuple[FloatArray, FloatArray]:
+    def _small(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
         """Norms, residuals, rotary embedding, activation and dropout: forward and backward [s]."""
         s, tp = self.slices, self.slices.tensor_parallel
-        parts = (group.mixer is not None) + (group.feed_forward is not None)
         # Per token: a norm reads and writes, a residual reads two and writes one; backward reads about twice as much.
         # Under autocast the residual stream and what norms and rotary embedding write is fp32.
         wide = 2.0 if is_autocast(self.job) else 1.0
-        whole = wide * parts * 5.0 * self.hidden * _BYTES * s.rows / s.sequence_split
-        inner = (wide * _rotary_width(group) + _activation_width(group)) / tp * _BYTES * s.rows
-        routed = np.zeros_like(s.rows)
-        if isinstance(group.feed_forward, MoeFeedForward):
-            routed = 4.0 * group.feed_forward.num_experts * s.rows / s.sequence_split
+        whole = wide * layer.num_parts * 5.0 * self.hidden * _BYTES * s.rows / s.sequence_split
+        widths = wide * layer.mixer.rotary_values if layer.mixer is not None else 0.0
+        if layer.feed_forward is not None:
+            widths += (3.0 if layer.feed_forward.gated else 2.0) * layer.feed_forward.inner_size
+        inner = widths / tp * _BYTES * s.rows
+        routed = 4.0 * (layer.experts.num_experts if layer.experts else 0) * s.rows / s.sequence_split
         passes = elementwise_passes(self.job, self.costs)
         return passes * self.stream_s(whole + inner + routed), passes * self.stream_s(
             1.8 * (whole + inner) + routed
         )
 
-    def _experts(self, feed_forward: FeedForward | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _experts(self, experts: Experts | None) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Routed experts: forward, gradients of inputs, gradients of weights [s]."""
-        zero = np.zeros_like(self.slices.rows)
-        if not isinstance(feed_forward, MoeFeedForward):
-            return zero, zero, zero
-        s = self.slices
-        efficiency = self.library.parameters(GroupedMatmulEfficiency, "grouped_matmul", self.dtype)
-        forward = zero.copy()
+        s, forward = self.slices, np.zeros_like(self.slices.rows)
+        if experts is None:
+            return forward, forward, forward
         pairs = s.expert_parallel * 4096 + s.expert_tensor_parallel
         for pair in np.unique(pairs):
             mask = pairs == pair
             ep, etp = int(pair) // 4096, int(pair) % 4096
-            forward[mask] = self._grouped(
-                feed_forward, ep, etp, s.rows[mask] / s.sequence_split[mask], efficiency
-            )
-        forward = self.costs.expert_scale * forward
-        width = 2.0 * (feed_forward.latent_size or self.hidden) + 3.0 * feed_forward.intermediate_size
-        pairs_per_rank = s.rows / s.sequence_split * feed_forward.experts_per_token
-        forward = forward + self.stream_s(0.5 * _CAST_BYTES.get(self.dtype, 0.0) * pairs_per_rank * width)
-        weights = feed_forward.num_experts / s.expert_parallel * feed_forward.intermediate_size
-        weights = weights * (feed_forward.latent_size or self.hidden) * (3 if feed_forward.gated else 2)
-        traffic = self.stream_s(
-            weights / np.maximum(s.expert_tensor_parallel, 1) * self.costs.main_gradient_bytes
-        )
+            forward[mask] = self._grouped(experts, ep, etp, s.rows[mask] / s.sequence_split[mask])
+        width = 2.0 * experts.hidden_size + 3.0 * experts.intermediate_size
+        pairs_per_rank = s.rows / s.sequence_split * experts.per_token
+        cast = self.stream_s(0.5 * _CAST_BYTES.get(self.dtype, 0.0) * pairs_per_rank * width)
+        forward = self.costs.expert_scale * forward + cast
+        ranks = s.expert_parallel * np.maximum(s.expert_tensor_parallel, 1)
+        weights = experts.num_experts * experts.elements / ranks
+        traffic = self.stream_s(weights * self.costs.main_gradient_bytes)
         return forward, forward, overlapped_s(forward, traffic, 2.0)
 
-    def _grouped(
-        self, moe: MoeFeedForward, ep: int, etp: int, tokens: FloatArray, efficiency: GroupedMatmulEfficiency
-    ) -> FloatArray:
-        """Experts of one rank for the pairs that reach it; each rank of the expert group brings `tokens` [s]."""
-        load = expert_load(
-            tokens * ep * etp, moe.num_experts, moe.experts_per_token, ep, self.costs.imbalance
-        )
-        inner = moe.intermediate_size / etp
+    def _grouped(self, experts: Experts, ep: int, etp: int, tokens: FloatArray) -> FloatArray:
+        """Experts of one rank for the pairs that reach it; each rank of the expert group brings `tokens` [s].
+
+        Assumes: losses and biases keep routing even.
+        """
+        efficiency = self.library.parameters(GroupedMatmulEfficiency, "grouped_matmul", self.dtype)
+        load = expert_load(tokens * ep * etp, experts.num_experts, experts.per_token, ep, skew=0.0)
+        inner = experts.intermediate_size / etp
         shape = ExpertShape(
-            moe.latent_size or self.hidden, inner, inner * (2.0 if moe.gated else 1.0), moe.num_experts / ep
+            experts.hidden_size, inner, inner * (2.0 if experts.gated else 1.0), experts.num_experts / ep
         )
         # Training kernels see their own rows alone: they arrive sorted by expert.
         return experts_s(tokens * etp, shape, replace(load, all_rows=load.rows), self.device, efficiency)
@@ -338,20 +317,7 @@ def is_autocast(job: TrainingJob) -> bool:
     return "autocast" in job.features
 
 
-def _rotary_width(group: LayerGroup) -> float:
-    """Values per token that rotary embedding reads and writes."""
-    if isinstance(group.mixer, GroupedQueryAttention):
-        return 2.0 * (group.mixer.num_heads + group.mixer.num_kv_heads) * group.mixer.head_dim
-    if isinstance(group.mixer, LatentAttention):
-        return 2.0 * group.mixer.num_heads * (group.mixer.qk_nope_head_dim + group.mixer.qk_rope_head_dim)
-    return 0.0
-
-
-def _activation_width(group: LayerGroup) -> float:
-    """Values per token that the activation of dense matrices reads and writes."""
-    feed_forward = group.feed_forward
-    if isinstance(feed_forward, DenseFeedForward):
-        return (3.0 if feed_forward.gated else 2.0) * feed_forward.intermediate_size
-    if isinstance(feed_forward, MoeFeedForward):
-        return (3.0 if feed_forward.gated else 2.0) * feed_forward.shared_intermediate_size
-    return 0.0
+def _loss_kind(job: TrainingJob) -> str:
+    if job.features & {"unfused_ce", "fp32_logits"} or job.framework == "peft":
+        return "unfused"
+    return "chunked" if "chunked_ce" in job.features else "usual"

@@ -4,21 +4,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from advisor.catalog.units import GB
-from advisor.simulator.device import Device
-from advisor.simulator.training.cluster import TrainingCluster
-from advisor.simulator.training.framework_costs import FrameworkCosts
+from advisor.simulator.device import Device, device_of
+from advisor.simulator.training.cluster import Groups, TrainingCluster
+from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.plan import SHARDINGS, PlanLattice
-from advisor.simulator.training.shape import expert_data_parallel
-from advisor.simulator.training.step_groups import Groups
-
-FloatArray = NDArray[np.float64]
+from advisor.simulator.training.passes import PassColumns, StageParameters
+from advisor.simulator.training.plan import SHARDINGS, FloatArray, PlanLattice
 
 _PARAMETER_BYTES: Final = 2.0
-_STREAM_FRACTION: Final = 0.85
 _OPTIMIZER_BYTES: Final = {
     "adamw": 30.0, "adamw_8bit": 18.0, "adafactor": 20.0, "muon": 24.0, "sgd": 18.0, "lora_fa": 30.0,
 }  # fmt: skip
@@ -28,23 +22,8 @@ _SHORT_OPTIMIZER_BYTES: Final = {"adamw": 22.0, "sgd": 6.0}
 kernels reach less of the bandwidth (measured on an H200)."""
 _NORM_BYTES: Final = 8.0
 """Gradients are read for their norm, and read and written where it clips."""
-HOST_LINK_BYTES_PER_S: Final = 20.0 * GB
-"""A PCIe 4.0 slot with 16 lanes, as copies reach it."""
-_HOST_BYTES_PER_S: Final = 25.0 * GB
-"""Of a processor's memory, one accelerator's share of it."""
 _MUON_PASSES: Final = 30.0
 """Multiply-adds per parameter and unit of the smaller side: five Newton-Schulz steps of three products."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageParameters:
-    """Parameters of the busiest stage on one accelerator, per plan."""
-
-    dense: FloatArray
-    expert: FloatArray
-    trained_fraction: float = 1.0
-    table: FloatArray | float = 0.0
-    """Of `dense`, those of one input table or head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +41,13 @@ def sharding_times(
     lattice: PlanLattice,
     cluster: TrainingCluster,
     costs: FrameworkCosts,
-    device: Device,
-    parameters: StageParameters,
-    forward_s: FloatArray,
-    backward_s: FloatArray,
+    passes: PassColumns,
     num_micro_batches: FloatArray,
-    num_layers: FloatArray,
 ) -> ShardingTimes:
     """Time of data-parallel communication that computation does not hide, and of the optimizer step [s].
 
-    `forward_s` and `backward_s` are of one micro-batch through the stage: the windows behind which gathers and sums
-    hide. Gradients: an all-reduce, or a reduce-scatter and a gather of parameters where the optimizer is divided; with
+    The passes of one micro-batch through the busiest stage are the windows behind which gathers and sums hide.
+    Gradients: an all-reduce, or a reduce-scatter and a gather of parameters where the optimizer is divided; with
     divided parameters (ZeRO-3, FSDP) a gather per pass and a scatter per backward pass of every micro-batch. What
     exceeds its window is exposed, and at least one layer's share of it always is.
 
@@ -81,12 +56,14 @@ def sharding_times(
     Source: Megatron-Core distributed optimizer (overlap_grad_reduce, overlap_param_gather); PyTorch FSDP
     (arXiv:2304.11277); ZeRO (arXiv:1910.02054).
     """
+    device, parameters = device_of(cluster.accelerator), passes.stages.parameters
+    forward_s, backward_s = passes.forward_s, passes.input_s + passes.weight_s
     reduce, gather = _communication_s(job, lattice, cluster, costs, parameters)
     is_full, is_none = (lattice.sharding == SHARDINGS.index(name) for name in ("zero3", "none"))
     gather_once = np.where(is_none | is_full, 0.0, gather * parameters.trained_fraction)
     overlap = costs.data_overlap
     table = costs.table_exposed * parameters.table / np.maximum(parameters.dense, 1.0)
-    alone = np.maximum(1.0 / np.maximum(num_layers, 1.0), table)
+    alone = np.maximum(1.0 / np.maximum(passes.stages.num_layers, 1.0), table)
     once = _exposed(reduce, overlap * backward_s, alone)
     once = once + _exposed(gather_once, costs.gather_overlap * forward_s, alone)
     per_pass = _exposed(gather, overlap * forward_s, alone)
@@ -100,7 +77,7 @@ def sharding_times(
     )
     copies = costs.shard_copies * moved * (parameters.dense + parameters.expert)
     copies = np.where(is_full, num_micro_batches * copies, 0.0) / (
-        device.bandwidth_bytes_per_s * _STREAM_FRACTION
+        device.bandwidth_bytes_per_s * common_term("stream_fraction")
     )
     return ShardingTimes(
         exchange, costs.interference * hidden + copies, _optimizer_s(job, lattice, costs, device, parameters)
@@ -117,7 +94,7 @@ def _communication_s(
     """Sum of all gradients, and gather of all parameters of a stage [s]."""
     shard, tp = lattice.shard_ranks, lattice.tensor_parallel
     ranks = lattice.data_parallel * lattice.context_parallel
-    copies = np.maximum(1, np.rint(expert_data_parallel(lattice))).astype(np.int64)
+    copies = np.maximum(1, np.rint(lattice.expert_copies)).astype(np.int64)
     sharded, everyone = Groups(cluster, shard, tp), Groups(cluster, ranks, tp)
     replicas = Groups(cluster, np.maximum(ranks // shard, 1), tp * shard)
     experts = Groups(cluster, copies, lattice.expert_parallel * lattice.tensor_parallel_of_experts)
@@ -130,7 +107,7 @@ def _communication_s(
     scattered = sharded.reduce_scatter_s(gradient) + replicas.all_reduce_s(gradient / shard)
     scattered = scattered + experts.reduce_scatter_s(expert_gradient)
     summed = everyone.all_reduce_s(gradient) + experts.all_reduce_s(expert_gradient)
-    from_host = (weight / shard + expert_weight / copies) / HOST_LINK_BYTES_PER_S
+    from_host = (weight / shard + expert_weight / copies) / common_term("host_copy_bytes_per_s")
     gather = sharded.all_gather_s(weight) + experts.all_gather_s(expert_weight)
     gather = gather + np.where(lattice.offload_parameters == 1, from_host, 0.0)
     return np.where(lattice.sharding == SHARDINGS.index("none"), summed, scattered), gather
@@ -156,18 +133,19 @@ def _optimizer_s(
 ) -> FloatArray:
     """Update of the states that a rank holds [s]: bytes per parameter over bandwidth, or over the host's link."""
     shard = np.where(lattice.sharding == SHARDINGS.index("none"), 1, lattice.shard_ranks)
-    copies = np.where(lattice.sharding == SHARDINGS.index("none"), 1.0, expert_data_parallel(lattice))
+    copies = np.where(lattice.sharding == SHARDINGS.index("none"), 1.0, lattice.expert_copies)
     owned = parameters.trained_fraction * (parameters.dense / shard + parameters.expert / copies)
     num_bytes = _OPTIMIZER_BYTES[job.optimizer] + _NORM_BYTES
     if "bf16_states" in job.features and job.optimizer in _SHORT_OPTIMIZER_BYTES:
         num_bytes = _SHORT_OPTIMIZER_BYTES[job.optimizer] + 0.5 * _NORM_BYTES
     moved = owned * num_bytes * costs.optimizer_passes
-    seconds = moved / (device.bandwidth_bytes_per_s * _STREAM_FRACTION)
+    seconds = moved / (device.bandwidth_bytes_per_s * common_term("stream_fraction"))
     if job.optimizer == "muon":
         seconds = seconds + owned * _MUON_PASSES * job.model.hidden_size / (
             0.6 * device.peak_flop_per_s["bf16"]
         )
     host = owned * (
-        2.0 * _PARAMETER_BYTES / HOST_LINK_BYTES_PER_S + _OPTIMIZER_BYTES["adamw"] / _HOST_BYTES_PER_S
+        2.0 * _PARAMETER_BYTES / common_term("host_copy_bytes_per_s")
+        + _OPTIMIZER_BYTES["adamw"] / common_term("host_update_bytes_per_s")
     )
     return np.asarray(np.where(lattice.offload_optimizer == 1, host, seconds))

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from advisor.catalog.diffusion import DiffusionPipeline
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.units import GB
 from advisor.simulator.collectives import all_gather_s, send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.model import layers_of, parameter_count
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.workloads.encoder_pass import PassCost, as_run, encoder_pass
 from advisor.simulator.workloads.image_decoder import decoder_s
@@ -174,11 +174,7 @@ def check_parallel(deployment: Deployment, job: ImageJob, parallel: Parallel) ->
         raise AdvisorError(
             "guidance cannot be split: the model runs once per step", fix="split the sequence instead"
         )
-    heads = {
-        group.mixer.num_heads
-        for group in deployment.model.layers
-        if group.mixer and group.mixer.kind == "gqa"
-    }
+    heads = {layer.attention.num_heads for layer in layers_of(deployment.model) if layer.attention}
     if parallel.split == "ulysses" and any(number % parallel.sequence for number in heads):
         raise AdvisorError(
             f"{min(heads)} heads do not divide among {parallel.sequence} accelerators",

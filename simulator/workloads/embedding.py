@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.parameters import parameter_count
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.workloads.encoder_pass import PassCost, encoder_pass
 from advisor.simulator.workloads.runtimes import RUNTIMES, Runtime

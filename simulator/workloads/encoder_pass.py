@@ -6,14 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.schema import GroupedQueryAttention, LayerGroup
 from advisor.simulator.collectives import all_to_all_s, topology_of
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import num_operators
-from advisor.simulator.forward_pass import token_costs
+from advisor.simulator.graph.forward_pass import token_costs
+from advisor.simulator.graph.model import layers_of, num_operators
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.operators.attention import PrefillEfficiency, attention_encoder_s, attention_prefill_s
-from advisor.simulator.projections import expert_elements, feed_forward_projections, mixer_projections
 from advisor.simulator.workloads.runtimes import RUNTIMES, Runtime
 
 FloatArray = NDArray[np.float64]
@@ -59,11 +56,11 @@ def encoder_pass(
     linear = token_costs(deployment, library, tokens, decode=False)
     seconds = {name: part.copy() for name, part in linear.seconds.items()}
     seconds["attention"] = np.zeros_like(batches)
-    for group in deployment.model.layers:
-        layers = group.count / deployment.pipeline_parallel
-        seconds["attention"] += layers * _attention_s(
-            group, library, batches, tokens_per_sequence, deployment.tensor_parallel * sequence_parallel
-        )
+    ranks = deployment.tensor_parallel * sequence_parallel
+    for layer in layers_of(deployment.model):
+        if layer.mixer is not None:
+            one_s = layer.mixer.sequence_s(library, tokens_per_sequence, batches, ranks)
+            seconds["attention"] += layer.count / deployment.pipeline_parallel * one_s
     if sequence_parallel > 1:
         seconds["collectives"] = seconds["collectives"] + _exchange_s(deployment, tokens, sequence_parallel)
     return PassCost(batches, as_run(seconds, runtime, num_operators(deployment.model)))
@@ -92,51 +89,14 @@ def pass_flop(deployment: Deployment, tokens_per_sequence: float) -> float:
     Source: definition; a multiplication with its addition counts as two.
     """
     total = 0.0
-    for group in deployment.model.layers:
-        total += (
-            group.count * 2.0 * tokens_per_sequence * _active_parameters(group, deployment.model.hidden_size)
-        )
-        mixer = group.mixer
-        if isinstance(mixer, GroupedQueryAttention):
-            keys = mixer.cross_attention_tokens or tokens_per_sequence
-            scores = (
-                tokens_per_sequence
-                * keys
-                * (0.5 if mixer.causal and not mixer.cross_attention_tokens else 1.0)
-            )
-            total += group.count * 4.0 * mixer.num_heads * mixer.head_dim * scores
+    for layer in layers_of(deployment.model):
+        total += layer.count * 2.0 * tokens_per_sequence * layer.active
+        attention = layer.attention
+        if attention is not None:
+            keys = attention.cross_tokens or tokens_per_sequence
+            seen = 0.5 if attention.causal and not attention.cross_tokens else 1.0
+            total += layer.count * attention.prefill_pair_flop * tokens_per_sequence * keys * seen
     return total
-
-
-def _active_parameters(group: LayerGroup, hidden_size: int) -> float:
-    projections = mixer_projections(group.mixer, hidden_size, 1)
-    elements = sum(
-        p.elements for p in projections + feed_forward_projections(group.feed_forward, hidden_size, 1)
-    )
-    feed_forward = group.feed_forward
-    if feed_forward is not None and feed_forward.kind == "moe":
-        elements += feed_forward.experts_per_token * expert_elements(feed_forward, hidden_size)
-    return float(elements)
-
-
-def _attention_s(
-    group: LayerGroup, library: OperatorLibrary, batches: FloatArray, tokens: float, ranks: int
-) -> FloatArray:
-    mixer = group.mixer
-    if not isinstance(mixer, GroupedQueryAttention):
-        return np.zeros_like(batches)
-    heads = mixer.num_heads / ranks
-    if mixer.causal:
-        efficiency = library.parameters(PrefillEfficiency, "attention_prefill", "bf16")
-        kv_heads = max(1.0, mixer.num_kv_heads / ranks)
-        return np.asarray(
-            attention_prefill_s(
-                tokens, 0.0, batches, heads, kv_heads, mixer.head_dim, library.device, efficiency,
-                window_tokens=mixer.window_tokens,
-            )
-        )  # fmt: skip
-    efficiency = library.parameters(PrefillEfficiency, "attention_encoder", "bf16")
-    return np.asarray(attention_encoder_s(tokens, batches, heads, mixer.head_dim, library.device, efficiency))
 
 
 def _exchange_s(deployment: Deployment, rank_tokens: FloatArray, ranks: int) -> FloatArray:

@@ -7,14 +7,11 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.parameters import kv_bytes_per_token
-from advisor.catalog.schema import GroupedQueryAttention, LatentAttention
 from advisor.simulator.collectives import send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.forward_pass import token_costs
+from advisor.simulator.graph.forward_pass import token_costs
+from advisor.simulator.graph.model import kv_bytes_per_token, layers_of
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.operators.attention import PrefillEfficiency, attention_prefill_s
-from advisor.simulator.operators.latent_attention import LatentPrefillEfficiency, mla_prefill_s
 
 SPREAD_HIGH: Final = 2.0
 """Published over predicted prefill on several groups, at most: 1.3 and 1.94 (arXiv:2411.01783)."""
@@ -51,42 +48,28 @@ def ring_prefill(
     share = np.array([prompt_tokens / context_parallel])
     linear = token_costs(deployment, library, share, decode=False, prompt_tokens=float(share[0]))
     seconds = {name: float(part[0]) for name, part in linear.seconds.items()}
-    attention = _attention_s(deployment, library, prompt_tokens) / context_parallel
+    attention = (
+        sum(
+            layer.count
+            / deployment.pipeline_parallel
+            * float(
+                np.ravel(layer.mixer.sequence_s(library, prompt_tokens, 1.0, deployment.tensor_parallel))[0]
+            )
+            for layer in layers_of(deployment.model)
+            if layer.mixer is not None
+        )
+        / context_parallel
+    )
     seconds["attention"] = attention
     seconds["ring"] = _exposed_ring_s(deployment, prompt_tokens, context_parallel, attention)
     return LongPrefill(context_parallel, seconds)
-
-
-def _attention_s(deployment: Deployment, library: OperatorLibrary, tokens: int) -> float:
-    """Attention of a whole prompt on one tensor-parallel group [s]."""
-    tp, total = deployment.tensor_parallel, 0.0
-    for group in deployment.model.layers:
-        mixer, layers = group.mixer, group.count / deployment.pipeline_parallel
-        if isinstance(mixer, GroupedQueryAttention):
-            efficiency = library.parameters(PrefillEfficiency, "attention_prefill", "bf16")
-            seconds = attention_prefill_s(
-                tokens, 0.0, 1.0, mixer.num_heads / tp, max(1.0, mixer.num_kv_heads / tp), mixer.head_dim,
-                library.device, efficiency, window_tokens=mixer.window_tokens,
-            )  # fmt: skip
-        elif isinstance(mixer, LatentAttention):
-            latent = library.parameters(LatentPrefillEfficiency, "mla_prefill", "bf16")
-            seconds = mla_prefill_s(
-                tokens, 0.0, 1.0, mixer.num_heads // tp, mixer.qk_nope_head_dim, mixer.qk_rope_head_dim,
-                mixer.v_head_dim, mixer.kv_lora_rank, library.device, latent,
-            )  # fmt: skip
-        else:
-            continue
-        total += layers * float(np.ravel(seconds)[0])
-    return total
 
 
 def _exposed_ring_s(deployment: Deployment, tokens: int, ranks: int, attention_s: float) -> float:
     """What passing the cache around shows beside attention [s]."""
     if ranks == 1:
         return 0.0
-    layers = sum(
-        1 for group in deployment.model.layers for _ in range(group.count) if group.mixer is not None
-    )
+    layers = sum(group.count for group in deployment.model.layers if group.mixer is not None)
     footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype).full_bytes_per_token
     layer_bytes = footprint * tokens / ranks / layers / deployment.tensor_parallel
     group = topology_of(deployment.accelerator, ranks * deployment.tensor_parallel)
@@ -143,7 +126,7 @@ CACHE_POLICIES: Final[Mapping[str, CachePolicy]] = {
 
 
 def kept_bytes(deployment: Deployment, policy: CachePolicy, context_tokens: int) -> float:
-    """Cache of one sequence under a policy [bytes]. Source: catalog.parameters.kv_bytes_per_token."""
+    """Cache of one sequence under a policy [bytes]. Source: graph.model.kv_bytes_per_token."""
     footprint = kv_bytes_per_token(deployment.model, policy.kv_dtype)
     tokens = context_tokens * policy.keep_fraction
     if policy.window_tokens is not None:

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.schema import LayerGroup, Model
+from advisor.catalog.schema import Model
 from advisor.catalog.units import GB, PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.model import layers_of
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.projections import Projection, feed_forward_projections, mixer_projections
 from advisor.simulator.replica_model import ReplicaModel
 
 FloatArray = NDArray[np.float64]
@@ -59,9 +59,9 @@ def adapter_bytes(model: Model, rank: int) -> float:
     Source: Hu et al. 2021, arXiv:2106.09685, section 4.1.
     """
     total = 0.0
-    for group in model.layers:
-        total += group.count * sum(
-            rank * (p.columns + p.depth) * bytes_per_element("bf16") for p in _matrices(model, group)
+    for layer in layers_of(model):
+        total += layer.count * sum(
+            rank * (p.columns + p.depth) * bytes_per_element("bf16") for p in layer.local(1)
         )
     return total
 
@@ -118,11 +118,11 @@ def adapter_step_s(
     tp = deployment.tensor_parallel
     distinct = distinct_adapters(adapters.probabilities, num_sequences)
     total = np.zeros_like(distinct)
-    for group in deployment.model.layers:
-        for matrix in _matrices(deployment.model, group, tp):
+    for layer in layers_of(deployment.model):
+        for matrix in layer.local(tp):
             for width in (matrix.depth, matrix.columns):
                 moved = distinct * adapters.rank * width + num_tokens * (width + adapters.rank)
-                total += group.count * library.elementwise_s(moved * _BYTES)
+                total += layer.count * library.elementwise_s(moved * _BYTES)
     return np.asarray(total / deployment.pipeline_parallel)
 
 
@@ -184,8 +184,3 @@ def _added(base_ps: Sequence[int], extra_s: FloatArray) -> list[int]:
             for base, extra in zip(base_ps[1:], extra_s[1:], strict=True)
         ),
     ]
-
-
-def _matrices(model: Model, group: LayerGroup, tensor_parallel: int = 1) -> tuple[Projection, ...]:
-    mixer = mixer_projections(group.mixer, model.hidden_size, tensor_parallel)
-    return (*mixer, *feed_forward_projections(group.feed_forward, model.hidden_size, tensor_parallel))

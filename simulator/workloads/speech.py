@@ -8,13 +8,11 @@ from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.parameters import kv_bytes_per_token, parameter_count
-from advisor.catalog.schema import GroupedQueryAttention, LayerGroup, Model
+from advisor.catalog.schema import Model
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import num_operators
-from advisor.simulator.forward_pass import head_s, token_costs
+from advisor.simulator.graph.forward_pass import decode_lines, head_s, token_costs
+from advisor.simulator.graph.model import kv_bytes_per_token, layers_of, num_operators, parameter_count
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.operators.attention import DecodeEfficiency, attention_decode_s
 from advisor.simulator.workloads.encoder_pass import as_run, encoder_pass
 from advisor.simulator.workloads.runtimes import RUNTIMES, Runtime
 
@@ -46,21 +44,12 @@ class SpeechCost:
 
 def encoder_of(model: Model) -> Model:
     """The layers that read audio. Source: the model record."""
-    return model.model_copy(update={"layers": tuple(group for group in model.layers if _is_encoder(group))})
+    return _part_of(model, reads=True)
 
 
 def decoder_of(model: Model) -> Model:
-    """The layers that write text; keys and values of the audio are there already. Source: the model record."""
-    layers = []
-    for group in model.layers:
-        mixer = group.mixer
-        if _is_encoder(group):
-            continue
-        if isinstance(mixer, GroupedQueryAttention) and mixer.cross_attention_tokens:
-            # Only queries are computed per token: the encoder's keys and values are projected once per segment.
-            group = group.model_copy(update={"mixer": mixer.model_copy(update={"shared_kv": True})})
-        layers.append(group)
-    return model.model_copy(update={"layers": tuple(layers)})
+    """The layers that write text. Source: the model record."""
+    return _part_of(model, reads=False)
 
 
 def transcription_s(
@@ -108,7 +97,7 @@ def decode_step_s(
 ) -> dict[str, FloatArray]:
     """One decoder step over a batch, by category [s].
 
-    Source: operators.attention for text and for audio; forward_pass.token_costs for the rest.
+    Source: graph.forward_pass.
     """
     model = decoder_of(deployment.model)
     decoder = replace(deployment, model=model)
@@ -116,22 +105,8 @@ def decode_step_s(
         name: part.copy()
         for name, part in token_costs(decoder, library, num_sequences, decode=True).seconds.items()
     }
-    efficiency = library.parameters(DecodeEfficiency, "attention_decode", "bf16")
-    attention = np.zeros_like(num_sequences)
-    for group in model.layers:
-        mixer = group.mixer
-        if isinstance(mixer, GroupedQueryAttention):
-            context = mixer.cross_attention_tokens or mean_text_tokens
-            attention += group.count * attention_decode_s(
-                num_sequences,
-                context,
-                mixer.num_heads,
-                mixer.num_kv_heads,
-                mixer.head_dim,
-                library.device,
-                efficiency,
-            )
-    seconds["attention"] = attention
+    lines = decode_lines(decoder, library, num_sequences, mean_text_tokens, 2.0 * mean_text_tokens)
+    seconds["attention"] = lines.intercept_s + num_sequences * lines.growing_s(mean_text_tokens)
     seconds["head"] = head_s(decoder, library, num_sequences)
     return as_run(seconds, runtime, num_operators(model))
 
@@ -140,7 +115,7 @@ def largest_segment_batch(deployment: Deployment) -> int:
     """Segments whose caches fit beside the weights: audio keys of every decoder layer, and text.
 
     Raises: InfeasibleError: not even one fits.
-    Source: catalog.parameters.kv_bytes_per_token.
+    Source: graph.model.kv_bytes_per_token.
     """
     model = deployment.model
     memory = (deployment.accelerator.memory_bytes or 0.0) * _MEMORY_FRACTION
@@ -158,10 +133,9 @@ def largest_segment_batch(deployment: Deployment) -> int:
 
 
 def _positions(model: Model) -> int:
-    for group in model.layers:
-        mixer = group.mixer
-        if isinstance(mixer, GroupedQueryAttention) and mixer.cross_attention_tokens:
-            return mixer.cross_attention_tokens
+    for layer in layers_of(model):
+        if layer.attention is not None and layer.attention.cross_tokens:
+            return layer.attention.cross_tokens
     raise AdvisorError(
         f"{model.id} has no decoder that listens to an encoder",
         fix="a speech model, e.g. --model whisper-large-v3",
@@ -171,13 +145,17 @@ def _positions(model: Model) -> int:
 def _cross_keys_s(deployment: Deployment, library: OperatorLibrary, rows: FloatArray) -> FloatArray:
     """Keys and values of the audio for every decoder layer [s]."""
     total = np.zeros_like(rows)
-    for group in deployment.model.layers:
-        mixer = group.mixer
-        if isinstance(mixer, GroupedQueryAttention) and mixer.cross_attention_tokens:
-            columns = 2 * mixer.num_kv_heads * mixer.head_dim
-            total += group.count * library.matmul_s(rows, columns, deployment.model.hidden_size, "bf16")
+    for layer in layers_of(deployment.model):
+        if layer.mixer is not None and layer.mixer.follows_encoder:
+            for matrix in layer.mixer.projections(1, decode=False):
+                total += layer.count * library.matmul_s(rows, matrix.columns, matrix.depth, "bf16")
     return total
 
 
-def _is_encoder(group: LayerGroup) -> bool:
-    return isinstance(group.mixer, GroupedQueryAttention) and not group.mixer.causal
+def _part_of(model: Model, *, reads: bool) -> Model:
+    kept = (
+        group
+        for group, layer in zip(model.layers, layers_of(model), strict=True)
+        if (layer.attention is not None and not layer.attention.causal) == reads
+    )
+    return model.model_copy(update={"layers": tuple(kept)})

@@ -6,12 +6,11 @@ from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.parameters import kv_bytes_per_token
-from advisor.catalog.schema import Accelerator, MoeFeedForward
+from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GB, HOUR_S
-from advisor.simulator.deployment import Deployment, moe_layers
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.model import kv_bytes_per_token, routed_layers
 from advisor.simulator.memory import weight_bytes
-from advisor.simulator.projections import expert_elements
 from advisor.simulator.step_cost import StepSurface, prefill_s
 
 _PCIE_GB_PER_LANE: Final = {3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
@@ -162,20 +161,14 @@ def expert_offload(
     tests/simulator/workloads/test_tiers.py.
     Source: Eliseev and Mazur 2023, arXiv:2312.17238; KTransformers, SOSP 2025.
     """
-    groups, model = moe_layers(deployment.model), deployment.model
-    if not groups:
+    routed, model = routed_layers(deployment.model), deployment.model
+    if not routed:
         raise AdvisorError(f"{model.id} has no experts to move to the host", fix="a mixture-of-experts model")
     width = bytes_per_element(deployment.weight_dtype)
     experts = touched = 0.0
-    for group in groups:
-        feed_forward = group.feed_forward
-        assert isinstance(feed_forward, MoeFeedForward)
-        one = expert_elements(feed_forward, model.hidden_size) * width
-        experts += group.count * feed_forward.num_experts * one
-        chosen = feed_forward.num_experts * (
-            1 - (1 - feed_forward.experts_per_token / feed_forward.num_experts) ** batch
-        )
-        touched += group.count * chosen * one
+    for layers, each in routed:
+        experts += layers * each.num_experts * each.elements * width
+        touched += layers * each.touched(float(batch)) * each.elements * width
     left = _room_for_experts(deployment, experts, reserved_bytes)
     resident = min(1.0, left / experts)
     missing = touched * (1.0 - resident)

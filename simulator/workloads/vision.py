@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.parameters import parameter_count
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.catalog.vision import ImageScheme
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.workloads.encoder_pass import encoder_pass

@@ -22,9 +22,9 @@ from advisor.render.answer import (
     Tile,
 )
 from advisor.render.envelope import document
+from advisor.render.html_blocks import is_missing, sort_key
 from advisor.render.html_chart import chart_data, describe
 from advisor.render.html_page import BUNDLE, as_html, asset
-from advisor.render.sort_key import is_missing, sort_key
 
 CHART = Chart(
     "bar",

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from advisor.render.pipeline_picture import pipeline_svg, pipeline_text
+from advisor.commands.simulate_train.pipeline_picture import pipeline_svg, pipeline_text
 from advisor.simulator.training.pipeline import ChunkTimes, PipelineRun, run_schedule
 from advisor.simulator.training.plan import SCHEDULES, Schedule
 from advisor.simulator.training.schedule_orders import order_of

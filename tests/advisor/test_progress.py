@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from advisor.cli import progress as module
+from advisor.cli import notes as module
 
 
 class Terminal(io.StringIO):

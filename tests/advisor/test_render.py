@@ -7,6 +7,7 @@ import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -198,10 +199,13 @@ def test_a_tight_range_gets_a_third_digit() -> None:
 
 
 def test_a_layout_in_words() -> None:
-    assert numbers.layout_words("h100-sxm", 1, tp=1, pp=1, dp=1, ep=1) == "1 x h100-sxm"
-    assert numbers.layout_words("h100-sxm", 1, tp=4, pp=2, dp=1, ep=1) == "8 x h100-sxm (TP4 PP2)"
-    assert numbers.layout_words("h100-sxm", 5, tp=8, pp=1, dp=1, ep=8) == "40 x h100-sxm = 5 x (TP8 EP8)"
-    assert numbers.layout_words("l40s", 3, tp=1, pp=1, dp=1, ep=1) == "3 x l40s = 3 replicas"
+    def degrees(tp: int, pp: int, dp: int, ep: int) -> SimpleNamespace:
+        return SimpleNamespace(tensor_parallel=tp, pipeline_parallel=pp, data_parallel=dp, expert_parallel=ep)
+
+    assert numbers.layout_words(degrees(1, 1, 1, 1), "h100-sxm", 1) == "1 x h100-sxm"
+    assert numbers.layout_words(degrees(4, 2, 1, 1), "h100-sxm", 1) == "8 x h100-sxm (TP4 PP2)"
+    assert numbers.layout_words(degrees(8, 1, 1, 8), "h100-sxm", 5) == "40 x h100-sxm = 5 x (TP8 EP8)"
+    assert numbers.layout_words(degrees(1, 1, 1, 1), "l40s", 3) == "3 x l40s = 3 replicas"
 
 
 @pytest.mark.parametrize(

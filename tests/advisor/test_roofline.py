@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from advisor.render.roofline_svg import Mark, RoofLine, roofline_svg
+from advisor.commands.roofline.svg import Mark, RoofLine, roofline_svg
 
 Cli = Callable[[str], Any]
 BASE = "advisor roofline --gpu h100-sxm --model llama-3.1-8b"

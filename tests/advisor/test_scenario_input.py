@@ -7,32 +7,22 @@ from typing import Any
 import pytest
 
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
+from advisor.cli.load_options import Load
 from advisor.cli.options import Shared
 from advisor.cli.scenario_input import (
-    LimitInput,
-    LoadInput,
     constraints_of,
     parse_own,
     parse_rate,
     scenario_of,
     traffic_of,
 )
+from advisor.cli.where import Objectives, Where
 
 SHARED = Shared(False, None, False, False, False, False, 3, datetime.date(2026, 11, 20), None)
 
 
-def load(**changes: Any) -> LoadInput:
-    names = ("rate", "concurrency", "input_tokens", "output_tokens", "trace", "profile")
-    return LoadInput(**(dict.fromkeys(names) | changes))
-
-
-def limits(**changes: Any) -> LimitInput:
-    names = ("gpu", "provider", "engine", "precision", "own", "budget", "price_file")
-    return LimitInput(**(dict.fromkeys(names) | {"term": "on_demand", "max_gpus": 64} | changes))
-
-
 def test_nothing_said_is_the_chat_profile() -> None:
-    traffic = traffic_of(load())
+    traffic = traffic_of(Load())
     assert traffic.profile == "chat"
     assert (traffic.mean_input_tokens, traffic.mean_output_tokens) == (1155, 211)
     assert traffic.rate_per_s is None
@@ -40,16 +30,16 @@ def test_nothing_said_is_the_chat_profile() -> None:
 
 
 def test_typed_lengths_keep_the_spread_of_the_profile() -> None:
-    traffic = traffic_of(load(input_tokens=4000, profile="rag"))
+    traffic = traffic_of(Load(input_tokens=4000, profile="rag"))
     assert (traffic.mean_input_tokens, traffic.mean_output_tokens) == (4000, 685)
-    assert traffic.input_sigma == traffic_of(load(profile="rag")).input_sigma
+    assert traffic.input_sigma == traffic_of(Load(profile="rag")).input_sigma
     assert traffic.profile == "custom"
 
 
 def test_a_trace_gives_means_and_rate(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("arrived_at_s,input_tokens,output_tokens\n0,100,10\n1,300,30\n2,200,20\n")
-    traffic = traffic_of(load(trace=path))
+    traffic = traffic_of(Load(trace=path))
     assert (traffic.mean_input_tokens, traffic.mean_output_tokens) == (200, 20)
     assert traffic.rate_per_s == pytest.approx(1.5)
     assert traffic.input_sigma == pytest.approx(0.4536, rel=1e-3)
@@ -83,14 +73,14 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
 )
 def test_what_excludes_each_other_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(AdvisorError):
-        traffic_of(load(**changes))
+        traffic_of(Load(**changes))
 
 
 def test_an_unknown_profile_and_a_missing_trace_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="profile"):
-        traffic_of(load(profile="chta"))
+        traffic_of(Load(profile="chta"))
     with pytest.raises(InputFileError, match="no such file"):
-        traffic_of(load(trace=Path("none.csv")))
+        traffic_of(Load(trace=Path("none.csv")))
 
 
 def test_own_hardware() -> None:
@@ -105,7 +95,7 @@ def test_what_is_no_hardware_is_refused(text: str) -> None:
 
 def test_names_are_resolved_and_said() -> None:
     constraints, notes = constraints_of(
-        limits(gpu="h100,mi300x", engine="vllm", precision="fp8", term="spot,on-demand")
+        Where(gpu="h100,mi300x", engine="vllm", precision="fp8", term="spot,on-demand")
     )
     assert constraints.accelerators == ("h100-sxm", "mi300x")
     assert constraints.terms == ("spot", "on_demand")
@@ -125,14 +115,14 @@ def test_names_are_resolved_and_said() -> None:
 )
 def test_unknown_and_empty_names_are_refused(changes: dict[str, Any], what: str) -> None:
     with pytest.raises(AdvisorError) as raised:
-        constraints_of(limits(**changes))
+        constraints_of(Where(**changes))
     assert what in raised.value.what
     assert raised.value.exit_code == 2
 
 
 def test_the_scenario_holds_everything_resolved() -> None:
     scenario, notes = scenario_of(
-        "70b", load(rate="10"), limits(budget=20.0), ttft_p99="1s", tpot_p99="50ms", top=3, shared=SHARED
+        "70b", Load(rate="10"), Objectives("1s", "50ms", budget=20.0), Where(), 3, SHARED
     )
     assert scenario.model == "llama-3.1-70b"
     assert scenario.objectives.tpot_p99_s == pytest.approx(0.05)
@@ -147,20 +137,12 @@ def test_the_scenario_holds_everything_resolved() -> None:
         {"ttft_p99": "1"},
         {"tpot_p99": "-5ms"},
         {"ttft_p99": "nans"},
-        {"limits": {"budget": -1.0}},
+        {"budget": -1.0},
         {"model": "7000b"},
     ],
 )
 def test_impossible_objectives_are_refused(changes: dict[str, Any]) -> None:
-    objectives = {"ttft_p99": "1s", "tpot_p99": "50ms"} | {
-        k: v for k, v in changes.items() if k.endswith("p99")
-    }
+    objectives = {"ttft_p99": "1s", "tpot_p99": "50ms"} | changes
+    model = objectives.pop("model", "70b")
     with pytest.raises(AdvisorError):
-        scenario_of(
-            changes.get("model", "70b"),
-            load(),
-            limits(**changes.get("limits", {})),
-            top=5,
-            shared=SHARED,
-            **objectives,
-        )
+        scenario_of(model, Load(), Objectives(**objectives), Where(), 5, SHARED)

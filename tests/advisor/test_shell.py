@@ -174,7 +174,9 @@ def test_a_bad_output_path_is_refused_before_any_work(
 ) -> None:
     folder = tmp_path / "out.csv"
     folder.mkdir()
-    monkeypatch.setattr("advisor.cli.catalog_queries.select_accelerators", lambda *_: pytest.fail("worked"))
+    monkeypatch.setattr(
+        "advisor.commands.catalog.queries.select_accelerators", lambda *_: pytest.fail("worked")
+    )
     run = cli(f"{LISTING} -o {folder / name}")
     assert run.code == 2
     assert what in run.err
@@ -233,7 +235,7 @@ def test_a_usage_error_says_what_and_where_help_is(cli: Cli, arguments: str, wha
 def test_an_internal_error_is_short_and_says_how_to_see_more(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("advisor.cli.catalog_queries.select_accelerators", lambda *_: 1 // 0)
+    monkeypatch.setattr("advisor.commands.catalog.queries.select_accelerators", lambda *_: 1 // 0)
     run = cli(LISTING)
     assert run.code == 1
     assert "ZeroDivisionError" in run.err
@@ -246,7 +248,7 @@ def test_an_interrupt_ends_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("advisor.cli.catalog_queries.select_accelerators", interrupt)
+    monkeypatch.setattr("advisor.commands.catalog.queries.select_accelerators", interrupt)
     run = cli(LISTING)
     assert run.code == 130
     assert "Traceback" not in run.err

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.catalog.files import checked, read_toml
-from advisor.cli.fleet_file import EXAMPLES, FleetFile, example_names
+from advisor.commands.simulate_fleet.fleet_file import EXAMPLES, FleetFile, example_names
 
 Cli = Callable[[str], Any]
 

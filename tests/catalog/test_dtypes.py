@@ -2,7 +2,8 @@
 
 import pytest
 
-from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES, GGUF_DTYPES, bytes_per_element, grouped_bits
+from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES, GGUF_DTYPES, bytes_per_element, dtype_of, grouped_bits
+from advisor.catalog.errors import UnknownNameError
 
 
 @pytest.mark.parametrize(("zero_point_bits", "bits"), [(0, 4.125), (4, 4.15625), (16, 4.25)])
@@ -27,3 +28,40 @@ def test_every_format_has_a_size_and_an_unknown_one_is_refused() -> None:
     assert all(0.25 <= bytes_per_element(name) <= 4 for name in DTYPES)
     with pytest.raises(KeyError):
         bytes_per_element("fp5")
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("int4", "int4"), ("AWQ", "int4"), ("gptq", "int4"), ("W4A16", "int4"), ("bitsandbytes", "nf4"),
+        ("Q4_K_M", "q4_k_m"), ("iq3-xxs", "iq3_xxs"), ("FP8", "fp8"), ("bfloat16", "bf16"),
+        ("EXL3-4.0bpw", "exl3-4.0bpw"),
+    ],
+)  # fmt: skip
+def test_people_call_formats_by_other_names(name: str, dtype: str) -> None:
+    assert dtype_of(name) == dtype
+
+
+def test_an_unknown_format_has_near_misses() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        dtype_of("q4_k_n")
+    assert "q4_k_m" in caught.value.hint
+
+
+def test_fewer_bits_in_the_name_are_fewer_bits() -> None:
+    ladder = (
+        "iq1_s",
+        "iq2_xxs",
+        "iq2_m",
+        "q3_k_s",
+        "q3_k_m",
+        "q3_k_l",
+        "q4_k_s",
+        "q4_k_m",
+        "q5_k_m",
+        "q6_k",
+        "q8_0",
+    )
+    bits = [bytes_per_element(name) for name in ladder]
+    assert bits == sorted(set(bits))
+    assert bytes_per_element("nf4") == pytest.approx(4.127 / 8, rel=1e-4)

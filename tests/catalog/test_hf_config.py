@@ -9,8 +9,8 @@ import pytest
 from advisor.catalog import models
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.hf_config import model_from_hf_config
-from advisor.catalog.parameters import kv_bytes_per_token, parameter_count
 from advisor.catalog.schema import Model
+from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
 
 CONFIGS = Path(__file__).parent / "configs"
 
@@ -96,7 +96,7 @@ def test_weight_format_comes_from_the_quantization_config(
         ({"quant_method": "fbgemm_fp8"}, "fp8"),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
         ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8"),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int4"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4"),
         (
             {
                 "quant_method": "compressed-tensors",

@@ -19,7 +19,7 @@ def quote(provider: str, sku: str) -> Quote:
     ("provider", "sku", "expected"),
     [
         ("aws", "p5.48xlarge", Product("h100-sxm", 8, "p5.48xlarge")),
-        ("aws", "p5e.48xlarge", Product("h200-sxm", None, "p5e.48xlarge")),
+        ("aws", "p5e.48xlarge", Product("h200-sxm", 8, "p5e.48xlarge")),
         ("lambda", "gpu_2x_h100_sxm5", Product("h100-sxm", 2, "gpu_2x_h100_sxm5")),
         ("lambda", "gpu_2x_h100_sxm5_new", None),
         ("verda", "8B200.240V", Product("b200-sxm", 8, "8B200.240V")),

@@ -1,17 +1,24 @@
 """Programs that fit the catalog's numbers: one command line, and fits that find what made their measurements."""
 
+import dataclasses
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.evidence.fit import kernels
+from advisor.catalog import engines
+from advisor.catalog.terms import all_terms
+from advisor.evidence.fit import kernels, training_parameters
 from advisor.evidence.fit.__main__ import NAMES
 from advisor.evidence.fit.base import Options, cauchy, errors_in_words
+from advisor.evidence.fit.engines import rows_of
+from advisor.evidence.fit.term_rows import merged
+from advisor.simulator.engine_costs import engine_costs
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
 
 OPTIONS = Options(Path(), None, False, "", 5000, None)
@@ -89,3 +96,18 @@ def test_what_is_far_off_counts_little() -> None:
     assert far < 4.0
     assert errors_in_words([1.1, 0.9, 1.2]) == "n    3 median 0.100 p90 0.180 bias +0.100"
     assert errors_in_words([]) == "-"
+
+
+def test_a_fit_replaces_rows_of_the_table_of_terms_and_keeps_their_sources() -> None:
+    found = training_parameters.rows_of(parameter.prior for parameter in training_parameters.PARAMETERS)
+    costs = dataclasses.replace(engine_costs(engines.by_id("sglang")), request_s=0.5)
+    found += rows_of(
+        ("sglang", "0.5.0 2025-08-23"), costs, [SimpleNamespace(source="a campaign")], [{"ttft": 1.1}]
+    )
+    before = all_terms()
+    after = merged(before, found)
+    assert len(after) == len(before)
+    assert [row.source for row in after] == [row.source for row in before]
+    changed = [row for row, other in zip(after, before, strict=True) if row.value != other.value]
+    assert {row.name for row in changed if row.scope == "engine"} == {("sglang",)}
+    assert [row.value for row in changed if row.term == "request_s"] == [0.5]

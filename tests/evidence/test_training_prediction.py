@@ -18,7 +18,7 @@ from advisor.evidence.training.case import (
 )
 from advisor.evidence.training.prediction import predict_row
 from advisor.evidence.training.unstated import resolved
-from advisor.simulator.training.shape import model_shape
+from advisor.simulator.graph.training import model_shape
 
 POINTS = Path(__file__).resolve().parents[1] / "published" / "training_points.csv"
 NOT_INPUTS = ("notes", "source", "source_ref", "tier", "group", "primary_metric", *METRICS)

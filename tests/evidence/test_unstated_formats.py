@@ -11,7 +11,7 @@ from advisor.evidence.serving.deployment import deployment_of, replica_of
 from advisor.evidence.serving.prediction import predict_case
 from advisor.evidence.serving.recipe import costs_as_started, recipe_for
 from advisor.evidence.serving.scripts import PublishedRun, all_formats, first_of
-from advisor.simulator.engine_costs import DEFAULT_COSTS, engine_costs
+from advisor.simulator.engine_costs import default_costs, engine_costs
 from advisor.simulator.step_cost import decode_iteration_s
 
 ROW = {
@@ -130,7 +130,7 @@ def test_a_script_may_ask_for_steps_prepared_ahead() -> None:
     assert recipe.async_scheduling
     own = engine_costs(deployment_of(asked).engine, date=asked.date)
     started = costs_as_started(own, recipe)
-    assert (started.step_s, started.sequence_s) == (DEFAULT_COSTS.step_s, DEFAULT_COSTS.sequence_s)
+    assert (started.step_s, started.sequence_s) == (default_costs().step_s, default_costs().sequence_s)
     assert own.step_s > started.step_s
     assert costs_as_started(own, None) == own
     assert costs_as_started(started, recipe) == started

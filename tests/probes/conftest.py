@@ -18,6 +18,12 @@ def recordings(num_gpus: int) -> list[Path]:
     return sorted(MEASURED.glob(f"h200-sxm-x{num_gpus}-*.json"))
 
 
+@pytest.fixture(autouse=True)
+def own_lock(tmp_path, monkeypatch):
+    """Probes of other tests do not count as running beside this one."""
+    monkeypatch.setattr("advisor.probes.process.LOCK_FOLDER", tmp_path)
+
+
 @pytest.fixture(scope="session")
 def recording() -> Probe:
     """A full probe of one H200."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.cli import probe_run
+from advisor.commands.probe import run as probe_run
 from advisor.probes.document import read_probe
 from advisor.probes.record import Machine, Measurement
 from advisor.probes.session import Session
@@ -158,6 +158,18 @@ def test_a_probe_of_another_machine_is_not_resumed(cli, replayed, monkeypatch, c
     assert "PASS" not in run.out
 
 
+def test_a_verdict_does_not_rest_on_a_file_without_a_seal(cli, replayed, tmp_path):
+    command = replayed(1)
+    old = tmp_path / "old.json"
+    content = json.loads(recorded(1).read_text())
+    del content["seal"]
+    old.write_text(json.dumps(content))
+    run = cli(f"{command.partition('--resume')[0]} --resume {old}")
+    assert run.code == 2
+    assert "bears no seal" in run.err
+    assert "PASS" not in run.out
+
+
 def test_a_probe_that_was_cut_off_is_told_from_a_typing_error(cli, tmp_path):
     cut = tmp_path / "cut.json"
     cut.write_text(recorded(1).read_text()[:2000])
@@ -207,7 +219,7 @@ def test_expectations_may_name_a_number():
 def test_the_command_never_loads_torch():
     code = (
         "import sys; from advisor.__main__ import main; main(['probe', '--help']); "
-        "import advisor.cli.probe_run; print('torch' in sys.modules)"
+        "import advisor.commands.probe.run; print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split()[-1] == "False"

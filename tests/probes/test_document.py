@@ -36,6 +36,37 @@ def test_names_of_the_owner_are_redacted():
 
 
 @pytest.mark.parametrize(
+    "edit",
+    [
+        lambda content: content["measurements"][20].update(status="pass", value=9e12),
+        lambda content: content["machine"]["gpus"][0].update(power_limit_w=700.5),
+        lambda content: content["measurements"].pop(),
+        lambda content: content.update(accelerator="h100-sxm"),
+    ],
+    ids=["a value", "the machine", "a row", "the board"],
+)
+def test_a_file_that_was_edited_is_refused(recording, tmp_path, edit):
+    content = to_json(content_of(recording))
+    edit(content)
+    with pytest.raises(InputFileError, match="does not hold what was measured"):
+        read_probe(write(tmp_path, content))
+
+
+def test_the_seal_of_a_large_machine_survives(recording, tmp_path):
+    gpu = recording.machine.gpus[0]
+    gpus = tuple(gpu.model_copy(update={"index": i, "serial": f"16539{i:03}"}) for i in range(16))
+    probe = replace(recording, machine=recording.machine.model_copy(update={"gpus": gpus}))
+    assert read_probe(write(tmp_path, to_json(content_of(probe)))).is_sealed
+
+
+def test_a_file_of_an_older_version_bears_no_seal(recording, tmp_path):
+    content = to_json(content_of(recording))
+    assert read_probe(write(tmp_path, content)).is_sealed
+    del content["seal"]
+    assert not read_probe(write(tmp_path, content)).is_sealed
+
+
+@pytest.mark.parametrize(
     ("content", "words"),
     [
         ("not json", "not valid JSON"),

@@ -5,11 +5,13 @@ import time
 
 import pytest
 
+from advisor.catalog.errors import AdvisorError
 from advisor.probes import process, session
 from advisor.probes.process import Process, algorithm_of, environment, run_collective
 from advisor.probes.record import Gpu, Machine, Measurement
 from advisor.probes.session import Session, resumed, visible
 from advisor.probes.steps import STEPS, plan, timeout_s
+from advisor.probes.verdict import verdict
 
 
 @pytest.fixture
@@ -87,6 +89,35 @@ def test_a_hang_is_stopped(two_gpus, monkeypatch):
     (lost,) = (m for m in found if m.id.startswith("step."))
     assert "stopped" in lost.note
     assert {m.gpu for m in found if m.id == "x.sustained"} == {0, 1}
+
+
+def test_a_gpu_that_keeps_hanging_is_given_up_and_never_passes(two_gpus, monkeypatch):
+    monkeypatch.setattr(session, "timeout_s", lambda step, quick: 0.5)
+    monkeypatch.setattr(session, "START_S", 0.5)
+    worker = stand_in("import sys, time; time.sleep(600)")
+    monkeypatch.setattr(session, "Process", worker)
+    started = time.monotonic()
+    _, found = Session(quick=True).run()
+    assert time.monotonic() - started < 60
+    lost = [m for m in found if m.id.startswith("step.") and m.gpu == 1]
+    assert len(lost) == len(plan(True, "gpu"))
+    assert sum("given up" in m.note for m in lost) == len(lost) - 2
+    assert {m.status for m in found if m.id == "health.coverage" and m.gpu is not None} == {"fail"}
+
+
+def test_two_probes_at_once_are_refused(two_gpus, monkeypatch):
+    monkeypatch.setattr(session, "Process", stand_in(WORKER.format(bad="none", action="pass")))
+    with process.alone(), pytest.raises(AdvisorError, match="another probe"):
+        Session(quick=True).run()
+    Session(quick=True).run()
+
+
+def test_without_torch_nothing_passes(two_gpus, monkeypatch):
+    machine = two_gpus.model_copy(update={"torch": ""})
+    monkeypatch.setattr(session, "identify", lambda wanted: machine)
+    monkeypatch.setattr(session, "Process", stand_in(WORKER.format(bad="none", action="pass")))
+    _, found = Session(quick=True).run()
+    assert verdict(found) == "warn"
 
 
 def test_an_interruption_keeps_what_was_saved_and_can_be_resumed(two_gpus, monkeypatch):

@@ -1,5 +1,6 @@
 import pytest
 
+from advisor.probes import expectations
 from advisor.probes.expectations import Expectation, expected, text_of
 from advisor.probes.record import Measurement
 from advisor.probes.verdict import compare_peers, judge, judge_rate, unjudged, verdict
@@ -104,7 +105,7 @@ def test_collectives_are_judged_by_number_of_gpus_and_algorithm(h200):
         ],
         h200,
     )
-    assert (ring.status, nvls.status, unknown.status) == ("pass", "fail", "info")
+    assert (ring.status, nvls.status, unknown.status) == ("pass", "fail", "pass")
 
 
 def test_copies_between_gpus_have_an_expectation(h200):
@@ -132,6 +133,38 @@ def test_without_a_measured_figure_the_datasheet_is_discounted(h200):
     assert found.value < h200.peak_flop_per_s["tf32"]
     assert expected(h200, "host_link.both") is None
     assert expected(None, "memory.read") is None
+
+
+def test_expectations_are_of_known_boards_and_below_their_peaks():
+    from advisor.catalog.accelerators import all_accelerators
+
+    boards = {a.id: a for a in all_accelerators()}
+    fabrics = {a.scale_up.kind for a in boards.values() if a.scale_up}
+    for (name, num_gpus, check, algorithm), found in expectations._table().items():
+        assert name in boards or (name in fabrics and check.startswith("collective.")), name
+        assert found.source
+        assert (algorithm != "") == check.startswith("collective.")
+        assert num_gpus == 1 or check.startswith(("collective.", "peer."))
+        board = boards.get(name)
+        if board and check.startswith("memory.") and board.bandwidth_bytes_per_s:
+            assert found.value < board.bandwidth_bytes_per_s, (name, check)
+        if board and check.startswith("compute."):
+            assert found.value < 1.2 * board.peak_flop_per_s.get(check.rpartition(".")[2], 1e18), (
+                name,
+                check,
+            )
+
+
+def test_every_gpu_of_the_id_list_has_expectations():
+    from advisor.catalog.accelerators import by_id
+    from advisor.catalog.files import read_csv
+    from advisor.probes.machine import _PCI_IDS
+
+    boards = [by_id(row["accelerator"]) for _, row in read_csv(_PCI_IDS, ("pci_id", "accelerator"))]
+    for board in (b for b in boards if b.vendor in ("nvidia", "amd")):
+        assert expected(board, "memory.read"), board.id
+        half = "bf16" if "bf16" in board.peak_flop_per_s or board.id == "rtx-5090-d" else "fp16"
+        assert expected(board, f"compute.sustained.{half}"), board.id
 
 
 def test_every_kind_of_check_has_words():

@@ -39,7 +39,7 @@ FABRICS = {
     "ici-v5p": 600e9,
     "gaudi3-roce": 600e9,
 }
-MEASURED = Path(__file__).resolve().parents[2] / "tools" / "fit" / "measured_collectives.csv"
+MEASURED = Path(__file__).resolve().parents[2] / "evidence" / "fit" / "measured_collectives.csv"
 OPERATIONS = {
     "all_reduce": all_reduce_s,
     "all_gather": all_gather_s,
@@ -217,6 +217,42 @@ def test_many_nodes_stop_at_the_network() -> None:
     place = group(128, in_switch=True)
     time = float(all_reduce_s(16 * GIB, place))
     assert bus_bytes_per_s("all_reduce", 16 * GIB, time, 128) / GB == pytest.approx(370, rel=0.06)
+
+
+def least_outbound_bytes(operation: str, size: float, nodes: int, ranks: int) -> float:
+    """What some node must send to the others, whatever the algorithm (switches that do not reduce)."""
+    away = (nodes - 1) / nodes
+    return (
+        size
+        * {
+            "all_reduce": 2
+            * away,  # its part of the sums goes out, the parts of others that it has summed too
+            "all_gather": away,
+            "reduce_scatter": away,
+            "all_to_all": ranks * away,  # each of its ranks sends what is not for its own node
+        }[operation]
+    )
+
+
+@pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
+@pytest.mark.parametrize("fabric", ["nvlink4", "nvlink5", "pcie4-x16", "xgmi-mi300x"])
+def test_bytes_leave_a_node_no_faster_than_its_ports(operation: str, fabric: str) -> None:
+    """However fast the links inside: each rank has one port; pairwise messages get no more than its PCIe slot."""
+    for ranks in (1, 2, 4, 8):
+        for nodes in (2, 4, 16):
+            for port in (3.125e9, 12.5e9, 50e9, 200e9):
+                place = replace(group(ranks * nodes, fabric, per_node=ranks), inter_bytes_per_s=port)
+                behind_slot = fabric.startswith("pcie") and operation == "all_to_all"
+                rate = ranks * (min(port, FABRICS[fabric]) if behind_slot else port)
+                outbound = least_outbound_bytes(operation, 1.0, nodes, ranks)
+                assert np.all(OPERATIONS[operation](SIZES, place) >= SIZES * outbound / rate)
+
+
+def test_twenty_racks_leave_by_fewer_rings_than_they_have_ports() -> None:
+    # 1440 GB200 in racks of 72: 405.7 GB/s at 16 GiB (coreweave/nccl-tests); with 72 ports NVLink would set the rate.
+    place = group(1440, "nvlink5", per_node=72)
+    time = float(all_reduce_s(16 * GIB, place, algorithm="nccl"))
+    assert bus_bytes_per_s("all_reduce", 16 * GIB, time, 1440) / GB == pytest.approx(405.7, rel=0.08)
 
 
 def test_an_exchange_across_nodes_uses_one_port_per_rank() -> None:

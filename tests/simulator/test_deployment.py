@@ -4,7 +4,9 @@ import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import InfeasibleError
-from advisor.simulator.deployment import Deployment, activation_dtype_for, check_layout, is_moe, moe_layers
+from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.graph.model import is_moe, routed_layers
+from advisor.simulator.layout import check_layout
 
 
 def deployment(model: str, **layout: int) -> Deployment:
@@ -68,7 +70,7 @@ def test_refusals_name_the_nearest_valid_layout(
 def test_dense_and_expert_models_are_told_apart() -> None:
     assert not is_moe(models.by_id("llama-3.1-8b"))
     assert is_moe(models.by_id("deepseek-r1"))
-    assert sum(group.count for group in moe_layers(models.by_id("deepseek-r1"))) == 58
+    assert sum(layers for layers, _ in routed_layers(models.by_id("deepseek-r1"))) == 58
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_a_decode_worker_sets_whole_answers_aside_and_a_prefill_worker_only_prom
     )
     assert model.decode.policy.reserve_output_fraction == 1.0
     assert model.decode.policy.max_num_seqs >= 64
-    assert (model.prefill.num_workers, model.decode.num_workers) == (2, 1)
+    assert (model.prefill.num_replicas, model.decode.num_replicas) == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,77 +1,40 @@
-"""Engine parameters: which era a version or a date belongs to, what the host launches."""
+"""Engine parameters: which terms a version or a date gets, what the host launches."""
 
 import dataclasses
 
 import pytest
 
 from advisor.catalog import engines, models
-from advisor.catalog.schema import Engine, EngineEra
-from advisor.simulator.engine_costs import (
-    DEFAULT_COSTS,
-    EngineCosts,
-    engine_costs,
-    engine_in_turns,
-    expert_padding_of,
-    num_operators,
-)
-from advisor.simulator.releases import era_of
+from advisor.simulator.engine_costs import default_costs, engine_costs, engine_in_turns
+from advisor.simulator.graph.model import num_operators
+from advisor.simulator.terms import Case, find
 
-ERAS = (
-    EngineEra(id="old", from_version="0.6.0", from_date="2024-09-01", parameters={"step_s": 0.005}),
-    EngineEra(id="v1", from_version="0.8.0", from_date="2025-03-01", parameters={"step_s": 0.002, "unknown": 1.0}),
-    EngineEra(id="new", from_version="0.13.1", from_date="2025-12-01", parameters={"kernel_scale": 1.2}),
-)  # fmt: skip
-ENGINE = engines.by_id("vllm").model_copy(update={"eras": ERAS})
-
-
-def era(engine: Engine, **point: str) -> str:
-    found = era_of(engine, **point)
-    assert found is not None
-    return found.id
+VLLM = engines.by_id("vllm")
 
 
 @pytest.mark.parametrize(
-    ("version", "expected"),
+    ("version", "date", "expected"),
     [
-        ("0.6.3", "old"), ("0.8.0", "v1"), ("v0.8.5.post1", "v1"), ("0.9.0rc1", "v1"), ("0.13.0", "v1"),
-        ("0.13.1", "new"), ("0.20.2", "new"), ("1.0", "new"), ("0.1.0", "old"), ("0.8", "v1"), ("", "new"),
-        ("nightly", "new"),
+        ("0.6.3", "", "common"), ("0.8.0", "", "2025"), ("v0.8.5.post1", "", "2025"), ("0.9.0rc1", "", "2025"),
+        ("0.13.9", "", "2025"), ("0.14", "", "2026"), ("0.20.2", "", "2026"), ("1.0", "", "2026"),
+        ("0.1.0", "", "common"), ("0.8", "", "2025"), ("", "", "2026"), ("nightly", "", "2026"),
+        ("", "2023-01-01", "common"),
+        ("", "2025-03-17", "common"), ("", "2025-03-18", "2025"),
+        ("", "2026-06-01", "2026"), ("0.8.1", "2026-06-01", "2025"),
     ],
 )  # fmt: skip
-def test_versions_compare_by_number(version: str, expected: str) -> None:
-    assert era(ENGINE, version=version) == expected
+def test_terms_of_a_release_replace_common_ones_one_by_one(version: str, date: str, expected: str) -> None:
+    own = {
+        "common": {},
+        "2025": {"step_s": 7.4e-4, "sequence_s": 1.2e-5, "eager_sequence_s": 3.2e-5, "request_s": 0.008934},
+        "2026": {"eager_sequence_s": 3.2e-5, "request_s": 0.01267},
+    }
+    found = engine_costs(VLLM, version=version, date=date)
+    assert found == dataclasses.replace(default_costs(), **own[expected])
 
 
-@pytest.mark.parametrize(
-    ("date", "expected"),
-    [("2023-01-01", "old"), ("2025-02-28", "old"), ("2025-03-01", "v1"), ("2026-06-01", "new"), ("", "new")],
-)
-def test_a_date_stands_in_for_a_version(date: str, expected: str) -> None:
-    assert era(ENGINE, date=date) == expected
-    assert era(ENGINE, version="0.8.1", date=date) == "v1"
-
-
-def test_fitted_parameters_replace_defaults_one_by_one() -> None:
-    assert engine_costs(ENGINE, version="0.8.0") == dataclasses.replace(DEFAULT_COSTS, step_s=0.002)
-    assert engine_costs(ENGINE) == dataclasses.replace(DEFAULT_COSTS, kernel_scale=1.2)
-    bare = ENGINE.model_copy(update={"eras": ()})
-    assert era_of(bare) is None
-    assert engine_costs(bare) == DEFAULT_COSTS
-
-
-def test_every_engine_of_the_catalog_has_plausible_costs() -> None:
-    names = {field.name for field in dataclasses.fields(EngineCosts)}
-    for engine in engines.all_engines():
-        dates = [era.from_date for era in engine.eras]
-        assert dates == sorted(dates), engine.id
-        for found in engine.eras:
-            assert set(found.parameters) <= names, (engine.id, found.id)
-            costs = engine_costs(engine, date=found.from_date)
-            for field in dataclasses.fields(EngineCosts):
-                value = getattr(costs, field.name)
-                largest = 5.0 if field.name.endswith(("_scale", "_factor")) else 1.0
-                assert 0.0 <= value <= largest, (engine.id, found.id, field.name)
-            assert costs.kernel_scale >= 0.5
+def test_an_engine_without_terms_has_the_common_ones() -> None:
+    assert engine_costs(engines.by_id("mindie")) == default_costs()
 
 
 def test_operators_are_counted_by_layer() -> None:
@@ -85,21 +48,20 @@ def test_operators_are_counted_by_layer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "architecture", "expert_format", "tensor_parallel", "expected"),
+    ("version", "architecture", "expert_format", "expected"),
     [
-        ("0.12.0", "hopper", "fp8_block", 4, 128), ("0.14.1", "blackwell", "fp8_block", 1, 128),
-        ("0.12.0", "hopper", "fp8_block", 8, None), ("0.12.0", "hopper", "bf16", 4, None),
-        ("0.12.0", "ada", "fp8_block", 4, None), ("0.11.2", "hopper", "fp8_block", 4, None),
-        ("0.15.0", "hopper", "fp8_block", 4, None), ("", "hopper", "fp8_block", 4, None),
+        ("0.12.0", "hopper", "fp8_block", 128), ("0.14.1", "blackwell", "fp8_block", 128),
+        ("0.12.0", "hopper", "bf16", None), ("0.12.0", "gaudi3", "bf16", 1), ("0.12.0", "ada", "fp8_block", None),
+        ("0.11.2", "hopper", "fp8_block", None), ("0.15.0", "hopper", "fp8_block", None),
+        ("", "hopper", "fp8_block", None),
     ],
 )  # fmt: skip
 def test_rows_of_experts_are_padded_by_some_releases(
-    version: str, architecture: str, expert_format: str, tensor_parallel: int, expected: int | None
+    version: str, architecture: str, expert_format: str, expected: int | None
 ) -> None:
-    found = expert_padding_of(
-        engines.by_id("vllm"), architecture, expert_format, tensor_parallel, version=version
-    )
-    assert (found and found.block_rows) == expected
+    case = Case("vllm", version, architecture=architecture, dtype=expert_format)
+    found = find("engine", "expert_block_rows", case)
+    assert (found and found.value) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,9 @@
 
 import pytest
 
-from advisor.catalog import engines
-from advisor.catalog.parameters import parameter_count
-from advisor.catalog.schema import Engine
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.era_kernels import EraKernels, era_kernels, with_era_kernels
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.replica_model import model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 
@@ -54,13 +52,9 @@ def test_prompts_scale_by_themselves() -> None:
     assert prompt == pytest.approx(0.5 * prefill_iteration_s(SURFACE, 512), rel=0.05)
 
 
-def test_an_era_without_terms_has_none_and_another_architecture_borrows_hoppers() -> None:
-    engine = engines.by_id("vllm")
-    assert era_kernels(engine, "hopper", version="0.20.0") is None
-    terms = {"hopper": {"step_s": 1e-3}, "cdna3": {"step_s": 5e-3}}
-    eras = (engine.eras[0].model_copy(update={"kernels": terms}), *engine.eras[1:])
-    old: Engine = engine.model_copy(update={"eras": eras})
-    for architecture, step_s in (("cdna3", 5e-3), ("ada", 1e-3)):
-        found = era_kernels(old, architecture, version="0.2.0")
-        assert found is not None
-        assert found.step_s == step_s
+def test_a_release_without_terms_has_none_and_another_architecture_borrows_hoppers() -> None:
+    assert era_kernels("vllm", "hopper", version="0.20.0") is None
+    hopper, ampere, ada = (era_kernels("vllm", name, version="0.2.0") for name in ("hopper", "ampere", "ada"))
+    assert hopper == ada != ampere
+    assert hopper is not None
+    assert hopper.step_s == pytest.approx(15.5e-3)

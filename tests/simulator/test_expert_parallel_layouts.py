@@ -1,5 +1,6 @@
 """Attention data parallelism in lockstep, experts over many ranks, copies of experts."""
 
+import dataclasses
 from dataclasses import replace
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.simulator.collectives import all_gather_s, reduce_scatter_s, topology_of
-from advisor.simulator.deployment import Deployment, check_layout, named_deployment
+from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.engine_costs import EngineCosts
-from advisor.simulator.forward_pass import busiest_rank_tokens, token_costs
+from advisor.simulator.engine_costs import EngineCosts, default_costs
+from advisor.simulator.graph.forward_pass import busiest_rank_tokens, token_costs
+from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.grouped_matmul import expert_load
@@ -42,13 +44,15 @@ def test_a_prompt_lies_on_one_of_eight_ranks(tokens: int, prompt: int, busiest: 
     assert busiest_rank_tokens(np.array([float(tokens)]), 8, prompt) == busiest
 
 
-def test_ranks_wait_for_the_one_with_the_prompt_unless_prompts_are_balanced() -> None:
+def test_ranks_wait_for_the_one_with_the_prompt_unless_prompts_are_balanced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     layout = wide(8, "tensorrt-llm")
     assert layout.engine.balances_prompts
     # Launches would outlast what ranks compute.
-    layout = replace(layout, engine=layout.engine.model_copy(update={"eager_launch_s": None}))
+    monkeypatch.setattr("advisor.simulator.engine_kernels.find", lambda *_: None)
     alone = replace(layout, engine=layout.engine.model_copy(update={"balances_prompts": False}))
-    no_host = EngineCosts(step_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
+    no_host = dataclasses.replace(default_costs(), step_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
     steps = [
         found.mixed_base_ps[8 * 1024] / found.mixed_base_ps[1024]
         for found in (modelled(chosen, 64, no_host).surface for chosen in (layout, alone))

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from advisor.simulator.deployment import Deployment, named_deployment
-from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.engine_costs import default_costs
 from advisor.simulator.engine_kernels import operator_library as library
-from advisor.simulator.forward_pass import token_costs
+from advisor.simulator.graph.forward_pass import token_costs
 from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, busiest_rank_surplus
 from advisor.simulator.operators.matmul import MatmulEfficiency
 from advisor.simulator.surface import decode_breakdown_s, prefill_breakdown_s
 
-COSTS = EngineCosts()
+COSTS = default_costs()
 
 
 def deployment(model: str, gpu: str, dtype: str = "bf16", **layout: int) -> Deployment:
@@ -22,10 +22,11 @@ def deployment(model: str, gpu: str, dtype: str = "bf16", **layout: int) -> Depl
 
 @pytest.mark.parametrize(
     ("model", "dtype", "scale"),
-    [("mixtral-8x7b", "bf16", 1.0), ("gpt-oss-120b", "mxfp4", 0.5), ("gpt-oss-120b", "bf16", 0.875)],
+    [("mixtral-8x7b", "bf16", 0.882), ("gpt-oss-120b", "mxfp4", 0.5), ("gpt-oss-120b", "bf16", 0.875)],
 )
-def test_routing_spares_experts_only_where_there_are_many(model: str, dtype: str, scale: float) -> None:
-    """A quarter of what it spares of narrow formats where experts are multiplied in 16 bits."""
+def test_routing_spares_experts_that_have_few_rows(model: str, dtype: str, scale: float) -> None:
+    """A quarter of what it spares of narrow formats where experts are multiplied in 16 bits, and less where there are
+    few of them, as each has four rows of sixteen sequences."""
     chosen = deployment(model, "h200-sxm", dtype)
     all_read, spared = (
         decode_breakdown_s(
@@ -65,12 +66,12 @@ def test_what_an_engine_adds_to_launches_it_adds_to_quantised_operators(gpu: str
         assert less.parameters(kind, operator, dtype).launch_s == pytest.approx(0.5 * alone_s)
 
 
-def test_prompts_of_many_experts_take_longer_on_ampere() -> None:
+def test_prompts_of_experts_take_longer_on_ampere() -> None:
     costs = dataclasses.replace(COSTS, expert_prefill_scale=1.0)
     for model, gpu, factor in (
-        ("qwen3-30b-a3b", "a100-sxm-80gb", 1.3),
+        ("qwen3-30b-a3b", "a100-sxm-80gb", 1.2),
         ("qwen3-30b-a3b", "h100-sxm", 1.0),
-        ("gpt-oss-20b", "a100-sxm-80gb", 1.05),
+        ("gpt-oss-20b", "a100-sxm-80gb", 1.2),
     ):
         chosen = deployment(model, gpu)
         tokens = np.array([4096.0])

@@ -4,10 +4,18 @@ import numpy as np
 import pytest
 
 from advisor.catalog import accelerators, engines, models
-from advisor.simulator.attention_lines import decode_lines, prefill_lines, window_of
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.device import device_of
-from advisor.simulator.forward_pass import CATEGORIES, TokenCosts, head_s, stage_topology, token_costs
+from advisor.simulator.graph.forward_pass import (
+    CATEGORIES,
+    TokenCosts,
+    decode_lines,
+    head_s,
+    prefill_lines,
+    stage_topology,
+    token_costs,
+)
+from advisor.simulator.graph.model import window_of
 from advisor.simulator.operator_library import OperatorLibrary, matmul_key
 
 TOKENS = np.array([1.0, 8.0, 64.0, 512.0, 4096.0])
@@ -102,7 +110,7 @@ def test_other_matrices_use_the_format_that_the_model_names() -> None:
     fp8 = costs(deployment("deepseek-v4-flash", "b200-sxm", "fp8")).seconds
     bf16 = costs(deployment("deepseek-v4-flash", "b200-sxm", "bf16")).seconds
     assert mixed[name] == pytest.approx(fp8[name])
-    assert mixed[name][0] < bf16[name][0]
+    assert mixed[name][-1] < bf16[name][-1]  # few tokens wait for launches, whatever the format
 
 
 @pytest.mark.parametrize(
@@ -162,10 +170,10 @@ def test_a_narrow_cache_is_read_faster() -> None:
 
 
 def test_windows_and_sparse_attention_count_as_windows() -> None:
-    assert window_of(deployment("gemma-3-27b")) == 1024
-    assert window_of(deployment("gpt-oss-120b")) == 128
-    assert window_of(deployment("deepseek-v3.2")) == 2048
-    assert window_of(deployment("llama-3.1-8b")) is None
+    assert window_of(models.by_id("gemma-3-27b")) == 1024
+    assert window_of(models.by_id("gpt-oss-120b")) == 128
+    assert window_of(models.by_id("deepseek-v3.2")) == 2048
+    assert window_of(models.by_id("llama-3.1-8b")) is None
     gemma = deployment("gemma-3-27b")
     lines = prefill_lines(gemma, library(gemma), 2048.0, 4096.0)
     assert lines.window_pair_s > lines.pair_s > 0

@@ -7,8 +7,13 @@ import pytest
 from advisor.catalog import accelerators, engines, models
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.local_surface import back_end, format_family, kernel_level, micro_batch_tokens
-from advisor.simulator.local_weights import local_weights
+from advisor.simulator.local_surface import (
+    back_end,
+    format_family,
+    kernel_level,
+    local_weights,
+    micro_batch_tokens,
+)
 from advisor.simulator.operators.local import (
     LocalDecodeEfficiency,
     half_peak_flop_per_s,

@@ -8,7 +8,8 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.memory import MemoryPlan, kv_share, plan_memory, weight_bytes
+from advisor.simulator.graph.model import kv_share
+from advisor.simulator.memory import MemoryPlan, plan_memory, weight_bytes
 
 VLLM = engines.get("vllm").record
 

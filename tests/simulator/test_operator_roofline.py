@@ -1,12 +1,15 @@
 """Operators on the roofline: counts against the definition, bounds that turn, times that add up."""
 
+import dataclasses
+
 import pytest
 
 from advisor.catalog import models
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.operator_roofline import prefill_work, roofline_passes
+from advisor.simulator.graph.work import prefill_work
 from advisor.simulator.roofline import total_work
+from advisor.simulator.step_roofline import roofline_passes
 from advisor.simulator.surface import prefill_breakdown_s
 
 MODELS = ("llama-3.1-8b", "mixtral-8x7b", "deepseek-v3", "nemotron-h-56b", "gpt-oss-120b")
@@ -101,11 +104,13 @@ def test_a_slower_roof_raises_floors_and_leaves_predictions():
 
 
 def test_a_prompt_takes_longer_than_its_parts_launches():
-    from advisor.simulator.engine_costs import EngineCosts
+    from advisor.simulator.engine_costs import default_costs
     from advisor.simulator.operator_library import OperatorLibrary
 
     deployment = named_deployment("llama-3.1-8b", "h100-sxm")
     library = OperatorLibrary(device_of(deployment.accelerator), "vllm")
-    slow = prefill_breakdown_s(deployment, library, EngineCosts(eager_launch_s=1.0), 64)
+    slow = prefill_breakdown_s(
+        deployment, library, dataclasses.replace(default_costs(), eager_launch_s=1.0), 64
+    )
     assert sum(slow.values()) > 32.0  # every layer launches several operators
     assert slow["host"] > 0.9 * sum(slow.values())

@@ -1,11 +1,15 @@
 """From a deployment to memory, surface and scheduler: settings, refusals, state slots, transfers."""
 
+import dataclasses
+
 import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import InfeasibleError
-from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import EngineCosts, num_operators
+from advisor.simulator.deployment import Deployment, named_deployment
+from advisor.simulator.device import device_of
+from advisor.simulator.engine_costs import default_costs
+from advisor.simulator.graph.model import num_operators
 from advisor.simulator.replica_model import (
     EngineSettings,
     ReplicaModel,
@@ -13,7 +17,10 @@ from advisor.simulator.replica_model import (
     model_replica,
     token_budget,
 )
+from advisor.simulator.serving_prediction import predicted_rate
 from advisor.simulator.step_cost import prefill_iteration_s
+
+COMMON = default_costs()
 
 
 def deployment(
@@ -57,7 +64,10 @@ def test_settings_win() -> None:
 
 def test_given_costs_win_over_the_engines() -> None:
     slow = model_replica(
-        deployment(), mean_input_tokens=500, mean_output_tokens=100, costs=EngineCosts(step_s=1.0)
+        deployment(),
+        mean_input_tokens=500,
+        mean_output_tokens=100,
+        costs=dataclasses.replace(COMMON, step_s=1.0),
     )
     assert slow.surface.decode_base_ps[1] > 10**12
     assert slow.costs.step_s == 1.0
@@ -116,7 +126,10 @@ def test_what_was_not_measured_is_named() -> None:
 def test_the_way_to_the_client_is_part_of_the_policy() -> None:
     fast, slow = (
         model_replica(
-            deployment(), mean_input_tokens=500, mean_output_tokens=100, costs=EngineCosts(request_s=seconds)
+            deployment(),
+            mean_input_tokens=500,
+            mean_output_tokens=100,
+            costs=dataclasses.replace(COMMON, request_s=seconds),
         )
         for seconds in (0.0, 0.05)
     )
@@ -163,3 +176,29 @@ def test_launches_of_a_prompt_stop_everybody_where_host_and_device_take_turns() 
         for kept in (True, False)
     )
     assert hidden == pytest.approx(without, rel=1e-9)
+
+
+def test_facts_that_a_record_lacks_are_assumed_and_widen_the_range() -> None:
+    known = named_deployment("llama-3.1-8b", "h100-sxm")
+    lacking = known.accelerator.model_copy(update={"clock_hz": None, "l2_bytes": None})
+    full, less = (
+        model_replica(
+            dataclasses.replace(known, accelerator=record), mean_input_tokens=500, mean_output_tokens=100
+        )
+        for record in (known.accelerator, lacking)
+    )
+    assert device_of(known.accelerator).assumed == ()
+    assert device_of(lacking).assumed == ("clock_hz", "l2_bytes")
+    assert (full.basis, less.basis) == ("modelled", "assumed")
+    assert full.doubts == ()
+    assert less.doubts == (
+        "h100-sxm is taken as a mid-size chip in what its record lacks: clock_hz, l2_bytes, ranges are wide",
+    )
+    sure, unsure = (predicted_rate(1.0, replica) for replica in (full, less))
+    assert unsure.high / unsure.low > 1.5 * sure.high / sure.low
+
+
+def test_kernels_that_ask_for_no_missing_fact_stay_modelled() -> None:
+    chip = named_deployment("llama-3.1-8b", "m2-max", "llama.cpp", weight_dtype="q4_k_m")
+    assert device_of(chip.accelerator).assumed
+    assert model_replica(chip, mean_input_tokens=500, mean_output_tokens=100).basis == "modelled"

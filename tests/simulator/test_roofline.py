@@ -1,5 +1,6 @@
 """The roofline against numbers of textbooks and datasheets, and against the fitted model, which it must bound."""
 
+import dataclasses
 import math
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from advisor.catalog import accelerators, engines, models
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.engine_costs import EngineCosts
+from advisor.simulator.engine_costs import default_costs
+from advisor.simulator.graph.work import decode_step_work
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.roofline import (
     Work,
@@ -24,16 +26,11 @@ from advisor.simulator.roofline import (
     score_matrix_bytes,
     total_work,
 )
-from advisor.simulator.step_roofline import (
-    crossover_batch,
-    decode_floor_s,
-    decode_step_work,
-    longest_compute_bound_context,
-)
+from advisor.simulator.step_roofline import crossover_batch, decode_floor_s, longest_compute_bound_context
 from advisor.simulator.surface import decode_breakdown_s
 
 H100_BF16, H100_BYTES_PER_S = 989.4e12, 3.35e12
-NO_HOST = EngineCosts(step_s=0.0, sequence_s=0.0)
+NO_HOST = dataclasses.replace(default_costs(), step_s=0.0, sequence_s=0.0)
 
 
 def test_square_matmul_on_an_a100() -> None:

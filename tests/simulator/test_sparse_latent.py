@@ -7,18 +7,17 @@ import pytest
 
 from advisor.catalog import engines
 from advisor.catalog.schema import LatentAttention
-from advisor.simulator.attention_lines import decode_lines, prefill_lines
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.forward_pass import token_costs
-from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.sparse_latent import (
+from advisor.simulator.graph.forward_pass import decode_lines, prefill_lines, token_costs
+from advisor.simulator.graph.mixers.mla import (
     decodes_sparse,
     kernels_for,
     runs_absorbed,
     scores_prompts,
     sparse_kernels_of,
 )
+from advisor.simulator.operator_library import OperatorLibrary
 
 TOKENS = np.array([2000.0])
 

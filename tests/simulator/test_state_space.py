@@ -11,14 +11,13 @@ from advisor.catalog.accelerators import by_id
 from advisor.catalog.efficiencies import efficiency, records
 from advisor.catalog.schema import GatedDeltaNet, Mamba2
 from advisor.simulator.device import Device, device_of
+from advisor.simulator.graph.mixers.gdn import delta_net_shape
+from advisor.simulator.graph.mixers.mamba2 import mamba2_shape
 from advisor.simulator.operators.state_space import (
     RecurrenceEfficiency,
     chunked_s,
     convolution_s,
-    delta_net_shape,
-    gated_delta_net_s,
-    mamba2_s,
-    mamba2_shape,
+    recurrence_s,
     recurrent_step_s,
 )
 
@@ -61,7 +60,9 @@ def test_time_grows_with_work_and_shrinks_with_the_device(
     tokens = sequences if decode else max(tokens, sequences)
 
     def time_s(tokens: int, sequences: int, at: Device, tensor_parallel: int) -> float:
-        return float(gated_delta_net_s(tokens, sequences, QWEN, tensor_parallel, at, fit, decode=decode))
+        return float(
+            recurrence_s(tokens, sequences, delta_net_shape(QWEN, tensor_parallel), at, fit, decode=decode)
+        )
 
     here = time_s(tokens, sequences, at, tensor_parallel)
     assert time_s(2 * tokens, 2 * sequences, at, tensor_parallel) >= here
@@ -113,7 +114,7 @@ def test_mamba2_scan_meets_single_measurements(sequences: int, tokens: int, meas
 
 def test_parts_add_up() -> None:
     at, fit, shape = device("b200-sxm"), fit_of("mamba2", "blackwell"), mamba2_shape(NEMOTRON, 2)
-    whole = mamba2_s(4096, 2, NEMOTRON, 2, at, fit, decode=False)
+    whole = recurrence_s(4096, 2, mamba2_shape(NEMOTRON, 2), at, fit, decode=False)
     parts = chunked_s(4096, 2, shape, at, fit) + convolution_s(4096, 2, shape, at, fit)
     assert whole == pytest.approx(parts)
 
@@ -126,7 +127,11 @@ def test_every_record_builds_and_prices() -> None:
         for record in found:
             fit = RecurrenceEfficiency.from_record(record)
             if operator == "mamba2":
-                seconds = mamba2_s(np.array([1, 4096]), 1, NEMOTRON, 1, at, fit, decode=False)
+                seconds = recurrence_s(
+                    np.array([1, 4096]), 1, mamba2_shape(NEMOTRON, 1), at, fit, decode=False
+                )
             else:
-                seconds = gated_delta_net_s(np.array([1, 4096]), 1, QWEN, 1, at, fit, decode=False)
+                seconds = recurrence_s(
+                    np.array([1, 4096]), 1, delta_net_shape(QWEN, 1), at, fit, decode=False
+                )
             assert np.all((seconds > 1e-6) & (seconds < 0.02)), record

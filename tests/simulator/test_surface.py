@@ -13,12 +13,16 @@ from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.device import device_of
-from advisor.simulator.engine_costs import EngineCosts, num_operators
+from advisor.simulator.engine_costs import EngineCosts, default_costs
+from advisor.simulator.graph.model import num_operators
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs, build_surface, decode_breakdown_s, prefill_breakdown_s
 
-COSTS = EngineCosts(step_s=1e-3, sequence_s=5e-6, mixed_step_s=2e-3, eager_launch_s=8e-6, kernel_scale=1.1)
+COMMON = default_costs()
+COSTS = dataclasses.replace(
+    COMMON, step_s=1e-3, sequence_s=5e-6, mixed_step_s=2e-3, eager_launch_s=8e-6, kernel_scale=1.1
+)
 INPUTS = SurfaceInputs(64, 2048, 500.0, 600.0)
 CASES = (
     ("llama-3.1-8b", "h100-sxm", "bf16", {}),
@@ -226,8 +230,14 @@ def test_host_time_is_added_once_per_iteration_and_sequence() -> None:
 
 def test_kernel_scales_multiply_kernels_only() -> None:
     chosen = deployment("qwen3-30b-a3b", "h100-sxm")
-    idle = EngineCosts(
-        step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0, kernel_scale=1.0, expert_scale=1.0
+    idle = dataclasses.replace(
+        COMMON,
+        step_s=0.0,
+        sequence_s=0.0,
+        mixed_step_s=0.0,
+        eager_launch_s=0.0,
+        kernel_scale=1.0,
+        expert_scale=1.0,
     )
     base = surface(chosen, costs=idle)
     doubled = surface(chosen, costs=dataclasses.replace(idle, kernel_scale=2.0))
@@ -243,7 +253,9 @@ def test_kernel_scales_multiply_kernels_only() -> None:
 
 def test_prompts_run_slower_than_bursts_by_their_own_scale() -> None:
     chosen = deployment("qwen3-30b-a3b", "h100-sxm")
-    idle = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0, prefill_scale=1.0)
+    idle = dataclasses.replace(
+        COMMON, step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0, prefill_scale=1.0
+    )
     base, slower = (
         surface(chosen, costs=idle),
         surface(chosen, costs=dataclasses.replace(idle, prefill_scale=1.5)),
@@ -255,7 +267,9 @@ def test_prompts_run_slower_than_bursts_by_their_own_scale() -> None:
 
 def test_queued_kernels_show_part_of_their_launch_times() -> None:
     chosen = deployment("qwen3-30b-a3b", "h100-sxm")
-    idle = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0, launch_scale=1.0)
+    idle = dataclasses.replace(
+        COMMON, step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0, launch_scale=1.0
+    )
     times = [
         surface(chosen, costs=dataclasses.replace(idle, launch_scale=part)).decode_base_ps[1]
         for part in (1.0, 0.5, 0.0)
@@ -266,7 +280,7 @@ def test_queued_kernels_show_part_of_their_launch_times() -> None:
 
 
 def test_stages_share_the_layers() -> None:
-    idle = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
+    idle = dataclasses.replace(COMMON, step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
     whole, staged = (
         surface(deployment("llama-3.1-8b", "h100-sxm", pipeline_parallel=stages), costs=idle)
         for stages in (1, 4)
@@ -281,7 +295,7 @@ def test_stages_share_the_layers() -> None:
 
 
 def test_tensor_parallelism_shortens_large_steps_and_pays_for_links() -> None:
-    idle = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
+    idle = dataclasses.replace(COMMON, step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
     one, two = (
         surface(deployment("llama-3.1-70b", "h100-sxm", "fp8", tensor_parallel=tp), costs=idle)
         for tp in (1, 2)
@@ -302,7 +316,7 @@ def test_windows_are_priced_apart() -> None:
 
 def test_weights_bound_a_lone_decode_step() -> None:
     """One token cannot be faster than reading the layers, nor much slower on a datacentre chip."""
-    idle = EngineCosts(step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
+    idle = dataclasses.replace(COMMON, step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
     h100 = accelerators.by_id("h100-sxm")
     found = surface(deployment("llama-3.1-70b", "h100-sxm", "fp8"), costs=idle)
     assert h100.bandwidth_bytes_per_s is not None

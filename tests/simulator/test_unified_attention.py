@@ -9,9 +9,10 @@ import pytest
 
 from advisor.catalog.accelerators import by_id
 from advisor.catalog.efficiencies import efficiency
-from advisor.simulator.attention_lines import prefill_lines, runs_unified
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.device import device_of
+from advisor.simulator.graph.forward_pass import prefill_lines
+from advisor.simulator.graph.mixers.gqa import runs_unified
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention import PrefillEfficiency, attention_prefill_s
 from advisor.simulator.operators.unified_attention import (

@@ -1,27 +1,24 @@
-"""Bytes of one layer on one accelerator, by layout: states, activations, workspace."""
+"""Bytes of one layer with its adapters on one accelerator, by layout: states, activations, workspace."""
 
 from dataclasses import dataclass, fields
 from typing import Final, Self
 
 import numpy as np
 
-from advisor.catalog.schema import DenseFeedForward, LayerGroup, MoeFeedForward
+from advisor.catalog.schema.training_software import TrainingSoftware
+from advisor.simulator.graph.backward import Kept, Linear, Style
+from advisor.simulator.graph.operator import Layer
+from advisor.simulator.graph.training import ModelShape, kept_per_token, layer_parameters, selected_per_token
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.adapters import adapter_identity_bytes, adapter_parameters
 from advisor.simulator.training.memory.formats import Formats, ParameterBytes
-from advisor.simulator.training.memory.kept import Kept, kept_per_token, selected_per_token
-from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, PlanLattice
-from advisor.simulator.training.shape import (
-    FloatArray,
-    ModelShape,
-    expert_data_parallel,
-    layer_parameters,
-)
+from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, FloatArray, PlanLattice
 
 _ZERO1, _ZERO2, _ZERO3 = (SHARDINGS.index(name) for name in ("zero1", "zero2", "zero3"))
 _SELECTIVE: Final = RECOMPUTES.index("selective")
 _FULL: Final = RECOMPUTES.index("full")
 _BF16: Final = 2.0
+_FP32: Final = 4.0
+_LOW_BIT: Final = ("fp8", "mxfp8", "nvfp4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +69,15 @@ def layer_bytes(job: TrainingJob, formats: Formats, shape: ModelShape, lattice: 
 
     Source: as `peak_memory`.
     """
-    parameters = layer_parameters(shape, lattice)
+    parameters = layer_parameters(shape, lattice.tensor_parallel, lattice.expert_ranks)
     dense, expert = Shards.of(lattice, lattice.shard_ranks.astype(np.float64)), expert_shards(lattice)
     tp = lattice.tensor_parallel.astype(np.float64)
     sharded = lattice.sharding >= _ZERO3
     rows: dict[str, list[FloatArray]] = {field.name: [] for field in fields(LayerBytes)}
-    for index, group in enumerate(job.model.layers):
+    for index, layer in enumerate(shape.layers):
         own, experts = parameters.dense[index], parameters.expert[index]
         states = states_of(formats.layers, own, dense, experts, expert)
-        adapters = _adapters(group, job, formats, shape) / tp
+        adapters = _adapters(layer, job, formats, shape) / tp
         extra = states_of(formats.adapters, adapters, dense, np.zeros_like(experts), expert)
         copies = formats.quantized_copy * (own + experts)
         casts = _BF16 * (own + experts) if formats.autocast else np.zeros_like(own)
@@ -92,7 +89,7 @@ def layer_bytes(job: TrainingJob, formats: Formats, shape: ModelShape, lattice: 
         rows["gathered"].append(whole * sharded)
         rows["placeholder"].append(_BF16 * own)
         rows["casts"].append(casts)
-        for name, values in _activations(group, job, formats, lattice).items():
+        for name, values in _activations(layer, job, formats, lattice).items():
             rows[name].append(values)
     empty = np.zeros((0, len(lattice)))
     return LayerBytes(**{name: np.stack(values) if values else empty for name, values in rows.items()})
@@ -101,11 +98,10 @@ def layer_bytes(job: TrainingJob, formats: Formats, shape: ModelShape, lattice: 
 def expert_shards(lattice: PlanLattice) -> Shards:
     """Shares of routed experts: divided by the ranks that hold the same experts.
 
-    Source: as `expert_data_parallel`.
+    Source: as `PlanLattice.expert_copies`.
     """
-    copies = expert_data_parallel(lattice)
-    group = lattice.shard_group
-    return Shards.of(lattice, np.where(group == 0, copies, np.minimum(np.maximum(group, 1), copies)))
+    copies, limit = lattice.expert_copies, np.maximum(lattice.shard_group, 1)
+    return Shards.of(lattice, np.where(lattice.shard_group == 0, copies, np.minimum(limit, copies)))
 
 
 def states_of(
@@ -126,22 +122,69 @@ def states_of(
     )
 
 
-def _adapters(group: LayerGroup, job: TrainingJob, formats: Formats, shape: ModelShape) -> float:
+def _adapters(layer: Layer, job: TrainingJob, formats: Formats, shape: ModelShape) -> float:
     if not formats.frozen:
         return 0.0
     if job.trainable_parameters:
         return job.trainable_parameters / max(shape.num_layers, 1)
-    return adapter_parameters(group, job, formats)
+    return adapter_parameters(layer, job, formats)
+
+
+def style_of(job: TrainingJob, formats: Formats) -> Style:
+    """How the kernels of a job's framework keep the tensors of a layer.
+
+    A norm of compiled layers is computed again from the residual itself. RMS norms written in Python keep an fp32 copy,
+    and one more where their weight learns; LayerNorm is one kernel.
+
+    Source: catalog/data/training/memory.toml; autograd's derivatives.yaml.
+    """
+    software = formats.software
+    compiled = software.activations == "compiled" or (
+        software.activations == "eager" and "compile" in job.features
+    )
+    fused = software.activations == "fused"
+    norm_bytes = software.frozen_norm_bytes if formats.frozen else software.norm_bytes
+    layer_norm_bytes = min(norm_bytes, _BF16)
+    if formats.autocast or compiled:
+        norm_bytes = layer_norm_bytes = _FP32 if formats.autocast else _BF16
+    return Style(
+        fused=fused,
+        compiled=compiled,
+        frozen=formats.frozen,
+        low_bit=fused and job.compute_dtype in _LOW_BIT,
+        autocast=formats.autocast,
+        dropout="dropout" in job.features,
+        adapts_last=not formats.frozen or adapts_every_matrix(job, software),
+        repeats_key_value=software.repeats_key_value and not compiled,
+        splits_one_projection=software.splits_one_projection and not compiled,
+        score_tokens=job.sequence_tokens if "unfused_attention" in job.features else 0,
+        norm_bytes=norm_bytes,
+        layer_norm_bytes=layer_norm_bytes,
+    )
+
+
+def kept_by_layer(layer: Layer, job: TrainingJob, formats: Formats, style: Style) -> Kept:
+    """What one layer with its adapters keeps for its backward pass without recomputation [bytes per token].
+
+    Source: as `kept_per_token`.
+    """
+    kept = kept_per_token(layer, job.model.hidden_size, style)
+    if not formats.frozen or style.compiled:
+        return kept
+    inputs = adapter_input_bytes(layer, job, formats) + quantized_input_bytes(layer, job, formats)
+    return kept + Kept(sharded=inputs)
 
 
 def _activations(
-    group: LayerGroup, job: TrainingJob, formats: Formats, lattice: PlanLattice
+    layer: Layer, job: TrainingJob, formats: Formats, lattice: PlanLattice
 ) -> dict[str, FloatArray]:
     tp = lattice.tensor_parallel.astype(np.float64)
     tokens = lattice.micro_batch * (job.computed_tokens / lattice.context_parallel)
     residual_tokens = np.where(lattice.sequence_parallel > 0, tokens / tp, tokens)
     sharded_tokens = tokens / tp
-    kv_tokens = tokens / np.minimum(tp, _kv_heads(group))
+    kv_tokens = tokens / np.minimum(
+        tp, (layer.mixer.repeated_heads if layer.mixer is not None else None) or 1
+    )
     etp = lattice.tensor_parallel_of_experts.astype(np.float64)
     hidden = float(job.model.hidden_size)
 
@@ -153,43 +196,118 @@ def _activations(
             found = found + residual_tokens * (kept.expert + kept.exchanged * etp)
         return found
 
-    everything = kept_per_token(group, job, formats)
-    whole = spread(everything) + adapter_identity_bytes(group, job, formats)
-    selected = spread(selected_per_token(group, job, formats, everything))
+    style = style_of(job, formats)
+    everything = kept_by_layer(layer, job, formats, style)
+    whole = spread(everything) + adapter_identity_bytes(layer, job, formats)
+    every_second = formats.software.family == "torchtitan"
+    selected = spread(
+        selected_per_token(layer, job.model.hidden_size, style, everything, every_second=every_second)
+    )
     inputs = _BF16 * hidden * residual_tokens
     kept = np.where(lattice.recompute == _SELECTIVE, selected, whole)
     kept = np.where(lattice.recompute == _FULL, inputs, kept)
     again = whole - kept
-    width = _widest(group)
+    width = layer.feed_forward.gradient_values if layer.feed_forward is not None else 0.0
     gathered_sequence = (lattice.sequence_parallel > 0) & (tp > 1)
     workspace = (
         2.0 * _BF16 * hidden * residual_tokens
         + 2.0 * _BF16 * width * sharded_tokens
         + _BF16 * hidden * tokens * gathered_sequence
-        + _dequantized(group, job) / tp
+        + _dequantized(layer, job) / tp
     )
     return {"kept": kept, "again": again, "workspace": workspace}
 
 
-def _kv_heads(group: LayerGroup) -> float:
-    return float(getattr(group.mixer, "num_kv_heads", 1) or 1)
-
-
-def _widest(group: LayerGroup) -> float:
-    """Values per token of the widest tensor whose gradient is in flight."""
-    feed_forward = group.feed_forward
-    if isinstance(feed_forward, MoeFeedForward):
-        return float(feed_forward.experts_per_token * feed_forward.intermediate_size)
-    if isinstance(feed_forward, DenseFeedForward):
-        return float(feed_forward.intermediate_size)
-    return 0.0
-
-
-def _dequantized(group: LayerGroup, job: TrainingJob) -> float:
+def _dequantized(layer: Layer, job: TrainingJob) -> float:
     """The largest matrix of a layer in 16 bits, which QLoRA makes of NF4 before it multiplies, and DoRA to find the
     norms of its columns [bytes]."""
     if job.method not in ("qlora", "dora"):
         return 0.0
-    feed_forward = group.feed_forward
-    width = feed_forward.intermediate_size if feed_forward is not None else job.model.hidden_size
+    width = layer.feed_forward.matrix_width if layer.feed_forward is not None else job.model.hidden_size
     return _BF16 * job.model.hidden_size * width
+
+
+def adapter_parameters(layer: Layer, job: TrainingJob, formats: Formats) -> float:
+    """Adapter parameters of one layer.
+
+    LoRA on a matrix of d inputs and k outputs has r (d + k); DoRA adds k magnitudes. On queries and values, or on
+    all linear matrices of attention and dense feed-forward part.
+
+    Source: LoRA (arXiv:2106.09685); DoRA (arXiv:2402.09353).
+    """
+    return sum(
+        job.lora_rank * (inputs + outputs) + (outputs if job.method == "dora" else 0)
+        for _, inputs, outputs in _targets(layer, job, formats)
+    )
+
+
+def adapter_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:
+    """What adapters of one layer keep per token for their own gradients: their inputs in their format [bytes].
+
+    Adapters in the activations' format share an input; fp32 adapters cast it for each matrix, and dropout copies it
+    for each matrix beside a mask of a byte. DoRA keeps the outputs of matrix and adapter too, and so does a framework
+    that puts adapters on queries and values into the output of one matrix for all three (index_copy_).
+
+    Assumes: an adapter that is not of LoRA's kind (`other_adapter`) keeps one input of the hidden size.
+    Source: huggingface/peft tuners/lora/layer.py; litgpt/lora.py.
+    """
+    software, size = formats.software, formats.adapters.weights
+    if "other_adapter" in job.features:
+        return size * job.model.hidden_size
+    targets = _targets(layer, job, formats)
+    # DoRA scales the sum of both outputs: its magnitudes need them.
+    outputs = 2.0 * _BF16 * sum(width for _, _, width in targets) if job.method == "dora" else 0.0
+    if software.splits_one_projection and not adapts_every_matrix(job, software):
+        outputs += _BF16 * sum(width for tensor, _, width in targets if tensor == "mixer")
+    inputs = [(tensor, width) for tensor, width, _ in targets]
+    if software.adapter_dropout:
+        return outputs + (size + 1.0) * sum(width for _, width in dict.fromkeys(inputs))
+    kept = inputs if size > _BF16 else dict.fromkeys(inputs)
+    return outputs + size * sum(width for _, width in kept)
+
+
+def quantized_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:
+    """Inputs of NF4 matrices of one layer that an autograd function keeps although nothing learns from them [bytes per
+    token]: those in front of attention and feed-forward part and of its last matrix; with those of the micro-batch
+    before, where its graph still lives, also attention's output, which the graph itself has given back.
+
+    Source: bitsandbytes before 0.43.3, MatMul4Bit.forward (`ctx.tensors = (A, B)`).
+    """
+    software = formats.software
+    if job.method != "qlora" or not software.keeps_quantized_inputs:
+        return 0.0
+    inputs = attended = 0
+    if layer.mixer is not None:
+        inputs, attended = job.model.hidden_size, layer.mixer.attended_values
+    if layer.feed_forward is not None and layer.experts is None:
+        inputs += job.model.hidden_size + layer.feed_forward.inner_size
+    return _BF16 * (inputs + (inputs + attended if software.keeps_last_graph else 0))
+
+
+def adapter_identity_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:
+    """What DoRA keeps of one layer however few its tokens [bytes]: per matrix an fp32 identity as wide as its inputs.
+
+    It goes through the adapter to find the norms of the columns, and autograd keeps it.
+
+    Source: huggingface/peft tuners/lora/dora.py (`x_eye`); tensors counted with torch.autograd.graph hooks.
+    """
+    if job.method != "dora" or not formats.software.adapts_identity:
+        return 0.0
+    return sum(4.0 * inputs**2 for _, inputs, _ in _targets(layer, job, formats))
+
+
+def adapts_every_matrix(job: TrainingJob, software: TrainingSoftware) -> bool:
+    """Whether adapters are on every linear matrix, or on queries and values only.
+
+    Source: the recipe's habit, where the job's features do not say.
+    """
+    if "adapters_all_linear" in job.features:
+        return True
+    return software.adapters_on == "all_linear" and "adapters_query_value" not in job.features
+
+
+def _targets(layer: Layer, job: TrainingJob, formats: Formats) -> tuple[Linear, ...]:
+    """The matrices that have an adapter."""
+    every = adapts_every_matrix(job, formats.software)
+    parts = (part for part in (layer.mixer, layer.feed_forward) if part is not None)
+    return tuple(linear for part in parts for linear in part.linears(every=every))

@@ -9,8 +9,8 @@ from advisor.catalog.schema import Model
 from advisor.catalog.schema.training_software import TrainingSoftware
 from advisor.catalog.training import software_of
 from advisor.catalog.units import BITS_PER_BYTE
+from advisor.simulator.graph.training import ModelShape, model_shape
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.shape import ModelShape, model_shape
 
 _NF4_GROUP: Final = 64
 _NF4_OUTER_GROUP: Final = 256

@@ -1,4 +1,4 @@
-"""At a break-even both ways cost the same; sensitivities, carbon and sites by their laws."""
+"""At a break-even both ways cost the same; sensitivities and carbon by their laws."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,6 @@ from advisor.catalog.regions import all_regions, get_region
 from advisor.cost import break_even
 from advisor.cost.carbon import footprint, peak_gflop_per_joule, site_kwh_per_million_tokens
 from advisor.cost.sensitivity import Parameter, tornado
-from advisor.cost.sites import Site, Work, train_here_serve_there
 
 USD = st.floats(0.01, 1e4)
 
@@ -80,18 +79,3 @@ def test_cleaner_grids_emit_less() -> None:
 def test_peak_per_watt() -> None:
     assert peak_gflop_per_joule(accelerators.by_id("h100-sxm")) == pytest.approx(989.4e12 / 700 / 1e9)
     assert peak_gflop_per_joule(accelerators.by_id("wse3")) is None
-
-
-def test_training_goes_where_it_is_cheap_once_egress_is_paid() -> None:
-    near = Site("near", 3.0, 0.3, egress_usd_per_gb=0.09)
-    far = Site("far", 1.0, 0.02, egress_usd_per_gb=0.09, can_serve=False)
-    work = Work(1000.0, 500.0, 1.0, checkpoint_bytes=140e9, checkpoints_sent=10)
-    best = train_here_serve_there([near, far], work)[0]
-    assert (best.train_at, best.serve_at) == ("far", "near")
-    assert best.transfer_usd == pytest.approx(10 * 140 * 0.09)
-    assert best.total_usd == pytest.approx(1000 * 1.0 + 500 * 3.0 + best.transfer_usd)
-    many = Work(1000.0, 500.0, 1.0, checkpoint_bytes=140e9, checkpoints_sent=1000)
-    assert train_here_serve_there([near, far], many)[0].train_at == "near"
-    assert train_here_serve_there([near, far], many, by="carbon")[0].train_at == "far"
-    with pytest.raises(ValueError, match="serve"):
-        train_here_serve_there([far], work)

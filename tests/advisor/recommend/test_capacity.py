@@ -62,6 +62,31 @@ def test_a_long_run_serves_what_was_promised(replica: ReplicaModel) -> None:
     assert found.load > 0.85 * overloaded  # saturation throughput; latency takes little of it here
 
 
+def test_what_comes_faster_than_it_can_be_served_is_refused_however_patient_its_users(
+    replica: ReplicaModel,
+) -> None:
+    """At a utilisation above 1 the queue grows with every arrival: no wait is long enough to make that a capacity."""
+    patient = Objectives(ttft_p99_s=1e6, tpot_p99_s=1e3)
+    always_full = CHAT.model_copy(update={"concurrency": 512})
+    served = run_at(replica, always_full, 512, 6000, 0).steady_requests_per_s
+    assert served is not None
+    load = 1.5 * served
+    for num_requests in (3000, 6000, 12000):
+        mean_wait_s = (
+            num_requests / 2 * (1.0 / served - 1.0 / load)
+        )  # of a backlog that grows by load - served
+        assert run_at(replica, CHAT, load, num_requests, 0).queueing.mean_s == pytest.approx(
+            mean_wait_s, rel=0.1
+        )
+    short = run_at(replica, CHAT, load, capacity_module.ESTIMATE_REQUESTS, 0)
+    assert strain(short, patient)[0] < 1.0  # latencies alone would let it pass
+    estimate = Capacity(load, load, short, short.num_requests, "throughput")
+    found = confirm(replica, CHAT, patient, estimate, 0)
+    assert found is not None
+    assert found.binding == "throughput"
+    assert found.load / served < 1.12  # a run from an empty replica to an empty one cannot tell a tenth
+
+
 def test_same_seed_same_answer_and_tighter_never_more(replica: ReplicaModel) -> None:
     first, again = (found_at(replica, CHAT, OBJECTIVES, 60.0) for _ in range(2))
     assert (first.load, first.num_requests, first.binding) == (again.load, again.num_requests, again.binding)

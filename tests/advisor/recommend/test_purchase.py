@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import math
 from typing import Any
 
 import pytest
@@ -9,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.catalog.schema import Price
+from advisor.recommend import purchase
 from advisor.recommend.offers import Placement
 from advisor.recommend.purchase import (
-    cheapest_purchase,
-    least_usd_per_million_tokens,
+    Purchase,
+    demands_of,
+    least_costs,
+    planned_load,
     replicas_for,
     usd_per_million_tokens,
 )
@@ -29,13 +33,26 @@ def way(replicas: int, accelerators: int, usd: float, max_units: int | None = No
     return Placement(price, replicas, accelerators, usd, max_units)
 
 
-def scenario(budget: float | None = None, **traffic: Any) -> Scenario:
+def scenario(budget: float | None = None, headroom: float = 0.0, **traffic: Any) -> Scenario:
     return Scenario(
+        headroom_fraction=headroom,
         model="llama-3.1-8b",
         traffic=Traffic(mean_input_tokens=900, mean_output_tokens=100, **traffic),
         objectives=Objectives(budget_usd_per_hour=budget),
         as_of=DAY,
     )
+
+
+def cheapest_purchase(
+    asked: Scenario, ways: list[Placement], load: float, requests_per_s: float
+) -> Purchase | None:
+    (demand,) = demands_of(asked)
+    return purchase.cheapest_purchase(asked, demand, ways, load, requests_per_s)
+
+
+def least(asked: Scenario, ways: list[Placement], requests_per_s: float) -> float:
+    (found,) = least_costs(asked, demands_of(asked), ways, requests_per_s)
+    return found
 
 
 def test_dollars_per_million_tokens_by_hand() -> None:
@@ -60,7 +77,49 @@ def test_without_a_rate_one_full_unit_is_priced() -> None:
 def test_clients_are_shared_by_replicas() -> None:
     bought = cheapest_purchase(scenario(concurrency=64), [way(1, 1, 2.0)], 24.0, 3.0)
     assert bought is not None
-    assert (bought.num_replicas, bought.requests_per_s) == (3, 9.0)
+    assert (bought.num_replicas, bought.requests_per_s) == (
+        3,
+        8.0,
+    )  # each client is served as fast as at capacity
+
+
+def test_headroom_is_left_free_whatever_is_asked() -> None:
+    """Of a capacity of 2, with a fifth free, 1.6 are planned: by the number of replicas or by what a unit serves."""
+    rate = cheapest_purchase(scenario(headroom=0.2, rate_per_s=10.0), [way(1, 1, 3.0)], 2.0, 2.0)
+    assert rate is not None
+    assert rate.num_replicas == 7  # 10 / 1.6
+    unit = cheapest_purchase(scenario(headroom=0.2), [way(4, 8, 24.0)], 2.0, 2.0)
+    assert unit is not None
+    assert unit.requests_per_s == pytest.approx(4 * 1.6)
+    clients = scenario(headroom=0.2, concurrency=64)
+    assert planned_load(clients, 24.0) == 19.0
+
+
+def test_one_more_replica_where_one_may_be_lost() -> None:
+    asked = scenario(rate_per_s=10.0).model_copy(update={"redundancy": "n+1"})
+    bought = cheapest_purchase(asked, [way(1, 1, 3.0)], 2.0, 2.0)
+    assert bought is not None
+    assert bought.num_replicas == 6
+
+
+def test_a_budget_alone_buys_the_most_traffic() -> None:
+    small, fast = way(1, 1, 3.0), way(1, 1, 7.0)
+    bought = cheapest_purchase(scenario(budget=13.7), [small, fast], 2.0, 2.0)
+    assert bought is not None
+    assert (bought.placement, bought.num_units, bought.requests_per_s) == (small, 4, 8.0)
+
+
+def test_a_ladder_is_one_demand_a_load() -> None:
+    asked = scenario().model_copy(update={"ladder_per_s": (1.0, 10.0)})
+    assert [(demand.kind, demand.size) for demand in demands_of(asked)] == [("rate", 1.0), ("rate", 10.0)]
+    assert len(least_costs(asked, demands_of(asked), [way(1, 1, 3.0)], 2.0)) == 2
+
+
+def test_the_least_order_is_paid() -> None:
+    only_many = dataclasses.replace(way(1, 1, 3.0), min_units=8)
+    bought = cheapest_purchase(scenario(rate_per_s=1.0), [only_many], 2.0, 2.0)
+    assert bought is not None
+    assert (bought.num_units, bought.usd_per_hour) == (8, 24.0)
 
 
 def test_a_small_load_takes_the_small_sku_although_the_node_is_cheaper_each() -> None:
@@ -69,7 +128,7 @@ def test_a_small_load_takes_the_small_sku_although_the_node_is_cheaper_each() ->
         bought = cheapest_purchase(scenario(rate_per_s=load), [node, single], 4.0, 4.0)
         assert bought is not None
         assert bought.placement is chosen
-    # With the whole load open the node wins; where the budget does not allow it, the single one.
+    # With the whole load open the node wins; where a budget does not allow it, the single one.
     full = cheapest_purchase(scenario(), [node, single], 4.0, 4.0)
     tight = cheapest_purchase(scenario(budget=5.0), [node, single], 4.0, 4.0)
     assert full is not None
@@ -83,7 +142,7 @@ def test_budget_and_stock_are_limits() -> None:
     assert cheapest_purchase(scenario(rate_per_s=10.0), [way(4, 8, 24.0, max_units=1)], 1.7, 1.7) is None
     assert cheapest_purchase(scenario(rate_per_s=6.0), [way(4, 8, 24.0, max_units=1)], 1.7, 1.7) is not None
     assert cheapest_purchase(scenario(), [], 1.7, 1.7) is None
-    assert least_usd_per_million_tokens(scenario(budget=1.0), [way(4, 8, 24.0)], 1.0) is None
+    assert least(scenario(budget=1.0), [way(4, 8, 24.0)], 1.0) == math.inf
 
 
 @given(rate=st.floats(0.01, 1e4), share=st.integers(1, 50))
@@ -118,8 +177,6 @@ def test_the_bound_is_never_dearer_than_the_purchase(
 ) -> None:
     asked = scenario(budget=budget, rate_per_s=rate)
     ways = [way(4, 8, 24.0), way(1, 1, 4.0)]
-    least = least_usd_per_million_tokens(asked, ways, bound)
     bought = cheapest_purchase(asked, ways, part * bound, part * bound)
     if bought is not None:
-        assert least is not None
-        assert least <= bought.usd_per_million_tokens * (1 + 1e-9)
+        assert least(asked, ways, bound) <= bought.cost * (1 + 1e-9)

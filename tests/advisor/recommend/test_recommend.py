@@ -106,11 +106,11 @@ def test_another_seed_moves_figures_a_little(answer: Recommendation) -> None:
 
 
 def test_a_given_rate_is_carried_and_idle_time_is_paid() -> None:
-    found = recommend(scenario(top=1, traffic={"rate_per_s": 0.5}))
+    found = recommend(scenario(top=1, traffic={"rate_per_s": 0.25}))
     (option,) = found.options
-    assert option.requests_per_s.value == 0.5
+    assert option.requests_per_s.value == 0.25
     assert option.utilisation_fraction < 0.6
-    assert "0.5 requests/s" in found.headline
+    assert "0.25 requests/s" in found.headline
     busier = recommend(scenario(top=1, traffic={"rate_per_s": 2.0})).options[0]
     assert busier.usd_per_million_tokens.value < option.usd_per_million_tokens.value
     assert busier.usd_per_hour >= option.usd_per_hour

@@ -104,7 +104,7 @@ def test_the_search_leaves_out_what_cannot_win() -> None:
     cheapest = outcome.found["l4"][0].usd_per_million_tokens
     assert all(bound > cheapest for bound in outcome.bounds.values())
     assert outcome.num_simulated <= 2
-    assert outcome.num_simulated < outcome.num_modelled <= outcome.num_candidates
+    assert outcome.num_simulated <= outcome.num_modelled < outcome.num_candidates
 
 
 def test_bounds_estimates_and_confirmed_costs_only_rise() -> None:
@@ -150,9 +150,9 @@ def test_a_given_rate_buys_whole_units_and_shares_the_load() -> None:
     assert purchase.num_replicas == purchase.num_units > 1
     assert purchase.requests_per_s == 30.0
     assert purchase.usd_per_hour == pytest.approx(0.7 * purchase.num_units)
-    # The run that is shown is at a replica's share of the load, or just below what it carries.
-    assert found.capacity.load <= 30.0 / (purchase.num_replicas - 1)
-    assert found.capacity.load * purchase.num_replicas >= 30.0 * (1 - 1e-9)
+    # A replica is held to its share of the load with headroom, or just below what it carries; one less would not do.
+    assert 0.8 * found.capacity.load <= 30.0 / (purchase.num_replicas - 1)
+    assert 0.8 * found.capacity.load * purchase.num_replicas >= 30.0 * (1 - 1e-9)
 
 
 def test_a_small_rate_takes_a_single_accelerator_although_the_node_is_cheaper_each() -> None:

@@ -16,7 +16,6 @@ import pytest
 
 from advisor.refresh.fetch import Fetcher, Limits, open_fetcher
 from advisor.refresh.price_cache import PriceCache
-from advisor.refresh.price_lists import Origins
 
 RECORDED = Path(__file__).parent / "recorded"
 TODAY = datetime.date(2026, 11, 20)
@@ -82,6 +81,9 @@ class Server:
         etag = reply.headers.get("ETag")
         if etag and handler.headers.get("if-none-match") == etag:
             reply = Reply(status=304, headers={"ETag": etag})
+        changed_on = reply.headers.get("Last-Modified")
+        if changed_on and handler.headers.get("if-modified-since") == changed_on:
+            reply = Reply(status=304)
         time.sleep(reply.pause_s)
         with contextlib.suppress(
             BrokenPipeError, ConnectionResetError
@@ -110,11 +112,10 @@ class Server:
         text = (RECORDED / name).read_text(encoding="utf-8").replace("{origin}", self.origin)
         self.serve(path, Reply(text.encode(), **changes))
 
-    def origins(self) -> Origins:
-        return Origins(
-            azure=self.origin, aws=self.origin, vast=f"{self.origin}/api/v0/bundles/", skypilot=self.origin,
-            skypilot_history=self.origin, gpuhunt=self.origin,
-        )  # fmt: skip
+    def at(self, address: str) -> str:
+        """An address of the outside world on this server."""
+        path = urlsplit(address).path
+        return f"{self.origin}{path}"
 
 
 AZURE, AWS, VAST = (

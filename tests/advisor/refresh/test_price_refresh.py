@@ -3,6 +3,7 @@
 import datetime
 import io
 import json
+import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,10 +13,10 @@ from typing import Any
 import pytest
 
 from advisor.catalog.prices import prices_as_of
-from advisor.refresh.fetch import Fetcher
+from advisor.refresh.fetch import Fetcher, Limits, open_fetcher
 from advisor.refresh.price_cache import PriceCache
-from advisor.refresh.price_lists import price_lists
-from advisor.refresh.refresh import Outcome, refresh
+from advisor.refresh.price_lists import SOURCES, price_lists
+from advisor.refresh.refresh import Outcome, failures, refresh
 
 TODAY = datetime.date(2026, 11, 20)
 LATER = datetime.date(2026, 11, 25)
@@ -35,7 +36,7 @@ def run(server: Server, fetcher: Fetcher, cache: PriceCache) -> Callable[..., Ou
 
     def refreshed(name: str, day: datetime.date = TODAY, **options: bool) -> Outcome:
         source = name.split("-")[0]
-        lists = price_lists([source], ["eastus"] if source == "azure" else (), server.origins())
+        lists = price_lists([source], ["eastus"] if source == "azure" else (), server.at)
         (outcome,) = refresh([one for one in lists if one.name == name], cache, fetcher, day, **options)
         return outcome
 
@@ -298,8 +299,50 @@ def test_one_list_that_fails_does_not_stop_the_others(
     server: Server, fetcher: Fetcher, cache: PriceCache
 ) -> None:
     server.serve(LAMBDA)
-    lists = price_lists(["skypilot", "vast"], (), server.origins())
+    lists = price_lists(["skypilot", "vast"], (), server.at)
     outcomes = {one.name: one.status for one in refresh(lists, cache, fetcher, TODAY)}
     assert outcomes["skypilot-lambda"] == "failed"
     assert outcomes["skypilot-verda"] == "refreshed"
     assert outcomes["vast"] == "refreshed"
+
+
+def test_lists_are_fetched_at_once_and_a_source_that_fails_says_so_once(
+    server: Server, cache: PriceCache
+) -> None:
+    for path in (AZURE, VAST):
+        server.replies[path] = [replace(reply, pause_s=0.3) for reply in server.replies[path]]
+    lists = price_lists(["azure", "vast"], ["eastus"] * 6, server.at)
+    lines: list[str] = []
+    with open_fetcher(Limits(read_s=2.0, least_gap_s=0.0)) as fetcher:
+        started = time.monotonic()
+        outcomes = refresh(lists, cache, fetcher, TODAY, progress=lines.append, is_rehearsal=True)
+    assert [outcome.status for outcome in outcomes] == ["refreshed"] * 7
+    assert time.monotonic() - started < 1.5  # 13 requests of 0.3 s one after the other take 3.9 s
+    assert lines[-1] == "7 of 7 price lists came; waiting for none"
+
+
+def test_without_a_network_it_is_soon_said_once_for_each_source(cache: PriceCache) -> None:
+    lists = price_lists(SOURCES, at=lambda address: "http://127.0.0.1:1/")
+    with open_fetcher(Limits(least_gap_s=0.02)) as fetcher:
+        started = time.monotonic()
+        outcomes = refresh(lists, cache, fetcher, TODAY)
+    assert time.monotonic() - started < 4.0
+    found = failures(outcomes)
+    assert [name.split()[0].split("-")[0] for name, _ in found] == list(SOURCES)
+    assert all("(2 attempts)" in reason for _, reason in found)
+
+
+def test_a_list_without_a_tag_is_asked_for_by_its_day(run: Callable[..., Outcome], server: Server) -> None:
+    day = "Thu, 19 Nov 2026 08:00:00 GMT"
+    server.recorded(AWS, "aws.csv", headers={"Last-Modified": day})
+    assert run("aws-us-east-1").status == "refreshed"
+    assert run("aws-us-east-1", LATER).status == "unchanged"
+    assert server.requests[-1][2]["if-modified-since"] == day
+
+
+def test_what_a_market_asks_is_kept_as_such(run: Callable[..., Outcome], cache: PriceCache) -> None:
+    run("vast")
+    run("azure-eastus")
+    assert {(p.tenancy, p.price_kind) for p in cache.prices("vast")} == {("unknown", "marketplace_median")}
+    assert {(p.tenancy, p.price_kind) for p in cache.prices("azure-eastus")} == {("dedicated", "list")}
+    assert cache.prices("azure-eastus")[0].country == "US"

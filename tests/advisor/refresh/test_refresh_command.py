@@ -20,12 +20,12 @@ QUICK = Limits(connect_s=1.0, read_s=0.3, attempts=1, least_gap_s=0.0)
 @pytest.fixture(autouse=True)
 def at_the_server(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command asks the local server, keeps in a folder of the test, and takes a fixed day for today."""
-    from advisor.cli import refresh_run
+    from advisor.commands.catalog import refresh_run
 
     day = datetime.date(2026, 11, 20)
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr("advisor.cli.options.today", lambda: day)
-    monkeypatch.setattr(refresh_run, "price_lists", functools.partial(price_lists, origins=server.origins()))
+    monkeypatch.setattr(refresh_run, "price_lists", functools.partial(price_lists, at=server.at))
     monkeypatch.setattr(refresh_run, "open_fetcher", lambda: open_fetcher(QUICK))
 
 
@@ -46,21 +46,25 @@ def test_the_answer_names_every_list_and_every_refused_row(cli: Cli) -> None:
     assert max(map(len, shown.out.splitlines())) <= 100
 
 
+def medians(answer: str) -> list[dict[str, Any]]:
+    """Of Vast's rows: the market's, not its cheapest host's."""
+    return [price for price in json.loads(answer)["prices"] if price["sku"] == "rtx-4090-median"]
+
+
 def test_refreshed_prices_count_everywhere_and_user_files_win(cli: Cli, tmp_path: Path) -> None:
     before = cli("advisor catalog prices --gpu rtx-4090 --provider vast --json")
     assert cli("advisor catalog refresh --source vast").code == 0
     after = cli("advisor catalog prices --gpu rtx-4090 --provider vast --json")
-    assert [p["usd_per_hour"] for p in json.loads(before.out)["prices"]] == [0.4]
-    (price,) = json.loads(after.out)["prices"]
+    assert [p["usd_per_hour"] for p in medians(before.out)] == [0.4]
+    (price,) = medians(after.out)
     assert (price["usd_per_hour"], price["age_days"]) == (0.425, 0)
     own = tmp_path / "own.csv"
     own.write_text(
         "provider,sku,region,accelerator,num_accelerators,term,usd_per_hour,observed_on\n"
         "vast,rtx-4090-median,any,rtx-4090,1,on_demand,0.3,2026-11-19\n"
     )
-    (mine,) = json.loads(
-        cli(f"advisor catalog prices --gpu rtx-4090 --provider vast --price-file {own} --json").out
-    )["prices"]
+    shown = cli(f"advisor catalog prices --gpu rtx-4090 --provider vast --price-file {own} --json")
+    (mine,) = medians(shown.out)
     assert mine["usd_per_hour"] == 0.3
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.__main__ import main
-from advisor.cli import sweep_run
+from advisor.commands.sweep import run as sweep_run
 
 
 def test_progress_counts_points_and_time_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

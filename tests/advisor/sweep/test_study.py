@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.errors import InputFileError
-from advisor.cli.sweep_targets import TARGETS, fields_of
+from advisor.commands.sweep.targets import fields_of, targets
 from advisor.sweep.points import points_of
 from advisor.sweep.study import Study, read_study
 
@@ -28,7 +28,7 @@ def study(tmp_path: Path) -> Callable[[str], Study]:
     def read(text: str) -> Study:
         file = tmp_path / "study.toml"
         file.write_text(text, encoding="utf-8")
-        return read_study(file, tuple(TARGETS), fields_of)
+        return read_study(file, tuple(targets()), fields_of)
 
     return read
 
@@ -190,7 +190,7 @@ def test_examples_count_by_name_and_files_by_content(study: Callable[[str], Stud
 
 
 def test_every_target_is_a_command_with_fields() -> None:
-    for command in TARGETS:
+    for command in targets():
         fields = fields_of(command)
         assert {"seed", "as_of", "calibration"} <= fields.keys()
         assert "output" not in fields

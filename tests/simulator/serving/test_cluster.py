@@ -15,8 +15,7 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
-from advisor.simulator.serving.cluster import simulate_cluster
-from advisor.simulator.serving.shared_prefixes import SharedPrefixes
+from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.step_cost import StepSurface
 
 LENGTHS = UniformLengths(60, 30, 0.3)
@@ -54,7 +53,7 @@ def surface(num_stages: int = 1) -> StepSurface:
 def test_one_replica_behind_a_router_equals_the_plain_loop(arrivals, policy, num_stages):
     workload = Workload(arrivals, LENGTHS, 200)
     alone = simulate(surface(num_stages), policy, workload, records=True, seed=3)
-    routed = simulate_cluster(surface(num_stages), policy, workload, num_replicas=1, records=True, seed=3)
+    routed = simulate(surface(num_stages), policy, workload, router="least_outstanding", records=True, seed=3)
     assert routed.records.equals(alone.records)
     assert routed.num_iterations == alone.num_iterations
     assert routed.itl.mean_s == alone.itl.mean_s
@@ -67,8 +66,8 @@ def test_one_replica_behind_a_router_equals_the_plain_loop(arrivals, policy, num
 def test_jumping_equals_stepping_in_a_cluster(arrivals, policy, router):
     workload = Workload(arrivals, LENGTHS, 200)
     options = {"num_replicas": 3, "router": router, "records": True, "seed": 5}
-    jumped = simulate_cluster(surface(), policy, workload, **options)
-    stepped = simulate_cluster(surface(), policy, workload, jump=False, **options)
+    jumped = simulate(surface(), policy, workload, **options)
+    stepped = simulate(surface(), policy, workload, jump=False, **options)
     assert jumped.records.equals(stepped.records)
     assert jumped.num_iterations == stepped.num_iterations == stepped.num_events
 
@@ -77,7 +76,7 @@ def test_round_robin_deals_arrivals_out_in_turn():
     """Two replicas see every other arrival, as if each were alone with them."""
     times = [0.0, 1e-9, 1.1e-9, 4e-9, 4.2e-9, 4.4e-9]
     policy = POLICIES[0]
-    both = simulate_cluster(
+    both = simulate(
         surface(),
         policy,
         Workload(TraceArrivals(times), FixedLengths(9, 7), 6),
@@ -98,7 +97,7 @@ def test_least_outstanding_avoids_the_busy_replica():
         TraceArrivals([0.0, 1e-11, 3e-9]), EmpiricalLengths([(8, 200), (8, 2), (8, 2)], in_order=True), 3
     )
     policy = SchedulerPolicy(max_num_seqs=1, max_num_batched_tokens=64)
-    result = simulate_cluster(surface(), policy, workload, num_replicas=2, records=True)
+    result = simulate(surface(), policy, workload, num_replicas=2, records=True)
     assert result.records.finished_ps.argmax() == 0
     assert (result.records.admitted_ps - result.records.arrived_ps).tolist() == [0, 0, 0]
 
@@ -106,7 +105,7 @@ def test_least_outstanding_avoids_the_busy_replica():
 def test_joining_the_shortest_queue_beats_taking_turns():
     workload = Workload(Poisson(1.2e9), UniformLengths(60, 30, 0.05), 3000)
     waits = {
-        router: simulate_cluster(
+        router: simulate(
             surface(),
             SchedulerPolicy(max_num_seqs=2, max_num_batched_tokens=64),
             workload,
@@ -120,9 +119,7 @@ def test_joining_the_shortest_queue_beats_taking_turns():
 
 def test_more_replicas_finish_a_burst_sooner():
     workload = Workload(ClosedLoop(200), LENGTHS, 200)
-    durations = [
-        simulate_cluster(surface(), POLICIES[0], workload, num_replicas=n).duration_s for n in (1, 2, 4, 8)
-    ]
+    durations = [simulate(surface(), POLICIES[0], workload, num_replicas=n).duration_s for n in (1, 2, 4, 8)]
     assert durations == sorted(durations, reverse=True)
     assert durations[0] / durations[-1] == pytest.approx(8, rel=0.2)
 
@@ -130,16 +127,12 @@ def test_more_replicas_finish_a_burst_sooner():
 @pytest.mark.parametrize("num_replicas", [0, -1, 1.5, True])
 def test_number_of_replicas_must_be_positive(num_replicas):
     with pytest.raises(AdvisorError, match="num_replicas"):
-        simulate_cluster(
-            surface(), POLICIES[0], Workload(ClosedLoop(1), LENGTHS, 1), num_replicas=num_replicas
-        )
+        simulate(surface(), POLICIES[0], Workload(ClosedLoop(1), LENGTHS, 1), num_replicas=num_replicas)
 
 
 def test_unknown_router():
     with pytest.raises(AdvisorError, match="router"):
-        simulate_cluster(
-            surface(), POLICIES[0], Workload(ClosedLoop(1), LENGTHS, 1), num_replicas=1, router="random"
-        )
+        simulate(surface(), POLICIES[0], Workload(ClosedLoop(1), LENGTHS, 1), num_replicas=1, router="random")
 
 
 def test_a_router_that_knows_prompts_raises_the_hit_rate():
@@ -148,14 +141,12 @@ def test_a_router_that_knows_prompts_raises_the_hit_rate():
         max_num_seqs=8, max_num_batched_tokens=64, kv_capacity_blocks=260, block_tokens=4, prefix_caching=True
     )
     hits = {
-        router: simulate_cluster(
-            surface(), policy, workload, num_replicas=4, router=router
-        ).prefix_hit_fraction
+        router: simulate(surface(), policy, workload, num_replicas=4, router=router).prefix_hit_fraction
         for router in ("round_robin", "prefix_affinity")
     }
     assert hits["prefix_affinity"] > 1.3 * hits["round_robin"]
     with pytest.raises(AdvisorError, match="begin alike"):
-        simulate_cluster(
+        simulate(
             surface(),
             policy,
             Workload(ClosedLoop(1), LENGTHS, 1),

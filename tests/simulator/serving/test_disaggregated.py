@@ -16,10 +16,15 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
-from advisor.simulator.serving.decode_replica import DecodeReplica
-from advisor.simulator.serving.disaggregated import Pool, simulate_disaggregated
-from advisor.simulator.serving.kv_transfer import Channels, KvLink, transferred_ps
-from advisor.simulator.serving.shared_prefixes import SharedPrefixes
+from advisor.simulator.serving.content import SharedPrefixes
+from advisor.simulator.serving.disaggregated import (
+    Channels,
+    DecodeReplica,
+    KvLink,
+    simulate_disaggregated,
+    transferred_ps,
+)
+from advisor.simulator.serving.fleet import Pool
 from advisor.simulator.serving.tables import step_tables
 from advisor.simulator.step_cost import StepSurface, decode_iteration_s, prefill_iteration_s
 
@@ -44,8 +49,12 @@ def served(
     policy: SchedulerPolicy = POLICY,
 ) -> ServingResult:
     return simulate_disaggregated(
-        Pool(SURFACE, POLICY, prefill), Pool(SURFACE, policy, decode), link, workload, records=True
+        pool("prefill", POLICY, prefill), pool("decode", policy, decode), link, workload, records=True
     )
+
+
+def pool(name: str, policy: SchedulerPolicy, num_replicas: int = 1) -> Pool:
+    return Pool(name=name, surface=SURFACE, policy=policy, num_replicas=num_replicas)
 
 
 def one(tokens: tuple[int, int] = (1000, 50)) -> Workload:
@@ -145,7 +154,9 @@ def test_jumping_gives_the_same_records_as_stepping(policy: SchedulerPolicy) -> 
 
 @pytest.mark.parametrize(("prefill", "decode", "named"), [(0, 1, "prefill"), (1, 0, "decode")])
 def test_a_pool_without_workers_is_refused(prefill: int, decode: int, named: str) -> None:
-    with pytest.raises(AdvisorError, match=f"the {named} pool has no workers"):
+    with pytest.raises(
+        AdvisorError, match=f"pool {named}: num_replicas must be a whole number of at least 1"
+    ):
         served(one(), prefill=prefill, decode=decode)
 
 
@@ -164,9 +175,9 @@ def test_prefill_workers_keep_common_beginnings() -> None:
     )
     ttft = {}
     for caching in (True, False):
-        pool = Pool(SURFACE, replace(POLICY, prefix_caching=caching), 1)
-        policy = replace(POLICY, reserve_output_fraction=1.0)
-        run = simulate_disaggregated(pool, Pool(SURFACE, policy, 1), FAST, workload)
+        prompts = pool("prefill", replace(POLICY, prefix_caching=caching))
+        answers = pool("decode", replace(POLICY, reserve_output_fraction=1.0))
+        run = simulate_disaggregated(prompts, answers, FAST, workload)
         ttft[caching] = run.ttft.p50_s
         assert (run.prefix_hit_fraction is not None) == caching
     assert ttft[True] < 0.6 * ttft[False]

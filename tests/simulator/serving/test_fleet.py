@@ -1,4 +1,4 @@
-"""Fleets: the same records as the cluster on SimPy, replica by replica and in processes; queueing theory; events."""
+"""Fleets: the same records as replicas behind a router, in parts and in processes; queueing theory; events."""
 
 import math
 from dataclasses import replace
@@ -18,16 +18,14 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
-from advisor.simulator.serving.cluster import simulate_cluster
+from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.fleet import (
     Fleet,
     Pool,
     Scaling,
 )
-from advisor.simulator.serving.fleet_load import Tenant, draw_load, merged
-from advisor.simulator.serving.fleet_parts import is_separable, simulate_in_parts
-from advisor.simulator.serving.fleet_simulation import simulate_fleet
-from advisor.simulator.serving.shared_prefixes import SharedPrefixes
+from advisor.simulator.serving.fleet_simulation import is_separable, simulate_fleet, simulate_in_parts
+from advisor.simulator.serving.load import Tenant, draw_load, merged
 from advisor.simulator.step_cost import StepSurface
 
 POLICIES = [
@@ -84,11 +82,9 @@ def one_pool(count: int, router="least_outstanding", surface=None, policy=MACHIN
 @pytest.mark.parametrize("num_stages", [1, 3])
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.kind + str(p.api_overhead_ps))
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: type(w.arrivals).__name__)
-def test_a_still_fleet_equals_the_cluster_on_simpy(workload, policy, num_stages, router):
+def test_a_still_fleet_equals_replicas_behind_a_router(workload, policy, num_stages, router):
     fleet = one_pool(3, router, toy(num_stages), policy)
-    cluster = simulate_cluster(
-        toy(num_stages), policy, workload, num_replicas=3, router=router, records=True, seed=7
-    )
+    cluster = simulate(toy(num_stages), policy, workload, num_replicas=3, router=router, records=True, seed=7)
     run = simulate_fleet(fleet, draw_load(workload, 7), records=True)
     assert run.records.equals(cluster.records)
     assert run.pools[0].num_iterations == cluster.num_iterations

@@ -26,8 +26,8 @@ from advisor.simulator.serving.fleet import (
     SpotLoss,
     wanted_replicas,
 )
-from advisor.simulator.serving.fleet_load import FleetLoad, Tenant, draw_load, merged
 from advisor.simulator.serving.fleet_simulation import simulate_fleet
+from advisor.simulator.serving.load import FleetLoad, Tenant, draw_load, merged
 from advisor.simulator.serving.sessions import Sessions, draw_sessions
 from advisor.simulator.step_cost import StepSurface
 

@@ -4,8 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.simulator.serving.kv_blocks import descending_weights, iterations_until_full, num_blocks
-from advisor.simulator.serving.runs import iterations_until, run_ps
+from advisor.simulator.serving.batch import (
+    descending_weights,
+    iterations_until,
+    iterations_until_full,
+    num_blocks,
+    run_ps,
+)
 
 BATCHES = st.tuples(
     st.integers(1, 20), st.lists(st.integers(1, 300), min_size=1, max_size=12), st.integers(0, 500)

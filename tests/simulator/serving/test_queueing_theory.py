@@ -17,7 +17,6 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
-from advisor.simulator.serving.cluster import simulate_cluster
 from advisor.simulator.step_cost import StepSurface
 
 TOKEN_S = 1e-6
@@ -136,7 +135,7 @@ def test_taking_turns_makes_arrivals_more_regular():
     service_s, load, num_requests = 50 * TOKEN_S, 0.8, 6000
     policy = SchedulerPolicy(max_num_seqs=1, max_num_batched_tokens=2)
     workload = Workload(Poisson(2 * load / service_s), FixedLengths(1, 50), num_requests)
-    result = simulate_cluster(
+    result = simulate(
         surface(1, shared=False),
         policy,
         workload,

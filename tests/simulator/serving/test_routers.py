@@ -4,7 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.simulator.serving.content import ROOT, ContentTree
-from advisor.simulator.serving.routers import Balance, LoadIndex, PrefixHomes, in_turn, unless_overloaded
+from advisor.simulator.serving.fleet import Balance
+from advisor.simulator.serving.loop import LoadIndex
+from advisor.simulator.serving.router import PrefixHomes, unless_overloaded
 
 
 @given(
@@ -28,14 +30,9 @@ def test_the_index_finds_whom_a_search_finds(steps):
             loads[number] -= count
         assert index.loads == loads
         assert index.members == sorted(loads)
-        assert index.total == sum(loads.values())
         if loads:
             assert index.least_loaded() == min(loads, key=lambda member: (loads[member], member))
             assert index.least_load() == min(loads.values())
-
-
-def test_in_turn_goes_round():
-    assert [in_turn(k, [3, 5, 8]) for k in range(5)] == [3, 5, 8, 3, 5]
 
 
 def test_affinity_gives_way_to_a_large_imbalance_only():

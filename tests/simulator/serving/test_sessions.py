@@ -16,8 +16,8 @@ from advisor.simulator.serving import (
 )
 from advisor.simulator.serving.arrivals import bursts, diurnal
 from advisor.simulator.serving.fleet import Fleet, Pool
-from advisor.simulator.serving.fleet_load import Tenant, merged
 from advisor.simulator.serving.fleet_simulation import simulate_fleet
+from advisor.simulator.serving.load import Tenant, merged
 from advisor.simulator.serving.sessions import Sessions, draw_sessions
 from advisor.simulator.serving.workload import draw_arrivals
 from advisor.simulator.step_cost import StepSurface

@@ -4,7 +4,7 @@ import pytest
 
 from advisor.catalog import models
 from advisor.catalog.units import TERA
-from advisor.simulator.training.compute_optimal import (
+from advisor.simulator.training.flop import (
     CHINCHILLA,
     compute_optimal_tokens,
     training_days,

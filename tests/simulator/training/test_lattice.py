@@ -8,7 +8,7 @@ import pytest
 from advisor.catalog import models
 from advisor.catalog.errors import InfeasibleError
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.lattice import LatticeLimits, counts_up_to, enumerate_lattice, model_limits
+from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice, model_limits
 from advisor.simulator.training.plan import SCHEDULES, TrainingPlan
 from advisor.simulator.training.plan_check import check_plan, faults, nearest_plan, plan_words
 
@@ -98,10 +98,6 @@ def test_the_nearest_plan_is_itself_where_it_is_valid() -> None:
 def test_model_limits() -> None:
     assert model_limits(MIXTURE.model).num_experts == 8
     assert model_limits(DENSE.model) == type(model_limits(DENSE.model))(32, 32, 0)
-
-
-def test_counts() -> None:
-    assert list(counts_up_to(64, 8)) == [1, 2, 4, 8, 16, 24, 32, 48, 64]
 
 
 def test_words() -> None:

@@ -8,13 +8,13 @@ import pytest
 from advisor.catalog import models
 from advisor.catalog.schema import GroupedQueryAttention, LayerGroup, Model, MoeFeedForward
 from advisor.catalog.units import GB, GIB
+from advisor.simulator.graph.training import model_shape
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory import MemoryColumns, StageMemory, fits, peak_memory, stage_memory
 from advisor.simulator.training.memory.account import layer_bytes
 from advisor.simulator.training.memory.formats import formats_of, nf4_bytes_per_parameter, shape_of
-from advisor.simulator.training.memory.inflight import micro_batches_in_flight
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.shape import model_shape
+from advisor.simulator.training.stages import micro_batches_in_flight
 
 
 def job_of(name: str, sequence: int = 2048, batch: int = 1024, **changes: object) -> TrainingJob:

@@ -10,11 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from advisor.catalog import models
+from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import DenseFeedForward, GroupedQueryAttention, LayerGroup, Model
+from advisor.simulator.graph.mixers import rwkv7
+from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.adapters import adapter_identity_bytes, quantized_input_bytes
+from advisor.simulator.training.memory.account import (
+    adapter_identity_bytes,
+    kept_by_layer,
+    quantized_input_bytes,
+    style_of,
+)
 from advisor.simulator.training.memory.formats import formats_of
-from advisor.simulator.training.memory.kept import kept_per_token
 
 HIDDEN = 512
 
@@ -29,7 +37,8 @@ def model(kv_heads: int, gated: bool = True) -> Model:
 def kept(kv_heads: int, gated: bool = True, **job: Any) -> float:
     """Bytes per token, layer and hidden value."""
     question = TrainingJob(model(kv_heads, gated), 64, 1, **job)
-    found = kept_per_token(question.model.layers[0], question, formats_of(question))
+    formats = formats_of(question)
+    found = kept_by_layer(layers_of(question.model)[0], question, formats, style_of(question, formats))
     return (found.residual + found.sharded + found.key_value) / HIDDEN
 
 
@@ -64,17 +73,26 @@ def test_layer_norm_keeps_its_sixteen_bit_input() -> None:
 
 def test_quantized_inputs_live_with_bitsandbytes_0_42_only() -> None:
     job = TrainingJob(model(8), 64, 1, **(LITGPT | LORA | {"method": "qlora"}))
-    held = quantized_input_bytes(job.model.layers[0], job, formats_of(job)) / HIDDEN
+    held = quantized_input_bytes(layers_of(job.model)[0], job, formats_of(job)) / HIDDEN
     assert held == pytest.approx(2 * (1 + 1 + 2) + 2 * (1 + 1 + 1 + 2))
     other = replace(job, framework="peft", software="transformers+peft")
-    assert quantized_input_bytes(job.model.layers[0], other, formats_of(other)) == 0.0
+    assert quantized_input_bytes(layers_of(job.model)[0], other, formats_of(other)) == 0.0
 
 
 def test_dora_keeps_an_identity_per_matrix() -> None:
     """peft: 6.5 bytes per adapted weight of the 512 x 512 and 128 x 512 matrices, whatever the tokens."""
     job = TrainingJob(model(2), 64, 1, **(PEFT | LORA | {"method": "dora"}))
-    held = adapter_identity_bytes(job.model.layers[0], job, formats_of(job))
+    held = adapter_identity_bytes(layers_of(job.model)[0], job, formats_of(job))
     assert held / (512 * 640) == pytest.approx(6.5, rel=0.03)
     assert np.isclose(
-        adapter_identity_bytes(job.model.layers[0], replace(job, method="lora"), formats_of(job)), 0
+        adapter_identity_bytes(layers_of(job.model)[0], replace(job, method="lora"), formats_of(job)), 0
     )
+
+
+def test_kinds_of_which_nobody_said_what_they_keep_are_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(rwkv7.Operators, "kept")
+    job = TrainingJob(models.get("rwkv7-2.9b").record, 64, 1)
+    with pytest.raises(InfeasibleError, match="rwkv7"):
+        kept_by_layer(layers_of(job.model)[0], job, formats_of(job), style_of(job, formats_of(job)))

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.catalog import models
+from advisor.simulator.graph.training import expert_parameters, model_shape
 from advisor.simulator.training.job import OPTIMIZERS, TrainingJob
 from advisor.simulator.training.memory import MemoryColumns, peak_memory, stage_memory
 from advisor.simulator.training.plan import SCHEDULES, PlanLattice, TrainingPlan
-from advisor.simulator.training.shape import model_shape
 
 NAMES = ("llama-3.1-8b", "gpt-3-175b", "mixtral-8x7b", "deepseek-v3", "nemotron-h-56b", "qwen3-next-80b-a3b")
 FAMILIES = ("megatron", "fsdp", "torchtitan", "deepspeed", "peft", "maxtext")
@@ -157,11 +157,16 @@ def test_ranks_hold_the_model_s_weights(name: str, tensor: int, stages: int, sch
     )
     held = sum(stage.instants[0].weight_bytes for stage in stage_memory(job, plan)) * tensor / 2.0
     shape = model_shape(job.model)
-    repeated = sum(group.count * group.replicated for group in shape.groups) + shape.final_norm
+    degree = np.array([float(tensor)])
+    layers = sum(
+        layer.count * (tensor * float(shape.dense(layer, degree)[0]) + expert_parameters(layer))
+        for layer in shape.layers
+    )
     copies = 2 if schedule == "dualpipe" else 1
     # A mirrored pipeline of one stage holds the tables once.
     tables = shape.embedding + shape.head if copies == 2 and stages == 1 else 0.0
-    expected = copies * (shape.total + (tensor - 1) * repeated) - tables
+    outside = shape.embedding + shape.head + shape.extra + tensor * shape.hidden
+    expected = copies * (layers + outside) - tables
     assert held == pytest.approx(expected, rel=1e-3)
 
 

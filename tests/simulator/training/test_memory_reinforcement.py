@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.catalog import models
+from advisor.simulator.graph.training import model_shape
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.reinforcement import (
+from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.reinforcement import (
     Companions,
     Generation,
     companion_bytes,
     loop_memory,
     preference_job,
 )
-from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.shape import model_shape
 
 POLICY = TrainingJob(models.get("llama-2-7b").record, 2048, 64, framework="deepspeed")
 PLAN = TrainingPlan(data_parallel=8, sharding="zero3", recompute="full")

@@ -7,7 +7,9 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import InfeasibleError
+from advisor.simulator.graph.training import attention_flop_per_token
 from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import (
     launch_flags,
@@ -17,12 +19,6 @@ from advisor.simulator.training.launch_flags import (
     trl_flags,
     verl_flags,
 )
-from advisor.simulator.training.model_flop import (
-    attention_flop_per_token,
-    hardware_flop_per_token,
-    model_flop_per_token,
-)
-from advisor.simulator.training.offload_time import exposed_stream_s
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.reinforcement import (
     LoopTimes,
@@ -34,6 +30,7 @@ from advisor.simulator.training.reinforcement import (
     num_trained_models,
 )
 from advisor.simulator.training.rollout import RolloutLoad, rollout
+from advisor.simulator.training.step_host import exposed_stream_s
 
 H100 = accelerators.by_id("h100-sxm")
 QWEN = models.get("qwen2.5-7b").record

@@ -7,14 +7,16 @@ from hypothesis import strategies as st
 
 from advisor.catalog import models
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.parameters import parameter_count
-from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.shape import (
-    expert_data_parallel,
+from advisor.catalog.schema import LatentAttention, LayerGroup
+from advisor.simulator.graph.model import parameter_count
+from advisor.simulator.graph.training import (
+    LayerColumns,
+    expert_parameters,
     layer_parameters,
     model_shape,
     table_parameters,
 )
+from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.stages import (
     holds_embedding,
     holds_head,
@@ -24,6 +26,21 @@ from advisor.simulator.training.stages import (
 )
 
 DECODERS = [record for record in models.all_models() if record.workload == "decoder" and record.layers]
+
+
+def held_by(shape, *plans: TrainingPlan) -> LayerColumns:  # type: ignore[no-untyped-def]
+    lattice = PlanLattice.of(plans)
+    return layer_parameters(shape, lattice.tensor_parallel, lattice.expert_ranks)
+
+
+def repeated_on_every_rank(group: LayerGroup, hidden: int) -> float:
+    """Two norms, the router, and the down-projections of latent attention."""
+    router = hidden * group.feed_forward.num_experts if group.feed_forward.kind == "moe" else 0  # type: ignore[union-attr]
+    mixer = group.mixer
+    latent = 0
+    if isinstance(mixer, LatentAttention):
+        latent = hidden * ((mixer.q_lora_rank or 0) + mixer.kv_lora_rank + mixer.qk_rope_head_dim)
+    return float(2 * hidden + router + latent)
 
 
 def shape_of(name: str):  # type: ignore[no-untyped-def]
@@ -39,7 +56,9 @@ def test_parts_add_up_to_the_catalog_s_count_and_norms(model) -> None:  # type: 
         for group in model.layers
     )
     assert shape.total == pytest.approx(count.total + count.vision + norms + model.hidden_size, rel=1e-9)
-    assert all(group.sharded >= 0.0 for group in shape.groups)
+    for layer in shape.layers:
+        # What no matrix lists, and ranks divide.
+        assert shape.dense(layer, np.array([2.0]))[0] <= shape.dense(layer, np.array([1.0]))[0]
 
 
 @settings(deadline=None)
@@ -51,16 +70,20 @@ def test_parts_add_up_to_the_catalog_s_count_and_norms(model) -> None:  # type: 
     dp=st.sampled_from([16, 32]),
 )
 def test_ranks_hold_the_model_once_per_copy(name: str, tp: int, ep: int, etp: int, dp: int) -> None:
-    shape = shape_of(name)
+    model = models.get(name).record
+    shape = model_shape(model)
     plan = TrainingPlan(tensor_parallel=tp, expert_parallel=ep, expert_tensor_parallel=etp, data_parallel=dp)
     lattice = PlanLattice.of([plan])
-    held = layer_parameters(shape, lattice)
+    held = held_by(shape, plan)
     ranks = plan.num_accelerators
-    copies_of_experts = expert_data_parallel(lattice)[0]
-    for index, group in enumerate(shape.groups):
-        assert held.expert[index, 0] * ranks / copies_of_experts == pytest.approx(group.expert)
-        once = (held.dense[index, 0] - group.replicated) * tp
-        assert once == pytest.approx(group.sharded + group.key_value)
+    for index, (group, layer) in enumerate(zip(model.layers, shape.layers, strict=True)):
+        assert held.expert[index, 0] * ranks / lattice.expert_copies[0] == pytest.approx(
+            expert_parameters(layer)
+        )
+        repeated = repeated_on_every_rank(group, model.hidden_size)
+        once = (held.dense[index, 0] - repeated) * tp
+        norms = 2.0 * model.hidden_size
+        assert once == pytest.approx(layer.parameters - expert_parameters(layer) + norms - repeated)
 
 
 def test_experts_are_divided_by_ep_and_etp_but_not_by_tp() -> None:
@@ -70,22 +93,26 @@ def test_experts_are_divided_by_ep_and_etp_but_not_by_tp() -> None:
         TrainingPlan(tensor_parallel=4, expert_parallel=8, data_parallel=8),
         TrainingPlan(tensor_parallel=1, expert_parallel=8, data_parallel=8),
     ]
-    held = layer_parameters(shape, PlanLattice.of(plans)).expert[0]
+    held = held_by(shape, *plans).expert[0]
     assert held.tolist() == pytest.approx([176160768.0, 44040192.0, 176160768.0])
-    assert expert_data_parallel(PlanLattice.of(plans)).tolist() == [4.0, 1.0, 1.0]
+    assert PlanLattice.of(plans).expert_copies.tolist() == [4.0, 1.0, 1.0]
 
 
 def test_key_value_heads_are_repeated_when_ranks_outnumber_them() -> None:
-    held = layer_parameters(shape_of("llama-3.1-8b"), PlanLattice.of([TrainingPlan(tensor_parallel=16)]))
-    shape = shape_of("llama-3.1-8b").groups[0]
-    assert held.dense[0, 0] == pytest.approx(shape.sharded / 16 + shape.key_value / 8 + shape.replicated)
+    held = held_by(shape_of("llama-3.1-8b"), TrainingPlan(tensor_parallel=16))
+    key_value, norms = 4096 * 8 * 2 * 128, 2 * 4096
+    others = 4096 * 4096 * 2 + 3 * 4096 * 14336
+    assert held.dense[0, 0] == pytest.approx(others / 16 + key_value / 8 + norms)
 
 
 def test_tied_head_is_held_again_by_a_last_stage() -> None:
-    shape = shape_of("llama-3.2-3b")
-    first, last, last_alone = table_parameters(shape, np.array([1, 2]))
-    assert last.tolist() == [3072.0, 3072.0]
-    assert (last_alone - last).tolist() == first.tolist() == [128256 * 3072, 128256 * 3072 / 2]
+    shape, table = shape_of("llama-3.2-3b"), 128256 * 3072
+    first, last, both = (
+        table_parameters(shape, np.array([1, 2]), np.full(2, has_embedding), np.full(2, has_head)).tolist()
+        for has_embedding, has_head in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
+    )
+    assert first == [table, table / 2]
+    assert last == both == [table + 3072.0, table / 2 + 3072.0]
 
 
 @settings(deadline=None)
@@ -97,7 +124,7 @@ def test_tied_head_is_held_again_by_a_last_stage() -> None:
 def test_stages_hold_every_layer_once(name: str, stages: int, virtual: int) -> None:
     shape = shape_of(name)
     counts = stage_groups(shape, stages, virtual)
-    assert counts.sum(axis=0).tolist() == [group.count for group in shape.groups]
+    assert counts.sum(axis=0).tolist() == [layer.count for layer in shape.layers]
     per_stage = counts.sum(axis=1)
     assert per_stage.max() - per_stage.min() <= virtual
 

@@ -11,19 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.catalog import accelerators, models
-from advisor.simulator.training.bubbles import bubbles_s
+from advisor.catalog.schema.term import Term
+from advisor.catalog.terms import by_name
 from advisor.simulator.training.cluster import TrainingCluster
-from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
+from advisor.simulator.training.framework_costs import framework_costs
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.pipeline import ChunkTimes, run_schedule
+from advisor.simulator.training.passes import pass_times
+from advisor.simulator.training.pipeline import ChunkTimes, bubbles_s, run_schedule
 from advisor.simulator.training.plan import SCHEDULES, PlanLattice, Schedule, TrainingPlan
-from advisor.simulator.training.step import StepColumns, num_micro_batches, pass_times, step_time
-
-COSTS = FrameworkCosts()
+from advisor.simulator.training.step import StepColumns, num_micro_batches, step_time
 
 
 def job(model: str = "llama-3.1-8b", sequence: int = 4096, batch: int = 128, **changes: Any) -> TrainingJob:
     return TrainingJob(models.get(model).record, sequence, batch, **changes)
+
+
+COSTS = framework_costs(job(), "hopper")
 
 
 def plan(**layout: Any) -> TrainingPlan:
@@ -233,18 +236,25 @@ def test_busiest_stage_holds_the_head() -> None:
     assert float(found.other_stages_share[1]) > float(found.other_stages_share[0])
 
 
-def test_costs_come_from_the_most_special_record() -> None:
-    records: list[dict[str, Any]] = [
-        {"parameters": {"kernel_scale": 1.2, "step_s": 0.1}},
-        {"family": "fsdp", "before": "2024-07", "parameters": {"kernel_scale": 1.5}},
-        {"family": "megatron", "since": "2026-05", "parameters": {"kernel_scale": 1.0}},
-    ]
+def _row(value: float, **selectors: Any) -> Term:
+    common = {"scope": "framework", "term": "kernel_scale", "unit": "1", "kind": "assumed", "source": "test"}
+    return Term(value=value, **common, **selectors)
+
+
+def test_costs_come_from_the_most_special_term() -> None:
+    terms = by_name(
+        [
+            _row(1.2),
+            _row(1.5, name=("fsdp",), until="2024-07"),
+            _row(1.0, name=("megatron",), since="2026-05"),
+        ]
+    )
     early, late = job(framework="fsdp", date="2024-04-22"), job(framework="fsdp", date="2025-01")
-    assert framework_costs(early, "ampere", records).kernel_scale == 1.5
-    assert framework_costs(late, "ampere", records).kernel_scale == 1.2
-    assert framework_costs(job(framework_version="26.06.01"), "hopper", records).kernel_scale == 1.0
-    assert framework_costs(job(framework_version="25.11"), "hopper", records).kernel_scale == 1.2
-    assert framework_costs(job(framework_version="torch 2.13.0"), "hopper", records).kernel_scale == 1.2
+    assert framework_costs(early, "ampere", terms).kernel_scale == 1.5
+    assert framework_costs(late, "ampere", terms).kernel_scale == 1.2
+    assert framework_costs(job(framework_version="26.06.01"), "hopper", terms).kernel_scale == 1.0
+    assert framework_costs(job(framework_version="25.11"), "hopper", terms).kernel_scale == 1.2
+    assert framework_costs(job(framework_version="torch 2.13.0"), "hopper", terms).kernel_scale == 1.2
 
 
 def test_training_on_every_ranked_accelerator_gives_a_finite_time() -> None:

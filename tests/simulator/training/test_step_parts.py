@@ -7,21 +7,21 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.simulator.collectives import all_gather_s, all_reduce_s, topology_of
-from advisor.simulator.deployment import num_experts
-from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.graph.model import num_experts
+from advisor.simulator.training.cluster import Groups, TrainingCluster
 from advisor.simulator.training.convergence import convergence_of, time_to_train_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.passes import computed_sequence
 from advisor.simulator.training.plan import PlanLattice, Schedule, TrainingPlan
-from advisor.simulator.training.step import StepColumns, computed_sequence, step_time
-from advisor.simulator.training.step_groups import Groups
+from advisor.simulator.training.step import StepColumns, step_class, step_factors, step_quantity, step_time
 from advisor.simulator.training.step_host import PassTimes, expert_layers_share, launch_times
-from advisor.simulator.training.step_interval import step_class, step_factors, step_quantity
 from advisor.simulator.training.step_layers import elementwise_passes, is_eager
 from advisor.simulator.training.step_sharding import gradient_bytes
 
 H100 = TrainingCluster(accelerators.by_id("h100-sxm"))
 LLAMA = TrainingJob(models.get("llama-3.1-8b").record, 4096, 64)
+COSTS = framework_costs(LLAMA, "hopper")
 
 
 def test_groups_price_each_plan_as_its_own_topology() -> None:
@@ -105,7 +105,7 @@ def test_launches_grow_with_layers_experts_and_casts() -> None:
     lattice = PlanLattice.of(
         [TrainingPlan(), TrainingPlan(recompute="full"), TrainingPlan(tensor_parallel=2)]
     )
-    costs = FrameworkCosts(tensor_kernels=10.0)
+    costs = replace(COSTS, tensor_kernels=10.0)
     layers, share = np.full(3, 32.0), np.ones(3)
     plain = launch_times(LLAMA, lattice, costs, layers, share)
     assert plain.forward_s[2] > plain.forward_s[0] == plain.forward_s[1]
@@ -120,7 +120,7 @@ def test_launches_grow_with_layers_experts_and_casts() -> None:
 
 
 def test_eager_pytorch_pays_for_unfused_norms() -> None:
-    costs = FrameworkCosts(elementwise_passes=1.5, eager_passes=2.0)
+    costs = replace(COSTS, elementwise_passes=1.5, eager_passes=2.0)
     eager = replace(LLAMA, framework="torchtitan")
     assert is_eager(eager)
     assert elementwise_passes(eager, costs) == 3.0
@@ -132,13 +132,6 @@ def test_eager_pytorch_pays_for_unfused_norms() -> None:
     assert not is_eager(TrainingJob(models.get("mpt-7b").record, 2048, 64, framework="fsdp"))
 
 
-def test_records_may_name_a_framework_by_its_software() -> None:
-    records = [{"software": "intern", "parameters": {"step_s": 0.5}}]
-    intern = replace(LLAMA, framework="deepspeed", software="InternEvo")
-    assert framework_costs(intern, "ampere", records).step_s == 0.5
-    assert framework_costs(replace(intern, software="DeepSpeed"), "ampere", records).step_s == 0.0
-
-
 def test_offloading_costs_what_the_host_link_carries() -> None:
     plans = [
         TrainingPlan(
@@ -146,10 +139,10 @@ def test_offloading_costs_what_the_host_link_carries() -> None:
         )
         for optimizer, parameters in ((False, False), (True, False), (True, True))
     ]
-    seconds = step_time(LLAMA, PlanLattice.of(plans), H100, FrameworkCosts()).step_s
+    seconds = step_time(LLAMA, PlanLattice.of(plans), H100, COSTS).step_s
     assert seconds[0] < seconds[1] < seconds[2]
     kept, moved = (
-        step_time(LLAMA, PlanLattice.of([TrainingPlan(offload_activations=offload)]), H100, FrameworkCosts())
+        step_time(LLAMA, PlanLattice.of([TrainingPlan(offload_activations=offload)]), H100, COSTS)
         for offload in (False, True)
     )
     assert float(moved.step_s[0]) >= float(kept.step_s[0])
@@ -158,7 +151,7 @@ def test_offloading_costs_what_the_host_link_carries() -> None:
 def test_sums_within_shards_and_over_replicas_replace_one_over_all() -> None:
     plans = [TrainingPlan(data_parallel=64, sharding="zero3", shard_group=group) for group in (0, 8)]
     on = TrainingCluster(accelerators.by_id("h100-sxm"), 8, 4e9)
-    everywhere, hybrid = step_time(LLAMA, PlanLattice.of(plans), on, FrameworkCosts()).data_parallel_s
+    everywhere, hybrid = step_time(LLAMA, PlanLattice.of(plans), on, COSTS).data_parallel_s
     assert hybrid < everywhere
 
 
@@ -181,7 +174,7 @@ def test_autocast_moves_an_fp32_residual_stream_and_casts_weights() -> None:
 
 def test_pytorch_checkpoints_stop_before_the_last_matrix_of_a_layer() -> None:
     whole, early = (
-        _torch_step(TrainingPlan(recompute="full"), costs=FrameworkCosts(partial_recompute=share))
+        _torch_step(TrainingPlan(recompute="full"), costs=replace(COSTS, partial_recompute=share))
         for share in (0.0, 1.0)
     )
     saved = 1.0 - float(early.recompute_s[0] / whole.recompute_s[0])
@@ -191,7 +184,7 @@ def test_pytorch_checkpoints_stop_before_the_last_matrix_of_a_layer() -> None:
 def test_the_input_tables_gradient_is_summed_after_the_backward_pass() -> None:
     plan = TrainingPlan(data_parallel=8, sharding="none")
     hidden, shown = (
-        _torch_step(plan, costs=FrameworkCosts(table_exposed=share, interference=0.0), batch=64)
+        _torch_step(plan, costs=replace(COSTS, table_exposed=share, interference=0.0), batch=64)
         for share in (0.0, 1.0)
     )
     table = 128256 * 4096 / 8.03e9
@@ -199,7 +192,7 @@ def test_the_input_tables_gradient_is_summed_after_the_backward_pass() -> None:
 
 
 def test_gradients_are_summed_in_the_stated_format() -> None:
-    costs = FrameworkCosts(gradient_bytes=3.0)
+    costs = replace(COSTS, gradient_bytes=3.0)
     stated = {"fp32_grad_reduce": 4.0, "autocast": 4.0, "bf16_states": 2.0, "compile": 3.0}
     for feature, expected in stated.items():
         assert gradient_bytes(replace(LLAMA, features=frozenset({feature})), costs) == expected

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import vision
-from advisor.catalog.parameters import parameter_count
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.workloads.encoder_pass import encoder_pass, pass_flop
 from advisor.simulator.workloads.runtimes import RUNTIMES
 

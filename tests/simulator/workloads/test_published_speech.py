@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.parameters import parameter_count
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.workloads.runtimes import RUNTIMES
 from advisor.simulator.workloads.speech import (
     RANGE,

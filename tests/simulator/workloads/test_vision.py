@@ -8,7 +8,7 @@ from hypothesis import given
 
 from advisor.catalog import vision
 from advisor.catalog.errors import AdvisorError, UnknownNameError
-from advisor.catalog.parameters import kv_bytes_per_token
+from advisor.simulator.graph.model import kv_bytes_per_token
 from advisor.simulator.replica_model import model_replica
 from advisor.simulator.serving import FixedLengths, Poisson, Workload, simulate
 from advisor.simulator.workloads.vision import image_encoder_s, tokens_of_image, vision_replica

@@ -1,0 +1,1 @@
+"""The commands: one folder each, with its options, what it runs and what people see."""

@@ -1,0 +1,122 @@
+"""Options of `advisor build` and `advisor build check`: money, the place where it stands, how it is used."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from typer import Argument, Option
+
+from advisor.cli.command import Studied, command
+
+PLACE: Final = "Where it stands"
+USE: Final = "How it is used"
+LIMITS: Final = "What the machine may be"
+
+
+def _option(panel: str, metavar: str, text: str, **more: Any) -> Any:
+    return Option(metavar=metavar, help=text, rich_help_panel=panel, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a machine is for, where it stands and how it is used, as typed."""
+
+    model: Annotated[
+        str | None,
+        Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.", show_default=False),
+    ] = None
+    workload: Annotated[
+        Literal["serve", "finetune"], Option(help="What the machine is for; finetune is QLoRA of the model.")
+    ] = "serve"
+    min_lanes: Annotated[
+        int, _option(LIMITS, "N", "Electrical PCIe lanes that each card needs.", min=1, max=16)
+    ] = 8
+    ecc: Annotated[
+        bool, Option("--ecc", help="Memory, board and CPU must correct errors.", rich_help_panel=LIMITS)
+    ] = False
+    price_file: Annotated[
+        Path | None,
+        _option(LIMITS, "CSV", "Your own prices (part, usd, observed_on), which win.", show_default=False),
+    ] = None
+    circuit: Annotated[
+        str, _option(PLACE, "V/A", "Wall circuit: 120V/15A, 120V/20A, 230V/16A, 240V/20A.")
+    ] = "120V/15A"
+    room_cooling: Annotated[str, _option(PLACE, "W", "Heat that the room loses without getting hot.")] = (
+        "1500W"
+    )
+    max_noise: Annotated[float, _option(PLACE, "dB", "Noise at one metre, dB(A).", min=20, max=90)] = 50.0
+    concurrency: Annotated[int, _option(USE, "N", "Streams at once.", min=1, max=256)] = 1
+    input_tokens: Annotated[int, _option(USE, "N", "Tokens of a prompt.", min=1)] = 2048
+    output_tokens: Annotated[int, _option(USE, "N", "Tokens of an answer.", min=1)] = 512
+    precision: Annotated[
+        str | None,
+        _option(USE, "FORMAT", "Weight format.", show_default="four bits, or the checkpoint's own"),
+    ] = None
+    engine: Annotated[
+        str | None, _option(USE, "NAME", "Only this engine.", show_default="the fastest that fits")
+    ] = None
+    hours_per_day: Annotated[float, _option(USE, "H", "Hours of work a day.", min=0.1, max=24)] = 8.0
+    years: Annotated[float, _option(USE, "N", "Years until it is sold.", min=0.25, max=15)] = 3.0
+    electricity: Annotated[
+        float | None, _option(USE, "USD", "Dollars per kWh.", min=0, max=5, show_default="the catalog's")
+    ] = None
+    resale: Annotated[
+        float | None,
+        _option(
+            USE,
+            "FRACTION",
+            "Part of the price that it brings then.",
+            min=0,
+            max=1,
+            show_default="the catalog's",
+        ),
+    ] = None
+
+
+@command(
+    "build",
+    studied=Studied(
+        best_of="builds",
+        pareto=("min builds_total_usd", "max builds_performance_output_tokens_per_s"),
+        left_out=("explain",),
+    ),
+)
+@dataclass(frozen=True, slots=True)
+class BuildInput:
+    """Plan a workstation: the best parts for a budget or a speed, each machine priced, checked and simulated."""
+
+    budget: Annotated[
+        float | None, _option(LIMITS, "USD", "At most so much for the machine.", show_default=False)
+    ] = None
+    target_tokens_per_s: Annotated[
+        float | None,
+        _option(
+            LIMITS, "N", "At least so many output tokens per second; then the cheapest.", show_default=False
+        ),
+    ] = None
+    gpu: Annotated[
+        str | None, _option(LIMITS, "ID,...", "Only cards with these accelerators.", show_default=False)
+    ] = None
+    max_gpus: Annotated[int, _option(LIMITS, "N", "Cards at most.", min=1, max=8)] = 4
+    top: Annotated[int, Option(metavar="N", min=1, max=20, help="Machines to show.")] = 4
+    explain: Annotated[
+        bool, Option("--explain", help="Also every rule, and power limits, of each machine.")
+    ] = False
+    conditions: Conditions = Conditions()
+
+
+@command("build check")
+@dataclass(frozen=True, slots=True)
+class CheckInput:
+    """Judge a list of parts: what does not fit, what is missing, what it runs, and what else the money buys."""
+
+    file: Annotated[
+        Path | None, Argument(metavar="MYBUILD.toml", help="A list of parts, free text or fields.")
+    ] = None
+    part: Annotated[
+        list[str] | None, Option(metavar="TEXT", help="A part, e.g. '2x RTX 5090 $4500'; repeat it.")
+    ] = None
+    better: Annotated[
+        bool, Option("--better/--no-better", help="Also look for a better machine for the money.")
+    ] = True
+    conditions: Conditions = Conditions()

@@ -1,0 +1,120 @@
+"""What a person typed about a workstation, turned into a question for the planner."""
+
+import re
+from typing import Final
+
+from advisor.build.assembly import Circuit, Setting
+from advisor.build.candidates import Limits
+from advisor.build.economics import usual_ownership
+from advisor.build.performance import Load
+from advisor.build.plan import Question
+from advisor.catalog import accelerators, engines, models
+from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.units import KILO
+from advisor.cli.kept_prices import kept_prices
+from advisor.cli.known import known_value
+from advisor.cli.measures import positive
+from advisor.cli.options import Shared
+from advisor.cli.scenario_input import names_of
+from advisor.commands.build.options import BuildInput, Conditions
+
+_CIRCUIT: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*V?\s*[/x, ]\s*(\d+(?:\.\d+)?)\s*A?\s*", re.IGNORECASE)
+_WATTS: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(k?)W?\s*", re.IGNORECASE)
+_VOLTS: Final = (90.0, 480.0)
+
+
+def parse_circuit(text: str) -> Circuit:
+    """A wall circuit written 120V/15A.
+
+    Raises: AdvisorError: it is written otherwise, or is no circuit of a building.
+    """
+    match = _CIRCUIT.fullmatch(text)
+    if match is None:
+        raise AdvisorError(
+            f"--circuit {text}: not a circuit",
+            why="volts and amperes",
+            fix="e.g. --circuit 120V/15A or 230V/16A",
+        )
+    volts, amps = float(match.group(1)), float(match.group(2))
+    if not (_VOLTS[0] <= volts <= _VOLTS[1] and 5 <= amps <= 125):
+        raise AdvisorError(
+            f"--circuit {text} is out of range",
+            why="a wall has 90 to 480 V and 5 to 125 A",
+            fix="e.g. --circuit 120V/15A or 230V/16A",
+        )
+    return Circuit(volts, amps)
+
+
+def parse_watts(text: str, option: str) -> float:
+    """Power [W], written 1500, 1500W or 1.5kW.
+
+    Raises: AdvisorError: no number, or not positive.
+    """
+    match = _WATTS.fullmatch(text)
+    if match is None:
+        raise AdvisorError(f"{option} {text}: not a power", fix=f"watts, e.g. {option} 1500W")
+    factor = KILO if match.group(2) else 1.0
+    return positive(float(match.group(1)) * factor, option, text=text, example="1500W")
+
+
+def question_of(typed: Conditions, wishes: BuildInput, shared: Shared) -> tuple[Question, tuple[str, ...]]:
+    """The question, names resolved, and notes on what was understood.
+
+    Raises: AdvisorError and its kinds: something typed is missing, malformed or unknown.
+    """
+    chosen = [accelerators.get(name) for name in names_of(wishes.gpu, "--gpu")]
+    load, note = _load_of(typed)
+    question = Question(
+        load=load,
+        budget_usd=_positive(wishes.budget, "--budget", "8600"),
+        target_tokens_per_s=_positive(wishes.target_tokens_per_s, "--target-tokens-per-s", "20"),
+        setting=_setting_of(typed),
+        limits=Limits(max_cards=wishes.max_gpus, accelerators=tuple(choice.record.id for choice in chosen)),
+        use=usual_ownership(shared.as_of, typed.hours_per_day, typed.years, typed.electricity, typed.resale),
+        as_of=shared.as_of,
+        top=wishes.top,
+        seed=shared.seed,
+        price_cache=kept_prices(),
+    )
+    return question, tuple(filter(None, (note, *(choice.note for choice in chosen))))
+
+
+def _load_of(typed: Conditions) -> tuple[Load, str]:
+    if typed.model is None:
+        raise AdvisorError(
+            "--model is missing", why="a machine is planned for a model", fix="e.g. --model 70b --budget 8600"
+        )
+    found = models.get(typed.model)
+    if found.record.workload != "decoder":
+        raise AdvisorError(
+            f"{found.record.id} writes no text",
+            why=f"workstations are planned for language models, this is a model of kind {found.record.workload}",
+            fix="--model with a language model, e.g. 70b",
+        )
+    known_value(typed.precision, DTYPES, "precision")
+    engine = engines.get(typed.engine).record.id if typed.engine is not None else None
+    load = Load(
+        found.record,
+        typed.concurrency,
+        typed.input_tokens,
+        typed.output_tokens,
+        typed.workload,
+        typed.precision,
+        engine,
+    )
+    return load, found.note
+
+
+def _setting_of(typed: Conditions) -> Setting:
+    return Setting(
+        circuit=parse_circuit(typed.circuit),
+        min_lanes=typed.min_lanes,
+        needs_ecc=typed.ecc,
+        room_cooling_w=parse_watts(typed.room_cooling, "--room-cooling"),
+        max_noise_db=typed.max_noise,
+    )
+
+
+def _positive(value: float | None, option: str, example: str) -> float | None:
+    return None if value is None else positive(value, option, example=example)

@@ -1,0 +1,61 @@
+"""Workstations as data: machines, bills, what they run, rules, and everything that the answer rests on."""
+
+from collections.abc import Mapping
+
+from advisor.build.assembly import Check
+from advisor.build.plan import Build, Performance, Question
+from advisor.render.serialize import fields_of, picked
+
+
+def build_record(build: Build) -> dict[str, object]:
+    """A machine as data."""
+    run = build.performance
+    return {
+        "name": build.name,
+        "kind": build.kind,
+        "total_usd": build.total_usd,
+        "power_w": build.power_w,
+        "optimality_gap": build.optimality_gap,
+        "performance": None if run is None else performance_record(run),
+        "economics": build.economics,
+        "parts": [{**fields_of(line), "usd": line.usd} for line in build.parts],
+        "checks": [check_record(check) for check in build.checks],
+        "note": build.note,
+    }
+
+
+def bill_records(build: Build) -> list[dict[str, object]]:
+    """The bill of a machine as rows that name it."""
+    return [{"build": build.name, **fields_of(line), "usd": line.usd} for line in build.parts]
+
+
+def performance_record(run: Performance) -> dict[str, object]:
+    """What a machine runs, as data."""
+    return (
+        picked(run.run, "engine split weight_dtype weight_bytes_per_card kv_tokens")
+        | picked(run, "output_tokens_per_s input_tokens_per_s decode_tokens_per_s ttft_s tpot_s")
+        | picked(run, "other_runs finest power_points")
+        | picked(run, "qlora_bytes_per_card largest_qlora qlora_fits")
+    )
+
+
+def check_record(check: Check) -> dict[str, object]:
+    """A rule's finding as data."""
+    names = ("rule", "actual", "limit", "unit", "severity", "excess", "why", "remedy")
+    return picked(check, *names) | {"pass": check.passed}
+
+
+def question_inputs(question: Question) -> Mapping[str, object]:
+    """Everything that the answer rests on."""
+    load, setting = question.load, question.setting
+    return {
+        "model": load.model.id,
+        **picked(question, "budget_usd target_tokens_per_s use"),
+        **picked(load, "workload concurrency input_tokens output_tokens precision engine"),
+        "circuit": str(setting.circuit),
+        "circuit_continuous_w": setting.circuit.continuous_w,
+        **picked(setting, "min_lanes needs_ecc room_cooling_w max_noise_db"),
+        "max_cards": question.limits.max_cards,
+        **picked(question.limits, "accelerators power_points"),
+        "currency": "USD",
+    }

@@ -1,0 +1,49 @@
+"""Ask the planner, judge a list, and hand over the answer."""
+
+from dataclasses import replace
+from typing import Final
+
+from advisor.build.listing import read_listing
+from advisor.build.planner import plan
+from advisor.build.verdict import judge_listing
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.part_prices import price_book
+from advisor.cli.options import Shared
+from advisor.commands.build.options import BuildInput, CheckInput
+from advisor.commands.build.question import question_of
+from advisor.commands.build.verdict_view import verdict_answer
+from advisor.commands.build.view import plan_answer
+from advisor.render.answer import Answer
+
+DEFAULT_MODEL: Final = "70b"
+"""What a list is tried with where nothing is named: the usual reason for two cards."""
+
+
+def build(asked: BuildInput, shared: Shared) -> Answer:
+    """The machines that answer a question.
+
+    Raises: AdvisorError and its kinds: something typed is wrong, or no machine satisfies it.
+    """
+    question, notes = question_of(asked.conditions, asked, shared)
+    book = price_book(asked.conditions.price_file)
+    return plan_answer(plan(question, book), question, notes, explain=asked.explain)
+
+
+def check(asked: CheckInput, shared: Shared) -> Answer:
+    """A list of parts, judged.
+
+    Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.
+    """
+    conditions, texts = asked.conditions, tuple(asked.part or ())
+    book = price_book(conditions.price_file)
+    if asked.file is None and not texts:
+        raise AdvisorError(
+            "there is no list to judge",
+            fix="advisor build check MYBUILD.toml, or --part '2x RTX 5090 $4500' ...",
+        )
+    listing = read_listing(asked.file, book, texts)
+    if conditions.model is None:
+        conditions = replace(conditions, model=DEFAULT_MODEL)
+    question, notes = question_of(conditions, BuildInput(), shared)
+    verdict = judge_listing(listing, question, book, better=asked.better)
+    return verdict_answer(verdict, listing, question, (*notes, *listing.notes))

@@ -1,0 +1,337 @@
+"""Workstations as an answer: the machine to buy, its bill, what it runs, what it costs, which rules it keeps."""
+
+import datetime
+from collections.abc import Sequence
+from typing import Final
+
+from advisor.build.assembly import Check
+from advisor.build.hardware import Run
+from advisor.build.plan import Build, PartLine, Performance, PlanResult, Question
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.part_prices import STALE_AFTER_DAYS
+from advisor.catalog.units import BITS_PER_BYTE, GB
+from advisor.commands.build.records import bill_records, build_record, question_inputs
+from advisor.render.answer import Answer, Axis, Block, Chart, Datum, Paragraph, Series, Table, columns
+from advisor.render.numbers import (
+    LEGEND,
+    MISSING,
+    POWER,
+    TIME,
+    TOKEN_RATE,
+    digits,
+    percent,
+    range_words,
+    show,
+    show_quantity,
+    usd,
+)
+from advisor.simulator.quantity import Quantity
+
+BASIS_MARKS: Final = {"quote": "quote", "estimate": "estimate", "user": "yours"}
+
+
+def plan_answer(found: PlanResult, question: Question, notes: tuple[str, ...], *, explain: bool) -> Answer:
+    """The machines that the planner found, the first in full."""
+    first = found.builds[0]
+    blocks: list[Block] = [
+        Paragraph(headline(first, question), emphasis=True),
+        _machines_table(found.builds),
+        *_frontier_chart(found.builds),
+        *machine_blocks(first, explain=explain),
+    ]
+    for other in found.builds[1:] if explain else ():
+        blocks += machine_blocks(other, explain=True)
+    blocks.append(Paragraph(_question_words(question, found)))
+    return Answer(
+        result={
+            "kind": "build",
+            "builds": [build_record(build) for build in found.builds],
+            "bill": [row for build in found.builds for row in bill_records(build)],
+            "optimality_gap": max(build.optimality_gap for build in found.builds),
+            "search": {
+                "num_binaries": found.num_binaries,
+                "num_inequalities": found.num_inequalities,
+                "wall_s": found.wall_s,
+                "unpriced_parts": dict(found.unpriced),
+                "left_out": found.left_out,
+            },
+        },
+        inputs=question_inputs(question),
+        blocks=tuple(blocks),
+        records="bill",
+        warnings=(*price_warnings(found.builds[:1], question.as_of), *speed_warnings(first)),
+        notes=(*notes, *(f"left out: {system}" for system in found.left_out)),
+    )
+
+
+def headline(build: Build, question: Question) -> str:
+    """`2 x rtx-3090: $3,400, llama-3.1-70b at 30 tokens/s`."""
+    speed = build.performance.decode_tokens_per_s if build.performance else None
+    what = (
+        f"{question.load.model.id} at {_speed(speed)}" if speed else f"{question.load.model.id} does not fit"
+    )
+    return f"{build.name}: {usd(build.total_usd)}, {what}, {show(build.power_w, POWER)} at the wall"
+
+
+def _speed(quantity: Quantity | None) -> str:
+    return MISSING if quantity is None else show_quantity(quantity, TOKEN_RATE)
+
+
+def _machines_table(builds: Sequence[Build]) -> Table:
+    rows = tuple(_machine_row(i, build) for i, build in enumerate(builds, 1))
+    return Table(
+        columns("#> | machine~ | price> | tokens/s~ | runs as~ | power> | own $/M> | rent $/M> | pays off>"),
+        rows,
+        title="Machines; $ per million tokens in and out, and when buying beats renting",
+    )
+
+
+def _machine_row(rank: int, build: Build) -> tuple[str, ...]:
+    run, costs = build.performance, build.economics
+    return (
+        str(rank),
+        _name_cell(build),
+        usd(build.total_usd),
+        _speed_cell(run.decode_tokens_per_s) if run else "does not fit",
+        _run_words(run.run) if run else MISSING,
+        show(build.power_w, POWER),
+        usd(costs.own_usd_per_million_tokens if costs else None),
+        usd(costs.rent_usd_per_million_tokens if costs else None),
+        _payback(costs.break_even_days if costs else None),
+    )
+
+
+def _name_cell(build: Build) -> str:
+    """The name; of a complete system also what it does not keep."""
+    missed = (
+        [c.rule for c in build.checks if not c.passed and c.rule != "ecc"] if build.kind == "system" else []
+    )
+    return f"{build.name} [{', '.join(missed)}]" if missed else build.name
+
+
+def _speed_cell(quantity: Quantity) -> str:
+    return f"{digits(quantity.value)} ({range_words(quantity.low, quantity.high)})"
+
+
+def _run_words(run: Run) -> str:
+    return f"{run.engine} {run.weight_dtype}, {run.split}"
+
+
+def _payback(days: float | None) -> str:
+    if days is None:
+        return MISSING
+    return f"{days / 365:.1f} years" if days >= 365 else f"{days:.0f} days"
+
+
+def _frontier_chart(builds: Sequence[Build]) -> list[Block]:
+    """Price against speed; digits are the ranks of the table."""
+    points = [
+        Datum(build.total_usd, build.performance.decode_tokens_per_s.value,
+              build.performance.decode_tokens_per_s.low, build.performance.decode_tokens_per_s.high,
+              label=build.name, mark=str(rank)[-1])
+        for rank, build in enumerate(builds, 1)
+        if build.performance is not None
+    ]  # fmt: skip
+    if len(points) < 2:
+        return []
+    chart = Chart(
+        kind="scatter",
+        title="What the money buys",
+        x=Axis("price", "USD", hint="left is cheaper"),
+        y=Axis("output tokens/s", hint="up is faster"),
+        series=(Series("machines", tuple(points)),),
+        description="Output tokens per second of each machine against its price; digits are its rank.",
+        is_in_terminal=False,
+    )
+    return [chart]
+
+
+def machine_blocks(build: Build, *, explain: bool) -> list[Block]:
+    """One machine: bill, what it runs, what it costs, rules that it breaks or (explained) all of them."""
+    blocks: list[Block] = [bill_table(build)]
+    if build.performance is not None:
+        blocks += performance_blocks(build.performance, explain=explain)
+    if build.economics is not None:
+        blocks.append(Paragraph(economics_words(build)))
+    shown = [check for check in build.checks if explain or not check.passed]
+    if shown:
+        kept = sum(check.passed for check in build.checks)
+        blocks.append(checks_table(shown, f"Rules: {kept} of {len(build.checks)} kept"))
+    if build.note:
+        blocks.append(Paragraph(f"Note: {build.note}."))
+    return blocks
+
+
+def bill_table(build: Build, title: str = "") -> Table:
+    """Bill of materials with the basis and the day of each price."""
+    rows = [_bill_row(line) for line in build.parts]
+    rows.append(("total", "", "", "", usd_exact(build.total_usd), ""))
+    return Table(
+        columns("part | n> | name~ | each> | total> | price is~"),
+        tuple(rows),
+        title=title or f"{build.name}: what to buy",
+    )
+
+
+def _bill_row(line: PartLine) -> tuple[str, ...]:
+    unit = line.unit_price_usd
+    return (
+        line.category,
+        str(line.quantity),
+        line.name + (f" [{', '.join(line.flags)}]" if line.flags else ""),
+        MISSING if unit is None else usd_exact(unit),
+        MISSING if unit is None else usd_exact(line.usd),
+        _basis_words(line),
+    )
+
+
+def usd_exact(value: float) -> str:
+    """Dollars to the cent: the lines of a bill add up."""
+    return f"${value:,.2f}"
+
+
+def _basis_words(line: PartLine) -> str:
+    if line.price_basis is None:
+        return "not known"
+    words = [
+        BASIS_MARKS[line.price_basis],
+        *([str(line.price_observed_on)] if line.price_observed_on else []),
+    ]
+    if line.num_listings:
+        words.append(f"median of {line.num_listings}")
+    if line.condition == "used":
+        words.append("used")
+    return ", ".join(words)
+
+
+def performance_blocks(run: Performance, *, explain: bool) -> list[Block]:
+    lines = _speed_lines(run)
+    lines += [
+        f"Or with {_run_words(other)}: {_speed(other.output_tokens_per_s)}." for other in run.other_runs
+    ]
+    if run.finest is not None and _bits(run.finest) > _bits(run.run) + 0.5:
+        lines.append(
+            f"Most bits that fit: {_run_words(run.finest)}, {_speed(run.finest.output_tokens_per_s)}."
+        )
+    fits = "fits" if run.qlora_fits else "does not fit"
+    largest = f"; the largest of a few that fits: {run.largest_qlora}" if run.largest_qlora else ""
+    lines.append(
+        f"QLoRA of it takes {digits(run.qlora_bytes_per_card / GB)} GB of each card: {fits}{largest}."
+    )
+    blocks: list[Block] = [Paragraph("\n".join(lines))]
+    if run.power_points and explain:
+        rows = tuple(
+            (percent(p.power_fraction), show(p.power_w, POWER), digits(p.output_tokens_per_s),
+             digits(p.output_tokens_per_joule, 2))
+            for p in run.power_points
+        )  # fmt: skip
+        blocks.append(
+            Table(
+                columns("limit> | wall> | tokens/s> | tokens/J>"),
+                rows,
+                title="Under a power limit of the cards",
+            )
+        )
+    return blocks
+
+
+def _bits(run: Run) -> float:
+    return BITS_PER_BYTE * bytes_per_element(run.weight_dtype)
+
+
+def _speed_lines(run: Performance) -> list[str]:
+    if run.ttft_s is None:
+        return [
+            f"Trains {_speed(run.decode_tokens_per_s)} with QLoRA, {run.run.split}; "
+            f"{digits(run.run.weight_bytes_per_card / GB)} GB of each card."
+        ]
+    return [
+        f"Decoding: {_speed(run.decode_tokens_per_s)} with {_run_words(run.run)}; whole requests: "
+        f"{_speed(run.output_tokens_per_s)}; first token after {show_quantity(run.ttft_s, TIME)}.",
+        f"Weights {digits(run.run.weight_bytes_per_card / GB)} GB per card, cache for {run.run.kv_tokens:,} tokens.",
+    ]
+
+
+def economics_words(build: Build) -> str:
+    costs = build.economics
+    assert costs is not None
+    lines = [
+        f"Owning costs {usd(costs.own_usd_per_hour)} an hour of work ({usd(costs.energy_usd_per_hour)} of it "
+        f"electricity), sold for {usd(costs.resale_usd)} at the end."
+    ]
+    rent = costs.rent
+    if rent is None:
+        lines.append("Nothing in the price table is as fast.")
+    else:
+        even = "never pays off"
+        if costs.break_even_hours is not None:
+            days = _payback(costs.break_even_days)
+            even = f"pays off after {costs.break_even_hours:,.0f} hours, {days} at the stated use"
+        lines.append(
+            f"The cheapest to rent that is as fast: {rent.num} x {rent.accelerator}, {usd(rent.usd_per_hour)} an hour "
+            f"({rent.offer}, {rent.observed_on}); buying {even}."
+        )
+    return "\n".join(lines)
+
+
+def checks_table(checks: Sequence[Check], title: str) -> Table:
+    """Rules with what they measured."""
+    rows = tuple(
+        (check.rule, _verdict(check), check.why, "" if check.passed else check.remedy) for check in checks
+    )
+    return Table(columns("rule | verdict | why~ | remedy~"), rows, title=title)
+
+
+def _verdict(check: Check) -> str:
+    if check.passed:
+        return "ok"
+    return "BROKEN" if check.severity == "hard" else "advice"
+
+
+def _question_words(question: Question, found: PlanResult) -> str:
+    load, use, setting = question.load, question.use, question.setting
+    left_out = sum(found.unpriced.values())
+    gap = max(build.optimality_gap for build in found.builds)
+    return (
+        f"Asked: {load.concurrency} stream{'s' if load.concurrency > 1 else ''} of {load.input_tokens} tokens in, "
+        f"{load.output_tokens} out; {setting.circuit} circuit, {setting.min_lanes} lanes a card; "
+        f"{digits(use.hours_per_day)} hours a day for {digits(use.years)} years, "
+        f"${use.usd_per_kwh:.3g} per kWh, {use.resale_fraction:.0%} of the price left at the end.\n"
+        f"Optimality gap {gap:.2%} over {found.num_binaries} candidates under {found.num_inequalities} inequalities; "
+        f"{left_out} parts without a price were left out. Prices in USD, before tax.\n{LEGEND}"
+    )
+
+
+def price_warnings(builds: Sequence[Build], as_of: datetime.date) -> tuple[str, ...]:
+    """What is old or thin about the prices of some machines."""
+    lines = [line for build in builds for line in build.parts if line.price_observed_on is not None]
+    old = [line for line in lines if (as_of - _day(line)).days > STALE_AFTER_DAYS]
+    found = []
+    if old:
+        oldest = min(_day(line) for line in old)
+        found.append(
+            f"{len(old)} of {len(lines)} prices are more than {STALE_AFTER_DAYS} days old on {as_of}, the oldest of "
+            f"{oldest}: check before you buy, or use --price-file"
+        )
+    missing = [line.name for build in builds for line in build.parts if line.unit_price_usd is None]
+    if missing:
+        found.append(f"no price is known for {', '.join(missing)}: the total leaves them out")
+    return tuple(found)
+
+
+def speed_warnings(build: Build) -> tuple[str, ...]:
+    """That a speed rests on other hardware, where it does."""
+    run = build.performance
+    if run is None or run.decode_tokens_per_s.basis != "assumed":
+        return ()
+    surer = [other for other in run.other_runs if other.output_tokens_per_s.basis != "assumed"]
+    words = f"; {_run_words(surer[0])} is surer: {_speed(surer[0].output_tokens_per_s)}" if surer else ""
+    return (
+        f"nobody measured {run.run.engine} {run.run.weight_dtype} on the cards of {build.name}: its speed is taken "
+        f"from related hardware, the range is wide{words}",
+    )
+
+
+def _day(line: PartLine) -> datetime.date:
+    assert line.price_observed_on is not None
+    return line.price_observed_on

@@ -1,0 +1,106 @@
+"""Options of `advisor catalog ...`: what the program knows, with filters, as a table or as data."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+from advisor.cli.command import command
+
+PriceOrder = Literal["accelerator", "price", "provider", "age"]
+ModelOrder = Literal["id", "parameters", "active", "context", "kv"]
+GpuOrder = Literal["id", "memory", "bandwidth", "bf16", "fp8", "fp4", "power", "released"]
+
+
+@command("catalog gpus")
+@dataclass(frozen=True, slots=True)
+class GpusInput:
+    """List accelerators: memory, bandwidth, dense peaks, power, links."""
+
+    vendor: Annotated[str | None, Option(help="Only this vendor, e.g. nvidia.")] = None
+    family: Annotated[str | None, Option(help="Only this architecture, e.g. hopper.")] = None
+    engine: Annotated[str | None, Option(help="Only what this engine runs on, e.g. vllm.")] = None
+    min_memory: Annotated[str | None, Option(metavar="SIZE", help="At least so much, e.g. 80GB.")] = None
+    sort: Annotated[GpuOrder, Option(help="Order; numbers come largest first.")] = "id"
+
+
+@command("catalog models")
+@dataclass(frozen=True, slots=True)
+class ModelsInput:
+    """List models: parameters, layers, context, KV cache per token."""
+
+    family: Annotated[str | None, Option(help="Only this family, e.g. qwen3.")] = None
+    mixer: Annotated[str | None, Option(help="Only with such layers: gqa, mla, gdn, mamba2.")] = None
+    moe: Annotated[bool | None, Option("--moe/--dense", help="Only mixtures of experts, or none.")] = None
+    max_parameters: Annotated[str | None, Option(metavar="N", help="At most so many, e.g. 70B.")] = None
+    sort: Annotated[ModelOrder, Option(help="Order; numbers come largest first.")] = "id"
+
+
+@command("catalog prices")
+@dataclass(frozen=True, slots=True)
+class PricesInput:
+    """List rental prices as known on a day, with their age."""
+
+    gpu: Annotated[str | None, Option(metavar="ID", help="Only this accelerator.")] = None
+    provider: Annotated[str | None, Option(metavar="NAME,...", help="Only these providers.")] = None
+    term: Annotated[str, Option(metavar="TERM,...", help="Terms, or all.")] = "on_demand"
+    region: Annotated[str | None, Option(help="Only regions that begin so, e.g. us.")] = None
+    sort: Annotated[PriceOrder, Option(help="Order; cheapest or newest first.")] = "accelerator"
+    price_file: Annotated[Path | None, Option(metavar="CSV", help="Your own prices, which win.")] = None
+
+
+@command("catalog refresh")
+@dataclass(frozen=True, slots=True)
+class RefreshInput:
+    """Fetch today's prices from lists that need no key, check them, and keep them for every command."""
+
+    source: Annotated[
+        str | None,
+        Option(
+            metavar="NAME,...",
+            help="azure, vast, skypilot (these by default), aws (a large download), gpuhunt, or all.",
+        ),
+    ] = None
+    region: Annotated[
+        str | None, Option(metavar="NAME,...", help="Regions of Azure and AWS, e.g. eastus.")
+    ] = None
+    dry_run: Annotated[bool, Option("--dry-run", help="Fetch and check, keep nothing.")] = False
+    accept: Annotated[
+        bool, Option("--accept", help="Take prices too that are implausible against the old ones.")
+    ] = False
+    clear: Annotated[bool, Option("--clear", help="Delete what was refreshed.")] = False
+
+
+@command("catalog engines")
+@dataclass(frozen=True, slots=True)
+class EnginesInput:
+    """List serving engines: scheduler, defaults, formats."""
+
+    vendor: Annotated[str | None, Option(help="Only what runs on this vendor's accelerators.")] = None
+    precision: Annotated[str | None, Option(help="Only what serves weights in this format, e.g. fp8.")] = None
+
+
+@command("catalog parts")
+@dataclass(frozen=True, slots=True)
+class PartsInput:
+    """List parts of workstations with their figures and prices."""
+
+    category: Annotated[
+        str | None, Option(help="Only gpu, cpu, board, ram, psu, case, cooler, storage, system, ...")
+    ] = None
+    name: Annotated[str | None, Option(metavar="WORDS", help="Only names that hold these words.")] = None
+    max_price: Annotated[float | None, Option(metavar="USD", help="At most so much.")] = None
+    price_file: Annotated[
+        Path | None, Option(metavar="CSV", help="Your own prices (part, usd, observed_on), which win.")
+    ] = None
+
+
+@command("catalog show")
+@dataclass(frozen=True, slots=True)
+class ShowInput:
+    """Show everything about one record, each figure with its source."""
+
+    name: Annotated[
+        str, Argument(metavar="ID", help="An accelerator, a model or an engine; h100 and 70b will do.")
+    ]

@@ -1,0 +1,173 @@
+"""What things of the catalog cost, as answers: parts of workstations, and hours of accelerators."""
+
+import datetime
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from advisor.catalog.part_prices import STALE_AFTER_DAYS as PARTS_STALE_AFTER_DAYS
+from advisor.catalog.prices import STALE_AFTER_DAYS, age_days, is_stale
+from advisor.catalog.schema import Price
+from advisor.catalog.schema.part import (
+    Board,
+    Case,
+    Cooler,
+    Cpu,
+    GpuCard,
+    Part,
+    PartPrice,
+    Psu,
+    RamKit,
+    Storage,
+    System,
+)
+from advisor.catalog.units import GB, GIB, KILO
+from advisor.render.answer import Answer, Paragraph, Table, columns
+from advisor.render.numbers import MISSING, digits, usd
+from advisor.render.serialize import Json, to_json
+
+MAX_ROWS = 60
+"""Rows that the terminal shows; files and JSON have all."""
+
+
+def parts_answer(
+    rows: Sequence[tuple[str, Part, PartPrice | None]], *, as_of: datetime.date, filters: Mapping[str, object]
+) -> Answer:
+    """A listing of parts with their prices."""
+    shown = rows[:MAX_ROWS]
+    counts = Counter(category for category, _, _ in rows)
+    words = ", ".join(f"{number} {category}" for category, number in counts.items())
+    rest = f" {len(rows) - len(shown)} more with -o, --json or a filter." if len(rows) > len(shown) else ""
+    return Answer(
+        result={"parts": [part_row(*row, as_of) for row in rows]},
+        inputs=filters,
+        blocks=(
+            Table(columns("kind | name~ | figures~ | $> | price is~"), tuple(_cells(*row) for row in shown)),
+            Paragraph(f"{len(rows)} parts: {words}.{rest} Prices in USD."),
+        ),
+        records="parts",
+        warnings=_warnings(rows, as_of),
+    )
+
+
+def part_row(category: str, part: Part, price: PartPrice | None, as_of: datetime.date) -> dict[str, Json]:
+    """A part as data."""
+    content = to_json(part)
+    if not isinstance(content, dict):
+        raise TypeError("a part is a record")
+    known: dict[str, Json] = {"category": category, **content}
+    if price is None:
+        return {**known, "usd": None}
+    return {
+        **known,
+        "usd": price.usd,
+        "price_basis": price.basis,
+        "price_condition": price.condition,
+        "price_observed_on": price.observed_on.isoformat(),
+        "price_age_days": max(0, (as_of - price.observed_on).days),
+        "price_source": price.source.title,
+    }
+
+
+def _cells(category: str, part: Part, price: PartPrice | None) -> tuple[str, ...]:
+    cost = MISSING if price is None else f"{price.usd:,.0f}"
+    basis = MISSING if price is None else f"{price.basis}, {price.observed_on}"
+    flags = f" [{', '.join(part.flags)}]" if part.flags else ""
+    return category, part.name + flags, figures(part), cost, basis
+
+
+def figures(part: Part) -> str:
+    """What matters of a part, in a few words."""
+    match part:
+        case GpuCard():
+            return f"{part.power_w:.0f} W, {part.length_m * KILO:.0f} mm, {digits(part.slots)} slots"
+        case Cpu():
+            return f"{part.series.socket}, {part.cores} cores, {part.series.slot_lanes} lanes, {part.power_w:.0f} W"
+        case Board():
+            lanes = " or ".join("+".join(map(str, mode)) for mode in part.lane_modes)
+            return f"{part.socket} {part.chipset}, {part.form_factor}, lanes {lanes}"
+        case RamKit():
+            return f"{part.capacity_bytes / GIB:.0f} GB in {part.modules}" + (", ECC" if part.ecc else "")
+        case Psu():
+            return f"{part.power_w:.0f} W, {part.num_16_pin} x 16-pin, {part.num_8_pin} x 8-pin"
+        case Case():
+            return f"cards to {part.max_gpu_m * KILO:.0f} mm, {part.expansion_slots} slots"
+        case Cooler():
+            return ", ".join(part.sockets)
+        case Storage():
+            return f"{part.capacity_bytes / GB:.0f} GB, PCIe {part.pcie_generation}.0"
+        case System():
+            return f"{part.num_accelerators} x {part.accelerator}, {part.memory_bytes / GB:.0f} GB"
+    return ""
+
+
+def _warnings(rows: Sequence[tuple[str, Part, PartPrice | None]], as_of: datetime.date) -> tuple[str, ...]:
+    old = sum(
+        price is not None and (as_of - price.observed_on).days > PARTS_STALE_AFTER_DAYS
+        for _, _, price in rows
+    )
+    none = sum(price is None for _, _, price in rows)
+    found = []
+    if old:
+        found.append(
+            f"{old} of {len(rows)} prices are more than {PARTS_STALE_AFTER_DAYS} days old on {as_of}"
+        )
+    if none:
+        found.append(f"{none} of {len(rows)} parts have no price: --price-file gives them one")
+    return tuple(found)
+
+
+def prices_answer(
+    prices: Sequence[Price], note: str, *, as_of: datetime.date, filters: Mapping[str, object]
+) -> Answer:
+    """A listing of prices with their age on the day asked for."""
+    providers = {price.provider for price in prices}
+    return Answer(
+        result={"prices": [price_row(price, as_of) for price in prices]},
+        inputs=filters,
+        blocks=(
+            Table(
+                columns("accelerator | provider | sku~ | region~ | n> | term | $/h> | $/h each> | days old>"),
+                tuple(_price_cells(price, as_of) for price in prices),
+            ),
+            Paragraph(f"{len(prices)} offers of {len(providers)} providers, as known on {as_of}."),
+        ),
+        records="prices",
+        warnings=stale_warnings(prices, as_of),
+        notes=(note,) if note else (),
+    )
+
+
+def price_row(price: Price, as_of: datetime.date) -> dict[str, Json]:
+    """A price with what follows from it on a day."""
+    content = to_json(price)
+    if not isinstance(content, dict):
+        raise TypeError("a price is a record")
+    return content | {
+        "usd_per_accelerator_hour": price.usd_per_accelerator_hour,
+        "age_days": age_days(price, as_of),
+        "is_stale": is_stale(price, as_of),
+    }
+
+
+def stale_warnings(prices: Sequence[Price], as_of: datetime.date) -> tuple[str, ...]:
+    """One sentence if some prices were read too long before the day, with the range of their age."""
+    ages = sorted(age_days(price, as_of) for price in prices if is_stale(price, as_of))
+    if not ages:
+        return ()
+    span = f"{ages[0]} days" if ages[0] == ages[-1] else f"{ages[0]} to {ages[-1]} days"
+    which = "the price is" if len(prices) == 1 else f"{len(ages)} of {len(prices)} prices are"
+    return (f"{which} {span} old on {as_of} (stale after {STALE_AFTER_DAYS}): check before you buy",)
+
+
+def _price_cells(price: Price, as_of: datetime.date) -> tuple[str, ...]:
+    return (
+        price.accelerator,
+        price.provider,
+        price.sku,
+        price.region,
+        str(price.num_accelerators),
+        price.term,
+        usd(price.usd_per_hour),
+        usd(price.usd_per_accelerator_hour),
+        str(age_days(price, as_of)),
+    )

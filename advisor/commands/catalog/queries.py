@@ -1,0 +1,228 @@
+"""Which records of the catalog a filter keeps, and in which order."""
+
+import datetime
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar, get_args
+
+from advisor.catalog import accelerators, engines, models, prices
+from advisor.catalog.errors import AdvisorError, InfeasibleError, UnknownNameError
+from advisor.catalog.part_prices import price_book, price_of
+from advisor.catalog.parts import all_parts
+from advisor.catalog.schema import Accelerator, Engine, Model, Price, Record
+from advisor.catalog.schema.part import Part, PartPrice
+from advisor.catalog.schema.price import Term
+from advisor.cli.kept_prices import kept_prices
+from advisor.cli.known import known_value, nothing_left
+from advisor.cli.measures import parse_count
+from advisor.commands.catalog.options import EnginesInput, GpusInput, ModelsInput, PartsInput, PricesInput
+from advisor.simulator.graph.model import is_moe, kv_bytes_per_token, parameter_count
+
+T = TypeVar("T")
+
+_ACCELERATOR_KEYS: Final[dict[str, Callable[[Accelerator], float | None]]] = {
+    "memory": lambda record: record.memory_bytes,
+    "bandwidth": lambda record: record.bandwidth_bytes_per_s,
+    "bf16": lambda record: record.peak_flop_per_s.get("bf16"),
+    "fp8": lambda record: record.peak_flop_per_s.get("fp8"),
+    "fp4": lambda record: record.peak_flop_per_s.get("fp4"),
+    "power": lambda record: record.tdp_w,
+}
+_MODEL_KEYS: Final[dict[str, Callable[[Model], float | None]]] = {
+    "parameters": lambda model: parameter_count(model).total,
+    "active": lambda model: parameter_count(model).active,
+    "context": lambda model: model.max_context_tokens,
+    "kv": lambda model: kv_bytes_per_token(model).full_bytes_per_token,
+}
+
+
+def select_accelerators(asked: GpusInput, min_memory_bytes: float) -> Sequence[Accelerator]:
+    """Accelerators that pass every filter, in the order asked for.
+
+    Raises: UnknownNameError: no record has that vendor, family or engine.
+    Raises: InfeasibleError: nothing passes all filters together.
+    """
+    records = accelerators.all_accelerators()
+    known_value(asked.vendor, {r.vendor for r in records}, "vendor")
+    known_value(asked.family, {r.architecture for r in records}, "family")
+    known_value(asked.engine, {name for r in records for name in r.engines}, "engine")
+    kept = [
+        r
+        for r in records
+        if asked.vendor in (None, r.vendor)
+        and asked.family in (None, r.architecture)
+        and asked.engine in (None, *r.engines)
+        and (r.memory_bytes or 0.0) >= min_memory_bytes
+    ]
+    if asked.sort == "released":
+        kept.sort(key=lambda record: record.released, reverse=True)
+    return _ordered(kept, "accelerator", _ACCELERATOR_KEYS.get(asked.sort))
+
+
+def select_models(asked: ModelsInput) -> Sequence[Model]:
+    """Models that pass every filter, in the order asked for.
+
+    Raises: UnknownNameError: no record has that family or mixer.
+    Raises: InfeasibleError: nothing passes all filters together.
+    """
+    limit = parse_count(asked.max_parameters, "--max-parameters") if asked.max_parameters else math.inf
+    records = models.all_models()
+    known_value(asked.family, {m.family for m in records if m.family}, "family")
+    known_value(asked.mixer, {kind for m in records for kind in _mixers(m)}, "mixer")
+    kept = [
+        m
+        for m in records
+        if asked.family in (None, m.family)
+        and asked.mixer in (None, *_mixers(m))
+        and asked.moe in (None, is_moe(m))
+        and parameter_count(m).total <= limit
+    ]
+    return _ordered(kept, "model", _MODEL_KEYS.get(asked.sort))
+
+
+def select_engines(asked: EnginesInput) -> Sequence[Engine]:
+    """Engines that run on a vendor's accelerators and serve a weight format.
+
+    Raises: UnknownNameError: no engine has that vendor or format.
+    Raises: InfeasibleError: none has both.
+    """
+    records = engines.all_engines()
+    known_value(asked.vendor, {name for e in records for name in e.vendors}, "vendor")
+    known_value(asked.precision, {dtype for e in records for dtype in e.weight_dtypes}, "precision")
+    kept = [
+        e
+        for e in records
+        if asked.vendor in (None, *e.vendors)
+        and asked.precision in (None, *e.vendor_weight_dtypes.get(asked.vendor or "", e.weight_dtypes))
+    ]
+    return _ordered(kept, "engine")
+
+
+def _ordered(kept: Sequence[T], kind: str, key: Callable[[T], float | None] | None = None) -> Sequence[T]:
+    """Records by a number, largest first; those without it come last, equal ones keep their order.
+
+    Raises: InfeasibleError: there is none.
+    """
+    if not kept:
+        raise nothing_left(kind)
+    return kept if key is None else sorted(kept, key=lambda record: -(key(record) or 0.0))
+
+
+def _mixers(model: Model) -> set[str]:
+    return {group.mixer.kind for group in model.layers if group.mixer is not None}
+
+
+def find_record(name: str) -> tuple[Record, str, str]:
+    """The record that a person means by a name, its kind, and a note where the name is not its id.
+
+    Raises: UnknownNameError: no accelerator, model or engine is called so, or several are.
+    Raises: InputFileError: the name is a path, and the config.json there cannot be read.
+    """
+    found: list[tuple[Record, str, str]] = []
+    unknown: list[UnknownNameError] = []
+    for kind, get in (("accelerator", accelerators.get), ("model", models.get), ("engine", engines.get)):
+        try:
+            record, note = get(name)
+            found.append((record, kind, note))
+        except UnknownNameError as error:
+            unknown.append(error)
+    if found:
+        return found[0]
+    hints = [error.hint.removeprefix("did you mean: ") for error in unknown if error.hint]
+    raise UnknownNameError(
+        f"the catalog has no record '{name}'",
+        why="no accelerator, model or engine has this id or alias",
+        fix="advisor catalog gpus, models or engines list the ids",
+        hint=f"did you mean: {', '.join(hints)}" if hints else "",
+    )
+
+
+def terms_of(text: str) -> list[str]:
+    """Terms named, with `-` or `_`; `all` is every one.
+
+    Raises: UnknownNameError: there is no such term.
+    """
+    if text == "all":
+        return list(get_args(Term))
+    names = [name.strip().replace("-", "_") for name in text.split(",")]
+    for name in names:
+        known_value(name, get_args(Term), "term")
+    return names
+
+
+def select_prices(wanted: PricesInput, as_of: datetime.date) -> tuple[list[Price], str]:
+    """Prices that pass every filter, in the order asked for, and a note on what was understood.
+
+    Raises: UnknownNameError: no such accelerator, provider or term.
+    Raises: InfeasibleError: nothing passes all filters on that day.
+    """
+    gpu, note = accelerators.get(wanted.gpu) if wanted.gpu else (None, "")
+    found = prices.prices_as_of(
+        as_of,
+        providers=[name.strip() for name in wanted.provider.split(",")] if wanted.provider else None,
+        terms=terms_of(wanted.term),
+        accelerators=[gpu.id] if gpu else None,
+        user_file=wanted.price_file,
+        cache_dir=kept_prices(),
+    )
+    kept = [price for price in found if price.region.startswith(wanted.region or "")]
+    if not kept:
+        raise _none_known(wanted, as_of, gpu.id if gpu else None)
+    if wanted.sort == "price":
+        kept.sort(key=lambda price: price.usd_per_accelerator_hour)
+    elif wanted.sort == "provider":
+        kept.sort(key=lambda price: (price.provider, price.usd_per_accelerator_hour))
+    elif wanted.sort == "age":
+        kept.sort(key=lambda price: price.observed_on, reverse=True)
+    return kept, note
+
+
+def _none_known(wanted: PricesInput, as_of: datetime.date, gpu: str | None) -> InfeasibleError:
+    """The failure, with the terms under which the accelerator was on offer that day, if it was."""
+    elsewhere = prices.prices_as_of(
+        as_of,
+        terms=get_args(Term),
+        accelerators=[gpu] if gpu else None,
+        user_file=wanted.price_file,
+        cache_dir=kept_prices(),
+    )
+    offers = sorted({f"{price.provider} ({price.term})" for price in elsewhere})
+    return InfeasibleError(
+        f"no price{f' of {gpu}' if gpu else ''} passes all filters on {as_of}",
+        why="no row that was known on that day fits provider, term and region",
+        fix="loosen one filter, or give your own prices with --price-file",
+        hint=f"known on that day: {', '.join(offers[:8])}" if offers else "",
+    )
+
+
+def select_parts(wanted: PartsInput) -> list[tuple[str, Part, PartPrice | None]]:
+    """Parts that pass every filter, by category and price; those without a price last.
+
+    Raises: UnknownNameError: no such category. InfeasibleError: nothing passes. InputFileError: the price file.
+    """
+    found = all_parts()
+    known_value(wanted.category, found, "category")
+    if wanted.max_price is not None and not wanted.max_price > 0:
+        raise AdvisorError(
+            f"--max-price {wanted.max_price:g} is out of range", fix="a positive number of dollars"
+        )
+    book = price_book(wanted.price_file)
+    words = (wanted.name or "").lower().split()
+    rows = [
+        (category, part, price_of(part, book))
+        for category, listed in found.items()
+        if wanted.category in (None, category)
+        for part in listed
+        if all(word in part.name.lower() for word in words)
+    ]
+    if wanted.max_price is not None:
+        rows = [row for row in rows if row[2] is not None and row[2].usd <= wanted.max_price]
+    if not rows:
+        raise nothing_left("part")
+    order = list(found)
+
+    def rank(row: tuple[str, Part, PartPrice | None]) -> tuple[int, bool, float, str]:
+        category, part, price = row
+        return order.index(category), price is None, price.usd if price else 0.0, part.name
+
+    return sorted(rows, key=rank)

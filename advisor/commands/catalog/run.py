@@ -1,0 +1,68 @@
+"""What `advisor catalog ...` lists and shows."""
+
+from dataclasses import asdict
+
+from advisor.catalog import accelerators
+from advisor.cli.kept_prices import kept_prices
+from advisor.cli.measures import parse_bytes
+from advisor.cli.options import Shared
+from advisor.commands.catalog import price_view, queries, record_view, view
+from advisor.commands.catalog.options import (
+    EnginesInput,
+    GpusInput,
+    ModelsInput,
+    PartsInput,
+    PricesInput,
+    RefreshInput,
+    ShowInput,
+)
+from advisor.render.answer import Answer
+
+
+def gpus(asked: GpusInput, shared: Shared) -> Answer:
+    """Accelerators that pass the filters."""
+    memory_bytes = parse_bytes(asked.min_memory, "--min-memory") if asked.min_memory else 0.0
+    filters = asdict(asked) | {"min_memory_bytes": memory_bytes}
+    del filters["min_memory"]
+    return view.accelerators_answer(queries.select_accelerators(asked, memory_bytes), filters)
+
+
+def models(asked: ModelsInput, shared: Shared) -> Answer:
+    """Models that pass the filters."""
+    return view.models_answer(queries.select_models(asked), asdict(asked))
+
+
+def prices(asked: PricesInput, shared: Shared) -> Answer:
+    """Rental prices as known on a day."""
+    filters = asdict(asked) | {
+        "gpu": accelerators.get(asked.gpu).record.id if asked.gpu else None,
+        "term": queries.terms_of(asked.term),
+        "price_cache": kept_prices(),
+    }
+    found, note = queries.select_prices(asked, shared.as_of)
+    return price_view.prices_answer(found, note, as_of=shared.as_of, filters=filters)
+
+
+def refresh(asked: RefreshInput, shared: Shared) -> Answer:
+    """Today's prices, fetched, checked and kept."""
+    from advisor.commands.catalog.refresh_run import run_refresh
+
+    return run_refresh(asked, shared)
+
+
+def engines(asked: EnginesInput, shared: Shared) -> Answer:
+    """Serving engines that pass the filters."""
+    return view.engines_answer(queries.select_engines(asked), asdict(asked))
+
+
+def parts(asked: PartsInput, shared: Shared) -> Answer:
+    """Parts of workstations that pass the filters."""
+    filters = asdict(asked) | {"max_usd": asked.max_price}
+    del filters["max_price"]
+    return price_view.parts_answer(queries.select_parts(asked), as_of=shared.as_of, filters=filters)
+
+
+def show(asked: ShowInput, shared: Shared) -> Answer:
+    """Everything about one record."""
+    record, kind, note = queries.find_record(asked.name)
+    return record_view.record_answer(record, kind, note, asdict(asked))

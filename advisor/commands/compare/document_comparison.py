@@ -1,0 +1,278 @@
+"""Two answers of one kind as documents: what was asked differently, what came out differently, and what moved it."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.catalog.units import DAY_S, HOUR_S
+from advisor.commands.compare.paired_documents import asks_the_same, paired_within_error
+from advisor.render.serialize import Json, flatten
+
+LISTS: Final = ("options", "rows", "builds", "lists", "metrics")
+"""Where documents keep their records, the main list first."""
+IDENTITY: Final = (
+    "way", "accelerator", "provider", "term", "region", "weight_dtype", "engine", "load_fraction", "name", "category",
+)  # fmt: skip
+"""Fields that say of what a record of a report is; a plan's options are one per accelerator."""
+FIGURES: Final = (
+    "usd_per_million_tokens", "usd", "total_usd", "days", "usd_per_million_input_tokens",
+    "usd_per_million_output_tokens", "usd_per_hour", "ttft_s.p99", "tpot_s.p99", "requests_per_s",
+    "total_tokens_per_s", "step_time_s", "tokens_per_s_per_accelerator", "mfu_fraction", "goodput_fraction",
+    "peak_memory_bytes", "power_w",
+)  # fmt: skip
+"""Figures that are compared; the first that differs is the headline's."""
+LEAST_CHANGE: Final = 1e-9
+"""Fraction below which two figures are the same."""
+_NOT_ASKED: Final = frozenset({"offline"})
+"""Inputs that cannot change an answer."""
+_MEANINGS: Final = {
+    "model": "model", "traffic": "traffic", "objectives": "objectives", "constraints": "what may be used",
+    "limits": "what may be used", "as_of": "day of the prices", "calibration": "calibration", "seed": "seed",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class InputChange:
+    """An input that differs."""
+
+    name: str
+    meaning: str
+    first: Json
+    second: Json
+
+
+@dataclass(frozen=True, slots=True)
+class FigureChange:
+    """A figure of a record in both documents."""
+
+    name: str
+    first: float
+    second: float
+    is_within_error: bool | None
+    """Whether the model's error may explain it: by errors of pairs where the question is the same, else whether the two
+    80 % intervals overlap; None where there are none."""
+
+    @property
+    def change_fraction(self) -> float:
+        return self.second / self.first - 1.0 if self.first else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class RecordChange:
+    """An option or row in both documents."""
+
+    identity: str
+    first_place: int
+    second_place: int
+    figures: tuple[FigureChange, ...]
+    texts: tuple[tuple[str, str, str], ...]
+    """Other fields that differ: name, first, second."""
+    price_factor: float | None
+    """By what the price of an accelerator-hour multiplies the cost."""
+    work_factor: float | None
+    """By what the accelerator-hours for the same work multiply it; the two factors make the change of the cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything that differs between two documents."""
+
+    kind: str
+    versions: tuple[InputChange, ...]
+    inputs: tuple[InputChange, ...]
+    records: tuple[RecordChange, ...]
+    only_first: tuple[tuple[str, str], ...]
+    """Records that the second lacks, and the reason that it gives."""
+    only_second: tuple[tuple[str, str], ...]
+    first_best: str
+    second_best: str
+
+    @property
+    def is_same(self) -> bool:
+        moved = any(record.figures or record.texts for record in self.records)
+        return not (moved or self.inputs or self.versions or self.only_first or self.only_second)
+
+
+Document = Mapping[str, Json]
+
+
+def compare_documents(first: Document, second: Document) -> Comparison:
+    """What differs between two documents of one kind."""
+    records = _records(first), _records(second)
+    both = [name for name in records[0] if name in records[1]]
+    places = [{name: i for i, name in enumerate(found, 1)} for found in records]
+    same = asks_the_same(first, second)
+    return Comparison(
+        kind=str(first.get("kind")),
+        versions=tuple(_changes(first, second, ("tool_version", "catalog_version", "schema_version"))),
+        inputs=tuple(_input_changes(first, second)),
+        records=tuple(
+            _record_change(name, places[0][name], places[1][name], records[0][name], records[1][name], same)
+            for name in both
+        ),
+        only_first=tuple((n, _reason(second, records[0][n])) for n in records[0] if n not in records[1]),
+        only_second=tuple((n, _reason(first, records[1][n])) for n in records[1] if n not in records[0]),
+        first_best=next(iter(records[0]), ""),
+        second_best=next(iter(records[1]), ""),
+    )
+
+
+def _changes(first: Document, second: Document, names: Sequence[str]) -> Iterator[InputChange]:
+    for name in names:
+        if first.get(name) != second.get(name):
+            yield InputChange(name, "version", first.get(name), second.get(name))
+
+
+def _input_changes(first: Document, second: Document) -> Iterator[InputChange]:
+    flat = [_flat(document.get("inputs")) for document in (first, second)]
+    for name in dict.fromkeys((*flat[0], *flat[1])):
+        one, other = flat[0].get(name), flat[1].get(name)
+        if one != other and name not in _NOT_ASKED:
+            head = name.split(".")[0]
+            yield InputChange(name, _MEANINGS.get(head, head), one, other)
+
+
+def _flat(value: Json, prefix: str = "") -> dict[str, Json]:
+    """Leaves of nested records by dotted name; lists stay whole."""
+    if not isinstance(value, dict):
+        return {prefix: value}
+    found: dict[str, Json] = {}
+    for key, item in value.items():
+        found |= _flat(item, f"{prefix}.{key}" if prefix else key)
+    return found
+
+
+def _records(document: Document) -> dict[str, Mapping[str, Json]]:
+    """The records of a document's main list by what they are of."""
+    rows = next((rows for name in LISTS if isinstance(rows := document.get(name), list)), [])
+    records = [row for row in rows if isinstance(row, dict)]
+    names = ("accelerator",) if document.get("kind") == "plan" else _telling(records)
+    found: dict[str, Mapping[str, Json]] = {}
+    for record in records:
+        name = " ".join(str(record[key]) for key in names if record.get(key) is not None) or "answer"
+        found.setdefault(name, record)
+    return found
+
+
+def _telling(records: Sequence[Mapping[str, Json]]) -> tuple[str, ...]:
+    """Identity fields; those that all records share say nothing, but `accelerator` always stays."""
+    return tuple(
+        name
+        for name in IDENTITY
+        if name == "accelerator" or len({str(record.get(name)) for record in records}) > 1
+    )
+
+
+def _reason(document: Document, record: Mapping[str, Json]) -> str:
+    """Why a document does not have a record: what it says of the record's accelerator."""
+    rejected = document.get("rejected")
+    for entry in rejected if isinstance(rejected, list) else []:
+        if isinstance(entry, dict) and entry.get("accelerator") == record.get("accelerator"):
+            return str(entry.get("reason", ""))
+    return "not among those shown"
+
+
+def _record_change(
+    name: str,
+    first_place: int,
+    second_place: int,
+    first: Mapping[str, Json],
+    second: Mapping[str, Json],
+    is_paired: bool,
+) -> RecordChange:
+    figures = tuple(
+        change
+        for figure in FIGURES
+        if (change := _figure_change(figure, first, second, is_paired)) is not None
+        and not abs(change.change_fraction) <= LEAST_CHANGE
+    )
+    price, work = _factors(first, second)
+    return RecordChange(name, first_place, second_place, figures, _text_changes(first, second), price, work)
+
+
+def _figure_change(
+    name: str, first: Mapping[str, Json], second: Mapping[str, Json], is_paired: bool
+) -> FigureChange | None:
+    values = [_at(record, name) for record in (first, second)]
+    numbers = [_number(value) for value in values]
+    if numbers[0] is None or numbers[1] is None:
+        return None
+    within = None
+    if is_paired and numbers[0]:
+        within = paired_within_error(name, first, second, numbers[1] / numbers[0])
+    return FigureChange(name, numbers[0], numbers[1], _overlap(*values) if within is None else within)
+
+
+def _at(record: Mapping[str, Json], name: str) -> Json:
+    value: Json = dict(record)
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _number(value: Json) -> float | None:
+    """A plain number, or the value of a quantity."""
+    if isinstance(value, dict):
+        value = value.get("value")
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _overlap(first: Json, second: Json) -> bool | None:
+    ends = [
+        (_number(value.get("low")), _number(value.get("high")))
+        for value in (first, second)
+        if isinstance(value, dict)
+    ]
+    if len(ends) < 2:
+        return None
+    (low, high), (other_low, other_high) = ends
+    if low is None or high is None or other_low is None or other_high is None:
+        return None
+    return low <= other_high and other_low <= high
+
+
+def _text_changes(first: Mapping[str, Json], second: Mapping[str, Json]) -> tuple[tuple[str, str, str], ...]:
+    """Fields of words, dates and whole numbers that differ: layout, seller, engine, what binds."""
+    flat = [flatten({k: v for k, v in record.items() if k != "variants"}) for record in (first, second)]
+    found = []
+    for name in flat[0]:
+        one, other = flat[0][name], flat[1].get(name)
+        is_text = isinstance(one, str) or (isinstance(one, int) and name.endswith(_COUNTED))
+        if is_text and one != other and name not in _UNTOLD and not name.endswith("_basis"):
+            found.append((name, str(one), str(other)))
+    return tuple(found)
+
+
+_COUNTED: Final = (
+    "parallel",
+    "num_accelerators",
+    "num_replicas",
+    "tp",
+    "pp",
+    "dp",
+    "ep",
+    "cp",
+    "micro_batch",
+)
+_UNTOLD: Final = frozenset({"launch_command", "headline", "price_url", "quality_note", "basis_notes"})
+
+
+def _factors(first: Mapping[str, Json], second: Mapping[str, Json]) -> tuple[float | None, float | None]:
+    """Cost = price of an accelerator-hour x accelerator-hours for the work: the factor of each between two records."""
+    parts = [_price_and_work(record) for record in (first, second)]
+    if parts[0] is None or parts[1] is None:
+        return None, None
+    return parts[1][0] / parts[0][0], parts[1][1] / parts[0][1]
+
+
+def _price_and_work(record: Mapping[str, Json]) -> tuple[float, float] | None:
+    count = _number(record.get("num_accelerators"))
+    cost, hourly = _number(record.get("usd_per_million_tokens")), _number(record.get("usd_per_hour"))
+    if count and cost and hourly:
+        return hourly / count, cost / (hourly / count)
+    usd, days = _number(record.get("usd")), _number(record.get("days"))
+    if count and usd and days:
+        hours = days * count * DAY_S / HOUR_S
+        return usd / hours, hours
+    return None

@@ -1,0 +1,68 @@
+"""Compare two files: what they are decides how."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import read_json
+from advisor.cli.options import Shared
+from advisor.commands.compare.options import CompareInput
+from advisor.render.answer import Answer
+
+PROBE = "probe"
+
+
+def compare(asked: CompareInput, shared: Shared) -> Answer:
+    """Two probes quantity by quantity; two plans or reports by question, figures and causes.
+
+    Raises: InputFileError: a file cannot be read, is no answer of this program, or the two are of different kinds.
+    """
+    first, second = asked.first, asked.second
+    documents = [_document(path) for path in (first, second)]
+    kinds = [PROBE if document is None else str(document.get("kind", "")) for document in documents]
+    if PROBE in kinds and set(kinds) == {PROBE}:
+        return _compared_probes(first, second)
+    one, other = documents
+    if kinds[0] != kinds[1] or one is None or other is None:
+        raise InputFileError(
+            f"{first} is a {kinds[0] or 'document without a kind'}, {second} a {kinds[1] or 'document without a kind'}",
+            why="only answers of one kind can be compared",
+            fix="name two plans, two reports or two probes",
+        )
+    from advisor.commands.compare.document_comparison import compare_documents
+    from advisor.commands.compare.view import documents_answer
+
+    return documents_answer(compare_documents(one, other), first, second)
+
+
+def _compared_probes(first: Path, second: Path) -> Answer:
+    from advisor.commands.compare.probe_view import comparison_answer
+    from advisor.probes.compare import compare as differences
+    from advisor.probes.document import read_probe
+
+    found = differences(*(read_probe(path) for path in (first, second)))
+    if not found:
+        raise InputFileError(
+            f"{first} and {second} have no quantity in common",
+            why="they were measured in other ways or on other GPUs",
+            fix="compare two probes of the same mode",
+        )
+    return comparison_answer(found, {"first": first, "second": second})
+
+
+def _document(path: Path) -> Mapping[str, Any] | None:
+    """The JSON document of a file; None for the name of a recorded probe.
+
+    Raises: InputFileError: it cannot be read or is no document of this program.
+    """
+    if not path.exists() and not path.suffix:
+        return None
+    content = read_json(path, "name a file that -o FILE.json or --plan wrote")
+    if not isinstance(content, dict) or "schema_version" not in content:
+        raise InputFileError(
+            f"{path}: is no answer of advisor",
+            why="it has no schema_version",
+            fix="name a file that -o FILE.json, --plan or advisor probe wrote",
+        )
+    return content

@@ -1,0 +1,11 @@
+"""`advisor config show`: which defaults are set, and by whom."""
+
+from dataclasses import dataclass
+
+from advisor.cli.command import command
+
+
+@command("config show")
+@dataclass(frozen=True, slots=True)
+class ShowInput:
+    """Show every default that is set, and where it comes from."""

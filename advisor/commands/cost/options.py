@@ -1,0 +1,96 @@
+"""Options of `advisor cost`: what tokens cost rented, owned and through an API."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from typer import Option
+
+from advisor.cli.command import Studied, command, only
+from advisor.cli.load_options import PANEL as LOAD
+from advisor.cli.load_options import Load
+from advisor.cli.where import Objectives, Top, Where
+
+COMPARISON: Final = "What it is compared with"
+
+
+def _compared(metavar: str, text: str, default: str | bool = False) -> Any:
+    return Option(metavar=metavar, help=text, rich_help_panel=COMPARISON, show_default=default)
+
+
+@command(
+    "cost",
+    uses_calibration=True,
+    studied=Studied(best_of="rows", pareto=("min rows_usd_per_million_output_tokens",)),
+)
+@dataclass(frozen=True, slots=True)
+class CostInput:
+    """Dollars per million prompt, cached and answer tokens: rented, owned, by API; fleets, break-evens, carbon."""
+
+    model: Annotated[
+        str, Option("--model", metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.")
+    ]
+    tokens_per_day: Annotated[
+        str | None,
+        Option(
+            metavar="N",
+            help="Prompt and answer tokens of a mean day: 50M, 5B.",
+            rich_help_panel=LOAD,
+            show_default="what the cheapest carries",
+        ),
+    ] = None
+    shape: Annotated[
+        str,
+        Option(
+            metavar="NAME|FILE.toml",
+            help="How the day's load is spread: flat, chat, chat-large, reasoning, or your own levels.",
+            rich_help_panel=LOAD,
+        ),
+    ] = "flat"
+    load: Annotated[
+        Load, only("rate", "concurrency", "input_tokens", "output_tokens", "trace", "profile")
+    ] = Load()
+    objectives: Annotated[
+        Objectives,
+        only(
+            "ttft_p99",
+            "tpot_p99",
+            "ttft_p95",
+            "ttft_p50",
+            "tpot_p95",
+            "tpot_p50",
+            "itl_p99",
+            "e2e_p99",
+            "headroom",
+            "redundancy",
+        ),
+    ] = Objectives()
+    where: Annotated[
+        Where,
+        only(
+            "gpu",
+            "provider",
+            "engine",
+            "precision",
+            "term",
+            "tenancy",
+            "residency",
+            "max_price_age",
+            "max_gpus",
+            "price_file",
+        ),
+    ] = Where()
+    own: Annotated[
+        str | None, _compared("NxID", "Hardware to own: 8xh100-sxm.", "those with a purchase price")
+    ] = None
+    api: Annotated[str, _compared("NAME,...", "API providers, all or none.", True)] = "all"
+    api_price_file: Annotated[
+        Path | None, _compared("CSV", "Your own API prices, which win over the catalog's.")
+    ] = None
+    assumptions: Annotated[
+        Path | None, _compared("TOML", "Your own figures of ownership: electricity_usd_per_kwh = 0.09.")
+    ] = None
+    region: Annotated[
+        str | None, _compared("NAME", "Where your machines stand: sweden, us-virginia, eu-west-1.", "us")
+    ] = None
+    top: Top = 5

@@ -1,0 +1,90 @@
+"""From what a person typed about cost to the report."""
+
+from dataclasses import replace
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.load_shapes import get_load_shape
+from advisor.cli.measures import parse_count
+from advisor.cli.notes import progress
+from advisor.cli.options import Shared
+from advisor.cli.scenario_input import names_of, parse_own, parse_rate, scenario_of
+from advisor.commands.cost.options import CostInput
+from advisor.commands.cost.view import cost_answer
+from advisor.cost.question import CostQuestion
+from advisor.cost.report import cost_report
+from advisor.recommend.scenario import Scenario
+from advisor.render.answer import Answer
+from advisor.render.calibration_view import with_calibration
+
+
+def cost(asked: CostInput, shared: Shared) -> Answer:
+    """The report as an answer.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or unknown, a file is wrong, or nothing serves
+        the model within the objectives.
+    """
+    _check_volume(asked)
+    without_rate = replace(asked.load, rate=None)
+    scenario, notes = scenario_of(asked.model, without_rate, asked.objectives, asked.where, asked.top, shared)
+    question = _question(scenario, asked)
+    with progress(quiet=shared.quiet) as line:
+        report = cost_report(question, progress=line)
+    answer = cost_answer(report, question, notes)
+    return with_calibration(answer, scenario.calibration, scenario.constraints.accelerators)
+
+
+def _check_volume(asked: CostInput) -> None:
+    given = [
+        name
+        for name, value in (
+            ("--tokens-per-day", asked.tokens_per_day),
+            ("--rate", asked.load.rate),
+            ("--concurrency", asked.load.concurrency),
+        )
+        if value is not None
+    ]
+    if len(given) > 1:
+        raise AdvisorError(
+            f"{' and '.join(given)} exclude each other", why="each says the load", fix="give one"
+        )
+    if asked.shape != "flat" and (not given or given == ["--concurrency"]) and asked.load.trace is None:
+        raise AdvisorError(
+            f"--shape {asked.shape} needs a load to spread over the day",
+            fix="add --tokens-per-day 50M, or a --rate",
+        )
+
+
+def _question(scenario: Scenario, asked: CostInput) -> CostQuestion:
+    rate = parse_rate(asked.load.rate) if asked.load.rate is not None else scenario.traffic.rate_per_s
+    if asked.tokens_per_day is not None or asked.load.concurrency is not None:
+        rate = None
+    traffic = scenario.traffic.model_copy(update={"rate_per_s": None})
+    volume = asked.tokens_per_day
+    return CostQuestion(
+        scenario=scenario.model_copy(update={"traffic": traffic}),
+        tokens_per_day=parse_count(volume, "--tokens-per-day") if volume is not None else None,
+        requests_per_s=rate,
+        shape=get_load_shape(asked.shape),
+        apis=_apis(asked.api),
+        api_price_file=asked.api_price_file,
+        assumptions_file=asked.assumptions,
+        region=asked.region,
+        own=_own(asked.own),
+    )
+
+
+def _apis(text: str) -> tuple[str, ...] | None:
+    if text in ("all", "none"):
+        return None if text == "all" else ()
+    return names_of(text, "--api")
+
+
+def _own(text: str | None) -> tuple[int, str] | None:
+    if text is None:
+        return None
+    hardware = parse_own(text)
+    if len(hardware) > 1:
+        raise AdvisorError(
+            f"--own {text}: one kind of hardware at a time", fix=f"e.g. --own {text.split(',')[0].strip()}"
+        )
+    return hardware[0]

@@ -1,0 +1,259 @@
+"""A report on cost as an answer: rows, the ways to get the tokens, ownership, what moves the result, carbon."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from advisor.catalog.units import MILLION
+from advisor.commands.cost.charts import (
+    by_load_chart,
+    latency_chart,
+    ownership_chart,
+    split_chart,
+    tornado_chart,
+)
+from advisor.cost.carbon import Footprint
+from advisor.cost.ownership import Tco
+from advisor.cost.question import CostQuestion
+from advisor.cost.result import CostReport, CostRow, LoadPoint, Way
+from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, bulleted, columns
+from advisor.render.numbers import (
+    LEGEND,
+    MISSING,
+    TIME,
+    digits,
+    layout_words,
+    percent,
+    show,
+    usd,
+    usd_quantity,
+)
+from advisor.render.serialize import fields_of
+
+MAX_ROWS: Final = 8
+"""Rows that the terminal lists; a page and JSON have all."""
+MAX_WAYS: Final = 12
+_NOT_IN_RESULT: Final = ("warnings", "notes", "rejected")
+
+
+def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ...]) -> Answer:
+    """The whole report."""
+    ways = _ways_table(report.ways, question, limit=MAX_WAYS)
+    method = Paragraph(f"How a bill is divided: {report.method}")
+    asked = Paragraph(f"{_question(report, question)}\n{LEGEND}")
+    crossings = _crossings(report)
+    return Answer(
+        result=fields_of(report, *_NOT_IN_RESULT) | {"rejected": report.rejected},
+        inputs=fields_of(question.scenario, "calibration") | fields_of(question, "scenario"),
+        blocks=(
+            Paragraph(report.headline, emphasis=True),
+            _rows_table(report.rows, limit=MAX_ROWS),
+            ways,
+            crossings,
+            *_ownership_blocks(report),
+            tornado_chart(report.sensitivity, "What moves the cost of a rented token"),
+            _carbon_table(report.carbon),
+            method,
+            asked,
+        ),
+        tiles=_tiles(report),
+        sections=_sections(report, question, (method, asked)),
+        records="rows",
+        warnings=report.warnings,
+        notes=tuple(dict.fromkeys((*notes, *report.notes))),
+    )
+
+
+def _sections(report: CostReport, question: CostQuestion, end: tuple[Block, ...]) -> tuple[Section, ...]:
+    """The same for a page: all rows, all charts."""
+    rows = _rows_table(report.rows, limit=len(report.rows))
+    ways = _ways_table(report.ways, question, limit=len(report.ways))
+    parts = [
+        Section(
+            "Cost per token", (Paragraph(report.headline, emphasis=True), rows, latency_chart(report.rows))
+        ),
+        Section("What a bill pays for", (split_chart(report.rows), end[0])),
+        Section("Rent, own or an API", (ways, _crossings(report), by_load_chart(report))),
+        Section("Used less than fully", (_load_table(report.load),)),
+    ]
+    if report.owned:
+        parts.append(Section("Owning", tuple(_ownership_blocks(report))))
+    rented = tornado_chart(report.sensitivity, "What moves the cost of a rented token")
+    parts.append(Section("What moves a rented token", (rented,)))
+    parts.append(Section("Energy and carbon", (_carbon_table(report.carbon), *end[1:])))
+    return tuple(parts)
+
+
+def _tiles(report: CostReport) -> tuple[Tile, ...]:
+    row = report.rows[0]
+    tiles = [
+        Tile(
+            _cost(row.usd_per_million_input_tokens.value), "per million prompt tokens", row.accelerator_name
+        ),
+        Tile(_cost(row.usd_per_million_cached_tokens.value), "per million cached tokens", row.provider),
+        Tile(
+            _cost(row.usd_per_million_output_tokens.value), "per million answer tokens", row.price_observed_on
+        ),
+    ]
+    if report.api:
+        api = report.api[0]
+        tiles.append(Tile(_cost(api.usd_per_million_tokens), "per million through an API", api.provider))
+    if report.owned:
+        owned = report.owned[0].row
+        tiles.append(
+            Tile(_cost(owned.usd_per_million_tokens.value), "per million owned", owned.accelerator_name)
+        )
+    return tuple(tiles)
+
+
+def _question(report: CostReport, question: CostQuestion) -> str:
+    """What was asked, defaults included, and how much was looked at."""
+    traffic, goals = question.scenario.traffic, question.scenario.objectives
+    load = "the highest load within them"
+    if traffic.concurrency is not None:
+        load = f"{traffic.concurrency} clients"
+    elif question.mean_rate_per_s is not None:
+        load = (
+            f"{digits(report.volume['tokens_per_day'] / MILLION)} million tokens a day ({question.shape.id}, "
+            f"{digits(report.volume['mean_requests_per_s'])} requests/s, at most "
+            f"{digits(report.volume['peak_requests_per_s'])})"
+        )
+    return (
+        f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), p99 TTFT "
+        f"{show(goals.ttft_p99_s, TIME)}, p99 TPOT {show(goals.tpot_p99_s, TIME)}, {load}; prices as of "
+        f"{question.scenario.as_of} in {report.currency}. {report.search.num_candidates} deployments considered, "
+        f"{report.search.num_simulated} simulated."
+    )
+
+
+def _rows_table(rows: Sequence[CostRow], *, limit: int) -> Table:
+    title = "USD per million tokens"
+    if len(rows) > limit:
+        title += f": the cheapest {limit} of {len(rows)} (all with --json or -o)"
+    shown = rows[:limit]
+    return Table(
+        columns(
+            "deployment~ | from~ | $/h> | prompt> | cached> | answer> | all, with range~ | load> | price of"
+        ),
+        tuple(_row(row) for row in shown),
+        title,
+        tuple(_row_details(row) for row in shown),
+    )
+
+
+def _row(row: CostRow) -> tuple[str, ...]:
+    term = "" if row.term == "on_demand" else f" {row.term.replace('_', '-')}"
+    return (
+        f"{_layout(row)} {row.engine} {row.weight_dtype}",
+        f"{row.provider}{term}",
+        usd(row.usd_per_hour),
+        _cost(row.usd_per_million_input_tokens.value),
+        _cost(row.usd_per_million_cached_tokens.value),
+        _cost(row.usd_per_million_output_tokens.value),
+        usd_quantity(row.usd_per_million_tokens),
+        percent(row.load_fraction),
+        row.price_observed_on,
+    )
+
+
+def _cost(usd_per_million: float) -> str:
+    return f"${digits(usd_per_million)}"
+
+
+def _layout(row: CostRow) -> str:
+    return layout_words(row, row.accelerator, row.num_replicas)
+
+
+def _row_details(row: CostRow) -> tuple[Block, ...]:
+    share = ", ".join(f"{name.replace('_', ' ')} {percent(part)}" for name, part in row.share.items())
+    return (
+        Paragraph(f"The bill pays for {share}."),
+        Paragraph(f"SKU {row.sku} in {row.region or 'no named region'}: {row.price_url or 'no address'}"),
+    )
+
+
+def _ways_table(ways: Sequence[Way], question: CostQuestion, *, limit: int) -> Table:
+    given = question.mean_rate_per_s is not None
+    title = "The same tokens by every way" if given else "Each deployment as full as it may be, and APIs"
+    if len(ways) > limit:
+        title += f": the cheapest {limit} of {len(ways)}"
+    rows = tuple(
+        (
+            way.way,
+            way.what,
+            usd(way.usd_per_month),
+            _cost(way.usd_per_million_tokens),
+            percent(way.utilisation_fraction),
+            way.price_observed_on,
+            way.note,
+        )
+        for way in ways[:limit]
+    )
+    return Table(columns("way | what~ | $/month> | $/M tokens> | used> | price of | how~"), rows, title)
+
+
+def _crossings(report: CostReport) -> Paragraph:
+    lines = [crossing.sentence for crossing in report.break_even]
+    return bulleted("Where two ways cost the same", lines) if lines else Paragraph("No API to compare with.")
+
+
+def _ownership_blocks(report: CostReport) -> list[Block]:
+    if report.tco is None:
+        return []
+    return [
+        _tco_table(report.tco),
+        ownership_chart(report.tco),
+        tornado_chart(report.owned_sensitivity, "What moves the cost of an owned token"),
+    ]
+
+
+def _tco_table(cost: Tco) -> Table:
+    months = cost.total_usd / cost.usd_per_month
+    rows = tuple(
+        (line.name, f"{line.usd:,.2f}", f"{line.usd / months:,.2f}", line.basis, line.observed_on.isoformat())
+        for line in cost.lines
+    )
+    total = ("total", f"{cost.total_usd:,.2f}", f"{cost.usd_per_month:,.2f}", "", "")
+    details = (*((Paragraph(line.source),) for line in cost.lines), ())
+    title = f"Owning {cost.num_accelerators} x {cost.accelerator} for {cost.life_years:g} years"
+    return Table(columns("part | USD> | $/month> | basis | read on"), (*rows, total), title, details)
+
+
+def _load_table(points: Sequence[LoadPoint]) -> Table:
+    rows = tuple(
+        (
+            percent(point.load_fraction),
+            _cost(point.usd_per_million_tokens),
+            _cost(point.usd_per_million_input_tokens),
+            _cost(point.usd_per_million_output_tokens),
+            digits(point.mean_batch),
+            show(point.ttft_p99_s, TIME),
+            show(point.tpot_p99_s, TIME) if point.tpot_p99_s is not None else MISSING,
+        )
+        for point in points
+    )
+    return Table(
+        columns("load> | $/M tokens> | prompt> | answer> | batch> | TTFT p99> | TPOT p99>"),
+        rows,
+        "The cheapest rented deployment, simulated at parts of its highest load",
+    )
+
+
+def _carbon_table(footprints: Sequence[Footprint]) -> Table:
+    rows = tuple(
+        (
+            place.region_name,
+            digits(1000.0 * place.kg_co2e_per_kwh),
+            digits(place.kwh_per_million_tokens),
+            digits(1000.0 * place.kg_co2e_per_million_tokens),
+            digits(place.kg_co2e_per_month),
+            str(place.carbon_year),
+        )
+        for place in footprints
+    )
+    details = tuple((Paragraph(place.carbon_source),) for place in footprints)
+    return Table(
+        columns("region | g CO2e/kWh> | kWh/M tokens> | g CO2e/M tokens> | kg CO2e/month> | grid of>"),
+        rows,
+        "Energy and carbon of the cheapest rented deployment, by grid",
+        details,
+    )

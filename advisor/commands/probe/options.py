@@ -1,0 +1,29 @@
+"""Options of `advisor probe`: is this the machine that was sold?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from advisor.cli.command import command
+
+
+@command("probe")
+@dataclass(frozen=True, slots=True)
+class ProbeInput:
+    """Measure this machine and judge it: identity, memory, matrix rate, links, collectives, launches."""
+
+    quick: Annotated[bool, Option("--quick/--full", help="A minute, or all of it in up to six.")] = True
+    expect: Annotated[
+        str | None, Option(metavar="[Nx]ID", help="What was ordered, e.g. h100-sxm or 8xh100-sxm.")
+    ] = None
+    gpus: Annotated[str, Option(metavar="all|N,...", help="Which GPUs.")] = "all"
+    resume: Annotated[Path | None, Option(metavar="FILE", help="Go on with an interrupted probe.")] = None
+    power_sweep: Annotated[
+        bool, Option("--power-sweep", help="Work per joule by power limit; needs root, limits come back.")
+    ] = False
+    strict: Annotated[bool, Option("--strict", help="Exit code 5 for WARN.")] = False
+    report: Annotated[
+        Path | None, Option(metavar="FILE", help="A report to send to the provider: .md or .html.")
+    ] = None

@@ -1,0 +1,132 @@
+"""A probe as an answer: the verdict in a sentence, what is wrong, the rates, and a kit to dispute with."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from advisor.probes.document import Probe, content_of
+from advisor.probes.expectations import text_of
+from advisor.probes.fabric import pair_rates
+from advisor.probes.record import Measurement
+from advisor.probes.topology import picture
+from advisor.render import numbers
+from advisor.render.answer import Answer, Block, Figure, Paragraph, Table, columns
+
+EXIT_FAIL: Final = 4
+EXIT_WARN: Final = 5
+EXIT_MISSING: Final = 6
+_HIDDEN: Final = (".sweep", ".latency", "memory.cache_read", "memory.strided_read", "memory.latency", "peer.")
+_SHORT: Final = 24
+
+
+def probe_answer(probe: Probe, inputs: dict[str, object], *, strict: bool) -> Answer:
+    """The answer of `advisor probe`: exit code 4 for FAIL, 5 for WARN if strict, 6 without a GPU."""
+    return Answer(
+        result=content_of(probe),
+        inputs=inputs,
+        blocks=tuple(blocks_of(probe)),
+        records="measurements",
+        warnings=tuple(probe.machine.missing),
+        exit_code=exit_code(probe, strict=strict),
+    )
+
+
+def exit_code(probe: Probe, *, strict: bool) -> int:
+    """0 pass, 4 fail, 5 warn under strict, 6 if no GPU was measured."""
+    if probe.verdict == "fail":
+        return EXIT_FAIL
+    if not any(m.gpu is not None and m.value is not None for m in probe.measurements):
+        return EXIT_MISSING
+    return EXIT_WARN if strict and probe.verdict == "warn" else 0
+
+
+def sentence(probe: Probe) -> str:
+    """The verdict in one line, e.g. "8 x h200-sxm: PASS, 61 of 61 checks"."""
+    judged = [m for m in probe.measurements if m.status in ("pass", "warn", "fail")]
+    passed = sum(m.status == "pass" for m in judged)
+    number = len(probe.machine.gpus)
+    unknown = f"unknown board {probe.machine.gpus[0].name}".rstrip() if number else "no GPU"
+    name = probe.accelerator or unknown
+    head = f"{number} x {name}" if number else "no GPU was found"
+    words = {"pass": "PASS", "warn": "WARN", "fail": "FAIL"}.get(probe.verdict, "nothing was judged")
+    rest = "" if probe.is_complete else "; not complete, --resume goes on"
+    return (
+        f"{head}: {words}, {passed} of {len(judged)} checks passed{rest}"
+        if judged
+        else f"{head}: {words}{rest}"
+    )
+
+
+def blocks_of(probe: Probe) -> list[Block]:
+    """Verdict, failed checks, rates, sweeps' ends and commands."""
+    blocks: list[Block] = [Paragraph(sentence(probe), emphasis=True), Paragraph(_machine(probe))]
+    wrong = [m for m in probe.measurements if m.status in ("fail", "warn")]
+    if wrong:
+        wrong.sort(key=lambda m: m.status != "fail")
+        blocks.append(_checks("Not as it should be", wrong))
+        blocks += [Paragraph(text) for text in _advice(wrong)]
+    rates = [m for m in probe.measurements if m not in wrong and m.value is not None and not _is_detail(m)]
+    identity = [m for m in rates if m.id.startswith(("identity.", "health."))]
+    measured = [m for m in rates if m not in identity]
+    blocks += [_checks("Measured", measured)] if measured else []
+    blocks += [_checks("Identity and health", identity)] if identity else []
+    if wrong:
+        commands = dict.fromkeys(text_of(m.id).command for m in wrong if text_of(m.id).command)
+        blocks.append(Figure("\n".join(commands), title="Commands with which the provider can check it"))
+    if probe.machine.topology is not None:
+        index = [gpu.index for gpu in probe.machine.gpus]
+        copies = {(index[i], index[j]): rate for (i, j), rate in pair_rates(probe.measurements).items()}
+        drawn = picture(probe.machine.topology, copies)
+        blocks.append(Figure(drawn, title="How the GPUs are joined"))
+    if any(gpu.vendor != "nvidia" for gpu in probe.machine.gpus):
+        blocks.append(Paragraph("advisor was never verified on hardware of this vendor."))
+    return blocks
+
+
+def _machine(probe: Probe) -> str:
+    m = probe.machine
+    parts = [
+        m.cpu,
+        f"{m.num_cpus} CPUs",
+        f"driver {m.driver}" if m.driver else "",
+        f"torch {m.torch}" if m.torch else "",
+    ]
+    parts += [f"Triton {m.triton}" if m.triton else "", m.system, f"measured {probe.measured_on}"]
+    return ", ".join(part for part in parts if part) + f" ({probe.mode} mode)."
+
+
+def _is_detail(m: Measurement) -> bool:
+    return any(part in m.id for part in _HIDDEN)
+
+
+def _checks(title: str, measurements: Sequence[Measurement]) -> Table:
+    rows = [
+        (
+            m.status.upper() if m.status in ("fail", "warn") else m.status.replace("_", " "),
+            _name(m),
+            *_figures(m),
+            m.basis or m.source.partition(":")[0] if len(m.source) < _SHORT or m.basis else "",
+        )
+        for m in measurements
+    ]
+    return Table(columns("status | check~ | measured> | expected> | rests on~"), tuple(rows), title)
+
+
+def _name(m: Measurement) -> str:
+    where = "" if m.gpu is None else f"GPU {m.gpu} "
+    how = f" ({m.instrument})" if m.instrument and not m.id.startswith("identity.") else ""
+    pattern = f", {m.pattern}" if m.id.startswith(("collective", "peer", "operator", "health.peers")) else ""
+    return f"{where}{m.id}{how}{pattern}"
+
+
+def _figures(m: Measurement) -> tuple[str, str]:
+    return numbers.show_unit(m.value, m.unit), numbers.show_unit(m.expected, m.unit)
+
+
+def _advice(wrong: Sequence[Measurement]) -> list[str]:
+    lines: dict[str, None] = {}
+    for m in wrong:
+        text = m.remediation or m.note
+        if text:
+            note = f" ({m.note})" if m.note and m.note != text else ""
+            lines[f"{m.title or m.id}: {text}{note}"] = None
+    return list(lines)

@@ -1,0 +1,82 @@
+"""Options of `advisor recommend` and `advisor replay`: which accelerator, how many, which layout, at what cost."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from typer import Argument, Option
+
+from advisor.cli.command import Studied, command, only
+from advisor.cli.item_options import ItemInput
+from advisor.cli.load_options import Load
+from advisor.cli.where import Objectives, Top, Where
+from advisor.commands.recommend.training_options import TrainingInput
+
+TRAINING: Final = ("train", "finetune", "rl")
+
+Explain = Annotated[bool, Option("--explain", help="Also the arithmetic, and every reason against.")]
+PlanFile = Annotated[
+    Path | None,
+    Option(
+        metavar="FILE.json",
+        help="Keep question and answer; `advisor replay` asks again and writes the same bytes.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How much of an answer is shown and kept."""
+
+    top: Top = 5
+    explain: Explain = False
+    plan: PlanFile = None
+
+
+@command(
+    "recommend",
+    uses_calibration=True,
+    studied=Studied(
+        best_of="options",
+        pareto=("min options_usd_per_million_tokens", "min options_ttft_s_p99"),
+        left_out=("plan", "explain", "from_plan"),
+    ),
+)
+@dataclass(frozen=True, slots=True)
+class RecommendInput:
+    """Rank every accelerator on the market for a model: layout, latencies or days, dollars."""
+
+    model: Annotated[
+        str | None,
+        Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.", show_default=False),
+    ] = None
+    workload: Annotated[
+        Literal[
+            "serve", "train", "finetune", "rl", "diffusion", "embed", "rerank", "speech", "vision", "batch"
+        ],
+        Option(help="What the hardware is for."),
+    ] = "serve"
+    load: Annotated[
+        Load, only("rate", "concurrency", "input_tokens", "output_tokens", "trace", "trace_speed", "profile")
+    ] = Load()
+    objectives: Objectives = Objectives()
+    where: Where = Where()
+    shown: Shown = Shown()
+    training: TrainingInput = TrainingInput()
+    item: Annotated[
+        ItemInput,
+        only(
+            "steps", "image_size", "guidance", "query_tokens", "runtime", "max_batch", "latency_p99", "images",
+            "image_scheme", "items",
+        ),
+    ] = ItemInput()  # fmt: skip
+
+
+@command("replay")
+@dataclass(frozen=True, slots=True)
+class ReplayInput:
+    """Ask the question of a plan again: the day, the seed and the limits are those of the plan."""
+
+    file: Annotated[Path, Argument(metavar="PLAN.json", help="What `advisor recommend --plan` wrote.")]
+    shown: Annotated[Shown, only("plan", "explain")] = Shown()

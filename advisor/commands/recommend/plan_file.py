@@ -1,0 +1,80 @@
+"""Plan files: a question, the data it was asked of, and its answer without timings; replayed byte for byte."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import checked, read_json
+from advisor.recommend.scenario import Scenario
+from advisor.recommend.training_scenario import TrainingScenario
+from advisor.render.answer import Answer
+from advisor.render.atomic import write_text
+from advisor.render.envelope import catalog_version, document, dump
+from advisor.render.serialize import Json
+
+AnyScenario = Scenario | TrainingScenario
+TIMINGS: Final = ("screen_wall_s", "wall_s")
+
+
+def plan_text(answer: Answer, scenario: AnyScenario) -> str:
+    """The plan as JSON text: what `document` holds, without what differs from run to run."""
+    content = document(answer, seed=scenario.seed, shared={})
+    search = content.get("search")
+    if isinstance(search, dict):
+        content["search"] = {name: value for name, value in search.items() if name not in TIMINGS}
+    return dump(content)
+
+
+def kept(answer: Answer, scenario: AnyScenario, path: Path | None) -> Answer:
+    """The answer, kept as a plan file where one is named.
+
+    Raises: UnwritableError: the system refused; nothing is left behind.
+    """
+    if path is None:
+        return answer
+    write_text(path, plan_text(answer, scenario))
+    return replace(answer, notes=(*answer.notes, f"wrote {path}"))
+
+
+def read_plan(path: Path) -> tuple[AnyScenario, Mapping[str, Json]]:
+    """The question of a plan file, and the whole plan.
+
+    Raises: InputFileError: the file cannot be read, is not JSON, or is no plan.
+    """
+    content = read_json(path, "name a file that --plan wrote")
+    if (
+        not isinstance(content, dict)
+        or content.get("kind") != "plan"
+        or not isinstance(content.get("inputs"), dict)
+    ):
+        raise InputFileError(
+            f"{path}: is no plan",
+            why='a plan has kind "plan" and inputs',
+            fix="name a file that --plan wrote",
+        )
+    if content["inputs"].get("workload", "serve") == "serve":
+        return checked(Scenario, content["inputs"], str(path)), content
+    return checked(TrainingScenario, content["inputs"], str(path)), content
+
+
+def differences(plan: Mapping[str, Json], answer: Answer, scenario: AnyScenario) -> tuple[str, ...]:
+    """What the answer given now does not share with the plan: versions first, then fields."""
+    now: dict[str, Json] = json.loads(plan_text(answer, scenario))
+    found = []
+    if plan.get("catalog_version") != catalog_version():
+        found.append(
+            f"the catalog has changed: the plan's is {plan.get('catalog_version')}, now {catalog_version()}"
+        )
+    if plan.get("tool_version") != now["tool_version"]:
+        found.append(f"the plan is of advisor {plan.get('tool_version')}, this is {now['tool_version']}")
+    changed = [
+        name
+        for name in now
+        if name not in ("catalog_version", "tool_version") and plan.get(name) != now[name]
+    ]
+    if changed:
+        found.append(f"the answer differs from the plan's in {', '.join(changed)}")
+    return tuple(found)

@@ -1,0 +1,171 @@
+"""A recommendation as a page: key figures, sections with drawings, every option with its details."""
+
+from collections.abc import Sequence
+
+from advisor.commands.recommend.charts import layout, load_chart, memory_chart, pareto_chart, step_chart
+from advisor.recommend.result import Option, Recommendation, Rejected
+from advisor.recommend.scenario import Scenario
+from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, columns
+from advisor.render.numbers import (
+    LEGEND,
+    POWER,
+    REQUEST_RATE,
+    TIME,
+    TOKEN_RATE,
+    digits,
+    percent,
+    range_words,
+    rung,
+    show,
+    show_quantity,
+    usd,
+    usd_quantity,
+)
+from advisor.simulator.quantity import Quantity
+
+
+def recommendation_tiles(options: Sequence[Option]) -> tuple[Tile, ...]:
+    """Key figures of the first option."""
+    if not options:
+        return ()
+    option = options[0]
+    cost, rate = option.usd_per_million_tokens, option.requests_per_s
+    return (
+        Tile(f"${digits(cost.value, 2)}", "per million tokens", _sure(cost)),
+        Tile(usd(option.usd_per_hour), "per hour", f"{option.provider}, price of {option.price_observed_on}"),
+        Tile(digits(rate.value), "requests per second", _sure(rate)),
+        _latency_tile("time to first token, p99", option.ttft_s.get("p99")),
+        _latency_tile("time per output token, p99", option.tpot_s.get("p99")),
+        Tile(
+            f"{option.num_accelerators} × {option.accelerator}",
+            "deployment",
+            f"{option.engine}, {option.weight_dtype}",
+        ),
+    )
+
+
+def _latency_tile(label: str, quantity: Quantity | None) -> Tile:
+    if quantity is None:
+        return Tile("-", label)
+    factor, unit = rung(quantity.value, TIME)
+    return Tile(f"{digits(quantity.value / factor)} {unit}", label, _sure(quantity.scaled(1.0 / factor)))
+
+
+def _sure(quantity: Quantity) -> str:
+    """`0.36 to 0.49, calibrated`: the interval and its basis."""
+    return f"{range_words(quantity.low, quantity.high).replace('-', ' to ')}, {quantity.basis}"
+
+
+def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[Section, ...]:
+    """The page in order: compare, choose, understand, check what lost, and what would change it."""
+    options = found.options
+    sections: list[Section] = []
+    if options:
+        best = options[0]
+        asked = scenario.traffic.rate_per_s
+        launch = Figure(best.launch_command, title="Start the first option with")
+        sections = [
+            Section("Cost and latency", (pareto_chart(options, is_in_terminal=False), load_chart(options, asked))),
+            Section("Options", (options_table(options), Paragraph(LEGEND), launch)),
+            Section("Time and memory", (step_chart(best), memory_chart(options))),
+        ]  # fmt: skip
+    if found.what_would_change:
+        text = "\n".join(f"- {line}" for line in found.what_would_change)
+        sections.append(Section("What would change it", (Paragraph(text),)))
+    if found.rejected:
+        sections.append(Section("Why not the others", (rejected_table(found.rejected),)))
+    if options:
+        sections.append(Section("Prices", (prices_table(options),)))
+    return tuple(sections)
+
+
+def options_table(options: Sequence[Option]) -> Table:
+    """Every option and, in a row's details, all that is known about it."""
+    return Table(
+        columns(
+            "#> | deployment | engine | from | $/h> | $/M tokens> | TTFT p99> | TPOT p99> | requests/s> | limit"
+        ),
+        tuple(_row(option) for option in options),
+        title="Best options, one per accelerator",
+        details=tuple(_details(option) for option in options),
+    )
+
+
+def option_row(option: Option, *numbers: str) -> tuple[str, ...]:
+    """An option's cells: what it is and costs, the numbers that a table shows of its speed, what limits it."""
+    return (
+        str(option.rank),
+        layout(option),
+        f"{option.engine} {option.weight_dtype}",
+        option.provider,
+        usd(option.usd_per_hour),
+        usd_quantity(option.usd_per_million_tokens),
+        *numbers,
+        option.bottleneck + ("" if option.meets_slo else ", misses the SLO"),
+    )
+
+
+def _row(option: Option) -> tuple[str, ...]:
+    p99 = (show_quantity(times.get("p99"), TIME) for times in (option.ttft_s, option.tpot_s))
+    return option_row(option, *p99, show_quantity(option.requests_per_s))
+
+
+def latency_table(option: Option, end_to_end: str) -> Table:
+    """Every latency with its range, the whole request's under the name given."""
+    rows = tuple(
+        (f"{name} {statistic}", show_quantity(quantity, TIME))
+        for name, times in (("TTFT", option.ttft_s), ("TPOT", option.tpot_s), (end_to_end, option.e2e_s))
+        for statistic, quantity in times.items()
+    )
+    return Table(columns("latency | with its range"), rows)
+
+
+def _details(option: Option) -> tuple[Block, ...]:
+    facts = (
+        ("per million tokens", usd_quantity(option.usd_per_million_tokens)),
+        ("per million output tokens", usd_quantity(option.usd_per_million_output_tokens)),
+        ("output", show_quantity(option.output_tokens_per_s, TOKEN_RATE)),
+        ("input and output", show_quantity(option.total_tokens_per_s, TOKEN_RATE)),
+        ("requests", show_quantity(option.requests_per_s, REQUEST_RATE)),
+        ("busy", percent(option.utilisation_fraction)),
+        ("sequences per step", digits(option.mean_batch)),
+        ("KV cache holds", f"{digits(option.kv_capacity_tokens)} tokens"),
+        ("binding objective", option.binding_objective),
+        ("objectives met", option.slo_confidence),
+        ("power", show(option.power_w, POWER)),
+        ("energy", f"{digits(option.energy_j_per_token)} J per token"),
+        ("parallelism", f"TP{option.tensor_parallel} PP{option.pipeline_parallel} DP{option.data_parallel} "
+                        f"EP{option.expert_parallel}, {option.num_replicas} replicas"),
+        ("KV cache type", option.kv_dtype),
+    )  # fmt: skip
+    blocks: list[Block] = [
+        Table(columns("fact | value"), facts),
+        latency_table(option, "end to end"),
+        step_chart(option),
+        memory_chart([option]),
+        Figure(option.launch_command, title="Start it with"),
+    ]
+    remarks = [option.quality_note, *(f"taken from related hardware: {note}" for note in option.basis_notes)]
+    text = "\n".join(f"- {remark}" for remark in remarks if remark)
+    return (*blocks, Paragraph(text)) if text else tuple(blocks)
+
+
+def prices_table(options: Sequence[Option]) -> Table:
+    """Where each option's price is from, and how old it is."""
+    rows = tuple(
+        (o.accelerator, o.provider, o.sku, o.region, o.term, usd(o.usd_per_hour), o.price_observed_on,
+         str(o.price_age_days), o.price_url)
+        for o in options
+    )  # fmt: skip
+    return Table(
+        columns(
+            "accelerator | provider | offer | region | term | deployment, $/h> | read on | age, days> | source~"
+        ),
+        rows,
+    )
+
+
+def rejected_table(rejected: Sequence[Rejected]) -> Table:
+    """Every accelerator that is not among the answers, a row each."""
+    rows = tuple((entry.accelerator, entry.reason) for entry in rejected)
+    return Table(columns("accelerator | reason~"), rows)

@@ -1,0 +1,53 @@
+"""Which part of the program answers a recommendation: each kind of work loads only what it needs."""
+
+from dataclasses import replace
+
+from advisor.cli.options import Shared
+from advisor.cli.scenario_input import needed_model, scenario_of
+from advisor.commands.recommend.options import TRAINING, RecommendInput, ReplayInput
+from advisor.render.answer import Answer
+
+
+def recommend(asked: RecommendInput, shared: Shared) -> Answer:
+    """The answer to what was typed after `advisor recommend`.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or unknown, or nothing satisfies it.
+    """
+    is_serving = asked.workload == "serve"
+    if asked.workload in TRAINING or (is_serving and asked.training.from_plan is not None):
+        from advisor.commands.recommend.training_run import trained_as_typed
+
+        return trained_as_typed(asked, shared)
+    if not is_serving:
+        from advisor.commands.recommend.other_work import other_work
+
+        return other_work(asked, shared)
+    from advisor.commands.recommend.serving import goal_answer_of, recommended
+
+    model, shown, goal = needed_model(asked.model), asked.shown, asked.objectives.goal
+    scenario, notes = scenario_of(
+        model, asked.load, asked.objectives, asked.where, shown.top, shared, ladder=goal is None
+    )
+    if goal is not None:
+        return goal_answer_of(goal, scenario, notes, shown, shared)
+    return recommended(scenario, notes, shown, shared)
+
+
+def replay(asked: ReplayInput, shared: Shared) -> Answer:
+    """The question of a plan file asked again, with a warning for what differs now.
+
+    Raises: InputFileError: the file is no plan. AdvisorError: nothing satisfies the question any more.
+    """
+    from advisor.commands.recommend.plan_file import differences, read_plan
+    from advisor.commands.recommend.serving import recommended
+    from advisor.commands.recommend.training_run import trained
+    from advisor.recommend.scenario import Scenario
+
+    scenario, content = read_plan(asked.file)
+    if isinstance(scenario, Scenario):
+        answer = recommended(scenario, (), asked.shown, shared)
+    else:
+        answer = trained(scenario, (), asked.shown, shared)
+    changed = differences(content, answer, scenario)
+    same = () if changed else (f"the same answer as in {asked.file}",)
+    return replace(answer, notes=(*answer.notes, *same), warnings=(*answer.warnings, *changed))

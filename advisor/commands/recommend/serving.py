@@ -1,0 +1,81 @@
+"""Ask the search for serving, or which family of hardware suits a team; keep the plan."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from advisor.catalog.errors import AdvisorError
+from advisor.cli.notes import progress
+from advisor.cli.options import Shared
+from advisor.commands.recommend.options import Shown
+from advisor.commands.recommend.view import recommendation_answer
+from advisor.recommend.recommend import recommend
+from advisor.recommend.result import SearchStatistics
+from advisor.recommend.scenario import Scenario
+from advisor.render.answer import Answer
+from advisor.render.atomic import check_writable
+from advisor.render.calibration_view import with_calibration
+from advisor.render.numbers import TIME, show
+
+
+def recommended(scenario: Scenario, notes: tuple[str, ...], shown: Shown, shared: Shared) -> Answer:
+    """The answer to a scenario; writes the plan file if asked.
+
+    Raises: AdvisorError and its kinds: nothing satisfies the scenario, or the plan cannot be written.
+    """
+    if shown.plan is not None:
+        check_writable(shown.plan)
+    with progress(quiet=shared.quiet) as line:
+        found = recommend(scenario, progress=line)
+    answer = recommendation_answer(found, scenario, notes, explain=shown.explain)
+    limits = scenario.constraints
+    considered = tuple(name for _, name in limits.own) or limits.accelerators
+    answer = with_calibration(answer, scenario.calibration, considered)
+    if shared.verbose:
+        answer = replace(answer, notes=(*answer.notes, _effort(found.search)))
+    if shown.plan is None:
+        return answer
+    from advisor.commands.recommend.plan_file import kept
+
+    return kept(answer, scenario, shown.plan)
+
+
+def _effort(search: SearchStatistics) -> str:
+    """What the search did, for people who want to know why it took so long."""
+    return (
+        f"{search.num_candidates} candidates screened in {show(search.screen_wall_s, TIME)}, {search.num_modelled} "
+        f"modelled, {search.num_simulated} simulated with {search.num_simulated_requests} requests, "
+        f"{show(search.wall_s, TIME)} in all"
+    )
+
+
+def goal_answer_of(
+    file: Path, scenario: Scenario, notes: tuple[str, ...], shown: Shown, shared: Shared
+) -> Answer:
+    """Families of hardware ranked by the goal in a file.
+
+    Raises: AdvisorError and its kinds: the file is malformed, or --own, --gpu, --concurrency or --plan is given too.
+    """
+    from advisor.catalog.ownership import ownership
+    from advisor.commands.recommend.goal_view import goal_answer
+    from advisor.cost.goal import read_goal
+    from advisor.cost.goal_report import goal_report
+
+    limits, traffic = scenario.constraints, scenario.traffic
+    for name, given in (
+        ("--own", limits.own),
+        ("--gpu", limits.accelerators),
+        ("--rate", traffic.rate_per_s),
+        ("--concurrency", traffic.concurrency),
+        ("--plan", shown.plan),
+    ):
+        if given:
+            raise AdvisorError(
+                f"--goal and {name} exclude each other",
+                why="a goal compares families of hardware at the highest load that each carries",
+                fix=f"drop {name}",
+            )
+    goal = read_goal(file)
+    known = ownership(scenario.as_of)
+    with progress(quiet=shared.quiet) as line:
+        report = goal_report(scenario, goal, known, progress=line)
+    return goal_answer(report, goal, scenario, notes, explain=shown.explain)

@@ -1,0 +1,247 @@
+"""A question about training, as typed, turned into a scenario: defaults by workload and size are resolved here."""
+
+import math
+from dataclasses import replace
+from typing import Final, cast
+
+from advisor.catalog import models
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.regions import DEFAULT_REGION, get_region
+from advisor.catalog.schema import Model
+from advisor.catalog.units import DAY_S, GIGA, HOUR_S, MEGA
+from advisor.cli.calibration_file import given_calibration
+from advisor.cli.known import known_value
+from advisor.cli.load_options import Load
+from advisor.cli.measures import parse_count, parse_seconds, positive
+from advisor.cli.options import Shared
+from advisor.cli.scenario_input import constraints_of, names_of, needed_model, parse_usd
+from advisor.cli.where import Where
+from advisor.commands.recommend.options import RecommendInput
+from advisor.commands.recommend.training_options import TrainingInput
+from advisor.recommend.training_scenario import (
+    Reliability,
+    RolloutTask,
+    TrainingLimits,
+    TrainingScenario,
+    TrainingTask,
+    Workload,
+)
+from advisor.recommend.training_space import COMPUTE_DTYPES, RULES
+from advisor.simulator.graph.model import parameter_count
+from advisor.simulator.training.flop import compute_optimal_tokens
+
+_DEADLINES_S: Final[dict[Workload, float]] = {
+    "train": 30.0 * DAY_S,
+    "finetune": 7.0 * DAY_S,
+    "rl": 7.0 * DAY_S,
+}
+_PRETRAIN_SEQUENCE: Final = 8192
+_FINETUNE_SEQUENCE: Final = 4096
+_FINETUNE_TOKENS: Final = 100.0 * MEGA
+_FINETUNE_BATCH: Final = 64
+_LARGEST_WITH_SMALL_BATCH: Final = 200.0 * GIGA
+_BATCH_TOKENS: Final = 4.0 * MEGA
+"""Tokens of a step: Llama 2, all sizes (arXiv:2307.09288, section 2.2)."""
+_LARGE_BATCH_TOKENS: Final = 16.0 * MEGA
+"""Of models beyond 200B: Llama 3 405B (arXiv:2407.21783, section 3.4.1)."""
+_RESPONSE_TOKENS: Final = 2048
+_PROMPT_TOKENS: Final = 512
+
+
+def training_question(asked: RecommendInput, shared: Shared) -> tuple[TrainingScenario, tuple[str, ...]]:
+    """The whole question about training, and notes on what was understood.
+
+    Raises: AdvisorError and its kinds: something typed is malformed, unknown, out of range or contradictory.
+    """
+    model, workload = needed_model(asked.model), cast(Workload, asked.workload)
+    typed, load = asked.training, asked.load
+    found = models.get(model)
+    _refuse_load(load)
+    rollout = _rollout(typed, load) if workload == "rl" else None
+    task, notes = _task(found.record, workload, typed, asked.where, rollout)
+    within, more = _limits(workload, typed, asked.where, total_budget(asked))
+    scenario = TrainingScenario(
+        model=model if found.note.startswith("shape read") else found.record.id,
+        workload=workload,
+        task=task,
+        rollout=rollout,
+        limits=within,
+        reliability=_reliability(typed),
+        as_of=shared.as_of,
+        seed=shared.seed,
+        calibration=given_calibration(shared.calibration),
+        top=asked.shown.top,
+    )
+    return scenario, tuple(filter(None, (found.note, *notes, *more)))
+
+
+def _refuse_load(load: Load) -> None:
+    given = {
+        "--rate": load.rate, "--concurrency": load.concurrency, "--trace": load.trace, "--profile": load.profile,
+    }  # fmt: skip
+    for option, value in given.items():
+        if value is not None:
+            raise AdvisorError(
+                f"{option} does not go with training",
+                why="it says how requests come to a service",
+                fix=f"drop {option}, or ask with --workload serve",
+            )
+
+
+def _task(
+    model: Model, workload: Workload, typed: TrainingInput, where: Where, rollout: RolloutTask | None
+) -> tuple[TrainingTask, tuple[str, ...]]:
+    if workload == "train" and typed.method != "full":
+        raise AdvisorError(
+            f"--method {typed.method} does not go with --workload train",
+            why="adapters are trained beside weights that exist already",
+            fix="--workload finetune",
+        )
+    sequence = _sequence(model, workload, typed, rollout)
+    batch = _batch(model, workload, typed, sequence, rollout)
+    tokens, notes = _tokens(model, workload, typed, rollout)
+    precisions = names_of(where.precision, "--precision")
+    for name in precisions:
+        known_value(name, COMPUTE_DTYPES, "precision")
+    frameworks = names_of(typed.framework, "--framework")
+    for name in frameworks:
+        known_value(name, tuple(RULES), "framework")
+    task = TrainingTask(
+        tokens=tokens,
+        sequence_tokens=sequence,
+        global_batch=batch,
+        compute_dtypes=precisions,
+        method=typed.method,
+        lora_rank=0 if typed.method == "full" else typed.lora_rank,
+        optimizer=typed.optimizer,
+        frameworks=frameworks,
+        compute_optimal=typed.compute_optimal,
+    )
+    return task, notes
+
+
+def _sequence(model: Model, workload: Workload, typed: TrainingInput, rollout: RolloutTask | None) -> int:
+    if rollout is not None:
+        return rollout.prompt_tokens + rollout.response_tokens
+    if typed.sequence is not None:
+        return typed.sequence
+    usual = _PRETRAIN_SEQUENCE if workload == "train" else _FINETUNE_SEQUENCE
+    return min(usual, model.max_context_tokens or usual)
+
+
+def _batch(
+    model: Model, workload: Workload, typed: TrainingInput, sequence: int, rollout: RolloutTask | None
+) -> int:
+    if rollout is not None:
+        return rollout.prompts * rollout.samples_per_prompt
+    if typed.global_batch is not None:
+        return typed.global_batch
+    if workload == "finetune":
+        return _FINETUNE_BATCH
+    large = parameter_count(model).total > _LARGEST_WITH_SMALL_BATCH
+    wanted = (_LARGE_BATCH_TOKENS if large else _BATCH_TOKENS) / sequence
+    return int(2 ** max(0, round(math.log2(wanted))))
+
+
+def _tokens(
+    model: Model, workload: Workload, typed: TrainingInput, rollout: RolloutTask | None
+) -> tuple[float, tuple[str, ...]]:
+    if rollout is not None:
+        per_step = rollout.prompts * rollout.samples_per_prompt
+        return float(rollout.num_steps * per_step * (rollout.prompt_tokens + rollout.response_tokens)), ()
+    if typed.tokens is not None and typed.compute_optimal:
+        raise AdvisorError(
+            "--tokens and --compute-optimal exclude each other",
+            why="compute-optimal sets the tokens: 20 per parameter",
+            fix="give one of them",
+        )
+    if typed.tokens is not None:
+        return parse_count(typed.tokens, "--tokens"), ()
+    if typed.compute_optimal:
+        return compute_optimal_tokens(model), ()
+    if workload == "finetune":
+        return _FINETUNE_TOKENS, ("100M tokens are taken as the data set; --tokens says otherwise",)
+    raise AdvisorError(
+        "how much is trained on is not given",
+        why="days and dollars are proportional to the tokens",
+        fix="--tokens 1T, or --compute-optimal",
+    )
+
+
+def _rollout(typed: TrainingInput, load: Load) -> RolloutTask:
+    if typed.tokens is not None or typed.compute_optimal:
+        raise AdvisorError(
+            "--tokens does not go with --workload rl",
+            why="its tokens follow from steps, prompts, samples and their lengths",
+            fix="--rl-steps, --prompts, --samples, --input-tokens, --output-tokens",
+        )
+    reward_s = parse_seconds(typed.reward_time, "--reward-time") if typed.reward_time else 0.0
+    reward = models.get(typed.reward_model).record.id if typed.reward_model else ""
+    return RolloutTask(
+        algorithm=typed.algorithm,
+        prompts=typed.prompts,
+        samples_per_prompt=2 if typed.algorithm == "dpo" else typed.samples,
+        prompt_tokens=load.input_tokens or _PROMPT_TOKENS,
+        response_tokens=load.output_tokens or _RESPONSE_TOKENS,
+        num_steps=typed.rl_steps,
+        placement=typed.placement,
+        steps_off_policy=typed.off_policy,
+        reward_s=reward_s,
+        reward_model=reward,
+    )
+
+
+def total_budget(asked: RecommendInput) -> float | None:
+    """Dollars of a whole job; None where none are given.
+
+    Raises: AdvisorError: not a sum of dollars.
+    """
+    return None if asked.objectives.budget is None else parse_usd(asked.objectives.budget)
+
+
+def _limits(
+    workload: Workload, typed: TrainingInput, where: Where, budget_usd: float | None
+) -> tuple[TrainingLimits, tuple[str, ...]]:
+    constraints, notes = constraints_of(replace(where, precision=None, engine=None, region=None))
+    deadline_s = parse_seconds(typed.deadline, "--deadline") if typed.deadline else None
+    open_ended = typed.gpus is None and budget_usd is None and not where.own
+    if deadline_s is None and open_ended:
+        deadline_s = _DEADLINES_S[workload]
+        days = f"{deadline_s / DAY_S:.0f} days"
+        notes = (*notes, f"no --deadline, --gpus or --budget: done within {days} is taken")
+    budget = positive(budget_usd, "--budget", example="500000") if budget_usd is not None else None
+    region, note = get_region(where.region or DEFAULT_REGION)
+    found = TrainingLimits(
+        accelerators=constraints.accelerators,
+        providers=constraints.providers,
+        terms=constraints.terms,
+        own=constraints.own,
+        tenancies=constraints.tenancies,
+        countries=constraints.countries,
+        max_price_age_days=constraints.max_price_age_days,
+        num_accelerators=typed.gpus,
+        deadline_s=deadline_s,
+        budget_usd=budget,
+        price_file=constraints.price_file,
+        price_cache=constraints.price_cache,
+        region=region.id,
+    )
+    return found, (*notes, note)
+
+
+def _reliability(typed: TrainingInput) -> Reliability:
+    values: dict[str, float] = {}
+    if typed.mtbf_hours is not None:
+        values["accelerator_mtbf_s"] = positive(typed.mtbf_hours, "--mtbf-hours", example="50000") * HOUR_S
+    if typed.spot_losses_per_day < 0:
+        raise AdvisorError(
+            f"--spot-losses-per-day {typed.spot_losses_per_day:g} is negative", fix="0 or more"
+        )
+    return Reliability(
+        **values,
+        restart_s=parse_seconds(typed.restart, "--restart"),
+        asynchronous_checkpoints=typed.checkpoints == "async",
+        spot_interruptions_per_node_hour=typed.spot_losses_per_day / 24.0,
+        elastic=typed.elastic,
+        straggler_spread=typed.stragglers,
+    )

@@ -1,0 +1,267 @@
+"""A training recommendation as an answer: the cluster to take, its rivals, one step, memory, failures, the bill."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from advisor.catalog.units import DAY_S, GB, MINUTE_S
+from advisor.commands.recommend.rejected import rejected_tables
+from advisor.recommend.training_option import ESTIMATED_RESERVATION
+from advisor.recommend.training_result import Bill, Reinforcement, TrainingOption, TrainingRecommendation
+from advisor.recommend.training_scenario import TrainingScenario
+from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
+from advisor.render.numbers import (
+    COUNT,
+    LEGEND,
+    POWER,
+    SIZE,
+    TIME,
+    digits,
+    percent,
+    range_words,
+    show,
+    show_quantity,
+    usd,
+    usd_quantity,
+)
+from advisor.render.serialize import fields_of
+from advisor.render.training_charts import days_chart, stage_chart, waterfall_chart
+
+MAX_REJECTED: Final = 6
+ENVELOPE_FIELDS: Final = ("warnings", "notes")
+
+
+def training_answer(
+    found: TrainingRecommendation, scenario: TrainingScenario, notes: tuple[str, ...], *, explain: bool
+) -> Answer:
+    """The whole answer; with explain also failures, memory by stage and the arithmetic."""
+    first = found.options[0]
+    blocks: list[Block] = [Paragraph(found.headline, emphasis=True), _options_table(found.options)]
+    chart = days_chart(found.options, found.pareto)
+    if not chart.is_empty:
+        blocks.append(chart)
+    if first.reinforcement is not None:
+        blocks.append(_loop_table(found.options))
+    blocks.append(waterfall_chart(first.breakdown, f"One step of option 1 ({first.plan.words})"))
+    blocks.append(_memory_block(first, explain=explain))
+    blocks.append(_bills_table(first))
+    if explain:
+        blocks += _explanation(first, found)
+    blocks += rejected_tables(found.rejected, most=MAX_REJECTED, everything=explain)
+    if found.what_would_change:
+        blocks.append(bulleted("What would change this answer", found.what_would_change))
+    blocks.append(flags_figure(first))
+    question = question_words(scenario, found)
+    blocks.append(Paragraph(f"{question}\n{LEGEND}"))
+    return Answer(
+        result=fields_of(found, *ENVELOPE_FIELDS),
+        inputs=fields_of(scenario),
+        blocks=tuple(blocks),
+        tiles=_tiles(first),
+        sections=_sections(found),
+        records="options",
+        warnings=found.warnings,
+        notes=tuple(dict.fromkeys((*notes, *found.notes))),
+    )
+
+
+def question_words(scenario: TrainingScenario, found: TrainingRecommendation) -> str:
+    """What was asked, defaults included, and how much was looked at."""
+    task, limits, search = scenario.task, scenario.limits, found.search
+    within = [
+        f"on {limits.num_accelerators} accelerators" if limits.num_accelerators else "",
+        f"within {show(limits.deadline_s, TIME)}" if limits.deadline_s else "",
+        f"for at most {usd(limits.budget_usd)}" if limits.budget_usd else "",
+    ]
+    method = "" if task.method == "full" else f", {task.method} of rank {task.lora_rank}"
+    what = f"{show(task.tokens, COUNT)} tokens in steps of {task.global_batch} x {task.sequence_tokens}"
+    return (
+        f"Asked: {scenario.workload}, {what}, {'/'.join(task.compute_dtypes) or 'bf16'}, {task.optimizer}{method}"
+        f"{', ' if any(within) else ''}{', '.join(filter(None, within))}; {', '.join(limits.terms)} prices as of "
+        f"{scenario.as_of}. {search.num_considered:,} plans on {_clusters(search.num_clusters)} considered, memory and "
+        f"time of {search.num_evaluated:,} computed, {search.num_simulated} simulated."
+    )
+
+
+def _clusters(count: int) -> str:
+    return "1 cluster" if count == 1 else f"{count} clusters"
+
+
+def _options_table(options: Sequence[TrainingOption]) -> Table:
+    rows = tuple(
+        (
+            str(option.rank),
+            f"{option.num_accelerators} x {option.accelerator}",
+            f"{option.plan.framework} {option.plan.words}",
+            f"{option.provider} {usd(option.usd_per_accelerator_hour)}/h",
+            show(option.step_time_s.value, TIME),
+            percent(option.mfu_fraction.value),
+            show(option.days.value * DAY_S, TIME),
+            _dollars(option),
+        )
+        for option in options
+    )
+    return Table(
+        columns("#> | cluster~ | plan~ | from~ | step> | MFU> | takes> | dollars~"),
+        rows,
+        title="Best clusters, one per accelerator",
+    )
+
+
+def _dollars(option: TrainingOption) -> str:
+    if option.usd.value < 1000:
+        return usd_quantity(option.usd)
+    span = range_words(option.usd.low / 1000, option.usd.high / 1000)
+    return f"{usd(option.usd.value)} ({span} k) {usd_quantity(option.usd)[-1]}"
+
+
+def _loop_table(options: Sequence[TrainingOption]) -> Table:
+    """Where one step of reinforcement learning goes, by option."""
+    rows = tuple(_loop_row(option, loop) for option in options if (loop := option.reinforcement) is not None)
+    return Table(
+        columns("#> | placement~ | generate> | judge> | log-probs> | train> | sync> | step> | generating>"),
+        rows,
+        title="One step of the loop; the last column is the share of its work",
+    )
+
+
+def _loop_row(option: TrainingOption, loop: Reinforcement) -> tuple[str, ...]:
+    where = loop.placement
+    if loop.placement != "colocated":
+        where = f"{loop.num_rollout_accelerators} generate, {loop.num_training_accelerators} train"
+    times = (loop.rollout_s, loop.reward_s, loop.logprob_s, loop.training_s, loop.weight_sync_s, loop.step_s)
+    return (str(option.rank), where, *(show(t or None, TIME) for t in times), percent(loop.rollout_fraction))
+
+
+def _memory_block(option: TrainingOption, *, explain: bool) -> Block:
+    """Memory in a line, or by stage."""
+    if explain and len(option.memory_by_stage) > 1:
+        return stage_chart(option.memory_by_stage, option.memory_limit_bytes)
+    parts = ", ".join(
+        f"{name} {digits(size / GB)}" for name, size in option.memory.items() if size > 0.05 * GB
+    )
+    stages = [stage.peak_bytes / GB for stage in option.memory_by_stage]
+    by_stage = ""
+    if len(stages) > 1:
+        by_stage = (
+            f" By stage: {digits(stages[0])} first, {digits(max(stages))} fullest, {digits(stages[-1])} last."
+        )
+    return Paragraph(
+        f"Memory of the fullest accelerator: {show_quantity(option.peak_memory_bytes, SIZE)} of "
+        f"{digits(option.memory_limit_bytes / GB)} GB: {parts}.{by_stage}"
+    )
+
+
+def _bills_table(option: TrainingOption) -> Table:
+    rows = tuple(
+        (
+            _term(bill),
+            _seller(bill),
+            usd(bill.usd_per_accelerator_hour),
+            percent(bill.goodput_fraction),
+            show(bill.days * DAY_S, TIME),
+            usd(bill.usd),
+        )
+        for bill in option.bills
+    )
+    return Table(
+        columns("term | from~ | $/accelerator/h> | goodput> | takes> | dollars>"),
+        rows,
+        title="The same run at every term",
+    )
+
+
+def _term(bill: Bill) -> str:
+    if bill.term == ESTIMATED_RESERVATION:
+        return "reserved 1y, usual discount"
+    return bill.term.replace("_", " ")
+
+
+def _seller(bill: Bill) -> str:
+    if bill.term == "owned":
+        return "bought, used all its life"
+    return "electricity alone" if bill.provider == "own" else bill.provider
+
+
+def _explanation(option: TrainingOption, found: TrainingRecommendation) -> list[Block]:
+    left, compute = option.failures, found.compute
+    failures = (
+        f"Failures: one every {show(left.cluster_mtbf_s, TIME)}; a checkpoint of {show(left.checkpoint_bytes, SIZE)} "
+        f"every {show(left.checkpoint_interval_s, TIME)} stops training for {show(left.checkpoint_stall_s, TIME)} and "
+        f"is safe after {show(left.checkpoint_write_s, TIME)}. Goodput {percent(left.goodput_fraction)}: checkpoints "
+        f"{percent(left.checkpoint_fraction)}, work done twice {percent(left.replay_fraction)}, restarts "
+        f"{percent(left.restart_fraction)}"
+        + (
+            f", missing replicas {percent(left.lost_capacity_fraction)}."
+            if left.lost_capacity_fraction
+            else "."
+        )
+    )
+    rate = option.tokens_per_s_per_accelerator
+    work = (
+        f"Compute: 6 x {show(compute['active_parameters'], COUNT)} x {show(compute['tokens'], COUNT)} = "
+        f"{compute['flop']:.3g} flop, {digits(compute['tokens_per_parameter'])} tokens per parameter; "
+        f"{option.num_steps:,} steps of {show_quantity(option.step_time_s, TIME)}, {digits(rate.value)} tokens/s per "
+        f"accelerator, MFU {percent(option.mfu_fraction.value)}, with recomputation "
+        f"{percent(option.hfu_fraction.value)}."
+    )
+    if "expected_loss_nats" in compute:
+        work += (
+            f" Chinchilla's law expects a loss of {compute['expected_loss_nats']:.2f} nats per token; this compute "
+            f"would do best with {show(compute['best_parameters_for_flop'], COUNT)} parameters on "
+            f"{show(compute['best_tokens_for_flop'], COUNT)} tokens."
+        )
+    energy = (
+        f"Energy: {show(option.power_w, POWER)} at work, {option.energy_kwh / 1000:,.1f} MWh, "
+        f"{option.carbon_kg_co2e / 1000:,.2f} t CO2e on the grid of {option.carbon_region}.\n"
+        f"Price read on {option.price_observed_on} ({option.price_age_days} days ago): {option.price_url}"
+    )
+    return [Paragraph("\n".join((work, failures, energy, *option.notes)))]
+
+
+def flags_figure(option: TrainingOption) -> Figure:
+    """Launch options by framework, ready to copy."""
+    lines = [f"# {name}\n{flags}" for name, flags in option.launch_flags.items()]
+    return Figure("\n".join(lines), title="Lay it out so")
+
+
+def _tiles(option: TrainingOption) -> tuple[Tile, ...]:
+    days, cost = option.days, option.usd
+    return (
+        Tile(
+            show(days.value * DAY_S, TIME),
+            "until done",
+            f"{range_words(days.low, days.high)} days, {days.basis}",
+        ),
+        Tile(
+            usd(cost.value),
+            f"{option.provider}, {option.term.replace('_', ' ')}",
+            range_words(cost.low, cost.high),
+        ),
+        Tile(percent(option.mfu_fraction.value), "MFU", f"step {show(option.step_time_s.value, TIME)}"),
+        Tile(
+            percent(option.goodput_fraction),
+            "goodput",
+            f"a failure every {digits(option.failures.cluster_mtbf_s / MINUTE_S)} min",
+        ),
+    )
+
+
+def _sections(found: TrainingRecommendation) -> tuple[Section, ...]:
+    first = found.options[0]
+    clusters: list[Block] = [
+        _options_table(found.options),
+        days_chart(found.options, found.pareto, is_in_terminal=False),
+    ]
+    if first.reinforcement is not None:
+        clusters.append(_loop_table(found.options))
+    step = waterfall_chart(first.breakdown, f"One step of option 1 ({first.plan.words})")
+    return (
+        Section("Clusters", tuple(clusters)),
+        Section("One step", (step,)),
+        Section("Memory", (stage_chart(first.memory_by_stage, first.memory_limit_bytes),)),
+        Section("Bill and failures", (_bills_table(first), *_explanation(first, found))),
+        Section(
+            "Why not the others", tuple(rejected_tables(found.rejected, most=MAX_REJECTED, everything=True))
+        ),
+        Section("Launch", (flags_figure(first),)),
+    )

@@ -1,0 +1,216 @@
+"""A recommendation as an answer: the option to take, its rivals, why not the others, and what would change it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from advisor.catalog.units import GB
+from advisor.commands.recommend.charts import layout, pareto_chart
+from advisor.commands.recommend.rejected import rejected_tables
+from advisor.commands.recommend.report import latency_table, recommendation_sections, recommendation_tiles
+from advisor.recommend.result import Option, Recommendation, Rung
+from advisor.recommend.scenario import Scenario
+from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
+from advisor.render.numbers import MISSING, POWER, TIME, digits, percent, range_words, rung, show, usd
+from advisor.render.serialize import fields_of
+from advisor.simulator.quantity import Quantity
+
+MAX_REJECTED: Final = 8
+"""Reasons that the terminal lists without --explain; JSON has all."""
+_SHOWN_BESIDE_LADDER: Final = 3
+"""Options of the last load of a ladder that the terminal lists; --explain and JSON have all."""
+_SHORT: Final = {"tensorrt-llm": "trt-llm"}
+ENVELOPE_FIELDS: Final = ("warnings", "notes")
+
+
+def recommendation_answer(
+    found: Recommendation, scenario: Scenario, notes: tuple[str, ...], *, explain: bool
+) -> Answer:
+    """What to take and how sure it is; with explain also the arithmetic and every reason against."""
+    best = found.options[0]
+    blocks: list[Block] = [Paragraph(found.headline, emphasis=True)]
+    if found.ladder:
+        blocks.append(ladder_table(found.ladder))
+    blocks += [_options_table(found, scenario, explain=explain), Paragraph(_how_sure(found))]
+    if explain:
+        blocks += [pareto_chart(found.options), *_explanation(best)]
+        blocks += rejected_tables(found.rejected, most=MAX_REJECTED, everything=True)
+        blocks.append(bulleted("What would change this answer", found.what_would_change))
+    blocks.append(Figure(best.launch_command, title=_start_words(best)))
+    question = _question(scenario, found)
+    blocks.append(Paragraph(question if explain else f"{question} --explain shows the rest."))
+    return Answer(
+        result=fields_of(found, *ENVELOPE_FIELDS),
+        inputs=fields_of(scenario) | {"rate_per_s": _shown_rate(scenario)},
+        blocks=tuple(blocks),
+        tiles=recommendation_tiles(found.options),
+        sections=recommendation_sections(found, scenario),
+        question=question,
+        records="options",
+        warnings=found.warnings,
+        notes=tuple(dict.fromkeys((*notes, *found.notes))),
+    )
+
+
+def _question(scenario: Scenario, found: Recommendation) -> str:
+    """What was asked, defaults included, and how much was looked at."""
+    traffic, goals, limits = scenario.traffic, scenario.objectives, scenario.constraints
+    load = "loads as above" if scenario.ladder_per_s else "the highest load within them"
+    if traffic.concurrency is not None:
+        load = f"{traffic.concurrency} clients"
+    elif traffic.rate_per_s is not None:
+        load = f"{digits(traffic.rate_per_s)} requests/s"
+    elif goals.budget_usd_per_hour is not None:
+        load = f"the most that {usd(goals.budget_usd_per_hour)}/h buys"
+    return (
+        f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), "
+        f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom; "
+        f"{', '.join(limits.terms)} prices of {', '.join(limits.tenancies)} hardware as of {scenario.as_of}. "
+        f"{found.search.num_candidates} deployments considered, {found.search.num_simulated} simulated."
+    )
+
+
+def _shown_rate(scenario: Scenario) -> float | None:
+    """The load of the options that are shown [1/s]; None where it is not given."""
+    return scenario.traffic.rate_per_s or (scenario.ladder_per_s[-1] if scenario.ladder_per_s else None)
+
+
+def ladder_table(ladder: Sequence[Rung]) -> Table:
+    """What to take for each of several loads."""
+    rows = tuple(
+        (
+            f"{digits(rung.rate_per_s)}/s",
+            *(
+                (MISSING, "nothing carries it", *(MISSING,) * 6)
+                if rung.pick is None
+                else (
+                    bought_words(rung.pick),
+                    f"{_SHORT.get(rung.pick.engine, rung.pick.engine)} {rung.pick.weight_dtype}",
+                    usd(rung.pick.usd_per_hour),
+                    usd(rung.pick.usd_per_month),
+                    usd(rung.pick.usd_per_million_tokens.value),
+                    _p99(rung.pick.ttft_s),
+                    _p99(rung.pick.tpot_s),
+                    rung.pick.provider,
+                )
+            ),
+        )
+        for rung in ladder
+    )
+    header = columns("requests> | take~ | runs~? | $/h> | $/month>? | $/Mtok> | TTFT> | TPOT> | from~")
+    return Table(header, rows, title="What to take for which load; 99 % of requests keep TTFT and TPOT")
+
+
+def _options_table(found: Recommendation, scenario: Scenario, *, explain: bool) -> Table:
+    options = found.options if explain or not found.ladder else found.options[:_SHOWN_BESIDE_LADDER]
+    rate = _shown_rate(scenario)
+    at = f" at {digits(rate)} requests/s" if rate else ""
+    return Table(
+        columns("#> | take~ | runs~ | $/h> | $/Mtok~ | TTFT> | TPOT> | holds | price~ | basis?"),
+        tuple(_option_row(option) for option in options),
+        title=f"Best options{at}, one per accelerator, by expected cost",
+    )
+
+
+def _how_sure(found: Recommendation) -> str:
+    """What the first option is, how sure it is cheaper than the others, and what is cheaper if it holds."""
+    best = found.options[0]
+    safe = next((option.rank for option in found.options if option.role == "safe_pick"), None)
+    lines = [f"{safe} is the safe pick" if safe else "none is safe to take: benchmark 1 first"]
+    if best.role == "cheapest_if_it_holds":
+        lines.append("1 is the cheapest if it holds")
+    if best.tie_with:
+        lines.append(f"a tie with {', '.join(map(str, best.tie_with))} (less than 75 % sure it is cheaper)")
+    chances = [
+        f"{100 * each.chance_first_is_cheaper:.0f} % sure it is cheaper than {each.rank}"
+        for each in found.comparisons
+        if each.rank not in best.tie_with
+    ]
+    bold = next(
+        (each for each in found.options if each.role == "cheapest_if_it_holds" and each is not best), None
+    )
+    if bold is not None:
+        saved = 1.0 - bold.usd_per_million_tokens.value / best.usd_per_million_tokens.value
+        chances.append(f"{bold.rank} saves {percent(saved)} if it holds: benchmark it first")
+    return "; ".join((*lines, *chances[:3])) + "."
+
+
+def _start_words(option: Option) -> str:
+    first = option.checkpoint.origin
+    if first == "quantise first":
+        return (
+            f"Nobody published {option.weight_dtype}: quantise {option.checkpoint.repository} first, then start each "
+            "replica with"
+        )
+    look = "; look whether the checkpoint is there" if first == "pattern" else ""
+    which = f"each of {option.num_replicas} replicas" if option.num_replicas > 1 else "it"
+    return f"Start {which} with{look}"
+
+
+def _option_row(option: Option) -> tuple[str, ...]:
+    cost = option.usd_per_million_tokens
+    return (
+        str(option.rank),
+        bought_words(option),
+        f"{_SHORT.get(option.engine, option.engine)} {option.weight_dtype}",
+        usd(option.usd_per_hour),
+        f"{usd(cost.value)} {range_words(cost.low, cost.high)}",
+        _p99(option.ttft_s),
+        _p99(option.tpot_s),
+        option.holds,
+        price_words(option),
+        option.usd_per_million_tokens.basis,
+    )
+
+
+def bought_words(option: Option) -> str:
+    """What is bought, short: `29 x b200-sxm`, `4 x TP2 h100-sxm` where replicas span several."""
+    degrees = (("TP", option.tensor_parallel), ("PP", option.pipeline_parallel), ("DP", option.data_parallel))
+    inner = " ".join(f"{name}{degree}" for name, degree in degrees if degree > 1)
+    count = option.num_replicas if inner else option.num_accelerators
+    return " ".join(filter(None, (f"{count} x", inner, option.accelerator)))
+
+
+def price_words(option: Option) -> str:
+    """Who sells it, what kind of price it is and how old."""
+    price = option.price
+    kind = [] if price.kind == "list" else [price.kind.replace("_", " ")]
+    shared = {"unknown": ["others' hosts"], "shared": ["shared"]}.get(price.tenancy, [])
+    age = "undated" if price.age_days is None else f"{price.age_days} d"
+    return ", ".join((option.provider, *kind, *shared, age))
+
+
+def _p99(times: Mapping[str, Quantity]) -> str:
+    quantity = times.get("p99")
+    if quantity is None:
+        return MISSING
+    factor, unit = rung(quantity.value, TIME)
+    return f"{digits(quantity.value / factor, 2)} {unit}"
+
+
+def _explanation(option: Option) -> list[Block]:
+    """One step of the first option, its memory, and its latencies with their ranges."""
+    total_s = sum(option.step_breakdown.values())
+    step = tuple(
+        (name, show(seconds, TIME), percent(seconds / total_s))
+        for name, seconds in sorted(option.step_breakdown.items(), key=lambda item: -item[1])
+        if total_s > 0
+    )
+    memory = tuple((name, digits(size / GB)) for name, size in option.memory.items())
+    right = columns("time> | share>")
+    return [
+        Table((Column("part of one step"), *right), step, title=f"Option 1: {layout(option)}"),
+        Table(columns("memory of one accelerator | GB>"), memory),
+        latency_table(option, "E2E"),
+        Paragraph(_remarks(option)),
+    ]
+
+
+def _remarks(option: Option) -> str:
+    """What the numbers leave out: quality, power, the age of the price, on what the prediction rests."""
+    lines = [
+        option.quality_note,
+        f"Power {show(option.power_w, POWER)}, {digits(option.energy_j_per_token)} J per token.",
+        f"Price read on {option.price_observed_on} ({option.price_age_days} days ago): {option.price_url}",
+        *option.basis_notes,
+    ]
+    return "\n".join(line for line in lines if line)

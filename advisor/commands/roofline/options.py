@@ -1,0 +1,41 @@
+"""Options of `advisor roofline`: operators under the roof of a device, and how a kernel fills an SM."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from typer import Option
+
+from advisor.cli.command import command
+
+KERNEL: Final = "A kernel's block, with --occupancy"
+
+
+@command("roofline", uses_calibration=True)
+@dataclass(frozen=True, slots=True)
+class RooflineInput:
+    """Operators of a decode step and a prompt on the roofline: intensity, bound, time, distance from the roof."""
+
+    gpu: Annotated[str, Option(metavar="ID", help="Accelerator; h100 and the like will do.")]
+    model: Annotated[
+        str | None,
+        Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.", show_default=False),
+    ] = None
+    batch: Annotated[int, Option(metavar="N", min=1, max=100_000, help="Sequences of the decode step.")] = 1
+    context: Annotated[
+        int, Option(metavar="N", min=1, max=10_000_000, help="Tokens of each sequence and of the prompt.")
+    ] = 4096
+    weight_dtype: Annotated[
+        str | None, Option(metavar="FORMAT", help="Weights.", show_default="the checkpoint's")
+    ] = None
+    occupancy: Annotated[bool, Option("--occupancy", help="Blocks of a kernel per SM instead.")] = False
+    threads: Annotated[int, Option(metavar="N", help="Threads per block.", rich_help_panel=KERNEL)] = 256
+    registers: Annotated[int, Option(metavar="N", help="Registers per thread.", rich_help_panel=KERNEL)] = 64
+    shared_memory: Annotated[
+        str | None,
+        Option(
+            metavar="SIZE",
+            help="Shared memory per block, e.g. 48KiB.",
+            rich_help_panel=KERNEL,
+            show_default="none",
+        ),
+    ] = None

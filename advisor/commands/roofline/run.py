@@ -1,0 +1,113 @@
+"""What `advisor roofline` does between its options and its answer."""
+
+from advisor.catalog import accelerators, models
+from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Accelerator, Calibration
+from advisor.catalog.units import GB
+from advisor.cli.calibration_file import given_calibration
+from advisor.cli.known import known_value
+from advisor.cli.measures import parse_bytes
+from advisor.cli.options import Shared
+from advisor.commands.roofline.options import RooflineInput
+from advisor.commands.roofline.view import Roof, occupancy_answer, roofline_answer
+from advisor.render.answer import Answer
+from advisor.render.calibration_view import with_calibration
+from advisor.render.numbers import digits
+from advisor.render.serialize import picked
+from advisor.simulator.calibrated_device import BANDWIDTH, accelerator_figures, calibrated_deployment
+from advisor.simulator.deployment import Deployment, named_deployment
+from advisor.simulator.device import device_of
+from advisor.simulator.memory import weight_bytes
+from advisor.simulator.occupancy import limits_of, occupancy
+from advisor.simulator.step_roofline import Pass, roofline_passes
+
+_USUAL_ENGINE = "vllm"
+_FORMATS = ("bf16", "fp16", "fp8", "int8", "fp6", "fp4")
+
+
+def roofline(asked: RooflineInput, shared: Shared) -> Answer:
+    """Operators of a model on the roofline of one accelerator, or the occupancy of a kernel.
+
+    Raises: AdvisorError: no model is named, or the calibration is implausible. UnknownNameError: a name is in no
+        record. InfeasibleError: the accelerator cannot be simulated.
+    """
+    if asked.occupancy:
+        return _occupied(asked)
+    if asked.model is None:
+        raise AdvisorError(
+            "no model is named",
+            why="operators have the shapes of a model",
+            fix="e.g. --model llama-3.1-8b, or --occupancy for a kernel",
+        )
+    known_value(asked.weight_dtype, DTYPES, "weight-dtype")
+    record, note = accelerators.get(asked.gpu)
+    engine = _USUAL_ENGINE if _USUAL_ENGINE in record.engines or not record.engines else record.engines[0]
+    planned = named_deployment(asked.model, record.id, engine, weight_dtype=asked.weight_dtype)
+    calibration = given_calibration(shared.calibration)
+    deployment = calibrated_deployment(planned, calibration)
+    passes = roofline_passes(deployment, asked.batch, asked.context, roof=device_of(record))
+    answer = roofline_answer(
+        deployment,
+        passes,
+        _roofs(record, passes, calibration),
+        _inputs(deployment, asked),
+        tuple(filter(None, (models.get(asked.model).note, note))),
+        _warnings(deployment),
+    )
+    return with_calibration(answer, calibration, (record.id,))
+
+
+def _roofs(record: Accelerator, passes: tuple[Pass, ...], calibration: Calibration | None) -> list[Roof]:
+    """The datasheet's roof, and the one that was measured, for the formats that operators multiply in."""
+    device = device_of(record)
+    used = {operator.peak_flop_per_s for one in passes for operator in one.operators}
+    names: dict[float, str] = {}
+    for name in _FORMATS:
+        if device.peak_flop_per_s.get(name) in used:
+            names.setdefault(device.peak_flop_per_s[name], name)
+    peaks = {name: peak for peak, name in names.items()}
+    roofs = [Roof("datasheet", device.bandwidth_bytes_per_s, peaks)]
+    if calibration is not None:
+        figures = {figure.name: figure.measured for figure in accelerator_figures(record, calibration)}
+        known = {name: figures[name] for name in peaks if name in figures}
+        if known or BANDWIDTH in figures:
+            # A roof needs both its sides: what was not measured is as in the datasheet.
+            bandwidth = figures.get(BANDWIDTH, device.bandwidth_bytes_per_s)
+            roofs.append(Roof("measured", bandwidth, known or peaks))
+    return roofs
+
+
+def _inputs(deployment: Deployment, asked: RooflineInput) -> dict[str, object]:
+    ids = {"model": deployment.model.id, "gpu": deployment.accelerator.id, "engine": deployment.engine.id}
+    return ids | picked(deployment, "weight_dtype kv_dtype") | picked(asked, "batch context")
+
+
+def _warnings(deployment: Deployment) -> tuple[str, ...]:
+    needed, held = weight_bytes(deployment), deployment.accelerator.memory_bytes or 0.0
+    if needed <= held:
+        return ()
+    return (
+        f"{digits(needed / GB)} GB of weights do not fit the {digits(held / GB)} GB of one "
+        f"{deployment.accelerator.id}: this is the roofline of a device that holds them",
+    )
+
+
+def _occupied(asked: RooflineInput) -> Answer:
+    """How a kernel's blocks fill the SMs of a GPU.
+
+    Raises: UnknownNameError: no accelerator is called so. AdvisorError: its limits are not known, or the block
+        cannot be launched.
+    """
+    record, note = accelerators.get(asked.gpu)
+    limits = limits_of(record.compute_capability)
+    shared_bytes = round(parse_bytes(asked.shared_memory, "--shared-memory")) if asked.shared_memory else 0
+    found = occupancy(limits, asked.threads, asked.registers, shared_bytes)
+    inputs = {
+        "gpu": record.id,
+        "compute_capability": record.compute_capability,
+        "threads_per_block": asked.threads,
+        "registers_per_thread": asked.registers,
+        "shared_bytes_per_block": shared_bytes,
+    }
+    return occupancy_answer(found, limits, inputs, (note,) if note else ())

@@ -1,0 +1,209 @@
+"""Operators on the roofline as an answer: tables, a plot in characters, a drawing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from advisor.catalog.units import KIB, TERA
+from advisor.commands.roofline.svg import Mark, RoofLine, roofline_svg
+from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, columns
+from advisor.render.numbers import LEGEND, MISSING, RATE, TIME, digits, percent, show, show_quantity
+from advisor.render.plot import Axis, Point, scatter
+from advisor.render.serialize import picked
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.occupancy import Occupancy, SmLimits
+from advisor.simulator.step_roofline import Pass, RooflineOperator
+
+_LETTERS: Final = {"decode": "abcdefghij", "prefill": "ABCDEFGHIJ"}
+_ROOF_MARKS: Final = {False: ".", True: "+"}
+_ROOF_POINTS: Final = 200
+_MARGIN: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """What a device could do at best, by its datasheet or as measured; SI."""
+
+    name: str
+    bandwidth_bytes_per_s: float
+    peak_flop_per_s: Mapping[str, float]
+    """Of the formats that the operators multiply in."""
+
+    @property
+    def is_measured(self) -> bool:
+        return self.name == "measured"
+
+
+def roofline_answer(
+    deployment: Deployment,
+    passes: Sequence[Pass],
+    roofs: Sequence[Roof],
+    inputs: Mapping[str, object],
+    notes: tuple[str, ...],
+    warnings: tuple[str, ...],
+) -> Answer:
+    """Both passes: the headline, a table each, the plot; the drawing for files."""
+    step, prompt = passes
+    headline = (
+        f"{deployment.model.id} ({deployment.weight_dtype}) on {deployment.accelerator.id}, {deployment.engine.id}: "
+        f"a decode step takes {show_quantity(step.predicted_s, TIME)}, its roof allows {show(step.floor_s, TIME)}; "
+        f"a prompt {show_quantity(prompt.predicted_s, TIME)}, its roof {show(prompt.floor_s, TIME)}"
+    )
+    marks = [mark for one in passes for mark in _marks(one)]
+    tables = [_table(one) for one in passes]
+    legend = Paragraph("\n".join([*(_roof_words(roof) for roof in roofs), LEGEND]))
+    plot = Figure(_plot(marks, roofs), title="Operators under the roof")
+    blocks: list[Block] = [Paragraph(headline, emphasis=True), *tables, plot, legend]
+    sides = ", ".join(f"{roof.name} {show(roof.bandwidth_bytes_per_s, RATE)}" for roof in roofs)
+    title = f"{deployment.model.id} ({deployment.weight_dtype}) on {deployment.accelerator.id}: {sides}"
+    return Answer(
+        result={
+            "roofs": [_roof_fields(roof) for roof in roofs],
+            "passes": [_pass_fields(one) for one in passes],
+            "operators": [_fields(operator) for one in passes for operator in one.operators],
+        },
+        inputs=inputs,
+        blocks=tuple(blocks),
+        sections=(Section("Operators", (*tables, legend)),),  # a page has the drawing instead of the plot
+        records="operators",
+        notes=notes,
+        warnings=warnings,
+        svg=roofline_svg(title, [line for roof in roofs for line in _lines(roof)], marks),
+    )
+
+
+def _lines(roof: Roof) -> list[RoofLine]:
+    return [
+        RoofLine(
+            f"{name} {digits(peak / TERA)}" + (" measured" if roof.is_measured else ""),
+            roof.bandwidth_bytes_per_s,
+            peak,
+            roof.is_measured,
+        )
+        for name, peak in roof.peak_flop_per_s.items()
+    ]
+
+
+def _marks(one: Pass) -> list[Mark]:
+    return [
+        Mark(
+            letter,
+            _words(operator.name),
+            one.phase,
+            operator.work.intensity_flop_per_byte,
+            operator.achieved_flop_per_s,
+            operator.share_fraction,
+        )
+        for letter, operator in _lettered(one)
+        if operator.work is not None
+    ]
+
+
+def _lettered(one: Pass) -> list[tuple[str, RooflineOperator]]:
+    """Letters for operators with work, blanks for others."""
+    letters = iter(_LETTERS[one.phase])
+    return [(next(letters) if operator.work else "", operator) for operator in one.operators]
+
+
+def _table(one: Pass) -> Table:
+    title = f"{one.num_sequences} x {one.context_tokens} tokens of context"
+    title = f"Decode step, {title}" if one.phase == "decode" else f"Prompt, {one.context_tokens} tokens"
+    header = columns(" | operator | flop/byte> | bound | roof allows> | predicted | of the roof> | share>")
+    return Table(header, tuple(_row(letter, operator) for letter, operator in _lettered(one)), title=title)
+
+
+def _row(letter: str, operator: RooflineOperator) -> tuple[str, ...]:
+    work = operator.work
+    return (
+        letter,
+        _words(operator.name),
+        digits(work.intensity_flop_per_byte) if work else MISSING,
+        operator.bound,
+        show(operator.floor_s, TIME) if work else MISSING,
+        show_quantity(operator.predicted_s, TIME),
+        percent(operator.roof_fraction) if work else MISSING,
+        percent(operator.share_fraction),
+    )
+
+
+def _plot(marks: Sequence[Mark], roofs: Sequence[Roof]) -> str:
+    points = [Point(mark.intensity_flop_per_byte, mark.flop_per_s, mark.letter) for mark in marks]
+    low = min(point.x for point in points) / _MARGIN
+    high = max(point.x for point in points) * _MARGIN
+    floor = min(point.y for point in points) / _MARGIN
+    for line in sorted((line for roof in roofs for line in _lines(roof)), key=lambda x: not x.is_measured):
+        for x in np.geomspace(low, high, _ROOF_POINTS).tolist():
+            y = min(line.peak_flop_per_s, x * line.bandwidth_bytes_per_s)
+            if y >= floor:
+                points.append(Point(x, y, _ROOF_MARKS[line.is_measured]))
+    return scatter(points, Axis("flop per byte"), Axis("TFLOP/s", TERA), height=16)
+
+
+def _roof_words(roof: Roof) -> str:
+    peaks = ", ".join(
+        f"{name} {digits(peak / TERA)} TFLOP/s (ridge {digits(peak / roof.bandwidth_bytes_per_s)} flop/byte)"
+        for name, peak in roof.peak_flop_per_s.items()
+    )
+    return f"{_ROOF_MARKS[roof.is_measured]} {roof.name}: {show(roof.bandwidth_bytes_per_s, RATE)}, {peaks}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _roof_fields(roof: Roof) -> dict[str, object]:
+    ridges = {name: peak / roof.bandwidth_bytes_per_s for name, peak in roof.peak_flop_per_s.items()}
+    return picked(roof, "name bandwidth_bytes_per_s peak_flop_per_s") | {"ridge_flop_per_byte": ridges}
+
+
+def _pass_fields(one: Pass) -> dict[str, object]:
+    return picked(one, "phase num_sequences context_tokens predicted_s floor_s")
+
+
+def _fields(operator: RooflineOperator) -> dict[str, object]:
+    """Its figures; those of work are none where it has none."""
+    of_work = ("flop", "num_bytes", "intensity_flop_per_byte")
+    with_work = ("floor_s", "achieved_flop_per_s", "roof_fraction")
+    known: dict[str, object] = dict.fromkeys((*of_work, *with_work))
+    if operator.work:
+        known = picked(operator.work, *of_work) | picked(operator, *with_work)
+    return {"operator": operator.name, **picked(operator, "phase bound predicted_s share_fraction"), **known}
+
+
+def occupancy_answer(
+    found: Occupancy, limits: SmLimits, inputs: Mapping[str, object], notes: tuple[str, ...]
+) -> Answer:
+    """Blocks per SM, what ends first, and what each resource alone would allow."""
+    blocks = "1 block" if found.blocks_per_sm == 1 else f"{found.blocks_per_sm} blocks"
+    headline = (
+        f"{blocks} per SM, {found.warps_per_sm} of {found.max_warps_per_sm} warps: "
+        f"occupancy {percent(found.fraction)}, limited by {' and '.join(found.limits)}"
+    )
+    rows = tuple((name, str(count)) for name, count in found.blocks_by_limit.items())
+    left = (
+        f"{digits(found.shared_bytes_left / KIB)} of {digits(limits.shared_bytes / KIB)} KiB of shared memory stay "
+        "free on each SM; a block's share includes what the driver reserves."
+    )
+    return Answer(
+        result={
+            "occupancy": {
+                "blocks_per_sm": found.blocks_per_sm,
+                "warps_per_sm": found.warps_per_sm,
+                "max_warps_per_sm": found.max_warps_per_sm,
+                "occupancy_fraction": found.fraction,
+                "limited_by": found.limits,
+                "blocks_by_limit": found.blocks_by_limit,
+                "shared_bytes_left": found.shared_bytes_left,
+            },
+            "sm_limits": limits,
+        },
+        inputs=inputs,
+        blocks=(
+            Paragraph(headline, emphasis=True),
+            Table(columns("resource | blocks it allows>"), rows),
+            Paragraph(left),
+        ),
+        notes=notes,
+    )

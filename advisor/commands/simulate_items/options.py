@@ -1,0 +1,58 @@
+"""Options of `advisor simulate diffusion|embed|speech`: images, texts, audio, one replica at a time."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from typer import Option
+
+from advisor.cli.command import Studied, command, only
+from advisor.cli.item_options import ItemInput
+from advisor.cli.layout import GpuName, OtherModelName, Precision, degree, named
+from advisor.cli.load_options import Rate
+
+_STUDIED: Final = Studied(pareto=("min single_latency_s", "max best_items_per_s"))
+
+
+@command("simulate diffusion", uses_calibration=True, studied=_STUDIED)
+@dataclass(frozen=True, slots=True)
+class DiffusionInput:
+    """Images from a diffusion transformer: time by batch size, and how many accelerators a load takes."""
+
+    model: OtherModelName
+    gpu: GpuName
+    item: Annotated[
+        ItemInput, only("steps", "image_size", "guidance", "runtime", "max_batch", "latency_p99")
+    ] = ItemInput()
+    parallel: Annotated[int, degree("Accelerators that share the tokens of one batch.")] = 1
+    split: Annotated[Literal["ulysses", "ring", "patch"], named("WAY", "How they share it.")] = "ulysses"
+    guidance_parallel: Annotated[
+        bool, Option("--guidance-parallel", help="The two halves of guidance on accelerators of their own.")
+    ] = False
+    precision: Precision = None
+    rate: Rate = None
+
+
+@command("simulate embed", uses_calibration=True, studied=_STUDIED)
+@dataclass(frozen=True, slots=True)
+class EmbedInput:
+    """Embeddings, or pairs of query and text to rerank: time by batch size, and how many a load takes."""
+
+    model: OtherModelName
+    gpu: GpuName
+    item: Annotated[ItemInput, only("tokens", "query_tokens", "runtime", "max_batch", "latency_p99")] = (
+        ItemInput()
+    )
+    precision: Precision = None
+    rate: Rate = None
+
+
+@command("simulate speech", uses_calibration=True, studied=_STUDIED)
+@dataclass(frozen=True, slots=True)
+class SpeechInput:
+    """Speech to text in segments of 30 s: time by batch size, and how many accelerators a load takes."""
+
+    gpu: GpuName
+    model: OtherModelName = "whisper-large-v3"
+    item: Annotated[ItemInput, only("tokens", "runtime", "max_batch", "latency_p99")] = ItemInput()
+    precision: Precision = None
+    rate: Rate = None

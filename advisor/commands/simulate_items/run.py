@@ -1,0 +1,108 @@
+"""Run one replica that serves images, texts or audio."""
+
+from dataclasses import asdict
+from typing import Any
+
+from advisor.catalog import accelerators
+from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.units import KILO
+from advisor.cli.calibration_file import given_calibration
+from advisor.cli.item_input import item_job, named_model
+from advisor.cli.known import known_value
+from advisor.cli.measures import parse_seconds
+from advisor.cli.options import Shared
+from advisor.cli.scenario_input import parse_rate
+from advisor.commands.simulate_items.options import DiffusionInput, EmbedInput, SpeechInput
+from advisor.commands.simulate_items.view import service_answer
+from advisor.render.answer import Answer
+from advisor.render.calibration_view import with_calibration
+from advisor.simulator.calibrated_device import calibrated_accelerator
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.workloads.batch_queue import (
+    BatchFleet,
+    poisson_arrivals,
+    servers_for,
+    simulate_batches,
+)
+from advisor.simulator.workloads.diffusion import Parallel
+from advisor.simulator.workloads.services import ItemService, ItemWorkload, item_service
+
+_NUM_REQUESTS = 10_000
+
+
+def diffusion(asked: DiffusionInput, shared: Shared) -> Answer:
+    """Images by batch size; raises as `_served`."""
+    parallel = Parallel(asked.split, asked.parallel, 2 if asked.guidance_parallel else 1)
+    return _served("diffusion", asked, parallel, shared)
+
+
+def embed(asked: EmbedInput, shared: Shared) -> Answer:
+    """Texts, or pairs of query and text, by batch size; raises as `_served`."""
+    return _served("rerank" if asked.item.query_tokens else "embed", asked, Parallel(), shared)
+
+
+def speech(asked: SpeechInput, shared: Shared) -> Answer:
+    """Segments of audio by batch size; raises as `_served`."""
+    return _served("speech", asked, Parallel(), shared)
+
+
+def _served(
+    workload: ItemWorkload,
+    asked: DiffusionInput | EmbedInput | SpeechInput,
+    parallel: Parallel,
+    shared: Shared,
+) -> Answer:
+    """One replica by batch size, and how many of it a load takes.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or unknown, or it does not fit.
+    """
+    model, notes = named_model(asked.model)
+    chip = accelerators.get(asked.gpu)
+    calibration = given_calibration(shared.calibration)
+    job = item_job(model, workload, asked.item)
+    known_value(asked.precision, DTYPES, "precision")
+    accelerator = calibrated_accelerator(chip.record, calibration)
+    service = item_service(model, accelerator, job, weight_dtype=asked.precision, parallel=parallel)
+    limit_s = parse_seconds(asked.item.latency_p99, "--latency-p99") if asked.item.latency_p99 else 1.0
+    fleet = _fleet(service, parse_rate(asked.rate), limit_s, shared.seed) if asked.rate else None
+    inputs = {
+        "model": model.id, "gpu": chip.record.id, "workload": workload, "job": asdict(job),
+        "parallel": asdict(parallel), "weight_dtype": service.deployment.weight_dtype,
+        "rate": asked.rate, "latency_p99_s": limit_s if asked.rate else None,
+    }  # fmt: skip
+    answer = service_answer(
+        service, job.unit, inputs, tuple(filter(None, (*notes, chip.note))), fleet, _facts(workload, service)
+    )
+    return with_calibration(answer, calibration, (chip.record.id,))
+
+
+def _fleet(service: ItemService, rate_per_s: float, limit_s: float, seed: int) -> tuple[BatchFleet, Quantity]:
+    """Replicas for a load, and their p99 latency with the range of a faster and of a slower service."""
+    found = servers_for(
+        rate_per_s, service.batch_s, limit_s, headroom=service.headroom, seed=seed, num_requests=_NUM_REQUESTS
+    )
+    if found is None:
+        raise InfeasibleError(
+            f"p99 latency of {KILO * limit_s:g} ms cannot be kept",
+            why=f"one item alone takes {KILO * service.batch_s[1]:.0f} ms",
+            fix="fewer steps, a faster accelerator, or a split over several",
+        )
+    arrivals = poisson_arrivals(rate_per_s, _NUM_REQUESTS, seed)
+    times = service.batch_s[: found.max_batch + 1]
+    fast, slow = (
+        simulate_batches(arrivals, [factor * seconds for seconds in times], found.num_servers).percentile_s(
+            99.0
+        )
+        for factor in service.time_range
+    )
+    p99 = found.latency_p99_s
+    return found, Quantity(p99, min(p99, fast), max(p99, slow), service.basis)
+
+
+def _facts(workload: ItemWorkload, service: ItemService) -> dict[str, Any]:
+    """What else people want to know of a workload."""
+    if workload == "speech":
+        best = max(size / service.batch_s[size] for size in range(1, len(service.batch_s)))
+        return {"times_real_time": 30.0 * best}
+    return {}

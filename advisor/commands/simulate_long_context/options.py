@@ -1,0 +1,40 @@
+"""Options of `advisor simulate long-context|offload`: a long prompt, and weights that stay in the host's memory."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from typer import Option
+
+from advisor.cli.command import command, only
+from advisor.cli.layout import GpuName, Layout, OtherModelName, Precision, degree, named
+
+
+@command("simulate long-context", uses_calibration=True)
+@dataclass(frozen=True, slots=True)
+class LongContextInput:
+    """Take a long prompt apart: prefill by context parallelism, cache by format and eviction, memory tiers."""
+
+    model: OtherModelName
+    gpu: GpuName
+    context: Annotated[str, Option(metavar="N", help="Tokens of the prompt: 131072, 128k, 1M.")] = "128k"
+    layout: Annotated[Layout, only("tp", "precision", "engine")] = Layout()
+    usd_per_gpu_hour: Annotated[
+        float, Option(metavar="USD", min=0.0, max=1000.0, help="What saved accelerator time is worth.")
+    ] = 2.5
+
+
+@command("simulate offload", uses_calibration=True)
+@dataclass(frozen=True, slots=True)
+class OffloadInput:
+    """Decode a mixture of experts whose experts stay in host memory: read over the link, or multiplied by the host."""
+
+    model: OtherModelName
+    gpu: GpuName
+    tp: Annotated[int, degree("Accelerators that share what does not stay with the host.")] = 1
+    precision: Precision = None
+    engine: Annotated[str, named("NAME", "Engine.")] = "llama.cpp"
+    batch: Annotated[int, Option(metavar="N", min=1, max=4096, help="Sequences that decode together.")] = 1
+    host_memory: Annotated[str, Option(metavar="SIZE", help="Of the host, e.g. 512GB.")] = "512GB"
+    host_bandwidth: Annotated[str, Option(metavar="SIZE/s", help="Of the host's memory, e.g. 300GB/s.")] = (
+        "300GB/s"
+    )

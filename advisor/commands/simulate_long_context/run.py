@@ -1,0 +1,158 @@
+"""Take a long context apart, and weights that stay in the host's memory: times by degree, place and policy."""
+
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.units import GB
+from advisor.cli.calibration_file import given_calibration
+from advisor.cli.layout import Layout
+from advisor.cli.measures import parse_bytes, parse_count
+from advisor.cli.options import Shared
+from advisor.cli.serve_input import deployment_of
+from advisor.commands.simulate_long_context.options import LongContextInput, OffloadInput
+from advisor.commands.simulate_long_context.view import ContextRow, TierRow, context_answer, offload_answer
+from advisor.render.answer import Answer
+from advisor.simulator.calibrated_device import calibrated_deployment
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.engine_kernels import operator_library
+from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.layout import check_layout
+from advisor.simulator.memory import weight_bytes
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.replica_model import ReplicaModel, model_replica
+from advisor.simulator.step_cost import decode_iteration_s
+from advisor.simulator.workloads.long_context import (
+    CACHE_POLICIES,
+    SPREAD_HIGH,
+    LongPrefill,
+    kept_bytes,
+    ring_prefill,
+    with_cache_policy,
+)
+from advisor.simulator.workloads.tiers import expert_offload, fetch_or_recompute, tiers_of, worth_keeping_s
+
+_DEGREES = (1, 2, 4, 8, 16)
+_USABLE_FRACTION = 0.9
+
+
+def long_context(asked: LongContextInput, shared: Shared) -> Answer:
+    """A prompt of some length: prefill by context parallelism, cache by policy, and which memory tier pays.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or unknown, or the weights do not fit.
+    """
+    tokens = round(parse_count(asked.context, "--context"))
+    deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
+    check_layout(deployment)
+    deployment = calibrated_deployment(deployment, given_calibration(shared.calibration))
+    library = operator_library(deployment)
+    prefills = [ring_prefill(deployment, library, tokens, degree) for degree in _DEGREES if degree <= tokens]
+    inputs = {
+        "model": deployment.model.id,
+        "gpu": deployment.accelerator.id,
+        "tensor_parallel": deployment.tensor_parallel,
+        "weight_dtype": deployment.weight_dtype,
+        "context_tokens": tokens,
+        "usd_per_gpu_hour": asked.usd_per_gpu_hour,
+    }
+    return context_answer(
+        deployment,
+        tokens,
+        prefills,
+        [_prefill_quantity(deployment, prefill) for prefill in prefills],
+        _policies(deployment, tokens),
+        _tiers(deployment, tokens, asked.usd_per_gpu_hour),
+        inputs,
+        notes,
+    )
+
+
+def _policies(deployment: Deployment, tokens: int) -> list[ContextRow]:
+    """What each cache policy leaves room for, and the decode step it makes."""
+    ranks = deployment.accelerators_per_replica
+    free = (
+        max(0.0, (deployment.accelerator.memory_bytes or 0.0) * _USABLE_FRACTION - weight_bytes(deployment))
+        * ranks
+    )
+    rows = []
+    for policy in CACHE_POLICIES.values():
+        size = kept_bytes(deployment, policy, tokens)
+        kept_tokens = max(1, round(tokens * size / kept_bytes(deployment, CACHE_POLICIES["full"], tokens)))
+        step_s = None
+        replica = _replica(with_cache_policy(deployment, policy), kept_tokens)
+        if replica is not None:
+            attended = tokens * policy.keep_fraction
+            if policy.window_tokens is not None:
+                attended = min(attended, policy.window_tokens + policy.sink_tokens)
+            step_s = _predicted(decode_iteration_s(replica.surface, 1, attended), "tpot", replica)
+        rows.append(ContextRow(policy, size, int(free // size), step_s))
+    return rows
+
+
+def _tiers(deployment: Deployment, tokens: int, usd_per_gpu_hour: float) -> list[TierRow]:
+    """Fetching the cached prefix against computing it again, for each tier below the accelerator's memory."""
+    replica = _replica(deployment, tokens)
+    if replica is None:
+        return []
+    try:
+        tiers = tiers_of(deployment.accelerator)
+    except InfeasibleError:
+        return []
+    fetches = fetch_or_recompute(
+        deployment, replica.surface, tokens, tiers, replica.policy.max_num_batched_tokens
+    )
+    ranks = deployment.accelerators_per_replica
+    return [
+        TierRow(
+            fetch,
+            _predicted(fetch.recompute_s, "ttft", replica),
+            worth_keeping_s(fetch, usd_per_gpu_hour, ranks),
+        )
+        for fetch in fetches
+    ]
+
+
+def _predicted(value: float, metric: str, replica: ReplicaModel) -> Quantity:
+    engine = replica.deployment.engine.id
+    return with_interval(
+        value, metric, prediction_class(engine, transferred=bool(replica.transferred)), replica.basis
+    )
+
+
+def _prefill_quantity(deployment: Deployment, prefill: LongPrefill) -> Quantity:
+    """A prompt's time with the range of first tokens; dealt over groups, it reaches to what was published."""
+    alone = with_interval(
+        prefill.total_s, "ttft", prediction_class(deployment.engine.id, transferred=False), "modelled"
+    )
+    if prefill.context_parallel == 1:
+        return alone
+    return Quantity(alone.value, alone.low, max(alone.high, SPREAD_HIGH * alone.value), "assumed")
+
+
+def _replica(deployment: Deployment, tokens: int) -> ReplicaModel | None:
+    try:
+        return model_replica(deployment, mean_input_tokens=tokens, mean_output_tokens=256)
+    except InfeasibleError:
+        return None
+
+
+def offload(asked: OffloadInput, shared: Shared) -> Answer:
+    """Decoding with routed experts in host memory: read over the link, or multiplied by the host.
+
+    Raises: AdvisorError and its kinds: something typed is malformed, the model has no experts, or nothing fits.
+    """
+    layout, batch = Layout(tp=asked.tp, precision=asked.precision, engine=asked.engine), asked.batch
+    deployment, notes = deployment_of(asked.model, asked.gpu, layout)
+    deployment = calibrated_deployment(deployment, given_calibration(shared.calibration))
+    room = parse_bytes(asked.host_memory, "--host-memory")
+    rate = parse_bytes(asked.host_bandwidth.removesuffix("/s"), "--host-bandwidth")
+    found = expert_offload(deployment, batch=batch, host_bytes_per_s=rate)
+    if found.host_bytes > room:
+        raise AdvisorError(
+            f"the host's memory is too small for {deployment.model.id}",
+            why=f"{found.host_bytes / GB:.0f} GB of experts stay there, it has {room / GB:.0f} GB",
+            fix=f"--host-memory {found.host_bytes / GB * 1.1:.0f}GB, or a smaller format",
+        )
+    inputs = {
+        "model": deployment.model.id, "gpu": deployment.accelerator.id, "weight_dtype": deployment.weight_dtype,
+        "tensor_parallel": deployment.tensor_parallel, "batch": batch, "host_memory_bytes": room,
+        "host_bytes_per_s": rate,
+    }  # fmt: skip
+    return offload_answer(deployment, found, batch, inputs, notes)

@@ -1,0 +1,185 @@
+"""A long context as an answer: prefill by degree, cache by policy, and which memory tier pays; offloaded experts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from advisor.catalog.units import GB, MINUTE_S
+from advisor.render.answer import Answer, Paragraph, Table, columns
+from advisor.render.numbers import LEGEND, TIME, digits, percent, show, show_quantity
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.workloads.long_context import CachePolicy, LongPrefill
+from advisor.simulator.workloads.tiers import LINK_RANGE, OFFLOAD_RANGE, ExpertOffload, Fetch
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRow:
+    """One cache policy on one deployment."""
+
+    policy: CachePolicy
+    bytes_per_sequence: float
+    num_sequences: int
+    """That fit beside the weights."""
+    decode_step_s: Quantity | None
+    """Of one sequence; None where the engine could not hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierRow:
+    """One memory tier: fetching against computing again, and how long keeping pays."""
+
+    fetch: Fetch
+    recompute_s: Quantity
+    worth_keeping_s: float
+
+
+def context_answer(
+    deployment: Deployment,
+    tokens: int,
+    prefills: Sequence[LongPrefill],
+    prefill_s: Sequence[Quantity],
+    policies: Sequence[ContextRow],
+    tiers: Sequence[TierRow],
+    inputs: Mapping[str, Any],
+    notes: tuple[str, ...],
+) -> Answer:
+    """Prefill by context parallelism, cache policies, memory tiers."""
+    alone = prefills[0].total_s
+    prefill_rows = [
+        {
+            "context_parallel": prefill.context_parallel,
+            "num_accelerators": prefill.context_parallel * deployment.accelerators_per_replica,
+            "prefill_s": quantity,
+            "speed_up": alone / prefill.total_s,
+            "parts_s": prefill.seconds,
+        }
+        for prefill, quantity in zip(prefills, prefill_s, strict=True)
+    ]
+    where = f"{deployment.accelerators_per_replica} x {deployment.accelerator.id}"
+    what = f"{deployment.model.id} ({deployment.weight_dtype}), {tokens:,} tokens on {where}"
+    headline = f"{what}: prefill {show(alone, TIME)}"
+    return Answer(
+        result={
+            "prefill": prefill_rows,
+            "cache_policies": [_policy_record(row) for row in policies],
+            "tiers": [_tier_record(row) for row in tiers],
+        },
+        inputs=inputs,
+        blocks=(
+            Paragraph(headline, emphasis=True),
+            _prefill_table(prefill_rows, prefills),
+            _policy_table(policies),
+            *([_tier_table(tiers)] if tiers else []),
+            Paragraph("Fetching pays where it is faster; keeping pays up to the time at which storing costs more than "
+                      f"the accelerator time that it saves.\n{LEGEND}"),
+        ),
+        records="prefill",
+        notes=notes,
+    )  # fmt: skip
+
+
+def _prefill_table(rows: Sequence[Mapping[str, Any]], prefills: Sequence[LongPrefill]) -> Table:
+    cells = tuple(
+        (
+            str(row["context_parallel"]), str(row["num_accelerators"]), show_quantity(row["prefill_s"], TIME),
+            digits(row["speed_up"]), percent(prefill.seconds["attention"] / prefill.total_s),
+            percent(prefill.seconds["ring"] / prefill.total_s),
+        )
+        for row, prefill in zip(rows, prefills, strict=True)
+    )  # fmt: skip
+    return Table(
+        columns("context parallel> | accelerators> | prefill> | speed-up> | attention> | exposed ring>"),
+        cells,
+        title="Prefill of one prompt, dealt over groups",
+    )
+
+
+def _policy_table(rows: Sequence[ContextRow]) -> Table:
+    cells = tuple(
+        (
+            row.policy.name, digits(row.bytes_per_sequence / GB), str(row.num_sequences),
+            show_quantity(row.decode_step_s, TIME), row.policy.quality,
+        )
+        for row in rows
+    )  # fmt: skip
+    return Table(
+        columns("cache | GB each> | fit> | step at 1> | quality~"), cells, title="Cache of one sequence"
+    )
+
+
+def _tier_table(rows: Sequence[TierRow]) -> Table:
+    cells = tuple(
+        (
+            row.fetch.tier.name, digits(row.fetch.tier.bytes_per_s / GB), show(row.fetch.fetch_s, TIME),
+            show(row.fetch.recompute_s, TIME), "yes" if row.fetch.pays else "no",
+            show(row.worth_keeping_s, TIME) if row.worth_keeping_s >= MINUTE_S else "-",
+        )
+        for row in rows
+    )  # fmt: skip
+    return Table(
+        columns("tier | GB/s each> | fetch> | recompute> | pays | keep up to>"),
+        cells,
+        title="The cache of this prompt in a lower tier",
+    )
+
+
+def _policy_record(row: ContextRow) -> dict[str, Any]:
+    return {
+        **asdict(row.policy),
+        "bytes_per_sequence": row.bytes_per_sequence,
+        "num_sequences": row.num_sequences,
+        "decode_step_s": row.decode_step_s,
+    }
+
+
+def _tier_record(row: TierRow) -> dict[str, Any]:
+    fetch = row.fetch
+    return {
+        "tier": fetch.tier.name,
+        "bytes_per_s": fetch.tier.bytes_per_s,
+        "usd_per_gb_month": fetch.tier.usd_per_gb_month,
+        "cache_bytes": fetch.num_bytes,
+        "fetch_s": assumed(fetch.fetch_s, LINK_RANGE),
+        "recompute_s": row.recompute_s,
+        "pays": fetch.pays,
+        "worth_keeping_s": row.worth_keeping_s,
+    }
+
+
+def assumed(value: float, factors: tuple[float, float]) -> Quantity:
+    """A number whose range nobody measured on a set of cases: that of a few published runs, or an assumption."""
+    return Quantity(value, value * factors[0], value * factors[1], "assumed")
+
+
+def offload_answer(
+    deployment: Deployment,
+    found: ExpertOffload,
+    batch: int,
+    inputs: Mapping[str, Any],
+    notes: tuple[str, ...],
+) -> Answer:
+    """Experts in host memory: what a step waits for them."""
+    where = f"{deployment.accelerators_per_replica} x {deployment.accelerator.id}"
+    told = "all experts fit, nothing is offloaded"
+    if found.best_s > 0:
+        rate = digits(batch / found.best_s)
+        best = show_quantity(assumed(found.best_s, OFFLOAD_RANGE), TIME)
+        told = f"experts add {best} to a step, so about {rate} tokens/s at most"
+    headline = f"{deployment.model.id} ({deployment.weight_dtype}) on {where}: {told}"
+    text = (
+        f"{percent(found.resident_fraction)} of the experts stay on the accelerators, "
+        f"{digits(found.host_bytes / GB)} GB in host memory. Reading the chosen ones over the link takes "
+        f"{show(found.step_read_s, TIME)}, multiplying them with the host's processors {show(found.step_host_s, TIME)} "
+        f"per step of {batch}."
+    )
+    times = {
+        name: assumed(getattr(found, name), OFFLOAD_RANGE)
+        for name in ("step_read_s", "step_host_s", "best_s")
+    }
+    return Answer(
+        result={"offload": asdict(found) | times | {"batch": batch}},
+        inputs=inputs,
+        blocks=(Paragraph(headline, emphasis=True), Paragraph(text)),
+        notes=notes,
+    )

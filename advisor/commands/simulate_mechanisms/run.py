@@ -1,0 +1,121 @@
+"""Run one deployment with images in its prompts, or with adapters on its weights."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from advisor.catalog import vision as schemes
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Calibration
+from advisor.cli.calibration_file import given_calibration
+from advisor.cli.item_input import parse_size
+from advisor.cli.load_options import Load
+from advisor.cli.options import Shared
+from advisor.cli.serve_input import LoadPlan, as_inputs, check_served, deployment_of, load_of
+from advisor.commands.simulate_mechanisms.options import AdaptersInput, VisionInput
+from advisor.commands.simulate_mechanisms.view import adapter_answer, vision_answer
+from advisor.render.answer import Answer
+from advisor.render.calibration_view import with_calibration
+from advisor.render.serve_view import ServeRun
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.serving import simulate
+from advisor.simulator.serving_prediction import predicted
+from advisor.simulator.workloads.lora import Adapters, lora_replica
+from advisor.simulator.workloads.runtimes import RUNTIMES
+from advisor.simulator.workloads.vision import image_encoder_s, tokens_of_image, vision_replica
+
+
+def vision(asked: VisionInput, shared: Shared) -> Answer:
+    """Simulate a vision-language model whose requests bring images.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or unknown, or it does not fit.
+    """
+    item = asked.item
+    deployment, _ = deployment_of(asked.model, asked.gpu, asked.layout)
+    scheme = schemes.get(item.image_scheme) if item.image_scheme else schemes.scheme_of(deployment.model.id)
+    size = parse_size(item.image_size or "1024x1024")
+    image = tokens_of_image(scheme, *size)
+    text_tokens = asked.load.input_tokens
+    if text_tokens is None:
+        raise AdvisorError(
+            "the text of a prompt is not given", why="images come on top of it", fix="--input-tokens 64"
+        )
+    tokens = text_tokens + item.images * image.language_tokens
+
+    def with_images(replica: ReplicaModel) -> ReplicaModel:
+        return vision_replica(replica, scheme, image, item.images, tokens)
+
+    run, plan, notes = _simulated(asked, replace(asked.load, input_tokens=tokens), with_images, shared)
+    seconds = image_encoder_s(run.replica.deployment, run.replica.library, scheme, image)
+    runtime = RUNTIMES["torch-compile"]
+    facts = {
+        "image_scheme": scheme.id,
+        "image_pixels": size,
+        "images_per_request": item.images,
+        "image_tokens": image.language_tokens,
+        "encoder_passes": image.num_passes,
+        "encoder_patches": image.patches_per_pass,
+        "encoder_s": Quantity(seconds, seconds * runtime.low, seconds * runtime.high, run.replica.basis),
+        "prompt_tokens": tokens,
+        "kv_bytes_per_request": tokens * run.replica.memory.kv_bytes_per_token * deployment.tensor_parallel,
+    }
+    inputs = _inputs(run, plan, {"image_scheme": scheme.id, "image_size": size, "images": item.images})
+    answer = vision_answer(run, plan.traffic, inputs, notes, facts)
+    return with_calibration(answer, given_calibration(shared.calibration), (deployment.accelerator.id,))
+
+
+def adapters(asked: AdaptersInput, shared: Shared) -> Answer:
+    """Simulate a deployment with LoRA adapters, beside the same one without.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or unknown, or it does not fit.
+    """
+
+    those = Adapters(asked.count, asked.rank, asked.slots, asked.popularity)
+
+    def with_adapters(replica: ReplicaModel) -> ReplicaModel:
+        return lora_replica(replica, those)
+
+    run, plan, notes = _simulated(asked, asked.load, with_adapters, shared)
+    plain, _, _ = _simulated(asked, asked.load, lambda replica: replica, shared)
+    inputs = _inputs(run, plan, {"adapters": asked.count, "rank": asked.rank, "slots": asked.slots})
+    answer = adapter_answer(run, plain, those, plan.traffic, inputs, notes)
+    return with_calibration(
+        answer, given_calibration(shared.calibration), (run.replica.deployment.accelerator.id,)
+    )
+
+
+def _simulated(
+    asked: VisionInput | AdaptersInput,
+    load: Load,
+    changed: Callable[[ReplicaModel], ReplicaModel],
+    shared: Shared,
+) -> tuple[ServeRun, LoadPlan, tuple[str, ...]]:
+    deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
+    plan = load_of(load)
+    calibration: Calibration | None = given_calibration(shared.calibration)
+    replica = changed(
+        model_replica(
+            deployment,
+            mean_input_tokens=plan.mean_input_tokens,
+            mean_output_tokens=plan.mean_output_tokens,
+            max_context_tokens=plan.longest_request_tokens,
+            settings=EngineSettings(),
+            calibration=calibration,
+        )
+    )
+    started = time.perf_counter()
+    result = simulate(
+        replica.surface,
+        replica.policy,
+        plan.workload,
+        num_replicas=deployment.num_replicas,
+        seed=shared.seed,
+    )
+    wall_s = time.perf_counter() - started
+    check_served(result)
+    return ServeRun(replica, result, predicted(result, replica), wall_s), plan, notes
+
+
+def _inputs(run: ServeRun, plan: LoadPlan, more: Mapping[str, object]) -> dict[str, object]:
+    return as_inputs(run.replica.deployment, plan) | dict(more)

@@ -1,0 +1,102 @@
+"""Two pools as typed: prefill workers beside the decode workers that the other options describe."""
+
+from dataclasses import dataclass, replace
+
+from advisor.catalog import accelerators
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.schema import Calibration
+from advisor.cli.serve_input import LoadPlan, check_engine
+from advisor.commands.simulate_serve.options import TwoPools
+from advisor.render.numbers import layout_words
+from advisor.simulator.calibrated_device import calibrated_deployment
+from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.disaggregation import DisaggregatedModel, PoolPlan, model_disaggregated
+from advisor.simulator.graph.model import is_moe
+from advisor.simulator.layout import check_layout
+from advisor.simulator.replica_model import EngineSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """Both pools, planned and modelled."""
+
+    prefill: PoolPlan
+    decode: PoolPlan
+    model: DisaggregatedModel
+
+    @property
+    def words(self) -> str:
+        """Where it runs: `1 x (4 x h100-sxm (TP4)) for prompts, 2 x (...) for answers`."""
+        parts = ((self.prefill, "prompts"), (self.decode, "answers"))
+        return ", ".join(f"{_words(plan)} for {what}" for plan, what in parts)
+
+
+def pools_of(
+    typed: TwoPools,
+    worker: Deployment,
+    plan: LoadPlan,
+    settings: EngineSettings,
+    calibration: Calibration | None,
+) -> Pools:
+    """The pools that were typed; `worker` is one decode worker.
+
+    Raises: AdvisorError and its kinds: a pool is missing or incomplete, an accelerator is not known or refused, or a
+        worker does not fit.
+    """
+    _check(typed, worker)
+    prefill = PoolPlan(
+        calibrated_deployment(_prefill_worker(typed, worker), calibration), typed.prefill_workers or 0
+    )
+    decode = PoolPlan(calibrated_deployment(worker, calibration), typed.decode_workers or 0)
+    model = model_disaggregated(
+        prefill,
+        decode,
+        mean_input_tokens=plan.mean_input_tokens,
+        mean_output_tokens=plan.mean_output_tokens,
+        concurrency=plan.traffic.concurrency,
+        settings=settings,
+    )
+    return Pools(prefill, decode, model)
+
+
+def _check(typed: TwoPools, worker: Deployment) -> None:
+    """Refuse a pool without the other, and what belongs to one pool only."""
+    for number, missing, other in (
+        (typed.prefill_workers, "prefill", "decode"),
+        (typed.decode_workers, "decode", "prefill"),
+    ):
+        if number is None:
+            raise InfeasibleError(
+                f"a {other} pool without {missing} workers serves nobody",
+                why="prompts are computed in one pool and answered in the other",
+                fix=f"--{missing}-workers 1, or neither option for one pool",
+            )
+    if worker.num_replicas > 1:
+        raise AdvisorError(
+            "--replicas and two pools exclude each other",
+            why="pools have workers of their own",
+            fix=f"--decode-workers {worker.num_replicas} instead of --replicas",
+        )
+
+
+def _prefill_worker(typed: TwoPools, worker: Deployment) -> Deployment:
+    """A worker like a decode worker, on its own accelerators and over its own degree if these were typed."""
+    chip = worker.accelerator
+    if typed.prefill_gpu is not None:
+        chip = accelerators.get(typed.prefill_gpu).record
+        check_engine(worker.engine, chip, worker.weight_dtype, worker.kv_dtype)
+    own = worker
+    if typed.prefill_tp is not None:
+        experts = typed.prefill_tp if is_moe(worker.model) and worker.expert_parallel > 1 else 1
+        own = replace(worker, tensor_parallel=typed.prefill_tp, data_parallel=1, expert_parallel=experts)
+        try:
+            check_layout(own)
+        except InfeasibleError as error:
+            fix = error.fix.replace("--tp", "--prefill-tp")
+            raise InfeasibleError(error.what, why=error.why, fix=fix) from None
+    return replace(own, accelerator=chip, activation_dtype=activation_dtype_for(worker.weight_dtype, chip))
+
+
+def _words(plan: PoolPlan) -> str:
+    worker = plan.worker
+    return layout_words(worker, worker.accelerator.id, plan.num_workers)

@@ -1,0 +1,172 @@
+"""Run one stated deployment under one load."""
+
+import time
+from dataclasses import replace
+
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.schema import Calibration
+from advisor.cli.calibration_file import given_calibration
+from advisor.cli.measures import parse_seconds
+from advisor.cli.options import Shared
+from advisor.cli.serve_input import LoadPlan, as_inputs, check_served, deployment_of, load_of
+from advisor.commands.simulate_serve.options import ServeInput
+from advisor.commands.simulate_serve.pools import Pools, pools_of
+from advisor.commands.simulate_serve.speculation import gain_of, speculating_replica
+from advisor.render.answer import Answer
+from advisor.render.atomic import check_writable, write_text
+from advisor.render.calibration_view import with_calibration
+from advisor.render.frame import csv_text
+from advisor.render.serve_view import ServeRun, serve_answer
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.disaggregation import DisaggregatedModel, with_decode_worker
+from advisor.simulator.nearest_layout import nearest_layout
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.serving import ServingResult, Slo, Workload, simulate
+from advisor.simulator.serving.content import SharedPrefixes
+from advisor.simulator.serving.disaggregated import simulate_disaggregated
+from advisor.simulator.serving.trace_files import read_trace
+from advisor.simulator.serving_prediction import predicted
+from advisor.simulator.speculation_choice import with_acceptance_range
+
+
+def serve(asked: ServeInput, shared: Shared) -> Answer:
+    """Simulate a deployment under a load; writes the request records if asked.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or unknown, the model does not fit, or no
+        request can be served.
+    """
+    if asked.records is not None:
+        check_writable(asked.records)
+    slo, calibration = _slo(asked), given_calibration(shared.calibration)
+    deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
+    if asked.load.trace is not None:
+        model, trace = deployment.model, asked.load.trace
+        read_trace(trace).check_fits(model.max_context_tokens, model.id, trace)
+    plan = load_of(asked.load)
+    pools, plain = _modelled(deployment, plan, asked, calibration)
+    speculating = speculating_replica(asked.guessing, plain, plan, _settings(asked))
+    replica = plain if speculating is None else speculating.replica
+    started = time.perf_counter()
+    result = (
+        _run(replica, plan.workload, asked, shared.seed, slo)
+        if pools is None
+        else _run_pools(with_decode_worker(pools.model, replica), plan.workload, asked, shared.seed, slo)
+    )
+    wall_s = time.perf_counter() - started
+    check_served(result)
+    if asked.records is not None and result.records is not None:
+        write_text(asked.records, csv_text(result.records.rows()))
+        notes = (*notes, f"wrote {asked.records}")
+    chosen = None if speculating is None else speculating.chosen
+    run = ServeRun(
+        replica,
+        result,
+        with_acceptance_range(predicted(result, replica), chosen),
+        wall_s,
+        None if speculating is None else gain_of(speculating, plain, plan, result),
+        "" if pools is None else pools.words,
+    )
+    inputs = as_inputs(replica.deployment, plan) | {
+        "pools": asked.pools if asked.pools.is_given else None,
+        "router": asked.layout.router,
+        "prefix_caching": replica.policy.prefix_caching,
+        "contents": _contents_of(plan.workload),
+    }
+    answer = serve_answer(run, plan.traffic, inputs, notes)
+    return with_calibration(answer, calibration, (deployment.accelerator.id,))
+
+
+def _modelled(
+    deployment: Deployment, plan: LoadPlan, asked: ServeInput, calibration: Calibration | None
+) -> tuple[Pools | None, ReplicaModel]:
+    """Two pools, if any, and the replica or decode worker."""
+    if not asked.pools.is_given:
+        return None, _replica(deployment, plan, asked, calibration)
+    if asked.step_by_step or asked.prefix_caching or asked.layout.router != "least_outstanding":
+        raise AdvisorError(
+            "--step-by-step, --prefix-caching and --router are for one pool",
+            why="two pools are stepped by events, keep no prefixes here, and send to whoever has least to do",
+            fix="drop them, or the options of pools",
+        )
+    pools = pools_of(asked.pools, deployment, plan, _settings(asked), calibration)
+    return pools, pools.model.decode_worker
+
+
+def _run_pools(
+    model: DisaggregatedModel, workload: Workload, asked: ServeInput, seed: int, slo: Slo | None
+) -> ServingResult:
+    records = asked.records is not None
+    return simulate_disaggregated(
+        model.prefill, model.decode, model.link, workload, records=records, seed=seed, slo=slo
+    )
+
+
+def _run(
+    replica: ReplicaModel, workload: Workload, asked: ServeInput, seed: int, slo: Slo | None
+) -> ServingResult:
+    """One replica needs no router, and is simulated faster without; both give the same records."""
+    count = replica.deployment.num_replicas
+    return simulate(
+        replica.surface,
+        replica.policy,
+        workload,
+        num_replicas=count,
+        router=asked.layout.router if count > 1 else None,
+        jump=not asked.step_by_step,
+        records=asked.records is not None,
+        seed=seed,
+        slo=slo,
+    )
+
+
+def _contents_of(workload: Workload) -> object:
+    """What the prompts have in common, as it is echoed."""
+    contents = workload.contents
+    return contents if contents is None or isinstance(contents, SharedPrefixes) else "trace"
+
+
+def _slo(asked: ServeInput) -> Slo | None:
+    ttft_s = parse_seconds(asked.ttft, "--ttft") if asked.ttft else None
+    tpot_s = parse_seconds(asked.tpot, "--tpot") if asked.tpot else None
+    return Slo(ttft_s=ttft_s, tpot_s=tpot_s) if ttft_s or tpot_s else None
+
+
+def _replica(
+    deployment: Deployment, plan: LoadPlan, asked: ServeInput, calibration: Calibration | None
+) -> ReplicaModel:
+    try:
+        replica = model_replica(
+            deployment,
+            mean_input_tokens=plan.mean_input_tokens,
+            mean_output_tokens=plan.mean_output_tokens,
+            max_context_tokens=plan.longest_request_tokens,
+            settings=_settings(asked),
+            calibration=calibration,
+        )
+    except InfeasibleError as error:
+        raise with_nearest_layout(error, deployment, plan.longest_request_tokens) from None
+    if asked.prefix_caching is None:
+        return replica
+    return replace(replica, policy=replace(replica.policy, prefix_caching=asked.prefix_caching))
+
+
+def _settings(asked: ServeInput) -> EngineSettings:
+    return EngineSettings(asked.max_num_seqs, asked.max_num_batched_tokens)
+
+
+def with_nearest_layout(
+    error: InfeasibleError, deployment: Deployment, request_tokens: int
+) -> InfeasibleError:
+    """The error of a deployment that does not fit, with the smallest layout that does; others as they are."""
+    if "--" in (error.fix or ""):
+        return error
+    found = nearest_layout(deployment, request_tokens)
+    if found is None:
+        return error
+    stages = f" --pp {found.pipeline_parallel}" if found.pipeline_parallel > 1 else ""
+    return InfeasibleError(
+        error.what,
+        why=error.why,
+        fix=f"--tp {found.tensor_parallel}{stages}, or {error.fix}",
+        hint=error.hint,
+    )

@@ -1,0 +1,72 @@
+"""Guessing ahead in a simulated run: what was typed, the replica that does it, and what it gains."""
+
+from dataclasses import dataclass
+
+from advisor.catalog.errors import AdvisorError
+from advisor.cli.serve_input import LoadPlan
+from advisor.commands.simulate_serve.options import Guessing
+from advisor.render.serve_view import SpeculationGain
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel
+from advisor.simulator.serving import ServingResult
+from advisor.simulator.speculation import crossover_batch, speculative_replica, speed_up
+from advisor.simulator.speculation_choice import ChosenSpeculation, chosen_speculation
+
+
+@dataclass(frozen=True, slots=True)
+class Speculating:
+    """A replica that guesses ahead, and how."""
+
+    chosen: ChosenSpeculation
+    replica: ReplicaModel
+
+
+def speculating_replica(
+    typed: Guessing, plain: ReplicaModel, plan: LoadPlan, settings: EngineSettings
+) -> Speculating | None:
+    """The replica with what was typed; None where nothing was.
+
+    Raises: AdvisorError and its kinds: a part is typed without a method, the method is not known or does not go with
+        the model, or the draft leaves no room.
+    """
+    if typed.speculative is None:
+        if typed.draft_tokens is not None or typed.acceptance is not None:
+            raise AdvisorError(
+                "--draft-tokens and --acceptance need a method", fix="--speculative mtp, or drop them"
+            )
+        return None
+    chosen = chosen_speculation(
+        typed.speculative, plain.deployment, draft_tokens=typed.draft_tokens, acceptance=typed.acceptance
+    )
+    replica = speculative_replica(
+        plain,
+        chosen.speculation,
+        mean_input_tokens=plan.mean_input_tokens,
+        mean_output_tokens=plan.mean_output_tokens,
+        settings=settings,
+    )
+    return Speculating(chosen, replica)
+
+
+def gain_of(
+    speculating: Speculating, plain: ReplicaModel, plan: LoadPlan, result: ServingResult
+) -> SpeculationGain:
+    """What guessing ahead gains at the batch of a run, and up to which batch it pays."""
+    chosen, fast, slow = speculating.chosen, speculating.replica.surface, plain.surface
+    guess = chosen.speculation
+    context = plan.mean_input_tokens + plan.mean_output_tokens / 2.0
+    num_slots = len(slow.decode_base_ps) - 1
+    batch = min(num_slots, max(1, round(result.mean_batch)))
+    loss = crossover_batch(slow, fast, context)
+    return SpeculationGain(
+        method=chosen.name,
+        draft_tokens=guess.draft_tokens,
+        acceptance=guess.acceptance,
+        acceptance_low=chosen.low,
+        acceptance_high=chosen.high,
+        acceptance_source=chosen.source,
+        tokens_per_step=guess.tokens_per_step,
+        batch=batch,
+        speed_up=speed_up(slow, fast, batch, context),
+        largest_batch_that_pays=num_slots if loss is None else loss - 1,
+        num_slots=num_slots,
+    )

@@ -1,0 +1,69 @@
+"""A trace, described."""
+
+from pathlib import Path
+
+from advisor.render.answer import Answer, Figure, Paragraph, Table, columns
+from advisor.render.numbers import MISSING, TIME, digits, percent, show
+from advisor.simulator.serving.trace_replay import LengthFit, TraceFit
+
+
+def trace_answer(fit: TraceFit, path: Path, speed: float) -> Answer:
+    """Rate, burstiness, lengths, common beginnings; and a load for a fleet file that is like it."""
+    rate = MISSING if fit.rate_per_s is None else f"{digits(fit.rate_per_s)} requests/s"
+    bursty = MISSING if fit.burstiness_cv is None else digits(fit.burstiness_cv)
+    headline = (
+        f"{fit.num_requests:,} requests in {show(fit.duration_s, TIME)}: {rate}, gaps with a coefficient of "
+        f"variation of {bursty} (1 is Poisson)"
+    )
+    rows = tuple(_row(name, lengths) for name, lengths in (("prompt", fit.inputs), ("answer", fit.outputs)))
+    headers = ("tokens", "mean", "p50", "p99", "max", "sigma", "distance from lognormal")
+    common = (
+        "The trace does not say which prompts begin alike."
+        if fit.block_hit_fraction is None
+        else f"{percent(fit.block_hit_fraction)} of the blocks of prompts came before: what a cache that never "
+        f"evicts would find. {fit.num_shared_prefixes} beginnings are shared."
+    )
+    advice = (
+        "Lognormal lengths stand for it."
+        if fit.lengths == "lognormal"
+        else "Its lengths are not lognormal: draw them from the trace (empirical), or replay it."
+    )
+    return Answer(
+        result={"fit": fit},
+        inputs={"trace": path, "speed": speed},
+        blocks=(
+            Paragraph(headline, emphasis=True),
+            Table(columns(*headers), rows),
+            Paragraph(f"{common}\n{advice}"),
+            Figure(_load_table(fit), title="Traffic like it, for a fleet file"),
+        ),
+    )
+
+
+def _row(name: str, fit: LengthFit) -> tuple[str, ...]:
+    numbers = (
+        fit.mean_tokens,
+        fit.p50_tokens,
+        fit.p99_tokens,
+        float(fit.max_tokens),
+        fit.sigma,
+        fit.distance,
+    )
+    return (name, *(digits(number) for number in numbers))
+
+
+def _load_table(fit: TraceFit) -> str:
+    """A [[load]] of a fleet file."""
+    inputs, outputs = round(fit.inputs.mean_tokens), round(fit.outputs.mean_tokens)
+    lines = ["[[load]]", f"rate = {digits(fit.rate_per_s or 1.0).replace(',', '')}"]
+    if fit.burstiness_cv is not None:
+        lines.append(f"burstiness = {digits(max(0.05, fit.burstiness_cv)).replace(',', '')}")
+    lines += [f"requests = {fit.num_requests}", f"input_tokens = {inputs}", f"output_tokens = {outputs}"]
+    lines += [
+        f"{name} = {digits(lengths.sigma)}"
+        for name, lengths in (("spread", fit.inputs), ("output_spread", fit.outputs))
+    ]
+    if fit.block_hit_fraction and fit.num_shared_prefixes:
+        shared = min(inputs - 1, round(fit.block_hit_fraction * inputs))
+        lines += [f"shared_prefix_tokens = {shared}", f"shared_prefixes = {fit.num_shared_prefixes}"]
+    return "\n".join(lines)

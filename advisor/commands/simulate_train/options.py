@@ -1,0 +1,116 @@
+"""Options of one stated training plan: a line of help each."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from typer import Argument, Option
+
+from advisor.cli.command import Studied, command
+from advisor.cli.item_options import MethodName, OptimizerName
+
+JOB: Final = "Job"
+LAYOUT: Final = "Layout"
+
+SHARDING_NAMES = Literal["none", "zero1", "zero2", "zero3"]
+RECOMPUTE_NAMES = Literal["none", "selective", "full"]
+SCHEDULE_NAMES = Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipe"]
+
+
+def _job(metavar: str, text: str, default: str | bool = False, **more: Any) -> Any:
+    return Option(metavar=metavar, help=text, rich_help_panel=JOB, show_default=default, **more)
+
+
+def _degree(text: str, default: str = "1", **more: Any) -> Any:
+    return Option(
+        metavar="N", min=1, max=100_000, help=text, rich_help_panel=LAYOUT, show_default=default, **more
+    )
+
+
+def _choice(text: str, default: str) -> Any:
+    return Option(help=text, rich_help_panel=LAYOUT, show_default=default)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainLayout:
+    """Where the work of a step goes, as typed; any one of them states a layout."""
+
+    tp: Annotated[int | None, _degree("Tensor parallelism.")] = None
+    pp: Annotated[int | None, _degree("Pipeline stages.")] = None
+    vpp: Annotated[int | None, _degree("Chunks per stage (interleaved).")] = None
+    cp: Annotated[int | None, _degree("Context parallelism.")] = None
+    ep: Annotated[int | None, _degree("Expert parallelism.")] = None
+    etp: Annotated[int | None, _degree("Tensor parallelism inside experts.", "TP")] = None
+    dp: Annotated[int | None, _degree("Data parallelism.", "what --gpus leaves")] = None
+    micro_batch: Annotated[int | None, _degree("Sequences of one pass.")] = None
+    sharding: Annotated[SHARDING_NAMES | None, _choice("What data ranks divide.", "zero1")] = None
+    shard_group: Annotated[int | None, _degree("Ranks that a shard spans (HSDP).", "all")] = None
+    recompute: Annotated[RECOMPUTE_NAMES | None, _choice("Activations computed again.", "none")] = None
+    recompute_layers: Annotated[int | None, _degree("Layers of a stage with full recomputation.", "all")] = (
+        None
+    )
+    schedule: Annotated[
+        SCHEDULE_NAMES | None, _choice("Order of passes.", "1f1b, interleaved with chunks")
+    ] = None
+    first_stage_layers: Annotated[int | None, _degree("Layers of the first stage.", "even")] = None
+    last_stage_layers: Annotated[int | None, _degree("Layers of the last stage.", "even")] = None
+    sequence_parallel: Annotated[
+        bool | None,
+        Option(
+            "--sequence-parallel/--no-sequence-parallel",
+            help="Norms divided along the sequence.",
+            rich_help_panel=LAYOUT,
+            show_default="with TP",
+        ),
+    ] = None
+    offload_optimizer: Annotated[
+        bool | None,
+        Option(
+            "--offload-optimizer", help="States in host memory.", rich_help_panel=LAYOUT, show_default=False
+        ),
+    ] = None
+
+
+@command(
+    "simulate train",
+    uses_calibration=True,
+    studied=Studied(pareto=("max tokens_per_s_per_accelerator", "min peak_memory_bytes"), left_out=("plan",)),
+)
+@dataclass(frozen=True, slots=True)
+class TrainInput:
+    """Simulate one step of one training plan: time by part, utilisation, memory by stage, the pipeline."""
+
+    plan: Annotated[
+        Path | None,
+        Argument(
+            metavar="PLAN", help="Options in a TOML file, or what `advisor recommend --plan` wrote.",
+            show_default=False,
+        ),
+    ] = None  # fmt: skip
+    model: Annotated[str | None, _job("NAME", "Id, size (70b), Hugging Face id or config.json.")] = None
+    gpu: Annotated[str | None, _job("ID", "Accelerator; h100 and the like will do.", "h100-sxm")] = None
+    gpus: Annotated[
+        int | None, _job("N", "In all; data parallelism takes what the rest leaves.", min=1, max=1_000_000)
+    ] = None
+    global_batch: Annotated[int | None, _job("N", "Sequences of one step.", "512", min=1)] = None
+    sequence: Annotated[int | None, _job("N", "Tokens of a sequence.", "8192, or the model's", min=1)] = None
+    precision: Annotated[str | None, _job("FORMAT", "bf16, fp16, fp8, mxfp8, nvfp4.", "bf16")] = None
+    framework: Annotated[
+        str | None, _job("NAME", "megatron, torchtitan, fsdp, deepspeed, maxtext, peft.", "megatron")
+    ] = None
+    method: Annotated[MethodName | None, _job("NAME", "full, lora, qlora, dora.", "full")] = None
+    lora_rank: Annotated[int | None, _job("N", "Rank of adapters.", "16", min=1)] = None
+    optimizer: Annotated[OptimizerName | None, _job("NAME", "adamw, adamw_8bit, adafactor, ...", "adamw")] = (
+        None
+    )
+    tokens: Annotated[str | None, _job("N", "Tokens of the whole run, for its days.")] = None
+    network_gbps: Annotated[
+        float | None, _job("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1)
+    ] = None
+    layout: TrainLayout = TrainLayout()
+
+    def given(self) -> dict[str, Any]:
+        """What was typed of it, by the names of a plan file."""
+        values = asdict(self)
+        del values["plan"]
+        return {name: value for name, value in (values | values.pop("layout")).items() if value is not None}

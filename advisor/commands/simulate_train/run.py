@@ -1,0 +1,242 @@
+"""Simulate one stated training plan: from a file, from options, or from both."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+from advisor.catalog import accelerators, models
+from advisor.catalog.errors import AdvisorError, InfeasibleError, InputFileError
+from advisor.catalog.files import read_text, read_toml
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
+from advisor.cli.calibration_file import given_calibration
+from advisor.cli.known import known_value
+from advisor.cli.measures import parse_count
+from advisor.cli.options import Shared
+from advisor.commands.simulate_train.options import TrainInput, TrainLayout
+from advisor.commands.simulate_train.view import TrainRun, train_answer
+from advisor.recommend.training_search import Effort as SearchEffort
+from advisor.recommend.training_search import PlanFound, best_plans, does_fit, evaluate_plan, simulated
+from advisor.recommend.training_space import (
+    ADAPTER_FEATURES,
+    COMPUTE_DTYPES,
+    RULES,
+    Variant,
+    limits_of,
+    peak_flop_per_s,
+    sixteen_bit,
+)
+from advisor.render.answer import Answer
+from advisor.render.calibration_view import with_calibration
+from advisor.simulator.calibrated_device import calibrated_accelerator
+from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.job import METHODS, OPTIMIZERS, TrainingJob
+from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, TrainingPlan
+from advisor.simulator.training.plan_check import check_plan, plan_words
+
+_DEFAULT_BATCH: Final = 512
+_DEFAULT_SEQUENCE: Final = 8192
+_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "sharding": SHARDINGS, "recompute": RECOMPUTES, "schedule": SCHEDULES, "method": METHODS, "optimizer": OPTIMIZERS,
+}  # fmt: skip
+
+_LAYOUT: Final = frozenset(field.name for field in fields(TrainLayout))
+_FIELDS: Final = _LAYOUT | {field.name for field in fields(TrainInput)} - {"plan", "layout"}
+"""What a plan file may say."""
+
+
+def train(asked: TrainInput, shared: Shared) -> Answer:
+    """One step of a stated plan; what is typed wins over the file.
+
+    Raises: AdvisorError and its kinds: something is malformed, unknown, or the plan cannot run.
+    """
+    values = {**(_from_file(asked.plan) if asked.plan is not None else {}), **asked.given()}
+    if "model" not in values:
+        raise AdvisorError("no model is named", why="--model is missing", fix="--model 70b, or a plan file")
+    chosen = models.get(str(values["model"]))
+    chip = accelerators.get(str(values.get("gpu", "h100-sxm")))
+    calibration = given_calibration(shared.calibration)
+    accelerator = calibrated_accelerator(chip.record, calibration)
+    network = float(values.get("network_gbps", 0.0)) * GIGA / BITS_PER_BYTE
+    cluster = TrainingCluster(accelerator, network_bytes_per_s=network)
+    job = _job(values, chosen.record, accelerator)
+    _check_precision(job, cluster)
+    plan, told = _stated_or_fastest(values, job, cluster)
+    check_plan(plan, job, cluster.domain)
+    found = simulated(evaluate_plan(job, cluster, plan))
+    fit = does_fit(found)
+    tokens = parse_count(str(values["tokens"]), "--tokens") if "tokens" in values else None
+    notes = tuple(filter(None, (chosen.note, chip.note, told)))
+    warnings = () if fit else (_too_large(found),)
+    run = TrainRun(found, fit, tokens)
+    answer = train_answer(run, notes, warnings)
+    return with_calibration(answer, calibration, (chip.record.id,))
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    """Options in a TOML file, or the first option of a plan that `advisor recommend --plan` wrote.
+
+    Raises: InputFileError: it cannot be read, or has a field that is no option.
+    """
+    if path.suffix == ".json":
+        return _from_recommendation(path)
+    data = read_toml(path)
+    value: Any
+    for name, value in data.items():
+        where = f"{path}: field {name}"
+        if name not in _FIELDS:
+            raise InputFileError(
+                f"{where}: no such field", why=f"fields are {', '.join(sorted(_FIELDS))}", fix="correct it"
+            )
+        if name in _WORDS and value not in _WORDS[name]:
+            raise InputFileError(
+                f"{where}: {value!r}", why=f"known are {', '.join(_WORDS[name])}", fix=f"correct {name}"
+            )
+        expected = _type_of(name)
+        if not isinstance(value, expected) or (expected is not bool and isinstance(value, bool)):
+            raise InputFileError(
+                f"{where}: {value!r}", why="a value of another kind is expected", fix=f"correct {name}"
+            )
+        if isinstance(value, int) and expected is int and value < 1:
+            raise InputFileError(f"{where}: {value}", why="it is at least 1", fix=f"correct {name}")
+    return dict(data)
+
+
+def _type_of(name: str) -> type | tuple[type, ...]:
+    if name in ("sequence_parallel", "offload_optimizer"):
+        return bool
+    if name in ("model", "gpu", "precision", "framework", *_WORDS):
+        return str
+    return {"tokens": (str, int, float), "network_gbps": (int, float)}.get(name, int)
+
+
+def _from_recommendation(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(read_text(path))
+        option, task = content["options"][0], content["inputs"]["task"]
+        plan = dict(option["plan"])
+        values = {
+            "model": content["model"], "gpu": option["accelerator"], "global_batch": task["global_batch"],
+            "sequence": task["sequence_tokens"], "method": task["method"], "optimizer": task["optimizer"],
+            "precision": plan["compute_dtype"], "framework": plan["framework"], "sequence_parallel": plan["sp"],
+        }  # fmt: skip
+    except (json.JSONDecodeError, KeyError, IndexError, TypeError):
+        raise InputFileError(
+            f"{path}: is no training plan",
+            why="it has no first option with a plan",
+            fix="name a file of --plan",
+        ) from None
+    if task.get("lora_rank"):
+        values["lora_rank"] = task["lora_rank"]
+    degrees = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "micro_batch", "sharding", "recompute", "schedule")
+    values |= {name: plan[name] for name in degrees}
+    layers = ("shard_group", "recompute_layers", "first_stage_layers", "last_stage_layers")
+    values |= {name: plan[name] for name in layers if plan.get(name, 0) > 0}
+    return values | ({"offload_optimizer": True} if "optimizer" in plan.get("offload", "") else {})
+
+
+def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> TrainingJob:
+    known_value(values.get("precision"), COMPUTE_DTYPES, "precision")
+    known_value(values.get("framework"), tuple(RULES), "framework")
+    method = values.get("method", "full")
+    return TrainingJob(
+        model,
+        values.get("sequence") or min(_DEFAULT_SEQUENCE, model.max_context_tokens or _DEFAULT_SEQUENCE),
+        values.get("global_batch", _DEFAULT_BATCH),
+        values.get("precision") or sixteen_bit(accelerator),
+        values.get("framework", "megatron" if method == "full" else "peft"),
+        method=method,
+        lora_rank=values.get("lora_rank", 16) if method != "full" else 0,
+        optimizer=values.get("optimizer", "adamw"),
+        features=frozenset() if method == "full" else ADAPTER_FEATURES,
+    )
+
+
+def _stated_or_fastest(
+    values: Mapping[str, Any], job: TrainingJob, cluster: TrainingCluster
+) -> tuple[TrainingPlan, str]:
+    """The stated layout; where nothing of one is stated, the fastest that fits, and a note that says so."""
+    stated = _plan(values)
+    if values.keys() & _LAYOUT:
+        return stated, ""
+    near = _fastest(job, cluster, stated.num_accelerators)
+    if near is None:
+        return stated, ""
+    return near, f"no layout is stated: the fastest that fits is taken, {plan_words(near)}"
+
+
+def _fastest(job: TrainingJob, cluster: TrainingCluster, num_accelerators: int) -> TrainingPlan | None:
+    """The fastest layout of a job that fits into so many accelerators; None where none does."""
+    variant = Variant(job, cluster, limits_of(job, cluster))
+    plans = best_plans([variant], num_accelerators, SearchEffort(), keep=1)
+    return plans[0].plan if plans else None
+
+
+def _plan(values: Mapping[str, Any]) -> TrainingPlan:
+    tp, pp, cp = (int(values.get(name, 1)) for name in ("tp", "pp", "cp"))
+    dp = values.get("dp")
+    if dp is None:
+        dp = _data_parallel(values.get("gpus"), tp * pp * cp)
+    elif values.get("gpus") not in (None, tp * pp * cp * dp):
+        raise AdvisorError(
+            f"--gpus {values['gpus']} is not TP {tp} × PP {pp} × CP {cp} × DP {dp}",
+            why=f"these use {tp * pp * cp * dp} accelerators",
+            fix="give --gpus or --dp",
+        )
+    virtual = int(values.get("vpp", 1))
+    return TrainingPlan(
+        tensor_parallel=tp,
+        pipeline_parallel=pp,
+        virtual_stages=virtual,
+        context_parallel=cp,
+        expert_parallel=values.get("ep", 1),
+        expert_tensor_parallel=values.get("etp", 0),
+        data_parallel=dp,
+        micro_batch=values.get("micro_batch", 1),
+        sharding=values.get("sharding", "zero1"),
+        shard_group=values.get("shard_group", 0),
+        recompute=values.get("recompute", "none"),
+        recompute_layers=values.get("recompute_layers", -1),
+        schedule=values.get("schedule", "interleaved" if virtual > 1 else "1f1b"),
+        sequence_parallel=values.get("sequence_parallel", tp > 1),
+        first_stage_layers=values.get("first_stage_layers", 0),
+        last_stage_layers=values.get("last_stage_layers", 0),
+        offload_optimizer=bool(values.get("offload_optimizer", False)),
+    )
+
+
+def _data_parallel(gpus: int | None, others: int) -> int:
+    if gpus is None:
+        return 1
+    if gpus % others:
+        smaller = max(1, gpus // others) * others
+        raise AdvisorError(
+            f"--gpus {gpus} is not a multiple of TP × PP × CP = {others}",
+            why="every data-parallel rank has as many accelerators",
+            fix=f"--gpus {smaller}, or other degrees",
+        )
+    return gpus // others
+
+
+def _check_precision(job: TrainingJob, cluster: TrainingCluster) -> None:
+    accelerator = cluster.accelerator
+    if peak_flop_per_s(accelerator, job.compute_dtype) is not None:
+        return
+    usable = [dtype for dtype in COMPUTE_DTYPES if peak_flop_per_s(accelerator, dtype)]
+    raise InfeasibleError(
+        f"{accelerator.id} has no units for {job.compute_dtype}",
+        why=f"formats that it multiplies in: {', '.join(usable)}",
+        fix=f"--precision {usable[0]}" if usable else "another accelerator",
+    )
+
+
+def _too_large(found: PlanFound) -> str:
+    """That the plan does not fit, and the nearest that does."""
+    memory = found.cluster.accelerator.memory_bytes or 0.0
+    fastest = _fastest(found.job, found.cluster, found.num_accelerators)
+    near = f"; the fastest plan that fits: {plan_words(fastest)}" if fastest else ""
+    short = math.ceil((found.peak_memory_bytes - memory) / GB)
+    return f"does not fit: needs {short} GB more per accelerator{near}"

@@ -1,0 +1,160 @@
+"""One stated training plan as an answer: step, utilisation, memory by stage, the pipeline as a picture."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from advisor.catalog.units import DAY_S
+from advisor.commands.simulate_train.pipeline_picture import LEGEND as PICTURE_LEGEND
+from advisor.commands.simulate_train.pipeline_picture import pipeline_svg, pipeline_text
+from advisor.recommend.training_option import bottleneck_of, memory_stages, plan_columns
+from advisor.recommend.training_result import StageMemory
+from advisor.recommend.training_search import PlanFound, pictured
+from advisor.recommend.training_space import peak_flop_per_s
+from advisor.recommend.training_uncertainty import memory_quantity, step_quantity
+from advisor.render.answer import Answer, Block, Figure, Paragraph
+from advisor.render.numbers import LEGEND, SIZE, TIME, digits, percent, show, show_quantity
+from advisor.render.serialize import picked
+from advisor.render.training_charts import stage_chart, waterfall_chart
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
+from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.pipeline import PipelineRun
+from advisor.simulator.training.plan_check import plan_words
+
+_MOST_ROWS = 32
+"""Stages that a terminal's picture shows; longer pipelines only in the drawing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainRun:
+    """A plan, and whether its memory is enough."""
+
+    found: PlanFound
+    fits: bool
+    tokens: float | None
+
+
+def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...]) -> Answer:
+    """Time, utilisation and memory of one step of a stated plan."""
+    found = run.found
+    job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
+    step = step_quantity(found, found.step_s)
+    per_step = job.tokens_per_step / plan.num_accelerators
+    rate = _over(per_step, step)
+    peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
+    mfu = _over(per_step * model_flop_per_token(job) / peak, step)
+    hfu = _over(per_step * hardware_flop_per_token(job, plan) / peak, step)
+    days = step.scaled(run.tokens / job.tokens_per_step / DAY_S) if run.tokens else None
+    stages = memory_stages(job, plan)
+    measures = {
+        "step_time_s": step,
+        "tokens_per_s_per_accelerator": rate,
+        "mfu_fraction": mfu,
+        "hfu_fraction": hfu,
+        "days": days,
+    }
+    title = f"{job.model.id} on {plan.num_accelerators} x {accelerator.id}, {plan_words(plan)}"
+    blocks: list[Block] = [
+        Paragraph(f"{title}: {show_quantity(step, TIME)} a step", emphasis=True),
+        Paragraph(_summary(run, rate, mfu, hfu, days)),
+        waterfall_chart(found.breakdown_s, "One step"),
+    ]
+    if len(stages) > 1:
+        blocks.append(stage_chart(stages, accelerator.memory_bytes or 0.0))
+    blocks += _pictures(found)
+    flags = "\n".join(f"# {name}\n{text}" for name, text in launch_flags(job, plan).items())
+    if flags:
+        blocks.append(Figure(flags, title="Lay it out so"))
+    blocks.append(Paragraph(LEGEND))
+    return Answer(
+        result=_result(run, measures, stages),
+        inputs=_inputs(run),
+        blocks=tuple(blocks),
+        records="memory_by_stage",
+        notes=notes,
+        warnings=warnings,
+        svg=pipeline_svg(drawn, title) if (drawn := pictured(found)) else "",
+    )
+
+
+def _inputs(run: TrainRun) -> dict[str, object]:
+    job, plan = run.found.job, run.found.plan
+    return {
+        "model": job.model.id, "gpu": run.found.cluster.accelerator.id, "gpus": plan.num_accelerators,
+        "framework": job.framework, "global_batch": job.global_batch, "sequence": job.sequence_tokens,
+        "precision": job.compute_dtype, "method": job.method, "lora_rank": job.lora_rank, "optimizer": job.optimizer,
+        "tokens": run.tokens, "plan": plan_columns(job, plan),
+    }  # fmt: skip
+
+
+def _result(
+    run: TrainRun, measures: Mapping[str, Quantity | None], stages: Sequence[StageMemory]
+) -> dict[str, object]:
+    found = run.found
+    job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
+    return {
+        "kind": "simulation",
+        "model": job.model.id,
+        "accelerator": accelerator.id,
+        "num_accelerators": plan.num_accelerators,
+        "plan": plan_columns(job, plan),
+        **measures,
+        "peak_memory_bytes": memory_quantity(found),
+        "memory_limit_bytes": accelerator.memory_bytes,
+        "fits": run.fits,
+        "memory": found.memory_bytes,
+        "memory_by_stage": stages,
+        "breakdown": found.breakdown_s,
+        "bubble_fraction": found.breakdown_s["bubble"] / found.step_s,
+        "bottleneck": bottleneck_of(found.breakdown_s),
+        "pipeline": _pipeline_result(found.run) if found.run else None,
+        "launch_flags": launch_flags(job, plan),
+    }
+
+
+def _over(amount: float, time: Quantity) -> Quantity:
+    return Quantity(amount / time.value, amount / time.high, amount / time.low, time.basis)
+
+
+def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: Quantity | None) -> str:
+    found = run.found
+    memory = found.cluster.accelerator.memory_bytes or 0.0
+    verdict = "fits" if run.fits else "does not fit"
+    whole = f" The run takes {show_quantity(days.scaled(DAY_S), TIME)}." if days else ""
+    return (
+        f"{digits(rate.value)} tokens/s per accelerator, MFU {percent(mfu.value)}, with recomputation "
+        f"{percent(hfu.value)}; what costs most beside the mathematics: {bottleneck_of(found.breakdown_s)}.{whole}\n"
+        f"Memory of the fullest accelerator {show_quantity(memory_quantity(found), SIZE)} of {show(memory, SIZE)}: "
+        f"{verdict}."
+    )
+
+
+def _pipeline_result(run: PipelineRun) -> dict[str, object]:
+    names = (
+        "schedule",
+        "num_stages",
+        "num_micro_batches",
+        "makespan_s",
+        "bubble_s",
+        "bubble_fraction",
+        "period_s",
+    )
+    return picked(run, *names) | {"micro_batches_in_flight": list(run.max_in_flight)}
+
+
+def _pictures(found: PlanFound) -> list[Block]:
+    run, shown = found.run, pictured(found)
+    if run is None or shown is None or run.num_stages > _MOST_ROWS:
+        return []
+    held = ", ".join(digits(count) for count in run.max_in_flight)
+    few = "" if shown is run else f"{shown.num_micro_batches} of "
+    return [
+        Figure(
+            pipeline_text(shown),
+            title=f"The pipeline ({run.schedule}), {few}{run.num_micro_batches} micro-batches",
+        ),
+        Paragraph(
+            f"{PICTURE_LEGEND}.\nStages are idle {percent(run.bubble_fraction)} of the pipeline's time, lighter ones "
+            f"while they wait for heavier included; micro-batches held at once by stage: {held}."
+        ),
+    ]

@@ -1,0 +1,205 @@
+"""Run a study: its points, the journal of what is finished, the workers, and the table in the end."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from advisor.catalog.errors import AdvisorError, InputFileError
+from advisor.cli.notes import note, progress, warn
+from advisor.cli.options import Shared
+from advisor.commands.sweep.options import SweepInput
+from advisor.commands.sweep.targets import ask, fields_of, installed_versions, targets
+from advisor.commands.sweep.view import sweep_answer
+from advisor.render.answer import Answer
+from advisor.render.numbers import TIME, show
+from advisor.render.serialize import picked
+from advisor.sweep.execution import Workers, outcomes, require_joblib, usable_processes
+from advisor.sweep.fields import Value
+from advisor.sweep.journal import Header, Journal, Kept, Row, journal_path, read_journal
+from advisor.sweep.points import Point, points_of
+from advisor.sweep.study import Study, read_study
+from advisor.sweep.table import read_table, with_numbers
+
+_RESULTS: Final = (".csv", ".parquet")
+
+
+def sweep(asked: SweepInput, shared: Shared) -> Answer:
+    """Ask every point of a study that is not finished yet, or summarise what a sweep wrote; the answer is the table.
+
+    Raises: AdvisorError and its kinds: a mistake in the study, no output, an interrupted sweep is in the way, or the
+        cluster does not answer.
+    """
+    if asked.file.suffix.lower() != ".toml":
+        return _summarised(asked)
+    if shared.output is None:
+        raise AdvisorError("a sweep needs a file for its results", fix="-o results.parquet or -o results.csv")
+    study = read_study(asked.file, tuple(targets()), fields_of)
+    path = journal_path(shared.output)
+    header, kept = _opened(path, asked.resume, _header(study, shared))
+    points, num_doubles = _points(study, header, shared)
+    if num_doubles and not shared.quiet:
+        warn(f"{num_doubles} points are named more than once; each is asked once")
+    rows = {point.id: kept.rows[point.id] for point in points if point.id in kept.rows}
+    if rows and not shared.quiet:
+        note(f"{len(rows)} of {len(points)} points are kept from {path}")
+    waiting = [point for point in points if point.id not in rows]
+    workers = _workers(asked, len(waiting))
+    with Journal(path, header, keep=bool(kept.rows)) as journal:
+        for point_id, row in _watched(study.command, waiting, workers, len(points), shared, path):
+            journal.add(point_id, row)
+            rows[point_id] = row
+        journal.complete()
+    table = with_numbers([{"id": point.id, **rows[point.id]} for point in points])
+    return sweep_answer(
+        table,
+        _objectives(asked, study, table),
+        inputs=_inputs(study, header),
+        command=study.command,
+        strict=False,
+    )
+
+
+def _summarised(asked: SweepInput) -> Answer:
+    """The best points of results that a sweep wrote.
+
+    Raises: InputFileError: the file is no results. AdvisorError: an objective is unknown or none is given.
+    """
+    if asked.file.suffix.lower() not in _RESULTS:
+        raise InputFileError(
+            f"{asked.file}: neither a study nor results",
+            why="a study is a .toml file",
+            fix="results end in .csv or .parquet",
+        )
+    table = read_table(asked.file)
+    if asked.pareto is not None:
+        objectives = _split(asked.pareto)
+    else:
+        known = [
+            t.pareto
+            for t in targets().values()
+            if t.pareto and all(o.split()[1] in table[0] for o in t.pareto)
+        ]
+        objectives = known[0] if known else ()
+    return sweep_answer(
+        table, objectives, inputs={"file": asked.file, "pareto": objectives}, command="", strict=True
+    )
+
+
+def _header(study: Study, shared: Shared) -> Header:
+    tool, catalog = installed_versions()
+    return Header(study.command, tool, catalog, shared.as_of.isoformat(), shared.seed)
+
+
+def _opened(path: Path, resume: bool, header: Header) -> tuple[Header, Kept]:
+    """Header and rows to go on from; a new header and nothing where the sweep begins anew.
+
+    Raises: AdvisorError: unfinished work is in the way, or belongs to another program, catalog or command.
+    """
+    found, kept = read_journal(path)
+    if found is None or (not resume and (kept.complete or not kept.rows)):
+        return header, Kept()
+    if not resume:
+        raise AdvisorError(
+            f"{path} holds {len(kept.rows)} finished points of an interrupted sweep",
+            fix="--resume goes on from them",
+            hint=f"remove {path.name} to begin anew",
+        )
+    for name, was, now in (
+        ("command", found.command, header.command),
+        ("version of advisor", found.tool_version, header.tool_version),
+        ("catalog", found.catalog_version, header.catalog_version),
+    ):
+        if was != now:
+            raise AdvisorError(
+                f"{path} was begun with another {name}",
+                why=f"{was} then, {now} now: rows of both would not compare",
+                fix="begin anew without --resume and with another -o",
+            )
+    if (found.seed, found.as_of) != (header.seed, header.as_of):
+        note(f"seed {found.seed} and prices of {found.as_of}, as when the sweep began")
+    if kept.damaged_lines:
+        warn(f"{path}: line {', '.join(map(str, kept.damaged_lines))} is torn; that point is asked again")
+    return found, kept
+
+
+def _points(study: Study, header: Header, shared: Shared) -> tuple[tuple[Point, ...], int]:
+    common: dict[str, Value] = {"seed": header.seed, "as_of": header.as_of}
+    if shared.calibration is not None:
+        common["calibration"] = str(shared.calibration.resolve())
+    if shared.offline:
+        common["offline"] = True
+    return points_of(study, fields_of(study.command), common)
+
+
+def _workers(asked: SweepInput, num_waiting: int) -> Workers:
+    if asked.cluster is not None:
+        if asked.workers is not None:
+            raise AdvisorError(
+                "--workers and --cluster exclude each other", fix="the cluster has its own workers"
+            )
+        from advisor.sweep.cluster import cluster_backend, streams
+
+        return Workers(0, cluster_backend(asked.cluster, installed_versions), streams(asked.cluster))
+    count = asked.workers or usable_processes()
+    if min(count, num_waiting) <= 1:
+        return Workers(1)
+    require_joblib()
+    return Workers(count)
+
+
+def _watched(
+    command: str, waiting: list[Point], workers: Workers, total: int, shared: Shared, path: Path
+) -> Iterator[tuple[str, Row]]:
+    """Outcomes with a progress line; an interruption says where the finished points are."""
+    done, started_s = 0, time.monotonic()
+    if not waiting:
+        return
+    with progress(quiet=shared.quiet) as line, _terminated_as_interrupted():
+        try:
+            for outcome in outcomes(partial(ask, command), waiting, workers):
+                yield outcome
+                done += 1
+                left_s = (time.monotonic() - started_s) / done * (len(waiting) - done)
+                line(f"{total - len(waiting) + done} of {total} points, {show(left_s, TIME)} left")
+        except (KeyboardInterrupt, GeneratorExit):
+            line.clear()
+            warn(
+                f"interrupted: {total - len(waiting) + done} of {total} points are kept in {path}; --resume goes on"
+            )
+            raise
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let `kill` end a sweep as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _objectives(asked: SweepInput, study: Study, table: list[dict[str, Any]]) -> tuple[str, ...]:
+    """What was asked for, or the command's own objectives where its rows have their columns."""
+    if asked.pareto is not None:
+        return _split(asked.pareto)
+    columns = {name for row in table for name in row}
+    own = targets()[study.command].pareto
+    return study.pareto or (own if all(objective.split()[1] in columns for objective in own) else ())
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _inputs(study: Study, header: Header) -> Mapping[str, Any]:
+    asked = picked(study, "command base grid cases num_draws draw_seed")
+    return {"study": study.path, **asked, "random": study.draws, "begun_as_of": header.as_of}

@@ -1,0 +1,119 @@
+"""The commands that can be swept: their options as fields, and one question as one flat row."""
+
+import inspect
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.cli.app import commands
+from advisor.cli.command import Studied, gathered, parameters_of
+from advisor.cli.options import Shared, check_shared, parse_day
+from advisor.render.answer import Answer
+from advisor.sweep.fields import Field
+from advisor.sweep.journal import Row
+
+_SHARED: Final = ("seed", "as_of", "offline", "calibration")
+_KINDS: Final = (str, int, float, bool, Path)
+"""Types that a TOML value becomes; whatever else an option is, it is typed as text."""
+_RUN_TIMES: Final = "wall_s"
+"""How long a computation took is no result: it differs from run to run."""
+
+
+@cache
+def targets() -> Mapping[str, Studied]:
+    """The commands that a study may ask, by name."""
+    return {name: found.studied for name, found in sorted(commands().items()) if found.studied is not None}
+
+
+@cache
+def fields_of(command: str) -> Mapping[str, Field]:
+    """The options of a command that a study may set, shared ones included."""
+    target = targets()[command]
+    own = [p for p in parameters_of(commands()[command].inputs) if p.name not in target.left_out]
+    common = [p for p in parameters_of(Shared) if p.name in _SHARED]
+    found = [_field(parameter, is_file=parameter.name in target.files) for parameter in own + common]
+    return {field.name: field for field in found}
+
+
+def ask(command: str, options: Mapping[str, Any]) -> Row:
+    """The row of one question: inputs as given, status, and the answer's numbers; failures are rows too.
+
+    status: ok, infeasible (nothing satisfies it), error (a mistake in the options) or failed (a defect).
+    """
+    row: dict[str, Any] = {f"in_{name}": value for name, value in options.items()} | {
+        "status": "ok",
+        "reason": "",
+    }
+    try:
+        answer = _answer(command, options)
+        return row | _numbers(answer, targets()[command])
+    except AdvisorError as error:
+        status = "infeasible" if error.exit_code == InfeasibleError.exit_code else "error"
+        return row | {"status": status, "reason": ": ".join(filter(None, (error.what, error.why)))}
+    except Exception as error:
+        return row | {"status": "failed", "reason": " ".join(f"{type(error).__name__}: {error}".split())}
+
+
+def installed_versions() -> tuple[str, str]:
+    """Program and catalog of this process."""
+    from advisor import __version__
+    from advisor.render.envelope import catalog_version
+
+    return __version__, catalog_version()
+
+
+def _answer(command: str, options: Mapping[str, Any]) -> Answer:
+    fields, found = fields_of(command), commands()[command]
+    typed: dict[str, Any] = {
+        fields[name].parameter: Path(value)
+        if fields[name].kind is Path and not fields[name].or_name
+        else value
+        for name, value in options.items()
+    }
+    if "as_of" in typed:
+        typed["as_of"] = parse_day(typed["as_of"], "--as-of")
+    shared = check_shared(gathered(Shared, typed, Shared(quiet=True, no_input=True)))
+    return found.answer(gathered(found.inputs, typed), shared)
+
+
+def _numbers(answer: Answer, target: Studied) -> dict[str, Any]:
+    """The answer in one flat row; lists of records have no place in it but for the best of one."""
+    from advisor.render.serialize import flatten, to_json
+
+    row = flatten(to_json(dict(answer.result)))
+    if target.best_of:
+        records = answer.result[target.best_of]
+        best = records[0] if isinstance(records, list | tuple) and records else {}
+        row |= flatten(to_json(best), target.best_of)
+    return {name: value for name, value in row.items() if not name.endswith(_RUN_TIMES)}
+
+
+def _field(parameter: inspect.Parameter, *, is_file: bool) -> Field:
+    """The field of an option, from the annotation that makes it one."""
+    annotation, limits = parameter.annotation, None
+    if get_origin(annotation) is Annotated:
+        annotation, limits = get_args(annotation)[:2]
+    if get_origin(annotation) in (UnionType, Union):
+        (annotation,) = (kind for kind in get_args(annotation) if kind is not NoneType)
+    literal = get_origin(annotation) is Literal
+    return Field(
+        _option_name(limits) or parameter.name,
+        Path if is_file else annotation if annotation in _KINDS else str,
+        choices=tuple(get_args(annotation)) if literal else (),
+        low=getattr(limits, "min", None),
+        high=getattr(limits, "max", None),
+        required=parameter.default is inspect.Parameter.empty,
+        or_name=is_file,
+        parameter=parameter.name,
+    )
+
+
+def _option_name(declared: Any) -> str:
+    """The long name that an option was given, written as in a study: --bytes is bytes; empty where it has none."""
+    # In an annotation the first name takes the place of the default.
+    names = (getattr(declared, "default", ""), *(getattr(declared, "param_decls", None) or ()))
+    long = [name for name in names if str(name).startswith("--")]
+    return str(long[0]).split("/")[0].removeprefix("--").replace("-", "_") if long else ""

@@ -1,0 +1,75 @@
+"""Options of `advisor validate ...`: predictions beside measurements."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+from advisor.cli.command import command
+
+View = Literal["replay", "stranger"]
+"""How published runs are predicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of cases, and where its predictions go."""
+
+    cases: Annotated[
+        Path, Argument(metavar="CASES.csv", help="Table of cases; measured columns are only compared.")
+    ]
+    predictions: Annotated[
+        Path | None,
+        Option(
+            metavar="OUT.csv",
+            help="Write one prediction per row, with its 80 % interval.",
+            show_default=False,
+        ),
+    ] = None
+
+
+@command("validate serving", uses_calibration=True)
+@dataclass(frozen=True, slots=True)
+class ServingInput(Table):
+    """Predict serving runs and compare them with published measurements."""
+
+    view: Annotated[
+        View,
+        Option(
+            help="What the predictions file holds: runs replayed as their scripts say, or as a stranger's."
+        ),
+    ] = "replay"
+
+
+@command("validate collectives", uses_calibration=True)
+@dataclass(frozen=True, slots=True)
+class CollectivesInput(Table):
+    """Predict collectives and compare them with nccl-tests results."""
+
+
+@command("validate training")
+@dataclass(frozen=True, slots=True)
+class TrainingInput(Table):
+    """Predict training runs and compare them with published measurements."""
+
+
+@command("validate nccl-tests")
+@dataclass(frozen=True, slots=True)
+class NcclTestsInput:
+    """Is my bus bandwidth normal? Hold nccl-tests output against what its machine should reach."""
+
+    file: Annotated[
+        Path, Argument(metavar="FILE", help="What all_reduce_perf and the like printed; - is stdin.")
+    ]
+    gpu: Annotated[
+        str | None, Option(metavar="ID", help="Accelerator.", show_default="as the output's header says")
+    ] = None
+    network: Annotated[
+        str | None,
+        Option(
+            metavar="TEXT",
+            help="Links in words: 'EFA 32x100Gb', 'RoCE 8x400Gb', 'PCIe4 no P2P'.",
+            show_default="the accelerator's usual",
+        ),
+    ] = None

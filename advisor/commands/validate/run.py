@@ -1,0 +1,180 @@
+"""Validate predictions against a table of measurements: the same steps for serving and collectives."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from advisor.catalog import accelerators
+from advisor.catalog.files import read_text
+from advisor.catalog.schema import Calibration
+from advisor.cli.calibration_file import given_calibration
+from advisor.cli.options import Shared
+from advisor.cli.topology_input import group_of
+from advisor.commands.validate.cases import (
+    Suite,
+    Validation,
+    write_predictions,
+)
+from advisor.commands.validate.nccl_tests_view import nccl_tests_answer
+from advisor.commands.validate.options import (
+    CollectivesInput,
+    NcclTestsInput,
+    ServingInput,
+    Table,
+    TrainingInput,
+)
+from advisor.commands.validate.view import validation_answer
+from advisor.evidence.prediction import Prediction
+from advisor.evidence.scores import JudgedRow, comparisons, score_metrics
+from advisor.evidence.serving.case import VIEWS, View
+from advisor.evidence.table import CaseRow, read_cases
+from advisor.render.answer import Answer
+from advisor.render.atomic import check_writable
+from advisor.render.calibration_view import with_calibration
+from advisor.simulator.collectives.nccl_tests import judge_nccl_tests, parse_nccl_tests
+
+STDIN: Final = Path("-")
+
+
+def serving(asked: ServingInput, shared: Shared) -> Answer:
+    """Serving runs beside published measurements, in both views; the predictions file holds the one that was asked for;
+    raises as `validate`."""
+    from advisor.evidence.serving.accuracy import serving_accuracy
+
+    calibration = given_calibration(shared.calibration)
+    found = {}
+    for view in sorted(VIEWS, key=asked.view.__ne__):
+        table = asked if view == asked.view else replace(asked, predictions=None)
+        found[view] = validate(serving_suite(calibration, view), table, shared.seed)
+    replay, stranger = found["replay"], found["stranger"]
+    answer = validation_answer(
+        "serving",
+        asked,
+        replay,
+        serving_accuracy(replay.judged),
+        stranger=stranger,
+        stranger_accuracy=serving_accuracy(stranger.judged),
+    )
+    return with_calibration(answer, calibration, replay.gpus)
+
+
+def collectives(asked: CollectivesInput, shared: Shared) -> Answer:
+    """Collectives beside nccl-tests results; raises as `validate`."""
+    calibration = given_calibration(shared.calibration)
+    found = validate(collectives_suite(calibration), asked, shared.seed)
+    return with_calibration(validation_answer("collectives", asked, found), calibration, found.gpus)
+
+
+def training(asked: TrainingInput, shared: Shared) -> Answer:
+    """Training runs beside published measurements; raises as `validate`."""
+    return validation_answer("training", asked, validate(training_suite(), asked, shared.seed))
+
+
+def nccl_tests(asked: NcclTestsInput, shared: Shared) -> Answer:
+    """The verdict on a run.
+
+    Raises: InputFileError: the file cannot be read or holds no results. AdvisorError: the accelerator is unknown or
+        not said, or the group does not fit its nodes.
+    """
+    text = sys.stdin.read() if asked.file == STDIN else read_text(asked.file)
+    found = judge_nccl_tests(text, asked.gpu or "")
+    notes = (accelerators.get(asked.gpu).note,) if asked.gpu else ()
+    if asked.network is not None:
+        run = parse_nccl_tests(text)
+        _, topology, note = group_of(found.accelerator, run.num_ranks, run.num_nodes, network=asked.network)
+        found = judge_nccl_tests(text, found.accelerator, topology=topology)
+        notes = (*notes, note)
+    inputs = {"output": str(asked.file), "gpu": found.accelerator, "network": asked.network}
+    return nccl_tests_answer(found, inputs, tuple(filter(None, notes)))
+
+
+def validate(suite: Suite, asked: Table, seed: int) -> Validation:
+    """Predict every row, write the predictions if asked, and score them where something was measured.
+
+    Raises: InputFileError: the table cannot be read. UnwritableError: the predictions cannot be written.
+    """
+    if asked.predictions is not None:
+        check_writable(asked.predictions)
+    rows = read_cases(asked.cases, suite.needed)
+    results = [_predicted(suite, row, seed) for row in rows]
+    if asked.predictions is not None:
+        write_predictions(asked.predictions, results, suite.metrics)
+    judged = [JudgedRow(row.cells, result.metrics) for row, result in zip(rows, results, strict=True)]
+    compared = (one for metric in suite.metrics for one in comparisons(judged, metric))
+    problems = [result.reason for result in results if result.status == "error"]
+    gpus = frozenset(row.cells["gpu"] for row in rows if row.cells.get("gpu"))
+    return Validation(judged, results, problems, score_metrics(compared, suite.groups), gpus)
+
+
+def _predicted(suite: Suite, row: CaseRow, seed: int) -> Prediction:
+    """The prediction of one row; whatever is wrong with it does not stop the others."""
+    case_id = row.cells.get("case_id") or f"row-{row.number}"
+    if row.problem:
+        return Prediction(case_id, "error", row.problem)
+    try:
+        return suite.predict(CaseRow(row.number, _only(row.cells, suite.inputs)), seed)
+    except Exception as error:
+        reason = f"row {row.number}: internal error {type(error).__name__}: {error}"
+        return Prediction(case_id, "error", reason)
+
+
+def _only(cells: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    return {name: cells[name] for name in names if name in cells}
+
+
+def collectives_suite(calibration: Calibration | None = None) -> Suite:
+    """Collectives: the columns of nccl-tests results; a calibration counts for rows of its accelerator.
+
+    Raises: AdvisorError: a figure of the calibration is implausible.
+    """
+    from advisor.evidence.collectives.case import INPUT_COLUMNS, METRICS
+    from advisor.evidence.collectives.prediction import predict_row
+
+    _check_figures(calibration)
+
+    def predict(row: CaseRow, seed: int) -> Prediction:
+        return predict_row(row.cells, row.number, calibration)
+
+    groups = ("gpu", "collective", "fabric", "source")
+    return Suite("collectives", ("collective", "gpu"), INPUT_COLUMNS, METRICS, groups, predict)
+
+
+def serving_suite(calibration: Calibration | None = None, view: View = "replay") -> Suite:
+    """Serving: the columns of published serving measurements; a calibration counts for rows of its accelerator.
+
+    The view says whether engines and clients are started as published scripts do, or as a stranger's server is.
+
+    Raises: AdvisorError: a figure of the calibration is implausible.
+    """
+    from advisor.evidence.serving.case import INPUT_COLUMNS, METRICS
+    from advisor.evidence.serving.prediction import predict_row
+
+    _check_figures(calibration)
+
+    def predict(row: CaseRow, seed: int) -> Prediction:
+        return predict_row(row.cells, row.number, seed=seed, calibration=calibration, view=view)
+
+    groups = ("gpu", "engine", "model", "source", "tier", "group")
+    return Suite("serving", ("engine", "model", "gpu", "load"), INPUT_COLUMNS, METRICS, groups, predict)
+
+
+def _check_figures(calibration: Calibration | None) -> None:
+    """Refuse implausible figures at once: here they are one mistake, in a row they would be one of that row."""
+    from advisor.simulator.calibrated_device import accelerator_figures
+
+    if calibration is not None:
+        accelerator_figures(accelerators.by_id(calibration.accelerator), calibration)
+
+
+def training_suite() -> Suite:
+    """Training: the columns of published training runs."""
+    from advisor.evidence.training.case import INPUT_COLUMNS, METRICS
+    from advisor.evidence.training.prediction import predict_row
+
+    def predict(row: CaseRow, seed: int) -> Prediction:
+        return predict_row(row.cells, row.number)
+
+    groups = ("gpu", "framework", "model", "precision", "finetune", "source", "tier", "group")
+    return Suite("training", ("model", "gpu"), INPUT_COLUMNS, METRICS, groups, predict)

@@ -1,0 +1,321 @@
+"""From simulated deployments to a ranking that a person can act on: planning points, what is at risk, roles, ties."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Final, Literal
+
+from advisor.catalog.price_age import PriceSpread, spread_of
+from advisor.catalog.schema import Price
+from advisor.recommend.capacity import Capacity, confirm, planning_point, strain
+from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
+from advisor.recommend.offers import OWN
+from advisor.recommend.purchase import Demand, cheapest_purchase, planned_load
+from advisor.recommend.scenario import Scenario
+from advisor.recommend.search import Found
+from advisor.simulator.intervals import factors, prediction_class
+from advisor.simulator.paired_intervals import LEVELS, pair_class, pair_errors
+from advisor.simulator.serving import ServingResult
+
+Holds = Literal["likely", "marginal"]
+Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
+LIKELY: Final = 0.75
+"""Chance from which on objectives are called likely to hold, and an order of two options settled."""
+_LOWER, _HIGHER = 0.85, 1.15
+"""Times its true value that a capacity found by few short runs may be."""
+_STEP: Final = 0.93
+_MOST_STEPS: Final = 5
+_QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
+_NORMAL: Final = NormalDist()
+_Z80: Final = _NORMAL.inv_cdf(0.9)
+_LEVEL_80: Final = 0.8
+_FRESH_SIGMA: Final = 0.2
+"""Of the logarithm of a price since it was read: that of a list price of three months."""
+_TINY: Final = 1e-9
+NO_SPREAD: Final = PriceSpread(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A deployment bought for a demand: what it may really cost, whether it will hold, and what it shows there."""
+
+    found: Found
+    """Bought for this demand alone."""
+    demand: Demand
+    load: float
+    """Of one replica [requests/s, or clients]."""
+    chance: float
+    """That the bought replicas carry the load within the objectives, given the model's error."""
+    expected_cost: float
+    """Mean over the error of the model of what the search minimises [USD per million tokens]."""
+    result: ServingResult
+    """At the planning point once `confirmed`; before, at the capacity."""
+    price_spread: PriceSpread
+    """How far the price may have moved since it was read."""
+    checkpoint: ServedCheckpoint
+
+    @property
+    def holds(self) -> Holds:
+        return "likely" if self.chance >= LIKELY else "marginal"
+
+    @property
+    def is_founded(self) -> bool:
+        """Whether it may head a list: kernels of this hardware were measured, it is likely to hold, its checkpoint is
+        there to load, and the price is a seller's own, lately read, for hardware that nobody shares."""
+        price = self.found.purchase.placement.price
+        return (
+            self.found.replica.basis != "assumed"
+            and self.holds == "likely"
+            and self.checkpoint.origin != "quantise first"
+            and is_firm(price, self.price_spread)
+        )
+
+
+def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
+    """A deployment judged by what is known of the model's errors: where the real capacity is smaller, a given load
+    needs more replicas, and an open one gets less.
+
+    Source: own policy.
+    """
+    load, purchase, capacity = load_per_replica(scenario, demand, found), found.purchase, found.capacity.load
+    costs = []
+    for quantile in _QUANTILES:
+        real = capacity * capacity_factor(found, quantile)
+        if demand.kind in ("rate", "clients"):
+            needed = max(math.ceil(demand.size / real - _TINY), purchase.num_replicas)
+            costs.append(
+                purchase.cost * math.ceil(needed / purchase.placement.replicas_per_unit) / purchase.num_units
+            )
+        else:
+            costs.append(purchase.cost * capacity / real)
+    chance = chance_of_capacity(found, load / capacity)
+    spread = _spread(purchase.placement.price, scenario)
+    expected = sum(costs) / len(costs) * math.exp(spread.drift + spread.sigma**2 / 2.0)
+    checkpoint = served_checkpoint(found.candidate.deployment)
+    return Planned(found, demand, load, chance, expected, found.capacity.result, spread, checkpoint)
+
+
+def is_firm(price: Price, spread: PriceSpread) -> bool:
+    """Whether a price is a seller's own, lately read, for hardware that nobody shares. Source: own policy."""
+    listed = price.tenancy == "dedicated" and price.price_kind in ("list", "quote")
+    return listed and spread.sigma <= _FRESH_SIGMA
+
+
+def plans_of(scenario: Scenario, demand: Demand, found: Found, place: int) -> list[Planned]:
+    """A deployment bought where it is cheapest for one of the demands, and where a firm price is cheapest.
+
+    Source: own policy.
+    """
+    plans = [planned(scenario, demand, found.at(place))]
+    firm = [way for way in found.ways if is_firm(way.price, _spread(way.price, scenario))]
+    capacity = found.capacity
+    bought = cheapest_purchase(scenario, demand, firm, capacity.load, capacity.requests_per_s)
+    if bought is not None and bought.placement is not plans[0].found.purchase.placement:
+        plans.append(planned(scenario, demand, replace(found, purchases=(bought,))))
+    return plans
+
+
+def _spread(price: Price, scenario: Scenario) -> PriceSpread:
+    return NO_SPREAD if price.provider == OWN else spread_of(price, scenario.as_of)
+
+
+def confirmed(scenario: Scenario, plan: Planned) -> Planned | None:
+    """The deployment with its capacity settled, and what it shows at its planning point, held to its objectives with
+    seeds that decided nothing; with less load per replica where it misses them; None where that cannot be bought.
+
+    Source: own policy.
+    """
+    settled: Planned | None = plan
+    if _is_open(scenario, plan):
+        found = plan.found
+        aim = replace(found.capacity, load=_HIGHER * found.capacity.load)
+        capacity = confirm(
+            found.replica, scenario.traffic, scenario.objectives, aim, scenario.seed, purpose="settle"
+        )
+        settled = None if capacity is None else _with_capacity(scenario, plan, capacity)
+    for _ in range(_MOST_STEPS):
+        if settled is None:
+            return None
+        at_point = shown(scenario, settled)
+        if strain(at_point.result, scenario.objectives)[0] <= 1.0:
+            return at_point
+        settled = _with_capacity(scenario, settled, _scaled(settled.found.capacity, _STEP))
+    return None
+
+
+def shown(scenario: Scenario, plan: Planned) -> Planned:
+    """The deployment with what it shows at its planning point. Source: recommend.capacity."""
+    replica, objectives = plan.found.replica, scenario.objectives
+    return replace(
+        plan, result=planning_point(replica, scenario.traffic, objectives, plan.load, scenario.seed)
+    )
+
+
+def _is_open(scenario: Scenario, plan: Planned) -> bool:
+    """Whether the answer depends on the exact capacity: not where a little more or less needs as many replicas."""
+    if plan.demand.kind not in ("rate", "clients"):
+        return True
+    ways, counts = (plan.found.purchase.placement,), set()
+    for factor in (_LOWER, _HIGHER):
+        capacity = _scaled(plan.found.capacity, factor)
+        bought = cheapest_purchase(scenario, plan.demand, ways, capacity.load, capacity.requests_per_s)
+        counts.add(bought.num_replicas if bought else 0)
+    return len(counts) > 1
+
+
+def _scaled(capacity: Capacity, factor: float) -> Capacity:
+    return replace(capacity, load=factor * capacity.load, requests_per_s=factor * capacity.requests_per_s)
+
+
+def _with_capacity(scenario: Scenario, plan: Planned, capacity: Capacity) -> Planned | None:
+    """The same deployment with another capacity, bought anew; None where that cannot be had."""
+    ways = (plan.found.purchase.placement,)
+    bought = cheapest_purchase(scenario, plan.demand, ways, capacity.load, capacity.requests_per_s)
+    if bought is None:
+        return None
+    return planned(scenario, plan.demand, replace(plan.found, capacity=capacity, purchases=(bought,)))
+
+
+def at_planned_load(scenario: Scenario, found: Found) -> Found:
+    """The deployment as if its planned load were the most that it carries, with what it shows there.
+
+    Source: own policy.
+    """
+    part = planned_load(scenario, found.capacity.load) / found.capacity.load
+    result = planning_point(
+        found.replica, scenario.traffic, scenario.objectives, part * found.capacity.load, scenario.seed
+    )
+    capacity = replace(
+        found.capacity,
+        load=part * found.capacity.load,
+        requests_per_s=part * found.capacity.requests_per_s,
+        result=result,
+    )
+    return replace(found, capacity=capacity)
+
+
+def load_per_replica(scenario: Scenario, demand: Demand, found: Found) -> float:
+    """What one of the bought replicas carries [requests/s, or clients].
+
+    Source: replicas behind a router share the load evenly.
+    """
+    if demand.kind == "rate":
+        return demand.size / found.purchase.num_replicas
+    if demand.kind == "clients":
+        return float(math.ceil(demand.size / found.purchase.num_replicas))
+    return planned_load(scenario, found.capacity.load)
+
+
+def capacity_factor(found: Found, quantile: float) -> float:
+    """Measured over predicted capacity of a deployment at a quantile of the model's error.
+
+    Assumes: ln of the ratio is normal on either side of a median of 1, as wide as its class's 80 % interval of
+    throughput.
+    Source: simulator.intervals.
+    """
+    low, high = _throughput_factors(found)
+    z = _NORMAL.inv_cdf(quantile) / _Z80
+    return math.exp(z * (math.log(high) if z > 0 else -math.log(low)))
+
+
+def chance_of_capacity(found: Found, part: float) -> float:
+    """Chance that the real capacity is at least this part of the predicted one.
+
+    Source: the distribution of capacity_factor.
+    """
+    low, high = _throughput_factors(found)
+    side = math.log(low) if part < 1.0 else math.log(high)
+    return 1.0 - _NORMAL.cdf(_Z80 * math.log(part) / max(abs(side), _TINY))
+
+
+def _throughput_factors(found: Found) -> tuple[float, float]:
+    """80 % interval of measured over predicted throughput, around 1."""
+    replica = found.replica
+    class_name = prediction_class(replica.deployment.engine.id, transferred=bool(replica.transferred))
+    low, high = factors("throughput", class_name)
+    return min(low, 1.0), max(high, 1.0)
+
+
+def ranked(options: Sequence[Planned]) -> list[Planned]:
+    """Options by expected cost; one that is assumed or marginal does not head the list while a better founded one may
+    cost no more.
+
+    Source: own policy.
+    """
+    order = sorted(options, key=lambda option: option.expected_cost)
+    safe = next((option for option in order if option.is_founded), None)
+    if safe is not None and order[0] is not safe and overlap(order[0], safe):
+        order.remove(safe)
+        order.insert(0, safe)
+    return order
+
+
+def overlap(first: Planned, second: Planned) -> bool:
+    """Whether the 80 % intervals of what two options cost overlap. Source: own definition."""
+    return cost_range(first)[1] >= cost_range(second)[0]
+
+
+def cost_range(option: Planned) -> tuple[float, float]:
+    """80 % interval of what an option costs [USD per million tokens], from the errors of its capacity and its price.
+
+    Source: capacity_factor; whole units where the load is given; price_age.
+    """
+    purchase, demand, spread = option.found.purchase, option.demand, option.price_spread
+    value, logs = purchase.usd_per_million_tokens, []
+    for quantile in (0.9, 0.1):
+        real = option.found.capacity.load * capacity_factor(option.found, quantile)
+        if demand.kind in ("rate", "clients"):
+            needed = max(math.ceil(demand.size / real - _TINY), purchase.num_replicas)
+            units = math.ceil(needed / purchase.placement.replicas_per_unit)
+            logs.append(math.log(max(units, purchase.num_units) / purchase.num_units))
+        else:
+            logs.append(math.log(option.found.capacity.load / real))
+    price = _Z80 * spread.sigma
+    low, high = -math.hypot(logs[0], price), math.hypot(logs[1], price)
+    return value * math.exp(min(0.0, low + spread.drift)), value * math.exp(max(0.0, high + spread.drift))
+
+
+def chance_cheaper(first: Planned, other: Planned) -> float:
+    """Chance that the first of two options costs less, given the errors of model and prices.
+
+    Assumes: ln of the ratio of costs is normal.
+    Source: log_error.
+    """
+    ratio = math.log(other.expected_cost / first.expected_cost)
+    return _NORMAL.cdf(_Z80 * ratio / max(log_error(first, other), _TINY))
+
+
+def log_error(first: Planned, other: Planned) -> float:
+    """Half the 80 % interval of the logarithm of the ratio of two costs.
+
+    Assumes: errors that deployments share cancel as in published pairs where what is paid follows the throughput;
+    replicas are whole where the load is given; prices move independently.
+    Source: simulator.paired_intervals; cost_range.
+    """
+    if first.demand.kind in ("rate", "clients"):
+        return _Z80 * math.hypot(_log_sigma(first), _log_sigma(other))
+    name = pair_class(first.found.replica, other.found.replica)
+    width = pair_errors(name, "throughput").quantiles[LEVELS.index(_LEVEL_80)]
+    return math.hypot(width, _Z80 * first.price_spread.sigma, _Z80 * other.price_spread.sigma)
+
+
+def _log_sigma(option: Planned) -> float:
+    low, high = cost_range(option)
+    return math.log(high / low) / (2.0 * _Z80)
+
+
+def roles(order: Sequence[Planned]) -> list[Role]:
+    """The safe pick, and what is cheaper if it holds; the others have no role.
+
+    Source: own policy.
+    """
+    found: list[Role] = ["other"] * len(order)
+    safe = next((place for place, option in enumerate(order) if option.is_founded), None)
+    if safe is not None:
+        found[safe] = "safe_pick"
+    cheapest = min(range(len(order)), key=lambda place: order[place].found.purchase.cost)
+    limit = order[safe].found.purchase.cost if safe is not None else math.inf
+    if cheapest != safe and order[cheapest].found.purchase.cost < limit:
+        found[cheapest] = "cheapest_if_it_holds"
+    return found

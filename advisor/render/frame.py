@@ -1,0 +1,66 @@
+"""Records as a table of pandas: what a CSV or Parquet file holds."""
+
+import importlib.util
+import io
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from advisor.catalog.errors import MissingHardwareError
+from advisor.render.serialize import flatten, to_json
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def frame_of(records: Iterable[object]) -> "pandas.DataFrame":
+    """One flat row a record, SI units in the names of columns; a column for every field that any of them has."""
+    import pandas
+
+    rows = [flatten(to_json(record)) for record in records]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pandas.DataFrame({name: _objects(row.get(name) for row in rows) for name in names})
+
+
+def csv_text(records: Iterable[object]) -> str:
+    """CSV of records; truth is written `true` and `false`."""
+    frame = frame_of(records)
+    for name in frame:
+        frame[name] = _objects(str(v).lower() if isinstance(v, bool) else v for v in frame[name])
+    return frame.to_csv(index=False, lineterminator="\n")
+
+
+def _objects(values: Iterable[object]) -> "pandas.Series[Any]":
+    """A column of objects, so that whole numbers beside gaps stay whole."""
+    import pandas
+
+    return pandas.Series(list(values), dtype=object)
+
+
+def parquet_bytes(records: Iterable[object]) -> bytes:
+    """Parquet of records; a column holds one type: numbers, or else text.
+
+    Raises: MissingHardwareError: pyarrow is not installed.
+    """
+    check_parquet()
+    frame = frame_of(records)
+    for name in frame:
+        kinds = {type(value) for value in frame[name] if value is not None}
+        if len(kinds) > 1:
+            one = float if kinds <= {int, float} else str
+            frame[name] = _objects(None if value is None else one(value) for value in frame[name])
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer, index=False)
+    return buffer.getvalue()
+
+
+def check_parquet() -> None:
+    """Refuse before the work starts where nothing can write Parquet.
+
+    Raises: MissingHardwareError: pyarrow is not installed.
+    """
+    if importlib.util.find_spec("pyarrow") is None:
+        raise MissingHardwareError(
+            "Parquet needs pyarrow",
+            why="it is not installed",
+            fix="pip install 'ai-hardware-advisor[sweep]', or write .csv",
+        )

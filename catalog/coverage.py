@@ -1,0 +1,161 @@
+"""What the catalog knows and what it does not: prices, engines, measurements and dates, by accelerator and seller."""
+
+import datetime
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, get_args
+
+from advisor.catalog.accelerators import all_accelerators
+from advisor.catalog.efficiencies import measured_operators
+from advisor.catalog.ownership import ownership, purchase_price
+from advisor.catalog.prices import COMPARED_KINDS, is_stale, prices_as_of
+from advisor.catalog.providers import all_providers
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.schema.price import Price, Term
+from advisor.catalog.support import engines_on
+
+TERMS: Final[tuple[Term, ...]] = get_args(Term)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceleratorCoverage:
+    """What is known of one accelerator."""
+
+    accelerator: str
+    num_offers: int
+    """Offers that stand, of every kind and term."""
+    sellers: tuple[str, ...]
+    num_dedicated: int
+    """Of those the ones that one can plan with: dedicated, dated, and of a kind that one can expect to pay."""
+    newest: datetime.date | None
+    """When the youngest of those was read."""
+    num_fresh: int
+    """Of those the ones that are not stale."""
+    engines: tuple[str, ...]
+    """Engines of its record."""
+    engines_stated: tuple[str, ...]
+    """Engines that the support matrix names for its architecture."""
+    measured_operators: tuple[str, ...]
+    """Operators measured on its architecture."""
+    has_purchase_price: bool
+    unpriced_reason: str
+    """Why there is no price to plan with; empty where there is one."""
+
+    @property
+    def is_single_source(self) -> bool:
+        """Whether only one seller's price is known."""
+        return len(self.sellers) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderCoverage:
+    """What is known of one seller."""
+
+    provider: str
+    num_offers: int
+    accelerators: tuple[str, ...]
+    regions: tuple[str, ...]
+    terms: tuple[str, ...]
+    kinds: tuple[str, ...]
+    newest: datetime.date | None
+    num_stale: int
+    num_undated: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What the catalog knows on a day."""
+
+    accelerators: tuple[AcceleratorCoverage, ...]
+    providers: tuple[ProviderCoverage, ...]
+    stale: tuple[Price, ...]
+    """Offers that were read too long ago, or nobody knows when; oldest first."""
+    single_source: tuple[str, ...]
+    """Accelerators of which one seller's prices are all that is known."""
+    unpriced: tuple[tuple[str, str], ...]
+    """Accelerators that an engine runs on and nothing to plan with is known of, with the reason."""
+
+
+def coverage(
+    as_of: datetime.date, *, user_file: Path | None = None, cache_dir: Path | None = None
+) -> Coverage:
+    """What is priced, supported, measured and dated on a day, and what of it is stale or rests on one seller.
+
+    Raises: InputFileError: the user's file or the cache is wrong.
+    Source: the catalog's own records.
+    """
+    offers = prices_as_of(as_of, terms=TERMS, user_file=user_file, cache_dir=cache_dir)
+    by_accelerator: dict[str, list[Price]] = defaultdict(list)
+    by_provider: dict[str, list[Price]] = defaultdict(list)
+    for price in offers:
+        by_accelerator[price.accelerator].append(price)
+        by_provider[price.provider].append(price)
+    rows = tuple(_of_accelerator(record, by_accelerator[record.id], as_of) for record in all_accelerators())
+    stale = [price for price in offers if not price.is_dated or is_stale(price, as_of)]
+    return Coverage(
+        accelerators=rows,
+        providers=tuple(
+            _of_provider(name, by_provider[name], as_of) for name in sorted({*all_providers(), *by_provider})
+        ),
+        stale=tuple(sorted(stale, key=lambda price: (price.is_dated, price.observed_on))),
+        single_source=tuple(row.accelerator for row in rows if row.is_single_source),
+        unpriced=tuple(
+            (row.accelerator, row.unpriced_reason) for row in rows if row.engines and row.unpriced_reason
+        ),
+    )
+
+
+def _of_accelerator(
+    record: Accelerator, offers: Sequence[Price], as_of: datetime.date
+) -> AcceleratorCoverage:
+    usable = [price for price in offers if is_plannable(price)]
+    return AcceleratorCoverage(
+        accelerator=record.id,
+        num_offers=len(offers),
+        sellers=tuple(sorted({price.provider for price in offers})),
+        num_dedicated=len(usable),
+        newest=max((price.observed_on for price in usable), default=None),
+        num_fresh=sum(not is_stale(price, as_of) for price in usable),
+        engines=record.engines,
+        engines_stated=engines_on(record.architecture),
+        measured_operators=measured_operators(record.architecture),
+        has_purchase_price=purchase_price(ownership(as_of), record) is not None,
+        unpriced_reason="" if usable else _unpriced_reason(offers),
+    )
+
+
+def is_plannable(price: Price) -> bool:
+    """Whether one can plan with a price: the accelerator is the renter's alone, the price of a kind that one can expect
+    to pay, and its day known."""
+    return price.tenancy == "dedicated" and price.price_kind in COMPARED_KINDS and price.is_dated
+
+
+def _unpriced_reason(offers: Sequence[Price]) -> str:
+    """What is wrong with the offers that there are."""
+    if not offers:
+        return "no seller's price of it is known"
+    faults = []
+    if all(price.tenancy != "dedicated" for price in offers):
+        faults.append(f"only {' and '.join(sorted({price.tenancy for price in offers}))} tenancy")
+    if all(price.price_kind not in COMPARED_KINDS for price in offers):
+        faults.append(f"only {' and '.join(sorted({price.price_kind for price in offers}))} prices")
+    if all(not price.is_dated for price in offers):
+        faults.append("only undated prices")
+    sellers = ", ".join(sorted({price.provider for price in offers}))
+    return f"{'; '.join(faults) or 'no offer is dedicated, dated and at a price to be expected'} ({sellers})"
+
+
+def _of_provider(name: str, offers: Sequence[Price], as_of: datetime.date) -> ProviderCoverage:
+    return ProviderCoverage(
+        provider=name,
+        num_offers=len(offers),
+        accelerators=tuple(sorted({price.accelerator for price in offers})),
+        regions=tuple(sorted({price.region for price in offers})),
+        terms=tuple(term for term in TERMS if any(price.term == term for price in offers)),
+        kinds=tuple(sorted({price.price_kind for price in offers})),
+        newest=max((price.observed_on for price in offers if price.is_dated), default=None),
+        num_stale=sum(is_stale(price, as_of) for price in offers),
+        num_undated=sum(not price.is_dated for price in offers),
+    )

@@ -1,0 +1,138 @@
+"""Published checkpoints of the catalog's models by format, and how long a context each was made for."""
+
+import functools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+from advisor.catalog.checkpoints import CHAT, checkpoint_for
+from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES
+from advisor.catalog.files import read_csv
+from advisor.catalog.schema import Model
+from advisor.catalog.support import FOLDER, sources_of
+
+Publisher = Literal["official", "vendor", "community"]
+_KINDS: Final = ("official", "vendor", "community")
+_METHODS: Final = {
+    "int4": ("int4", "int4-awq", "int4-gptq"), "int8": ("int8",), "fp8": ("fp8", "fp8-block"),
+    "bf16": ("bf16", "original"), "fp16": ("bf16", "original"),
+}  # fmt: skip
+
+
+class PublishedCheckpoint(NamedTuple):
+    """A repository on the model hub that a source names; nobody looked whether it is still there."""
+
+    repository: str
+    format: str
+    """As support() calls it; original where the source does not say in which format its publisher stores it."""
+    kind: Publisher
+    """official: the model's own publisher; vendor: a maker of chips or of an engine; community: others."""
+    is_seen: bool
+    """The source spells the name out; else it follows a pattern that the source states."""
+    engines: tuple[str, ...]
+    source: str
+
+    @property
+    def publisher(self) -> str:
+        return self.repository.partition("/")[0]
+
+
+class ContextLimits(NamedTuple):
+    """How many tokens a checkpoint reads."""
+
+    native: int | None
+    """As its config.json has them; None where nobody says."""
+    with_scaling: int | None
+    """With the scaling that its own publisher states; None where nobody says."""
+    source: str
+    note: str = ""
+
+
+def published(model: Model, weight_dtype: str, engine: str = "") -> tuple[PublishedCheckpoint, ...]:
+    """Checkpoints of a model in a weight format that an engine loads, best first: the model's own publisher's before a
+    vendor's and a community's, names that were seen before those of a pattern. Empty: quantise first.
+
+    Source: data/support/checkpoints.csv, each row with its source.
+    """
+    if weight_dtype in GGUF_DTYPES:
+        formats: Sequence[str] = ("gguf",)
+    elif weight_dtype in EXL3_DTYPES:
+        formats = ("exl3",)
+    elif engine == "mlx":
+        formats = {"int4": ("mlx-4bit",), "int8": ("mlx-8bit",)}.get(
+            weight_dtype, ("mlx-bf16", "bf16", "original")
+        )
+    else:
+        formats = _METHODS.get(weight_dtype, (weight_dtype,))
+        if weight_dtype == model.weights:
+            formats = (*formats, "original")
+    found = [
+        one
+        for one in all_published().get(model.id, ())
+        if one.format in formats and (not engine or engine in one.engines)
+    ]
+    return tuple(sorted(found, key=lambda one: _place(one, model)))
+
+
+def _place(one: PublishedCheckpoint, model: Model) -> tuple[object, ...]:
+    """Place in the order: models that were tuned from this one under another name come last, base models late."""
+    name = one.repository.casefold().partition("/")[2]
+    return (
+        not all(part in name for part in model.id.split("-")) or "distill" in name,
+        _KINDS.index(one.kind),
+        one.format == "original",
+        not one.is_seen,
+        not CHAT.search(name),
+        len(name),
+        name,
+    )
+
+
+@functools.cache
+def all_published() -> Mapping[str, tuple[PublishedCheckpoint, ...]]:
+    """Every known checkpoint by model id."""
+    columns = ("repository", "model", "format", "kind", "is_seen", "engines", "source")
+    titles = sources_of("checkpoints")
+    found: dict[str, list[PublishedCheckpoint]] = defaultdict(list)
+    for _, cells in read_csv(FOLDER / "checkpoints.csv", columns):
+        found[cells["model"]].append(
+            PublishedCheckpoint(
+                cells["repository"],
+                cells["format"],
+                cells["kind"],  # type: ignore[arg-type]
+                cells["is_seen"] == "true",
+                tuple(cells["engines"].split()),
+                titles[cells["source"]],
+            )
+        )
+    return {model: tuple(rows) for model, rows in found.items()}
+
+
+def context_limits(model: Model, repository: str = "") -> ContextLimits:
+    """The longest context of a model's checkpoint [tokens]: of the repository, else of the one served by default, as
+    configured and with the scaling that its publisher states.
+
+    Assumes: where no source has that repository, the record's own figure holds.
+    Source: data/support/windows.csv, each row with its source; model records.
+    """
+    name = repository or checkpoint_for(model, model.weights).hf_id
+    found = _windows().get(name.casefold())
+    if found is not None:
+        return found
+    title = model.sources[0].title if model.sources else ""
+    return ContextLimits(model.max_context_tokens, None, title)
+
+
+@functools.cache
+def _windows() -> Mapping[str, ContextLimits]:
+    titles = sources_of("windows")
+    columns = ("repository", "native", "with_scaling", "source", "note")
+    return {
+        cells["repository"].casefold(): ContextLimits(
+            int(cells["native"]),
+            int(cells["with_scaling"]) if cells["with_scaling"] else None,
+            titles[cells["source"]],
+            cells["note"],
+        )
+        for _, cells in read_csv(FOLDER / "windows.csv", columns)
+    }

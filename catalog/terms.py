@@ -1,0 +1,162 @@
+"""The table of terms, `data/terms.csv`: every number that is not physics, a data sheet or a price, with its source.
+
+The efficiencies of operators (`data/efficiency`) and the forms of collectives have a reader of their own: 600 records
+of ten parameters each, fitted on kernels.
+"""
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Final
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import DATA_DIR, checked, read_csv
+from advisor.catalog.releases import spans_overlap
+from advisor.catalog.schema.term import Term
+
+FILE: Final = DATA_DIR / "terms.csv"
+LISTS: Final = ("name", "architecture", "mixer", "dtype", "operator")
+"""Selectors of which a cell may hold several, with spaces between."""
+COLUMNS: Final = tuple(Term.model_fields)
+Terms = Mapping[tuple[str, str], tuple[Term, ...]]
+"""Rows by scope and term, the most specific first."""
+
+
+def _units(**terms: str) -> dict[str, str]:
+    """Unit by term: as the ending of the term says; 1 without one."""
+    endings = {
+        "_bytes_per_s": "bytes/s", "_s": "s", "_hz": "Hz", "_bytes": "bytes", "_rows": "rows", "_kernels": "kernels",
+    }  # fmt: skip
+    words = " ".join(terms.values()).split()
+    return {
+        word: next((unit for ending, unit in endings.items() if word.endswith(ending)), "1") for word in words
+    }
+
+
+UNITS: Final[Mapping[str, Mapping[str, str]]] = {
+    "engine": _units(
+        host="step_s sequence_s mixed_step_s eager_launch_s eager_sequence_s",
+        kernels="kernel_scale release_scale layer_s prefill_scale launch_scale plain_launch_scale_limit",
+        experts="expert_scale expert_prefill_scale expert_block_rows busy_expert_rows expert_spared_fraction "
+        "prompt_expert_scale",
+        client="delivery_s message_s request_s request_launch_s",
+        early="early_step_s early_sequence_s early_row_fraction early_attention_scale early_attention_repeat "
+        "early_prefill_scale",
+        others="collective_wait_s host_sum_bytes_per_s sampled_sequences unmeasured_scale",
+    ),
+    "framework": _units(
+        kernels="kernel_scale low_bit_scale attention_scale attention_backward recurrence_scale expert_scale "
+        "elementwise_passes eager_passes optimizer_passes straggler interference "
+        "stream_fraction unfused_fraction dequantized_fraction recurrence_backward hidden_by_weights length_spread",
+        launches="launch_s kernels_per_layer tensor_kernels expert_kernels local_expert_kernels fp8_kernels "
+        "block_scaled_kernels pipeline_sync_s backward_launches adapter_launches graphs "
+        "compiled_graphs autocast_launches",
+        communication="communication_scale tensor_overlap expert_overlap context_overlap "
+        "data_overlap gather_overlap shard_copies partial_recompute table_exposed",
+        memory="main_gradient_bytes gradient_bytes host_copy_bytes_per_s host_update_bytes_per_s",
+        reinforcement="reload_s host_link_fraction network_fraction judge_utilisation",
+    ),
+    "device": _units(facts="num_sms clock_hz l2_bytes"),
+    "fabric": _units(spread="spread_small spread_large spread_transferred"),
+}  # fmt: skip
+"""The terms that the simulator asks for, by scope, with their units."""
+
+
+@cache
+def all_terms() -> tuple[Term, ...]:
+    """Every row that is shipped, in the order of the file.
+
+    Raises: InputFileError: the bundled file is damaged.
+    """
+    return read_terms(FILE)
+
+
+@cache
+def terms_by_name() -> Terms:
+    """The rows that are shipped by scope and term, the most specific first."""
+    return by_name(all_terms())
+
+
+def by_name(terms: Iterable[Term]) -> Terms:
+    """Rows by scope and term, the most specific first."""
+    found: dict[tuple[str, str], list[Term]] = defaultdict(list)
+    for term in terms:
+        found[term.scope, term.term].append(term)
+    return {key: tuple(sorted(rows, key=lambda row: -row.specificity)) for key, rows in found.items()}
+
+
+def read_terms(path: Path) -> tuple[Term, ...]:
+    """The rows of a table of terms.
+
+    Raises: InputFileError: the file is unreadable; a row has no unit, no source, an unknown term or kind, or says not
+        what it was fitted on; two rows tie. The message has file and row.
+    """
+    rows = [(number, _term(path, number, cells)) for number, cells in read_csv(path, COLUMNS)]
+    _check_ties(path, rows)
+    return tuple(term for _, term in rows)
+
+
+def write_terms(path: Path, terms: Iterable[Term]) -> None:
+    """Replace a table of terms."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for term in terms:
+        cells = {name: getattr(term, name) for name in COLUMNS}
+        cells |= {name: " ".join(cells[name]) for name in LISTS}
+        writer.writerow([f"{value:.12g}" if isinstance(value, float) else value for value in cells.values()])
+    path.write_text(stream.getvalue(), encoding="utf-8")
+
+
+def _term(path: Path, number: int, cells: dict[str, str]) -> Term:
+    where = f"{path} row {number}"
+    split = {name: tuple(text.split()) if name in LISTS else text for name, text in cells.items()}
+    term = checked(Term, split, where)
+    unit = UNITS[term.scope].get(term.term)
+    if unit is None:
+        raise InputFileError(
+            f"{where}: field term: {term.term!r}",
+            why=f"nothing asks for such a term of scope {term.scope}",
+            fix="use one of: " + ", ".join(sorted(UNITS[term.scope])),
+        )
+    if unit != term.unit:
+        raise InputFileError(
+            f"{where}: field unit: {term.unit!r}", why=f"{term.term} is in {unit}", fix=f"write {unit}"
+        )
+    return term
+
+
+def _check_ties(path: Path, rows: list[tuple[int, Term]]) -> None:
+    """Refuse two rows of which neither is the more specific where both hold."""
+    rivals: dict[tuple[str, str, int], list[tuple[int, Term]]] = defaultdict(list)
+    for number, term in rows:
+        rivals[term.scope, term.term, term.specificity].append((number, term))
+    for some in rivals.values():
+        for (first_number, first), (second_number, second) in combinations(some, 2):
+            if _both_hold(first, second):
+                raise InputFileError(
+                    f"{path} row {second_number}: ties with row {first_number}",
+                    why=f"both give {first.term} for some case, and neither is more specific",
+                    fix="fill another selector of one of them, or join them",
+                )
+
+
+def _both_hold(first: Term, second: Term) -> bool:
+    lists = ((getattr(first, name), getattr(second, name)) for name in LISTS)
+    return spans_overlap((first.since, first.until), (second.since, second.until)) and all(
+        not some or not others or any(_same(one, other) for one in some for other in others)
+        for some, others in lists
+    )
+
+
+def _same(one: str, other: str) -> bool:
+    return matches(one, other.removesuffix("*")) or matches(other, one.removesuffix("*"))
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a name is a selector's, or begins with it where it ends with a star."""
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

@@ -1,0 +1,113 @@
+"""How the GPUs of a machine are joined: read from the drivers' tools, and drawn."""
+
+import re
+import subprocess
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Final
+
+from advisor.catalog.units import GIGA
+from advisor.probes.record import Topology
+
+_TIMEOUT_S: Final = 20.0
+_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
+_CELLS: Final = re.compile(r"\t+|\s{2,}")
+_NUMA: Final = re.compile(r"GPU\[(\d+)\].*Numa Node:\s*(-?\d+)")
+_NEAR: Final = ("PIX", "PXB")
+_TOOLS: Final = (("nvidia-smi", "topo", "-m"), ("rocm-smi", "--showtopo"))
+
+
+def read_topology() -> Topology | None:
+    """The topology by the first tool that answers; None where there is none, or it says nothing readable."""
+    for command in _TOOLS:
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if found := parse(done.stdout):
+            return found
+    return None
+
+
+def parse(text: str) -> Topology | None:
+    """The matrix in the output of `nvidia-smi topo -m` or `rocm-smi --showtopo`; None if there is none."""
+    text = _ESCAPES.sub("", text)
+    if "Link Type between" in text:
+        text_of_links = text.partition("Link Type between")[2]
+        nodes = dict(_NUMA.findall(text))
+        found = _matrix(text_of_links.splitlines()[1:])
+        if found is None:
+            return None
+        names, rows = found
+        numa = tuple(nodes.get(str(i), "") for i in range(len(names)))
+        return Topology(names=names, links=_square(names, rows), numa_nodes=numa)
+    found = _matrix(text.splitlines())
+    if found is None:
+        return None
+    names, rows = found
+    extra = [rows[name][len(names) :] for name in names if name.startswith("GPU")]
+    return Topology(
+        names=names,
+        links=_square(names, rows),
+        cpus=tuple(cells[0] if cells else "" for cells in extra),
+        numa_nodes=tuple(cells[1] if len(cells) > 1 else "" for cells in extra),
+        nics=dict(re.findall(r"^\s*(NIC\d+):\s*(\S+)", text, re.MULTILINE)),
+    )
+
+
+def _matrix(lines: Sequence[str]) -> tuple[tuple[str, ...], dict[str, list[str]]] | None:
+    """Names of the columns and cells by row; None unless every named row is there in full."""
+    rows = [_CELLS.split(line.strip()) for line in lines]
+    head = next((row for row in rows if row[0] == "GPU0" and not _is_row(row)), None)
+    if head is None:
+        return None
+    names = tuple(name for name in head if not name.endswith(("Affinity", "NUMA ID")))
+    found: dict[str, list[str]] = {}
+    for row in rows[rows.index(head) + 1 :]:
+        if row[0] in names and row[0] not in found:
+            found[row[0]] = row[1:]
+    complete = all(len(found.get(name, ())) >= len(names) for name in names)
+    return (names, found) if complete else None
+
+
+def _is_row(row: Sequence[str]) -> bool:
+    return len(row) > 1 and not row[1].startswith(("GPU", "NIC", "CPU", "mlx"))
+
+
+def _square(names: Sequence[str], rows: dict[str, list[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        tuple("X" if name == other else cell for other, cell in zip(names, rows[name], strict=False))
+        for name in names
+    )
+
+
+def picture(topology: Topology, rates: dict[tuple[int, int], float] | None = None) -> str:
+    """A tree of NUMA nodes, GPUs and network cards beside them, then what joins the GPUs directly.
+
+    `rates`: measured copies between pairs [bytes/s], shown as the range of each kind of link.
+    """
+    gpus = range(topology.num_gpus)
+    nodes = [topology.numa_nodes[i] if i < len(topology.numa_nodes) else "" for i in gpus]
+    lines: list[str] = []
+    for node in sorted(set(nodes)):
+        members = [i for i in gpus if nodes[i] == node]
+        cpus = topology.cpus[members[0]] if members[0] < len(topology.cpus) else ""
+        lines.append(f"NUMA node {node or '?'}" + (f", CPUs {cpus}" if cpus else ""))
+        for i in members:
+            branch = "└─" if i == members[-1] else "├─"
+            beside = [
+                f"{name}{f' ({topology.nics[name]})' if name in topology.nics else ''} {link}"
+                for name, link in zip(topology.names, topology.links[i], strict=False)
+                if not name.startswith("GPU") and link in _NEAR
+            ]
+            lines.append(f"  {branch} GPU{i}" + "".join(f" ── {text}" for text in beside))
+    kinds: dict[str, list[tuple[int, int]]] = {}
+    for i, j in combinations(gpus, 2):
+        kinds.setdefault(topology.links[i][j], []).append((i, j))
+    for kind, pairs in sorted(kinds.items(), key=lambda item: (item[0][:2] not in ("NV", "XG"), item[0])):
+        every = len(pairs) == len(gpus) * (len(gpus) - 1) // 2
+        words = "all GPUs with each other" if every else " ".join(f"{i}-{j}" for i, j in pairs)
+        seen = [rates[pair] for pair in pairs if pair in rates] if rates else []
+        speed = f", {min(seen) / GIGA:.0f} to {max(seen) / GIGA:.0f} GB/s" if seen else ""
+        lines.append(f"{kind}: {words}{speed}")
+    return "\n".join(lines)

@@ -1,0 +1,172 @@
+"""What the backward pass finds again of the forward pass of one layer, and which matrices adapters stand beside.
+
+Bytes per token split by what divides them: `residual` by tensor parallelism only with sequence parallelism, `sharded`
+by tensor parallelism always, `key_value` up to the key-value heads, `expert` by expert and tensor parallelism.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from advisor.catalog.errors import InfeasibleError
+
+WIDE: Final = 2.0
+"""Bytes of an activation in 16 bits."""
+FP32: Final = 4.0
+SCORE_BYTES: Final = 5.0
+"""Unfused attention keeps per score: softmax and its dropout output in 16 bits, and the mask (2205.05198, eq. 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Bytes per token of one layer."""
+
+    residual: float = 0.0
+    sharded: float = 0.0
+    key_value: float = 0.0
+    expert: float = 0.0
+    """Inside routed experts and their exchange, for all experts of a token."""
+    exchanged: float = 0.0
+    """Of `expert`, the copies at full width that expert tensor parallelism gathers instead of dividing."""
+
+    def __add__(self, other: "Kept") -> "Kept":
+        return Kept(
+            self.residual + other.residual,
+            self.sharded + other.sharded,
+            self.key_value + other.key_value,
+            self.expert + other.expert,
+            self.exchanged + other.exchanged,
+        )
+
+    def times(self, share: float) -> "Kept":
+        """This share of it."""
+        return Kept(
+            share * self.residual,
+            share * self.sharded,
+            share * self.key_value,
+            share * self.expert,
+            share * self.exchanged,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How the kernels of a framework keep a layer's tensors."""
+
+    fused: bool = True
+    compiled: bool = False
+    frozen: bool = False
+    low_bit: bool = False
+    """Inputs of matrices are kept in 8 bits."""
+    autocast: bool = False
+    """Weights and residual are fp32; each matrix casts its own copy of a norm's output."""
+    dropout: bool = False
+    adapts_last: bool = True
+    """The last matrix of a feed-forward part learns, or an adapter on it does."""
+    repeats_key_value: bool = False
+    splits_one_projection: bool = False
+    score_tokens: int = 0
+    """Keys of each query whose scores are stored; 0 where attention is fused."""
+    norm_bytes: float = WIDE
+    """That an RMS norm keeps beside its output, per hidden value."""
+    layer_norm_bytes: float = WIDE
+    """The same of LayerNorm: one kernel, which keeps its 16-bit input."""
+
+    @property
+    def input_bytes(self) -> float:
+        """Of a tensor kept only as the input of a matrix that learns; 0 where none does or it is computed again."""
+        if self.frozen or self.compiled:
+            return 0.0
+        return 1.0 if self.low_bit else WIDE
+
+
+class Linear(NamedTuple):
+    """One matrix as adapters see it, unfused."""
+
+    tensor: str
+    """Which tensor it multiplies; matrices of one tensor share it."""
+    inputs: int
+    outputs: int
+
+
+class MixerBackward:
+    """The backward side of a mixer; a kind says what it keeps."""
+
+    kind: str = ""
+    hidden: int = 0
+    rotary_values: int = 0
+    """Values per token that rotary embedding reads and writes."""
+
+    @property
+    def attended_values(self) -> int:
+        """Values per token of the input of the last matrix."""
+        return self.hidden
+
+    def kept(self, style: Style) -> Kept:
+        """Of one token from the forward to the backward pass, norms apart [bytes].
+
+        Raises: InfeasibleError: nobody has said what the kind keeps.
+        Source: each kind's own.
+        """
+        raise InfeasibleError(f"training of {self.kind} layers is not modelled")
+
+    def every_second(self, kept: Kept) -> Kept:
+        """The part of `kept` that stays where every second multiplication and attention are saved, and the residual is
+        the layer's input [bytes].
+
+        Assumes: half of it.
+        Source: torchtitan distributed/activation_checkpoint.py.
+        """
+        return Kept(sharded=kept.sharded / 2.0)
+
+    def linears(self, *, every: bool) -> tuple[Linear, ...]:
+        """The matrices that have an adapter: those of queries and values, or every one.
+
+        Assumes: mixers without separate queries and values are adapted at their input and output.
+        Source: huggingface/peft, tuners/lora.
+        """
+        return Linear("mixer", self.hidden, self.hidden), Linear("attended", self.hidden, self.hidden)
+
+
+class FeedForwardBackward:
+    """The backward side of a feed-forward part."""
+
+    hidden: int
+
+    @property
+    def gradient_values(self) -> int:
+        """Values per token of the widest tensor whose gradient is in flight."""
+        raise NotImplementedError
+
+    @property
+    def matrix_width(self) -> int:
+        """The side of its widest matrix that is not the hidden size."""
+        raise NotImplementedError
+
+    @property
+    def is_layer_norm(self) -> bool:
+        """Models without a gate (GPT, MPT, StableLM alpha) come with LayerNorm; RMS norms may be written in Python."""
+        return False
+
+    def kept(self, style: Style) -> Kept:
+        """Of one token from the forward to the backward pass, norms apart [bytes]. Source: each kind's own."""
+        raise NotImplementedError
+
+    def every_second(self, kept: Kept) -> Kept:
+        """As `MixerBackward.every_second`. Source: torchtitan distributed/activation_checkpoint.py."""
+        return Kept(WIDE * self.hidden, 0.0, 0.0, kept.expert / 2.0, kept.exchanged / 2.0)
+
+    def linears(self, *, every: bool) -> tuple[Linear, ...]:
+        """The matrices that have an adapter. Source: huggingface/peft: routed experts have none."""
+        return ()
+
+
+def activation_bytes(width: int, gated: bool, style: Style) -> float:
+    """Inside a feed-forward part: before the activation function, in between, and its result [bytes per token].
+
+    Source: Korthikanti et al. (arXiv:2205.05198) section 4.1; torch.compile's partitioner keeps the input of the last
+    matrix too, though it could compute it again.
+    """
+    before = WIDE * (2 if gated else 1)
+    between = WIDE if gated and not (style.fused or style.compiled) else 0.0
+    after = WIDE if style.compiled and style.adapts_last else style.input_bytes
+    return width * (before + between + after)

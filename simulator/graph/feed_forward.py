@@ -1,0 +1,132 @@
+"""Feed-forward parts: dense, and routed experts with shared ones, in the hidden size or a narrower space."""
+
+from advisor.catalog.schema import DenseFeedForward, FeedForward, MoeFeedForward
+from advisor.simulator.graph.backward import FP32, WIDE, Kept, Linear, Style, activation_bytes
+from advisor.simulator.graph.operator import Experts, FeedForwardOperators
+from advisor.simulator.graph.weights import Block, Matrix
+
+_DENSE_OPERATORS = 4
+"""Norm, two projections and activation."""
+_ACTIVATION_PASSES = 0.75
+"""Of the fused gate and up: both are read, one is written."""
+
+
+class Dense(FeedForwardOperators):
+    """Two matrices, or three with a gate, which is fused with the first (SwiGLU, arXiv:2002.05202)."""
+
+    def __init__(self, record: DenseFeedForward, hidden: int) -> None:
+        super().__init__(_pair("feed_forward", record.intermediate_size, record.gated, hidden))
+        self.hidden, self.gated, self.inner_size = hidden, record.gated, record.intermediate_size
+
+    def launches(self, expert_operators: int) -> int:
+        return _DENSE_OPERATORS
+
+    def pass_widths(self, tensor_parallel: int) -> list[float]:
+        return [_ACTIVATION_PASSES * self.local(tensor_parallel)[0].columns]
+
+    @property
+    def widest_values(self) -> float:
+        return 3.0 * self.inner_size
+
+    @property
+    def gradient_values(self) -> int:
+        return self.inner_size
+
+    @property
+    def matrix_width(self) -> int:
+        return self.inner_size
+
+    @property
+    def is_layer_norm(self) -> bool:
+        return not self.gated
+
+    def kept(self, style: Style) -> Kept:
+        return Kept(sharded=activation_bytes(self.inner_size, self.gated, style))
+
+    def every_second(self, kept: Kept) -> Kept:
+        """The first and the last matrix."""
+        return Kept(WIDE * self.hidden, WIDE * self.inner_size)
+
+    def linears(self, *, every: bool) -> tuple[Linear, ...]:
+        if not every:
+            return ()
+        inwards = Linear("feed_forward", self.hidden, self.inner_size)
+        return *(inwards,) * (2 if self.gated else 1), Linear("activated", self.inner_size, self.hidden)
+
+
+class Routed(FeedForwardOperators):
+    """Router, shared experts and projections into a narrower space as matrices; routed experts beside them."""
+
+    def __init__(self, record: MoeFeedForward, hidden: int) -> None:
+        matrices = [
+            Matrix("router", (Block(record.num_experts, divided=False),), _whole(hidden), low_bit=False)
+        ]
+        if record.latent_size:
+            matrices += [
+                Matrix("latent_down", (_whole(record.latent_size),), _whole(hidden)),
+                Matrix("latent_up", (_whole(hidden),), _whole(record.latent_size)),
+            ]
+        if record.shared_intermediate_size:
+            matrices += _pair("shared_expert", record.shared_intermediate_size, record.gated, hidden)
+        super().__init__(tuple(matrices))
+        self.hidden = hidden
+        self.gated, self.inner_size = record.gated, record.shared_intermediate_size
+        self.routed = self.experts = Experts(
+            record.num_experts,
+            record.experts_per_token,
+            record.latent_size or hidden,
+            record.intermediate_size,
+            record.gated,
+        )
+
+    def launches(self, expert_operators: int) -> int:
+        return expert_operators
+
+    def pass_widths(self, tensor_parallel: int) -> list[float]:
+        """Gating, top-k and, with shared experts, their activation and the final sum."""
+        widths = [float(self.routed.num_experts), 2.0 * self.routed.per_token]
+        if self.inner_size:
+            shared = self.local(tensor_parallel)[-2]
+            widths += [_ACTIVATION_PASSES * shared.columns, _ACTIVATION_PASSES * self.hidden]
+        return widths
+
+    @property
+    def widest_values(self) -> float:
+        inner = float(self.routed.intermediate_size)
+        return self.routed.per_token * (max(2.0 * inner, self.hidden) + inner)
+
+    @property
+    def gradient_values(self) -> int:
+        return self.routed.per_token * self.routed.intermediate_size
+
+    @property
+    def matrix_width(self) -> int:
+        return self.routed.intermediate_size
+
+    def kept(self, style: Style) -> Kept:
+        """Beside the activations, routed copies of the token in front of the experts, and their outputs, whose
+        weighting has a gradient."""
+        routed = self.routed
+        latent = 0 if routed.hidden_size == self.hidden else routed.hidden_size
+        return Kept(
+            residual=2 * FP32 * routed.num_experts + WIDE * latent,
+            sharded=activation_bytes(self.inner_size, self.gated, style),
+            expert=routed.per_token * activation_bytes(routed.intermediate_size, self.gated, style),
+            exchanged=routed.per_token * routed.hidden_size * (style.input_bytes + WIDE),
+        )
+
+
+def feed_forward_operators(record: FeedForward, hidden: int) -> FeedForwardOperators:
+    """The operators behind a record. Source: own definition."""
+    return Dense(record, hidden) if isinstance(record, DenseFeedForward) else Routed(record, hidden)
+
+
+def _pair(name: str, intermediate: int, gated: bool, hidden: int) -> tuple[Matrix, ...]:
+    return (
+        Matrix(f"{name}_in", (Block(intermediate, 2 if gated else 1),), _whole(hidden)),
+        Matrix(f"{name}_out", (_whole(hidden),), Block(intermediate)),
+    )
+
+
+def _whole(size: int) -> Block:
+    return Block(size, divided=False)

@@ -1,0 +1,341 @@
+"""Time of one pass of all layers on one accelerator: what its tokens cost, and attention over the cache.
+
+The pass of one pipeline stage is a sum over layer groups of projections, experts, collectives and small operators,
+each priced by its own time function over a whole grid of token counts at once. Attention over the cache is a sum of
+straight lines in the surface's aggregates: summed context and query-key pairs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.simulator.collectives import Topology, all_gather_s, all_reduce_s, reduce_scatter_s, topology_of
+from advisor.simulator.collectives.expert_parallel import Mode, moe_combine_s, moe_dispatch_s
+from advisor.simulator.collectives.operations import Algorithm
+from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.graph.model import dense_dtype, layers_in, layers_of, window_of
+from advisor.simulator.graph.operator import Experts, FeedForwardOperators, Layer, MixerOperators, Pass
+from advisor.simulator.graph.weights import Projection
+from advisor.simulator.operator_library import ExpertLayer, OperatorLibrary, matmul_key
+
+FloatArray = NDArray[np.float64]
+
+CATEGORIES = (
+    "attention_projections",
+    "feed_forward",
+    "experts",
+    "state_space",
+    "collectives",
+    "small_operators",
+    "head",
+    "attention",
+)
+_ALL_REDUCE: Mapping[str, Algorithm] = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "tensorrt-llm"}
+"""Levels of the all-reduce fits; other engines take the level over all."""
+_BYTES = 2.0  # activations travel in 16 bits
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCosts:
+    """Time of one stage's pass over a grid of token counts, by category [s]."""
+
+    tokens: FloatArray
+    seconds: Mapping[str, FloatArray]
+
+    @property
+    def total_s(self) -> FloatArray:
+        return np.asarray(sum(self.seconds.values()), dtype=np.float64)
+
+
+@dataclass(slots=True)
+class DecodeLines:
+    """Decode attention of one stage at each batch size: intercept [s] + slope·S + window_slope·S_w."""
+
+    intercept_s: FloatArray
+    slope_s: FloatArray
+    window_slope_s: FloatArray
+    window_tokens: int | None = None
+
+    def growing_s(self, context_tokens: float) -> FloatArray:
+        """What every sequence of such a context adds to the intercept [s], at each batch size."""
+        windowed = min(context_tokens, self.window_tokens or 0)
+        return self.slope_s * context_tokens + self.window_slope_s * windowed
+
+
+@dataclass(slots=True)
+class PrefillLines:
+    """Prefill attention of one stage: sequence [s] + token·n + pair·A + window_pair·A_w."""
+
+    sequence_s: float = 0.0
+    token_s: float = 0.0
+    pair_s: float = 0.0
+    window_pair_s: float = 0.0
+
+
+def token_costs(
+    deployment: Deployment,
+    library: OperatorLibrary,
+    tokens: FloatArray,
+    *,
+    decode: bool,
+    prompt_tokens: float = 1.0,
+    input_tokens: float = 0.0,
+) -> TokenCosts:
+    """Time of one pipeline stage over `tokens` new tokens of the whole replica, by category [s].
+
+    `decode` means one token per sequence: latent attention runs absorbed and recurrent layers step; otherwise
+    prompts run through the chunked and the up-projected forms, or absorbed too where keys are chosen and prompts have
+    `input_tokens`. Kernels of chosen keys, whose time depends on the tokens alone, count here as `attention`.
+
+    Assumes: attention data-parallel ranks run in lockstep, so the busiest decides: decoding sequences are dealt out
+    evenly, a prompt of `prompt_tokens` lies on one rank; stages hold equal shares of the layers.
+    Raises: KeyError: the device has no 16-bit peak.
+    Source: own composition; operators as documented in their modules.
+    """
+    whole = 1.0 if decode else prompt_tokens
+    rank_tokens = busiest_rank_tokens(tokens, deployment.data_parallel, whole)
+    totals = {category: np.zeros_like(tokens, dtype=np.float64) for category in CATEGORIES}
+    pricing = _Pricing(Pass(deployment, library, tokens, rank_tokens, decode, input_tokens))
+    for layer in layers_in(deployment.model, decode=decode):
+        layers = layer.count / deployment.pipeline_parallel
+        for category, seconds in pricing.layer(layer).items():
+            totals[category] += layers * seconds
+    return TokenCosts(tokens, totals)
+
+
+def busiest_rank_tokens(tokens: FloatArray, num_ranks: int, prompt_tokens: float = 1.0) -> FloatArray:
+    """Tokens on the busiest of attention data-parallel ranks that share some, prompt by prompt [tokens].
+
+    min(tokens, ⌈tokens / (ranks · prompt)⌉ · prompt), at least 1
+
+    Assumes: prompts of equal length are dealt out evenly.
+    Source: own derivation.
+    """
+    rounds = np.ceil(tokens / (num_ranks * max(1.0, prompt_tokens)))
+    return np.maximum(1.0, np.minimum(tokens, rounds * max(1.0, prompt_tokens)))
+
+
+def riding_state_s(deployment: Deployment, library: OperatorLibrary) -> float:
+    """Time of one stage for the states of one more sequence that decodes beside a prompt [s].
+
+    Recurrent layers read and write its states as in a step without prompts; everything else of it is part of the
+    tokens of the iteration.
+
+    Assumes: engines step such sequences apart from prompts, as recent vLLM does; its 0.18 runs gated delta nets of all
+    of them through the chunked rule, which takes longer.
+    Source: own composition; vLLM's Mamba2 mixer and gated delta nets.
+    """
+    few = 64.0
+    sequences, tp = np.array([few, 2.0 * few]), deployment.tensor_parallel
+    slope_s = sum(
+        layer.count
+        * float(np.diff(layer.mixer.recurrence_s(library, sequences, sequences, tp, decode=True))[0])
+        / few
+        for layer in layers_of(deployment.model)
+        if layer.mixer is not None and layer.mixer.recurrence_kernel
+    )
+    return slope_s / deployment.data_parallel / deployment.pipeline_parallel
+
+
+def head_s(deployment: Deployment, library: OperatorLibrary, num_sequences: FloatArray) -> FloatArray:
+    """Time of the output head and sampling for the sequences that yield a token [s].
+
+    Assumes: vocabulary split over tensor-parallel ranks and gathered; sampling passes over fp32 logits twice.
+    Source: own composition.
+    """
+    model, tp = deployment.model, deployment.tensor_parallel
+    rows = np.maximum(1.0, np.ceil(num_sequences / deployment.data_parallel))
+    seconds = library.matmul_s(rows, -(-model.vocab_size // tp), model.hidden_size, "bf16")
+    seconds = seconds + library.elementwise_s(rows * model.vocab_size * 8.0)
+    if tp > 1:
+        seconds = seconds + all_gather_s(
+            rows * model.vocab_size * _BYTES, topology_of(deployment.accelerator, tp)
+        )
+    return np.asarray(seconds)
+
+
+def decode_lines(
+    deployment: Deployment,
+    library: OperatorLibrary,
+    num_sequences: FloatArray,
+    context_low: float,
+    context_high: float,
+) -> DecodeLines:
+    """Decode attention of one pipeline stage, per number of sequences of the replica.
+
+    Attention data-parallel ranks each hold their share of the sequences, so a slope per token of the replica's
+    summed context is the rank's slope divided by the number of ranks.
+
+    Source: the mixers' own lines.
+    """
+    dp = deployment.data_parallel
+    batch = np.maximum(1.0, np.ceil(num_sequences / dp))
+    zero = np.zeros_like(batch)
+    lines = DecodeLines(zero, zero.copy(), zero.copy(), window_of(deployment.model))
+    for layer in layers_in(deployment.model, decode=True):
+        layers = layer.count / deployment.pipeline_parallel
+        if layer.mixer is None:
+            continue
+        for line in layer.mixer.decode_lines(deployment, library, batch, context_low, context_high):
+            lines.intercept_s += layers * np.maximum(line.intercept_s, 0.0)
+            target = lines.window_slope_s if line.windowed else lines.slope_s
+            target += layers * np.maximum(line.slope_s, 0.0) / dp
+    return lines
+
+
+def prefill_lines(
+    deployment: Deployment, library: OperatorLibrary, chunk_tokens: float, cached_tokens: float
+) -> PrefillLines:
+    """Prefill attention of one pipeline stage around a typical chunk on a typical cache.
+
+    Two chunk sizes separate what a sequence costs once from what each of its tokens costs. Where an indexer chooses
+    keys for absorbed prompts, only its scores grow with the pairs.
+
+    Source: the mixers' own lines.
+    """
+    dp = deployment.data_parallel
+    small, large = max(16.0, chunk_tokens / 4.0), max(64.0, chunk_tokens)
+    result = PrefillLines()
+    for layer in layers_in(deployment.model, decode=False):
+        layers, mixer = layer.count / deployment.pipeline_parallel, layer.mixer
+        if mixer is None or mixer.attention is None:
+            continue
+        scored_s = mixer.score_pair_s(deployment, library, large, max(cached_tokens, large), cached_tokens)
+        result.pair_s += layers * scored_s / dp
+        if not mixer.attends_prompts(deployment, cached_tokens):
+            continue
+        few_s, _ = mixer.prefill_line(deployment, library, small, max(cached_tokens, small))
+        many_s, slope_s = mixer.prefill_line(deployment, library, large, max(cached_tokens, large))
+        token_s = max(0.0, (many_s - few_s) / (large - small))
+        result.token_s += layers * token_s / dp
+        result.sequence_s += layers * max(0.0, many_s - token_s * large)
+        if mixer.attention.line_window is None:
+            result.pair_s += layers * max(0.0, slope_s) / dp
+        else:
+            result.window_pair_s += layers * max(0.0, slope_s) / dp
+    return result
+
+
+def expert_format(deployment: Deployment) -> str:
+    """Operator format of a deployment's routed experts. Source: operator_library.matmul_key."""
+    block = deployment.model.fp8_scaling == "block"
+    return matmul_key(*_formats(deployment.weight_dtype, deployment), block_scaled=block)
+
+
+class _Pricing:
+    """Prices one layer at a time over a fixed grid of tokens."""
+
+    def __init__(self, at: Pass) -> None:
+        self.at, self.deployment, self.library = at, at.deployment, at.library
+        deployment, model = at.deployment, at.deployment.model
+        self.hidden = model.hidden_size
+        self.dense_key = matmul_key(
+            *_formats(dense_dtype(model, deployment.weight_dtype), deployment),
+            block_scaled=model.fp8_scaling == "block",
+        )
+        self.expert_key = expert_format(deployment)
+        self.all_reduce = _ALL_REDUCE.get(deployment.engine.id, "engine")
+        self.tp_group = topology_of(deployment.accelerator, deployment.tensor_parallel)
+        self.stage_group = topology_of(deployment.accelerator, deployment.ranks_per_stage)
+
+    def layer(self, layer: Layer) -> dict[str, FloatArray]:
+        """Time of one layer by category [s]."""
+        parts: dict[str, FloatArray] = {}
+        if layer.mixer is not None:
+            self._mixer(layer.mixer, parts)
+        if layer.feed_forward is not None:
+            self._feed_forward(layer.feed_forward, parts)
+        return parts
+
+    def _mixer(self, mixer: MixerOperators, parts: dict[str, FloatArray]) -> None:
+        projections = mixer.pass_projections(self.at)
+        _add(parts, "attention_projections", self._matmuls_s(projections))
+        for category, seconds in mixer.pass_s(self.at).items():
+            _add(parts, category, seconds)
+        widths = [2.0 * self.hidden, sum(p.columns for p in projections[:-1]), *mixer.pass_widths(self.at)]
+        _add(parts, "small_operators", self._small_s(widths))
+        self._all_reduce(parts)
+
+    def _feed_forward(self, part: FeedForwardOperators, parts: dict[str, FloatArray]) -> None:
+        tp = self.deployment.tensor_parallel
+        _add(parts, "feed_forward", self._matmuls_s(part.local(tp)))
+        _add(parts, "small_operators", self._small_s([2.0 * self.hidden, *part.pass_widths(tp)]))
+        if part.experts is not None:
+            _add(parts, "experts", self._experts_s(part.experts))
+        if part.experts is not None and self.deployment.data_parallel > 1:
+            _add(parts, "collectives", self._exchange_s(part.experts))
+        else:
+            self._all_reduce(parts)
+
+    def _matmuls_s(self, projections: tuple[Projection, ...]) -> FloatArray | int:
+        return sum(
+            self.library.matmul_s(
+                self.at.rank_tokens, p.columns, p.depth, self.dense_key if p.low_bit else "bf16"
+            )
+            for p in projections
+        )
+
+    def _experts_s(self, experts: Experts) -> FloatArray:
+        layer = ExpertLayer(
+            hidden_size=experts.hidden_size,
+            intermediate_size=experts.intermediate_size,
+            num_experts=self.deployment.expert_slots(experts.num_experts),
+            experts_per_token=experts.per_token,
+            tensor_parallel=self.deployment.expert_tensor_parallel,
+            expert_parallel=self.deployment.expert_parallel,
+            gated=experts.gated,
+        )
+        return self.library.experts_s(self.at.tokens, self.expert_key, layer)
+
+    def _small_s(self, widths: list[float]) -> FloatArray:
+        """Small operators that read and write about so many 16-bit values per token."""
+        return np.asarray(
+            sum(self.library.elementwise_s(self.at.rank_tokens * width * 2.0 * _BYTES) for width in widths)
+        )
+
+    def _all_reduce(self, parts: dict[str, FloatArray]) -> None:
+        if self.deployment.tensor_parallel > 1:
+            num_bytes = self.at.rank_tokens * self.hidden * _BYTES
+            _add(parts, "collectives", all_reduce_s(num_bytes, self.tp_group, algorithm=self.all_reduce))
+
+    def _exchange_s(self, experts: Experts) -> FloatArray:
+        """Tokens of all attention ranks reach their experts and return, in the cheaper of the ways an engine has.
+
+        Either every rank gathers all tokens and sums are scattered back; or, where whole experts sit on ranks, each
+        token goes to the ranks of its experts alone: low-latency kernels for decode, normal ones for prompts.
+        """
+        tokens, deployment = self.at.tokens, self.deployment
+        num_bytes = tokens * self.hidden * _BYTES
+        gathered_s = all_gather_s(num_bytes, self.stage_group) + reduce_scatter_s(num_bytes, self.stage_group)
+        if deployment.expert_parallel < deployment.ranks_per_stage:
+            return np.asarray(gathered_s)
+        mode: Mode = "low_latency" if self.at.decode else "normal"
+        dispatch_s, combine_s = (
+            exchange_s(
+                tokens / deployment.ranks_per_stage,
+                experts.hidden_size,
+                experts.per_token,
+                self.stage_group,
+                num_experts=deployment.expert_slots(experts.num_experts),
+                mode=mode,
+            )
+            for exchange_s in (moe_dispatch_s, moe_combine_s)
+        )
+        return np.minimum(gathered_s, dispatch_s + combine_s)
+
+
+def stage_topology(deployment: Deployment) -> Topology:
+    """The accelerators that share the layers of one stage. Source: own definition."""
+    return topology_of(deployment.accelerator, deployment.ranks_per_stage)
+
+
+def _formats(weight_dtype: str, deployment: Deployment) -> tuple[str, str]:
+    if weight_dtype == deployment.weight_dtype:
+        return weight_dtype, deployment.activation_dtype
+    return weight_dtype, activation_dtype_for(weight_dtype, deployment.accelerator)
+
+
+def _add(parts: dict[str, FloatArray], category: str, seconds: FloatArray | int) -> None:
+    parts[category] = parts.get(category, 0.0) + np.asarray(seconds, dtype=np.float64)

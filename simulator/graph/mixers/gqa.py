@@ -1,0 +1,183 @@
+"""Multi-head, grouped-query and multi-query attention."""
+
+import numpy as np
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.schema import GroupedQueryAttention
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, Kept, Linear, Style
+from advisor.simulator.graph.operator import Attention, FloatArray, Line, MixerOperators, indexer_bytes
+from advisor.simulator.graph.weights import Block, Matrix
+from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.operators.attention import (
+    DecodeEfficiency,
+    PrefillEfficiency,
+    attention_encoder_s,
+    attention_prefill_s,
+    decode_line,
+    prefill_line,
+)
+from advisor.simulator.operators.unified_attention import (
+    UnifiedAttentionEfficiency,
+    unified_decode_line,
+    unified_prefill_line,
+)
+
+
+class Operators(MixerOperators):
+    """Query, key and value are one matrix; key-value heads are repeated where there are fewer than ranks."""
+
+    kind = "gqa"
+    attention: Attention
+    launches = 8
+
+    def __init__(self, record: GroupedQueryAttention, hidden: int) -> None:
+        self.record, self.hidden = record, hidden
+        value = record.v_head_dim or record.head_dim
+        inputs = Block(hidden, divided=False)
+        query = Block(record.num_heads, record.head_dim + (value if record.output_gate else 0))
+        keys = Block(record.num_kv_heads, record.head_dim + (0 if record.keys_are_values else value))
+        matrices = [Matrix("qkv", (query,) if record.shared_kv else (query, keys), inputs)]
+        if record.indexer_num_heads:
+            scored = Block((record.indexer_num_heads + 1) * record.indexer_head_dim, divided=False)
+            matrices.append(Matrix("indexer", (scored,), inputs))
+        matrices.append(Matrix("attention_out", (inputs,), Block(record.num_heads, value)))
+        super().__init__(tuple(matrices))
+        self.head_dim = (record.head_dim + value) // 2
+        self.rotary_values = 2 * (record.num_heads + record.num_kv_heads) * record.head_dim
+        self.head_counts, self.repeated_heads = (record.num_heads,), record.num_kv_heads
+        self.attention = Attention(
+            num_heads=record.num_heads,
+            num_kv_heads=record.num_kv_heads,
+            key_dim=record.head_dim,
+            value_dim=value,
+            cached_values=record.num_kv_heads * (record.head_dim + value),
+            cached_heads=record.num_kv_heads,
+            decode_pair_flop=2.0 * record.num_heads * (record.head_dim + value),
+            kept=not record.shared_kv and record.causal,
+            causal=record.causal,
+            window_tokens=record.window_tokens,
+            top_k=record.sparse_top_k,
+            line_window=record.window_tokens,
+            indexer_bytes=indexer_bytes(record.indexer_num_heads, record.indexer_head_dim),
+        )
+
+    @property
+    def attended_values(self) -> int:
+        return self.record.num_heads * (self.record.v_head_dim or self.record.head_dim)
+
+    def kept(self, style: Style) -> Kept:
+        """Queries, keys, values, the output and the sums of its softmax; scores where attention stores them."""
+        record, output = self.record, self.attended_values
+        query = record.num_heads * record.head_dim
+        # Compiled, the transposed output is written out for the matrix behind it.
+        outputs = output * (2 if style.compiled and not style.frozen else 1)
+        kept = WIDE * (query + outputs) + FP32 * record.num_heads
+        if record.output_gate:
+            kept += WIDE * 2 * output
+        if style.low_bit:
+            kept += 1.0 * output
+        keys = record.num_kv_heads * record.head_dim
+        values = record.num_kv_heads * (record.v_head_dim or record.head_dim)
+        if style.splits_one_projection and record.num_kv_heads == record.num_heads:
+            kept += WIDE * query
+            keys *= 2
+        elif style.repeats_key_value:
+            kept += WIDE * (query + output)
+            keys = values = 0
+        kept += SCORE_BYTES * record.num_heads * style.score_tokens
+        return Kept(sharded=kept, key_value=WIDE * (keys + values))
+
+    def every_second(self, kept: Kept) -> Kept:
+        """Queries and values of the projections, and attention's output."""
+        record = self.record
+        return Kept(
+            sharded=WIDE * 2 * record.num_heads * record.head_dim + FP32 * record.num_heads,
+            key_value=WIDE * record.num_kv_heads * (record.v_head_dim or record.head_dim),
+        )
+
+    def linears(self, *, every: bool) -> tuple[Linear, ...]:
+        record, hidden = self.record, self.hidden
+        query = record.num_heads * record.head_dim
+        values = record.num_kv_heads * (record.v_head_dim or record.head_dim)
+        found = (Linear("mixer", hidden, query), Linear("mixer", hidden, values))
+        if not every:
+            return found
+        keys = Linear("mixer", hidden, record.num_kv_heads * record.head_dim)
+        return *found, keys, Linear("attended", query, hidden)
+
+    def decode_lines(
+        self,
+        deployment: Deployment,
+        library: OperatorLibrary,
+        batch: FloatArray,
+        context_low: float,
+        context_high: float,
+    ) -> tuple[Line, ...]:
+        heads, kv_heads, dim = self._shape(deployment)
+        window, kv_bytes = self.record.window_tokens, bytes_per_element(deployment.kv_dtype)
+        if runs_unified(self.record, deployment):
+            unified = library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16")
+            line = unified_decode_line(
+                batch, context_low, context_high, heads, kv_heads, dim, library.device, unified,
+                window_tokens=window, kv_bytes_per_element=kv_bytes,
+            )  # fmt: skip
+        else:
+            key = "fp8" if deployment.kv_dtype == "fp8" else "bf16"
+            line = decode_line(
+                batch, context_low, context_high, heads, kv_heads, dim, library.device,
+                library.parameters(DecodeEfficiency, "attention_decode", key),
+                window_tokens=window, kv_bytes_per_element=kv_bytes,
+            )  # fmt: skip
+        return (Line(*line, windowed=window is not None),)
+
+    def prefill_line(
+        self, deployment: Deployment, library: OperatorLibrary, chunk: float, cached: float
+    ) -> tuple[float, float]:
+        heads, kv_heads, dim = self._shape(deployment)
+        if runs_unified(self.record, deployment):
+            unified = library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16")
+            line = unified_prefill_line(chunk, 0.0, cached, heads, kv_heads, dim, library.device, unified)
+        else:
+            line = prefill_line(
+                chunk, 0.0, cached, heads, kv_heads, dim, library.device,
+                library.parameters(PrefillEfficiency, "attention_prefill", "bf16"),
+                kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
+            )  # fmt: skip
+        # An encoder's queries meet all tokens, twice as many as those before them.
+        return float(line[0]), float(line[1]) * (1.0 if self.record.causal else 2.0)
+
+    def sequence_s(
+        self,
+        library: OperatorLibrary,
+        tokens: FloatArray | float,
+        batch: FloatArray | float,
+        ranks: FloatArray | float,
+    ) -> FloatArray:
+        record, device = self.record, library.device
+        heads = record.num_heads / np.asarray(ranks, dtype=np.float64)
+        if not record.causal:
+            encoder = library.parameters(PrefillEfficiency, "attention_encoder", "bf16")
+            return np.asarray(attention_encoder_s(tokens, batch, heads, self.head_dim, device, encoder))
+        efficiency = library.parameters(PrefillEfficiency, "attention_prefill", "bf16")
+        kv_heads = np.maximum(1.0, record.num_kv_heads / np.asarray(ranks, dtype=np.float64))
+        return np.asarray(
+            attention_prefill_s(
+                tokens, 0.0, batch, heads, kv_heads, self.head_dim, device, efficiency,
+                window_tokens=record.window_tokens,
+            )
+        )  # fmt: skip
+
+    def _shape(self, deployment: Deployment) -> tuple[int, int, int]:
+        """Query heads, key-value heads and the mean size of keys and values on one rank."""
+        tp = deployment.tensor_parallel
+        return self.record.num_heads // tp, max(1, self.record.num_kv_heads // tp), self.head_dim
+
+
+def runs_unified(mixer: GroupedQueryAttention, deployment: Deployment) -> bool:
+    """Whether an engine runs this attention in its one kernel for prompts and decodes, as for sinks without
+    FlashAttention-3.
+
+    Source: the engine's record.
+    """
+    return mixer.sinks and deployment.accelerator.architecture in deployment.engine.sinks_in_unified_kernel

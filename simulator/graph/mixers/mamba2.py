@@ -1,0 +1,74 @@
+"""Mamba-2 (Nemotron-H, Granite 4, Zamba, Jamba as Mamba-2 equivalent): a state-space mixer with a constant state."""
+
+from typing import Final
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.schema import Mamba2
+from advisor.simulator.graph.backward import WIDE, Kept, Style
+from advisor.simulator.graph.operator import MixerOperators
+from advisor.simulator.graph.weights import Block, Matrix
+from advisor.simulator.operators.state_space import RecurrenceShape
+
+CHUNK_TOKENS: Final = 128
+
+
+class Operators(MixerOperators):
+    """One fused input projection, a short convolution, the scan, and a gated norm before the output."""
+
+    kind = "mamba2"
+    launches = 20
+    recurrence_kernel = "mamba2"
+    cached_state = True
+
+    def __init__(self, record: Mamba2, hidden: int) -> None:
+        self.record, self.hidden = record, hidden
+        inputs = Block(hidden, divided=False)
+        inner = Block(record.num_heads, record.head_dim)
+        groups = Block(record.num_groups, 2 * record.state_dim)
+        super().__init__(
+            (
+                Matrix("mamba_in", (inner, inner, groups, Block(record.num_heads)), inputs),
+                Matrix("mamba_out", (inputs,), inner),
+            ),
+            (
+                Matrix(
+                    "convolution", (inner, groups), Block(record.conv_kernel, divided=False), low_bit=False
+                ),
+            ),
+        )
+        self.head_counts = (record.num_heads,)
+
+    def kept(self, style: Style) -> Kept:
+        """The input projection, from which the fused scan computes again, and the output before and after its norm."""
+        record = self.record
+        inner = record.num_heads * record.head_dim
+        projected = 2 * inner + 2 * record.num_groups * record.state_dim + record.num_heads
+        return Kept(sharded=WIDE * (projected + inner + (0 if style.compiled else inner)))
+
+    def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
+        return mamba2_shape(self.record, tensor_parallel)
+
+
+def mamba2_shape(mixer: Mamba2, tensor_parallel: int = 1) -> RecurrenceShape:
+    """Work of a Mamba-2 mixer on one of `tensor_parallel` accelerators.
+
+    Per chunk of C tokens and head of width p with state n: 2 C² (n groups / heads + p) flop inside the chunk and
+    4 C n p against the state.
+
+    Assumes: groups split with heads, and are repeated where there are fewer than ranks.
+    Source: Mamba-2, arXiv:2405.21060, section 6 (state-space duality algorithm).
+    """
+    heads = max(1.0, mixer.num_heads / tensor_parallel)
+    groups = max(1.0, mixer.num_groups / tensor_parallel)
+    width, state, chunk = mixer.head_dim, mixer.state_dim, CHUNK_TOKENS
+    inside = 2.0 * chunk**2 * (state * groups / heads + width)
+    return RecurrenceShape(
+        num_heads=heads,
+        chunk_tokens=chunk,
+        chunk_flop=inside + 4.0 * chunk * state * width,
+        token_elements=2.0 * heads * width + 2.0 * groups * state,
+        state_elements=heads * width * state,
+        state_bytes=heads * width * state * bytes_per_element(mixer.state_dtype),
+        conv_channels=heads * width + 2.0 * groups * state,
+        conv_kernel=mixer.conv_kernel,
+    )

@@ -1,0 +1,380 @@
+"""Multi-head latent attention (DeepSeek), expanded, absorbed, and over keys that an indexer chooses."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.schema import Engine, LatentAttention, SparseLatentKernels
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, Kept, Style
+from advisor.simulator.graph.operator import Attention, FloatArray, Line, MixerOperators, Pass, indexer_bytes
+from advisor.simulator.graph.weights import Block, Matrix, Projection
+from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.operators.attention_kernels import secant_over_cache, secant_over_context
+from advisor.simulator.operators.latent_attention import (
+    AbsorbEfficiency,
+    LatentDecodeEfficiency,
+    LatentPrefillEfficiency,
+    mla_absorb_s,
+    mla_decode_line,
+    mla_prefill_line,
+    mla_prefill_s,
+)
+from advisor.simulator.operators.sparse_attention import (
+    IndexerEfficiency,
+    SparseLatentEfficiency,
+    indexer_s,
+    selection_s,
+    sparse_latent_s,
+)
+from advisor.simulator.operators.triton_latent import KERNELS as TRITON
+from advisor.simulator.operators.triton_latent import TritonLatentEfficiency, triton_latent_line
+
+_OVERLAPPING_COMPRESS_RATIO: Final = 4
+_LAUNCHES: Final = 22
+_INDEXER_LAUNCHES: Final = 14
+"""Projections with quantised inputs, norm, rotary embedding, quantised queries, weights, cache write, cleared list,
+scores, choice and its translation; queries joined and padded (vLLM's Indexer and sparse_attn_indexer)."""
+
+
+class Operators(MixerOperators):
+    """The down-projections are repeated on every rank, the up-projections split by heads (arXiv:2405.04434)."""
+
+    kind = "mla"
+
+    def __init__(self, record: LatentAttention, hidden: int) -> None:
+        self.record, self.hidden = record, hidden
+        super().__init__(_matrices(record, hidden))
+        latent, rank = record.kv_lora_rank + record.qk_rope_head_dim, record.kv_lora_rank
+        self.launches = _LAUNCHES + (_INDEXER_LAUNCHES if record.indexer_num_heads else 0)
+        self.head_counts = (record.num_heads,)
+        self.rotary_values = 2 * record.num_heads * (record.qk_nope_head_dim + record.qk_rope_head_dim)
+        self.attention = Attention(
+            num_heads=record.num_heads,
+            num_kv_heads=record.num_heads,
+            key_dim=record.qk_nope_head_dim + record.qk_rope_head_dim,
+            value_dim=record.v_head_dim,
+            cached_values=latent,
+            cached_heads=1,
+            latent=True,
+            decode_pair_flop=2.0 * record.num_heads * (latent + rank),
+            window_tokens=record.window_tokens,
+            top_k=record.sparse_top_k,
+            line_window=record.sparse_top_k,
+            compress_ratio=record.compress_ratio,
+            indexer_bytes=indexer_bytes(record.indexer_num_heads, record.indexer_head_dim),
+        )
+
+    def kept(self, style: Style) -> Kept:
+        """Latents before and after their norms; queries, keys, values, the up-projection behind them, the output."""
+        record = self.record
+        heads, nope, rope = record.num_heads, record.qk_nope_head_dim, record.qk_rope_head_dim
+        value, down = record.v_head_dim, (record.q_lora_rank or 0) + record.kv_lora_rank
+        sums = heads * (FP32 + SCORE_BYTES * style.score_tokens)
+        if record.latent_only:
+            query = heads * (record.kv_lora_rank + rope)
+            return Kept(WIDE * (2 * down + rope), WIDE * (query + heads * value) + sums)
+        attention = heads * (2 * (nope + rope) + (nope + value) + value)
+        latent = down if style.compiled else 2 * down
+        return Kept(WIDE * (latent + rope), WIDE * attention + sums)
+
+    def pass_projections(self, at: Pass) -> tuple[Projection, ...]:
+        projections = self.local(at.deployment.tensor_parallel)
+        if not self._absorbed(at):
+            return projections
+        return tuple(projection for projection in projections if not projection.prefill_only)
+
+    def pass_widths(self, at: Pass) -> list[float]:
+        if not self._absorbed(at) or kernels_for(at.deployment, self.record) is None:
+            return []
+        return sparse_widths(self.record, self.record.num_heads // at.deployment.tensor_parallel)
+
+    def pass_s(self, at: Pass) -> Mapping[str, FloatArray]:
+        """Absorbed, queries go into the latent space and outputs out of it; kernels of chosen keys, whose time depends
+        on the tokens alone, attend."""
+        if not self._absorbed(at):
+            return {}
+        record, library = self.record, at.library
+        parts: dict[str, FloatArray] = {}
+        if not record.latent_only:
+            parts["attention_projections"] = mla_absorb_s(
+                at.rank_tokens, record.num_heads // at.deployment.tensor_parallel, record.kv_lora_rank,
+                record.qk_nope_head_dim, record.v_head_dim, library.device,
+                library.parameters(AbsorbEfficiency, "mla_absorb", "bf16"),
+            )  # fmt: skip
+        if kernels_for(at.deployment, record) is not None:
+            parts["attention"] = sparse_pass_s(
+                at.deployment, library, record, at.rank_tokens, decode=at.decode
+            )
+        return parts
+
+    def decode_lines(
+        self,
+        deployment: Deployment,
+        library: OperatorLibrary,
+        batch: FloatArray,
+        context_low: float,
+        context_high: float,
+    ) -> tuple[Line, ...]:
+        """Sparse kernels cost the same whatever the context, and are counted with the tokens; the indexer scores every
+        token of the context, whatever the attention then reads."""
+        record, top_k = self.record, self.record.sparse_top_k
+        lines: list[Line] = []
+        if top_k and record.indexer_num_heads:
+
+            def scored_s(sequences: FloatArray, context: float) -> FloatArray:
+                return scoring_s(library, record, 1.0, context, sequences)
+
+            lines.append(Line(*secant_over_context(scored_s, batch, context_low, context_high)))
+        if not decodes_sparse(deployment, record):
+            low, high = (context_low, context_high) if top_k is None else (top_k / 2.0, float(top_k))
+            line = self._dense_line(deployment, library, batch, low, high)
+            lines.append(Line(*line, windowed=top_k is not None))
+        return tuple(lines)
+
+    def prefill_line(
+        self, deployment: Deployment, library: OperatorLibrary, chunk: float, cached: float
+    ) -> tuple[float, float]:
+        record = self.record
+        line = mla_prefill_line(
+            chunk, 0.0, cached, record.num_heads // deployment.tensor_parallel, record.qk_nope_head_dim,
+            record.qk_rope_head_dim, record.v_head_dim, record.kv_lora_rank, library.device,
+            library.parameters(LatentPrefillEfficiency, _expanded_prefill(library), "bf16"),
+        )  # fmt: skip
+        return float(line[0]), float(line[1])
+
+    def attends_prompts(self, deployment: Deployment, input_tokens: float) -> bool:
+        return not runs_absorbed(deployment, self.record, input_tokens)
+
+    def score_pair_s(
+        self,
+        deployment: Deployment,
+        library: OperatorLibrary,
+        chunk: float,
+        cached: float,
+        input_tokens: float,
+    ) -> float:
+        if not scores_prompts(deployment, self.record, input_tokens):
+            return 0.0
+
+        def scored_s(tokens: FloatArray, cached_tokens: float) -> FloatArray:
+            return scoring_s(library, self.record, float(tokens[0]), cached_tokens, np.ones(1))
+
+        return float(secant_over_cache(scored_s, np.array([chunk]), 0.0, cached)[1][0])
+
+    def sequence_s(
+        self,
+        library: OperatorLibrary,
+        tokens: FloatArray | float,
+        batch: FloatArray | float,
+        ranks: FloatArray | float,
+    ) -> FloatArray:
+        record = self.record
+        return np.asarray(
+            mla_prefill_s(
+                tokens, 0.0, batch, np.maximum(1.0, record.num_heads / np.asarray(ranks, dtype=np.float64)),
+                record.qk_nope_head_dim, record.qk_rope_head_dim, record.v_head_dim, record.kv_lora_rank,
+                library.device, library.parameters(LatentPrefillEfficiency, "mla_prefill", "bf16"),
+            )
+        )  # fmt: skip
+
+    def _absorbed(self, at: Pass) -> bool:
+        return at.decode or runs_absorbed(at.deployment, self.record, at.input_tokens)
+
+    def _dense_line(
+        self,
+        deployment: Deployment,
+        library: OperatorLibrary,
+        batch: FloatArray,
+        context_low: float,
+        context_high: float,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Intercept [s] and slope [s per token of the rank's summed context] of attention to all keys."""
+        record, device = self.record, library.device
+        heads = record.num_heads // deployment.tensor_parallel
+        if library.kernels.get("mla_decode") == TRITON:
+            triton = library.parameters(TritonLatentEfficiency, "mla_triton", "bf16")
+            return triton_latent_line(batch, context_low, context_high, heads, device, triton)
+        key = "fp8" if deployment.kv_dtype == "fp8" else "bf16"
+        return mla_decode_line(
+            batch, context_low, context_high, heads, record.kv_lora_rank, record.qk_rope_head_dim, device,
+            library.parameters(LatentDecodeEfficiency, "mla_decode", key),
+            kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
+        )  # fmt: skip
+
+
+def _matrices(record: LatentAttention, hidden: int) -> tuple[Matrix, ...]:
+    inputs, rank = _whole(hidden), record.q_lora_rank
+    latent = _whole(record.kv_lora_rank + record.qk_rope_head_dim)
+    queries = Block(record.num_heads, record.qk_nope_head_dim + record.qk_rope_head_dim)
+    if rank:
+        found = [
+            Matrix("qkv_down", (_whole(rank), latent), inputs),
+            Matrix("query_up", (queries,), _whole(rank)),
+        ]
+    else:
+        found = [Matrix("kv_down", (latent,), inputs), Matrix("query", (queries,), inputs)]
+    if not record.latent_only:
+        expanded = Block(record.num_heads, record.qk_nope_head_dim + record.v_head_dim)
+        found.append(Matrix("kv_up", (expanded,), _whole(record.kv_lora_rank), prefill_only=True))
+    elif record.compress_ratio > 1:
+        found.append(_compressor(record, inputs))
+    if record.indexer_num_heads:
+        scored = _whole(record.indexer_num_heads * record.indexer_head_dim)
+        found.append(Matrix("indexer", (scored,), _whole(rank or hidden)))
+        if not record.latent_only:
+            found.append(Matrix("indexer_key", (_whole(record.indexer_head_dim),), inputs))
+        found.append(Matrix("indexer_weights", (_whole(record.indexer_num_heads),), inputs, low_bit=False))
+    values = Block(record.num_heads, record.v_head_dim)
+    if record.output_gate:
+        found.append(Matrix("output_gate", (values,), inputs))
+    if record.output_lora_rank:
+        found.append(Matrix("output_down", (_whole(record.output_lora_rank),), values))
+        values = Block(record.output_groups or 1, record.output_lora_rank)
+    found.append(Matrix("attention_out", (inputs,), values))
+    return tuple(found)
+
+
+def _compressor(record: LatentAttention, inputs: Block) -> Matrix:
+    """Two matrices for entries of the cache and keys of the indexer, twice as wide where entries overlap."""
+    entry = record.kv_lora_rank + record.qk_rope_head_dim
+    compressed = entry + (record.indexer_head_dim if record.indexer_num_heads else 0)
+    overlap = 2 if record.compress_ratio == _OVERLAPPING_COMPRESS_RATIO else 1
+    return Matrix("compressor", (_whole(2 * overlap * compressed),), inputs)
+
+
+def _whole(size: int) -> Block:
+    return Block(size, divided=False)
+
+
+def _expanded_prefill(library: OperatorLibrary) -> str:
+    """Operator whose records price prompts with expanded keys: Triton has one kernel for all attention of prompts."""
+    return "attention_prefill" if library.kernels.get("attention_prefill") == TRITON else "mla_prefill"
+
+
+def sparse_kernels_of(
+    engine: Engine, architecture: str, kv_dtype: str, num_heads: int
+) -> SparseLatentKernels | None:
+    """The sparse kernels of an engine for so many query heads of a rank; None where its record names none.
+
+    Source: the engine's record.
+    """
+    for kernels in engine.sparse_latent:
+        of_cache = not kernels.kv_dtypes or kv_dtype in kernels.kv_dtypes
+        of_heads = kernels.below_heads is None or num_heads < kernels.below_heads
+        if architecture in kernels.architectures and of_cache and of_heads:
+            return kernels
+    return None
+
+
+def kernels_for(deployment: Deployment, mixer: LatentAttention) -> SparseLatentKernels | None:
+    """The sparse kernels that a deployment runs a layer with; None where the layer attends to all keys, or to others
+    than an indexer's choice too (DeepSeek V4).
+
+    Source: own definition.
+    """
+    if not mixer.sparse_top_k or mixer.latent_only:
+        return None
+    return sparse_kernels_of(
+        deployment.engine,
+        deployment.accelerator.architecture,
+        deployment.kv_dtype,
+        mixer.num_heads // deployment.tensor_parallel,
+    )
+
+
+def runs_absorbed(deployment: Deployment, mixer: LatentAttention, input_tokens: float) -> bool:
+    """Whether prompts of so many tokens run through the sparse kernel, absorbed as in decode.
+
+    Source: the engine's record.
+    """
+    kernels = kernels_for(deployment, mixer)
+    return kernels is not None and not (
+        kernels.expands_short_prompts and input_tokens <= (mixer.sparse_top_k or 0)
+    )
+
+
+def scores_prompts(deployment: Deployment, mixer: LatentAttention, input_tokens: float) -> bool:
+    """Whether a layer's indexer scores prompts of so many tokens. Source: the engine's record."""
+    if mixer.latent_only or not (mixer.sparse_top_k and mixer.indexer_num_heads):
+        return False
+    return kernels_for(deployment, mixer) is None or runs_absorbed(deployment, mixer, input_tokens)
+
+
+def sparse_pass_s(
+    deployment: Deployment,
+    library: OperatorLibrary,
+    mixer: LatentAttention,
+    tokens: FloatArray,
+    *,
+    decode: bool,
+) -> FloatArray:
+    """Time of a layer's sparse kernel over so many tokens of a rank [s]; 0 where another kernel attends.
+
+    Assumes: prompts run absorbed, see `runs_absorbed`; one call for all tokens of an iteration.
+    Source: operators.sparse_attention.
+    """
+    kernels = kernels_for(deployment, mixer)
+    if kernels is None or (decode and kernels.decode == "latent"):
+        return np.zeros_like(tokens, dtype=np.float64)
+    return sparse_latent_s(
+        tokens,
+        mixer.num_heads // deployment.tensor_parallel,
+        mixer.sparse_top_k or 0,
+        mixer.kv_lora_rank,
+        mixer.qk_rope_head_dim,
+        library.device,
+        library.parameters(
+            SparseLatentEfficiency, "mla_sparse", kernels.decode if decode else kernels.prompt
+        ),
+        head_multiple=kernels.decode_head_multiple if decode else kernels.prompt_head_multiple,
+    )
+
+
+def decodes_sparse(deployment: Deployment, mixer: LatentAttention) -> bool:
+    """Whether decode runs through the sparse kernel, whose time does not depend on the context.
+
+    Source: the engine's record.
+    """
+    kernels = kernels_for(deployment, mixer)
+    return kernels is not None and kernels.decode != "latent"
+
+
+def sparse_widths(mixer: LatentAttention, num_heads: int) -> list[float]:
+    """16-bit values per token that small operators around chosen keys read and write, one entry per operator.
+
+    Queries and latents are normed, rotated, stored, joined in the latent space and copied to the padded heads, which
+    records of dense kernels contain as far as whole modules were measured; the list of choices is translated into
+    places of the cache. With an indexer of its own, a layer also quantises its queries, norms and stores the key and
+    clears the list (32-bit entries, which are written only).
+
+    Source: own count over vLLM 0.13's Indexer, sparse_attn_indexer and FlashMLASparseImpl.
+    """
+    top_k = float(mixer.sparse_top_k or 0)
+    latent = float(mixer.kv_lora_rank + mixer.qk_rope_head_dim)
+    widths = [float(mixer.q_lora_rank or 0), latent, float(num_heads * mixer.qk_rope_head_dim), latent]
+    widths += [num_heads * latent, num_heads * latent, 2.0 * top_k]
+    if mixer.indexer_num_heads:
+        queries = float(mixer.indexer_num_heads * mixer.indexer_head_dim)
+        widths += [0.75 * queries, float(mixer.indexer_head_dim), float(mixer.indexer_head_dim), top_k]
+    return widths
+
+
+def scoring_s(
+    library: OperatorLibrary,
+    mixer: LatentAttention,
+    new_tokens: float,
+    cached_tokens: float,
+    batch_size: FloatArray,
+) -> FloatArray:
+    """Time of one layer's indexer [s]: scores of new tokens against all before them, and the choice among them.
+
+    Source: operators.sparse_attention.
+    """
+    efficiency = library.parameters(IndexerEfficiency, "indexer", "fp8")
+    heads, dim = mixer.indexer_num_heads, mixer.indexer_head_dim
+    scored = indexer_s(new_tokens, cached_tokens, batch_size, heads, dim, library.device, efficiency)
+    pairs = batch_size * new_tokens * (cached_tokens + new_tokens / 2.0)
+    return np.asarray(scored + efficiency.launch_s + selection_s(pairs, library.device, efficiency))

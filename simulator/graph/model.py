@@ -1,0 +1,278 @@
+"""What the shape of a model alone fixes: parameters, weights of a rank, cache and state, launches, collectives."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import LayerGroup, Model
+from advisor.catalog.units import GIGA
+from advisor.simulator.graph.feed_forward import feed_forward_operators
+from advisor.simulator.graph.mixers import mixer_operators
+from advisor.simulator.graph.operator import Experts, Layer
+
+EXPERT_OPERATORS: Final = 12
+"""Norm, routing, sorting, two grouped products, activation and their sum."""
+_UNLIKE_PUBLISHED: Final = 0.05
+_FOUR_BIT: Final = ("nvfp4", "mxfp4", "int4")
+_SIXTEEN_BIT: Final = ("bf16", "fp16")
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterCount:
+    """Parameters of a model; `total` is the text tower without MTP layers and vision tower."""
+
+    total: float
+    active: float
+    """What one token multiplies with: layers with the chosen experts, and the head; not the look-up."""
+    embedding: float
+    """Input table; it is the head too where embeddings are tied."""
+    head: float
+    """0 where embeddings are tied."""
+    extra: float
+    mtp: float
+    vision: float
+    layers: tuple[Layer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KvFootprint:
+    """Cache that sequences take on the whole deployment; tensor parallelism divides or repeats it."""
+
+    full_bytes_per_token: float
+    """Layers that keep every token."""
+    windowed: tuple[tuple[int, float], ...]
+    """(window_tokens, bytes_per_token) of layers that keep the latest tokens only, by ascending window."""
+    state_bytes_per_sequence: float
+    """Recurrent and convolution state, keys and values of an encoder: the same at every context."""
+
+    def bytes_of(self, context_tokens: int) -> float:
+        """Cache of one sequence with this context [bytes]."""
+        windowed = sum(min(context_tokens, window) * per_token for window, per_token in self.windowed)
+        return self.full_bytes_per_token * context_tokens + windowed + self.state_bytes_per_sequence
+
+
+def layers_of(model: Model) -> tuple[Layer, ...]:
+    """The operators of a model's layers, one entry per layer group in its order. Source: own definition."""
+    return tuple(layer_of(group, model.hidden_size) for group in model.layers)
+
+
+def layers_in(model: Model, *, decode: bool) -> tuple[Layer, ...]:
+    """The layers that tokens of a step or of a prompt pass: all, but in a model with encoder and decoder.
+
+    An encoder reads prompts; cross-attention keeps what it read; the rest of a decoder sees what it writes.
+
+    Source: own definition.
+    """
+    layers = layers_of(model)
+    if not any(layer.encodes for layer in layers) or all(layer.encodes for layer in layers):
+        return layers
+    if decode:
+        return tuple(layer for layer in layers if not layer.encodes)
+    return tuple(layer for layer in layers if layer.encodes or (layer.mixer and layer.mixer.follows_encoder))
+
+
+@lru_cache(maxsize=4096)
+def layer_of(group: LayerGroup, hidden: int) -> Layer:
+    """The operators of one layer group. Source: own definition."""
+    mixer = mixer_operators(group.mixer, hidden) if group.mixer is not None else None
+    part = feed_forward_operators(group.feed_forward, hidden) if group.feed_forward is not None else None
+    return Layer(group.count, mixer, part)
+
+
+def parameter_count(model: Model) -> ParameterCount:
+    """Parameters of a model from its shape.
+
+    total = embedding + head + extra + Σ count · (mixer + feed-forward): all matrices and convolutions;
+    norms and biases are left out.
+
+    Assumes: a multi-token-prediction layer is an attention layer of the model with its last feed-forward
+    part, and a projection from twice the hidden size to the hidden size.
+    Error: below 1.5 % for dense, 2.5 % for other models of published counts (tests/simulator/graph/test_model.py).
+    Source: shapes as published; matrices of each layer type as in the transformers library.
+    """
+    layers = layers_of(model)
+    embedding = float(model.vocab_size * model.hidden_size)
+    head = 0.0 if model.tied_embeddings else embedding
+    return ParameterCount(
+        total=embedding
+        + head
+        + model.extra_parameters
+        + sum(layer.count * layer.parameters for layer in layers),
+        active=embedding + sum(layer.count * layer.active for layer in layers),
+        embedding=embedding,
+        head=head,
+        extra=model.extra_parameters,
+        mtp=model.mtp_layers * _mtp_layer(layers, model.hidden_size) if model.mtp_layers else 0.0,
+        vision=model.vision.parameters if model.vision else 0.0,
+        layers=layers,
+    )
+
+
+def check_parameters(model: Model) -> None:
+    """Refuse a record whose operators do not add up to the parameters that its publisher counts.
+
+    Raises: AdvisorError: they differ by more than 5 %; names the record's file.
+    Source: tests/simulator/graph/test_model.py holds every record to 1.5 or 2.5 %.
+    """
+    if model.published_parameters is None:
+        return
+    count = parameter_count(model)
+    extra = {"vision": count.vision, "mtp": count.mtp}
+    total = count.total + sum(extra[name] for name in model.published_includes)
+    if abs(total / model.published_parameters - 1.0) > _UNLIKE_PUBLISHED:
+        raise AdvisorError(
+            f"catalog/data/models/{model.id}.toml: operators of {total / GIGA:.2f} billion parameters, "
+            f"published {model.published_parameters / GIGA:.2f} billion",
+            fix="correct its layers or its published_parameters",
+        )
+
+
+def _mtp_layer(layers: tuple[Layer, ...], hidden: int) -> float:
+    attention = [layer.mixer.parameters for layer in layers if layer.mixer and layer.mixer.attention]
+    parts = [layer.feed_forward.parameters for layer in layers if layer.feed_forward]
+    return (attention[-1] if attention else 0.0) + (parts[-1] if parts else 0.0) + 2.0 * hidden**2
+
+
+def kv_bytes_per_token(model: Model, kv_dtype: str = "bf16") -> KvFootprint:
+    """Cache of a sequence by what it grows with [bytes per token, bytes per sequence].
+
+    Per token and layer: num_kv_heads · (head_dim + v_head_dim) values, or kv_lora_rank + qk_rope_head_dim
+    values with latent attention; an indexer adds its own key in fp8 with one fp32 scale. Compressed layers
+    keep one entry per compress_ratio tokens beside their window.
+
+    Assumes: layers that share the keys and values of another keep none.
+    Raises: KeyError: the format is not known.
+    Source: vLLM 0.20.2, vllm/v1/kv_cache_interface.py (what each layer type stores).
+    """
+    element_bytes = bytes_per_element(kv_dtype)
+    full = state = 0.0
+    windows: dict[int, float] = {}
+    for layer in layers_of(model):
+        if layer.mixer is None:
+            continue
+        state += layer.count * layer.mixer.state_bytes(element_bytes)
+        attention = layer.attention
+        if attention is None:
+            continue
+        entry_bytes = layer.count * (attention.cached_values if attention.kept else 0) * element_bytes
+        window = attention.window_tokens
+        if window is not None:
+            windows[window] = windows.get(window, 0.0) + entry_bytes
+        if window is None or attention.compress_ratio > 1:
+            full += (entry_bytes + layer.count * attention.indexer_bytes) / attention.compress_ratio
+    return KvFootprint(full, tuple(sorted(windows.items())), state)
+
+
+def kv_share(model: Model, tensor_parallel: int) -> float:
+    """Part of the model's KV cache that one tensor-parallel rank holds: 1/tp, more where heads are replicated.
+
+    Source: key-value heads are replicated when there are fewer than ranks; latent vectors always are.
+    """
+    total = shared = 0.0
+    for layer in layers_of(model):
+        attention = layer.attention
+        if attention is not None and attention.kept:
+            values = float(layer.count * attention.cached_values)
+            total += values
+            shared += values * attention.cache_share(tensor_parallel)
+    return shared / total if total else 1.0 / tensor_parallel
+
+
+def window_of(model: Model) -> int | None:
+    """The window, in tokens, that most windowed layers share; top-k of sparse attention counts as one.
+
+    Assumes: one window per model; published models with windows have one.
+    Source: own definition.
+    """
+    votes: dict[int, int] = {}
+    for layer in layers_of(model):
+        if layer.attention is not None and layer.attention.line_window is not None:
+            votes[layer.attention.line_window] = votes.get(layer.attention.line_window, 0) + layer.count
+    return max(votes, key=lambda window: votes[window]) if votes else None
+
+
+def routed_layers(model: Model) -> tuple[tuple[int, Experts], ...]:
+    """(layers, routed experts) of each layer group that has some. Source: own definition."""
+    return tuple((layer.count, layer.experts) for layer in layers_of(model) if layer.experts is not None)
+
+
+def is_moe(model: Model) -> bool:
+    """Whether any layer routes tokens to experts. Source: own definition."""
+    return bool(routed_layers(model))
+
+
+def num_experts(model: Model) -> int:
+    """Routed experts of a layer, of the one with most; 0 for a dense model. Source: own definition."""
+    return max((experts.num_experts for _, experts in routed_layers(model)), default=0)
+
+
+def has_state(model: Model) -> bool:
+    """Whether any layer keeps a recurrent state. Source: own definition."""
+    return any(layer.mixer is not None and layer.mixer.recurrence_kernel for layer in layers_of(model))
+
+
+def num_layers(model: Model) -> int:
+    """Layers of a model. Source: definition."""
+    return sum(group.count for group in model.layers)
+
+
+def num_operators(model: Model, expert_operators: int = EXPERT_OPERATORS) -> int:
+    """Operators that the host launches for one pass of a model, counted by layer type.
+
+    `expert_operators` are those of a feed-forward part with routed experts, of which engines fuse more or less.
+
+    Assumes: the counts of each kind, which are those of vLLM's and SGLang's model definitions, fused where they fuse.
+    Source: own count.
+    """
+    return sum(
+        layer.count
+        * (
+            (layer.mixer.launches if layer.mixer else 0)
+            + (layer.feed_forward.launches(expert_operators) if layer.feed_forward else 0)
+        )
+        for layer in layers_of(model)
+    )
+
+
+def num_collectives(model: Model) -> int:
+    """Sums over tensor-parallel ranks in one pass of a model: one after each mixer and each feed-forward.
+
+    Source: Megatron-LM, arXiv:1909.08053, section 3.
+    """
+    return sum(
+        group.count * ((group.mixer is not None) + (group.feed_forward is not None)) for group in model.layers
+    )
+
+
+def dense_dtype(model: Model, weight_dtype: str) -> str:
+    """Format of the dense matrices outside the routed experts.
+
+    Published 4-bit checkpoints of mixture-of-experts models quantise the experts and leave attention in 16 bits,
+    or in the format that the model's record names (DeepSeek V4: fp8 beside mxfp4 experts).
+
+    Source: nvidia/DeepSeek-R1-FP4, moonshotai/Kimi-K2.5 and openai/gpt-oss-120b quantization_config.
+    """
+    if weight_dtype in _SIXTEEN_BIT or not is_moe(model):
+        return weight_dtype
+    if weight_dtype in _FOUR_BIT or model.quantized_parts == "experts":
+        return model.weights_elsewhere
+    return weight_dtype
+
+
+def dense_weight_bytes(model: Model, layer: Layer, weight_dtype: str, tensor_parallel: int) -> float:
+    """Weights of one layer but its routed experts on one accelerator [bytes].
+
+    Assumes: norms and biases are negligible.
+    Source: own definition, from the matrices.
+    """
+    dense, wide = bytes_per_element(dense_dtype(model, weight_dtype)), bytes_per_element("bf16")
+    low_bit, others = layer.held(tensor_parallel)
+    return low_bit * dense + others * wide
+
+
+def expert_weight_bytes(layer: Layer, weight_dtype: str) -> float:
+    """All routed experts of one layer [bytes]. Source: own definition."""
+    experts = layer.experts
+    return experts.num_experts * experts.elements * bytes_per_element(weight_dtype) if experts else 0.0

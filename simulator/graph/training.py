@@ -1,0 +1,213 @@
+"""What training makes of a model's layers: parameters and how ranks divide them, flop, and activations kept.
+
+Which layers a pipeline stage holds is told by `training.stages`; columns are arrays with one entry for each plan.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.schema import Model
+from advisor.simulator.graph.backward import WIDE, Kept, Style
+from advisor.simulator.graph.model import layers_of, num_layers, parameter_count
+from advisor.simulator.graph.operator import Layer
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_SHORT_FRACTION: Final = 0.125
+"""A dense group of a mixture-of-experts model with at most so many of its layers comes first (DeepSeek: 3 of 61)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """Parameters of a model before any division."""
+
+    layers: tuple[Layer, ...]
+    leading: tuple[bool, ...]
+    """Whether the layers of a group come before the others instead of between them."""
+    hidden: int
+    embedding: float
+    """Input table, divided along the vocabulary by tensor parallelism, on the first stage."""
+    head: float
+    """Of the output, on the last stage; 0 where tied, but a last stage of its own holds a copy (`table_parameters`)."""
+    extra: float
+    """On the first stage, divided by tensor parallelism: per-layer embeddings, vision tower."""
+
+    @property
+    def num_layers(self) -> int:
+        return sum(layer.count for layer in self.layers)
+
+    @property
+    def total(self) -> float:
+        """Parameters of the model, one norm after the last layer included."""
+        one = np.ones(1)
+        layers = sum(
+            layer.count * (float(self.dense(layer, one)[0]) + expert_parameters(layer))
+            for layer in self.layers
+        )
+        return layers + self.embedding + self.head + self.hidden + self.extra
+
+    def dense(self, layer: Layer, tensor_parallel: FloatArray) -> FloatArray:
+        """Parameters of one layer on one rank but its routed experts, a norm before each part included.
+
+        Source: Megatron-LM (arXiv:1909.08053); norms are on every rank.
+        """
+        norms = float(self.hidden * layer.num_parts)
+        return np.asarray(
+            sum(
+                (matrix.held(tensor_parallel) for matrix in layer.stored),
+                np.full_like(tensor_parallel, norms),
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LayerColumns:
+    """Parameters of one layer of each group that an accelerator holds: arrays [group, plan]."""
+
+    dense: FloatArray
+    """Everything but routed experts; data-parallel copies of it are on data × context ranks."""
+    expert: FloatArray
+    """Routed experts; copies of them are on `PlanLattice.expert_copies` ranks."""
+
+
+@cache
+def model_shape(model: Model) -> ModelShape:
+    """Parameters of a model by how they are divided [parameters].
+
+    Assumes: multi-token-prediction layers are not trained.
+    Source: shapes as published (`graph.model.parameter_count`).
+    """
+    count, layers = parameter_count(model), layers_of(model)
+    has_experts = any(layer.experts for layer in layers)
+    few = _SHORT_FRACTION * num_layers(model)
+    return ModelShape(
+        layers,
+        tuple(has_experts and layer.experts is None and layer.count <= few for layer in layers),
+        hidden=model.hidden_size,
+        embedding=count.embedding,
+        head=count.head,
+        extra=count.extra + count.vision,
+    )
+
+
+def layer_parameters(shape: ModelShape, tensor_parallel: IntArray, expert_ranks: IntArray) -> LayerColumns:
+    """Parameters of one layer of each group on one accelerator [parameters], for each plan; `expert_ranks` of expert
+    and expert tensor parallelism divide the routed experts.
+
+    Source: Megatron-LM (arXiv:1909.08053); expert parallelism of Megatron-Core.
+    """
+    degrees = np.arange(1.0, tensor_parallel.max(initial=0) + 1.0)
+    shares = 1.0 / expert_ranks
+    empty = np.zeros((0, len(tensor_parallel)))
+    dense = [shape.dense(layer, degrees)[tensor_parallel - 1] for layer in shape.layers]
+    expert = [expert_parameters(layer) * shares for layer in shape.layers]
+    return LayerColumns(np.stack(dense) if dense else empty, np.stack(expert) if expert else empty)
+
+
+def expert_parameters(layer: Layer) -> float:
+    """All routed experts of one layer [parameters]; expert and expert tensor parallelism divide them.
+
+    Source: expert parallelism of Megatron-Core (by EP × ETP and not by TP, Megatron-LM issue 4050).
+    """
+    return float(layer.experts.num_experts * layer.experts.elements) if layer.experts else 0.0
+
+
+def table_parameters(
+    shape: ModelShape, tensor_parallel: IntArray, has_embedding: FloatArray, has_head: FloatArray
+) -> FloatArray:
+    """Parameters outside the layers on one accelerator of a stage: input table, extras, output head, last norm.
+
+    A tied head on a stage without the input table is a copy of the table; beside it, it is the table.
+
+    Source: Megatron-LM (arXiv:1909.08053), vocabulary-parallel embedding; its first and last stage both hold a tied
+    table.
+    """
+    first = has_embedding * (shape.embedding + shape.extra) / tensor_parallel
+    return first + has_head * head_parameters(shape, tensor_parallel, has_embedding)
+
+
+def head_parameters(shape: ModelShape, tensor_parallel: IntArray, has_embedding: FloatArray) -> FloatArray:
+    """Parameters of the output head and the last norm on one accelerator of the stage that computes the loss.
+
+    Source: as `table_parameters`.
+    """
+    copied = shape.head or shape.embedding
+    return np.where(has_embedding > 0.0, shape.head, copied) / tensor_parallel + shape.hidden
+
+
+def attention_flop_per_token(model: Model, sequence_tokens: int) -> float:
+    """Scores and their product with the values in one forward pass, per token [flop]: causal, so half of the square.
+
+    Σ layers · heads · 2 (d_qk + d_v) · s / 2; a window caps s.
+
+    Assumes: a token attends to half of the sequence on average.
+    Source: Chowdhery et al. 2022, arXiv:2204.02311, appendix B, halved for causality.
+    """
+    flop = 0.0
+    for layer in layers_of(model):
+        if attention := layer.attention:
+            seen = sequence_tokens / 2.0 if attention.causal else float(sequence_tokens)
+            if attention.window_tokens and attention.compress_ratio == 1:
+                seen = min(seen, float(attention.window_tokens))
+            flop += layer.count * attention.prefill_pair_flop * seen
+    return flop
+
+
+def layer_flop_per_token(model: Model) -> float:
+    """Multiplications with the weights of all layers in one forward pass, per token [flop].
+
+    Source: two per active parameter (Kaplan et al. 2020, arXiv:2001.08361).
+    """
+    return 2.0 * sum(layer.count * layer.active for layer in layers_of(model))
+
+
+def kept_per_token(layer: Layer, hidden: int, style: Style) -> Kept:
+    """Tensors that one layer keeps for its backward pass without recomputation [bytes per token].
+
+    A fused GPT layer keeps 34 bytes per hidden value and token: 11 attention, 19 feed-forward, 4 norms; scores come on
+    top where attention stores them. Gated feed-forward parts keep both halves and their product.
+
+    Assumes: activations are 16-bit, inputs of fp8 matrices 8-bit; routing is balanced; compiled layers compute the
+    inputs of adapters again.
+    Source: Korthikanti et al. (arXiv:2205.05198) section 4.1; for eager PyTorch the tensors that autograd saves
+    (derivatives.yaml); for compiled layers the inputs of matrix multiplications that the min-cut partitioner keeps.
+    """
+    norm_bytes = style.norm_bytes
+    if layer.feed_forward is not None and layer.feed_forward.is_layer_norm:
+        norm_bytes = style.layer_norm_bytes
+    found = Kept()
+    if layer.mixer is not None:
+        found += _norm(hidden, 3, norm_bytes, style) + layer.mixer.kept(style)
+    if layer.feed_forward is not None:
+        found += _norm(hidden, 2, norm_bytes, style) + layer.feed_forward.kept(style)
+    return found
+
+
+def _norm(hidden: int, num_matrices: int, norm_bytes: float, style: Style) -> Kept:
+    """A norm, its output as the input of the next matrices, and the dropout mask of the residual behind it."""
+    copies = num_matrices if style.autocast and not style.compiled else 1
+    return Kept(residual=hidden * (norm_bytes + copies * style.input_bytes + (1.0 if style.dropout else 0.0)))
+
+
+def selected_per_token(layer: Layer, hidden: int, style: Style, kept: Kept, *, every_second: bool) -> Kept:
+    """What a layer keeps under selective recomputation [bytes per token], of `kept` without it.
+
+    Megatron computes attention's core again: its scores go, flash attention keeps none anyway. torchtitan keeps the
+    layer's input, attention's output and `every_second` matrix multiplication: queries, values, the first and the last
+    matrix of the feed-forward part.
+
+    Source: Korthikanti et al. (arXiv:2205.05198) section 5; torchtitan distributed/activation_checkpoint.py.
+    """
+    if not every_second:
+        if layer.mixer is None or not style.score_tokens:
+            return kept
+        without = layer.mixer.kept(replace(style, score_tokens=0))
+        return kept + without + layer.mixer.kept(style).times(-1.0)
+    found = Kept(residual=WIDE * hidden)
+    found += layer.mixer.every_second(kept) if layer.mixer is not None else Kept(sharded=kept.sharded / 2.0)
+    return found + (layer.feed_forward.every_second(kept) if layer.feed_forward is not None else Kept())

@@ -1,0 +1,66 @@
+"""Which layouts engines accept: heads, layers and experts that divide among accelerators."""
+
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.schema import Model
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.model import check_parameters, is_moe, layers_of, num_layers, routed_layers
+
+
+def check_layout(deployment: Deployment) -> None:
+    """Refuse layouts that the engines refuse, with the nearest valid one as the hint.
+
+    Raises: InfeasibleError: heads, layers or experts do not divide, or expert parallelism on a dense model.
+    AdvisorError: the model's record contradicts itself.
+    Source: vLLM 0.20.2, config/model.py (heads); own rules for pipelines and experts.
+    """
+    model, tp, ep = deployment.model, deployment.tensor_parallel, deployment.expert_parallel
+    check_parameters(model)
+    for degree, name in (
+        (tp, "tensor"), (deployment.pipeline_parallel, "pipeline"), (deployment.data_parallel, "data"), (ep, "expert"),
+    ):  # fmt: skip
+        if degree < 1:
+            raise InfeasibleError(f"{name} parallelism must be at least 1, not {degree}")
+    refused = _refused_heads(model, tp)
+    if refused:
+        valid = max(degree for degree in range(1, tp) if not _refused_heads(model, degree))
+        raise InfeasibleError(
+            f"{model.id}: {refused} do not divide among tensor parallelism {tp}",
+            fix=f"--tp {valid}",
+        )
+    layers = num_layers(model)
+    if deployment.pipeline_parallel > layers:
+        raise InfeasibleError(
+            f"{model.id}: {deployment.pipeline_parallel} pipeline stages for {layers} layers",
+            fix=f"--pp {layers}",
+        )
+    if ep > 1 and not is_moe(model):
+        raise InfeasibleError(
+            f"{model.id} has no experts, so expert parallelism {ep} means nothing", fix="--ep 1"
+        )
+    _check_expert_parallel(deployment)
+
+
+def _check_expert_parallel(deployment: Deployment) -> None:
+    model, ranks, ep = deployment.model, deployment.ranks_per_stage, deployment.expert_parallel
+    experts = {part.num_experts for _, part in routed_layers(model)}
+    slots = {number: deployment.expert_slots(number) for number in experts}
+    uneven = sorted(number for number in experts if slots[number] % ep)
+    if ranks % ep == 0 and not uneven:
+        return
+    valid = max(
+        d for d in range(1, ep) if ranks % d == 0 and not any(slots[number] % d for number in experts)
+    )
+    raise InfeasibleError(
+        f"expert parallelism {ep} does not divide the {ranks} accelerators of a stage"
+        if ranks % ep
+        else f"{model.id}: {uneven[0]} experts do not divide among expert parallelism {ep}",
+        fix=f"--ep {valid}",
+    )
+
+
+def _refused_heads(model: Model, tensor_parallel: int) -> str:
+    """The heads that keep an engine from starting at this degree, in words; empty if none do."""
+    refused = (
+        layer.mixer.refused_heads(tensor_parallel) for layer in layers_of(model) if layer.mixer is not None
+    )
+    return next(filter(None, refused), "")

@@ -1,0 +1,182 @@
+"""The paged cache of one replica: what its batches hold and are promised, and blocks of prompts that stay."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from advisor.simulator.serving.batch import MicroBatch, Request
+from advisor.simulator.serving.content import ROOT, ContentTree
+from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy
+
+
+class BlockLedger:
+    """Which blocks of the paged cache are taken and promised, and whether more may be had.
+
+    Source: own formulation of the block managers of vLLM (chunk by chunk) and TensorRT-LLM (guaranteed no evict).
+    """
+
+    def __init__(
+        self, batches: Sequence[MicroBatch], policy: SchedulerPolicy, reserve_fraction: float
+    ) -> None:
+        self.batches = batches
+        self.block_tokens = policy.block_tokens
+        self.tail_tokens = policy.block_tokens - 1
+        self.capacity = UNLIMITED if policy.kv_capacity_blocks is None else policy.kv_capacity_blocks
+        self.limited = policy.kv_capacity_blocks is not None
+        self.shared = self.limited and len(batches) > 1
+        self.watermark = policy.watermark_blocks
+        self.reserve_fraction = reserve_fraction if self.limited else 0.0
+        self.reserved_blocks = 0
+
+    def surely_free(self, batch: MicroBatch) -> int:
+        """Blocks that are free even if every last block is full: the cheap test, often enough."""
+        tokens = batch.context_sum + batch.num_decoding * self.tail_tokens
+        free = self.capacity - tokens // self.block_tokens - batch.prefill_blocks
+        if self.shared:
+            free -= sum([other.most_blocks() for other in self.batches if other is not batch])
+        return free
+
+    def fits(self, batch: MicroBatch, need: int) -> bool:
+        """Whether `need` more blocks are free beside what the batches hold.
+
+        A cheap upper bound is tried first; what was reserved to its end on admission always fits.
+        """
+        if need <= self.surely_free(batch) or self.reserve_fraction == 1.0:
+            return True
+        others = sum(other.held_blocks() for other in self.batches if other is not batch)
+        return batch.held_blocks() + others + need <= self.capacity
+
+    def grant(self, batch: MicroBatch, request: Request, need: int, *, alone: bool, shared: int = 0) -> bool:
+        """Whether a request whose first chunk needs `need` blocks may be admitted; reserves for its end if so.
+
+        `shared` of the blocks that it would reserve are those of running requests.
+        """
+        spare = batch.freed_blocks + (0 if alone else self.watermark)
+        if not self.fits(batch, need + spare):
+            return False
+        if self.reserve_fraction:
+            reserved = self.reserved_blocks + self.reservation(request)
+            if reserved - shared + spare > self.capacity:
+                return False
+            self.reserved_blocks = reserved
+        return True
+
+    def reservation(self, request: Request) -> int:
+        """Blocks set aside for a request until it ends [blocks]."""
+        tokens = request[2] + int(self.reserve_fraction * (request[3] - 1))
+        return -(-tokens // self.block_tokens)
+
+    def release(self, request: Request) -> None:
+        """Return the reservation of a request that ends or is preempted."""
+        if self.reserve_fraction:
+            self.reserved_blocks -= self.reservation(request)
+
+
+class PrefixCache:
+    """Cached blocks by content node: pinned while a running request uses them, idle after, evicted least recent first.
+
+    A node's cached blocks are always a beginning of it, and its parent's are then complete. A request pins its node,
+    a pinned node pins its parent, so that pins reach the root and cost no more than the part of the path that is new.
+    Idle nodes stand in the order in which their last user left, deeper ones of the same moment first: this is the
+    order of a free list to which blocks are returned tail first. An idle node at the front therefore never has a
+    cached continuation, and eviction shortens it from its end.
+
+    Source: own formulation of vLLM's block pool (reference counts, free queue in order of release, full blocks only).
+    """
+
+    def __init__(self, tree: ContentTree, block_tokens: int) -> None:
+        self.parents, self.ends = tree.parents, tree.ends
+        self.block_tokens = block_tokens
+        self.extents: dict[int, int] = {}
+        """Cached blocks of a node, where there are any."""
+        self.pins: dict[int, int] = {ROOT: 1}
+        """Running requests and pinned continuations of a node, where there are any."""
+        self.idle: OrderedDict[int, None] = OrderedDict()
+        self.num_idle = 0
+        """Blocks that nobody uses and that may be evicted."""
+        self.num_pinned = 0
+        """Blocks that running requests use, each counted once."""
+
+    def match(self, node: int) -> tuple[int, int]:
+        """(blocks from the beginning of a node's content that are cached, those of them that are pinned)."""
+        parents, extents, pins = self.parents, self.extents, self.pins
+        while node:
+            extent = extents.get(node)
+            if extent:
+                break
+            node = parents[node]
+        else:
+            return 0, 0
+        cached = self.ends[parents[node]] // self.block_tokens + extent
+        while node not in pins:
+            node = parents[node]
+        if not node:
+            return cached, 0
+        return cached, self.ends[parents[node]] // self.block_tokens + extents.get(node, 0)
+
+    def pin(self, node: int) -> None:
+        """Keep what is cached of a node's content, and what will be, until it is unpinned."""
+        parents, pins, extents = self.parents, self.pins, self.extents
+        while node:
+            count = pins.get(node)
+            if count:
+                pins[node] = count + 1
+                return
+            pins[node] = 1
+            extent = extents.get(node)
+            if extent:
+                self.num_pinned += extent
+                self.num_idle -= extent
+                del self.idle[node]
+            node = parents[node]
+
+    def unpin(self, node: int) -> None:
+        """Give up one use of a node's content; what nobody else uses becomes idle, its end first."""
+        parents, pins, extents = self.parents, self.pins, self.extents
+        while node:
+            count = pins[node] - 1
+            if count:
+                pins[node] = count
+                return
+            del pins[node]
+            extent = extents.get(node)
+            if extent:
+                self.num_pinned -= extent
+                self.num_idle += extent
+                self.idle[node] = None
+            node = parents[node]
+
+    def extend(self, node: int, first: int, last: int) -> None:
+        """Note that blocks first..last-1 of a pinned node's content are computed."""
+        parents, ends, extents, block_tokens = self.parents, self.ends, self.extents, self.block_tokens
+        while node:
+            start = ends[parents[node]] // block_tokens
+            if last > start:
+                size = min(last, ends[node] // block_tokens) - start
+                grown = size - extents.get(node, 0)
+                if grown > 0:
+                    extents[node] = size
+                    self.num_pinned += grown
+            if start <= first:
+                return
+            node = parents[node]
+
+    def keep(self, node: int) -> None:
+        """Hold all of a node's content as a request leaves it that has finished: cached, and idle."""
+        self.pin(node)
+        self.extend(node, 0, self.ends[node] // self.block_tokens)
+        self.unpin(node)
+
+    def evict(self, num_blocks: int) -> None:
+        """Forget idle blocks, those that were left first; fewer where there are not as many."""
+        idle, extents = self.idle, self.extents
+        while num_blocks > 0 and idle:
+            node = next(iter(idle))
+            extent = extents[node]
+            if extent > num_blocks:
+                extents[node] = extent - num_blocks
+                self.num_idle -= num_blocks
+                return
+            idle.popitem(last=False)
+            del extents[node]
+            self.num_idle -= extent
+            num_blocks -= extent

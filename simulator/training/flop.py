@@ -1,0 +1,111 @@
+"""How much compute training is: 6ND, what MFU and HFU count of a plan, and how many tokens a model is worth."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.catalog.schema import Model
+from advisor.catalog.units import DAY_S
+from advisor.simulator.graph.model import num_layers, parameter_count
+from advisor.simulator.graph.training import attention_flop_per_token, layer_flop_per_token
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.plan import TrainingPlan
+
+FLOP_PER_PARAMETER_AND_TOKEN: Final = 6.0
+"""Two forward, four backward: one multiplication and one addition each."""
+TOKENS_PER_PARAMETER: Final = 20.0
+"""Hoffmann et al. 2022, arXiv:2203.15556, table 3: 70B parameters and 1.4 T tokens."""
+
+
+_FORWARD, _BACKWARD = 2.0, 4.0
+_FROZEN_BACKWARD: Final = 2.0
+"""Frozen weights have no gradients of their own: only those of the inputs pass through them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossLaw:
+    """L(N, D) = irreducible + a / N^alpha + b / D^beta [nats per token]."""
+
+    irreducible: float
+    a: float
+    b: float
+    alpha: float
+    beta: float
+
+    def loss(self, parameters: float, tokens: float) -> float:
+        """Expected loss of so many parameters trained on so many tokens [nats per token]."""
+        return float(self.irreducible + self.a / parameters**self.alpha + self.b / tokens**self.beta)
+
+    def best_tokens(self, training_flop: float) -> float:
+        """Tokens that make the best of a compute budget 6ND [tokens].
+
+        D* = (C/6)^(α/(α+β)) / G with G = (αA / βB)^(1/(α+β)).
+        """
+        ratio = (self.alpha * self.a / (self.beta * self.b)) ** (1.0 / (self.alpha + self.beta))
+        budget = training_flop / FLOP_PER_PARAMETER_AND_TOKEN
+        return float(budget ** (self.alpha / (self.alpha + self.beta)) / ratio)
+
+
+CHINCHILLA: Final = LossLaw(1.8172, 482.01, 2085.43, 0.3478, 0.3658)
+"""Refit of Hoffmann's data: Besiroglu et al. 2024, arXiv:2404.10102 (the original fit of approach 3 does not match the
+paper's own two other approaches)."""
+
+
+def training_flop(model: Model, tokens: float) -> float:
+    """Compute of a training run [flop]: 6 · active parameters · tokens, attention scores left out.
+
+    Source: Kaplan et al. 2020, arXiv:2001.08361, section 2.1; active parameters for mixtures of experts.
+    """
+    return FLOP_PER_PARAMETER_AND_TOKEN * parameter_count(model).active * tokens
+
+
+def compute_optimal_tokens(model: Model) -> float:
+    """Tokens for which a model of this size is the best use of the compute [tokens]: 20 per parameter.
+
+    Assumes: for mixtures of experts the active parameters count, which underestimates their appetite.
+    Source: Hoffmann et al. 2022, arXiv:2203.15556, table 3.
+    """
+    count = parameter_count(model)
+    parameters = count.total if count.active > 0.9 * count.total else count.active
+    return TOKENS_PER_PARAMETER * parameters
+
+
+def training_days(
+    flop: float,
+    num_accelerators: int,
+    peak_flop_per_s: float,
+    mfu_fraction: float,
+    goodput_fraction: float = 1.0,
+) -> float:
+    """Days that a run takes [days]: flop over accelerators · peak · MFU · goodput.
+
+    Source: definition of model flop utilisation, Chowdhery et al. 2022, arXiv:2204.02311, appendix B.
+    """
+    return flop / (num_accelerators * peak_flop_per_s * mfu_fraction * goodput_fraction) / DAY_S
+
+
+def model_flop_per_token(job: TrainingJob) -> float:
+    """Flop that training one token needs, whatever the layout [flop]: 6 N + attention; with adapters 4 N.
+
+    Source: Chowdhery et al. 2022, arXiv:2204.02311, appendix B; Kaplan et al. 2020, arXiv:2001.08361.
+    """
+    active = parameter_count(job.model).active
+    backward = _BACKWARD if job.method == "full" else _FROZEN_BACKWARD
+    attention = attention_flop_per_token(job.model, job.sequence_tokens)
+    return (_FORWARD + backward) * active + 3.0 * attention
+
+
+def hardware_flop_per_token(job: TrainingJob, plan: TrainingPlan) -> float:
+    """Flop that a plan really computes per token [flop]: recomputation counts again.
+
+    Source: Korthikanti et al. 2022, arXiv:2205.05198, section 5.
+    """
+    needed = model_flop_per_token(job)
+    attention = attention_flop_per_token(job.model, job.sequence_tokens)
+    if plan.recompute == "selective":
+        return needed + attention
+    if plan.recompute != "full":
+        return needed
+    share = 1.0
+    if plan.recompute_layers >= 0:
+        share = min(1.0, plan.recompute_layers / (num_layers(job.model) / plan.pipeline_parallel))
+    return needed + share * (layer_flop_per_token(job.model) + attention)

@@ -1,0 +1,299 @@
+"""What one pipeline stage of each plan holds at each instant."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.simulator.graph.training import ModelShape, head_parameters, table_parameters
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.memory.account import LayerBytes, Shards, states_of
+from advisor.simulator.training.memory.formats import Formats
+from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, FloatArray, PlanLattice
+from advisor.simulator.training.stages import Stages, micro_batches_in_flight
+
+INSTANTS: Final = ("loss", "first backward", "last backward", "optimizer")
+"""Activations of all layers with the logits; with the workspace of the first layer that runs backwards; the last layer
+to run backwards, with all gradients; the step of the optimizer."""
+Bytes = TypeVar("Bytes", float, FloatArray)
+_ZERO1, _ZERO3 = SHARDINGS.index("zero1"), SHARDINGS.index("zero3")
+_NO_RECOMPUTE: Final = RECOMPUTES.index("none")
+_BF16: Final = 2.0
+_FORWARD_LOSS_BYTES: Final = 8.0
+_OFFLOADED_LAYERS: Final = 2.0
+"""Layers whose activations are on the accelerator while others travel to the host."""
+_BUCKET_COPIES: Final = 2.0
+"""Of the gradients, that DistributedDataParallel holds all the while: its buckets and those of its first iteration.
+Measured on two and four H200 (data/training/measured-h200-2026-11-20.csv), with gradients as views of buckets."""
+_BUCKETED: Final = ("fsdp", "peft", "torchtitan")
+"""Families whose data parallelism without shards copies gradients into buckets (torch DistributedDataParallel)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Generic[Bytes]):
+    """What an accelerator holds at one instant [bytes]: of one stage, or as columns of one stage of each plan."""
+
+    weight_bytes: Bytes
+    gradient_bytes: Bytes
+    optimizer_bytes: Bytes
+    activation_bytes: Bytes
+    """Kept for the backward pass, over all micro-batches in flight."""
+    loss_bytes: Bytes
+    """Logits and what the loss makes of them."""
+    workspace_bytes: Bytes
+    """Of the layer or the optimizer step that runs."""
+    buffer_bytes: Bytes
+    """Gathered weights and buckets of communication."""
+
+    @property
+    def allocated_bytes(self) -> Bytes:
+        """In tensors (torch.cuda.max_memory_allocated)."""
+        return (
+            self.weight_bytes
+            + self.gradient_bytes
+            + self.optimizer_bytes
+            + self.activation_bytes
+            + self.loss_bytes
+            + self.workspace_bytes
+            + self.buffer_bytes
+        )
+
+
+PARTS: Final = tuple(field.name for field in fields(Held))
+
+
+def held_where(mask: NDArray[np.bool_], mine: Held[FloatArray], other: Held[FloatArray]) -> Held[FloatArray]:
+    """The one where the mask holds, the other elsewhere.
+
+    Source: own definition.
+    """
+    pairs = ((getattr(mine, name), getattr(other, name)) for name in PARTS)
+    return Held(*(a if a is b else np.where(mask, a, b) for a, b in pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Input table, head and last norm of a stage [bytes]."""
+
+    weights: FloatArray
+    gradients: FloatArray
+    optimizer: FloatArray
+    step: FloatArray
+    gathered: FloatArray
+    head: FloatArray
+    """The head in 16 bits."""
+
+
+def stage_instants(
+    job: TrainingJob,
+    formats: Formats,
+    shape: ModelShape,
+    lattice: PlanLattice,
+    layers: LayerBytes,
+    stages: Stages,
+) -> tuple[Held[FloatArray], ...]:
+    """What one stage of each plan holds at each of INSTANTS [bytes].
+
+    Source: as `peak_memory`.
+    """
+    count, tables = stages.layers, _tables(formats, shape, lattice, stages)
+    weights = _summed(count, layers.weights) + tables.weights * (1 - lattice.offload_parameters)
+    gradients = _summed(count, layers.gradients) + tables.gradients
+    on_device = 0 * lattice.offload_optimizer if formats.pages_optimizer else 1 - lattice.offload_optimizer
+    optimizer = (_summed(count, layers.optimizer) + tables.optimizer) * on_device
+    step = (_summed(count, layers.step) + tables.step) * on_device
+    if formats.drops_gradients:
+        gradients = np.zeros_like(gradients)
+    num_micro = np.maximum(job.global_batch / (lattice.data_parallel * lattice.micro_batch), 1.0)
+    if formats.software.accumulates_whole_gradients and not formats.frozen:
+        gradients = _whole_gradients(formats, lattice, layers, stages, tables, gradients, num_micro)
+    kept_gradients = gradients if formats.keeps_gradients else np.where(num_micro > 1.0, gradients, 0.0)
+    flying, one_layer, again, work = _activations(lattice, layers, stages, num_micro)
+    at_loss, at_backward, at_end, at_step = _buffers(formats, lattice, layers, stages, tables, gradients)
+    none = np.zeros(len(lattice))
+    loss = _loss(job, formats, lattice) * stages.has_head
+    running = again + work
+    held = Held(weights, kept_gradients, optimizer, flying, none, none, none)
+    return (
+        replace(held, loss_bytes=loss, buffer_bytes=at_loss),
+        replace(held, workspace_bytes=running, buffer_bytes=at_backward),
+        replace(
+            held,
+            gradient_bytes=gradients,
+            activation_bytes=one_layer,
+            workspace_bytes=running,
+            buffer_bytes=at_end,
+        ),
+        replace(
+            held,
+            gradient_bytes=gradients,
+            activation_bytes=none,
+            workspace_bytes=step,
+            buffer_bytes=at_step,
+        ),
+    )
+
+
+def fullest(instants: tuple[Held[FloatArray], ...]) -> tuple[Held[FloatArray], FloatArray, NDArray[np.int64]]:
+    """The instant at which each stage holds most, its total [bytes], and its index in INSTANTS.
+
+    Source: own definition.
+    """
+    best, total = instants[0], instants[0].allocated_bytes
+    index = np.zeros(len(total), dtype=np.int64)
+    for number, instant in enumerate(instants[1:], 1):
+        found = instant.allocated_bytes
+        better = found > total
+        best, total = held_where(better, instant, best), np.maximum(found, total)
+        index[better] = number
+    return best, total, index
+
+
+def held_blocks(instants: tuple[Held[FloatArray], ...]) -> FloatArray:
+    """What the allocator holds at the step where its temporaries fit into no cached block [bytes]: the step, and beside
+    it the blocks of activations and logits.
+
+    Source: PyTorch CUDACachingAllocator: large blocks are split but never joined across allocations.
+    """
+    loss, step = instants[0], instants[-1]
+    return step.allocated_bytes + loss.activation_bytes + loss.loss_bytes
+
+
+def _whole_gradients(
+    formats: Formats,
+    lattice: PlanLattice,
+    layers: LayerBytes,
+    stages: Stages,
+    tables: _Tables,
+    gradients: FloatArray,
+    num_micro: FloatArray,
+) -> FloatArray:
+    """Gradients that are not sharded before the last micro-batch [bytes].
+
+    Source: FullyShardedDataParallel.no_sync, PyTorch documentation.
+    """
+    gathered = _summed(stages.layers, layers.gathered) + tables.gathered
+    whole = gathered * (formats.layers.gradients / max(formats.layers.gathered, 1.0))
+    return np.where((num_micro > 1.0) & (lattice.sharding >= _ZERO3), np.maximum(whole, gradients), gradients)
+
+
+def _summed(count: FloatArray, values: FloatArray) -> FloatArray:
+    if len(values) == 1:
+        return np.asarray(count[0] * values[0])
+    return np.asarray(np.einsum("gn,gn->n", count, values))
+
+
+def _most(values: FloatArray, count: FloatArray) -> FloatArray:
+    """The largest among the groups that the stage holds."""
+    if len(values) == 1:
+        return np.asarray(np.where(count[0] > 0, values[0], 0.0))
+    return np.asarray(np.max(np.where(count > 0, values, 0.0), axis=0, initial=0.0))
+
+
+def _tables(formats: Formats, shape: ModelShape, lattice: PlanLattice, stages: Stages) -> _Tables:
+    tp, has_embedding = lattice.tensor_parallel, stages.has_embedding
+    parameters = table_parameters(shape, tp, has_embedding, stages.has_head)
+    shards = Shards.of(lattice, lattice.shard_ranks.astype(np.float64))
+    none = np.zeros_like(parameters)
+    weights, gradients, optimizer, step = states_of(formats.tables, parameters, shards, none, shards)
+    first = has_embedding * (shape.embedding + shape.extra) / tp
+    head = stages.has_head * head_parameters(shape, tp, has_embedding)
+    weights = weights + formats.table_copies * _BF16 * first - formats.head_saved * head
+    sharded = lattice.sharding >= _ZERO3
+    gathered = formats.tables.gathered * parameters * sharded
+    wide_head = _BF16 * stages.has_head * head_parameters(shape, tp, np.zeros_like(parameters))
+    return _Tables(weights, gradients, optimizer, step, gathered, wide_head)
+
+
+def _activations(
+    lattice: PlanLattice, layers: LayerBytes, stages: Stages, num_micro: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """(kept by all micro-batches in flight, kept by one layer, computed again for one, workspace of one) [bytes].
+
+    Of `recompute_layers` of a stage, so many are computed again and the others keep everything.
+    """
+    count = stages.layers
+    one = _summed(count, layers.kept)
+    again = _most(layers.again, count)
+    some = (lattice.recompute_layers >= 0) & (lattice.recompute != _NO_RECOMPUTE)
+    if some.any():
+        total = np.maximum(count.sum(axis=0), 1.0)
+        others = np.where(some, 1.0 - np.minimum(lattice.recompute_layers / total, 1.0), 0.0)
+        one = one + others * _summed(count, layers.again)
+        again = np.where(some & (lattice.recompute_layers == 0), 0.0, again)
+    one_layer = _most(layers.kept, count)
+    flying = one * micro_batches_in_flight(lattice, stages.stage, num_micro)
+    if lattice.offload_activations.any():
+        on_device = np.minimum(flying, _OFFLOADED_LAYERS * one_layer)
+        flying = np.where(lattice.offload_activations > 0, on_device, flying)
+    return flying, one_layer, again, _most(layers.workspace, count)
+
+
+def _loss(job: TrainingJob, formats: Formats, lattice: PlanLattice) -> FloatArray:
+    """Logits and what the loss makes of them, for one micro-batch [bytes]: tokens · vocabulary / tp · bytes.
+
+    Source: torch.nn.functional.cross_entropy on fp32 logits keeps the log-softmax and makes two gradients; Megatron's
+    vocabulary-parallel loss works in place; chunked and linear-fused losses hold a part at a time.
+    """
+    software = formats.software
+    whole = software.loss_bytes
+    divided = whole if software.sharded_loss_bytes is None else software.sharded_loss_bytes
+    if "unfused_ce" in job.features and software.unfused_loss_bytes is not None:
+        whole = divided = software.unfused_loss_bytes
+    if not job.features.isdisjoint({"chunked_ce", "fused_ce", "linear_ce"}):
+        whole = divided = software.fused_loss_bytes
+    if software.keeps_last_graph and job.method == "qlora":
+        # It goes with the old loss, before the backward pass: the fullest instant has logits and log-softmax alone.
+        whole = divided = min(whole, _FORWARD_LOSS_BYTES)
+    tp = lattice.tensor_parallel.astype(np.float64)
+    tokens = lattice.micro_batch * (job.computed_tokens / lattice.context_parallel)
+    size = np.where(tp > 1, divided, whole)
+    residual_tokens = np.where(lattice.sequence_parallel > 0, tokens / tp, tokens)
+    return tokens * size * job.model.vocab_size / tp + residual_tokens * 2.0 * _BF16 * job.model.hidden_size
+
+
+def _buffers(
+    formats: Formats,
+    lattice: PlanLattice,
+    layers: LayerBytes,
+    stages: Stages,
+    tables: _Tables,
+    gradients: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Gathered weights, whole gradients and buckets at the loss, in the first and the last layer to run backwards, and
+    at the step [bytes].
+
+    FSDP holds `gathered_layers` whole layers, one of them with its whole gradients, and input table and head too where
+    they are wrapped with the whole model; with pipeline parallelism it gathers a stage once for all micro-batches and
+    adds up whole gradients. DistributedDataParallel copies gradients into buckets; DeepSpeed's have a fixed size.
+
+    Source: PyTorch FSDP (arXiv:2304.11277) section 3; torch/nn/parallel/distributed.py; DeepSpeed zero/config.py.
+    """
+    software = formats.software
+    layer = _most(layers.gathered, stages.layers)
+    table = tables.gathered if software.gathers_tables else 0.5 * tables.gathered
+    learns = 0.0 if formats.frozen else 1.0
+    reduced = formats.layers.gradients / max(formats.layers.gathered, 1.0) if learns else 0.0
+    at_loss = max(software.gathered_layers - 1, 1) * layer + table
+    at_backward = (software.gathered_layers + learns + reduced) * layer + (1.0 + learns) * table
+    # Nothing is fetched ahead of the last layer, and the tables' own gradients, still whole, are not yet sharded.
+    pending = tables.gradients if software.gathers_tables else np.zeros_like(table)
+    at_end = (1.0 + learns + reduced) * layer + (1.0 + 0.5 * learns) * table - pending * (table > 0)
+    if software.gathers_stages:
+        stage = (1.0 + reduced) * (_summed(stages.layers, layers.gathered) + tables.gathered)
+        staged = lattice.pipeline_parallel > 1
+        at_loss, at_backward = np.where(staged, stage, at_loss), np.where(staged, stage, at_backward)
+        at_end = np.where(staged, stage, at_end)
+    ranks = lattice.shard_ranks
+    bucketed = np.zeros(len(lattice))
+    if software.family in _BUCKETED:
+        bucketed = np.where((lattice.sharding < _ZERO1) & (ranks > 1), _BUCKET_COPIES * gradients, 0.0)
+    elif software.bucket_bytes and not formats.frozen:
+        held = _summed(stages.layers, layers.weights) + tables.weights
+        bucketed = np.where(ranks > 1, np.minimum(software.bucket_bytes, 2.0 * held), 0.0)
+    if formats.autocast:
+        bucketed = bucketed + _summed(stages.layers, layers.casts) + tables.head
+    if software.placeholder_gradients and not formats.frozen:
+        bucketed = bucketed + _most(layers.placeholder, stages.layers) + tables.head
+    return at_loss + bucketed, at_backward + bucketed, at_end + bucketed, bucketed

@@ -1,0 +1,215 @@
+"""Peak memory of every plan of a lattice at once, and of every stage of one plan for a person to read."""
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.schema.training_software import TrainingSoftware
+from advisor.catalog.training import allocator
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.memory.account import layer_bytes
+from advisor.simulator.training.memory.formats import formats_of, shape_of
+from advisor.simulator.training.memory.instants import (
+    INSTANTS,
+    PARTS,
+    Held,
+    fullest,
+    held_blocks,
+    held_where,
+    stage_instants,
+)
+from advisor.simulator.training.plan import SHARDINGS, FloatArray, IntArray, PlanLattice, TrainingPlan
+from advisor.simulator.training.stages import candidate_stages, stages_at
+
+_ZERO3: Final = SHARDINGS.index("zero3")
+_CHUNK: Final = 16384
+"""Plans at a time, so that columns stay in the processor's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryColumns(Held[FloatArray]):
+    """Memory of the fullest accelerator of each plan [bytes], with its parts at the instant of the peak."""
+
+    peak_bytes: FloatArray
+    """What the accelerator must have: reserved by the allocator, with context and communicators."""
+    reserved_bytes: FloatArray
+    """Held by the caching allocator (torch.cuda.max_memory_reserved)."""
+    stage: IntArray
+    """The fullest pipeline stage."""
+    instant: IntArray
+    """Index in INSTANTS."""
+
+    def __len__(self) -> int:
+        return len(self.peak_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class InstantMemory(Held[float]):
+    """What an accelerator holds at one instant [bytes]."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageMemory:
+    """Memory of each accelerator of one pipeline stage [bytes]."""
+
+    stage: int
+    num_layers: int
+    instants: tuple[InstantMemory, ...]
+    cached_bytes: float
+    """What the allocator holds at the step beside cached blocks of activations; 0 where they are used again."""
+    reserved_factor: float
+    """Bytes that the allocator holds over those in tensors."""
+    outside_bytes: float
+    """Driver context and communicators."""
+
+    @property
+    def fullest(self) -> InstantMemory:
+        """The instant of the peak."""
+        return max(self.instants, key=lambda instant: instant.allocated_bytes)
+
+    @property
+    def peak_bytes(self) -> float:
+        """What the accelerator must have."""
+        return (
+            max(self.fullest.allocated_bytes, self.cached_bytes) * self.reserved_factor + self.outside_bytes
+        )
+
+
+def peak_memory(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
+    """Memory of the fullest accelerator of each plan, as the maximum over pipeline stages and instants [bytes].
+
+    loss: weights + gradients* + optimizer + activations of all micro-batches in flight + logits
+    backward: the same without logits, with the running layer's workspace and recomputed activations; or all gradients
+    with the activations of one layer
+    optimizer: weights + gradients + optimizer + temporaries of the step
+    * where they outlive the step, or an earlier micro-batch left them.
+
+    reserved = allocated · factor; peak = reserved + context + communicators.
+
+    Assumes: valid layouts (divisibility is the search's to check); balanced experts.
+    Raises: InfeasibleError: a plan has more pipeline stages than layers.
+    Error: measured by tests and `validate training` on published peaks, see docs/accuracy.md.
+    Source: Korthikanti et al. (arXiv:2205.05198); ZeRO (arXiv:1910.02054); PyTorch FSDP (arXiv:2304.11277);
+    Megatron-Core; docs/training-memory.md derives each part.
+    """
+    parts = [
+        _chunk(job, _rows(lattice, slice(start, start + _CHUNK))) for start in range(0, len(lattice), _CHUNK)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return _chunk(job, lattice)
+    joined = {
+        field.name: np.concatenate([getattr(part, field.name) for part in parts])
+        for field in fields(MemoryColumns)
+    }
+    return MemoryColumns(**joined)
+
+
+def fits(columns: MemoryColumns, memory_bytes: float) -> NDArray[np.bool_]:
+    """Whether each plan fits accelerators with this much memory.
+
+    Assumes: where tensors fit but reserved blocks do not, the allocator gives cached blocks back before it fails, so
+    that half of the reserve above the tensors suffices.
+    Source: PyTorch CUDACachingAllocator: release_cached_blocks before out of memory.
+    """
+    outside = columns.peak_bytes - columns.reserved_bytes
+    tight = 0.5 * (columns.allocated_bytes + columns.reserved_bytes)
+    return np.asarray(tight + outside <= memory_bytes)
+
+
+def reserved_factor(software: TrainingSoftware, lattice: PlanLattice) -> FloatArray:
+    """Bytes that the caching allocator holds over those in tensors, for each plan.
+
+    Source: catalog/data/training/memory.toml.
+    """
+    memory = allocator()
+    sharded = lattice.sharding >= _ZERO3
+    own = software.sharded_reserved_factor or memory.sharded_reserved_factor
+    return np.where(sharded, own, memory.reserved_factor)
+
+
+def communicators(lattice: PlanLattice) -> FloatArray:
+    """Communicators of a rank: one for each kind of parallelism of more than one rank.
+
+    Source: own definition.
+    """
+    degrees = (
+        lattice.tensor_parallel,
+        lattice.pipeline_parallel,
+        lattice.context_parallel,
+        lattice.data_parallel,
+        lattice.expert_parallel,
+    )
+    count = np.zeros(len(lattice))
+    for degree in degrees:
+        count += degree > 1
+    return count
+
+
+def stage_memory(job: TrainingJob, plan: TrainingPlan) -> tuple[StageMemory, ...]:
+    """Memory of each pipeline stage of a plan with its instants [bytes].
+
+    Assumes: as `peak_memory`, of which this is the account.
+    Raises: InfeasibleError: more pipeline stages than layers.
+    Source: as `peak_memory`.
+    """
+    lattice = PlanLattice.of([plan])
+    formats, shape = formats_of(job), shape_of(job)
+    layers = layer_bytes(job, formats, shape, lattice)
+    memory = allocator()
+    factor = float(reserved_factor(formats.software, lattice)[0])
+    outside = memory.context_bytes + memory.communicator_bytes * float(communicators(lattice)[0])
+    found = []
+    for stage in range(plan.pipeline_parallel):
+        stages = stages_at(shape, lattice, stage)
+        instants = stage_instants(job, formats, shape, lattice, layers, stages)
+        cached = float(held_blocks(instants)[0]) if formats.software.flat_step else 0.0
+        named = tuple(
+            InstantMemory(name=name, **{part: float(getattr(held, part)[0]) for part in PARTS})
+            for name, held in zip(INSTANTS, instants, strict=True)
+        )
+        found.append(StageMemory(stage, int(stages.layers[:, 0].sum()), named, cached, factor, outside))
+    return tuple(found)
+
+
+def _rows(lattice: PlanLattice, rows: slice) -> PlanLattice:
+    """Consecutive plans, as views."""
+    return PlanLattice(**{field.name: getattr(lattice, field.name)[rows] for field in fields(PlanLattice)})
+
+
+def _chunk(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
+    formats, shape = formats_of(job), shape_of(job)
+    layers = layer_bytes(job, formats, shape, lattice)
+    best: Held[FloatArray] | None = None
+    total, stage = np.zeros(len(lattice)), np.zeros(len(lattice), dtype=np.int64)
+    instant = np.zeros(len(lattice), dtype=np.int64)
+    cached = np.zeros(len(lattice))
+    for stages in candidate_stages(shape, lattice):
+        instants = stage_instants(job, formats, shape, lattice, layers, stages)
+        found, sums, index = fullest(instants)
+        if formats.software.flat_step:
+            cached = np.maximum(cached, held_blocks(instants))
+        if best is None:
+            best, total, stage, instant = found, sums, stages.stage, index
+            continue
+        better = sums > total
+        if better.any():
+            best = held_where(better, found, best)
+            total = np.maximum(sums, total)
+            stage, instant = np.where(better, stages.stage, stage), np.where(better, index, instant)
+    assert best is not None
+    memory = allocator()
+    reserved = np.maximum(total, cached) * reserved_factor(formats.software, lattice)
+    outside = memory.context_bytes + memory.communicator_bytes * communicators(lattice)
+    return MemoryColumns(
+        peak_bytes=reserved + outside,
+        reserved_bytes=reserved,
+        **{name: getattr(best, name) for name in PARTS},
+        stage=stage,
+        instant=instant,
+    )

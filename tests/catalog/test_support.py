@@ -1,0 +1,166 @@
+"""What runs where, from which checkpoint, up to which length: as sources say, and unknown where none does."""
+
+import pytest
+
+from advisor.catalog import accelerators, engines, models
+from advisor.catalog.dtypes import DTYPES, GGUF_DTYPES
+from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.published import all_published, context_limits, published
+from advisor.catalog.support import UNKNOWN, engines_on, known_things, support
+
+
+@pytest.mark.parametrize(
+    ("engine", "architecture", "what", "verdict"),
+    [
+        ("vllm", "blackwell", "int8", "no"),  # CUTLASS claims the layer and aborts
+        ("vllm", "cdna3", "nvfp4", "emulated"),
+        ("sglang", "cdna4", "nvfp4", "no"),
+        ("tensorrt-llm", "ampere", "fp8", "no"),
+        ("vllm", "ampere-geforce", "fp8", "emulated"),
+        ("vllm", "volta", "bf16", "no"),
+        ("vllm", "turing", "bf16", "no"),
+        ("vllm", "turing", "fp16", "native"),
+        ("sglang", "cdna3", "int4-gptq", "no"),
+        ("sglang", "cdna3", "int4", "emulated"),  # awq
+        ("vllm", "hopper", "mxfp4", "emulated"),
+        ("vllm", "blackwell-ultra", "mxfp4", "native"),
+        ("sglang", "cdna3", "mxfp4", "no"),
+        ("vllm", "hopper", "kv:nvfp4", "emulated"),
+        ("llama.cpp", "apple-m3", "q4_k_m", "native"),
+        ("exllamav3", "ada", "exl3-4.0bpw", "native"),
+        ("mlx", "apple-m4", "int4", "native"),
+        ("vllm", "rubin", "bf16", "unknown"),
+        ("nobody", "hopper", "bf16", "unknown"),
+    ],
+)
+def test_verdicts(engine: str, architecture: str, what: str, verdict: str) -> None:
+    assert support(engine, architecture, what).verdict == verdict
+
+
+def test_every_statement_has_an_engine_an_architecture_a_version_and_a_source() -> None:
+    ids, architectures = set(engines.all_ids()), {r.architecture for r in accelerators.all_accelerators()}
+    seen = 0
+    for engine in ids:
+        for architecture in architectures:
+            for what in known_things(engine):
+                one = support(engine, architecture, what)
+                if one is not UNKNOWN:
+                    seen += 1
+                    assert one.version
+                    assert one.source
+    assert seen >= 1000
+    assert {"vllm", "sglang", "tensorrt-llm", "llama.cpp"} <= set(engines_on("hopper"))
+    assert engines_on("nothing") == ()
+
+
+def test_formats_of_the_engines_records_are_not_refused_by_the_matrix() -> None:
+    """A record lists formats by vendor, the matrix by architecture: it refuses some of them, no more than it did."""
+    refused = set()
+    for engine in engines.all_engines():
+        for record in accelerators.all_accelerators():
+            if record.vendor in engine.vendors:
+                listed = engine.vendor_weight_dtypes.get(record.vendor, engine.weight_dtypes)
+                refused |= {
+                    (engine.id, record.architecture, dtype)
+                    for dtype in listed
+                    if dtype not in GGUF_DTYPES
+                    and support(engine.id, record.architecture, dtype).verdict == "no"
+                }
+    assert ("vllm", "blackwell", "int8") in refused
+    assert len(refused) <= 42
+
+
+def test_things_are_formats_of_the_catalog_or_say_what_they_are() -> None:
+    prefixes = ("kv:", "feature:")
+    others = {"gguf", "exl3", "mxfp8", "fp8-block", "compressed-tensors"}
+    for what in known_things():
+        assert what.startswith(prefixes) or what in others or what.partition("-")[0] in (*DTYPES, "gguf"), (
+            what
+        )
+
+
+@pytest.mark.parametrize(
+    ("model", "dtype", "engine", "repository"),
+    [
+        ("qwen3-32b", "int4", "vllm", "Qwen/Qwen3-32B-AWQ"),
+        ("kimi-k2-thinking", "int4", "vllm", "moonshotai/Kimi-K2-Thinking"),
+        ("gpt-oss-120b", "mxfp4", "vllm", "openai/gpt-oss-120b"),
+        ("deepseek-v3.2", "fp8", "sglang", "deepseek-ai/DeepSeek-V3.2"),
+        ("llama-3.3-70b", "int4", "vllm", "RedHatAI/Llama-3.3-70B-Instruct-quantized.w4a16"),
+        ("llama-3.1-8b", "int4", "mlx", "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"),
+        ("llama-3.1-8b", "q4_k_m", "llama.cpp", "lmstudio-community/Meta-Llama-3.1-8B-Instruct-GGUF"),
+    ],
+)
+def test_the_best_known_checkpoint(model: str, dtype: str, engine: str, repository: str) -> None:
+    found = published(models.by_id(model), dtype, engine)
+    assert found[0].repository == repository
+    assert found[0].publisher == repository.split("/")[0]
+    assert found[0].is_seen
+    assert all(one.source for one in found)
+
+
+def test_a_format_that_nobody_published_has_no_checkpoint() -> None:
+    assert published(models.by_id("qwen3-32b"), "mxfp4", "vllm") == ()
+    assert published(models.by_id("mt-nlg-530b"), "bf16") == ()
+
+
+def test_checkpoints_are_of_models_of_the_catalog() -> None:
+    assert set(all_published()) <= set(models.all_ids())
+    rows = [one for found in all_published().values() for one in found]
+    assert len(rows) >= 1000
+    assert len({one.repository for one in rows}) == len(rows)
+    assert {one.kind for one in rows} == {"official", "vendor", "community"}
+    assert any(not one.is_seen for one in rows)
+
+
+@pytest.mark.parametrize(
+    ("model", "repository", "native", "scaled"),
+    [
+        ("qwen3-32b", "", 40_960, 131_072),
+        ("qwen3-235b-a22b", "", 40_960, 131_072),
+        ("qwen3-235b-a22b-2507", "", 262_144, 262_144),
+        ("qwen3-30b-a3b-2507", "Qwen/Qwen3-30B-A3B-Instruct-2507", 262_144, 262_144),
+        ("qwen2.5-7b", "Qwen/Qwen2.5-7B-Instruct", 32_768, 131_072),
+        ("qwen3.5-27b", "", 262_144, 1_010_000),
+        ("kimi-k2-thinking", "", 262_144, None),
+        ("gpt2-xl", "", 1_024, None),
+    ],
+)
+def test_context_windows(model: str, repository: str, native: int, scaled: int | None) -> None:
+    found = context_limits(models.by_id(model), repository)
+    assert (found.native, found.with_scaling) == (native, scaled)
+    assert found.source
+
+
+def test_conflicts_are_told_and_the_smaller_window_counts() -> None:
+    found = context_limits(models.by_id("minimax-m2.7"))
+    assert found.native == 196_608
+    assert "204800" in found.note
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "tokens", "weights"),
+    [
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "qwen3-235b-a22b-2507", 262_144, "bf16"),
+        ("Qwen/Qwen3-4B-Thinking-2507", "qwen3-4b-2507", 262_144, "bf16"),
+        ("someone/Qwen3-30B-A3B-Instruct-2507-AWQ", "qwen3-30b-a3b-2507", 262_144, "bf16"),
+        ("Qwen/Qwen3-30B-A3B", "qwen3-30b-a3b", 40_960, "bf16"),
+        ("235b", "qwen3-235b-a22b", 40_960, "bf16"),
+        ("moonshotai/Kimi-K2-Thinking", "kimi-k2-thinking", 262_144, "int4"),
+        ("moonshotai/Kimi-K2-Instruct", "kimi-k2", 131_072, "fp8"),
+    ],
+)
+def test_revisions_of_another_length_or_format_are_models_of_their_own(
+    name: str, model: str, tokens: int, weights: str
+) -> None:
+    found = models.get(name).record
+    assert (found.id, found.max_context_tokens, found.weights) == (model, tokens, weights)
+
+
+def test_an_unknown_hugging_face_id_says_how_to_use_its_config() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        models.get("someone/An-Unheard-Of-Model-9B")
+    assert "config.json of huggingface.co/someone/An-Unheard-Of-Model-9B" in caught.value.fix
+    with pytest.raises(UnknownNameError) as caught:
+        models.get("unheard-of")
+    assert "config.json" not in caught.value.fix

@@ -1,0 +1,191 @@
+"""Compile every kernel to machine code of Hopper or of MI300X without a GPU and print what it needs, as JSON.
+
+A stand-in for the driver names the target; launches are turned into compilations. Run as a program, since a process
+whose kernels are interpreted cannot compile them.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.pop("TRITON_INTERPRET", None)
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.driver import ty_to_cpp
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+CPU = torch.device("cpu")
+MATRIX_INSTRUCTIONS = ("HGMMA", "QGMMA", "IGMMA", "HMMA")
+
+
+class _Properties:
+    @staticmethod
+    def get_device_properties(device: int) -> dict[str, int]:
+        return {"max_shared_mem": 232448, "multiprocessor_count": 132, "warpSize": 32}
+
+
+TARGETS = {"hopper": GPUTarget("cuda", 90, 32), "mi300x": GPUTarget("hip", "gfx942", 64)}
+NVIDIA_ALONE = ("gemm_fp8", "w4a16_mma", "w4a16_row", "scan_registers")
+"""Kernels that the probe starts on NVIDIA's GPUs alone."""
+
+
+class _DriverWithoutGpu:
+    utils = _Properties
+
+    def __init__(self, target: GPUTarget) -> None:
+        self._target = target
+
+    def get_current_target(self) -> GPUTarget:
+        return self._target
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def map_python_to_cpp_type(self, kind: str) -> str:
+        return str(ty_to_cpp(kind))
+
+
+def compile_only(compiled: list[tuple[str, Any]], target: GPUTarget) -> None:
+    """Let every launch compile its kernel and stop there."""
+    driver.set_active(_DriverWithoutGpu(target))
+    launch = JITFunction.run
+
+    def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+        kernel = launch(self, *arguments, grid=grid, warmup=True, **options)
+        compiled.append((self.__name__, kernel))
+        return kernel
+
+    JITFunction.run = run
+
+
+def configured_calls() -> dict[str, Callable[[], object]]:
+    """Kernels with several configurations, each of them."""
+    from advisor.kernels import attention, copy, gemm
+
+    fp8 = torch.float8_e4m3fn
+    found: dict[str, Callable[[], object]] = {
+        pattern: lambda pattern=pattern: copy.run(pattern, *copy.make_inputs(1 << 16, 0, CPU))
+        for pattern in ("read", "copy", "triad")
+    }
+    for name, dtype in (("bf16", torch.bfloat16), ("fp8", fp8)):
+        for number, config in enumerate(gemm.CONFIGS[dtype.itemsize]):
+            inputs = gemm.make_inputs(256, 512, 1024, 0, CPU, dtype)
+            found[f"gemm_{name}_{number}"] = lambda i=inputs, c=config: gemm.run(*i, config=c)
+    for head_dim in attention.CONFIGS:
+        inputs = attention.make_inputs(1, 512, 512, 4, 1, head_dim, 0, CPU)
+        found[f"attention_{head_dim}"] = lambda i=inputs: attention.run(*i)
+    return found
+
+
+def calls() -> dict[str, Callable[[], object]]:
+    """A launch of every kernel, by name."""
+    from advisor.kernels import activations as ac
+    from advisor.kernels import (
+        backend,
+        copy,
+        decode_attention,
+        empty,
+        gather,
+        gemm,
+        grouped_gemm,
+        layer_norm,
+        linear_gelu_residual,
+        pointer_chase,
+        rms_norm,
+        selective_scan,
+        selective_scan_registers,
+        softmax,
+        transpose,
+        w4a16,
+        w4a16_mma,
+        w4a16_row,
+        w8a8,
+    )
+
+    for module in (backend, copy, gemm, grouped_gemm, linear_gelu_residual, w8a8, decode_attention):
+        module.persistent_programs = lambda device: 132
+    w4a16_mma.num_sms = lambda index: 132
+    selective_scan_registers.num_sms = lambda index: 132
+    scan_inputs = selective_scan.make_inputs(1, 64, 64, 16, 0, CPU)
+    return configured_calls() | {
+        "empty": lambda: empty.run(*empty.make_inputs(0, CPU)),
+        "rms_norm": lambda: rms_norm.run(*rms_norm.make_inputs(64, 8192, 0, CPU)),
+        "layer_norm": lambda: layer_norm.run(*layer_norm.make_inputs(64, 8192, 0, CPU)),
+        "softmax": lambda: softmax.run(*softmax.make_inputs(64, 8192, 0, CPU)),
+        "softmax_wide": lambda: softmax.run(*softmax.make_inputs(8, 65536, 0, CPU)),
+        "gelu": lambda: ac.run("gelu", *ac.make_inputs(64, 4096, 0, CPU)),
+        "swiglu": lambda: ac.run("swiglu", *ac.make_inputs(64, 8192, 0, CPU)),
+        "transpose": lambda: transpose.run(*transpose.make_inputs(256, 512, 0, CPU)),
+        "gather": lambda: gather.run(*gather.make_inputs(64, 1024, 32, 0, CPU)),
+        "strided": lambda: gather.run_strided(torch.zeros(1 << 16), 8),
+        "chase": lambda: pointer_chase.run(*pointer_chase.make_inputs(4096, 0, CPU), 16),
+        "decode": lambda: decode_attention.run(
+            *decode_attention.make_inputs(32, 8, 128, [256] * 2, 16, 0, CPU)
+        ),
+        "w4a16": lambda: [w4a16.run(*w4a16.make_inputs(rows, 512, 2048, 0, CPU)) for rows in (1, 16)],
+        "w4a16_mma": lambda: [
+            w4a16_mma.run(*w4a16.make_inputs(1, 512, 2048, 0, CPU), early=early) for early in (False, True)
+        ],
+        "w4a16_row": lambda: [
+            w4a16_row.run(*w4a16.make_inputs(1, 512, 4096, 0, CPU), plan=plan, early=early)
+            for plan in w4a16_row.PLANS
+            for early in (False, True)
+        ],
+        "w8a8": lambda: w8a8.run(*w8a8.make_inputs(256, 512, 1024, 0, CPU)),
+        "grouped": lambda: grouped_gemm.run(*grouped_gemm.make_inputs(2048, 8, 512, 1024, 0, CPU)),
+        "linear": lambda: linear_gelu_residual.run(*linear_gelu_residual.make_inputs(256, 512, 1024, 0, CPU)),
+        "scan_registers": lambda: selective_scan_registers.run(*scan_inputs),
+        "scan": lambda: selective_scan.run(*scan_inputs),
+    }
+
+
+def resources(kernel: Any, folder: Path) -> dict[str, int]:
+    """Registers, spilled bytes, shared memory and matrix instructions of one kernel."""
+    if "amdgcn" in kernel.asm:
+        return {"shared_bytes": kernel.metadata.shared, "MFMA": kernel.asm["amdgcn"].count("v_mfma")}
+    tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    file = folder / "kernel.cubin"
+    file.write_bytes(kernel.asm["cubin"])
+    usage = subprocess.run(
+        [tools / "cuobjdump", "--dump-resource-usage", file], capture_output=True, text=True, check=True
+    ).stdout
+    sass = subprocess.run([tools / "nvdisasm", "-c", file], capture_output=True, text=True, check=True).stdout
+    numbers = re.search(r"REG:(\d+) STACK:(\d+)", usage)
+    assert numbers is not None
+    found = {
+        "registers": int(numbers[1]),
+        "stack_bytes": int(numbers[2]),
+        "shared_bytes": kernel.metadata.shared,
+    }
+    return found | {name: len(re.findall(rf"\b{name}", sass)) for name in MATRIX_INSTRUCTIONS}
+
+
+def main() -> None:
+    compiled: list[tuple[str, Any]] = []
+    name_of_target = sys.argv[1]
+    compile_only(compiled, TARGETS[name_of_target])
+    report = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, call in calls().items():
+            if name_of_target != "hopper" and name.startswith(NVIDIA_ALONE):
+                continue
+            compiled.clear()
+            call()
+            report[name] = [{"kernel": k, **resources(kernel, Path(folder))} for k, kernel in compiled]
+    json.dump(report, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

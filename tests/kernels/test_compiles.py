@@ -1,0 +1,83 @@
+"""Machine code made without a GPU: nothing spills on Hopper, and products use the matrix units there and on MI300X."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import triton
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+pytestmark = pytest.mark.slow
+
+
+def compiled(target, folder, on_gpu):
+    if on_gpu:
+        pytest.skip("with a GPU the kernels run")
+    env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    env |= {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(folder)}
+    script = Path(__file__).with_name("compile_only.py")
+    done = subprocess.run(
+        [sys.executable, script, target], env=env, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory, on_gpu):
+    if not all((TOOLS / name).exists() for name in ("ptxas", "cuobjdump", "nvdisasm")):
+        pytest.skip("this Triton carries no CUDA tools")
+    return compiled("hopper", tmp_path_factory.mktemp("cache"), on_gpu)
+
+
+@pytest.fixture(scope="module")
+def on_mi300x(tmp_path_factory, on_gpu):
+    if not (TOOLS.parents[1] / "amd").exists():
+        pytest.skip("this Triton has no AMD backend")
+    return compiled("mi300x", tmp_path_factory.mktemp("cache"), on_gpu)
+
+
+def test_the_instruments_compile_for_mi300x(on_mi300x):
+    """The contract; they never ran on one."""
+    kernels = {name: max(k["MFMA"] for k in found) for name, found in on_mi300x.items()}
+    assert {name for name, number in kernels.items() if number} >= {
+        "gemm_bf16_0",
+        "w8a8",
+        "attention_128",
+        "grouped",
+    }
+    assert all(k["shared_bytes"] <= 65536 for found in on_mi300x.values() for k in found)
+
+
+def test_every_kernel_compiles_without_spilling(report):
+    spills = {name: max(k["stack_bytes"] for k in kernels) for name, kernels in report.items()}
+    spilled = {name: size for name, size in spills.items() if size}
+    # A few words, outside the loop's critical path: it buys a seventh program per multiprocessor.
+    assert max(spilled.pop(name, 0) for name in ("w4a16_mma", "w4a16_row")) <= 64
+    assert spilled == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "instruction"),
+    [
+        ("gemm_bf16_0", "HGMMA"),
+        ("gemm_fp8_0", "QGMMA"),
+        ("w8a8", "IGMMA"),
+        ("attention_128", "HGMMA"),
+        ("grouped", "HGMMA"),
+        ("linear", "HGMMA"),
+        ("decode", "HMMA"),
+        ("w4a16_mma", "HMMA"),
+        ("w4a16_row", "HMMA"),
+    ],
+)
+def test_matrix_kernels_use_the_matrix_unit(report, name, instruction):
+    assert report[name][0][instruction] > 0
+
+
+def test_kernels_fit_the_shared_memory_of_a_multiprocessor(report):
+    assert all(k["shared_bytes"] <= 232448 for kernels in report.values() for k in kernels)
