@@ -1,9 +1,13 @@
 """Cross-attention: a decoder's queries on keys and values of what its encoder read (Whisper, T5)."""
 
+from dataclasses import replace
+
 from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.schema import GroupedQueryAttention
 from advisor.catalog.schema.model import CrossAttention
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.graph.operator import Attention, FloatArray, Line, MixerOperators
+from advisor.simulator.graph.mixers import gqa
+from advisor.simulator.graph.operator import FloatArray, Line
 from advisor.simulator.graph.weights import Block, Matrix, Projection
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention import DecodeEfficiency, attention_decode_s
@@ -11,37 +15,35 @@ from advisor.simulator.operators.attention import DecodeEfficiency, attention_de
 _KEY_VALUE = "cross_key_value"
 
 
-class Operators(MixerOperators):
+class Operators(gqa.Operators):
     """Keys and values are projected once from what the encoder read; a token brings its query alone.
 
     A prompt is read by an encoder, and kept here; what a decoder writes is kept by its own attention. Where both have
     heads of one shape, every token of the context is kept and read once, which the decoder's own attention counts.
+
+    Assumes: in training, a decoder reads as many tokens as it writes.
     """
 
     kind = "cross"
-    launches = 8
     follows_encoder = True
 
     def __init__(self, record: CrossAttention, hidden: int) -> None:
-        self.record = record
-        inputs, heads = Block(hidden, divided=False), Block(record.num_heads, record.head_dim)
+        heads = record.num_heads
         super().__init__(
-            (
-                Matrix("query", (heads,), inputs),
-                Matrix(_KEY_VALUE, (heads, heads), inputs),
-                Matrix("attention_out", (inputs,), heads),
-            )
+            GroupedQueryAttention(num_heads=heads, num_kv_heads=heads, head_dim=record.head_dim), hidden
         )
-        self.head_counts = (record.num_heads,)
+        inputs, width = Block(hidden, divided=False), Block(heads, record.head_dim)
+        self.matrices = (
+            Matrix("query", (width,), inputs),
+            Matrix(_KEY_VALUE, (width, width), inputs),
+            Matrix("attention_out", (inputs,), width),
+        )
+        self.source_tokens = record.source_tokens
         apart = record.source_tokens is not None
-        self.attention = Attention(
-            num_heads=record.num_heads,
-            num_kv_heads=record.num_heads,
-            key_dim=record.head_dim,
-            value_dim=record.head_dim,
-            cached_values=2 * heads.size if apart else 0,
-            cached_heads=record.num_heads,
-            decode_pair_flop=4.0 * heads.size if apart else 0.0,
+        self.attention = replace(
+            self.attention,
+            cached_values=2 * width.size if apart else 0,
+            decode_pair_flop=4.0 * width.size if apart else 0.0,
             kept=False,
             in_prompts=False,
             cross_tokens=record.source_tokens,
@@ -60,11 +62,10 @@ class Operators(MixerOperators):
         context_high: float,
     ) -> tuple[Line, ...]:
         """The same at every context."""
-        record = self.record
         key = "fp8" if deployment.kv_dtype == "fp8" else "bf16"
-        heads = record.num_heads // deployment.tensor_parallel
+        heads, kv_heads, dim = self._shape(deployment)
         one_s = attention_decode_s(
-            batch, record.source_tokens or 1, heads, heads, record.head_dim, library.device,
+            batch, self.source_tokens or 1, heads, kv_heads, dim, library.device,
             library.parameters(DecodeEfficiency, "attention_decode", key),
             kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
         )  # fmt: skip

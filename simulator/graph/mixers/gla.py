@@ -2,6 +2,7 @@
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema.model import GatedLinearAttention
+from advisor.simulator.graph.backward import WIDE, Kept, Style
 from advisor.simulator.graph.operator import MixerOperators
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
@@ -23,7 +24,7 @@ class Operators(MixerOperators):
     cached_state = True
 
     def __init__(self, record: GatedLinearAttention, hidden: int) -> None:
-        self.record = record
+        self.record, self.hidden = record, hidden
         inputs = Block(hidden, divided=False)
         queries, values = (
             Block(record.num_heads, width) for width in (record.key_head_dim, record.value_head_dim)
@@ -43,6 +44,18 @@ class Operators(MixerOperators):
         super().__init__(tuple(matrices), convolutions)
         self.head_counts = (record.num_heads,)
         self.repeated_heads = record.num_kv_heads
+
+    def kept(self, style: Style) -> Kept:
+        """Queries, keys, values, gate and decay, and the output before and after its norm.
+
+        Source: own count over flash-linear-attention, layers/gla.py.
+        """
+        record = self.record
+        keys, values = record.num_kv_heads * record.key_head_dim, record.num_kv_heads * record.value_head_dim
+        outputs = record.num_heads * record.value_head_dim
+        projected = record.num_heads * record.key_head_dim + keys * (2 if record.decay_rank else 1) + values
+        passes = (1 if style.compiled else 2) + record.output_gate
+        return Kept(residual=WIDE * (record.decay_rank or 0), sharded=WIDE * (projected + passes * outputs))
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
         """Per chunk of C tokens and head: scores and outputs inside, 2 C² (k + v) flop, and 4 C k v against the state.

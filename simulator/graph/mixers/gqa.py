@@ -28,6 +28,7 @@ class Operators(MixerOperators):
     """Query, key and value are one matrix; key-value heads are repeated where there are fewer than ranks."""
 
     kind = "gqa"
+    attention: Attention
     launches = 8
 
     def __init__(self, record: GroupedQueryAttention, hidden: int) -> None:

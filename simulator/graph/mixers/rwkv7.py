@@ -2,6 +2,7 @@
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema.model import Rwkv7
+from advisor.simulator.graph.backward import WIDE, Kept, Style
 from advisor.simulator.graph.operator import MixerOperators
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
@@ -42,6 +43,18 @@ class Operators(MixerOperators):
                 ]
         super().__init__((*matrices, Matrix("attention_out", (inputs,), heads)))
         self.head_counts = (record.num_heads,)
+
+    def kept(self, style: Style) -> Kept:
+        """Six mixes of a token with the one before, what the rule takes, its output twice, and the gate.
+
+        Source: own count over flash-linear-attention, layers/rwkv7.py (chunk_rwkv7 keeps its six inputs).
+        """
+        record, width = self.record, self.record.num_heads * self.record.head_dim
+        ranks = record.decay_rank + record.rate_rank + (record.value_rank or 0) + record.gate_rank
+        taken = 8 if style.compiled else 9
+        return Kept(
+            residual=5.0 * style.input_bytes * self.hidden + WIDE * ranks, sharded=WIDE * taken * width
+        )
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
         """Per chunk of C tokens and head of width d: four matrices of scores, a triangular solve and three products

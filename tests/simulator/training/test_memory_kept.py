@@ -13,6 +13,7 @@ import pytest
 from advisor.catalog import models
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import DenseFeedForward, GroupedQueryAttention, LayerGroup, Model
+from advisor.simulator.graph.mixers import rwkv7
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.account import (
@@ -88,7 +89,10 @@ def test_dora_keeps_an_identity_per_matrix() -> None:
     )
 
 
-def test_kinds_of_which_nobody_said_what_they_keep_are_refused_by_name() -> None:
+def test_kinds_of_which_nobody_said_what_they_keep_are_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(rwkv7.Operators, "kept")
     job = TrainingJob(models.get("rwkv7-2.9b").record, 64, 1)
     with pytest.raises(InfeasibleError, match="rwkv7"):
         kept_by_layer(layers_of(job.model)[0], job, formats_of(job), style_of(job, formats_of(job)))
