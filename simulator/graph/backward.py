@@ -107,7 +107,11 @@ class MixerBackward:
         Raises: InfeasibleError: nobody has said what the kind keeps.
         Source: each kind's own.
         """
-        raise InfeasibleError(f"training of {self.kind} layers is not modelled")
+        raise InfeasibleError(
+            f"training of {self.kind} layers is not modelled",
+            why="what they keep for the backward pass is not known",
+            fix="serving them is: simulate serve, recommend",
+        )
 
     def every_second(self, kept: Kept) -> Kept:
         """The part of `kept` that stays where every second multiplication and attention are saved, and the residual is

@@ -16,7 +16,7 @@ from advisor.simulator.collectives.expert_parallel import Mode, moe_combine_s, m
 from advisor.simulator.collectives.operations import Algorithm
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.graph.model import dense_dtype, layers_in, layers_of, window_of
-from advisor.simulator.graph.operator import Experts, FeedForwardOperators, Layer, MixerOperators, Pass
+from advisor.simulator.graph.operator import Experts, FeedForwardOperators, Layer, MixerOperators, Pass, Rank
 from advisor.simulator.graph.weights import Projection
 from advisor.simulator.operator_library import ExpertLayer, OperatorLibrary, matmul_key
 
@@ -173,12 +173,13 @@ def decode_lines(
     dp = deployment.data_parallel
     batch = np.maximum(1.0, np.ceil(num_sequences / dp))
     zero = np.zeros_like(batch)
+    at = Rank(deployment, library)
     lines = DecodeLines(zero, zero.copy(), zero.copy(), window_of(deployment.model))
     for layer in layers_in(deployment.model, decode=True):
         layers = layer.count / deployment.pipeline_parallel
         if layer.mixer is None:
             continue
-        for line in layer.mixer.decode_lines(deployment, library, batch, context_low, context_high):
+        for line in layer.mixer.decode_lines(at, batch, context_low, context_high):
             lines.intercept_s += layers * np.maximum(line.intercept_s, 0.0)
             target = lines.window_slope_s if line.windowed else lines.slope_s
             target += layers * np.maximum(line.slope_s, 0.0) / dp
@@ -197,17 +198,17 @@ def prefill_lines(
     """
     dp = deployment.data_parallel
     small, large = max(16.0, chunk_tokens / 4.0), max(64.0, chunk_tokens)
-    result = PrefillLines()
+    at, result = Rank(deployment, library), PrefillLines()
     for layer in layers_in(deployment.model, decode=False):
         layers, mixer = layer.count / deployment.pipeline_parallel, layer.mixer
         if mixer is None or mixer.attention is None:
             continue
-        scored_s = mixer.score_pair_s(deployment, library, large, max(cached_tokens, large), cached_tokens)
+        scored_s = mixer.score_pair_s(at, large, max(cached_tokens, large), cached_tokens)
         result.pair_s += layers * scored_s / dp
         if not mixer.attends_prompts(deployment, cached_tokens):
             continue
-        few_s, _ = mixer.prefill_line(deployment, library, small, max(cached_tokens, small))
-        many_s, slope_s = mixer.prefill_line(deployment, library, large, max(cached_tokens, large))
+        few_s, _ = mixer.prefill_line(at, small, max(cached_tokens, small))
+        many_s, slope_s = mixer.prefill_line(at, large, max(cached_tokens, large))
         token_s = max(0.0, (many_s - few_s) / (large - small))
         result.token_s += layers * token_s / dp
         result.sequence_s += layers * max(0.0, many_s - token_s * large)

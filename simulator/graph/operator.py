@@ -16,6 +16,7 @@ from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.state_space import RecurrenceEfficiency, RecurrenceShape, recurrence_s
 
 FloatArray = NDArray[np.float64]
+Floats = FloatArray | float
 
 _CONVOLUTION_INPUT_BYTES: Final = 2.0
 _INDEXER_SCALE_BYTES: Final = 4.0
@@ -90,11 +91,17 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """A pass over a grid of token counts."""
+class Rank:
+    """One accelerator of a deployment, and its operators."""
 
     deployment: Deployment
     library: OperatorLibrary
+
+
+@dataclass(frozen=True, slots=True)
+class Pass(Rank):
+    """A pass over a grid of token counts."""
+
     tokens: FloatArray
     """Of the whole replica."""
     rank_tokens: FloatArray
@@ -194,20 +201,11 @@ class MixerOperators(Weighted, MixerBackward):
             library.transferred.add(f"{self.kind}: {self.recurrence_kernel}")
         return recurrence_s(num_tokens, num_sequences, shape, library.device, efficiency, decode=decode)
 
-    def decode_lines(
-        self,
-        deployment: Deployment,
-        library: OperatorLibrary,
-        batch: FloatArray,
-        context_low: float,
-        context_high: float,
-    ) -> tuple[Line, ...]:
+    def decode_lines(self, at: Rank, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
         """Decode attention of one layer per batch of a rank, in its summed context [s]."""
         return ()
 
-    def prefill_line(
-        self, deployment: Deployment, library: OperatorLibrary, chunk: float, cached: float
-    ) -> tuple[float, float]:
+    def prefill_line(self, at: Rank, chunk: float, cached: float) -> tuple[float, float]:
         """Intercept [s] and slope [s per query-key pair] of one layer for a chunk of one sequence."""
         return 0.0, 0.0
 
@@ -215,23 +213,12 @@ class MixerOperators(Weighted, MixerBackward):
         """Whether attention over prompts of so many tokens grows with the query-key pairs (`prefill_line`)."""
         return self.attention is not None
 
-    def score_pair_s(
-        self,
-        deployment: Deployment,
-        library: OperatorLibrary,
-        chunk: float,
-        cached: float,
-        input_tokens: float,
-    ) -> float:
+    def score_pair_s(self, at: Rank, chunk: float, cached: float, input_tokens: float) -> float:
         """Time of one layer's indexer per query-key pair of a chunk of a prompt [s]; 0 where nothing is scored."""
         return 0.0
 
     def sequence_s(
-        self,
-        library: OperatorLibrary,
-        tokens: FloatArray | float,
-        batch: FloatArray | float,
-        ranks: FloatArray | float,
+        self, library: OperatorLibrary, tokens: Floats, batch: Floats, ranks: Floats
     ) -> FloatArray:
         """Attention of one layer over whole sequences without a cache, heads shared by so many ranks [s]."""
         return np.zeros(np.broadcast_shapes(np.shape(tokens), np.shape(batch), np.shape(ranks)))

@@ -7,9 +7,8 @@ from advisor.catalog.schema import GroupedQueryAttention
 from advisor.catalog.schema.model import CrossAttention
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.mixers import gqa
-from advisor.simulator.graph.operator import FloatArray, Line
+from advisor.simulator.graph.operator import FloatArray, Line, Rank
 from advisor.simulator.graph.weights import Block, Matrix, Projection
-from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention import DecodeEfficiency, attention_decode_s
 
 _KEY_VALUE = "cross_key_value"
@@ -53,21 +52,14 @@ class Operators(gqa.Operators):
         local = self.local(tensor_parallel)
         return tuple(matrix for matrix in local if (matrix.name == _KEY_VALUE) != decode)
 
-    def decode_lines(
-        self,
-        deployment: Deployment,
-        library: OperatorLibrary,
-        batch: FloatArray,
-        context_low: float,
-        context_high: float,
-    ) -> tuple[Line, ...]:
+    def decode_lines(self, at: Rank, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
         """The same at every context."""
-        key = "fp8" if deployment.kv_dtype == "fp8" else "bf16"
-        heads, kv_heads, dim = self._shape(deployment)
+        key = "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
+        heads, kv_heads, dim = self._shape(at.deployment)
         one_s = attention_decode_s(
-            batch, self.source_tokens or 1, heads, kv_heads, dim, library.device,
-            library.parameters(DecodeEfficiency, "attention_decode", key),
-            kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
+            batch, self.source_tokens or 1, heads, kv_heads, dim, at.library.device,
+            at.library.parameters(DecodeEfficiency, "attention_decode", key),
+            kv_bytes_per_element=bytes_per_element(at.deployment.kv_dtype),
         )  # fmt: skip
         return (Line(one_s, 0.0 * batch),)
 

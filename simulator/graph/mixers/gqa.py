@@ -6,7 +6,15 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import GroupedQueryAttention
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, Kept, Linear, Style
-from advisor.simulator.graph.operator import Attention, FloatArray, Line, MixerOperators, indexer_bytes
+from advisor.simulator.graph.operator import (
+    Attention,
+    FloatArray,
+    Floats,
+    Line,
+    MixerOperators,
+    Rank,
+    indexer_bytes,
+)
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention import (
@@ -106,53 +114,40 @@ class Operators(MixerOperators):
         keys = Linear("mixer", hidden, record.num_kv_heads * record.head_dim)
         return *found, keys, Linear("attended", query, hidden)
 
-    def decode_lines(
-        self,
-        deployment: Deployment,
-        library: OperatorLibrary,
-        batch: FloatArray,
-        context_low: float,
-        context_high: float,
-    ) -> tuple[Line, ...]:
-        heads, kv_heads, dim = self._shape(deployment)
-        window, kv_bytes = self.record.window_tokens, bytes_per_element(deployment.kv_dtype)
-        if runs_unified(self.record, deployment):
-            unified = library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16")
+    def decode_lines(self, at: Rank, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
+        heads, kv_heads, dim = self._shape(at.deployment)
+        window, kv_bytes = self.record.window_tokens, bytes_per_element(at.deployment.kv_dtype)
+        if runs_unified(self.record, at.deployment):
+            unified = at.library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16")
             line = unified_decode_line(
-                batch, context_low, context_high, heads, kv_heads, dim, library.device, unified,
+                batch, low, high, heads, kv_heads, dim, at.library.device, unified,
                 window_tokens=window, kv_bytes_per_element=kv_bytes,
             )  # fmt: skip
         else:
-            key = "fp8" if deployment.kv_dtype == "fp8" else "bf16"
+            key = "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
             line = decode_line(
-                batch, context_low, context_high, heads, kv_heads, dim, library.device,
-                library.parameters(DecodeEfficiency, "attention_decode", key),
+                batch, low, high, heads, kv_heads, dim, at.library.device,
+                at.library.parameters(DecodeEfficiency, "attention_decode", key),
                 window_tokens=window, kv_bytes_per_element=kv_bytes,
             )  # fmt: skip
         return (Line(*line, windowed=window is not None),)
 
-    def prefill_line(
-        self, deployment: Deployment, library: OperatorLibrary, chunk: float, cached: float
-    ) -> tuple[float, float]:
-        heads, kv_heads, dim = self._shape(deployment)
-        if runs_unified(self.record, deployment):
-            unified = library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16")
-            line = unified_prefill_line(chunk, 0.0, cached, heads, kv_heads, dim, library.device, unified)
+    def prefill_line(self, at: Rank, chunk: float, cached: float) -> tuple[float, float]:
+        heads, kv_heads, dim = self._shape(at.deployment)
+        if runs_unified(self.record, at.deployment):
+            unified = at.library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16")
+            line = unified_prefill_line(chunk, 0.0, cached, heads, kv_heads, dim, at.library.device, unified)
         else:
             line = prefill_line(
-                chunk, 0.0, cached, heads, kv_heads, dim, library.device,
-                library.parameters(PrefillEfficiency, "attention_prefill", "bf16"),
-                kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
+                chunk, 0.0, cached, heads, kv_heads, dim, at.library.device,
+                at.library.parameters(PrefillEfficiency, "attention_prefill", "bf16"),
+                kv_bytes_per_element=bytes_per_element(at.deployment.kv_dtype),
             )  # fmt: skip
         # An encoder's queries meet all tokens, twice as many as those before them.
         return float(line[0]), float(line[1]) * (1.0 if self.record.causal else 2.0)
 
     def sequence_s(
-        self,
-        library: OperatorLibrary,
-        tokens: FloatArray | float,
-        batch: FloatArray | float,
-        ranks: FloatArray | float,
+        self, library: OperatorLibrary, tokens: Floats, batch: Floats, ranks: Floats
     ) -> FloatArray:
         record, device = self.record, library.device
         heads = record.num_heads / np.asarray(ranks, dtype=np.float64)

@@ -9,7 +9,16 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Engine, LatentAttention, SparseLatentKernels
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, Kept, Style
-from advisor.simulator.graph.operator import Attention, FloatArray, Line, MixerOperators, Pass, indexer_bytes
+from advisor.simulator.graph.operator import (
+    Attention,
+    FloatArray,
+    Floats,
+    Line,
+    MixerOperators,
+    Pass,
+    Rank,
+    indexer_bytes,
+)
 from advisor.simulator.graph.weights import Block, Matrix, Projection
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention_kernels import secant_over_cache, secant_over_context
@@ -110,14 +119,7 @@ class Operators(MixerOperators):
             )
         return parts
 
-    def decode_lines(
-        self,
-        deployment: Deployment,
-        library: OperatorLibrary,
-        batch: FloatArray,
-        context_low: float,
-        context_high: float,
-    ) -> tuple[Line, ...]:
+    def decode_lines(self, at: Rank, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
         """Sparse kernels cost the same whatever the context, and are counted with the tokens; the indexer scores every
         token of the context, whatever the attention then reads."""
         record, top_k = self.record, self.record.sparse_top_k
@@ -125,51 +127,38 @@ class Operators(MixerOperators):
         if top_k and record.indexer_num_heads:
 
             def scored_s(sequences: FloatArray, context: float) -> FloatArray:
-                return scoring_s(library, record, 1.0, context, sequences)
+                return scoring_s(at.library, record, 1.0, context, sequences)
 
-            lines.append(Line(*secant_over_context(scored_s, batch, context_low, context_high)))
-        if not decodes_sparse(deployment, record):
-            low, high = (context_low, context_high) if top_k is None else (top_k / 2.0, float(top_k))
-            line = self._dense_line(deployment, library, batch, low, high)
+            lines.append(Line(*secant_over_context(scored_s, batch, low, high)))
+        if not decodes_sparse(at.deployment, record):
+            first, last = (low, high) if top_k is None else (top_k / 2.0, float(top_k))
+            line = self._dense_line(at, batch, first, last)
             lines.append(Line(*line, windowed=top_k is not None))
         return tuple(lines)
 
-    def prefill_line(
-        self, deployment: Deployment, library: OperatorLibrary, chunk: float, cached: float
-    ) -> tuple[float, float]:
+    def prefill_line(self, at: Rank, chunk: float, cached: float) -> tuple[float, float]:
         record = self.record
         line = mla_prefill_line(
-            chunk, 0.0, cached, record.num_heads // deployment.tensor_parallel, record.qk_nope_head_dim,
-            record.qk_rope_head_dim, record.v_head_dim, record.kv_lora_rank, library.device,
-            library.parameters(LatentPrefillEfficiency, _expanded_prefill(library), "bf16"),
+            chunk, 0.0, cached, record.num_heads // at.deployment.tensor_parallel, record.qk_nope_head_dim,
+            record.qk_rope_head_dim, record.v_head_dim, record.kv_lora_rank, at.library.device,
+            at.library.parameters(LatentPrefillEfficiency, _expanded_prefill(at.library), "bf16"),
         )  # fmt: skip
         return float(line[0]), float(line[1])
 
     def attends_prompts(self, deployment: Deployment, input_tokens: float) -> bool:
         return not runs_absorbed(deployment, self.record, input_tokens)
 
-    def score_pair_s(
-        self,
-        deployment: Deployment,
-        library: OperatorLibrary,
-        chunk: float,
-        cached: float,
-        input_tokens: float,
-    ) -> float:
-        if not scores_prompts(deployment, self.record, input_tokens):
+    def score_pair_s(self, at: Rank, chunk: float, cached: float, input_tokens: float) -> float:
+        if not scores_prompts(at.deployment, self.record, input_tokens):
             return 0.0
 
         def scored_s(tokens: FloatArray, cached_tokens: float) -> FloatArray:
-            return scoring_s(library, self.record, float(tokens[0]), cached_tokens, np.ones(1))
+            return scoring_s(at.library, self.record, float(tokens[0]), cached_tokens, np.ones(1))
 
         return float(secant_over_cache(scored_s, np.array([chunk]), 0.0, cached)[1][0])
 
     def sequence_s(
-        self,
-        library: OperatorLibrary,
-        tokens: FloatArray | float,
-        batch: FloatArray | float,
-        ranks: FloatArray | float,
+        self, library: OperatorLibrary, tokens: Floats, batch: Floats, ranks: Floats
     ) -> FloatArray:
         record = self.record
         return np.asarray(
@@ -184,24 +173,19 @@ class Operators(MixerOperators):
         return at.decode or runs_absorbed(at.deployment, self.record, at.input_tokens)
 
     def _dense_line(
-        self,
-        deployment: Deployment,
-        library: OperatorLibrary,
-        batch: FloatArray,
-        context_low: float,
-        context_high: float,
+        self, at: Rank, batch: FloatArray, low: float, high: float
     ) -> tuple[FloatArray, FloatArray]:
         """Intercept [s] and slope [s per token of the rank's summed context] of attention to all keys."""
-        record, device = self.record, library.device
-        heads = record.num_heads // deployment.tensor_parallel
+        record, library, device = self.record, at.library, at.library.device
+        heads = record.num_heads // at.deployment.tensor_parallel
         if library.kernels.get("mla_decode") == TRITON:
             triton = library.parameters(TritonLatentEfficiency, "mla_triton", "bf16")
-            return triton_latent_line(batch, context_low, context_high, heads, device, triton)
-        key = "fp8" if deployment.kv_dtype == "fp8" else "bf16"
+            return triton_latent_line(batch, low, high, heads, device, triton)
+        key = "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
         return mla_decode_line(
-            batch, context_low, context_high, heads, record.kv_lora_rank, record.qk_rope_head_dim, device,
+            batch, low, high, heads, record.kv_lora_rank, record.qk_rope_head_dim, device,
             library.parameters(LatentDecodeEfficiency, "mla_decode", key),
-            kv_bytes_per_element=bytes_per_element(deployment.kv_dtype),
+            kv_bytes_per_element=bytes_per_element(at.deployment.kv_dtype),
         )  # fmt: skip
 
 
