@@ -141,7 +141,7 @@ def _check_ties(path: Path, rows: list[tuple[int, Term]]) -> None:
                 raise InputFileError(
                     f"{path} row {second_number}: ties with row {first_number}",
                     why=f"both give {first.term} for some case, and neither is more specific",
-                    fix="fill another selector of one of them, or join them",
+                    fix="end the older span, fill another selector of one of them, or join them",
                 )
 
 
