@@ -293,7 +293,7 @@ def parse_budget(text: str) -> float:
     return parse_usd(number, text) / hours
 
 
-def parse_usd(number: str, text: str = "") -> float:
+def parse_usd(number: str, text: str = "", *, example: str = "20") -> float:
     """Dollars of `--budget`, in all.
 
     Raises: AdvisorError: no number, or not positive and finite.
@@ -302,9 +302,9 @@ def parse_usd(number: str, text: str = "") -> float:
         value = float(number.replace(",", "").removeprefix("$"))
     except ValueError:
         raise AdvisorError(
-            f"--budget {text or number}: not a sum of dollars", fix="e.g. --budget 20"
+            f"--budget {text or number}: not a sum of dollars", fix=f"e.g. --budget {example}"
         ) from None
-    return positive(value, "--budget", text=text or number, example="20")
+    return positive(value, "--budget", text=text or number, example=example)
 
 
 def scenario_of(

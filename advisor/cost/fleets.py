@@ -8,7 +8,7 @@ from advisor.cost.fleet import Day, FleetCost, UnitPrice, always_on, autoscaled,
 from advisor.cost.market import Market
 from advisor.cost.question import CostQuestion
 from advisor.recommend.offers import Placement, placements
-from advisor.recommend.search import Found
+from advisor.recommend.screening import Found
 
 _NUM_ACCELERATORS = 2
 _RESERVED = ("reserved_1y", "reserved_3y")

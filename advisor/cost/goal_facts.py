@@ -19,6 +19,7 @@ from advisor.cost.api_bill import usd_per_request
 from advisor.cost.owned import owned_option
 from advisor.cost.result import CostRow
 from advisor.cost.rows import row_of, tokens_of, ways_by_provider
+from advisor.recommend.ranking import at_planned_load
 from advisor.recommend.recommend import searched
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.search import Progress
@@ -103,7 +104,7 @@ def _hardware_deal(
         done = searched(asked, progress=progress)
     except InfeasibleError as error:
         return _owned_deal(platform, scenario, known, progress, error.why or error.what)
-    found = done.ranked(1)[0][0]
+    found = at_planned_load(scenario, done.ranked(1)[0][0])
     way = ways_by_provider(found, done.offers[found.accelerator_id], largest=1)[0]
     row = row_of(found, way, scenario, known)
     what = f"{row.num_accelerators} x {row.accelerator} from {row.provider}, {row.engine} {row.weight_dtype}"
@@ -126,7 +127,7 @@ def _owned_deal(
         except InfeasibleError as error:
             reason = error.why or error.what
             continue
-        found = done.ranked(1)[0][0]
+        found = at_planned_load(scenario, done.ranked(1)[0][0])
         option = owned_option(found, bought, scenario, known, served=None, region="", count=hardware.count)
         if option is not None:
             what = f"{hardware.count} x {record.id} of one's own for {option.tco.life_years:g} years"

@@ -7,7 +7,8 @@ from advisor.cost.market import Market
 from advisor.cost.question import CostQuestion
 from advisor.cost.result import CostRow, LoadPoint
 from advisor.cost.rows import split_prices, tokens_of
-from advisor.recommend.capacity import ESTIMATE_REQUESTS, run_at
+from advisor.recommend.capacity import ESTIMATE_REQUESTS
+from advisor.recommend.load_runs import run_at
 from advisor.simulator.serving import ServingResult
 
 LOADS = (0.1, 0.25, 0.5, 0.75)

@@ -16,7 +16,8 @@ from advisor.recommend.ranking import at_planned_load
 from advisor.recommend.recommend import Searched, rejected_of, searched
 from advisor.recommend.result import Rejected, SearchStatistics
 from advisor.recommend.scenario import Scenario
-from advisor.recommend.search import Found, Progress
+from advisor.recommend.screening import Found
+from advisor.recommend.search import Progress
 from advisor.recommend.surface_bound import max_requests_per_s
 
 MAX_PROVIDERS = 6

@@ -12,7 +12,7 @@ from advisor.cost.rows import Served, purchase_for, row_of
 from advisor.recommend.offers import OWN, Placement
 from advisor.recommend.options import mean_power_w
 from advisor.recommend.scenario import Scenario
-from advisor.recommend.search import Found
+from advisor.recommend.screening import Found
 
 
 def owned_options(

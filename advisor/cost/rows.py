@@ -19,7 +19,7 @@ from advisor.recommend.purchase import Demand, Purchase, replicas_for
 from advisor.recommend.ranking import NO_SPREAD, Planned, chance_of_capacity
 from advisor.recommend.result import Option
 from advisor.recommend.scenario import Scenario, Traffic
-from advisor.recommend.search import Found
+from advisor.recommend.screening import Found
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult

@@ -7,7 +7,7 @@ from advisor.catalog.schema.economics import PurchasePrice
 from advisor.cost.owned import whole_life
 from advisor.cost.result import CostRow, OwnedOption
 from advisor.cost.sensitivity import Parameter, Swing, tornado
-from advisor.recommend.search import Found
+from advisor.recommend.screening import Found
 
 _LEAST_LOAD = 0.4
 """Own assumption: a service that people use by day carries its mean load at this part of its peak or more."""

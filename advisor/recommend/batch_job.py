@@ -16,7 +16,7 @@ from advisor.catalog.units import DAY_S, HOUR_S, MEGA
 from advisor.recommend.batch_purchase import BatchPurchase, cheapest_batch
 from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommendation
 from advisor.recommend.candidates import Candidate, candidates_of
-from advisor.recommend.capacity import lengths_of
+from advisor.recommend.load_runs import lengths_of
 from advisor.recommend.market import market
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.result import Rejected

@@ -7,29 +7,16 @@ estimate; a long one, of many residence times, confirms what lasts.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Final, Literal
 
 import numpy as np
 
-from advisor.recommend.scenario import Objectives, ServiceLevel, Traffic
+from advisor.recommend.load_runs import percentile_s, run_at, strain
+from advisor.recommend.scenario import Objectives, Traffic
 from advisor.simulator.replica_model import ReplicaModel
-from advisor.simulator.serving import (
-    ClosedLoop,
-    Distribution,
-    EmpiricalLengths,
-    FixedLengths,
-    LognormalLengths,
-    Poisson,
-    ServingResult,
-    Slo,
-    Workload,
-    simulate,
-)
+from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving.metrics import pooled
-from advisor.simulator.serving.trace_files import Trace, read_trace
-from advisor.simulator.serving.trace_replay import share_of_replay
 
 ESTIMATE_REQUESTS = 300
 """Requests of one run while estimating."""
@@ -43,8 +30,6 @@ _RESIDENCES = 8
 _TTFT_LIMITS = 20
 """Times the TTFT objective that a confirming run lasts at least: a backlog that grows by a twentieth of the arrivals
 then shows as a missed objective."""
-_CLIENT_ROUNDS = 10
-"""Requests per client of a closed loop, as the usual benchmark client sends them."""
 _KEEPS_UP = 0.9
 """Least part of the offered rate that a long run serves between its first and last tenth; filling the batch takes
 the rest."""
@@ -61,17 +46,11 @@ _SAMPLING_ERROR = 0.05
 _MOST_SHOWN = 4800
 """Requests of one run at the planning point at most, unless they are needed to fill the replica."""
 _LONGEST_WAIT_S = 60.0
-_TAIL_PERCENT = 99
 _LEAST_RATE = 2e-3
 """Requests per second below which a replica is no answer: one request in eight minutes."""
 _FIRST_STEP = 0.8
 _USUALLY_HELD = 0.75
 """Part of an estimate that long runs usually hold: where their bracket begins."""
-_REFUSED_FRACTION = 0.01
-"""What a 99th percentile leaves open: requests too long for the cache or the token budget."""
-_GIVE_UP_FRACTION = 0.02
-"""More requests than that missing TTFT or TPOT mean that a 99th percentile misses: the rest need not be simulated. Of
-several runs together, one that misses by their number times a hundredth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,91 +183,10 @@ def sampling_error(runs: Sequence[ServingResult], objectives: Objectives) -> flo
     """
     errors = [0.0]
     for level in objectives.levels:
-        values = np.array([_percentile(run, level) for run in runs])
+        values = np.array([percentile_s(run, level) for run in runs])
         if len(values) > 1 and np.isfinite(values).all() and values.mean() > 0:
             errors.append(float(values.std(ddof=1) / values.mean() / math.sqrt(len(values))))
     return max(errors)
-
-
-def run_at(
-    replica: ReplicaModel,
-    traffic: Traffic,
-    load: float,
-    num_requests: int,
-    seed: int,
-    *,
-    objectives: Objectives | None = None,
-    spacing_s: float = 0.0,
-    give_up_fraction: float = _GIVE_UP_FRACTION,
-) -> ServingResult:
-    """Simulate one replica under a rate, or under a number of clients where the traffic is a closed loop.
-
-    Arrivals are Poisson, or those of a trace at its own instants, bursts and common beginnings of prompts included.
-
-    With objectives the run ends as soon as it is certain that a 99th percentile misses one. Clients begin
-    `spacing_s` apart: people do not all press the key at once, as a benchmark does.
-
-    Source: simulator.serving.
-    """
-    if traffic.concurrency is None:
-        workload = _open_loop(traffic, load, num_requests)
-    else:
-        clients = max(1, round(load))
-        workload = Workload(
-            _clients(clients, spacing_s), lengths_of(traffic), max(num_requests, _CLIENT_ROUNDS * clients)
-        )
-    if objectives is None:
-        return simulate(replica.surface, replica.policy, workload, seed=seed)
-    tails = {each.metric: each.limit_s for each in objectives.levels if each.percent == _TAIL_PERCENT}
-    limits = {f"{metric}_s": limit for metric, limit in tails.items() if metric != "itl"}
-    if not limits:
-        return simulate(replica.surface, replica.policy, workload, seed=seed)
-    limit = int(give_up_fraction * workload.num_requests)
-    return simulate(
-        replica.surface,
-        replica.policy,
-        workload,
-        seed=seed,
-        slo=Slo(**limits),
-        give_up_after_violations=limit,
-    )
-
-
-def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalLengths:
-    """The length distribution of a traffic: a trace's pairs, lognormal around the means, or fixed without spread.
-
-    Source: own definition.
-    """
-    if traffic.trace is not None:
-        return EmpiricalLengths(_trace(traffic.trace).pairs)
-    inputs, outputs = traffic.mean_input_tokens, traffic.mean_output_tokens
-    if traffic.input_sigma <= 0 and traffic.output_sigma <= 0:
-        return FixedLengths(inputs, outputs)
-    tiny = 1e-3  # a lognormal needs a spread; this one stays within a token
-    return LognormalLengths(
-        inputs,
-        outputs,
-        sigma=max(traffic.input_sigma, tiny),
-        output_sigma=max(traffic.output_sigma, tiny),
-        max_input_tokens=traffic.max_input_tokens,
-        max_output_tokens=traffic.max_output_tokens,
-    )
-
-
-def strain(result: ServingResult, objectives: Objectives) -> tuple[float, str]:
-    """How near a run comes to its tightest objective, as a ratio that is above 1 where it misses, and which it is.
-
-    Source: own definition.
-    """
-    if result.num_refused > _REFUSED_FRACTION * result.num_requests:
-        return math.inf, "kv cache"
-    ratios = [(_percentile(result, level) / level.limit_s, level.metric) for level in objectives.levels]
-    return max(((ratio, name) for ratio, name in ratios if math.isfinite(ratio)), default=(0.0, "throughput"))
-
-
-def _percentile(result: ServingResult, level: ServiceLevel) -> float:
-    times: Distribution = getattr(result, level.metric)
-    return times.percentile_s(level.percent)
 
 
 def _held(
@@ -300,10 +198,6 @@ def _held(
     if open_loop and tightest <= 1.0 and served is not None and served < _KEEPS_UP * load:
         return _KEEPS_UP * load / served, "throughput"
     return tightest, name
-
-
-def _clients(count: int, spacing_s: float) -> ClosedLoop:
-    return ClosedLoop(count, "staggered", count * spacing_s) if spacing_s > 0 else ClosedLoop(count)
 
 
 def _long_run(
@@ -395,17 +289,3 @@ def _served(result: ServingResult, load: float, *, whole: bool) -> float:
     if not whole:
         return load
     return result.steady_requests_per_s or result.requests_per_s
-
-
-def _open_loop(traffic: Traffic, load: float, num_requests: int) -> Workload:
-    """One replica's share of a trace that has a rate, or Poisson arrivals."""
-    if traffic.trace is not None:
-        trace = _trace(traffic.trace)
-        if trace.rate_per_s is not None:
-            return share_of_replay(trace, load, num_requests)
-    return Workload(Poisson(load), lengths_of(traffic), num_requests)
-
-
-@lru_cache(maxsize=4)
-def _trace(path: Path) -> Trace:
-    return read_trace(path)

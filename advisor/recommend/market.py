@@ -1,18 +1,30 @@
 """The accelerators that a question allows and what they are offered for: rented, or already there."""
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Final, get_args
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.schema import Accelerator, Calibration, Price
+from advisor.catalog.schema.price import Tenancy, Term
 from advisor.recommend.offers import offers_by_accelerator, owned_offer
 from advisor.recommend.scenario import Constraints
 from advisor.simulator.calibrated_device import calibrated_accelerator
 
+_LIMITS: Final = {
+    "--tenancy": "tenancies",
+    "--term": "terms",
+    "--max-price-age": "max_price_age_days",
+    "--region": "regions",
+    "--residency": "countries",
+    "--provider": "providers",
+}
+"""Options that leave offers out, the one to loosen first before the others."""
+
 
 def market(
     constraints: Constraints, as_of: datetime.date, calibration: Calibration | None
-) -> tuple[Mapping[str, Sequence[Price]], dict[str, Accelerator]]:
+) -> tuple[Mapping[str, tuple[Price, ...]], dict[str, Accelerator]]:
     """Offers and records by accelerator id; own hardware is offered at the price of its electricity.
 
     Raises: UnknownNameError: an accelerator or provider is not known. InputFileError: the price file is wrong.
@@ -30,3 +42,23 @@ def market(
     for count, name in constraints.own:
         owned[name] = (*owned.get(name, ()), owned_offer(count, chips[name], as_of))
     return owned, chips
+
+
+def loosened(constraints: Constraints, as_of: datetime.date) -> str | None:
+    """What to type so that something is for sale that is not now, by loosening a single limit; None where none helps.
+
+    Source: recommend.offers.
+    """
+    everything = {"tenancies": get_args(Tenancy), "terms": get_args(Term)}
+    for option, field in _LIMITS.items():
+        wider = (
+            Constraints.model_fields[field].get_default() if field not in everything else everything[field]
+        )
+        offers = offers_by_accelerator(constraints.model_copy(update={field: wider}), as_of)
+        if offers and field not in everything:
+            return f"drop {option}"
+        if offers:
+            sold = (price for found in offers.values() for price in found)
+            values = {price.tenancy if field == "tenancies" else price.term for price in sold}
+            return f"{option} {','.join(sorted(values))}"
+    return None

@@ -14,7 +14,7 @@ from advisor.recommend.bottleneck import bottleneck_of
 from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option
 from advisor.recommend.scenario import Objectives, Scenario
-from advisor.recommend.search import Found
+from advisor.recommend.screening import Found
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.serving import Distribution
@@ -68,20 +68,15 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         output_tokens_per_s=throughput.scaled(float(tokens_out)),
         total_tokens_per_s=total_tokens_per_s,
         requests_per_s=throughput,
+        **_safety(plan, scenario),
         utilisation_fraction=result.busy_fraction,
         mean_batch=result.mean_batch,
-        meets_slo=True,
         slo_confidence=_confidence(ttft["p99"], tpot.get("p99"), scenario.objectives),
-        holds=plan.holds,
-        chance_of_holding=plan.chance,
-        headroom_fraction=1.0 - plan.load / found.capacity.load,
         price=_price(plan, scenario),
         checkpoint=plan.checkpoint,
-        redundancy=scenario.redundancy,
         max_num_seqs=found.candidate.max_num_seqs,
         max_num_batched_tokens=found.candidate.max_num_batched_tokens,
         bottleneck=bottleneck_of(replica, breakdown, batch, result.mean_kv_tokens),
-        binding_objective=found.capacity.binding,
         step_breakdown=breakdown,
         memory=_memory(found),
         power_w=power_w,
@@ -137,6 +132,18 @@ def _layout(found: Found) -> dict[str, Any]:
         "kv_dtype": deployment.kv_dtype,
         "engine": deployment.engine.id,
         "kv_capacity_tokens": found.replica.memory.kv_capacity_tokens,
+    }
+
+
+def _safety(plan: Planned, scenario: Scenario) -> dict[str, Any]:
+    """How far it is from missing an objective: the fields of an option that say how safe it is."""
+    return {
+        "meets_slo": True,
+        "holds": plan.holds,
+        "chance_of_holding": plan.chance,
+        "headroom_fraction": 1.0 - plan.load / plan.found.capacity.load,
+        "binding_objective": plan.found.capacity.binding,
+        "redundancy": scenario.redundancy,
     }
 
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -14,13 +13,15 @@ from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.changes import what_would_change
 from advisor.recommend.checkpoint import windowed
 from advisor.recommend.comparisons import compared
-from advisor.recommend.offers import OWN, offers_by_accelerator, owned_offer
+from advisor.recommend.market import loosened, market
+from advisor.recommend.offers import OWN
 from advisor.recommend.options import option_of
 from advisor.recommend.purchase import Demand, demands_of
 from advisor.recommend.ranking import LIKELY, Planned, confirmed, planned, plans_of, ranked, roles, shown
 from advisor.recommend.result import Option, Recommendation, Rejected, Rung, SearchStatistics
 from advisor.recommend.scenario import Scenario
-from advisor.recommend.search import PICKS, Found, Progress, SearchOutcome, search
+from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcome
+from advisor.recommend.search import Progress, search
 from advisor.recommend.stale_prices import stale_price_warnings
 
 _MAX_VARIANTS = 2
@@ -57,8 +58,7 @@ def searched(scenario: Scenario, *, progress: Progress = lambda message: None) -
     """
     model, model_note = model_catalog.get(scenario.model)
     scenario, window_note = windowed(scenario, model)
-    accelerators = _accelerators(scenario)
-    offers = _offers(scenario, accelerators)
+    offers, accelerators = market(scenario.constraints, scenario.as_of, None)
     outcome = search(scenario, model, accelerators, _engines(scenario), offers, progress=progress)
     notes = tuple(note for note in (model_note, window_note) if note)
     done = Searched(scenario, model, notes, accelerators, offers, outcome)
@@ -94,7 +94,10 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     comparisons = compared(order)
     options = tuple(
         replace(
-            option, tie_with=tuple(each.rank for each in comparisons if each.chance_first_is_cheaper < LIKELY)
+            option,
+            tie_with=tuple(
+                each.rank for each in comparisons if 1.0 - LIKELY < each.chance_first_is_cheaper < LIKELY
+            ),
         )
         if option.rank == 1
         else option
@@ -176,28 +179,9 @@ def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tu
     return tuple(found)
 
 
-def _accelerators(scenario: Scenario) -> dict[str, Accelerator]:
-    constraints = scenario.constraints
-    if constraints.own:
-        return {name: accelerator_catalog.by_id(name) for _, name in constraints.own}
-    if constraints.accelerators:
-        return {name: accelerator_catalog.by_id(name) for name in constraints.accelerators}
-    return {record.id: record for record in accelerator_catalog.all_accelerators()}
-
-
 def _engines(scenario: Scenario) -> tuple[Engine, ...]:
     wanted = scenario.constraints.engines
     return tuple(engine for engine in engine_catalog.all_engines() if not wanted or engine.id in wanted)
-
-
-def _offers(scenario: Scenario, accelerators: Mapping[str, Accelerator]) -> Mapping[str, tuple[Price, ...]]:
-    if scenario.constraints.own:
-        owned: dict[str, tuple[Price, ...]] = {}
-        for count, name in scenario.constraints.own:
-            offer = owned_offer(count, accelerators[name], scenario.as_of)
-            owned[name] = (*owned.get(name, ()), offer)
-        return owned
-    return offers_by_accelerator(scenario.constraints, scenario.as_of)
 
 
 def _headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[Rung]) -> str:
@@ -280,12 +264,14 @@ def _nothing(scenario: Scenario, model: Model, outcome: SearchOutcome) -> Adviso
     for reason in outcome.reasons.values():
         reasons[reason] = reasons.get(reason, 0) + 1
     common = sorted(reasons.items(), key=lambda item: -item[1])[:3]
-    objectives = scenario.objectives
+    objectives, fix = scenario.objectives, None
+    if set(outcome.reasons.values()) == {NOT_FOR_SALE}:
+        fix = loosened(scenario.constraints, scenario.as_of)
     return InfeasibleError(
         f"nothing serves {model.id} within {objectives.words} under these constraints",
         why="; ".join(
             f"{reason} ({count} accelerators)" if count > 1 else reason for reason, count in common
         ),
-        fix="loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision",
+        fix=fix or "loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision",
         hint="advisor recommend --explain lists the reason for every accelerator",
     )

@@ -44,11 +44,11 @@ def test_every_family_is_scored_and_every_fact_has_a_source(everything: dict[str
 
 
 def test_costs_are_those_of_the_market(cli: Cli, everything: dict[str, Any]) -> None:
-    """The family's deployment is what recommend finds among its accelerators."""
+    """The family's deployment is the cheapest that `advisor cost` finds for its accelerator."""
     tpu = next(option for option in everything["options"] if option["platform"] == "tpu")
-    run = cli(f"{ASK.split(' --goal')[0]} --gpu {tpu['accelerator']} --json")
+    run = cli(f"{ASK.split(' --goal')[0].replace('recommend', 'cost')} --gpu {tpu['accelerator']} --json")
     best = json.loads(run.out)["options"][0]
-    assert tpu["usd_per_million_tokens"] == pytest.approx(best["usd_per_million_tokens"]["value"])
+    assert tpu["usd_per_million_tokens"] == pytest.approx(best["usd_per_million_tokens"]["value"], rel=0.05)
 
 
 def test_a_file_decides(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

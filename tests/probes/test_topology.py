@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.accelerators import by_id
+from advisor.commands.probe.view import blocks_of
 from advisor.probes.calibrate import calibration_of
 from advisor.probes.document import read_probe
 from advisor.probes.fabric import fast_groups, linked_pairs
@@ -13,7 +14,6 @@ from advisor.probes.identity_rules import check_nvlink
 from advisor.probes.record import Gpu, Machine, Measurement
 from advisor.probes.topology import parse, picture
 from advisor.render.answer import Figure
-from advisor.render.probe_view import blocks_of
 
 NVIDIA = """\
 \t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m

@@ -17,6 +17,8 @@ from advisor.render.serialize import Json
 
 AnyScenario = Scenario | TrainingScenario
 TIMINGS: Final = ("screen_wall_s", "wall_s")
+WORKED_OUT: Final = ("rate_per_s",)
+"""What the inputs of a plan say beside the question: the load of the options shown."""
 
 
 def plan_text(answer: Answer, scenario: AnyScenario) -> str:
@@ -56,7 +58,8 @@ def read_plan(path: Path) -> tuple[AnyScenario, Mapping[str, Json]]:
             fix="name a file that --plan wrote",
         )
     if content["inputs"].get("workload", "serve") == "serve":
-        return checked(Scenario, content["inputs"], str(path)), content
+        asked = {name: value for name, value in content["inputs"].items() if name not in WORKED_OUT}
+        return checked(Scenario, asked, str(path)), content
     return checked(TrainingScenario, content["inputs"], str(path)), content
 
 

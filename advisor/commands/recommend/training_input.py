@@ -196,7 +196,7 @@ def total_budget(asked: RecommendInput) -> float | None:
 
     Raises: AdvisorError: not a sum of dollars.
     """
-    return None if asked.objectives.budget is None else parse_usd(asked.objectives.budget)
+    return None if asked.objectives.budget is None else parse_usd(asked.objectives.budget, example="500000")
 
 
 def _limits(

@@ -119,11 +119,13 @@ def _how_sure(found: Recommendation) -> str:
     if best.role == "cheapest_if_it_holds":
         lines.append("1 is the cheapest if it holds")
     if best.tie_with:
-        lines.append(f"a tie with {', '.join(map(str, best.tie_with))} (less than 75 % sure it is cheaper)")
+        lines.append(
+            f"a tie with {', '.join(map(str, best.tie_with))} (less than 75 % sure which is cheaper)"
+        )
     chances = [
         f"{100 * each.chance_first_is_cheaper:.0f} % sure it is cheaper than {each.rank}"
         for each in found.comparisons
-        if each.rank not in best.tie_with
+        if each.rank not in best.tie_with and each.chance_first_is_cheaper >= 0.5
     ]
     bold = next(
         (each for each in found.options if each.role == "cheapest_if_it_holds" and each is not best), None

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from advisor.cost.rows import split_prices, tokens_of
 from advisor.cost.token_split import RequestTokens, UsedSeconds, request_tokens, token_prices, used_seconds
-from advisor.recommend.capacity import run_at
+from advisor.recommend.load_runs import run_at
 from advisor.recommend.scenario import Traffic
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.replica_model import ReplicaModel, model_replica

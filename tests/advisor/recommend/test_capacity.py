@@ -7,7 +7,8 @@ import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.recommend import capacity as capacity_module
-from advisor.recommend.capacity import Capacity, confirm, highest_load, lengths_of, run_at, strain
+from advisor.recommend.capacity import Capacity, confirm, highest_load
+from advisor.recommend.load_runs import lengths_of, run_at, strain
 from advisor.recommend.scenario import Objectives, Traffic
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica

@@ -9,7 +9,8 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.schema import Price
 from advisor.recommend import capacity
 from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
-from advisor.recommend.search import Found, SearchOutcome, search
+from advisor.recommend.screening import Found, SearchOutcome
+from advisor.recommend.search import search
 
 DAY = datetime.date(2026, 11, 20)
 TRAFFIC = Traffic(mean_input_tokens=200, mean_output_tokens=40, input_sigma=0.4, output_sigma=0.4)
@@ -97,13 +98,13 @@ def test_best_first_finds_what_exhaustion_finds(
 
 def test_the_search_leaves_out_what_cannot_win() -> None:
     dear = {name: tuple(p.model_copy(update={"usd_per_hour": 50 * p.usd_per_hour}) for p in prices)
-            for name, prices in MARKET.items() if name != "l4"}  # fmt: skip
-    outcome = run({"l4": MARKET["l4"], **dear}, top=1)
-    assert set(outcome.found) == {"l4"}
+            for name, prices in MARKET.items() if name not in ("l4", "l40s")}  # fmt: skip
+    outcome = run({"l4": MARKET["l4"], "l40s": MARKET["l40s"], **dear}, top=1)
+    assert set(outcome.found) == {"l4", "l40s"}, "two compete for the first place"
     assert set(outcome.bounds) == set(dear)
-    cheapest = outcome.found["l4"][0].usd_per_million_tokens
-    assert all(bound > cheapest for bound in outcome.bounds.values())
-    assert outcome.num_simulated <= 2
+    dearest = max(found[0].usd_per_million_tokens for found in outcome.found.values())
+    assert all(bound > dearest for bound in outcome.bounds.values())
+    assert outcome.num_simulated <= 6
     assert outcome.num_simulated <= outcome.num_modelled < outcome.num_candidates
 
 

@@ -1,0 +1,210 @@
+"""What a search begins with and returns: candidates at the least that they can cost, what was found, what was not."""
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from advisor.catalog.schema import Accelerator, Engine, Model, Price
+from advisor.recommend.candidates import Candidate, candidates_of
+from advisor.recommend.capacity import Capacity
+from advisor.recommend.offers import Placement, placements
+from advisor.recommend.purchase import Demand, Purchase, demands_of, least_costs
+from advisor.recommend.roofline_bound import max_requests_per_s as roofline_requests_per_s
+from advisor.recommend.scenario import Scenario
+from advisor.simulator.calibrated_device import calibrated_accelerator
+from advisor.simulator.intervals import factors, prediction_class
+from advisor.simulator.replica_model import ReplicaModel
+
+NOT_FOR_SALE = "no price within the constraints on this date"
+PICKS = 2
+"""Accelerators that compete for one rung of a ladder of loads, and at least for any answer: the cheapest may not be the
+one to take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A simulated candidate: its load per replica and what it costs."""
+
+    candidate: Candidate
+    replica: ReplicaModel
+    capacity: Capacity
+    purchases: tuple[Purchase | None, ...]
+    """What carries each of the question's demands, in their order; None where nothing that can be had does."""
+    ways: tuple[Placement, ...] = ()
+    """All that it can be bought on."""
+
+    @property
+    def accelerator_id(self) -> str:
+        return self.candidate.deployment.accelerator.id
+
+    @property
+    def purchase(self) -> Purchase:
+        """What is bought; of several demands the last that can be carried."""
+        return next(purchase for purchase in reversed(self.purchases) if purchase)
+
+    @property
+    def usd_per_million_tokens(self) -> float:
+        return self.purchase.usd_per_million_tokens
+
+    def cost(self, demand: int) -> float:
+        """What carrying a demand costs, as the search ranks it [USD per million tokens]; infinite where it cannot."""
+        purchase = self.purchases[demand]
+        return purchase.cost if purchase else math.inf
+
+    def at(self, demand: int) -> "Found":
+        """The same deployment bought for one of the demands."""
+        return replace(self, purchases=(self.purchases[demand],))
+
+
+@dataclass(slots=True)
+class SearchOutcome:
+    """What the search found, by accelerator, and what it skipped and why."""
+
+    found: dict[str, list[Found]] = field(default_factory=lambda: defaultdict(list))
+    """Confirmed by a long run, cheapest first."""
+    estimated: dict[str, list[Found]] = field(default_factory=lambda: defaultdict(list))
+    """Simulated in short runs only."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    bounds: dict[str, float] = field(default_factory=dict)
+    """Best bound [usd per million tokens] of accelerators that were left out because it is too dear."""
+    num_candidates: int = 0
+    num_modelled: int = 0
+    num_simulated: int = 0
+    num_requests: int = 0
+    screen_wall_s: float = 0.0
+
+
+@dataclass(order=True, slots=True)
+class Entry:
+    """A candidate at one of four stages: bounded by its roofline, by its surface (replica known), estimated by short
+    runs (capacity known), and then confirmed by a long one (a Found)."""
+
+    promise: float
+    """Least of its bounds over the best first bound of any candidate, over the demands."""
+    order: int
+    bounds: tuple[float, ...] = field(compare=False)
+    """Least cost of each demand [USD per million tokens]."""
+    candidate: Candidate = field(compare=False)
+    ways: tuple[Placement, ...] = field(compare=False)
+    """How its replicas can be bought."""
+    rate_bound: float = field(compare=False)
+    replica: ReplicaModel | None = field(compare=False, default=None)
+    capacity: Capacity | None = field(compare=False, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The scenario, its demands, and the best bound of each when the search began."""
+
+    scenario: Scenario
+    demands: tuple[Demand, ...]
+    least: tuple[float, ...] = ()
+
+    def promise(self, costs: Sequence[float]) -> float:
+        ratios = (cost / least for cost, least in zip(costs, self.least, strict=True) if cost < math.inf)
+        return min(ratios, default=math.inf)
+
+    def wanted(self, demand: int) -> int:
+        """Accelerators to be ranked for a demand: of a ladder only the last is shown whole."""
+        return max(PICKS, self.scenario.top) if demand == len(self.demands) - 1 else PICKS
+
+
+def screen(
+    scenario: Scenario,
+    model: Model,
+    accelerators: Mapping[str, Accelerator],
+    engines: tuple[Engine, ...],
+    offers: Mapping[str, tuple[Price, ...]],
+    outcome: SearchOutcome,
+) -> tuple[Question, list[Entry]]:
+    """The question and a heap of every candidate that somebody sells, at its cost by datasheet limits; accelerators
+    that have none leave their reason in the outcome.
+
+    Source: own procedure.
+    """
+    pool = _pool(scenario, model, accelerators, engines, offers, outcome.reasons)
+    outcome.num_candidates = len(pool)
+    rates = roofline_requests_per_s(
+        [candidate for candidate, _ in pool], scenario.traffic, scenario.objectives
+    )
+    demands, entries = demands_of(scenario), []
+    offered = zip(pool, rates.tolist(), strict=True)
+    # Of equally cheap ones the engine that is predicted best comes first.
+    surest = sorted(offered, key=lambda each: -_least_throughput(each[0][0]))
+    for order, ((candidate, ways), rate) in enumerate(surest):
+        name = candidate.deployment.accelerator.id
+        if rate <= 0:
+            outcome.reasons.setdefault(name, "even its datasheet limits miss the latency objectives")
+            continue
+        costs = least_costs(scenario, demands, ways, rate)
+        if min(costs) == math.inf:
+            outcome.reasons.setdefault(name, not_to_be_had(scenario))
+            continue
+        entries.append(Entry(0.0, order, costs, candidate, ways, rate))
+    best = [min(costs) for costs in zip(*(entry.bounds for entry in entries), strict=True)]
+    question = Question(scenario, demands, tuple(best))
+    heap = [replace(entry, promise=question.promise(entry.bounds)) for entry in entries]
+    heapq.heapify(heap)
+    return question, heap
+
+
+def _pool(
+    scenario: Scenario,
+    model: Model,
+    accelerators: Mapping[str, Accelerator],
+    engines: tuple[Engine, ...],
+    offers: Mapping[str, tuple[Price, ...]],
+    reasons: dict[str, str],
+) -> list[tuple[Candidate, tuple[Placement, ...]]]:
+    """Candidates that somebody sells, with the ways to buy them; accelerators that have none leave their reason."""
+    traffic, constraints = scenario.traffic, scenario.constraints
+    measured = scenario.calibration
+    pool: list[tuple[Candidate, tuple[Placement, ...]]] = []
+    for record in accelerators.values():
+        accelerator = calibrated_accelerator(record, measured) if record.is_ranked else record
+        candidates, reason = candidates_of(
+            accelerator,
+            model,
+            engines,
+            precisions=constraints.precisions,
+            mean_context_tokens=traffic.mean_context_tokens,
+            max_context_tokens=float(traffic.longest_request_tokens),
+            max_accelerators=constraints.max_accelerators,
+            is_calibrated=accelerator is not record,
+        )
+        if not candidates:
+            reasons[accelerator.id] = reason
+            continue
+        if accelerator.id not in offers:
+            reasons[accelerator.id] = NOT_FOR_SALE
+            continue
+        placed = [
+            (candidate, tuple(found))
+            for candidate in candidates
+            if (
+                found := placements(
+                    candidate.deployment.accelerators_per_replica, offers[accelerator.id], accelerator
+                )
+            )
+        ]
+        if not placed:
+            reasons[accelerator.id] = "nobody sells enough of them in one node for this model"
+        pool += placed
+    return pool
+
+
+def _least_throughput(candidate: Candidate) -> float:
+    """Lower end of measured over predicted throughput of the candidate's engine."""
+    return factors("throughput", prediction_class(candidate.deployment.engine.id, transferred=False))[0]
+
+
+def not_to_be_had(scenario: Scenario) -> str:
+    """Why nothing that can be bought carries the load.
+
+    Source: own definition.
+    """
+    if scenario.constraints.own:
+        return "the hardware that is there does not carry this load"
+    return "costs more than the budget"
