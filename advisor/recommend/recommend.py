@@ -273,5 +273,4 @@ def _nothing(scenario: Scenario, model: Model, outcome: SearchOutcome) -> Adviso
             f"{reason} ({count} accelerators)" if count > 1 else reason for reason, count in common
         ),
         fix=fix or "loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision",
-        hint="advisor recommend --explain lists the reason for every accelerator",
     )

@@ -47,7 +47,7 @@ def test_costs_are_those_of_the_market(cli: Cli, everything: dict[str, Any]) -> 
     """The family's deployment is the cheapest that `advisor cost` finds for its accelerator."""
     tpu = next(option for option in everything["options"] if option["platform"] == "tpu")
     run = cli(f"{ASK.split(' --goal')[0].replace('recommend', 'cost')} --gpu {tpu['accelerator']} --json")
-    best = json.loads(run.out)["options"][0]
+    best = json.loads(run.out)["rows"][0]
     assert tpu["usd_per_million_tokens"] == pytest.approx(best["usd_per_million_tokens"]["value"], rel=0.05)
 
 

@@ -51,6 +51,9 @@ def recommendation_answer(
     )
 
 
+_TENANCY: Final = {"dedicated": "dedicated hardware", "shared": "shared hardware", "unknown": "others' hosts"}
+
+
 def _question(scenario: Scenario, found: Recommendation) -> str:
     """What was asked, defaults included, and how much was looked at."""
     traffic, goals, limits = scenario.traffic, scenario.objectives, scenario.constraints
@@ -64,7 +67,7 @@ def _question(scenario: Scenario, found: Recommendation) -> str:
     return (
         f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), "
         f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom; "
-        f"{', '.join(limits.terms)} prices of {', '.join(limits.tenancies)} hardware as of {scenario.as_of}. "
+        f"{', '.join(limits.terms)} prices of {' or '.join(_TENANCY[each] for each in limits.tenancies)} as of {scenario.as_of}. "
         f"{found.search.num_candidates} deployments considered, {found.search.num_simulated} simulated."
     )
 
