@@ -6,7 +6,7 @@ from typing import Final
 from advisor.build.finetune import best_tuning
 from advisor.build.hardware import Hardware, Run
 from advisor.catalog import accelerators, engines
-from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES, GGUF_DTYPES, bytes_per_element
+from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES, bytes_per_element, dtype_of
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.catalog.units import GB
@@ -55,16 +55,15 @@ class Load:
 def formats(load: Load, engine: str) -> tuple[str, ...]:
     """The weight formats to try on an engine.
 
-    Raises: AdvisorError: the format asked for does not exist.
+    Raises: UnknownNameError: the format asked for does not exist.
     """
     if load.precision is not None:
-        if load.precision not in DTYPES:
-            raise AdvisorError(f"unknown format {load.precision}", fix=f"one of {', '.join(DTYPES)}")
-        if load.precision in EXL3_DTYPES:
+        asked = dtype_of(load.precision).id
+        if asked in EXL3_DTYPES:
             return ()  # none of these engines reads exllamav3's files
-        wants_gguf = load.precision in GGUF_DTYPES
-        usable = wants_gguf == (engine != "vllm") or load.precision in ("bf16", "fp16", "mxfp4")
-        return (load.precision,) if usable else ()
+        wants_gguf = asked in GGUF_DTYPES
+        usable = wants_gguf == (engine != "vllm") or asked in ("bf16", "fp16", "mxfp4")
+        return (asked,) if usable else ()
     native = load.model.weights
     if bytes_per_element(native) <= bytes_per_element("q4_k_m"):
         return (native,)
