@@ -313,4 +313,6 @@ class PartPrice(Record):
     num_listings: int = 0
     """Listings behind a median; 0 where one source states a price or a range (then usd is its middle)."""
     observed_on: datetime.date
+    is_dated: bool = True
+    """False: the source bears no date, and observed_on is the earliest that it can have."""
     source: Source

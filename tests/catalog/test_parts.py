@@ -101,6 +101,14 @@ def test_a_quote_wins_over_an_estimate_and_an_estimate_over_a_launch_price() -> 
     assert book["gpu/rtx-3090"].condition == "used"
 
 
+def test_used_parts_are_taken_where_they_are_asked_for() -> None:
+    new, used = part_prices.price_book(), part_prices.price_book(used=True)
+    assert new["gpu/rtx-4090"].condition == "new"
+    assert used["gpu/rtx-4090"].condition == "used"
+    assert used["gpu/rtx-4090"].usd < new["gpu/rtx-4090"].usd
+    assert used["gpu/rtx-5090"] == new["gpu/rtx-5090"]
+
+
 def card(accelerator: str) -> GpuCard:
     return next(card for card in parts.gpu_cards() if card.accelerator == accelerator)
 

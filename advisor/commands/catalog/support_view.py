@@ -93,13 +93,16 @@ def facts_of(record: Record) -> tuple[list[Block], dict[str, Json]]:
     """What sources state about a record beyond its own figures: blocks for people, and fields of the data."""
     if isinstance(record, Model):
         return _of_model(record)
-    if not isinstance(record, Accelerator | Engine):
+    if isinstance(record, Engine):
+        found = stated(engine=record.id)
+        table = of_engine(found, record.name)
+    elif isinstance(record, Accelerator):
+        found = stated(architecture=record.architecture)
+        table = on_architecture(found, record.architecture)
+    else:
         return [], {}
-    is_engine = isinstance(record, Engine)
-    found = stated(engine=record.id) if is_engine else stated(architecture=record.architecture)
     if not found:
         return [Paragraph("No source states what runs here.")], {"support": []}
-    table = of_engine(found, record.name) if is_engine else on_architecture(found, record.architecture)
     return [table, Paragraph(UNSTATED)], {"support": support_rows(found)}
 
 
