@@ -113,7 +113,12 @@ class Build:
     @property
     def broken(self) -> tuple[Check, ...]:
         """Hard rules that it breaks."""
-        return tuple(check for check in self.checks if not check.passed and check.severity == "hard")
+        return tuple(check for check in self.checks if check.verdict == "broken")
+
+    @property
+    def unknown(self) -> tuple[Check, ...]:
+        """Rules of which nobody can say whether it keeps them."""
+        return tuple(check for check in self.checks if check.verdict == "unknown")
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,8 @@ class Board(Part):
     """In the order in which cards are plugged."""
     lane_modes: tuple[tuple[int, ...], ...]
     """Lanes of each occupied slot with one card, with two, ...; as far as a source says."""
+    slots_known: bool = False
+    """Whether a source describes every slot: there are no more than these."""
     num_eps: int = Field(default=1, ge=0, le=4)
     """8-pin CPU power plugs that it wants."""
     m2_slots: int = Field(default=0, ge=0)

@@ -42,7 +42,7 @@ def performance_record(run: Performance) -> dict[str, object]:
 def check_record(check: Check) -> dict[str, object]:
     """A rule's finding as data."""
     names = ("rule", "actual", "limit", "unit", "severity", "excess", "why", "remedy")
-    return picked(check, *names) | {"pass": check.passed}
+    return picked(check, *names) | {"pass": check.passed, "verdict": check.verdict}
 
 
 def question_inputs(question: Question) -> Mapping[str, object]:

@@ -283,9 +283,7 @@ def checks_table(checks: Sequence[Check], title: str) -> Table:
 
 
 def _verdict(check: Check) -> str:
-    if check.passed:
-        return "ok"
-    return "BROKEN" if check.severity == "hard" else "advice"
+    return "BROKEN" if check.verdict == "broken" else check.verdict
 
 
 def _question_words(question: Question, found: PlanResult) -> str:
