@@ -1,14 +1,17 @@
 """What parts cost: a dated quote where one may be shipped, else an estimate for the class; the user's own file wins."""
 
+import datetime
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from advisor.catalog.accelerators import all_accelerators
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import checked, read_csv
+from advisor.catalog.own_rows import check_currency, check_day, check_repeat
 from advisor.catalog.parts import FOLDER, all_parts, systems
+from advisor.catalog.prices import newest_reading
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.part import GpuCard, Part, PartPrice
@@ -81,19 +84,27 @@ def price_of(part: Part, book: PriceBook) -> PartPrice | None:
 
 def read_part_prices(path: Path) -> dict[str, PartPrice]:
     """The rows of a person's own file: part (a name, an id or a class), usd, observed_on; usd_low, usd_high,
-    condition and source may follow.
+    condition, source and currency (USD) may follow.
 
     Raises: InputFileError: a row is wrong, or names a part that the catalog does not hold.
     """
     known = _known_keys()
     book: dict[str, PartPrice] = {}
-    optional = ("usd_low", "usd_high", "condition", "source")
+    optional = ("usd_low", "usd_high", "condition", "source", "currency")
+    seen: dict[Hashable, int] = {}
+    latest = max(datetime.date.today(), newest_reading())
     for number, cells in read_csv(path, USER_COLUMNS, optional):
         where = f"{path}: row {number}"
         key = _resolved(cells["part"].strip(), known, where)
-        values = {name: cell.strip() for name, cell in cells.items() if name != "part" and cell.strip()}
-        title = values.pop("source", str(path))
-        book[key] = checked(PartPrice, {**values, **_entry(key, "user", title)}, where)
+        values: dict[str, object] = {
+            name: cell.strip() for name, cell in cells.items() if name != "part" and cell.strip()
+        }
+        check_currency(values, where)
+        title = str(values.pop("source", path))
+        price = checked(PartPrice, {**values, **_entry(key, "user", title)}, where)
+        check_day(price.observed_on, latest, where)
+        check_repeat(seen, (key, price.condition), number, str(path), fix="keep one of them")
+        book[key] = price
     return book
 
 

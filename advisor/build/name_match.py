@@ -14,7 +14,7 @@ _GENERIC: Final = re.compile(
     "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80|80[+]|plus|bronze|silver|gold|"
     "platinum|titanium|solid|state|drive|ssd|nvme|m[.]2|2280|pcie|pci|express|x4|[3-5][.]0|internal|gen[3-5]|cooler|"
     "cooling|liquid|air|water|case|tower|mid|mini|e?atx|micro|computer|chassis|tempered|glass|am[45]|lga\\d{4}|"
-    "sp[356]|swrx8|str[45]|strx4|memory|kit|video|ecc|registered|[ru]?dimm"
+    "eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|kit|video|ecc|registered|[ru]?dimm"
 )
 """Words that say what a part is, not which."""
 _MEASURE: Final = re.compile(r"\b\d+(?:\.\d+)?\s*(?:cfm|mm|ghz|mhz|dba?|rpm)\b", re.IGNORECASE)

@@ -143,6 +143,10 @@ def test_a_users_price_wins_by_class_name_or_alias(tmp_path: Path) -> None:
         ("part,usd,observed_on\nrtx 5090,2500,2026-02-30\n", "row 2: field observed_on: '2026-02-30'"),
         ("part,price,observed_on\nrtx 5090,2500,2026-11-01\n", "row 1 lacks column usd"),
         ("part,usd,observed_on\nrtx 5090,2500\n", "row 2 has 2 cells, the header has 3"),
+        ('part,usd,observed_on\nrtx 5090,"$2,500",2026-11-01\n', "row 2: field usd: '$2,500'"),
+        ("part,usd,observed_on,currency\nrtx 5090,2500,2026-11-01,EUR\n", "row 2: field currency: 'EUR'"),
+        ("part,usd,observed_on\nrtx 5090,2500,2126-11-01\n", "row 2: field observed_on: 2126-11-01"),
+        ("part,usd,observed_on\nrtx 5090,1,2026-11-01\nrtx-5090,2,2026-11-01\n", "row 3 repeats row 2"),
     ],
 )
 def test_a_bad_price_row_is_told_with_row_and_field(tmp_path: Path, rows: str, says: str) -> None:
