@@ -78,7 +78,11 @@ def accelerator_price(accelerator: Accelerator, book: PriceBook) -> tuple[PartPr
 def price_of(part: Part, book: PriceBook) -> PartPrice | None:
     """The price of a part: the user's for it or any of its classes, else its own by id or name, else that of its
     closest class; None where nobody states one."""
-    found = [book[key] for key in (part.id, part.name, *part.price_classes) if key in book]
+    found = [
+        book[key]
+        for key in (part.id, part.name, *part.price_classes)
+        if key in book and (key != part.too_wide or book[key].basis == "user")
+    ]
     return next((price for price in found if price.basis == "user"), found[0] if found else None)
 
 

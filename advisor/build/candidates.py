@@ -1,5 +1,6 @@
 """What each place of a machine may hold: parts with a price, without those that another one beats in everything."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -19,6 +20,9 @@ COUNTS: Final = (1, 2, 3, 4, 6, 8)
 SCREEN_GENERATION: Final = 4
 """PCIe generation at which sets of cards are compared; the builds shown run on their own links."""
 MAX_KITS: Final = 2
+CASE_SHARE: Final = 0.01
+"""Part of a budget that a case costs at least: thousands of dollars of cards do not go into the cheapest box."""
+MOST_OF_CASE_USD: Final = 150.0
 T = TypeVar("T")
 
 
@@ -59,7 +63,7 @@ def all_candidates(
         "board": board_candidates(book),
         "memory": memory_candidates(book),
         "supplies": supply_candidates(book),
-        "case": case_candidates(book),
+        "case": case_candidates(book, _least_case_usd(limits)),
         "cooler": cooler_candidates(book),
         "storage": storage_candidates(book),
         "risers": riser_candidates(book, most),
@@ -204,8 +208,13 @@ def supply_candidates(book: PriceBook) -> list[Candidate]:
     return undominated([*single, *double], kind, cost)
 
 
-def case_candidates(book: PriceBook) -> list[Candidate]:
-    """Cases: of each size the cheapest for the room inside."""
+def _least_case_usd(limits: Limits) -> float:
+    """What a case costs at least in a machine of that budget [USD]; 0 where there is none."""
+    return min(CASE_SHARE * limits.max_usd, MOST_OF_CASE_USD) if math.isfinite(limits.max_usd) else 0.0
+
+
+def case_candidates(book: PriceBook, least_usd: float = 0.0) -> list[Candidate]:
+    """Cases: of each size the cheapest for the room inside, from a price on that fits the money spent; frames stay."""
 
     def kind(c: Candidate) -> object:
         case: Case = c.choice
@@ -218,7 +227,8 @@ def case_candidates(book: PriceBook) -> list[Candidate]:
             c.usd, -case.max_gpu_m, -(case.max_cooler_m or 1.0), -(case.max_psu_m or 1.0), -case.expansion_slots, air,
         )  # fmt: skip
 
-    return undominated(_priced("case", parts.cases(), book), kind, cost)
+    priced = _priced("case", parts.cases(), book)
+    return undominated([c for c in priced if c.usd >= least_usd or c.choice.open_frame], kind, cost)
 
 
 def cooler_candidates(book: PriceBook) -> list[Candidate]:

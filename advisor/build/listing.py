@@ -286,22 +286,24 @@ class _Reader:
 
     def board_(self, line: TypedLine) -> tuple[Part | None, int]:
         words = without_words(line.what, WORDS["board"])
-        found = all_by_words(words, parts.boards(), strict=True) or all_by_words(
-            words, parts.named_boards(), strict=True
-        )
-        if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
-            raise ambiguous_part(line, "board", found)
-        board = min(found, key=lambda board: (len(board.name), board.name), default=None)
-        if board is None:
-            bare = board_by_chipset(line.what)
-            if bare is not None and not names_a_model(words, bare.chipset.lower(), bare.socket.lower()):
-                board = bare
+        board = board_by_chipset(line.what)
+        if board is None or names_a_model(words, board.chipset.lower(), board.socket.lower()):
+            board = self._named_board(line, words)
         if board is None:
             if is_bare(line.what, "board"):
                 return None, 1
             raise unknown_part(line, "board", [board.name for board in parts.boards()])
         self.note(line, board)
         return board, 1
+
+    def _named_board(self, line: TypedLine, words: str) -> Board | None:
+        """The board of that name; another maker's board with the same chipset is not it."""
+        found = all_by_words(words, parts.boards(), strict=True) or all_by_words(
+            words, parts.named_boards(), strict=True
+        )
+        if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
+            raise ambiguous_part(line, "board", found)
+        return min(found, key=lambda board: (len(board.name), board.name), default=None)
 
     def psu(self, line: TypedLine) -> tuple[Part | None, int]:
         match = WATTS.search(line.what)

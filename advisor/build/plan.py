@@ -28,6 +28,8 @@ class Question:
     top: int = 4
     seed: int = 0
     systems: bool = True
+    used: bool = False
+    """Whether second-hand prices count where they are known."""
     price_cache: Path | None = None
     """Folder of refreshed rental prices, which count before the bundled ones."""
 

@@ -45,6 +45,12 @@ class Part(Record):
         """Classes whose price stands for it, the closest first."""
         raise NotImplementedError
 
+    @property
+    def too_wide(self) -> str:
+        """The class among them whose estimate does not hold for it, as its middle is another thing; only the user's price
+        of that class does."""
+        return ""
+
 
 class GpuCard(Part):
     """One model of a card with an accelerator of the catalog."""
@@ -147,6 +153,10 @@ class Board(Part):
     @property
     def price_classes(self) -> tuple[str, ...]:
         return (f"board/{self.id}", f"board/{self.chipset}/{board_tier(self.name)}", f"board/{self.chipset}")
+
+    @property
+    def too_wide(self) -> str:
+        return f"board/{self.chipset}" if board_tier(self.name) == "flagship" else ""
 
     @property
     def max_cards(self) -> int:

@@ -74,6 +74,7 @@ def question_of(typed: Conditions, wishes: BuildInput, shared: Shared) -> tuple[
         as_of=shared.as_of,
         top=wishes.top,
         seed=shared.seed,
+        used=typed.used,
         price_cache=kept_prices(),
     )
     return question, tuple(filter(None, (note, *(choice.note for choice in chosen))))

@@ -50,7 +50,7 @@ def question_inputs(question: Question) -> Mapping[str, object]:
     load, setting = question.load, question.setting
     return {
         "model": load.model.id,
-        **picked(question, "budget_usd target_tokens_per_s use"),
+        **picked(question, "budget_usd target_tokens_per_s use used"),
         **picked(load, "workload concurrency input_tokens output_tokens precision engine"),
         "circuit": str(setting.circuit),
         "circuit_continuous_w": setting.circuit.continuous_w,
