@@ -15,10 +15,13 @@ from advisor.build.rules_power import CASE_AIRFLOW, EIGHT_PIN_W, NOISE_DB, coole
 from advisor.catalog import parts
 from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, GpuCard, Part, Psu, RamKit
+from advisor.catalog.units import MEGA
 
 COUNTS: Final = (1, 2, 3, 4, 6, 8)
 SCREEN_GENERATION: Final = 4
 """PCIe generation at which sets of cards are compared; the builds shown run on their own links."""
+USUAL_HOST_BYTES_PER_S: Final = 2 * 8 * 5200 * MEGA
+"""Two channels of DDR5-5200, with which sets of cards are compared where layers run on the CPU."""
 MAX_KITS: Final = 2
 CASE_SHARE: Final = 0.01
 """Part of a budget that a case costs at least: thousands of dollars of cards do not go into the cheapest box."""
@@ -77,14 +80,25 @@ def usd_of(part: Part, book: PriceBook) -> float | None:
 
 
 def card_candidates(load: Load, setting: Setting, book: PriceBook, limits: Limits) -> list[Candidate]:
-    """Sets of equal cards that run the model, at every power limit."""
+    """Sets of equal cards that run the model, at every power limit; where it is larger than all of them, with layers
+    on the CPU."""
+    alone = _card_sets(load, setting, book, limits, 0.0)
+    return alone or _card_sets(load, setting, book, limits, USUAL_HOST_BYTES_PER_S)
+
+
+def _card_sets(
+    load: Load, setting: Setting, book: PriceBook, limits: Limits, host_bytes_per_s: float
+) -> list[Candidate]:
     found: list[Candidate] = []
     for accelerator, cards in _cards_by_accelerator(book, limits).items():
         for num in (count for count in COUNTS if count <= limits.max_cards):
             if min(usd for _, usd in cards) * num > limits.max_usd:
                 break
             for fraction in power_points_of(accelerator, limits.power_points):
-                hardware = Hardware(accelerator, num, fraction, SCREEN_GENERATION, setting.min_lanes)
+                hardware = Hardware(
+                    accelerator, num, fraction, SCREEN_GENERATION, setting.min_lanes,
+                    host_bytes_per_s=host_bytes_per_s,
+                )  # fmt: skip
                 run = best_run(hardware, load)
                 if run is None:
                     break

@@ -40,6 +40,7 @@ def category_of(line: TypedLine) -> str:
     Raises: InputFileError: nothing in it is known; near misses are in the hint.
     """
     words = set(re.findall(r"[a-z0-9.\-]+", line.what.lower()))
+    words |= {word for word in re.findall(r"[a-z0-9.]+", line.what.lower()) if word.startswith("ddr")}
     for category in ("bridge", "riser", "link"):
         if words & set(WORDS[category]):
             return category
