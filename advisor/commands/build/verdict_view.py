@@ -82,7 +82,7 @@ def _headline(verdict: Verdict) -> str:
     broken = len({check.rule for check in verdict.broken})
     advice = sum(check.verdict == "advice" for check in verdict.build.checks)
     unknown = list(dict.fromkeys(check.rule for check in verdict.build.unknown))
-    doubts = f", {len(unknown)} unknown ({', '.join(unknown)})" if unknown else ""
+    doubts = f", {len(verdict.build.unknown)} unknown ({', '.join(unknown)})" if unknown else ""
     if not broken and unknown:
         return f"Nothing is known to be wrong{doubts}; {advice} things to think about"
     if not broken:
