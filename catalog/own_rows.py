@@ -38,7 +38,8 @@ def check_repeat(seen: dict[Hashable, int], key: Hashable, number: int, place: s
     """
     if key in seen:
         raise InputFileError(
-            f"{place}: row {number} repeats row {seen[key]}", why="both are the price of the same thing on the same day",
+            f"{place}: row {number} repeats row {seen[key]}",
+            why="both are the price of the same thing on the same day",
             fix=fix,
-        )  # fmt: skip
+        )
     seen[key] = number
