@@ -47,8 +47,8 @@ class Part(Record):
 
     @property
     def too_wide(self) -> str:
-        """The class among them whose estimate does not hold for it, as its middle is another thing; only the user's price
-        of that class does."""
+        """The class among them whose estimate does not hold for it, as its middle is another thing; only the user's own
+        price of that class does."""
         return ""
 
 
