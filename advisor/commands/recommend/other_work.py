@@ -8,7 +8,6 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
 from advisor.cli.calibration_file import given_calibration
 from advisor.cli.item_input import item_job, parse_size
-from advisor.cli.load_options import Load
 from advisor.cli.measures import parse_count, parse_seconds
 from advisor.cli.options import Shared
 from advisor.cli.scenario_input import (
@@ -16,10 +15,8 @@ from advisor.cli.scenario_input import (
     needed_model,
     parse_budget,
     parse_rate,
-    refuse_goal,
     scenario_of,
 )
-from advisor.cli.where import Where
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.other_view import batch_answer, item_answer
 from advisor.commands.recommend.serving import recommended
@@ -45,39 +42,12 @@ def other_work(asked: RecommendInput, shared: Shared) -> Answer:
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or nothing satisfies it.
     """
-    refuse_goal(asked.objectives, asked.workload)
-    if asked.shown.plan is not None:
-        raise AdvisorError(
-            f"--workload {asked.workload} keeps no plan",
-            why="plans are kept for serve, train, finetune and rl",
-            fix="-o answer.json",
-        )
     model = needed_model(asked.model)
     if asked.workload == "batch":
         return _batch(model, asked, shared)
     if asked.workload == "vision":
         return _vision(model, asked, shared)
-    _refuse_chat_options(asked.load, asked.where)
     return _items(model, asked, shared)
-
-
-def _refuse_chat_options(load: Load, where: Where) -> None:
-    """Tell of options that mean nothing here instead of dropping them.
-
-    Raises: AdvisorError: one of them was given.
-    """
-    given = {
-        "--concurrency": load.concurrency,
-        "--trace": load.trace,
-        "--profile": load.profile,
-        "--engine": where.engine,
-    }
-    for option, value in given.items():
-        if value is not None:
-            fix = "--runtime" if option == "--engine" else "--rate, the items per second"
-            raise AdvisorError(
-                f"{option} means nothing for items", why="they come one by one at a rate", fix=fix
-            )
 
 
 def _items(model: str, asked: RecommendInput, shared: Shared) -> Answer:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from advisor.cli.options import Shared
 from advisor.cli.scenario_input import needed_model, scenario_of
+from advisor.commands.recommend.applies import refuse_idle
 from advisor.commands.recommend.options import TRAINING, RecommendInput, ReplayInput
 from advisor.render.answer import Answer
 
@@ -13,6 +14,7 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or nothing satisfies it.
     """
+    refuse_idle(asked)
     is_serving = asked.workload == "serve"
     if asked.workload in TRAINING or (is_serving and asked.training.from_plan is not None):
         from advisor.commands.recommend.training_run import trained_as_typed

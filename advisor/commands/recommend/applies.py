@@ -1,0 +1,87 @@
+"""Which options of `advisor recommend` act for which work: one that would do nothing is refused, never dropped."""
+
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+from advisor.catalog.errors import AdvisorError
+from advisor.commands.recommend.options import RecommendInput
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_ANY: Final = _words(
+    "model workload top explain gpu provider own precision term tenancy region residency max_price_age max_gpus "
+    "price_file budget"
+)
+_CHAT: Final = _words(
+    "rate concurrency input_tokens output_tokens profile engine plan ttft_p99 tpot_p99 ttft_p95 ttft_p50 tpot_p95 "
+    "tpot_p50 itl_p99 e2e_p99 headroom redundancy"
+)
+_ITEMS: Final = _words("rate latency_p99 runtime max_batch")
+_JOB: Final = _words(
+    "plan from_plan method lora_rank optimizer framework gpus deadline checkpoints mtbf_hours restart "
+    "spot_losses_per_day elastic stragglers tokens compute_optimal"
+)
+_ROLLOUTS: Final = _words(
+    "algorithm prompts samples rl_steps placement off_policy reward_time reward_model input_tokens output_tokens"
+)
+ACTS: Final[dict[str, frozenset[str]]] = {
+    "serve": _ANY | _CHAT | _words("trace trace_speed goal from_plan"),
+    "diffusion": _ANY | _ITEMS | _words("steps image_size guidance"),
+    "embed": _ANY | _ITEMS | _words("input_tokens"),
+    "rerank": _ANY | _ITEMS | _words("input_tokens query_tokens"),
+    "speech": _ANY | _ITEMS | _words("output_tokens"),
+    "vision": _ANY | _CHAT | _words("images image_size image_scheme"),
+    # A rate of a batch is refused with words of its own.
+    "batch": _ANY
+    | _words(
+        "input_tokens output_tokens profile trace engine items deadline spot_losses_per_day rate concurrency"
+    ),
+    "train": _ANY | _JOB | _words("sequence global_batch"),
+    "finetune": _ANY | _JOB | _words("sequence global_batch"),
+    "rl": _ANY | _JOB | _ROLLOUTS,
+}
+_INSTEAD: Final = {
+    "gpus": "--max-gpus",
+    "engine": "--runtime",
+    "framework": "--engine",
+    "goal": "--workload serve",
+}
+
+
+def refuse_idle(asked: RecommendInput) -> None:
+    """Tell of the first option given that does nothing for this work.
+
+    Raises: AdvisorError: there is one.
+    """
+    acts = ACTS[asked.workload]
+    for name in given(asked):
+        if name in acts:
+            continue
+        option = "--from" if name == "from_plan" else f"--{name.replace('_', '-')}"
+        takers = [workload for workload, taken in ACTS.items() if name in taken]
+        instead = _INSTEAD.get(name, "")
+        fits = instead and instead.removeprefix("--").replace("-", "_").split()[0] in acts
+        raise AdvisorError(
+            f"{option} means nothing for --workload {asked.workload}",
+            why=f"it acts for {', '.join(takers)}",
+            fix=f"{instead}, or drop {option}" if fits else f"drop {option}",
+        )
+
+
+def given(inputs: Any, default: Any = None) -> list[str]:
+    """Names of the options whose value is not their default, groups opened.
+
+    Source: own definition.
+    """
+    plain = type(inputs)() if default is None else default
+    names = []
+    for field in fields(inputs):
+        value, usual = getattr(inputs, field.name), getattr(plain, field.name)
+        if is_dataclass(usual):
+            names += given(value, usual)
+        elif value != usual:
+            names.append(field.name)
+    return names
