@@ -8,8 +8,6 @@ from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.simulator.quantity import Basis, Quantity
 
 METRICS: Final = ("ttft", "tpot", "throughput")
-_NORMAL_80: Final = 1.2816
-"""Standard deviations of a normal distribution that hold 80 % around its middle."""
 
 
 @cache
@@ -45,20 +43,18 @@ def with_interval(
     class_name: str,
     basis: Basis,
     *,
-    num_samples: int = 0,
-    tail_fraction: float = 0.5,
+    sampling: tuple[float, float] = (1.0, 1.0),
 ) -> Quantity:
     """A predicted value with its 80 % interval: model error by class, and the sampling error of the run.
 
-    A percentile of n samples has a relative sampling error of about sqrt(p (1 − p) / n) / (1 − p) in its tail
-    mass; both errors add in squares on the logarithm.
+    Both are (low, high) factors; they add in squares on the logarithm.
 
     Assumes: the two errors are independent.
-    Source: conformal residuals (Vovk et al. 2005); order statistics.
+    Source: conformal residuals (Vovk et al. 2005); Distribution.sampling_factors.
     """
-    low, high = factors(metric, class_name)
-    if num_samples > 0:
-        sampling = _NORMAL_80 * math.sqrt(tail_fraction / ((1.0 - tail_fraction) * num_samples))
-        low = math.exp(-math.hypot(min(0.0, math.log(low)), sampling))
-        high = math.exp(math.hypot(max(0.0, math.log(high)), sampling))
-    return Quantity(value, value * min(low, 1.0), value * max(high, 1.0), basis)
+    both = zip(factors(metric, class_name), sampling, strict=True)
+    low, high = (
+        math.exp(math.copysign(math.hypot(*(max(0.0, side * math.log(part)) for part in parts)), side))
+        for side, parts in zip((-1.0, 1.0), both, strict=True)
+    )
+    return Quantity(value, value * low, value * high, basis)

@@ -85,8 +85,7 @@ def _statistics(times: Distribution, metric: str, class_name: str, basis: Basis)
             metric,
             class_name,
             basis,
-            num_samples=times.num_samples,
-            tail_fraction=percent / 100.0,
+            sampling=times.sampling_factors(percent / 100.0),
         )
     return found
 
