@@ -8,6 +8,7 @@ from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.simulator.quantity import Basis, Quantity
 
 METRICS: Final = ("ttft", "tpot", "throughput")
+FEW_SEQUENCES: Final = 16
 
 
 @cache
@@ -15,15 +16,34 @@ def _classes() -> dict[str, dict[str, list[float]]]:
     return dict(read_toml(DATA_DIR / "intervals.toml")) | dict(read_toml(DATA_DIR / "local_intervals.toml"))
 
 
-def prediction_class(engine: str, *, transferred: bool) -> str:
-    """The class of residuals that a prediction belongs to: by engine where its kernels were measured on the
-    architecture, one class of its own where they were transferred.
+def load_of(sequences: float | None) -> str:
+    """The kind of load that a prediction's residuals depend on: few sequences at once, or many; None is many.
+
+    Source: own definition.
+    """
+    return "few" if sequences is not None and sequences <= FEW_SEQUENCES else "many"
+
+
+def class_names(engine: str, architecture: str, load: str, *, transferred: bool) -> tuple[str, ...]:
+    """Classes of residuals that a prediction belongs to, the most special first: where kernels were transferred, by
+    architecture; else by engine, architecture and load.
 
     Source: own definition.
     """
     if transferred:
-        return "transferred"
-    return engine if engine in _classes() else "any"
+        return (f"transferred {architecture}", "transferred")
+    return (f"{engine} {architecture} {load}", f"{engine} {architecture}", engine, "any")
+
+
+def prediction_class(
+    engine: str, *, transferred: bool, architecture: str = "", sequences: float | None = None
+) -> str:
+    """The most special class of residuals that is known of a prediction; without an architecture that of the engine.
+
+    Source: data/intervals.toml.
+    """
+    names = class_names(engine, architecture, load_of(sequences), transferred=transferred)
+    return next((name for name in names if name in _classes()), names[-1])
 
 
 def factors(metric: str, class_name: str) -> tuple[float, float]:

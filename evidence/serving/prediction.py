@@ -32,9 +32,10 @@ from advisor.evidence.serving.isolated import single_stream, static_batch, step
 from advisor.evidence.serving.recipe import as_laid_out, recipe_for
 from advisor.evidence.serving.speculation import speculating_pools, speculation_of, with_range
 from advisor.simulator.engine_costs import EngineCosts
-from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.intervals import with_interval
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import ClosedLoop, Poisson, Workload, simulate
+from advisor.simulator.serving_prediction import class_of
 
 _DYNAMO = "dynamo"
 _OPEN_LOOP_REQUESTS = 2500
@@ -68,7 +69,7 @@ def predict_case(
     except AdvisorError as error:
         return Prediction(case.case_id, "unsupported", error.what)
     basis = replica.basis
-    class_name = prediction_class(case.engine, transferred=bool(replica.transferred))
+    class_name = class_of(replica, None if case.concurrency is None else float(case.concurrency))
     metrics = {
         name: with_range(
             name,
