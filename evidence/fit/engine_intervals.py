@@ -37,14 +37,14 @@ class Error:
 
 
 def errors_of(rows: Sequence[Row], ratios: Sequence[Mapping[str, float]]) -> list[Error]:
-    """Errors of all values that were predicted; where a case gives the most clients, those are its load."""
+    """Errors of all values that were predicted."""
     found = []
     for row, ratio in zip(rows, ratios, strict=True):
         architecture = accelerators.by_id(row.case.gpu).architecture
         classes = class_names(
             row.case.engine,
             architecture,
-            load_of(None if row.case.concurrency is None else float(row.case.concurrency)),
+            load_of(row.case.most_at_once),
             transferred=not has_kernels(row),
         )
         found += [

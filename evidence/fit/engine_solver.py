@@ -31,7 +31,7 @@ LEVELS: tuple[tuple[float, float, float], ...] = (
 )
 """Strengths of (all engines, engine, release) that are tried, in parts of a prior's deviation, the simplest first."""
 LEAST_GAIN = 0.015
-"""Part of the loss on left-out campaigns by which a parameter or a level must lower it to stay."""
+"""Part of the defaults' loss on left-out campaigns by which a parameter or a level must lower it to stay."""
 ROBUST_SCALES = {"ttft": 0.25, "tpot": 0.12, "throughput": 0.12}
 """Relative error from which on a point counts as an outlier (Cauchy loss)."""
 
@@ -112,11 +112,12 @@ def chosen_levels(lines: Sequence[Line]) -> Strengths:
     """Parameters that help campaigns which were left out, each as far down the hierarchy as it does."""
     strengths: Strengths = {}
     loss = left_out_loss(lines, strengths)
+    least_gain = LEAST_GAIN * loss
     print(f"defaults: loss on left-out campaigns {loss:.2f}", flush=True)
     for name in PRIORS:
         for levels in LEVELS:
             tried = left_out_loss(lines, strengths | {name: levels})
-            keeps = tried < (1.0 - LEAST_GAIN) * loss
+            keeps = tried < loss - least_gain
             print(f"{name} {levels}: {tried:.2f}{' stays' if keeps else ''}", flush=True)
             if keeps:
                 strengths, loss = strengths | {name: levels}, tried

@@ -36,7 +36,8 @@ METRICS: Final = (
 LENGTH_DISTS: Final = ("fixed", "uniform", "mean", "lognormal")
 SCRIPTS: Final = ("inferencex", "aiconfigurator", "vultr", "lmdeploy")
 """Benchmarks whose published scripts a row may say that it was made with."""
-LOADS: Final = ("closed", "poisson", "offline", "static_batch", "batch1", "step")
+BATCHES: Final = ("static_batch", "batch1", "step")
+LOADS: Final = ("closed", "poisson", "offline", *BATCHES)
 
 _CLIPPED: Final = re.compile(r"^lognormal\b.* clipped \d+-(\d+)/\d+-(\d+)$")
 _POOL_SIZES: Final = ("prefill_gpus", "decode_gpus", "num_prefill_workers", "num_decode_workers")
@@ -105,6 +106,11 @@ class ServingCase:
     script: str = ""
     """Benchmark whose scripts started engine and client; empty where the row does not say."""
     view: View = "replay"
+
+    @property
+    def most_at_once(self) -> float | None:
+        """Sequences that run at once at most, as far as the load says."""
+        return float(self.concurrency) if self.concurrency and self.load in ("closed", *BATCHES) else None
 
 
 def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -> ServingCase:
