@@ -1,5 +1,6 @@
 """Published serving runs that engines are fitted on, and what the simulator predicts for them."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,8 @@ def weight_of(row: Row, metric: str, drawn: int) -> float:
     sources whose set-up is doubtful count half."""
     if row.tier in NOT_BY_LATENCY and metric != "throughput":
         return 0.0
-    return (DOUBTFUL_SHARE if row.tier in DOUBTFUL else 1.0) * WEIGHTS[metric] * float(drawn) ** -0.25
+    quality = DOUBTFUL_SHARE if row.tier in DOUBTFUL else 1.0
+    return quality * WEIGHTS[metric] / math.sqrt(math.sqrt(drawn))
 
 
 def has_kernels(row: Row) -> bool:
