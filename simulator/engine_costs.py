@@ -11,8 +11,7 @@ from advisor.simulator.terms import Case, filled, value
 
 @dataclass(frozen=True, slots=True)
 class EngineCosts:
-    """What an engine and its host add, by the names of the table of terms; the defaults add nothing. The way of a
-    request is fitted by engine and release; the rest is common to all engines.
+    """What an engine and its host add, by the names of the table of terms; the defaults add nothing.
 
     Source: catalog/data/terms.csv.
     """
@@ -37,8 +36,7 @@ class EngineCosts:
     """The same in iterations with prefill, on top of kernel_scale: dense prompts without a pause meet the power limit,
     which kernels measured in bursts do not."""
     launch_scale: float = 1.0
-    """Launch time of a kernel behind another one against that of a kernel measured alone. Above 1 it counts kernels
-    around quantised and recurrent operators that were not measured with them; plain operators stay at 1."""
+    """Launch time of a kernel behind another one against that of a kernel measured alone."""
     expert_scale: float = 1.0
     """The same for routed experts in decode iterations, on top of kernel_scale, where there are many of them: real
     routing touches fewer than the measured kernels were given."""

@@ -8,8 +8,7 @@ from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.simulator.quantity import Basis, Quantity
 
 METRICS: Final = ("ttft", "tpot", "throughput")
-_NORMAL_80: Final = 1.2816
-"""Standard deviations of a normal distribution that hold 80 % around its middle."""
+FEW_SEQUENCES: Final = 16
 
 
 @cache
@@ -17,15 +16,34 @@ def _classes() -> dict[str, dict[str, list[float]]]:
     return dict(read_toml(DATA_DIR / "intervals.toml")) | dict(read_toml(DATA_DIR / "local_intervals.toml"))
 
 
-def prediction_class(engine: str, *, transferred: bool) -> str:
-    """The class of residuals that a prediction belongs to: by engine where its kernels were measured on the
-    architecture, one class of its own where they were transferred.
+def load_of(sequences: float | None) -> str:
+    """The kind of load that a prediction's residuals depend on: few sequences at once, or many; None is many.
+
+    Source: own definition.
+    """
+    return "few" if sequences is not None and sequences <= FEW_SEQUENCES else "many"
+
+
+def class_names(engine: str, architecture: str, load: str, *, transferred: bool) -> tuple[str, ...]:
+    """Classes of residuals that a prediction belongs to, the most special first: where kernels were transferred, by
+    architecture; else by engine, architecture and load.
 
     Source: own definition.
     """
     if transferred:
-        return "transferred"
-    return engine if engine in _classes() else "any"
+        return (f"transferred {architecture}", "transferred")
+    return (f"{engine} {architecture} {load}", f"{engine} {architecture}", engine, "any")
+
+
+def prediction_class(
+    engine: str, *, transferred: bool, architecture: str = "", sequences: float | None = None
+) -> str:
+    """The most special class of residuals that is known of a prediction; without an architecture that of the engine.
+
+    Source: data/intervals.toml.
+    """
+    names = class_names(engine, architecture, load_of(sequences), transferred=transferred)
+    return next((name for name in names if name in _classes()), names[-1])
 
 
 def factors(metric: str, class_name: str) -> tuple[float, float]:
@@ -45,20 +63,18 @@ def with_interval(
     class_name: str,
     basis: Basis,
     *,
-    num_samples: int = 0,
-    tail_fraction: float = 0.5,
+    sampling: tuple[float, float] = (1.0, 1.0),
 ) -> Quantity:
     """A predicted value with its 80 % interval: model error by class, and the sampling error of the run.
 
-    A percentile of n samples has a relative sampling error of about sqrt(p (1 − p) / n) / (1 − p) in its tail
-    mass; both errors add in squares on the logarithm.
+    Both are (low, high) factors; they add in squares on the logarithm.
 
     Assumes: the two errors are independent.
-    Source: conformal residuals (Vovk et al. 2005); order statistics.
+    Source: conformal residuals (Vovk et al. 2005); Distribution.sampling_factors.
     """
-    low, high = factors(metric, class_name)
-    if num_samples > 0:
-        sampling = _NORMAL_80 * math.sqrt(tail_fraction / ((1.0 - tail_fraction) * num_samples))
-        low = math.exp(-math.hypot(min(0.0, math.log(low)), sampling))
-        high = math.exp(math.hypot(max(0.0, math.log(high)), sampling))
-    return Quantity(value, value * min(low, 1.0), value * max(high, 1.0), basis)
+    both = zip(factors(metric, class_name), sampling, strict=True)
+    low, high = (
+        math.exp(math.copysign(math.hypot(*(max(0.0, side * math.log(part)) for part in parts)), side))
+        for side, parts in zip((-1.0, 1.0), both, strict=True)
+    )
+    return Quantity(value, value * low, value * high, basis)

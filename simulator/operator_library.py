@@ -14,7 +14,6 @@ from advisor.simulator.device import Device
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
 from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, moe_s
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
-from advisor.simulator.terms import Case, find
 
 FloatArray = NDArray[np.float64]
 
@@ -22,10 +21,6 @@ _BETWEEN_WIDTHS = 0.75
 """Bytes per weight from which a file format unpacks like 8-bit weights rather than like 4-bit ones."""
 _WITHOUT_FACTS = "local_"
 """Beginning of the names of operators that know nothing of SMs, clock and L2."""
-_PLAIN_OPERATORS = ("attention_decode", "attention_prefill", "mla_triton", "elementwise")
-_PLAIN_PRODUCTS = (("matmul", "bf16"), ("grouped_matmul", "bf16"))
-"""Operators that an engine may launch as they were measured alone. Experts in 16 bits are among them: they were
-measured with all kernels of their layer, and none quantises operands."""
 _WEIGHT_ONLY = {
     "fp8": "int8_wo",
     "int8": "int8_wo",
@@ -103,8 +98,7 @@ class OperatorLibrary:
         if launch_scale not in self._queued:
             library = replace(self, launch_scale=launch_scale, _resolved={}, _queued={})
             for key, parameters in self._resolved.items():
-                scale = self._scale_of(key, launch_scale) / self._scale_of(key, self.launch_scale)
-                library.assume(*key, _with_launches(parameters, scale))
+                library.assume(*key, _with_launches(parameters, launch_scale / self.launch_scale))
             self._queued[launch_scale] = library
         return self._queued[launch_scale]
 
@@ -157,16 +151,8 @@ class OperatorLibrary:
                 self.transferred.add(f"{operator}: {found.transferred_from}")
             # A record of a related format lends its efficiencies; bytes and peak stay those of the format asked for.
             alone = kind.from_record(found.record.model_copy(update={"dtype": dtype}))
-            self._resolved[key] = _with_launches(alone, self._scale_of(key, self.launch_scale))
+            self._resolved[key] = _with_launches(alone, self.launch_scale)
         return cast(EfficiencyT, self._resolved[key])
-
-    def _scale_of(self, key: tuple[str, str], launch_scale: float) -> float:
-        """The part of an operator's launch times: what an engine adds to the kernels that were measured, it adds
-        where operands are quantised or recurrent."""
-        operator, _ = key
-        plain = operator in _PLAIN_OPERATORS or key in _PLAIN_PRODUCTS
-        limit = find("engine", "plain_launch_scale_limit", Case(architecture=self.device.architecture))
-        return min(limit.value, launch_scale) if plain and limit else launch_scale
 
 
 def _with_launches(parameters: object, fraction: float) -> object:

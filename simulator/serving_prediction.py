@@ -25,6 +25,20 @@ class ServingPrediction:
     requests_per_s: Quantity
 
 
+def class_of(replica: ReplicaModel, sequences: float | None = None) -> str:
+    """The class of residuals of what a replica shows with so many sequences at once.
+
+    Source: `prediction_class`.
+    """
+    deployment = replica.deployment
+    return prediction_class(
+        deployment.engine.id,
+        transferred=bool(replica.transferred),
+        architecture=deployment.accelerator.architecture,
+        sequences=sequences,
+    )
+
+
 def predicted(result: ServingResult, replica: ReplicaModel) -> ServingPrediction:
     """Latencies [s] by mean, p50, p90, p99 and rates [1/s] of a run, with intervals of the replica's class.
 
@@ -36,7 +50,7 @@ def predicted(result: ServingResult, replica: ReplicaModel) -> ServingPrediction
     if not result.num_finished:
         raise ValueError("no request finished, so there is nothing to predict")
     basis = replica.basis
-    class_name = prediction_class(replica.deployment.engine.id, transferred=bool(replica.transferred))
+    class_name = class_of(replica, result.mean_batch)
     rates = (result.output_tokens_per_s, result.total_tokens_per_s, result.requests_per_s)
     return ServingPrediction(
         _statistics(result.ttft, "ttft", class_name, basis),
@@ -55,7 +69,7 @@ def predicted_latencies(
     Source: `predicted`.
     """
     basis = replica.basis
-    class_name = prediction_class(replica.deployment.engine.id, transferred=bool(replica.transferred))
+    class_name = class_of(replica)
     if not ttft.num_samples:
         return {"ttft_s": {}, "tpot_s": {}, "e2e_s": {}}
     return {
@@ -70,7 +84,7 @@ def predicted_rate(rate_per_s: float, replica: ReplicaModel) -> Quantity:
 
     Source: `predicted`.
     """
-    class_name = prediction_class(replica.deployment.engine.id, transferred=bool(replica.transferred))
+    class_name = class_of(replica)
     return with_interval(rate_per_s, "throughput", class_name, replica.basis)
 
 
@@ -85,8 +99,7 @@ def _statistics(times: Distribution, metric: str, class_name: str, basis: Basis)
             metric,
             class_name,
             basis,
-            num_samples=times.num_samples,
-            tail_fraction=percent / 100.0,
+            sampling=times.sampling_factors(percent / 100.0),
         )
     return found
 

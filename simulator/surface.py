@@ -175,7 +175,6 @@ def _specific(deployment: Deployment, library: OperatorLibrary, costs: EngineCos
         costs,
         kernel_scale=scale * costs.kernel_scale,
         expert_scale=max(1.0, experts) if reads_all else experts,
-        expert_prefill_scale=costs.expert_prefill_scale * value("engine", "prompt_expert_scale", case),
     )
 
 

@@ -5,9 +5,9 @@
         --predictions FOLDER
 
 `--left-out` is the dump of evidence/fit/engines.py: each row predicted by engine parameters that were fitted
-without its whole group (accelerator, model, engine); without it that table stays as it is. `--blind` adds one round to
-the ledger and writes nothing else: FOLDER holds what `advisor validate KIND KIND_blind1.csv --predictions` wrote with
-the code of that commit.
+without its whole campaign (archive of runs); without it those tables stay as they are. `--blind` adds one round to the
+ledger, evidence/data/blind_rounds.csv, and writes nothing else: FOLDER holds what
+`advisor validate KIND KIND_blind1.csv --predictions` wrote with the code of that commit.
 """
 
 import argparse
@@ -39,7 +39,9 @@ from advisor.probes.document import read_probe
 from advisor.render.answer import Table
 from advisor.simulator.quantity import Quantity
 
-LEFT_OUT = "Left out: whole groups unseen by the fit"
+LEFT_OUT = "Left out: whole campaigns unseen by the fit"
+BLIND_NOW = "Blind round 1: as shipped, and today with its campaigns left out"
+ROUNDS = Path(__file__).resolve().parents[1] / "evidence" / "data" / "blind_rounds.csv"
 LEFT_OUT_NAMES = ("tpot", "ttft", "throughput")
 """Of the same metrics in the dump of the fit."""
 Ratios = dict[str, float | None]
@@ -62,9 +64,9 @@ The core is aggregated serving without speculative decoding, all conditions publ
 parameters are fitted on, under any load. All tables but *Left out* are of the shipped parameters. Tiers: A are
 benchmarks of vendors and archives (A1 and A3 with their start-up scripts known), OWN our own runs; B are measurements
 of servers as people set them up, some with a client's or a server's limit in place of the load: their throughput is
-usable, their latencies are doubtful. Left out of the fit are groups on hardware with measured kernels; a few numbers
-of MI300X, MI355X and TPU v7 ([serving mechanisms](serving-mechanisms.md#other-vendors-hardware)) come from runs that
-are among these rows.
+usable, their latencies are doubtful. *Left out* covers rows of earlier tables and of blind rounds that are over: a
+campaign is an archive of runs that share scripts and machines, and is predicted by what the others say; the 80 %
+intervals are those of the same predictions.
 """
 STRANGER_HEADER = """
 # Serving, as a stranger's server
@@ -90,14 +92,15 @@ LEAST_COLLECTIVE_BYTES = 65536
 LEDGER_HEADER = """
 # Ledger of blind rounds
 
-Measurements that nobody had seen before the code was finished, predicted once with that code. Lines are added, never
-rewritten. Per cell: median error, a missing prediction counting as 100 %, and in brackets the share inside the 80 %
-interval.
+Measurements that nobody had seen before the code was finished, predicted once with that code
+(`evidence/data/blind_rounds.csv`). Lines are added, never rewritten. Per cell: median error, a missing prediction
+counting as 100 %, and in brackets the share inside the 80 % interval.
 """
 LEDGER_METRICS = {
     "serving": {"TPOT": "tpot_ms_mean", "TTFT": "ttft_ms_mean", "throughput": "output_tok_s"},
     "training": {"tokens per second": "tokens_per_s_per_gpu", "peak memory": "peak_mem_gb"},
 }
+LEDGER_CELL = ("metric", "median_error_percent", "inside_percent")
 CALIBRATION_HEADER = """
 ## With and without a calibration
 
@@ -138,34 +141,63 @@ def markdown(found: Table) -> str:
     return table(found.title, list(found.rows), tuple(column.header for column in found.columns))
 
 
-def left_out_table(path: Path, rows: Sequence[JudgedRow]) -> list[tuple[str, ...]]:
-    """Median error by engine era over rows whose group was left out of the fit, and over all core rows."""
-    by_era: dict[str, list[Ratios]] = defaultdict(list)
-    left_out: dict[str, Ratios] = {}
-    for (engine, era), case_id, found in json.loads(path.read_text(encoding="utf-8")):
-        by_era[f"{engine} {era}"].append(found)
-        left_out[case_id] = found
+def left_out_rows(path: Path) -> list[tuple[str, str, Ratios]]:
+    """(engine and campaign, case, predicted / measured by metric) of the dump."""
+    dumped = json.loads(path.read_text(encoding="utf-8"))
+    return [
+        (f"{engine}, {campaign.split(',')[0]}", case_id, found) for engine, campaign, case_id, found in dumped
+    ]
+
+
+def left_out_table(
+    dumped: Sequence[tuple[str, str, Ratios]], groups: dict[str, str]
+) -> list[tuple[str, ...]]:
+    """Median error by engine and campaign over rows whose campaign was left out of the fit, and over all of them."""
+    by_campaign: dict[str, list[Ratios]] = defaultdict(list)
     by_group: dict[str, list[Ratios]] = defaultdict(list)
-    core = [row for row in rows if is_core(row.cells)]
-    for row in core:
-        if row.cells["case_id"] in left_out:
-            by_group[row.cells["group"]].append(left_out[row.cells["case_id"]])
-    everything = [left_out.get(row.cells["case_id"]) or shipped(row) for row in core]
-    lines = [median_errors(name, found) for name, found in sorted(by_era.items())]
-    lines.append(median_errors("all", list(left_out.values())))
+    for name, case_id, found in dumped:
+        by_campaign[name].append(found)
+        by_group[groups[case_id]].append(found)
+    lines = [median_errors(name, found) for name, found in sorted(by_campaign.items())]
+    lines.append(median_errors("all", [found for _, _, found in dumped]))
     lines.append(macro_errors("all, mean over groups", list(by_group.values())))
-    lines.append(median_errors("and other hardware, as shipped", everything))
     return lines
 
 
-def shipped(row: JudgedRow) -> Ratios:
-    """Predicted / measured of a row by metric; None without a prediction."""
-    found: Ratios = {}
-    for name, column in zip(LEFT_OUT_NAMES, CORE_METRICS, strict=True):
-        if measured := measured_value(row.cells, column):
-            quantity = row.predicted.get(column)
-            found[name] = quantity.value / measured if quantity else None
-    return found
+def blind_now_table(
+    truth: Sequence[dict[str, str]], dumped: Sequence[tuple[str, str, Ratios]]
+) -> list[tuple[str, ...]]:
+    """Median error on the core of the blind table by tier: as shipped, and today without its campaigns."""
+    shipped = {
+        (line["tier"], line["metric"]): f"{line['median_error_percent']} %"
+        for line in cells(ROUNDS)
+        if (line["round"], line["kind"]) == ("1", "serving")
+    }
+    now = {case_id: found for _, case_id, found in dumped}
+    core = [row for row in truth if is_core(row)]
+    lines = []
+    for tier in ("core", *sorted({row["tier"] for row in core})):
+        mine = [row for row in core if tier in ("core", row["tier"])]
+        of_tier = []
+        for metric, column in zip(LEFT_OUT_NAMES, CORE_METRICS, strict=True):
+            measured = [row["case_id"] for row in mine if measured_value(row, column)]
+            ratios = [now.get(case_id, {}).get(metric) for case_id in measured]
+            before = shipped.get((tier, METRIC_NAMES[column]), "–")
+            of_tier += [before, f"{100 * median_error(ratios):.1f} %" if ratios else "–"]
+        lines.append((tier, str(len(mine)), *of_tier))
+    return lines
+
+
+def left_out_tables(dump: Path, truth: Path) -> str:
+    """Errors of campaigns that were left out: of all core rows, and of the blind table beside what was shipped."""
+    tables = [truth / "serving.csv", *sorted(truth.glob("serving_blind*.csv"))]
+    groups = {row["case_id"]: row["group"] for path in tables for row in cells(path)}
+    dumped = left_out_rows(dump)
+    names = list(METRIC_NAMES.values())
+    text = table(LEFT_OUT, left_out_table(dumped, groups), ("engine, campaign", "rows", *names))
+    head = [f"{name}, {when}" for name in names for when in ("as shipped", "left out")]
+    found = blind_now_table(cells(truth / "serving_blind1.csv"), dumped)
+    return text + table(BLIND_NOW, found, ("tier", "rows", *head))
 
 
 def median_errors(name: str, found: list[Ratios]) -> tuple[str, ...]:
@@ -176,11 +208,11 @@ def median_errors(name: str, found: list[Ratios]) -> tuple[str, ...]:
 
 def macro_errors(name: str, groups: list[list[Ratios]]) -> tuple[str, ...]:
     """A line of means over groups of their median errors."""
-    cells = []
+    errors = []
     for metric in LEFT_OUT_NAMES:
         known = [[one[metric] for one in group if metric in one] for group in groups]
-        cells.append(f"{100 * np.mean([median_error(values) for values in known if values]):.1f} %")
-    return (name, str(sum(len(group) for group in groups)), *cells)
+        errors.append(f"{100 * np.mean([median_error(values) for values in known if values]):.1f} %")
+    return (name, str(sum(len(group) for group in groups)), *errors)
 
 
 def score_table(title: str, column: str, compared: Sequence[Comparison]) -> str:
@@ -249,32 +281,51 @@ def as_predicted(truth: Path, predictions: Path) -> list[JudgedRow]:
     return found
 
 
-def ledger_table(kind: str, rows: Sequence[JudgedRow]) -> str:
-    """Errors and coverage of a blind table by tier, as one round of the ledger."""
-    metrics = LEDGER_METRICS[kind]
+def round_lines(kind: str, rows: Sequence[JudgedRow]) -> list[dict[str, str]]:
+    """Errors and coverage of a blind table by tier and metric, as lines of the ledger."""
     groups: dict[str, list[JudgedRow]] = {"all": list(rows)}
     if kind == "serving":
         groups["core"] = [row for row in rows if is_core(row.cells)]
     for tier in sorted({row.cells["tier"] for row in rows}):
         groups[tier] = [row for row in rows if row.cells["tier"] == tier]
     lines = []
-    for name, some in groups.items():
-        if not some:
-            continue
-        scores = [
-            score(found) if (found := comparisons(some, column)) else None for column in metrics.values()
-        ]
-        shown = (
-            f"{100 * one.median_ape_missing_as_1:.1f} % ({100 * (one.interval_coverage or 0.0):.0f} %)"
-            if one
-            else "–"
-            for one in scores
-        )
-        predicted_share = sum(1 for row in some if row.predicted) / len(some)
-        lines.append((name, str(len(some)), f"{100 * predicted_share:.0f} %", *shown))
-    return table(kind.capitalize(), lines, ("tier", "rows", "predicted", *metrics)).replace(
-        "\n## ", "\n### ", 1
-    )
+    for tier, some in groups.items():
+        share = sum(1 for row in some if row.predicted) / max(1, len(some))
+        common = {
+            "kind": kind,
+            "tier": tier,
+            "rows": str(len(some)),
+            "predicted_percent": f"{100 * share:.0f}",
+        }
+        found = {name: comparisons(some, column) for name, column in LEDGER_METRICS[kind].items()}
+        for name, compared in found.items():
+            if compared:
+                one = score(compared)
+                error, inside = one.median_ape_missing_as_1, one.interval_coverage or 0.0
+                cell = (name, f"{100 * error:.1f}", f"{100 * inside:.0f}")
+                lines.append(common | dict(zip(LEDGER_CELL, cell, strict=True)))
+        if some and not any(found.values()):
+            lines.append(common | dict.fromkeys(LEDGER_CELL, ""))
+    return lines
+
+
+def ledger(path: Path) -> str:
+    """All rounds as sections of a page."""
+    text, lines = LEDGER_HEADER, cells(path)
+    for number in sorted({line["round"] for line in lines}, key=int):
+        of_round = [line for line in lines if line["round"] == number]
+        text += f"\n## Round {number}\n\nCommit {of_round[0]['commit']}, {of_round[0]['date']}.\n"
+        for kind, metrics in LEDGER_METRICS.items():
+            by_tier: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+            for line in of_round:
+                if line["kind"] == kind:
+                    shown = f"{line['median_error_percent']} % ({line['inside_percent']} %)"
+                    key = (line["tier"], line["rows"], f"{line['predicted_percent']} %")
+                    by_tier[key][line["metric"]] = shown
+            rows = [(*key, *(found.get(name, "–") for name in metrics)) for key, found in by_tier.items()]
+            section = table(kind.capitalize(), rows, ("tier", "rows", "predicted", *metrics))
+            text += section.replace("\n## ", "\n### ", 1)
+    return text
 
 
 def kept_section(page: Path, title: str) -> str:
@@ -284,27 +335,23 @@ def kept_section(page: Path, title: str) -> str:
     return "" if start < 0 else old[start : old.index("\n## ", start + 1)]
 
 
-def ledger_of(page: Path) -> str:
-    """The ledger of a page as it stands, or an empty one."""
-    old = page.read_text(encoding="utf-8") if page.exists() else ""
-    mark = LEDGER_HEADER.strip().splitlines()[0]
-    return f"\n{mark}{old.split(mark)[1]}" if mark in old else LEDGER_HEADER
+def add_round(path: Path, number: int, date: str, commit: str, truth: Path, predictions: Path) -> None:
+    """Add a round to the ledger.
 
-
-def add_round(page: Path, number: int, date: str, commit: str, truth: Path, predictions: Path) -> None:
-    """Add a round to a page's ledger.
-
-    Raises: ValueError: the page has this round.
+    Raises: ValueError: it has this round.
     """
-    ledger, title = ledger_of(page), f"## Round {number}"
-    if title in ledger:
-        raise ValueError(f"{page} has round {number}: a ledger is never rewritten")
-    text = f"\n{title}\n\nCommit {commit}, {date}.\n"
+    lines = cells(path) if path.exists() else []
+    if any(line["round"] == str(number) for line in lines):
+        raise ValueError(f"{path} has round {number}: a ledger is never rewritten")
     for kind in LEDGER_METRICS:
         name = f"{kind}_blind{number}.csv"
-        text += ledger_table(kind, as_predicted(truth / name, predictions / name))
-    old = page.read_text(encoding="utf-8").split(ledger.strip())[0].rstrip()
-    page.write_text(f"{old}\n{ledger.rstrip()}\n{text}", encoding="utf-8")
+        common = {"round": str(number), "date": date, "commit": commit}
+        lines += [common | line for line in round_lines(kind, as_predicted(truth / name, predictions / name))]
+    columns = (*common, "kind", "tier", "rows", "predicted_percent", *LEDGER_CELL)
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
 
 
 def main() -> None:
@@ -322,7 +369,7 @@ def main() -> None:
         if not (arguments.date and arguments.commit and arguments.predictions):
             parser.error("a round needs --date, --commit and --predictions")
         add_round(
-            arguments.output, arguments.blind, arguments.date, arguments.commit,
+            ROUNDS, arguments.blind, arguments.date, arguments.commit,
             arguments.truth, arguments.predictions,
         )  # fmt: skip
         return
@@ -334,16 +381,15 @@ def main() -> None:
     everything, *others = serving_accuracy_tables(accuracy)
     text = HEADER + markdown(everything)
     if arguments.left_out:
-        head = ("engine and era", "rows", *METRIC_NAMES.values())
-        text += table(LEFT_OUT, left_out_table(arguments.left_out, rows), head)
+        text += left_out_tables(arguments.left_out, arguments.truth)
     else:
-        text += kept_section(arguments.output, LEFT_OUT)
+        text += "".join(kept_section(arguments.output, title) for title in (LEFT_OUT, BLIND_NOW))
     text += "".join(markdown(one) for one in others)
     text += calibration_table(arguments.truth / "serving.csv")
     text += STRANGER_HEADER + "".join(markdown(one) for one in stranger_tables(stranger))
     text += TRAINING_HEADER + training_tables(arguments.truth / "training.csv")
     text += COLLECTIVES_HEADER + collective_table(arguments.truth / "collectives.csv")
-    arguments.output.write_text(text.rstrip() + "\n" + ledger_of(arguments.output), encoding="utf-8")
+    arguments.output.write_text(text.rstrip() + "\n" + ledger(ROUNDS), encoding="utf-8")
     for line in everything.rows:
         print(*line, sep="\t")
 

@@ -164,19 +164,16 @@ def _offer(found: Found, scenario: Scenario) -> dict[str, Any]:
 def _percentiles(times: Distribution, metric: str, class_name: str, basis: Basis) -> Mapping[str, Quantity]:
     if not times.num_samples:
         return {}
-    wanted = {
-        "mean": (times.mean_s, 0.5),
-        "p50": (times.p50_s, 0.5),
-        "p90": (times.p90_s, 0.9),
-        "p95": (times.p95_s, 0.95),
-        "p99": (times.p99_s, 0.99),
-    }
-    return {
-        name: with_interval(
-            value, metric, class_name, basis, num_samples=times.num_samples, tail_fraction=tail
+    shown = {"mean": with_interval(times.mean_s, metric, class_name, basis)}
+    for percent in (50, 90, 95, 99):
+        shown[f"p{percent}"] = with_interval(
+            times.percentile_s(percent),
+            metric,
+            class_name,
+            basis,
+            sampling=times.sampling_factors(percent / 100.0),
         )
-        for name, (value, tail) in wanted.items()
-    }
+    return shown
 
 
 def _cost(plan: Planned, basis: Basis) -> Quantity:

@@ -32,6 +32,9 @@ class GroupedQueryAttention(Record):
     indexer_head_dim: int = 0
     sinks: bool = False
     """A learned logit per head joins those of the keys (gpt-oss)."""
+    norm_over_heads: bool = False
+    """Queries and keys are normed over all heads together, so that tensor-parallel ranks sum their squares first
+    (MiniMax-M2)."""
     causal: bool = True
     """False in encoders and diffusion transformers."""
 

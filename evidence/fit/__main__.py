@@ -18,6 +18,7 @@ _SHARED = (
     "__main__",
     "engine_rows",
     "engine_solver",
+    "engine_intervals",
     "term_rows",
     "training_parameters",
     "collective_rows",
@@ -42,12 +43,15 @@ def main() -> None:
     )
     parser.add_argument("--points", type=int, default=5000, help="measurements drawn per fit of kernels")
     parser.add_argument("--dump", type=Path, help="ratios of what was left out, as JSON (engines)")
+    parser.add_argument("--processes", type=int, default=1, help="that run at once (engines)")
     parser.add_argument(
         "--write", action="store_true", help="replace the catalog's numbers; else only report"
     )
     given = parser.parse_args()
     program = import_module(f"advisor.evidence.fit.{given.name}")
-    program.run(Options(given.data, given.truth, given.write, given.only, given.points, given.dump))
+    program.run(
+        Options(given.data, given.truth, given.write, given.only, given.points, given.dump, given.processes)
+    )
 
 
 if __name__ == "__main__":

@@ -30,10 +30,17 @@ class Options:
     points: int
     """Measurements drawn per fit of kernels."""
     dump: Path | None
+    processes: int = 1
+    """That run at once."""
 
     def published(self, kind: str) -> Path:
         """The table of published runs of a kind: serving, training or collectives."""
         return self.truth or self.data / "truth" / f"{kind}.csv"
+
+    def all_published(self, kind: str) -> list[Path]:
+        """That table, and those of blind rounds that are over."""
+        path = self.published(kind)
+        return [path, *sorted(path.parent.glob(f"{path.stem}_blind*.csv"))]
 
     def kernels(self, name: str) -> Path:
         """A table of measured kernels."""

@@ -1,21 +1,36 @@
 """Published serving runs that engines are fitted on, and what the simulator predicts for them."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog import accelerators, engines
+from advisor.catalog import accelerators
+from advisor.catalog.releases import is_before
 from advisor.evidence.fit.base import by_key, published_rows
+from advisor.evidence.fit.engine_solver import Place
 from advisor.evidence.serving.accuracy import is_core
 from advisor.evidence.serving.case import ServingCase, dated, parse_case
 from advisor.evidence.serving.prediction import predict_case
 from advisor.simulator.engine_costs import EngineCosts
-from advisor.simulator.terms import Case, find
 
 KERNEL_ARCHITECTURES = ("ampere", "hopper", "blackwell", "blackwell-ultra", "ada", "blackwell-geforce")
 METRICS = {"ttft": "ttft_ms_mean", "tpot": "tpot_ms_mean", "throughput": "output_tok_s"}
+SAME_ARCHIVE = {"AIConfigurator silicon_sample (InferenceX dumps)": "InferenceX"}
+RELEASES = {
+    "vllm": "0.14.0 2026-01-20",
+    "sglang": "0.5.10 2026-04-05",
+    "tensorrt-llm": "1.2.0 2026-03-12",
+}
+"""First release of what may differ from all before it: asynchronous scheduling by default (vLLM), prompts from captured
+graphs (SGLang), expert kernels chosen by model (TensorRT-LLM)."""
+WEIGHTS = {"ttft": 1.0, "tpot": 1.0, "throughput": 0.7}
+DOUBTFUL = ("B2", "B4", "B5")
+DOUBTFUL_SHARE = 0.5
+NOT_BY_LATENCY = ("B2",)
+"""Its concurrency is at times the server's limit and not the client's: throughput counts, latency does not."""
 MOST_CLIENTS = 512
 """Longer runs are scored, not fitted: they take long and say little about an engine's costs."""
 
@@ -41,13 +56,26 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def era_key(row: Row) -> tuple[str, str] | None:
-    """(engine, first release of its era) of a row: eras are the spans of the terms of request_s; None without one."""
-    if row.case.engine not in engines.all_ids():
-        return None
+def place_of(row: Row) -> Place:
+    """(engine, first release of its era) of a row; empty for the first era."""
     case = dated(row.case)
-    found = find("engine", "request_s", Case(case.engine, case.engine_version, case.date))
-    return (row.case.engine, found.since) if found and found.name else None
+    since = RELEASES.get(case.engine, "")
+    later = since and not is_before(case.engine_version, case.date, since)
+    return case.engine, since if later else ""
+
+
+def campaign_of(row: Row) -> str:
+    """The archive that a row comes from: sources that share their scripts and machines are one."""
+    return SAME_ARCHIVE.get(row.source, row.source)
+
+
+def weight_of(row: Row, metric: str, drawn: int) -> float:
+    """Weight of a value: a group counts by the fourth root of the rows drawn of it, as neighbours are almost collinear;
+    sources whose set-up is doubtful count half."""
+    if row.tier in NOT_BY_LATENCY and metric != "throughput":
+        return 0.0
+    quality = DOUBTFUL_SHARE if row.tier in DOUBTFUL else 1.0
+    return quality * WEIGHTS[metric] / math.sqrt(math.sqrt(drawn))
 
 
 def has_kernels(row: Row) -> bool:

@@ -1,239 +1,171 @@
-"""Fit what engines add to their kernels, by (engine, era), on published serving measurements.
+"""Fit what engines add to their kernels on published serving measurements, and how far what results is off elsewhere.
 
-Only conditions of a row enter its prediction. Parameters are few and carry priors; whole groups (accelerator,
-model, engine) are left out in turn to see how the fit does on what it has not seen. Writes the parameters with
-their residuals into the table of terms and the left-out quantiles into data/intervals.toml.
+Only conditions of a row enter its prediction. Whole campaigns (archives of runs) are left out in turn: to choose which
+parameters are fitted and how far down they go (all engines, an engine, a release), and to see how the simulator does on
+what the fit has not seen. Writes the parameters into the table of terms and the left-out quantiles into
+data/intervals.toml.
 
-Predictions are linearised around the last parameters (some rows of every group), solved for all eras at once, and
-linearised again; the left-out errors are those of the simulator itself, not of its linear form.
+Predictions are linearised around the defaults (some rows of every group); left-out errors are those of the simulator.
 """
 
 import json
 import math
 import multiprocessing
 import time
-from collections import Counter, defaultdict
+from collections import Counter
+from dataclasses import replace
 from multiprocessing.pool import Pool
 
 import numpy as np
 
 from advisor.catalog import engines
-from advisor.catalog.files import DATA_DIR
-from advisor.catalog.releases import split
 from advisor.catalog.schema.term import Term
 from advisor.catalog.terms import UNITS
-from advisor.evidence.fit.base import FloatArray, Options, errors_in_words
+from advisor.evidence.fit.base import Options, errors_in_words
+from advisor.evidence.fit.engine_intervals import write_intervals
 from advisor.evidence.fit.engine_rows import (
     METRICS,
     Row,
-    era_key,
+    campaign_of,
     has_kernels,
+    place_of,
     predicted_ratios,
     read_rows,
     thinned,
-)
-from advisor.evidence.fit.engine_solver import (
-    NAMES,
-    Era,
-    Line,
-    costs_of,
-    own_parameters,
-    point_of,
-    solve,
     weight_of,
 )
+from advisor.evidence.fit.engine_solver import PRIORS, Line, Shifts, chosen_levels, solve
 from advisor.evidence.fit.term_rows import write_found
+from advisor.evidence.serving.case import dated
 from advisor.simulator.engine_costs import EngineCosts, engine_costs
-from advisor.simulator.terms import Case, find
 
 Ratios = dict[str, float]
 
-ROWS_OF_A_GROUP = 16
-ROUNDS = 2
-STEP = 0.3
-"""In standard deviations of the prior: wide, as the simulator is a step function when looked at closely."""
-LONGEST_STEP = 1.5
-MIN_INTERVAL_POINTS = 20
+ROWS_OF_A_GROUP = 10
+SAME = 0.01
+"""Relative difference below which an era has what all have."""
+STEP = 0.4
+"""Of a parameter's logarithm: wide, as the simulator is a step function when looked at closely."""
 
 
-def lines_of(job: tuple[Row, Era, FloatArray, tuple[int, int]]) -> list[Line]:
-    """A row's values as lines around a point."""
-    row, era, at, counts = job
-    others = shipped(era)
-    base = predicted_ratios(row, costs_of(at, others))
-    units = np.eye(len(NAMES))
+def costs_of(row: Row) -> EngineCosts:
+    """The shipped parameters of a row's release, with the defaults of those that are fitted."""
+    case = dated(row.case)
+    shipped = engine_costs(engines.by_id(case.engine), version=case.engine_version, date=case.date)
+    return replace(shipped, **{name: value for name, (value, _) in PRIORS.items()})
+
+
+def lines_of(job: tuple[Row, int]) -> list[Line]:
+    """A row's values as lines around the defaults."""
+    row, drawn = job
+    costs = costs_of(row)
+    base = predicted_ratios(row, costs)
     moved = {
-        place: predicted_ratios(row, costs_of(at + STEP * units[place], others))
-        for place in own_parameters(era)
+        name: predicted_ratios(row, replace(costs, **{name: getattr(costs, name) * math.exp(STEP)}))
+        for name in PRIORS
     }
-    found = []
-    for metric, ratio in base.items():
-        slopes = np.zeros(len(NAMES))
-        for place, other in moved.items():
-            slopes[place] = math.log(other[metric] / ratio) / STEP if metric in other else 0.0
-        weight = weight_of(row, metric, *counts)
-        found.append(Line(row.group, era, metric, at, math.log(ratio), slopes, weight))
-    return found
+    return [
+        Line(
+            campaign_of(row), place_of(row), metric, math.log(ratio),
+            {name: math.log(other[metric] / ratio) / STEP for name, other in moved.items() if metric in other},
+            weight,
+        )
+        for metric, ratio in base.items()
+        if (weight := weight_of(row, metric, drawn)) > 0.0 and ratio > 0.0
+    ]  # fmt: skip
 
 
-def scored(job: tuple[Row, EngineCosts | None]) -> Ratios:
+def with_shifts(row: Row, shifts: Shifts) -> EngineCosts:
+    """A row's parameters with what was fitted."""
+    costs = costs_of(row)
+    own = shifts.get(place_of(row)) or next(iter(shifts.values()), {})
+    return replace(costs, **{name: getattr(costs, name) * math.exp(value) for name, value in own.items()})
+
+
+def scored(job: tuple[Row, EngineCosts]) -> Ratios:
     """Predicted / measured of a row with these parameters."""
     return predicted_ratios(*job)
 
 
-def fit(rows: list[tuple[Row, Era]], pool: Pool) -> tuple[list[Line], dict[Era, FloatArray]]:
-    """Lines around the last parameters and the point of each era, starting from the catalog's parameters."""
-    eras = sorted({era for _, era in rows})
-    start = {era: point_of(shipped(era)) for era in eras}
-    drawn_ids = {row.case.case_id for row in thinned([row for row, _ in rows], ROWS_OF_A_GROUP)}
-    chosen = [(row, era) for row, era in rows if row.case.case_id in drawn_ids]
-    sizes, drawn = (Counter(row.group for row, _ in some) for some in (rows, chosen))
-    lines: list[Line] = []
-    for number in range(ROUNDS):
-        begun = time.time()
-        jobs = [(row, era, start[era], (sizes[row.group], drawn[row.group])) for row, era in chosen]
-        lines = [line for part in pool.imap(lines_of, jobs, chunksize=2) for line in part]
-        found = solve(lines, eras, start)
-        start = {
-            era: start[era] + np.clip(found[era] - start[era], -LONGEST_STEP, LONGEST_STEP) for era in eras
-        }
-        print(f"round {number + 1}: {len(lines)} values, {time.time() - begun:.0f} s", flush=True)
-    return lines, start
-
-
-def shipped(era: Era) -> EngineCosts:
-    """The catalog's parameters of an era."""
-    version, date = split(era[1])
-    return engine_costs(engines.by_id(era[0]), version=version, date=date)
-
-
-def left_out(
-    rows: list[tuple[Row, Era]],
-    lines: list[Line],
-    points: dict[Era, FloatArray],
-    pool: Pool,
-) -> list[Ratios]:
-    """Ratios of all rows, each with parameters of a fit that has not seen its group."""
-    eras = sorted(points)
-    without: dict[str, dict[Era, EngineCosts]] = {}
-    for group in sorted({row.group for row, _ in rows}):
-        found = solve([line for line in lines if line.group != group], eras, points)
-        without[group] = {era: costs_of(found[era], shipped(era)) for era in eras}
-    jobs = [(row, without[row.group][era]) for row, era in rows]
+def left_out(rows: list[Row], without: dict[str, Shifts], pool: Pool) -> list[Ratios]:
+    """Ratios of all rows, each with parameters of a fit that has not seen its campaign."""
+    jobs = [(row, with_shifts(row, without[campaign_of(row)])) for row in rows]
     return list(pool.imap(scored, jobs, chunksize=8))
 
 
-def report(title: str, rows: list[tuple[Row, Era]], ratios: list[Ratios]) -> None:
-    """Errors by era on the screen."""
-    print(title)
-    for era in sorted({era for _, era in rows}):
-        own = [ratio for (_, other), ratio in zip(rows, ratios, strict=True) if other == era]
-        print("  ", *era, in_words(own), flush=True)
-    print("   all", in_words(ratios), flush=True)
+def report(rows: list[Row], ratios: list[Ratios]) -> None:
+    """Errors by campaign and engine on the screen."""
+    keys = [(campaign_of(row), row.case.engine) for row in rows]
+    for key in [*sorted(set(keys)), None]:
+        own = [ratio for other, ratio in zip(keys, ratios, strict=True) if key in (other, None)]
+        found = {name: [ratio[name] for ratio in own if name in ratio] for name in METRICS}
+        words = "; ".join(f"{name} {errors_in_words(values)}" for name, values in found.items())
+        print("  ", *(key or ("all",)), words, flush=True)
 
 
-def in_words(ratios: list[Ratios]) -> str:
-    """Errors by metric."""
-    found = {name: [ratio[name] for ratio in ratios if name in ratio] for name in METRICS}
-    return "; ".join(f"{name} {errors_in_words(values)}" for name, values in found.items())
-
-
-def rows_of(era: Era, costs: EngineCosts, rows: list[Row], ratios: list[Ratios]) -> list[Term]:
-    """What was found of an era, as rows of the table of terms."""
-    span = find("engine", "request_s", Case(era[0], *split(era[1])))
-    assert span is not None, era
+def rows_of(shifts: Shifts, rows: list[Row], ratios: list[Ratios]) -> list[Term]:
+    """What was found, as rows of the table of terms: one for all engines where none has more of its own."""
+    names = sorted({name for own in shifts.values() for name in own})
     errors = ", ".join(f"{name} {error:.3f}" for name, error in medians(ratios).items())
-    return [
-        Term(
-            scope="engine",
-            name=span.name,
-            since=span.since,
-            until=span.until,
-            term=name,
-            value=float(f"{getattr(costs, name):.4g}"),
-            unit=UNITS["engine"][name],
-            kind="fitted on runs",
-            source="evidence/fit/engines.py",
-            fitted_on="; ".join(sorted({row.source for row in rows})),
-            residual=f"{errors} ({len(ratios)} runs, groups left out)",
-        )
-        for name in (NAMES[place] for place in own_parameters(era))
-    ]
+    found = []
+    for name in names:
+        values = {place: PRIORS[name][0] * math.exp(own[name]) for place, own in shifts.items()}
+        common = float(np.median(list(values.values())))
+        special = {place: value for place, value in values.items() if abs(value / common - 1.0) > SAME}
+        owners = {("", ""): common} | special
+        found += [
+            Term(
+                scope="engine",
+                name=(place[0],) if place[0] else (),
+                since=place[1],
+                term=name,
+                value=float(f"{value:.3g}"),
+                unit=UNITS["engine"][name],
+                kind="fitted on runs",
+                source="evidence/fit/engines.py",
+                fitted_on="; ".join(sorted({campaign_of(row) for row in rows})),
+                residual=f"{errors} ({len(ratios)} runs, campaigns left out)",
+            )
+            for place, value in owners.items()
+        ]
+    return found
 
 
 def medians(ratios: list[Ratios]) -> Ratios:
     """Median absolute error by metric."""
-    found = {}
-    for name in METRICS:
-        values = [abs(ratio[name] - 1.0) for ratio in ratios if name in ratio]
-        if values:
-            found[name] = float(np.median(values))
-    return found
-
-
-def interval_lines(classes: dict[str, list[dict[str, float]]]) -> str:
-    """TOML of 10th and 90th percentiles of measured / predicted by class and metric; thin classes borrow from all."""
-    everything = [ratio for name, ratios in classes.items() if name != "transferred" for ratio in ratios]
-    lines = [
-        "# (low, high) of measured / predicted that hold 80 % of the points left out of the fit, by class and metric.",
-        "# Written by evidence/fit/engines.py.",
-    ]
-    widest: dict[str, list[float]] = {}
-    ordered = {
-        "any": everything,
-        **{name: classes[name] for name in sorted(classes, key="transferred".__eq__)},
-    }
-    for name, ratios in ordered.items():
-        lines.append(f"\n[{name}]")
-        for metric in METRICS:
-            values = [1.0 / ratio[metric] for ratio in ratios if ratio.get(metric)]
-            if len(values) < MIN_INTERVAL_POINTS:
-                values = [1.0 / ratio[metric] for ratio in everything if ratio.get(metric)]
-            low, high = np.quantile(values, (0.1, 0.9))
-            seen = widest.setdefault(metric, [low, high])
-            seen[0], seen[1] = min(seen[0], low), max(seen[1], high)
-            if name == "transferred":
-                # Hardware that nobody measured is never surer than hardware that somebody did.
-                low, high = seen
-            lines.append(f"{metric} = [{low:.3f}, {high:.3f}]")
-    return "\n".join(lines) + "\n"
-
-
-def write_intervals(rows: list[tuple[Row, Era]], ratios: list[Ratios], others: list[Ratios]) -> None:
-    """Replace data/intervals.toml: engines by their left-out rows, transferred hardware by all of its rows."""
-    classes: dict[str, list[Ratios]] = defaultdict(list)
-    for (_, era), ratio in zip(rows, ratios, strict=True):
-        classes[era[0]].append(ratio)
-    classes["transferred"] = others
-    (DATA_DIR / "intervals.toml").write_text(interval_lines(classes), encoding="utf-8")
+    values = {name: [abs(ratio[name] - 1.0) for ratio in ratios if name in ratio] for name in METRICS}
+    return {name: float(np.median(some)) for name, some in values.items() if some}
 
 
 def run(options: Options) -> None:
-    """Fit all eras, judge them by groups left out, write."""
-    everything = read_rows(options.published("serving"))
-    rows = [(row, era) for row in everything if (era := era_key(row)) and has_kernels(row)]
-    with multiprocessing.Pool() as pool:
-        lines, points = fit(rows, pool)
-        costs = {era: costs_of(point, shipped(era)) for era, point in points.items()}
-        for era, found in costs.items():
-            print(era, {name: float(f"{getattr(found, name):.4g}") for name in NAMES}, flush=True)
-        known = [(row, era) for row, era in rows if era in points]
-        seen = list(pool.imap(scored, [(row, costs[era]) for row, era in known], chunksize=8))
-        report("seen", known, seen)
-        unseen = left_out(known, lines, points, pool)
-        report("left out", known, unseen)
-        transferred = [
-            (row, costs.get(era)) for row in everything if (era := era_key(row)) and not has_kernels(row)
-        ]
-        others = list(pool.imap(scored, transferred, chunksize=8))
+    """Choose and fit the parameters, judge them by campaigns left out, write."""
+    everything = [row for path in options.all_published("serving") for row in read_rows(path)]
+    everything = [row for row in everything if row.case.engine in engines.all_ids()]
+    rows = [row for row in everything if has_kernels(row)]
+    drawn = thinned(rows, ROWS_OF_A_GROUP)
+    counts = Counter(row.group for row in drawn)
+    begun = time.time()
+    with multiprocessing.Pool(options.processes) as pool:
+        jobs = [(row, counts[row.group]) for row in drawn]
+        lines = [line for part in pool.imap(lines_of, jobs, chunksize=4) for line in part]
+        print(f"{len(lines)} values, {time.time() - begun:.0f} s", flush=True)
+        levels = chosen_levels(lines)
+        shifts = solve(lines, levels)
+        without = {
+            campaign: solve([line for line in lines if line.campaign != campaign], levels)
+            for campaign in sorted({campaign_of(row) for row in everything})
+        }
+        unseen = left_out(everything, without, pool)
+    report(everything, unseen)
+    known = [ratio for row, ratio in zip(everything, unseen, strict=True) if has_kernels(row)]
+    for term in (found := rows_of(shifts, rows, known)):
+        print(term.name, term.since, term.term, term.value)
     if options.write:
-        for era, found in costs.items():
-            members = [place for place, (_, own) in enumerate(known) if own == era]
-            runs, errors = [known[place][0] for place in members], [unseen[place] for place in members]
-            write_found(rows_of(era, found, runs, errors))
-        write_intervals(known, unseen, others)
+        write_found(found)
+        write_intervals(everything, unseen)
     if options.dump:
-        ratios = [
-            [list(era), row.case.case_id, ratio] for (row, era), ratio in zip(known, unseen, strict=True)
+        dumped = [
+            [row.case.engine, campaign_of(row), row.case.case_id, ratio]
+            for row, ratio in zip(everything, unseen, strict=True)
         ]
-        options.dump.write_text(json.dumps(ratios), encoding="utf-8")
+        options.dump.write_text(json.dumps(dumped), encoding="utf-8")

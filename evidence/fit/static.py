@@ -37,8 +37,9 @@ SPANS: dict[Era, tuple[str, str]] = {
     ("tensorrt-llm", "compiled"): ("", "1.0.0 2025-09-24"),
 }
 """Releases (from, until) that are fitted by themselves."""
-NEAREST = "hopper"
-"""Whose terms stand for an architecture that nobody measured."""
+NEAREST = "nvidia"
+"""Whose terms stand for an architecture that nobody measured: its generations are fitted together, as what an engine
+costs hardly differs among them."""
 COLUMNS = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
 START = {
     "step_s": 1.5e-3,
@@ -95,7 +96,8 @@ def read_rows(path: Path) -> dict[tuple[str, str, str], list[Row]]:
             )  # the newest has no terms
         except AdvisorError:
             continue
-        key = (*era, accelerators.by_id(case.gpu).architecture)
+        chip = accelerators.by_id(case.gpu)
+        key = (*era, NEAREST if chip.vendor == NEAREST else chip.architecture)
         rows[key].append(Row(case, bare, raw["group"], raw["source"], truth))
     return rows
 
@@ -176,7 +178,7 @@ def errors(found: list[dict[str, float]]) -> dict[str, float]:
 def terms_of(
     era: Era, fitted: dict[str, EraKernels], sources: dict[str, set[str]], residual: dict[str, float]
 ) -> list[Term]:
-    """What was found of an era, as rows of the table of terms; Hopper's hold for every architecture without its own."""
+    """What was found of an era, as rows of the table of terms; NVIDIA's hold for every architecture without its own."""
     since, until = SPANS[era]
     errors = ", ".join(f"{name} {value}" for name, value in residual.items())
     return [

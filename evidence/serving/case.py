@@ -36,7 +36,8 @@ METRICS: Final = (
 LENGTH_DISTS: Final = ("fixed", "uniform", "mean", "lognormal")
 SCRIPTS: Final = ("inferencex", "aiconfigurator", "vultr", "lmdeploy")
 """Benchmarks whose published scripts a row may say that it was made with."""
-LOADS: Final = ("closed", "poisson", "offline", "static_batch", "batch1", "step")
+BATCHES: Final = ("static_batch", "batch1", "step")
+LOADS: Final = ("closed", "poisson", "offline", *BATCHES)
 
 _CLIPPED: Final = re.compile(r"^lognormal\b.* clipped \d+-(\d+)/\d+-(\d+)$")
 _POOL_SIZES: Final = ("prefill_gpus", "decode_gpus", "num_prefill_workers", "num_decode_workers")
@@ -83,6 +84,10 @@ class ServingCase:
     prefix_cache_stated: bool
     """Whether the row says if prompts' beginnings could be reused."""
     prefix_cache_off: bool
+    shared_prefix_tokens: int
+    """With which prompts begin alike, part of `isl`; 0 where the row states none ..."""
+    num_prefixes: int
+    """... and how many such beginnings there are."""
     spec_decode: str
     context_depth: int
     power_cap_w: float | None = None
@@ -101,6 +106,11 @@ class ServingCase:
     script: str = ""
     """Benchmark whose scripts started engine and client; empty where the row does not say."""
     view: View = "replay"
+
+    @property
+    def most_at_once(self) -> float | None:
+        """Sequences that run at once at most, as far as the load says."""
+        return float(self.concurrency) if self.concurrency and self.load in ("closed", *BATCHES) else None
 
 
 def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -> ServingCase:
@@ -148,6 +158,8 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
         max_num_batched_tokens=cells.whole("max_num_batched_tokens"),
         prefix_cache_stated=bool(cells.text("prefix_cache")),
         prefix_cache_off=cells.text("prefix_cache") in ("0", "0.0"),
+        shared_prefix_tokens=cells.whole("shared_prefix_len") or 0,
+        num_prefixes=cells.whole("num_prefixes") or 1,
         spec_decode=cells.text("spec_decode") or "none",
         context_depth=cells.whole("context_depth") or 0,
         power_cap_w=cells.number("power_cap_w"),
@@ -158,6 +170,29 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
         **{name: cells.whole(name) for name in _POOL_SIZES},
         **{name: cells.degree(name) for name in _PREFILL_DEGREES},
     )
+
+
+def contradictions(case: ServingCase) -> tuple[str, ...]:
+    """What in a case's conditions cannot all be so, and how it is taken.
+
+    Source: own definition.
+    """
+    found = []
+    if case.shared_prefix_tokens and case.isl <= case.shared_prefix_tokens:
+        found.append(
+            f"prompts of {case.isl} tokens cannot begin with {case.shared_prefix_tokens} shared ones: "
+            "isl is taken for what comes after them"
+        )
+    if case.load == "closed" and case.concurrency and (case.max_num_seqs or 0) > case.concurrency:
+        found.append(f"{case.max_num_seqs} sequences, but {case.concurrency} clients: no more than these run")
+    return tuple(found)
+
+
+def without_contradictions(case: ServingCase) -> ServingCase:
+    """A case as `contradictions` says that it is taken. Source: own definition."""
+    if case.shared_prefix_tokens and case.isl <= case.shared_prefix_tokens:
+        return replace(case, isl=case.isl + case.shared_prefix_tokens)
+    return case
 
 
 def _script(cells: Cells) -> str:

@@ -14,7 +14,7 @@ from advisor.simulator.serving import (
     UniformLengths,
     Workload,
 )
-from advisor.simulator.serving.content import ROOT, Contents, ContentTree
+from advisor.simulator.serving.content import ROOT, Contents, ContentTree, SharedPrefixes
 
 _UNIFORM_LOW: Final = 0.8
 """Least part of the nominal length that the usual benchmark client draws, where it is not stated."""
@@ -52,6 +52,8 @@ CaseLengths = FixedLengths | UniformLengths | LognormalLengths
 def lengths_of(case: ServingCase) -> CaseLengths:
     """Lengths of a case's requests.
 
+    Beginnings that prompts share come on top, see shared_prefixes.
+
     `mean` says that only means were published. They are those of sampled conversations where they are short. Longer
     ones come from random prompts: SGLang's client draws them from 1 to the nominal length, others send equal ones of
     which some end early.
@@ -59,7 +61,7 @@ def lengths_of(case: ServingCase) -> CaseLengths:
     Raises: AdvisorError: no tokens in or out.
     Source: sglang bench_serving.py (random-range-ratio 0 by default), vllm bench (range ratio 0; ShareGPT filters).
     """
-    isl, osl = case.isl, case.osl
+    isl, osl = case.isl - case.shared_prefix_tokens, case.osl
     if isl < 1 or osl < 1:
         raise AdvisorError("isl and osl must be at least 1 token")
     if case.length_dist == "uniform":
@@ -80,6 +82,17 @@ def mean_share(case: ServingCase) -> float:
     Source: definition.
     """
     return (1.0 + (case.length_spread or _UNIFORM_LOW)) / 2.0 if case.length_dist == "uniform" else 1.0
+
+
+def shared_prefixes(case: ServingCase) -> SharedPrefixes | None:
+    """The beginnings that a case's prompts share; None where all differ.
+
+    Assumes: each is as likely as the others, as the usual clients draw them.
+    Source: vllm bench serve (prefix_repetition), sglang bench_serving.py (generated-shared-prefix).
+    """
+    if not case.shared_prefix_tokens:
+        return None
+    return SharedPrefixes(case.shared_prefix_tokens, case.num_prefixes)
 
 
 def _published_means(case: ServingCase) -> CaseLengths:
@@ -108,8 +121,8 @@ def closed_workload(case: ServingCase, recipe: BenchmarkRecipe | None, seed: int
     num_requests = _num_requests(case, recipe)
     clients = ClosedLoop(case.concurrency or 1)
     chosen = client_lengths(case, recipe) or closed_loop_lengths(case)
-    if recipe is None or not recipe.distinct_prompts:
-        return Workload(clients, chosen, num_requests)
+    if recipe is None or not recipe.distinct_prompts or case.shared_prefix_tokens:
+        return Workload(clients, chosen, num_requests, shared_prefixes(case))
     prompts = repeated_prompts(case, recipe.distinct_prompts, num_requests, seed)
     return Workload(clients, chosen, num_requests, prompts)
 
@@ -131,6 +144,8 @@ def client_lengths(case: ServingCase, recipe: BenchmarkRecipe | None) -> CaseLen
     Source: evidence/data/recipes.toml, jitter_tokens, chosen on mean TTFT of runs with answers of 100 to 2 000 tokens
     under vLLM and SGLang.
     """
+    if case.shared_prefix_tokens:
+        return None
     if recipe is not None and recipe.equal_lengths:
         return FixedLengths(case.isl, case.osl)
     if recipe is None or recipe.jitter_tokens is None or case.length_dist != "fixed":
@@ -165,4 +180,4 @@ def closed_loop_lengths(case: ServingCase) -> CaseLengths:
     found = lengths_of(case)
     if case.power_cap_w is None or case.length_dist != "fixed":
         return found
-    return FixedLengths(case.isl, case.osl)
+    return FixedLengths(case.isl - case.shared_prefix_tokens, case.osl)

@@ -7,8 +7,10 @@ import numpy as np
 from advisor.catalog.units import MILLISECOND_S, PICOSECONDS_PER_S
 from advisor.simulator.serving import Records, ServingResult
 
-Measured = tuple[dict[str, float], int]
-"""Values by column, and the number of requests behind them."""
+Factors = tuple[float, float]
+Measured = tuple[dict[str, float], dict[str, Factors]]
+"""Values by column; (low, high) sampling errors of the percentiles among them, as factors."""
+_PERCENTILES: Final = (50, 99)
 _RATES: Final = ("output_tok_s", "total_tok_s", "req_s", "prefill_tok_s")
 
 
@@ -30,6 +32,19 @@ def columns_of(result: ServingResult) -> dict[str, float]:
     if result.e2e.num_samples:
         metrics["e2e_ms_mean"] = result.e2e.mean_s / MILLISECOND_S
     return metrics
+
+
+def sampling_of(result: ServingResult) -> dict[str, Factors]:
+    """Sampling errors of a run's percentiles, by column.
+
+    Source: Distribution.sampling_factors.
+    """
+    return {
+        f"{name}_ms_p{percent}": times.sampling_factors(percent / 100.0)
+        for name, times in (("ttft", result.ttft), ("tpot", result.tpot))
+        if times.num_samples
+        for percent in _PERCENTILES
+    }
 
 
 def stream_rates(records: Records) -> dict[str, float]:
@@ -59,7 +74,7 @@ def of_all_replicas(measured: Measured, num_replicas: int) -> Measured:
 
     Source: definition.
     """
-    values, num_samples = measured
+    values, sampling = measured
     return {
         name: value * num_replicas if name in _RATES else value for name, value in values.items()
-    }, num_samples * num_replicas
+    }, sampling

@@ -5,7 +5,7 @@ from dataclasses import replace
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.evidence.serving.case import ServingCase
 from advisor.evidence.serving.client import mean_share
-from advisor.evidence.serving.columns import Measured, columns_of
+from advisor.evidence.serving.columns import Measured, columns_of, sampling_of
 from advisor.evidence.serving.recipe import costs_of, decode_slots_for, recipe_for
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.disaggregation import DisaggregatedModel, PoolPlan, model_disaggregated
@@ -78,7 +78,7 @@ def disaggregated_loop(case: ServingCase, model: DisaggregatedModel, lengths: Le
     num_requests = min(asked, max(_MOST_REQUESTS, _LEAST_PER_CLIENT * case.concurrency))
     workload = Workload(ClosedLoop(case.concurrency), lengths, max(num_requests, case.concurrency))
     result = simulate_disaggregated(model.prefill, model.decode, model.link, workload, seed=seed)
-    return columns_of(result), result.num_finished
+    return columns_of(result), sampling_of(result)
 
 
 def _prefill_worker(case: ServingCase, decode_worker: Deployment) -> Deployment:

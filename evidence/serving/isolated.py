@@ -5,13 +5,13 @@ from dataclasses import replace
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import MILLISECOND_S
 from advisor.evidence.serving.case import ServingCase
-from advisor.evidence.serving.columns import Measured, columns_of
+from advisor.evidence.serving.columns import Factors, Measured, columns_of
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ClosedLoop, FixedLengths, ServingResult, Workload, simulate
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 
-_NOTHING_DRAWN = 0
-"""Requests that a sampling error could come from: lengths and arrivals of one stream are given."""
+_NOTHING_DRAWN: dict[str, Factors] = {}
+"""No sampling error: lengths and arrivals are given."""
 _BENCH_PROMPT_TOKENS, _BENCH_OUTPUT_TOKENS = 512, 128
 
 
@@ -32,7 +32,7 @@ def static_batch(case: ServingCase, replica: ReplicaModel, seed: int) -> Measure
     if case.osl > 1:
         decode_s = result.duration_s - prompts.duration_s
         columns["decode_tok_s"] = (result.output_tokens - prompts.output_tokens) / decode_s
-    return columns, result.num_finished
+    return columns, _NOTHING_DRAWN
 
 
 def single_stream(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
@@ -80,7 +80,7 @@ def step(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
         for name, value in seconds.items()
         for kind in ("mean", "p50")
     }
-    return columns, case.concurrency
+    return columns, _NOTHING_DRAWN
 
 
 def _burst(

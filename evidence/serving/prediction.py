@@ -8,18 +8,34 @@ from typing import Final
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration
 from advisor.evidence.prediction import Prediction, answered
-from advisor.evidence.serving.case import ServingCase, View, as_published, dated, parse_case
-from advisor.evidence.serving.client import closed_workload, lengths_of
-from advisor.evidence.serving.columns import Measured, columns_of, of_all_replicas, stream_rates
+from advisor.evidence.serving.case import (
+    ServingCase,
+    View,
+    as_published,
+    contradictions,
+    dated,
+    parse_case,
+    without_contradictions,
+)
+from advisor.evidence.serving.client import closed_workload, lengths_of, shared_prefixes
+from advisor.evidence.serving.columns import (
+    Factors,
+    Measured,
+    columns_of,
+    of_all_replicas,
+    sampling_of,
+    stream_rates,
+)
 from advisor.evidence.serving.deployment import deployment_of, replica_of, share_of, smallest_layout
 from advisor.evidence.serving.disaggregated import disaggregated_loop, disaggregated_model
 from advisor.evidence.serving.isolated import single_stream, static_batch, step
 from advisor.evidence.serving.recipe import as_laid_out, recipe_for
 from advisor.evidence.serving.speculation import speculating_pools, speculation_of, with_range
 from advisor.simulator.engine_costs import EngineCosts
-from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.intervals import with_interval
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import ClosedLoop, Poisson, Workload, simulate
+from advisor.simulator.serving_prediction import class_of
 
 _DYNAMO = "dynamo"
 _OPEN_LOOP_REQUESTS = 2500
@@ -34,37 +50,38 @@ def predict_case(
     seed: int = 0,
     calibration: Calibration | None = None,
 ) -> Prediction:
-    """Predicted metrics of one case; never raises for what a row can contain.
+    """Predicted metrics of one case; never raises for what a row can contain. Its reason names what contradicts itself.
 
     A calibration counts for rows of its accelerator.
 
     Source: own composition.
     """
+    remarks = "; ".join(contradictions(case))
     try:
-        case = dated(as_laid_out(as_published(case)))
+        case = dated(as_laid_out(as_published(without_contradictions(case))))
         chosen = speculation_of(case, deployment_of(case, calibration))
         if case.mode == "disagg":
-            values, num_samples, replica = _disaggregated(case, costs, seed, calibration)
+            values, sampling, replica = _disaggregated(case, costs, seed, calibration)
         else:
-            values, num_samples, replica = _aggregated(case, costs, seed, calibration)
+            values, sampling, replica = _aggregated(case, costs, seed, calibration)
     except InfeasibleError as error:
         return Prediction(case.case_id, "infeasible", error.why or error.what)
     except AdvisorError as error:
         return Prediction(case.case_id, "unsupported", error.what)
     basis = replica.basis
-    class_name = prediction_class(case.engine, transferred=bool(replica.transferred))
+    class_name = class_of(replica, case.most_at_once)
     metrics = {
         name: with_range(
             name,
             with_interval(
-                value, _error_metric(name), class_name, basis, num_samples=num_samples, **_tail(name)
+                value, _error_metric(name), class_name, basis, sampling=sampling.get(name, (1.0, 1.0))
             ),
             chosen,
         )
         for name, value in values.items()
         if math.isfinite(value)
     }
-    return Prediction(case.case_id, "ok", "", basis, metrics)
+    return Prediction(case.case_id, "ok", remarks, basis, metrics)
 
 
 def predict_row(
@@ -91,8 +108,8 @@ def predict_row(
 
 def _aggregated(
     case: ServingCase, costs: EngineCosts | None, seed: int, calibration: Calibration | None
-) -> tuple[dict[str, float], int, ReplicaModel]:
-    """Values by column, the number of requests behind them, and the replica."""
+) -> tuple[dict[str, float], dict[str, Factors], ReplicaModel]:
+    """Values by column, their sampling errors, and the replica."""
     if case.layout_stated or case.num_gpus == 1:
         replica = replica_of(case, costs=costs, calibration=calibration)
         return *load_metrics(case, replica, seed), replica
@@ -104,8 +121,8 @@ def _aggregated(
 
 def _disaggregated(
     case: ServingCase, costs: EngineCosts | None, seed: int, calibration: Calibration | None
-) -> tuple[dict[str, float], int, ReplicaModel]:
-    """Values by column, the number of requests behind them, and the decode worker."""
+) -> tuple[dict[str, float], dict[str, Factors], ReplicaModel]:
+    """Values by column, their sampling errors, and the decode worker."""
     if case.stack == _DYNAMO and case.date:
         # Published versions are those of the orchestrator; the date knows the engine's era.
         case = replace(case, engine_version="")
@@ -113,8 +130,7 @@ def _disaggregated(
     model = disaggregated_model(case, deployment, costs=costs)
     settings = EngineSettings(version=case.engine_version, date=case.date)
     model = speculating_pools(model, case, speculation_of(case, deployment), settings)
-    values, num_samples = disaggregated_loop(case, model, lengths_of(case), seed)
-    return values, num_samples, model.decode_worker
+    return *disaggregated_loop(case, model, lengths_of(case), seed), model.decode_worker
 
 
 def _error_metric(column: str) -> str:
@@ -122,12 +138,8 @@ def _error_metric(column: str) -> str:
     return next((name for name in ("ttft", "tpot") if column.startswith(name)), "throughput")
 
 
-def _tail(column: str) -> dict[str, float]:
-    return {"tail_fraction": 0.99} if column.endswith("p99") else {}
-
-
 def load_metrics(case: ServingCase, replica: ReplicaModel, seed: int = 0) -> Measured:
-    """Values by column of a case's load on a replica, and the number of requests behind them.
+    """Values by column of a case's load on a replica, and their sampling errors.
 
     Raises: AdvisorError: the case lacks what its load needs.
     Source: own composition.
@@ -149,29 +161,29 @@ def _poisson(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     if not case.request_rate:
         return _highest_throughput(case, replica, seed)
     num_requests = case.num_requests or _OPEN_LOOP_REQUESTS
-    workload = Workload(Poisson(case.request_rate), lengths_of(case), num_requests)
+    workload = Workload(Poisson(case.request_rate), lengths_of(case), num_requests, shared_prefixes(case))
     return _online(replica, workload, seed)
 
 
 def _online(replica: ReplicaModel, workload: Workload, seed: int) -> Measured:
     result = simulate(replica.surface, replica.policy, workload, seed=seed, records=True)
     rates = {} if result.records is None else stream_rates(result.records)
-    return columns_of(result) | rates, result.num_finished
+    return columns_of(result) | rates, sampling_of(result)
 
 
 def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     # Long enough that filling and draining the batch is a small part of the run.
     num_requests = case.num_requests or 4 * replica.policy.num_slots
     policy = replace(replica.policy, api_overhead_ps=0)
-    workload = Workload(ClosedLoop(num_requests), lengths_of(case), num_requests)
+    workload = Workload(ClosedLoop(num_requests), lengths_of(case), num_requests, shared_prefixes(case))
     result = simulate(replica.surface, policy, workload, seed=seed)
-    return columns_of(result), result.num_finished
+    return columns_of(result), sampling_of(result)
 
 
 def _highest_throughput(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     """What a throughput that was published without its clients or its rate must be: the highest that was found."""
-    values, num_samples = _offline(case, replica, seed)
-    return {name: values[name] for name in ("output_tok_s", "total_tok_s", "req_s")}, num_samples
+    values, _ = _offline(case, replica, seed)
+    return {name: values[name] for name in ("output_tok_s", "total_tok_s", "req_s")}, {}
 
 
 _LOADS: Final[Mapping[str, Callable[[ServingCase, ReplicaModel, int], Measured]]] = {

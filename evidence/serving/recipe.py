@@ -146,17 +146,19 @@ def costs_of(
 
 
 def costs_as_started(costs: EngineCosts, recipe: BenchmarkRecipe | None) -> EngineCosts:
-    """Costs of an engine that a recipe lets hand on several tokens at once, or prepare its next step while the device
-    runs, which its release does not by itself.
+    """Costs of an engine that a recipe lets hand on several tokens at once, fuse what stands between large kernels, or
+    prepare its next step while the device runs, which its release does not by itself.
 
-    Source: evidence/data/recipes.toml, stream_interval and async_scheduling.
+    Source: evidence/data/recipes.toml, stream_interval, fused_launches and async_scheduling.
     """
     if recipe is None:
         return costs
+    common = default_costs()
     costs = replace(costs, message_s=costs.message_s / recipe.stream_interval)
+    if recipe.fused_launches:
+        costs = replace(costs, launch_scale=min(costs.launch_scale, common.launch_scale))
     if not recipe.async_scheduling:
         return costs
-    common = default_costs()
     return replace(
         costs,
         step_s=min(costs.step_s, common.step_s),

@@ -100,6 +100,8 @@ class BenchmarkRecipe(BenchmarkRuns):
     """Decode graphs are captured up to the concurrency."""
     async_scheduling: bool = False
     """The host prepares the next step while the device runs, in a release that does not by default."""
+    fused_launches: bool = False
+    """Sums over ranks take the norms behind them into their kernel, which the engine launches apart by default."""
     stream_interval: int = Field(default=1, ge=1)
     """Tokens of an answer that leave together, so that handing them on happens once for all."""
     poll_steps: tuple[FromConcurrency, ...] = ()

@@ -35,6 +35,7 @@ CATEGORIES = (
 _ALL_REDUCE: Mapping[str, Algorithm] = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "tensorrt-llm"}
 """Levels of the all-reduce fits; other engines take the level over all."""
 _BYTES = 2.0  # activations travel in 16 bits
+_NORM_BYTES = 8.0  # fp32 sums of squares of a token's queries and keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +256,14 @@ class _Pricing:
         _add(parts, "attention_projections", self._matmuls_s(projections))
         for category, seconds in mixer.pass_s(self.at).items():
             _add(parts, category, seconds)
+        tp, normed = self.deployment.tensor_parallel, float(mixer.norm_values)
         widths = [2.0 * self.hidden, sum(p.columns for p in projections[:-1]), *mixer.pass_widths(self.at)]
+        if normed:
+            # Squares of queries and keys are summed in fp32, over ranks too, before anything is normed.
+            widths += [normed / tp, 2.0 * normed / tp]
+            self._all_reduce(parts, _NORM_BYTES)
         _add(parts, "small_operators", self._small_s(widths))
-        self._all_reduce(parts)
+        self._all_reduce(parts, self.hidden * _BYTES)
 
     def _feed_forward(self, part: FeedForwardOperators, parts: dict[str, FloatArray]) -> None:
         tp = self.deployment.tensor_parallel
@@ -268,7 +274,7 @@ class _Pricing:
         if part.experts is not None and self.deployment.data_parallel > 1:
             _add(parts, "collectives", self._exchange_s(part.experts))
         else:
-            self._all_reduce(parts)
+            self._all_reduce(parts, self.hidden * _BYTES)
 
     def _matmuls_s(self, projections: tuple[Projection, ...]) -> FloatArray | int:
         return sum(
@@ -296,9 +302,9 @@ class _Pricing:
             sum(self.library.elementwise_s(self.at.rank_tokens * width * 2.0 * _BYTES) for width in widths)
         )
 
-    def _all_reduce(self, parts: dict[str, FloatArray]) -> None:
+    def _all_reduce(self, parts: dict[str, FloatArray], token_bytes: float) -> None:
         if self.deployment.tensor_parallel > 1:
-            num_bytes = self.at.rank_tokens * self.hidden * _BYTES
+            num_bytes = self.at.rank_tokens * token_bytes
             _add(parts, "collectives", all_reduce_s(num_bytes, self.tp_group, algorithm=self.all_reduce))
 
     def _exchange_s(self, experts: Experts) -> FloatArray:

@@ -237,12 +237,19 @@ def num_operators(model: Model, expert_operators: int = EXPERT_OPERATORS) -> int
 
 
 def num_collectives(model: Model) -> int:
-    """Sums over tensor-parallel ranks in one pass of a model: one after each mixer and each feed-forward.
+    """Sums over tensor-parallel ranks in one pass of a model: one after each mixer and each feed-forward, one within a
+    mixer whose norm covers the heads of all ranks.
 
     Source: Megatron-LM, arXiv:1909.08053, section 3.
     """
     return sum(
-        group.count * ((group.mixer is not None) + (group.feed_forward is not None)) for group in model.layers
+        layer.count
+        * (
+            (layer.mixer is not None)
+            + (layer.feed_forward is not None)
+            + (layer.mixer is not None and layer.mixer.norm_values > 0)
+        )
+        for layer in layers_of(model)
     )
 
 

@@ -128,6 +128,8 @@ class MixerOperators(Weighted, MixerBackward):
     """Reads what an encoder of the same model wrote."""
     head_counts: tuple[int, ...] = ()
     """Heads that tensor parallelism must divide."""
+    norm_values: int = 0
+    """Query and key values of a token that a norm over the heads of all ranks passes over; 0 without one."""
     repeated_heads: int | None = None
     """Key-value heads, which are repeated where there are fewer than ranks."""
 

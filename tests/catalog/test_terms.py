@@ -8,7 +8,7 @@ import pytest
 
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.releases import split
+from advisor.catalog.releases import belongs, split
 from advisor.catalog.schema.term import Term
 from advisor.catalog.terms import (
     COLUMNS,
@@ -84,6 +84,16 @@ def test_rows_are_counted_by_how_they_were_found(capsys: pytest.CaptureFixture[s
     assert sum(counts.values()) < 250
     of_engines = [term for term in all_terms() if term.scope == "engine" and term.kind == "fitted on runs"]
     assert all(term.fitted_on and term.residual for term in of_engines)
+
+
+def test_no_number_of_a_single_campaign_reaches_a_recommendation() -> None:
+    """A recommendation asks for the newest release of the engines that an accelerator's record names."""
+    offered = {engine for chip in accelerators.all_accelerators() for engine in chip.engines}
+    for term in all_terms():
+        newest = belongs(term.since, term.until)
+        reached = newest and (not term.name or offered & set(term.name))
+        if term.scope == "engine" and term.kind == "fitted on runs" and reached:
+            assert len(term.fitted_on.split(";")) > 1, (term.name, term.term)
 
 
 def test_fields_of_records_are_terms() -> None:

@@ -1,6 +1,5 @@
 """Programs that fit the catalog's numbers: one command line, and fits that find what made their measurements."""
 
-import dataclasses
 import subprocess
 import sys
 from importlib import import_module
@@ -11,14 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.catalog import engines
 from advisor.catalog.terms import all_terms
-from advisor.evidence.fit import kernels, training_parameters
+from advisor.evidence.fit import engine_intervals, kernels, training_parameters
 from advisor.evidence.fit.__main__ import NAMES
 from advisor.evidence.fit.base import Options, cauchy, errors_in_words
+from advisor.evidence.fit.engine_intervals import METRICS, Error
+from advisor.evidence.fit.engine_solver import Line, chosen_levels, shifted, solve
 from advisor.evidence.fit.engines import rows_of
 from advisor.evidence.fit.term_rows import merged
-from advisor.simulator.engine_costs import engine_costs
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
 
 OPTIONS = Options(Path(), None, False, "", 5000, None)
@@ -100,14 +99,61 @@ def test_what_is_far_off_counts_little() -> None:
 
 def test_a_fit_replaces_rows_of_the_table_of_terms_and_keeps_their_sources() -> None:
     found = training_parameters.rows_of(parameter.prior for parameter in training_parameters.PARAMETERS)
-    costs = dataclasses.replace(engine_costs(engines.by_id("sglang")), request_s=0.5)
     found += rows_of(
-        ("sglang", "0.5.0 2025-08-23"), costs, [SimpleNamespace(source="a campaign")], [{"ttft": 1.1}]
+        {("sglang", ""): {"request_launch_s": 0.7}, ("vllm", ""): {"request_launch_s": 0.7}},
+        [SimpleNamespace(source="a campaign"), SimpleNamespace(source="another")],
+        [{"ttft": 1.1}],
     )
     before = all_terms()
     after = merged(before, found)
     assert len(after) == len(before)
     assert [row.source for row in after] == [row.source for row in before]
     changed = [row for row, other in zip(after, before, strict=True) if row.value != other.value]
-    assert {row.name for row in changed if row.scope == "engine"} == {("sglang",)}
-    assert [row.value for row in changed if row.term == "request_s"] == [0.5]
+    of_engines = [row for row in changed if row.scope == "engine"]
+    assert [(row.name, row.term, row.fitted_on) for row in of_engines] == [
+        ((), "request_launch_s", "a campaign; another")
+    ]
+    assert of_engines[0].value == pytest.approx(4.5e-5 * np.exp(0.7), rel=0.01)
+
+
+def line(campaign: str, engine: str, miss: float) -> Line:
+    return Line(campaign, (engine, ""), "tpot", miss, {"launch_scale": 1.0}, 1.0)
+
+
+def test_a_level_stays_only_where_campaigns_that_were_left_out_are_predicted_better() -> None:
+    agree = [line(campaign, engine, -0.3) for campaign in "abcd" for engine in ("vllm", "sglang")]
+    assert chosen_levels(agree) == {"launch_scale": (1.0, 0.0, 0.0)}
+    apart = [
+        line(campaign, engine, miss)
+        for campaign in "abcd"
+        for engine, miss in (("vllm", -0.3), ("sglang", 0.3))
+    ]
+    assert chosen_levels(apart)["launch_scale"][1] > 0.0
+    strangers = [
+        line(campaign, "vllm", miss) for campaign, miss in (("a", 0.3), ("b", -0.3), ("c", 0.3), ("d", -0.3))
+    ]
+    assert chosen_levels(strangers) == {}
+
+
+def test_an_era_that_nobody_ran_is_as_its_kin() -> None:
+    shifts = solve([line("a", "vllm", -0.3), line("b", "vllm", -0.3)], {"launch_scale": (1.0, 0.3, 0.0)})
+    unseen = Line("c", ("vllm", "0.14.0"), "tpot", -0.3, {"launch_scale": 1.0}, 1.0)
+    assert abs(shifted(unseen, shifts)) < 0.1
+    assert shifted(unseen, {}) == -0.3
+
+
+def error(metric: str, group: int, value: float, load: str = "few") -> Error:
+    names = (f"vllm hopper {load}", "vllm hopper", "vllm", "any")
+    return Error(names, metric, f"group {group}", f"campaign {group % 3}", value)
+
+
+def test_thin_classes_of_intervals_are_drawn_towards_their_parents() -> None:
+    rng = np.random.default_rng(0)
+    many = [error(m, g, v, "many") for m in METRICS for g in range(20) for v in rng.normal(0.0, 0.1, 20)]
+    few = [error(m, g, v) for m in METRICS for g in range(2) for v in rng.normal(0.0, 0.5, 20)]
+    found = engine_intervals.fitted(many + few)
+    wide, middle = found["vllm hopper few"]["tpot"], found["vllm hopper"]["tpot"]
+    alone = engine_intervals.quantiles([each for each in few if each.metric == "tpot"])
+    assert alone[0] < wide[0] < middle[0]
+    assert middle[1] < wide[1] < alone[1]
+    assert 0.6 < engine_intervals.coverage(many, 4.0)["tpot"] < 0.95

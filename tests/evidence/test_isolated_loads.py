@@ -25,11 +25,11 @@ def asked(**columns: str) -> ServingCase:
 
 
 def test_a_static_batch_takes_its_prompts_and_then_one_step_for_each_token(replica: ReplicaModel) -> None:
-    columns, num_requests = static_batch(asked(load="static_batch", concurrency="8"), replica, 0)
+    columns, sampling = static_batch(asked(load="static_batch", concurrency="8"), replica, 0)
     decode_s = sum(decode_iteration_s(replica.surface, 8, 512 + token) for token in range(1, 128))
     prefill_s = columns["e2e_ms_mean"] / 1e3 - decode_s
     alone_s = prefill_iteration_s(replica.surface, 512)
-    assert num_requests == 8
+    assert sampling == {}
     assert alone_s < prefill_s < 8 * alone_s  # 4 096 prompt tokens share iterations
     assert columns["output_tok_s"] == pytest.approx(8 * 128 / (columns["e2e_ms_mean"] / 1e3), rel=1e-6)
 

@@ -40,17 +40,21 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_round_is_added_once_and_counts_what_is_missing(tool: ModuleType, folder: Path) -> None:
-    page = folder / "accuracy.md"
-    page.write_text("# Accuracy\n\nText.\n")
-    tool.add_round(page, 1, "2026-11-22", "abc1234", folder / "truth", folder / "predicted")
-    first = page.read_text()
-    assert first.startswith("# Accuracy\n\nText.\n")
-    assert "Commit abc1234, 2026-11-22." in first
-    assert "| A1 | 2 | 50 % | 60.0 % (100 %) | – | – |" in first
-    assert "| all | 1 | 100 % | 10.0 % (0 %) | – |" in first
+    path = folder / "rounds.csv"
+    tool.add_round(path, 1, "2026-11-22", "abc1234", folder / "truth", folder / "predicted")
+    first = path.read_text()
+    page = tool.ledger(path)
+    assert "Commit abc1234, 2026-11-22." in page
+    assert "| A1 | 2 | 50 % | 60.0 % (100 %) | – | – |" in page
+    assert "| all | 1 | 100 % | 10.0 % (0 %) | – |" in page
     with pytest.raises(ValueError, match="never rewritten"):
-        tool.add_round(page, 1, "2026-11-23", "def5678", folder / "truth", folder / "predicted")
-    tool.add_round(page, 2, "2026-12-01", "def5678", folder / "truth", folder / "predicted")
-    assert page.read_text().startswith(first.rstrip())
-    assert page.read_text().count("## Round ") == 2
-    assert tool.ledger_of(page).strip() in page.read_text()
+        tool.add_round(path, 1, "2026-11-23", "def5678", folder / "truth", folder / "predicted")
+    tool.add_round(path, 2, "2026-12-01", "def5678", folder / "truth", folder / "predicted")
+    assert path.read_text().startswith(first)
+    assert tool.ledger(path).count("## Round ") == 2
+
+
+def test_the_page_tells_the_rounds_as_they_were_written(tool: ModuleType) -> None:
+    page = (TOOLS.parent / "docs" / "accuracy.md").read_text()
+    assert tool.ledger(tool.ROUNDS).strip() in page
+    assert "| core | 631 | 99 % | 22.2 % (54 %) | 44.8 % (57 %) | 22.1 % (82 %) |" in page

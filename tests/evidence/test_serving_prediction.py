@@ -331,3 +331,37 @@ def test_an_unstated_layout_is_as_many_small_replicas_as_fit() -> None:
     # One accelerator holds the weights but hardly any cache; none holds them in 16 bits.
     nothing = predict(**(cells | {"weight_dtype": "bf16"}), tp="", n_gpus="1")
     assert (nothing.status, nothing.metrics) == ("infeasible", {})
+
+
+ALIKE = {
+    "case_id": "x", "engine": "vllm", "engine_version": "0.12.0", "model": "meta-llama/Llama-3.1-8B", "gpu": "h200-sxm",
+    "n_gpus": "1", "tp": "1", "weight_dtype": "bf16", "load": "closed", "concurrency": "16", "isl": "6000",
+    "osl": "200", "num_requests": "160",
+}  # fmt: skip
+SHARED = {"shared_prefix_len": "5000", "num_prefixes": "4"}
+
+
+@pytest.mark.parametrize("load", [{}, {"load": "poisson", "request_rate": "2"}, {"load": "offline"}])
+def test_prompts_that_begin_alike_are_found_in_the_cache(load: dict[str, str]) -> None:
+    anew, alike, off = (
+        predict_row({**ALIKE, **load, **cells}, 2).metrics
+        for cells in ({}, SHARED, {**SHARED, "prefix_cache": "0"})
+    )
+    assert alike["ttft_ms_mean"].value < 0.7 * anew["ttft_ms_mean"].value
+    assert off["ttft_ms_mean"].value == pytest.approx(anew["ttft_ms_mean"].value, rel=0.02)
+
+
+def test_a_row_that_contradicts_itself_is_predicted_and_says_how() -> None:
+    plain = predict_row({**ALIKE, **SHARED}, 2)
+    odd = predict_row({**ALIKE, **SHARED, "isl": "1000"}, 2)
+    assert (plain.reason, odd.status) == ("", "ok")
+    assert "isl is taken for what comes after them" in odd.reason
+    assert odd.metrics == plain.metrics
+    assert "no more than these run" in predict_row({**ALIKE, "max_num_seqs": "64"}, 2).reason
+
+
+def test_a_deterministic_load_has_no_sampling_error() -> None:
+    found = predict_row({**ALIKE, "load": "static_batch", "concurrency": "4"}, 2).metrics
+    assert found["ttft_ms_p99"].high / found["ttft_ms_p99"].value == pytest.approx(
+        found["ttft_ms_mean"].high / found["ttft_ms_mean"].value
+    )

@@ -51,6 +51,8 @@ class Operators(MixerOperators):
             matrices.append(Matrix("indexer", (scored,), inputs))
         matrices.append(Matrix("attention_out", (inputs,), Block(record.num_heads, value)))
         super().__init__(tuple(matrices))
+        if record.norm_over_heads:
+            self.norm_values = (record.num_heads + record.num_kv_heads) * record.head_dim
         self.head_dim = (record.head_dim + value) // 2
         self.rotary_values = 2 * (record.num_heads + record.num_kv_heads) * record.head_dim
         self.head_counts, self.repeated_heads = (record.num_heads,), record.num_kv_heads

@@ -96,6 +96,21 @@ def test_no_values_no_quantiles():
     assert math.isnan(empty.max_s)
 
 
+def test_equal_times_have_no_sampling_error_and_few_have_a_bounded_one() -> None:
+    equal, few, many = Distribution(), Distribution(), Distribution()
+    equal.add(np.full(3, 7 * 10**9))
+    rng = np.random.default_rng(0)
+    few.add(rng.integers(10**9, 2 * 10**9, 20))
+    many.add(rng.integers(10**9, 2 * 10**9, 20_000))
+    for fraction in (0.5, 0.9, 0.99):
+        assert equal.sampling_factors(fraction) == (1.0, 1.0)
+        low, high = few.sampling_factors(fraction)
+        assert 0.5 <= low <= 1.0 <= high <= 2.0
+        less, more = many.sampling_factors(fraction)
+        assert low <= less <= 1.0 <= more <= high
+    assert Distribution().sampling_factors(0.5) == (1.0, 1.0)
+
+
 @pytest.mark.parametrize("fraction", [-0.1, 1.1, 99.0])
 def test_fractions_outside_zero_to_one_are_refused(fraction):
     with pytest.raises(ValueError, match="0 to 1"):

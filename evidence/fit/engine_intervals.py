@@ -1,0 +1,135 @@
+"""80 % intervals of serving predictions from campaigns that were left out: by engine, architecture and load.
+
+Quantiles of measured / predicted, in which every group (accelerator, model, engine) counts by the square root of its
+rows. A class is drawn towards the one above it as far as it has few groups: a stranger's server hides settings, which
+shows between groups and not within one.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.catalog import accelerators
+from advisor.catalog.files import DATA_DIR
+from advisor.evidence.fit.engine_rows import Row, campaign_of, has_kernels
+from advisor.simulator.intervals import METRICS, class_names, load_of
+
+LEVELS = (0.1, 0.9)
+GROUPS_OF_PARENT = 4.0
+"""Groups that a class's parent counts as; chosen by the coverage of campaigns left out, see `coverage`."""
+MIN_POINTS, MIN_GROUPS = 15, 2
+Pair = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Error:
+    """ln(measured / predicted) of one value, and where it belongs."""
+
+    classes: tuple[str, ...]
+    """The most special first."""
+    metric: str
+    group: str
+    campaign: str
+    value: float
+
+
+def errors_of(rows: Sequence[Row], ratios: Sequence[Mapping[str, float]]) -> list[Error]:
+    """Errors of all values that were predicted."""
+    found = []
+    for row, ratio in zip(rows, ratios, strict=True):
+        architecture = accelerators.by_id(row.case.gpu).architecture
+        classes = class_names(
+            row.case.engine,
+            architecture,
+            load_of(row.case.most_at_once),
+            transferred=not has_kernels(row),
+        )
+        found += [
+            Error(classes, metric, row.group, campaign_of(row), -math.log(value))
+            for metric, value in ratio.items()
+            if value > 0.0
+        ]
+    return found
+
+
+def quantiles(errors: Sequence[Error]) -> Pair:
+    """Weighted quantiles of errors at LEVELS."""
+    counts = Counter(error.group for error in errors)
+    ordered = sorted(errors, key=lambda error: error.value)
+    mass = np.cumsum([counts[error.group] ** -0.5 for error in ordered])
+    middle = (mass - np.diff(mass, prepend=0.0) / 2.0) / mass[-1]
+    low, high = np.interp(LEVELS, middle, [error.value for error in ordered])
+    return float(low), float(high)
+
+
+def fitted(errors: Sequence[Error], parent_groups: float = GROUPS_OF_PARENT) -> dict[str, dict[str, Pair]]:
+    """Quantiles by class and metric, the general classes first."""
+    members: dict[tuple[str, str], list[Error]] = defaultdict(list)
+    depth: dict[str, int] = {}
+    parents: dict[str, str] = {}
+    for error in errors:
+        for place, name in enumerate(error.classes):
+            members[name, error.metric].append(error)
+            depth[name] = len(error.classes) - place
+            parents[name] = error.classes[place + 1] if place + 1 < len(error.classes) else ""
+    found: dict[str, dict[str, Pair]] = defaultdict(dict)
+    for name in sorted(depth, key=lambda each: (depth[each], each)):
+        for metric in METRICS:
+            of_class = members[name, metric]
+            groups = len({error.group for error in of_class})
+            parent = found.get(parents[name], {}).get(metric)
+            if len(of_class) < MIN_POINTS or groups < MIN_GROUPS:
+                if parent is not None:
+                    found[name][metric] = parent
+                continue
+            own = quantiles(of_class)
+            share = 1.0 if parent is None else groups / (groups + parent_groups)
+            above = parent or own
+            found[name][metric] = (
+                share * own[0] + (1.0 - share) * above[0],
+                share * own[1] + (1.0 - share) * above[1],
+            )
+    return {name: of_class for name, of_class in found.items() if len(of_class) == len(METRICS)}
+
+
+def coverage(errors: Sequence[Error], parent_groups: float) -> dict[str, float]:
+    """Share of the values of each campaign inside the intervals of the others, by metric."""
+    inside: dict[str, list[bool]] = defaultdict(list)
+    for campaign in {error.campaign for error in errors}:
+        known = fitted([error for error in errors if error.campaign != campaign], parent_groups)
+        for error in errors:
+            if error.campaign != campaign:
+                continue
+            name = next((each for each in error.classes if each in known), "any")
+            low, high = known[name][error.metric]
+            inside[error.metric].append(min(low, 0.0) <= error.value <= max(high, 0.0))
+    return {metric: sum(values) / len(values) for metric, values in inside.items()}
+
+
+def text_of(classes: Mapping[str, Mapping[str, Pair]]) -> str:
+    """The data file; transferred hardware is never surer than hardware that somebody measured."""
+    lines = [
+        "# (low, high) of measured / predicted that hold 80 % of the points of campaigns left out of the fit, by",
+        "# engine, architecture and load, and metric. Written by evidence/fit/engines.py.",
+    ]
+    for name, of_class in classes.items():
+        lines.append(f'\n["{name}"]')
+        for metric in METRICS:
+            low, high = of_class[metric]
+            if name == "transferred":
+                low = min(low, *(each[metric][0] for each in classes.values()))
+                high = max(high, *(each[metric][1] for each in classes.values()))
+            lines.append(f"{metric} = [{math.exp(low):.3f}, {math.exp(high):.3f}]")
+    return "\n".join(lines) + "\n"
+
+
+def write_intervals(rows: Sequence[Row], ratios: Sequence[Mapping[str, float]]) -> None:
+    """Replace data/intervals.toml."""
+    errors = errors_of(rows, ratios)
+    for groups in (1.0, GROUPS_OF_PARENT, 16.0):
+        found = coverage(errors, groups)
+        print(groups, "groups:", ", ".join(f"{metric} {share:.0%}" for metric, share in found.items()))
+    (DATA_DIR / "intervals.toml").write_text(text_of(fitted(errors)), encoding="utf-8")
