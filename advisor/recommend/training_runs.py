@@ -27,7 +27,8 @@ from advisor.simulator.training.memory.formats import formats_of
 
 _NODE = 8
 _CHECKPOINT_BYTES: Mapping[str, float] = {
-    "adamw": 14.0, "adamw_8bit": 8.0, "adafactor": 6.1, "muon": 10.0, "sgd": 10.0, "lora_fa": 14.0,
+    "adamw": 14.0, "adamw_bf16": 10.0, "lion": 10.0, "adamw_8bit": 8.0, "adafactor": 6.1, "muon": 10.0,
+    "sgd": 10.0, "lora_fa": 14.0,
 }  # fmt: skip
 """Per trained parameter: a 16-bit copy, the fp32 master, and the moments that the optimizer keeps."""
 

@@ -9,7 +9,7 @@ from advisor.recommend.training_scenario import TrainingTask
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
-from advisor.simulator.training.plan import Schedule, Sharding
+from advisor.simulator.training.plan import Recompute, Schedule, Sharding
 
 FRAMEWORKS: Final[Mapping[str, tuple[str, ...]]] = {
     "nvidia": ("megatron", "torchtitan"),
@@ -40,6 +40,7 @@ class FrameworkRules:
 
     shardings: tuple[Sharding, ...]
     schedules: tuple[Schedule, ...]
+    recompute: tuple[Recompute, ...] = ("none", "selective", "full")
     only_data_parallel: bool = False
     hybrid_sharding: bool = False
     """Shards may stay inside a node (HSDP)."""
@@ -48,8 +49,12 @@ class FrameworkRules:
 
 
 RULES: Final[Mapping[str, FrameworkRules]] = {
-    "megatron": FrameworkRules(("none", "zero1"), ("1f1b", "interleaved")),
-    "torchtitan": FrameworkRules(("none", "zero2", "zero3"), ("1f1b", "interleaved", "zbv"), hybrid_sharding=True),
+    "megatron": FrameworkRules(
+        ("none", "zero1"), ("1f1b", "interleaved"), recompute=("none", "selective", "full", "modules")
+    ),
+    "torchtitan": FrameworkRules(
+        ("none", "zero2", "zero3"), ("1f1b", "interleaved", "zbv", "dualpipe"), hybrid_sharding=True
+    ),
     "fsdp": FrameworkRules(("none", "zero2", "zero3"), ("1f1b",), only_data_parallel=True, hybrid_sharding=True),
     "deepspeed": FrameworkRules(("none", "zero1", "zero2", "zero3"), ("1f1b",), only_data_parallel=True),
     "maxtext": FrameworkRules(("zero3",), ("1f1b",), hybrid_sharding=True),
@@ -86,6 +91,18 @@ def sixteen_bit(accelerator: Accelerator) -> str:
     return "fp16" if "fp16" in peaks and "bf16" not in peaks else "bf16"
 
 
+def features_of(method: str, framework: str, compute_dtype: str) -> frozenset[str]:
+    """Switches that a plan of one's own is run with: adapters on all matrices; Megatron's parameters held in the format
+    of its matrices.
+
+    Source: Megatron-LM, --fp8-param-gather.
+    """
+    if method != "full":
+        return ADAPTER_FEATURES
+    in_8_bits = framework == "megatron" and compute_dtype in ("fp8", "mxfp8")
+    return frozenset({"fp8_allgather"}) if in_8_bits else frozenset()
+
+
 def variants_of(
     accelerator: Accelerator, model: Model, task: TrainingTask, *, whole: bool = True
 ) -> tuple[list[Variant], str]:
@@ -112,13 +129,13 @@ def variants_of(
     if not accelerator.memory_bytes or not accelerator.bandwidth_bytes_per_s:
         return [], "its memory or bandwidth has no source"
     cluster = TrainingCluster(accelerator)
-    features: frozenset[str] = frozenset() if task.method == "full" else ADAPTER_FEATURES
     found = []
     for framework in frameworks:
         for dtype in dtypes:
             job = TrainingJob(
                 model, task.sequence_tokens, task.global_batch, dtype, framework,
-                method=task.method, lora_rank=task.lora_rank, optimizer=task.optimizer, features=features,
+                method=task.method, lora_rank=task.lora_rank, optimizer=task.optimizer,
+                features=features_of(task.method, framework, dtype),
             )  # fmt: skip
             found.append(Variant(job, cluster, limits_of(job, cluster, whole=whole)))
     return found, ""
@@ -134,6 +151,7 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
         domain=cluster.domain,
         sharding=rules.shardings,
         schedules=rules.schedules,
+        recompute=rules.recompute,
         shard_groups=(0, cluster.domain) if rules.hybrid_sharding and cluster.domain <= 72 else (0,),
     )
     if rules.only_data_parallel:
@@ -149,7 +167,7 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
             limits,
             micro_batch=_COARSE_MICRO_BATCH,
             shard_groups=(0,),
-            schedules=tuple(s for s in rules.schedules if s != "zbv"),
+            schedules=tuple(s for s in rules.schedules if s not in ("zbv", "dualpipe")),
             sharding=tuple(s for s in rules.shardings if s != "none") or rules.shardings,
             context_parallel=limits.context_parallel if rules.only_data_parallel else _COARSE_CONTEXT,
         )

@@ -99,6 +99,8 @@ class TrainingSoftware(Record):
     """Where the run does not say."""
     sharded_recompute: Literal["none", "selective", "full"] | None = None
     """The same where parameters are sharded; None is no different."""
+    recomputes_all_or_none: bool = False
+    """Every layer is recomputed whole, or none; a run that was tuned does it only where it must."""
     source: Source
 
 

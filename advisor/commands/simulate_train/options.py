@@ -13,7 +13,7 @@ JOB: Final = "Job"
 LAYOUT: Final = "Layout"
 
 SHARDING_NAMES = Literal["none", "zero1", "zero2", "zero3"]
-RECOMPUTE_NAMES = Literal["none", "selective", "full"]
+RECOMPUTE_NAMES = Literal["none", "selective", "full", "modules"]
 SCHEDULE_NAMES = Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipe"]
 
 

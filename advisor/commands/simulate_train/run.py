@@ -21,10 +21,10 @@ from advisor.commands.simulate_train.view import TrainRun, train_answer
 from advisor.recommend.training_search import Effort as SearchEffort
 from advisor.recommend.training_search import PlanFound, best_plans, does_fit, evaluate_plan, simulated
 from advisor.recommend.training_space import (
-    ADAPTER_FEATURES,
     COMPUTE_DTYPES,
     RULES,
     Variant,
+    features_of,
     limits_of,
     peak_flop_per_s,
     sixteen_bit,
@@ -142,16 +142,18 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
     known_value(values.get("precision"), COMPUTE_DTYPES, "precision")
     known_value(values.get("framework"), tuple(RULES), "framework")
     method = values.get("method", "full")
+    framework = values.get("framework", "megatron" if method == "full" else "peft")
+    dtype = values.get("precision") or sixteen_bit(accelerator)
     return TrainingJob(
         model,
         values.get("sequence") or min(_DEFAULT_SEQUENCE, model.max_context_tokens or _DEFAULT_SEQUENCE),
         values.get("global_batch", _DEFAULT_BATCH),
-        values.get("precision") or sixteen_bit(accelerator),
-        values.get("framework", "megatron" if method == "full" else "peft"),
+        dtype,
+        framework,
         method=method,
         lora_rank=values.get("lora_rank", 16) if method != "full" else 0,
         optimizer=values.get("optimizer", "adamw"),
-        features=frozenset() if method == "full" else ADAPTER_FEATURES,
+        features=features_of(method, framework, dtype),
     )
 
 
