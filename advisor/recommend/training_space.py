@@ -9,7 +9,7 @@ from advisor.recommend.training_scenario import TrainingTask
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
-from advisor.simulator.training.plan import Recompute, Schedule, Sharding
+from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
 
 FRAMEWORKS: Final[Mapping[str, tuple[str, ...]]] = {
     "nvidia": ("megatron", "torchtitan"),
@@ -40,7 +40,9 @@ class FrameworkRules:
 
     shardings: tuple[Sharding, ...]
     schedules: tuple[Schedule, ...]
-    recompute: tuple[Recompute, ...] = ("none", "selective", "full")
+    recompute: tuple[Recompute, ...] = ("none", "full")
+    recompute_shares: tuple[float, ...] = (1.0,)
+    """Of a stage's layers, that full recomputation may be set to."""
     only_data_parallel: bool = False
     hybrid_sharding: bool = False
     """Shards may stay inside a node (HSDP)."""
@@ -50,10 +52,12 @@ class FrameworkRules:
 
 RULES: Final[Mapping[str, FrameworkRules]] = {
     "megatron": FrameworkRules(
-        ("none", "zero1"), ("1f1b", "interleaved"), recompute=("none", "selective", "full", "modules")
+        ("none", "zero1"), ("1f1b", "interleaved"), recompute=("none", "selective", "full", "modules"),
+        recompute_shares=(0.25, 0.5, 0.75, 1.0),
     ),
     "torchtitan": FrameworkRules(
-        ("none", "zero2", "zero3"), ("1f1b", "interleaved", "zbv", "dualpipe"), hybrid_sharding=True
+        ("none", "zero2", "zero3"), ("1f1b", "interleaved", "zbv", "dualpipe"), recompute=("none", "selective", "full"),
+        recompute_shares=(0.25, 0.5, 1.0), hybrid_sharding=True,
     ),
     "fsdp": FrameworkRules(("none", "zero2", "zero3"), ("1f1b",), only_data_parallel=True, hybrid_sharding=True),
     "deepspeed": FrameworkRules(("none", "zero1", "zero2", "zero3"), ("1f1b",), only_data_parallel=True),
@@ -101,6 +105,29 @@ def features_of(method: str, framework: str, compute_dtype: str) -> frozenset[st
         return ADAPTER_FEATURES
     in_8_bits = framework == "megatron" and compute_dtype in ("fp8", "mxfp8")
     return frozenset({"fp8_allgather"}) if in_8_bits else frozenset()
+
+
+def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, str]]:
+    """What of a plan its framework has no option for, as (what, why).
+
+    Source: RULES; Megatron-LM shards gradients and parameters with its own FSDP, which has no pipeline.
+    """
+    rules = RULES[job.framework]
+    name, ranks = job.framework, plan.data_parallel * plan.context_parallel
+    stages, degrees = (
+        plan.pipeline_parallel,
+        (plan.tensor_parallel, plan.pipeline_parallel, plan.context_parallel),
+    )
+    if rules.only_data_parallel and max(*degrees, plan.expert_parallel) > 1:
+        yield f"{name} divides no layers", "it has data parallelism and sharding alone"
+    sharded = plan.sharding in ("zero2", "zero3")
+    own_fsdp = name == "megatron" and sharded and stages == 1
+    if plan.sharding not in rules.shardings and ranks > 1 and not own_fsdp:
+        yield f"{name} has no {plan.sharding} with {stages} stages", f"it has {', '.join(rules.shardings)}"
+    if stages > 1 and plan.schedule not in rules.schedules:
+        yield f"{name} has no schedule {plan.schedule}", f"it has {', '.join(rules.schedules)}"
+    if plan.recompute not in rules.recompute:
+        yield f"{name} recomputes no single modules", f"it has {', '.join(rules.recompute)}"
 
 
 def variants_of(
@@ -161,7 +188,7 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
     if rules.streams_weights:
         limits = replace(limits, offload_parameters=(False, True))
     if whole:
-        limits = replace(limits, recompute_shares=(0.25, 0.5, 0.75, 1.0))
+        limits = replace(limits, recompute_shares=rules.recompute_shares)
     else:
         limits = replace(
             limits,

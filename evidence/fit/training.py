@@ -19,7 +19,7 @@ from advisor.catalog.terms import Terms
 from advisor.catalog.units import TERA
 from advisor.evidence.fit.base import FloatArray, Options, errors_in_words, published_rows
 from advisor.evidence.fit.term_rows import write_found
-from advisor.evidence.fit.training_parameters import PARAMETERS, rows_of, terms_of
+from advisor.evidence.fit.training_parameters import PARAMETERS, rows_of, shipped_values, terms_of
 from advisor.evidence.prediction import UnsupportedCaseError
 from advisor.evidence.training.case import INPUT_COLUMNS, TrainingCase, parse_case
 from advisor.evidence.training.prediction import counted_flop_per_token
@@ -37,7 +37,7 @@ ROWS_PER_SOURCE = 40
 ROBUST_SCALE = 0.15
 """Logarithm of an error from which on a row counts less (Cauchy weights)."""
 NOISE = 0.1
-ITERATIONS = (3, 2)
+ITERATIONS = (2, 2)
 """Of the first fit, and of the second with unstated knobs set again under its parameters."""
 STEP = 0.05
 """Of a prior's width, for differences."""
@@ -179,12 +179,15 @@ def fitted(rows: Sequence[Row], codes: FloatArray, iterations: int) -> tuple[Flo
     return codes, slopes
 
 
-def left_out(rows: Sequence[Row], codes: FloatArray, slopes: FloatArray, source: str) -> FloatArray:
-    """Parameters without a source: a few steps from those of all, with the same slopes."""
+def left_out(
+    rows: Sequence[Row], codes: FloatArray, found: FloatArray, slopes: FloatArray, source: str
+) -> FloatArray:
+    """Parameters without a source: a few steps from those of all, along the same slopes."""
     kept = [index for index, row in enumerate(rows) if row.source != source]
-    subset, weights = [rows[index] for index in kept], weights_of(rows)[kept]
-    for _ in range(4):
-        codes = improved(codes, residuals(subset, codes), slopes[kept], weights)
+    weights, start = weights_of(rows)[kept], codes
+    for _ in range(8):
+        moved = found[kept] + slopes[kept] @ (codes - start)
+        codes = improved(codes, moved, slopes[kept], weights)
     return codes
 
 
@@ -240,7 +243,7 @@ def write_intervals(rows: Sequence[Row], ratios: FloatArray) -> None:
     ]
     num_left_out = len(rows) // 2
     everywhere = ["untested" if index < num_left_out else "" for index in range(len(rows))]
-    for name in ("any", "untested", *sorted(set(classes))):
+    for name in ("any", "untested", *sorted(set(classes) - {"untested"})):
         chosen = [index for index, other in enumerate(classes) if name in ("any", other, everywhere[index])]
         if len(chosen) < MIN_INTERVAL_POINTS:
             continue
@@ -270,7 +273,7 @@ def report_coverage(rows: Sequence[Row], ratios: FloatArray) -> None:
 def run(options: Options) -> None:
     """Fit all families, leave sources out, write."""
     start = time.monotonic()
-    codes = np.array([p.encoded(p.prior) for p in PARAMETERS])
+    codes = np.array([p.encoded(value) for p, value in zip(PARAMETERS, shipped_values(), strict=True)])
     published = options.published("training")
     released = () if options.truth else sorted(published.parent.glob("training_blind*.csv"))
     tables = (published, *released, OWN_RUNS)
@@ -281,12 +284,12 @@ def run(options: Options) -> None:
         codes, slopes = fitted(rows, codes, iterations)
     for parameter, code in zip(PARAMETERS, codes, strict=True):
         print(f"{parameter.decoded(code):10.4g}  {parameter.name} {dict(parameter.selector)}")
-    inside = np.exp(residuals(everything, codes))
+    inside, at_end = np.exp(residuals(everything, codes)), residuals(rows, codes)
     print(f"\nin the fit, {time.monotonic() - start:.0f} s")
     report(inside, "source", [row.source for row in everything])
     ratios = np.zeros(len(everything))
     for source in sorted({row.source for row in everything}):
-        without = left_out(rows, codes, slopes, source)
+        without = left_out(rows, codes, at_end, slopes, source)
         chosen = [index for index, row in enumerate(everything) if row.source == source]
         ratios[chosen] = np.exp(residuals([everything[index] for index in chosen], without))
     print(f"\nleft out, {time.monotonic() - start:.0f} s")

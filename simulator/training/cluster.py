@@ -68,6 +68,11 @@ class TrainingCluster:
         return found
 
 
+def on_bus(cluster: TrainingCluster, num_ranks: int) -> bool:
+    """Whether so many neighbours share PCIe alone. Source: own definition."""
+    return cluster.group(num_ranks).intra_fabric.startswith("pcie")
+
+
 def host_link_bytes_per_s(accelerator: Accelerator) -> float:
     """What one accelerator exchanges with host memory [bytes/s]: its PCIe link, as far as copies reach it.
 

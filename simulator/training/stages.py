@@ -90,7 +90,7 @@ def stage_groups(
     if chunks == 1:
         sizes = layers_per_stage(len(order), num_stages, first, last)
     else:
-        sizes = _chunk_sizes(len(order), num_stages, chunks, first, last)
+        sizes = chunk_sizes(len(order), num_stages, chunks, first, last)
     counts = np.zeros((num_stages, len(shape.layers)), dtype=np.int64)
     start = 0
     for part, size in enumerate(sizes):
@@ -106,9 +106,12 @@ def stage_groups(
     return counts
 
 
-def _chunk_sizes(num_layers: int, num_stages: int, chunks: int, first: int, last: int) -> tuple[int, ...]:
+def chunk_sizes(num_layers: int, num_stages: int, chunks: int, first: int, last: int) -> tuple[int, ...]:
     """Layers of each chunk in forward order. What the first stage has fewer than its chunks' even share, its first
-    chunk has, and the last one's last chunk."""
+    chunk has, and of the last stage its last.
+
+    Source: Megatron-Core, account_for_embedding_in_pipeline_split.
+    """
     inner = max(num_stages - (first > 0) - (last > 0), 1) * chunks
     even = (num_layers - first - last) // inner
     head, tail = (max(asked - (chunks - 1) * even, 1) if asked else 0 for asked in (first, last))

@@ -26,6 +26,7 @@ from advisor.recommend.training_space import (
     Variant,
     features_of,
     limits_of,
+    option_faults,
     peak_flop_per_s,
     sixteen_bit,
 )
@@ -34,8 +35,9 @@ from advisor.render.calibration_view import with_calibration
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import METHODS, OPTIMIZERS, TrainingJob
-from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, TrainingPlan
-from advisor.simulator.training.plan_check import check_plan, plan_words
+from advisor.simulator.training.lattice import enumerate_lattice
+from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, Sharding, TrainingPlan
+from advisor.simulator.training.plan_check import check_plan, nearest_plan, plan_words
 
 _DEFAULT_BATCH: Final = 512
 _DEFAULT_SEQUENCE: Final = 8192
@@ -66,6 +68,8 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     _check_precision(job, cluster)
     plan, told = _stated_or_fastest(values, job, cluster)
     check_plan(plan, job, cluster.domain)
+    if "framework" in values:
+        _check_options(plan, job, cluster)
     found = simulated(evaluate_plan(job, cluster, plan))
     fit = does_fit(found)
     tokens = parse_count(str(values["tokens"]), "--tokens") if "tokens" in values else None
@@ -198,7 +202,7 @@ def _plan(values: Mapping[str, Any]) -> TrainingPlan:
         expert_tensor_parallel=values.get("etp", 0),
         data_parallel=dp,
         micro_batch=values.get("micro_batch", 1),
-        sharding=values.get("sharding", "zero1"),
+        sharding=values.get("sharding") or _usual_sharding(values.get("framework", "megatron")),
         shard_group=values.get("shard_group", 0),
         recompute=values.get("recompute", "none"),
         recompute_layers=values.get("recompute_layers", -1),
@@ -208,6 +212,11 @@ def _plan(values: Mapping[str, Any]) -> TrainingPlan:
         last_stage_layers=values.get("last_stage_layers", 0),
         offload_optimizer=bool(values.get("offload_optimizer", False)),
     )
+
+
+def _usual_sharding(framework: str) -> Sharding:
+    known = RULES[framework].shardings
+    return "zero1" if "zero1" in known else known[-1]
 
 
 def _data_parallel(gpus: int | None, others: int) -> int:
@@ -233,6 +242,20 @@ def _check_precision(job: TrainingJob, cluster: TrainingCluster) -> None:
         why=f"formats that it multiplies in: {', '.join(usable)}",
         fix=f"--precision {usable[0]}" if usable else "another accelerator",
     )
+
+
+def _check_options(plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluster) -> None:
+    """Refuse a layout that the framework which was asked for has no option for.
+
+    Raises: InfeasibleError: it has none; with its nearest layout as the hint.
+    """
+    found = next(option_faults(job, plan), None)
+    if found is None:
+        return
+    near = nearest_plan(plan, enumerate_lattice(job, plan.num_accelerators, limits_of(job, cluster)))
+    hint = f"the nearest plan that {job.framework} runs: {plan_words(near)}" if near else ""
+    fix = "another --framework, or none: then no options are printed"
+    raise InfeasibleError(found[0], why=found[1], fix=fix, hint=hint)
 
 
 def _too_large(found: PlanFound) -> str:
