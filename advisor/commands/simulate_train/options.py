@@ -103,6 +103,10 @@ class TrainInput:
     optimizer: Annotated[OptimizerName | None, _job("NAME", "adamw, adamw_8bit, adafactor, ...", "adamw")] = (
         None
     )
+    gradients: Annotated[
+        Literal["fp32", "bf16"] | None,
+        Option(help="Format in which Megatron sums gradients.", rich_help_panel=JOB, show_default="fp32"),
+    ] = None
     tokens: Annotated[str | None, _job("N", "Tokens of the whole run, for its days.")] = None
     network_gbps: Annotated[
         float | None, _job("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1)

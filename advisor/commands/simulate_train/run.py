@@ -112,7 +112,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 def _type_of(name: str) -> type | tuple[type, ...]:
     if name in ("sequence_parallel", "offload_optimizer"):
         return bool
-    if name in ("model", "gpu", "precision", "framework", *_WORDS):
+    if name in ("model", "gpu", "precision", "framework", "gradients", *_WORDS):
         return str
     return {"tokens": (str, int, float), "network_gbps": (int, float)}.get(name, int)
 
@@ -157,8 +157,18 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
         method=method,
         lora_rank=values.get("lora_rank", 16) if method != "full" else 0,
         optimizer=values.get("optimizer", "adamw"),
-        features=features_of(method, framework, dtype),
+        features=features_of(method, framework, dtype) | _gradients(values.get("gradients"), framework),
     )
+
+
+def _gradients(asked: str | None, framework: str) -> frozenset[str]:
+    if asked == "bf16" and framework != "megatron":
+        raise AdvisorError(
+            f"--gradients bf16 is Megatron's, not {framework}'s",
+            why="others sum gradients in a format of their own",
+            fix="--framework megatron",
+        )
+    return frozenset({"bf16_grad_reduce"}) if asked == "bf16" else frozenset()
 
 
 def _stated_or_fastest(
