@@ -8,7 +8,7 @@ from typer import Option
 PANEL: Final = "Images, texts, audio"
 
 MethodName = Literal["full", "lora", "qlora", "dora"]
-OptimizerName = Literal["adamw", "adamw_8bit", "adafactor", "muon", "sgd"]
+OptimizerName = Literal["adamw", "adamw_bf16", "adamw_8bit", "adafactor", "lion", "muon", "sgd"]
 
 
 def _option(metavar: str, text: str, default: str | bool = False, **more: Any) -> Any:

@@ -1,11 +1,13 @@
 """Groups of accelerators as people name them: which, how many, in how many nodes."""
 
+from difflib import get_close_matches
+
 from advisor.catalog.accelerators import get
-from advisor.catalog.errors import AdvisorError
+from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.catalog.schema import Calibration
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.collectives import Topology, topology_of
-from advisor.simulator.collectives.fabric_text import describe
+from advisor.simulator.collectives.fabric_text import KNOWN_NETWORKS, describe, is_understood
 
 
 def group_of(
@@ -14,7 +16,7 @@ def group_of(
     """The accelerator's id, the group's topology (with the links that a calibration measured), and a note on what
     was understood. `network` describes it in words: EFA 32x100Gb, RoCE 8x400Gb, InfiniBand NDR SHARP.
 
-    Raises: UnknownNameError: no accelerator is called so.
+    Raises: UnknownNameError: no accelerator, or no network, is called so.
     Raises: AdvisorError: the accelerators cannot be spread evenly over the nodes, or the calibration is implausible.
     """
     accelerator, note = get(gpu)
@@ -27,6 +29,18 @@ def group_of(
     measured = calibrated_accelerator(accelerator, calibration)
     topology = topology_of(measured, gpus, ranks_per_node=gpus // nodes if nodes else None)
     if network is not None:
+        _check_understood(network)
         topology, assumed = describe(measured, network, gpus, nodes)
         note = "; ".join(filter(None, (note, ", ".join(f"taken: {words}" for words in assumed))))
     return accelerator.id, topology, note
+
+
+def _check_understood(network: str) -> None:
+    if is_understood(network):
+        return
+    near = get_close_matches(network, KNOWN_NETWORKS, 1, 0.0)
+    raise UnknownNameError(
+        f"no network is called {network!r}",
+        why="understood are InfiniBand, RoCE, EFA, Ethernet, TCP, NVLink and PCIe, with ports and rates",
+        fix=f'--network "{near[0]}"',
+    )

@@ -11,7 +11,7 @@ from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.recommend.offers import offers_by_accelerator, owned_offer
 from advisor.recommend.rl_search import best_loop
 from advisor.recommend.scenario import Constraints
-from advisor.recommend.training_money import ClusterOffer, cluster_offers
+from advisor.recommend.training_money import ClusterOffer, cluster_offers, usd_words
 from advisor.recommend.training_runs import Run, num_steps_of, run_of
 from advisor.recommend.training_scenario import RolloutTask, TrainingScenario
 from advisor.recommend.training_search import Effort, best_plans, simulated, unlayable
@@ -61,7 +61,7 @@ def search_training(scenario: TrainingScenario, model: Model, progress: Progress
         budget = scenario.limits.budget_usd
         if budget is not None and bound > budget:
             outcome.bounds[name] = bound
-            outcome.reasons[name] = f"costs ${bound:,.0f} at best, the budget is ${budget:,.0f}"
+            outcome.reasons[name] = f"costs {usd_words(bound)} at best, the budget is {usd_words(budget)}"
             continue
         if bound > _to_beat(scenario, outcome):
             outcome.bounds[name] = bound
@@ -195,6 +195,9 @@ def _search_accelerator(
             if limits.num_accelerators is not None:
                 outcome.nearest_sold[name] = _nearest_laid_out(accelerator, prices, variants, count)
             continue
+        if run.infeasible:
+            reason = run.infeasible
+            continue
         missed = _misses(scenario, run)
         if missed:
             reason = missed
@@ -277,15 +280,13 @@ def _counts(
 
 def _misses(scenario: TrainingScenario, run: Run) -> str:
     limits = scenario.limits
-    if run.goodput.goodput_fraction <= 0:
-        return f"fails faster than it restarts on {run.num_accelerators}"
     if limits.deadline_s is not None and run.wall_s > limits.deadline_s:
         return (
             f"takes {run.days:.3g} days on {run.num_accelerators}, the deadline is "
             f"{limits.deadline_s / DAY_S:.3g}"
         )
     if limits.budget_usd is not None and run.usd > limits.budget_usd:
-        return f"costs ${run.usd:,.0f} on {run.num_accelerators}, the budget is ${limits.budget_usd:,.0f}"
+        return f"costs {usd_words(run.usd)} on {run.num_accelerators}, the budget is {usd_words(limits.budget_usd)}"
     return ""
 
 
@@ -324,5 +325,5 @@ def _refine(scenario: TrainingScenario, model: Model, outcome: Outcome, progress
         progress(f"refining {best.num_accelerators} x {accelerator.id}")
         variants, _ = variants_of(accelerator, model, scenario.task)
         refined = _best_run(scenario, variants, best.offer, outcome, refine=True)
-        kept = best if refined is None or _misses(scenario, refined) else refined
+        kept = best if refined is None or refined.infeasible or _misses(scenario, refined) else refined
         outcome.runs[accelerator.id] = sorted([kept, *runs[1:]], key=key)

@@ -1,6 +1,5 @@
 """What a training run costs: clusters by provider and term, the same cluster owned, energy and carbon."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -145,9 +144,6 @@ def energy_of(
     return Energy(power_w, kwh, place.id, kwh * place.kg_co2e_per_kwh)
 
 
-def usd_of(offer: ClusterOffer, wall_s: float) -> float:
-    """Dollars of a run of so long, whole hours billed [USD].
-
-    Source: definition.
-    """
-    return offer.usd_per_hour * max(1.0, math.ceil(wall_s / HOUR_S))
+def usd_words(usd: float) -> str:
+    """Dollars with cents below a hundred: nothing that costs something is $0. Source: own definition."""
+    return f"${usd:,.2f}" if abs(usd) < 100.0 else f"${usd:,.0f}"

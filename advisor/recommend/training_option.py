@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.prices import age_days
 from advisor.catalog.units import DAY_S, HOUR_S
@@ -16,16 +18,23 @@ from advisor.recommend.training_result import (
     StageMemory,
     TrainingOption,
 )
-from advisor.recommend.training_runs import Run, goodput_of, run_of
-from advisor.recommend.training_scenario import (
-    TrainingScenario,
+from advisor.recommend.training_runs import (
+    LEAST_GOODPUT,
+    Run,
+    committed_hours,
+    goodput_of,
+    is_worth_committing,
+    run_of,
 )
+from advisor.recommend.training_scenario import RolloutTask, TrainingScenario
 from advisor.recommend.training_space import peak_flop_per_s
 from advisor.recommend.training_uncertainty import memory_quantity, step_quantity
 from advisor.simulator.quantity import Quantity
+from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.launch_flags import launch_flags, verl_flags
+from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.launch_tuning import trl_flags, trl_runs, verl_flags
 from advisor.simulator.training.memory import stage_memory
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.plan_check import plan_words
@@ -84,12 +93,13 @@ def option_of(
     """
     found, price = run.found, run.offer.price
     job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
-    count = run.num_accelerators
-    step = step_quantity(found, run.step_s)
+    count, step = run.num_accelerators, step_quantity(found, run.step_s)
     scale = run.num_steps / max(run.goodput.goodput_fraction, 1e-9) / DAY_S
     per_step = job.tokens_per_step / found.num_accelerators
     peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
-    training = step_quantity(found, found.step_s)
+    training = step_quantity(found, found.step_s * run.straggler_factor)
+    waits_s = found.step_s * (run.straggler_factor - 1.0)
+    breakdown_s = {**found.breakdown_s, "straggler": found.breakdown_s.get("straggler", 0.0) + waits_s}
     energy = energy_of(accelerator, count, run.wall_s, price, scenario.limits.region, known)
     return TrainingOption(
         rank=rank,
@@ -110,8 +120,8 @@ def option_of(
         usd=step.scaled(run.usd / run.step_s),
         goodput_fraction=run.goodput.goodput_fraction,
         failures=_failures(run),
-        breakdown=found.breakdown_s,
-        bubble_fraction=found.breakdown_s.get("bubble", 0.0) / found.step_s,
+        breakdown=breakdown_s,
+        bubble_fraction=breakdown_s.get("bubble", 0.0) / sum(breakdown_s.values()),
         provider=price.provider,
         sku=price.sku,
         region=price.region,
@@ -127,7 +137,7 @@ def option_of(
         carbon_kg_co2e=energy.carbon_kg_co2e,
         carbon_region=energy.region,
         launch_flags=_launch(run, scenario),
-        bottleneck=bottleneck_of(found.breakdown_s),
+        bottleneck=bottleneck_of(breakdown_s),
         reinforcement=run.reinforcement,
     )
 
@@ -136,17 +146,32 @@ def _launch(run: Run, scenario: TrainingScenario) -> Mapping[str, str]:
     """Options of the training frameworks; for a loop on the same accelerators also of the one that runs it."""
     job, plan, loop = run.found.job, run.found.plan, run.reinforcement
     domain = min(run.found.cluster.domain, _NODE)
-    flags = launch_flags(job, plan)
     task = scenario.rollout
-    if task is None or loop is None or task.algorithm == "dpo" or loop.placement != "colocated":
+    if task is None or loop is None:
+        return launch_flags(job, plan, on_bus=on_bus(run.found.cluster, plan.tensor_parallel))
+    lengths = (task.prompt_tokens, round(task.response_tokens * _LONGEST_ANSWER))
+    flags = _trl_loop(job, plan, task, lengths)
+    if task.algorithm == "dpo" or loop.placement != "colocated":
         return flags
     whole = verl_flags(
         job, plan, algorithm=task.algorithm, prompts=task.prompts, samples=task.samples_per_prompt,
-        lengths=(task.prompt_tokens, round(task.response_tokens * _LONGEST_ANSWER)),
+        lengths=lengths,
         rollout_tensor_parallel=loop.rollout_tensor_parallel, num_accelerators=run.num_accelerators,
         ranks_per_node=domain,
     )  # fmt: skip
     return {"verl": whole, **flags}
+
+
+def _trl_loop(
+    job: TrainingJob, plan: TrainingPlan, task: RolloutTask, lengths: tuple[int, int]
+) -> dict[str, str]:
+    """TRL's own trainer of the algorithm, where it has one and options for the plan."""
+    if task.algorithm == "ppo" or not trl_runs(job, plan):
+        return {}
+    if task.algorithm == "dpo":
+        return {"trl": trl_flags(job, plan, "dpo", f"--max_length {sum(lengths)}")}
+    generated = f"--num_generations {task.samples_per_prompt} --max_completion_length {lengths[1]}"
+    return {"trl": trl_flags(job, plan, "grpo", f"{generated} --use_vllm --vllm_mode colocate")}
 
 
 def _inverse(time: Quantity, amount: float) -> Quantity:
@@ -181,19 +206,17 @@ def _bills(
         other = run_of(scenario, run.found, offer, run.reinforcement)
         price, left = offer.price, other.goodput.goodput_fraction
         hourly = offer.usd_per_accelerator_hour
-        found.append(Bill(term, price.provider, price.sku, hourly, other.days, left, other.usd))
+        if is_worth_committing(term, other.wall_s):
+            feasible = left >= LEAST_GOODPUT
+            found.append(Bill(term, price.provider, price.sku, hourly, other.days, left, other.usd, feasible))
     terms = {bill.term: bill for bill in found}
     rented = terms.get("on_demand")
-    if rented is not None and "reserved_1y" not in terms and rented.provider != OWN:
-        share = known.value("reserved_1y_fraction")
-        cheaper = replace(
-            rented,
-            term=ESTIMATED_RESERVATION,
-            sku="",
-            usd_per_accelerator_hour=share * rented.usd_per_accelerator_hour,
-            usd=share * rented.usd,
-        )
-        found.append(cheaper)
+    worth = rented is not None and is_worth_committing(ESTIMATED_RESERVATION, rented.days * DAY_S)
+    if rented is not None and worth and "reserved_1y" not in terms and rented.provider != OWN:
+        hourly = known.value("reserved_1y_fraction") * rented.usd_per_accelerator_hour
+        hours = max(np.ceil(rented.days * DAY_S / HOUR_S), committed_hours(ESTIMATED_RESERVATION))
+        cheaper = replace(rented, term=ESTIMATED_RESERVATION, sku="", usd_per_accelerator_hour=hourly)
+        found.append(replace(cheaper, usd=hourly * run.num_accelerators * float(hours)))
     accelerator, count = run.found.cluster.accelerator, run.num_accelerators
     owned = owned_usd_per_hour(accelerator, count, known)
     if owned is not None and run.offer.price.provider != OWN:

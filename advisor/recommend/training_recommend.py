@@ -13,7 +13,7 @@ from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
 from advisor.recommend.result import Rejected
 from advisor.recommend.stale_prices import stale_price_warnings
 from advisor.recommend.training_market import Outcome, Progress, offers_of, ranked_runs, search_training
-from advisor.recommend.training_money import ClusterOffer, cluster_offers
+from advisor.recommend.training_money import ClusterOffer, cluster_offers, usd_words
 from advisor.recommend.training_option import ESTIMATED_RESERVATION, option_of
 from advisor.recommend.training_result import (
     Bill,
@@ -42,7 +42,7 @@ _OF_LIMITS = (
     "the smallest",
     "has no units",
     "no layout",
-    "fails",
+    "not feasible",
 )
 """How reasons begin that other limits would remove; they are told first."""
 
@@ -118,7 +118,7 @@ def headline(option: TrainingOption, model: Model) -> str:
     where = "your own" if option.provider == "own" else f"{option.provider}'s"
     return (
         f"{model.name}: {option.num_accelerators} × {option.accelerator_name} ({where}, {option.plan.words}), "
-        f"{duration_words(option.days.value)}, ${option.usd.value:,.0f}"
+        f"{duration_words(option.days.value)}, {usd_words(option.usd.value)}"
     )
 
 
@@ -164,12 +164,14 @@ def rejected(outcome: Outcome, shown: set[str], last: TrainingOption) -> tuple[R
 
     Source: own definition.
     """
-    limit = f"against ${last.usd.value:,.0f} for option {last.rank}"
+    limit = f"against {usd_words(last.usd.value)} for option {last.rank}"
     dearer = sorted(
         [(min(run.usd for run in runs), name, "found") for name, runs in outcome.runs.items() if runs]
         + [(bound, name, "at best") for name, bound in outcome.bounds.items()]
     )
-    first = [Rejected(name, f"${usd:,.0f} {how}, {limit}") for usd, name, how in dearer if name not in shown]
+    first = [
+        Rejected(name, f"{usd_words(usd)} {how}, {limit}") for usd, name, how in dearer if name not in shown
+    ]
     return (
         *first,
         *(Rejected(name, reason) for name, reason in outcome.reasons.items() if name not in shown),
@@ -188,16 +190,16 @@ def what_would_change(scenario: TrainingScenario, options: Sequence[TrainingOpti
             f"{option.accelerator} wins below ${price:.2f} per accelerator and hour "
             f"(now ${option.usd_per_accelerator_hour:.2f} at {option.provider})"
         )
-    cheaper = [bill for bill in first.bills if bill.usd < first.usd.value * 0.95 and bill.term != first.term]
+    cheaper = [bill for bill in first.bills if bill.feasible and bill.usd < 0.95 * first.usd.value]
+    cheaper = [bill for bill in cheaper if bill.term != first.term]
     found += [
-        f"{_term_words(bill)} it costs ${bill.usd:,.0f} and takes {duration_words(bill.days)}"
+        f"{_term_words(bill)} it costs {usd_words(bill.usd)} and takes {duration_words(bill.days)}"
         for bill in sorted(cheaper, key=lambda bill: bill.usd)[:2]
     ]
     if scenario.limits.deadline_s and first.variants:
         other = min(first.variants, key=lambda variant: variant.days.value)
-        found.append(
-            f"{other.num_accelerators} of them finish in {duration_words(other.days.value)} for ${other.usd.value:,.0f}"
-        )
+        takes, costs = duration_words(other.days.value), usd_words(other.usd.value)
+        found.append(f"{other.num_accelerators} of them finish in {takes} for {costs}")
     return tuple(found)
 
 
@@ -266,7 +268,7 @@ def nearest_hint(scenario: TrainingScenario, outcome: Outcome) -> str:
         where = f"{best.num_accelerators} x {best.found.cluster.accelerator.id}"
         return (
             f"the nearest plan: {where}, {plan_words(best.found.plan)}, {duration_words(best.days)} for "
-            f"${best.usd:,.0f}"
+            f"{usd_words(best.usd)}"
         )
     sold = {name: count for name, count in outcome.nearest_sold.items() if count}
     if sold and limits.num_accelerators is not None:
@@ -275,5 +277,5 @@ def nearest_hint(scenario: TrainingScenario, outcome: Outcome) -> str:
         return f"the nearest cluster that is sold: {sold[name]} x {name}"
     if outcome.bounds:
         name = min(outcome.bounds, key=lambda key: outcome.bounds[key])
-        return f"the least that perfect computation would cost: ${outcome.bounds[name]:,.0f} on {name}"
+        return f"the least that perfect computation would cost: {usd_words(outcome.bounds[name])} on {name}"
     return ""

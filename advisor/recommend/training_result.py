@@ -54,6 +54,8 @@ class Bill:
     days: float
     goodput_fraction: float
     usd: float
+    feasible: bool = True
+    """Whether failures leave half of the time."""
 
 
 @dataclass(frozen=True, slots=True)

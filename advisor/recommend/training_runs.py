@@ -26,8 +26,16 @@ from advisor.simulator.training.memory.account import adapter_parameters
 from advisor.simulator.training.memory.formats import formats_of
 
 _NODE = 8
+YEAR_HOURS = 365.0 * DAY_S / HOUR_S
+LEAST_GOODPUT = 0.5
+"""Of the time, that failures must leave."""
+LONGEST_DAYS = 5.0 * 365.0
+"""What accelerators are used for before they are sold (data/ownership.toml, life_years)."""
+LEAST_OF_COMMITMENT = 0.1
+_COMMITTED_YEARS = {"reserved_1y": 1.0, "reserved_1y_estimate": 1.0, "reserved_3y": 3.0}
 _CHECKPOINT_BYTES: Mapping[str, float] = {
-    "adamw": 14.0, "adamw_8bit": 8.0, "adafactor": 6.1, "muon": 10.0, "sgd": 10.0, "lora_fa": 14.0,
+    "adamw": 14.0, "adamw_bf16": 10.0, "lion": 10.0, "adamw_8bit": 8.0, "adafactor": 6.1, "muon": 10.0,
+    "sgd": 10.0, "lora_fa": 14.0,
 }  # fmt: skip
 """Per trained parameter: a 16-bit copy, the fp32 master, and the moments that the optimizer keeps."""
 
@@ -63,8 +71,38 @@ class Run:
 
     @property
     def usd(self) -> float:
-        """Hours begun are paid [USD]."""
-        return self.offer.usd_per_hour * max(1.0, float(np.ceil(self.wall_s / HOUR_S)))
+        """Hours begun are paid, commitments whole [USD]."""
+        hours = max(1.0, float(np.ceil(self.wall_s / HOUR_S)))
+        return self.offer.usd_per_hour * max(hours, committed_hours(self.offer.price.term))
+
+    @property
+    def straggler_factor(self) -> float:
+        """Step with stragglers over the one without."""
+        return self.step_s / (self.reinforcement.step_s if self.reinforcement else self.found.step_s)
+
+    @property
+    def infeasible(self) -> str:
+        """Why nobody would run this at all, whatever the limits; empty where somebody would."""
+        term, left = self.offer.price.term, self.goodput.goodput_fraction
+        if left < LEAST_GOODPUT:
+            where = "spot machines come and go" if term == "spot" else "it fails too often"
+            return f"not feasible on {self.num_accelerators}: {where}, {left:.0%} of the time is left"
+        if self.days > LONGEST_DAYS:
+            return f"takes {self.days:,.0f} days on {self.num_accelerators}, hardware does not last so long"
+        if not is_worth_committing(term, self.wall_s):
+            years = committed_hours(term) / YEAR_HOURS
+            return f"takes {self.days:.3g} days, less than a tenth of a commitment of {years:.0f} years"
+        return ""
+
+
+def committed_hours(term: str) -> float:
+    """Hours that a term is paid for, used or not [h]. Source: definition of a reservation."""
+    return _COMMITTED_YEARS.get(term, 0.0) * YEAR_HOURS
+
+
+def is_worth_committing(term: str, wall_s: float) -> bool:
+    """Whether a run takes a tenth of the term's commitment or more. Source: own rule."""
+    return wall_s / HOUR_S >= LEAST_OF_COMMITMENT * committed_hours(term)
 
 
 def run_of(

@@ -9,7 +9,7 @@ from advisor.recommend.training_scenario import TrainingTask
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
-from advisor.simulator.training.plan import Schedule, Sharding
+from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
 
 FRAMEWORKS: Final[Mapping[str, tuple[str, ...]]] = {
     "nvidia": ("megatron", "torchtitan"),
@@ -40,6 +40,9 @@ class FrameworkRules:
 
     shardings: tuple[Sharding, ...]
     schedules: tuple[Schedule, ...]
+    recompute: tuple[Recompute, ...] = ("none", "full")
+    recompute_shares: tuple[float, ...] = (1.0,)
+    """Of a stage's layers, that full recomputation may be set to."""
     only_data_parallel: bool = False
     hybrid_sharding: bool = False
     """Shards may stay inside a node (HSDP)."""
@@ -48,8 +51,14 @@ class FrameworkRules:
 
 
 RULES: Final[Mapping[str, FrameworkRules]] = {
-    "megatron": FrameworkRules(("none", "zero1"), ("1f1b", "interleaved")),
-    "torchtitan": FrameworkRules(("none", "zero2", "zero3"), ("1f1b", "interleaved", "zbv"), hybrid_sharding=True),
+    "megatron": FrameworkRules(
+        ("none", "zero1"), ("1f1b", "interleaved"), recompute=("none", "selective", "full", "modules"),
+        recompute_shares=(0.25, 0.5, 0.75, 1.0),
+    ),
+    "torchtitan": FrameworkRules(
+        ("none", "zero2", "zero3"), ("1f1b", "interleaved", "zbv", "dualpipe"), recompute=("none", "selective", "full"),
+        recompute_shares=(0.25, 0.5, 1.0), hybrid_sharding=True,
+    ),
     "fsdp": FrameworkRules(("none", "zero2", "zero3"), ("1f1b",), only_data_parallel=True, hybrid_sharding=True),
     "deepspeed": FrameworkRules(("none", "zero1", "zero2", "zero3"), ("1f1b",), only_data_parallel=True),
     "maxtext": FrameworkRules(("zero3",), ("1f1b",), hybrid_sharding=True),
@@ -86,6 +95,41 @@ def sixteen_bit(accelerator: Accelerator) -> str:
     return "fp16" if "fp16" in peaks and "bf16" not in peaks else "bf16"
 
 
+def features_of(method: str, framework: str, compute_dtype: str) -> frozenset[str]:
+    """Switches that a plan of one's own is run with: adapters on all matrices; Megatron's parameters held in the format
+    of its matrices.
+
+    Source: Megatron-LM, --fp8-param-gather.
+    """
+    if method != "full":
+        return ADAPTER_FEATURES
+    in_8_bits = framework == "megatron" and compute_dtype in ("fp8", "mxfp8")
+    return frozenset({"fp8_allgather"}) if in_8_bits else frozenset()
+
+
+def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, str]]:
+    """What of a plan its framework has no option for, as (what, why).
+
+    Source: RULES; Megatron-LM shards gradients and parameters with its own FSDP, which has no pipeline.
+    """
+    rules = RULES[job.framework]
+    name, ranks = job.framework, plan.data_parallel * plan.context_parallel
+    stages, degrees = (
+        plan.pipeline_parallel,
+        (plan.tensor_parallel, plan.pipeline_parallel, plan.context_parallel),
+    )
+    if rules.only_data_parallel and max(*degrees, plan.expert_parallel) > 1:
+        yield f"{name} divides no layers", "it has data parallelism and sharding alone"
+    sharded = plan.sharding in ("zero2", "zero3")
+    own_fsdp = name == "megatron" and sharded and stages == 1
+    if plan.sharding not in rules.shardings and ranks > 1 and not own_fsdp:
+        yield f"{name} has no {plan.sharding} with {stages} stages", f"it has {', '.join(rules.shardings)}"
+    if stages > 1 and plan.schedule not in rules.schedules:
+        yield f"{name} has no schedule {plan.schedule}", f"it has {', '.join(rules.schedules)}"
+    if plan.recompute not in rules.recompute:
+        yield f"{name} recomputes no single modules", f"it has {', '.join(rules.recompute)}"
+
+
 def variants_of(
     accelerator: Accelerator, model: Model, task: TrainingTask, *, whole: bool = True
 ) -> tuple[list[Variant], str]:
@@ -112,13 +156,13 @@ def variants_of(
     if not accelerator.memory_bytes or not accelerator.bandwidth_bytes_per_s:
         return [], "its memory or bandwidth has no source"
     cluster = TrainingCluster(accelerator)
-    features: frozenset[str] = frozenset() if task.method == "full" else ADAPTER_FEATURES
     found = []
     for framework in frameworks:
         for dtype in dtypes:
             job = TrainingJob(
                 model, task.sequence_tokens, task.global_batch, dtype, framework,
-                method=task.method, lora_rank=task.lora_rank, optimizer=task.optimizer, features=features,
+                method=task.method, lora_rank=task.lora_rank, optimizer=task.optimizer,
+                features=features_of(task.method, framework, dtype),
             )  # fmt: skip
             found.append(Variant(job, cluster, limits_of(job, cluster, whole=whole)))
     return found, ""
@@ -134,6 +178,7 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
         domain=cluster.domain,
         sharding=rules.shardings,
         schedules=rules.schedules,
+        recompute=rules.recompute,
         shard_groups=(0, cluster.domain) if rules.hybrid_sharding and cluster.domain <= 72 else (0,),
     )
     if rules.only_data_parallel:
@@ -143,13 +188,13 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
     if rules.streams_weights:
         limits = replace(limits, offload_parameters=(False, True))
     if whole:
-        limits = replace(limits, recompute_shares=(0.25, 0.5, 0.75, 1.0))
+        limits = replace(limits, recompute_shares=rules.recompute_shares)
     else:
         limits = replace(
             limits,
             micro_batch=_COARSE_MICRO_BATCH,
             shard_groups=(0,),
-            schedules=tuple(s for s in rules.schedules if s != "zbv"),
+            schedules=tuple(s for s in rules.schedules if s not in ("zbv", "dualpipe")),
             sharding=tuple(s for s in rules.shardings if s != "none") or rules.shardings,
             context_parallel=limits.context_parallel if rules.only_data_parallel else _COARSE_CONTEXT,
         )

@@ -93,12 +93,16 @@ class TrainingSoftware(Record):
     """Input table and head are two even where the model ties them."""
     adapters_on_one_device: bool = False
     """Adapter recipes run on one accelerator, however many the machine has."""
+    chunks_adapter_loss: bool = False
+    """Adapter recipes compute the loss in chunks."""
     accumulates_whole_gradients: bool = False
     """Between micro-batches whole gradients are added up on every rank, although parameters are sharded."""
     recompute: Literal["none", "selective", "full"] = "none"
     """Where the run does not say."""
     sharded_recompute: Literal["none", "selective", "full"] | None = None
     """The same where parameters are sharded; None is no different."""
+    recomputes_all_or_none: bool = False
+    """Every layer is recomputed whole, or none; a run that was tuned does it only where it must."""
     source: Source
 
 

@@ -43,10 +43,11 @@ PARAMETERS = (
     Parameter({}, "kernel_scale", 1.1, 0.1, 0.9, 1.5),
     Parameter({"architecture": ("ampere*",)}, "kernel_scale", 1.05, 0.08, 0.9, 1.4),
     Parameter({"architecture": ("tpu*",)}, "kernel_scale", 1.1, 0.1, 0.9, 1.5),
+    Parameter({"architecture": ("blackwell*",)}, "kernel_scale", 1.15, 0.08, 0.9, 1.5),
     Parameter({}, "low_bit_scale", 1.0, 0.1, 0.8, 1.5),
     Parameter({}, "attention_scale", 1.0, 0.2, 0.5, 2.0),
     Parameter({"architecture": ("hopper",)}, "attention_backward", 2.7, 0.1, 2.0, 3.5),
-    Parameter({}, "elementwise_passes", 1.3, 0.3, 0.7, 5.0),
+    Parameter({}, "elementwise_passes", 1.3, 0.3, 0.7, 2.0),
     Parameter({}, "eager_passes", 1.8, 0.25, 1.0, 5.0),
     Parameter({"name": ("peft",)}, "eager_passes", 2.3, 0.25, 1.0, 5.0),
     Parameter({}, "interference", 0.15, 0.5, 0.03, 0.6),
@@ -54,14 +55,14 @@ PARAMETERS = (
     Parameter({}, "recurrence_scale", 1.3, 0.3, 0.7, 3.0),
     Parameter({}, "expert_scale", 1.3, 0.2, 0.5, 3.0),
     Parameter({}, "launch_s", 6e-6, 0.4, 2e-6, 2e-5),
-    Parameter({}, "communication_scale", 1.1, 0.12, 0.8, 1.6),
+    Parameter({}, "communication_scale", 1.1, 0.12, 1.0, 1.6),
     Parameter(MEGATRON, "pipeline_sync_s", 3e-4, 0.7, 2e-5, 5e-3),
-    Parameter(MODERN, "tensor_overlap", 0.5, 0.3, 0.0, 0.9),
-    Parameter(MODERN, "expert_overlap", 0.2, 0.3, 0.0, 0.9),
+    Parameter(MODERN, "tensor_overlap", 0.5, 0.2, 0.0, 0.9),
+    Parameter({}, "expert_overlap", 0.1, 0.05, 0.0, 0.5),
     Parameter(MODERN, "expert_kernels", 80.0, 0.5, 10.0, 400.0),
     Parameter(MODERN, "local_expert_kernels", 12.0, 0.4, 1.0, 100.0),
     Parameter(MODERN, "block_scaled_kernels", 1.8, 0.4, 1.0, 5.0),
-    Parameter({**MODERN, "since": "2026-05"}, "expert_scale", 1.0, 0.2, 0.5, 3.0),
+    Parameter({"since": "2026-05"}, "expert_scale", 0.8, 0.15, 0.5, 3.0),
     Parameter({**MODERN, "since": "2026-05"}, "local_expert_kernels", 4.0, 0.7, 1.0, 100.0),
     Parameter(LEGACY, "elementwise_passes", 1.5, 0.4, 0.7, 5.0),
     Parameter(LEGACY, "kernels_per_layer", 80.0, 0.7, 10.0, 300.0),
@@ -71,6 +72,18 @@ PARAMETERS = (
     Parameter({**FSDP, "until": "2024-07"}, "attention_scale", 1.4, 0.3, 0.7, 3.0),
 )
 SOURCE = "evidence/fit/training.py"
+
+
+def shipped_values() -> list[float]:
+    """The shipped value of each parameter, from which a fit starts; its prior where none is shipped."""
+    known = {_key(term): term.value for term in all_terms()}
+    wanted = rows_of([parameter.prior for parameter in PARAMETERS])
+    return [known.get(_key(term), term.value) for term in wanted]
+
+
+def _key(term: Term) -> tuple[tuple[str, str], ...]:
+    left_out = {"value", "source", "fitted_on", "residual", "kind"}
+    return tuple(sorted((k, str(v)) for k, v in term.model_dump().items() if k not in left_out))
 
 
 def rows_of(values: Iterable[float], fitted_on: str = SOURCE, residual: str = SOURCE) -> list[Term]:

@@ -119,7 +119,14 @@ def _plan(cells: Cells, num_accelerators: int, family: str, unstated: set[str]) 
         unstated.add("recompute")
     recompute = cells.text("recompute") or "none"
     vpp = cells.degree("vpp") or 1
-    if pp > 1 and not cells.text("vpp") and family == "megatron" and cells.text("framework_version"):
+    recipes = not cells.text("framework").casefold().startswith("megatron-lm")
+    if (
+        pp > 1
+        and not cells.text("vpp")
+        and family == "megatron"
+        and recipes
+        and cells.text("framework_version")
+    ):
         unstated.add("virtual_stages")
     interleaved = vpp > 1 or cells.text("pp_schedule").startswith("interleaved")
     return TrainingPlan(
@@ -218,7 +225,9 @@ def usual_accumulation(plan: TrainingPlan) -> int:
 
 def _expert_parallel(job: TrainingJob, plan: TrainingPlan, domain: int) -> int:
     """Ranks over which a Megatron or DeepSpeed run spreads experts where it does not say: as many as divide them within
-    the fast fabric. Others shard experts as all other parameters."""
+    the fast fabric, all where DeepEP moves the tokens. Others shard experts as all other parameters."""
+    if "deepep" in job.features:
+        return math.gcd(num_experts(job.model), plan.data_parallel * plan.context_parallel) or 1
     if job.framework not in ("megatron", "deepspeed") or plan.sharding == "zero3":
         return 1
     ranks = math.gcd(plan.data_parallel * plan.context_parallel, max(1, domain // plan.tensor_parallel))

@@ -16,7 +16,8 @@ _FAMILIES: Final = (
     ),
     (
         "fsdp",
-        ("fsdp", "composer", "llm-foundry", "mosaic", "torchtune", "litgpt", "lightning", "fms", "nanogpt", "nanochat"),
+        ("fsdp", "automodel", "composer", "llm-foundry", "mosaic", "torchtune", "litgpt", "lightning", "fms", "nanogpt",
+         "nanochat"),
     ),
     (
         "megatron",
@@ -46,13 +47,23 @@ def family_of(framework: str, sharding: str) -> str:
 
 
 def default_features(framework: str, family: str, version: str, date: str) -> frozenset[str]:
-    """Switches that a framework of this date has on where nothing is said: `unfused_attention`.
+    """Switches that a framework of this date has where nothing is said: `unfused_attention`, `no_overlap`.
 
-    Source: NVIDIA/Megatron-LM megatron/training/arguments.py, --use-flash-attn and --transformer-impl.
+    Megatron-LM by itself overlaps nothing but weight gradients with sums along the sequence and moves each token once
+    per expert; NVIDIA's recipes (a container's version) set its options and sum gradients in 16 bits
+    (`bf16_grad_reduce`).
+
+    Source: NVIDIA/Megatron-LM megatron/training/arguments.py: --use-flash-attn, --transformer-impl, --tp-comm-overlap,
+        --overlap-grad-reduce, --overlap-param-gather, --moe-token-dispatcher-type; NVIDIA-NeMo/Megatron-Bridge
+        scripts/performance, ddp.grad_reduce_in_fp32.
     """
     plain_megatron = framework.casefold().startswith("megatron-lm") and not version
     if family == "megatron" and plain_megatron and date and date < _UNFUSED_UNTIL:
         return frozenset({"unfused_attention"})
+    if family == "megatron" and framework.casefold().startswith("megatron-lm"):
+        return frozenset({"no_overlap", "alltoall_dispatcher"})
+    if family == "megatron" and version:
+        return frozenset({"bf16_grad_reduce"})
     return frozenset()
 
 

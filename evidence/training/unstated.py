@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema import GroupedQueryAttention, Model
+from advisor.catalog.training import software_of
 from advisor.evidence.training.case import TrainingCase, usual_accumulation
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
@@ -181,6 +182,9 @@ def _recomputations(case: TrainingCase, plan: TrainingPlan) -> Iterator[tuple[Re
         yield plan.recompute, plan.recompute_layers
         return
     yield "none", -1
+    if software_of(case.job.framework, case.job.software).recomputes_all_or_none:
+        yield "full", -1
+        return
     yield "selective", -1
     if case.job.framework == "megatron" and "unfused_attention" not in case.job.features:
         # Megatron-Core recomputes single modules (norms, activations, projections), which costs no more than this.

@@ -17,14 +17,29 @@ _EFA_FIRST_HOP_S: Final = 70.0 * MICROSECOND_S
 _EFA_EFFICIENCY: Final = 0.96
 """Bulk rate of EFA relative to InfiniBand, from the same sweeps."""
 _NETWORK: Final = re.compile(
-    r"efa|infiniband|\bib\b|roce|rdma|[hnxe]dr|\bcx\d|tcpx|ethernet|gbe|gbps|qsfp|ainic|sharp"
+    r"efa|infiniband|\bib\b|roce|rdma|[hnxe]dr|\bcx\d|\btcp|ethernet|gbe|gbps|qsfp|ainic|sharp|slingshot|spectrum"
 )
+_INSIDE: Final = re.compile(
+    r"nvlink|nvswitch|nvls|mnnvl|pcie|xgmi|infinity fabric|\bp2p\b|\bici\b|neuronlink"
+)
+_RATE: Final = re.compile(r"\b\d+\s*g(?:b|bit)?(?:/s|ps)?\b")
+KNOWN_NETWORKS: Final = (
+    "InfiniBand NDR 8x400Gb", "InfiniBand HDR 8x200Gb", "RoCE 8x400Gb", "EFA 32x100Gb", "EFA 16x200Gb", "TCP 25Gb",
+    "Ethernet 100Gb", "NVLink", "MNNVL", "PCIe Gen5",
+)  # fmt: skip
+"""One text of each kind that is understood."""
 _SLOWEST_PORT_GBIT: Final = 10.0
 _FASTEST_PORT_GBIT: Final = 800.0
 _NIC_GBIT: Final = {"hdr": 200.0, "ndr": 400.0, "xdr": 800.0, "edr": 100.0, "cx7": 400.0, "cx8": 800.0}
 _NODE_RANKS: Final = 8
 _TRAY_RANKS: Final = 4
 """Accelerators in one tray of a rack-scale system."""
+
+
+def is_understood(fabric: str) -> bool:
+    """Whether a text names a network, a fabric inside machines, or a rate. Source: own definition."""
+    words = fabric.lower()
+    return bool(_NETWORK.search(words) or _INSIDE.search(words) or _RATE.search(words))
 
 
 def describe(
@@ -38,7 +53,7 @@ def describe(
     words = fabric.lower()
     assumptions: list[str] = []
     accelerator = _as_wired(accelerator, words)
-    networked = bool(_NETWORK.search(words))
+    networked = bool(_NETWORK.search(words)) or bool(_RATE.search(words) and not _INSIDE.search(words))
     per_node = _ranks_per_node(accelerator, words, num_ranks, num_nodes, networked)
     if num_ranks is None:
         num_ranks = per_node * (num_nodes or (ASSUMED_NODES if networked and "mnnvl" not in words else 1))
@@ -119,7 +134,7 @@ def _ports(words: str, ranks_in_node: int) -> tuple[float, float | None]:
     """Ports of a node and Gb/s of one; (1, None) where no rate is said.
 
     Read are `8x400Gb`, `NDR 8 x 400`, `400G x8`, `4x HDR200`, `8x NDR`, `200Gb` and `CX7` (a port per accelerator), and
-    a rate above any port's as that of the whole node.
+    a rate above any port's, or of TCP, as that of the whole node.
     """
     found = re.search(r"\b(\d+)\s*[x×]\s*(?:[a-z]+-?)?\s*(\d+)\s*(?:g|/|\b)", words)
     if found and float(found[2]) >= _SLOWEST_PORT_GBIT:
@@ -132,7 +147,7 @@ def _ports(words: str, ranks_in_node: int) -> tuple[float, float | None]:
         return float(named[1]), _NIC_GBIT[named[2]]
     single = re.search(r"\b(\d+)\s*g(?:b|be|bps|bit)?(?:/s|ps)?\b", words)
     if single:
-        whole_node = "efa" in words or float(single[1]) > _FASTEST_PORT_GBIT
+        whole_node = float(single[1]) > _FASTEST_PORT_GBIT or bool(re.search(r"efa|\btcp\b", words))
         return (1.0 if whole_node else float(ranks_in_node)), float(single[1])
     for name, rate in _NIC_GBIT.items():
         if name in words:

@@ -122,6 +122,13 @@ class MixerBackward:
         """
         return Kept(sharded=kept.sharded / 2.0)
 
+    def without_modules(self, kept: Kept, style: Style) -> Kept:
+        """The part of `kept` that stays where cheap modules are computed again [bytes]: all of a mixer without any.
+
+        Source: Megatron-Core, --recompute-modules.
+        """
+        return kept
+
     def linears(self, *, every: bool) -> tuple[Linear, ...]:
         """The matrices that have an adapter: those of queries and values, or every one.
 
@@ -158,6 +165,10 @@ class FeedForwardBackward:
     def every_second(self, kept: Kept) -> Kept:
         """As `MixerBackward.every_second`. Source: torchtitan distributed/activation_checkpoint.py."""
         return Kept(WIDE * self.hidden, 0.0, 0.0, kept.expert / 2.0, kept.exchanged / 2.0)
+
+    def without_modules(self, kept: Kept, style: Style) -> Kept:
+        """As `MixerBackward.without_modules`. Source: Megatron-Core, --recompute-modules."""
+        return kept
 
     def linears(self, *, every: bool) -> tuple[Linear, ...]:
         """The matrices that have an adapter. Source: huggingface/peft: routed experts have none."""

@@ -115,6 +115,21 @@ class Routed(FeedForwardOperators):
             exchanged=routed.per_token * routed.hidden_size * (style.input_bytes + WIDE),
         )
 
+    def without_modules(self, kept: Kept, style: Style) -> Kept:
+        """Routed copies and what goes into the activation function, in 8 bits where matrices multiply so; weights of
+        experts are applied inside it, so that their outputs have no use.
+
+        Source: DeepSeek-V3 (arXiv:2412.19437), section 3.3.3; Megatron-Core, moe_act.
+        """
+        routed = self.routed
+        before = (style.input_bytes or WIDE) * (2 if self.gated else 1)
+        return Kept(
+            residual=2 * FP32 * routed.num_experts,
+            sharded=self.inner_size * before,
+            expert=routed.per_token * routed.intermediate_size * before,
+            exchanged=routed.per_token * routed.hidden_size * style.input_bytes,
+        )
+
 
 def feed_forward_operators(record: FeedForward, hidden: int) -> FeedForwardOperators:
     """The operators behind a record. Source: own definition."""

@@ -194,6 +194,20 @@ def _norm(hidden: int, num_matrices: int, norm_bytes: float, style: Style) -> Ke
     return Kept(residual=hidden * (norm_bytes + copies * style.input_bytes + (1.0 if style.dropout else 0.0)))
 
 
+def without_modules_per_token(layer: Layer, hidden: int, style: Style) -> Kept:
+    """What a layer keeps where norms, latent up-projections and experts' activation are computed again [bytes].
+
+    Assumes: dense feed-forward parts keep what they do (Megatron-Core recomputes the activation of experts alone).
+    Source: Megatron-Core, --recompute-modules layernorm mla_up_proj moe_act; DeepSeek-V3 (arXiv:2412.19437), section
+    3.2.3.
+    """
+    found = Kept()
+    for part in (layer.mixer, layer.feed_forward):
+        if part is not None:
+            found += Kept(residual=WIDE * hidden) + part.without_modules(part.kept(style), style)
+    return found
+
+
 def selected_per_token(layer: Layer, hidden: int, style: Style, kept: Kept, *, every_second: bool) -> Kept:
     """What a layer keeps under selective recomputation [bytes per token], of `kept` without it.
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.catalog.schema import Accelerator
 from advisor.simulator.collectives import (
@@ -67,6 +68,11 @@ class TrainingCluster:
         return found
 
 
+def on_bus(cluster: TrainingCluster, num_ranks: int) -> bool:
+    """Whether so many neighbours share PCIe alone. Source: own definition."""
+    return cluster.group(num_ranks).intra_fabric.startswith("pcie")
+
+
 def host_link_bytes_per_s(accelerator: Accelerator) -> float:
     """What one accelerator exchanges with host memory [bytes/s]: its PCIe link, as far as copies reach it.
 
@@ -88,6 +94,20 @@ class Groups:
         keys, self._of = np.unique(num_ranks * _MOST_RANKS + in_node, return_inverse=True)
         self._topologies = [cluster.group_in_nodes(*divmod(int(key), _MOST_RANKS)) for key in keys]
         self.num_ranks = num_ranks
+        fabrics = [topology.intra_fabric for topology in self._topologies]
+        nodes = [topology.num_nodes for topology in self._topologies]
+        self._on_bus = np.array([fabric.startswith("pcie") for fabric in fabrics])
+        self._inside = np.array([number == 1 for number in nodes])
+
+    @property
+    def shares_memory(self) -> NDArray[np.bool_]:
+        """Whether ranks write into each other's memory while they multiply: one domain with a fabric of its own."""
+        return np.asarray((self._inside & ~self._on_bus)[self._of])
+
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """Whether all traffic stays on the fabric inside a domain, or shares the host's bus with it."""
+        return np.asarray((self._inside | self._on_bus)[self._of])
 
     def all_reduce_s(self, num_bytes: FloatArray) -> FloatArray:
         """Sum of so many bytes over each plan's group [s]. Source: simulator.collectives."""

@@ -1,7 +1,7 @@
 """What a training framework adds to kernels: launches, unfused passes, communication that it fails to hide."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -57,8 +57,9 @@ class FrameworkCosts:
     communication_scale: float = 1.0
     """Time of collectives between layers over that of the same collectives alone: ranks do not arrive together."""
     tensor_overlap: float = 0.0
-    """Share of tensor-parallel communication that runs beside multiplications."""
+    """Share of the multiplications' time in which pieces of their operands travel."""
     expert_overlap: float = 0.0
+    """Share of a layer's computation beside which its experts' tokens travel."""
     context_overlap: float = 0.0
     data_overlap: float = 0.0
     """Share of gradient sums and parameter gathers that may hide behind computation."""
@@ -98,7 +99,12 @@ def framework_costs(job: TrainingJob, architecture: str, terms: Terms | None = N
     era = _year_month(job.framework_version) or _year_month(job.date) or _UNDATED
     attention = "unfused_attention" if "unfused_attention" in job.features else "fused_attention"
     case = Case(job.framework, date=era, architecture=architecture, operator=attention)
-    return _shipped(case) if terms is None else filled(FrameworkCosts, "framework", case, terms=terms)
+    found = _shipped(case) if terms is None else filled(FrameworkCosts, "framework", case, terms=terms)
+    if "bf16_grad_reduce" in job.features:
+        found = replace(found, gradient_bytes=2.0, main_gradient_bytes=min(4.0, found.main_gradient_bytes))
+    if "no_overlap" in job.features:
+        return replace(found, tensor_overlap=0.0, expert_overlap=0.0, data_overlap=0.0, gather_overlap=0.0)
+    return found
 
 
 def common_term(name: str) -> float:

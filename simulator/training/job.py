@@ -5,7 +5,8 @@ from typing import Final, Literal, get_args
 
 from advisor.catalog.schema import Model
 
-Optimizer = Literal["adamw", "adamw_8bit", "adafactor", "muon", "sgd", "lora_fa"]
+Optimizer = Literal["adamw", "adamw_bf16", "adamw_8bit", "adafactor", "lion", "muon", "sgd", "lora_fa"]
+"""adamw_bf16 keeps its moments in 16 bits (Megatron's precision-aware optimizer, DeepSeek-V3); lion has one moment."""
 OPTIMIZERS: Final[tuple[Optimizer, ...]] = get_args(Optimizer)
 
 Method = Literal["full", "lora", "qlora", "dora"]

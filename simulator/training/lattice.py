@@ -41,7 +41,7 @@ class LatticeLimits:
     context_parallel: tuple[int, ...] = ()
     expert_parallel: tuple[int, ...] = ()
     micro_batch: tuple[int, ...] = ()
-    recompute: tuple[Recompute, ...] = RECOMPUTES
+    recompute: tuple[Recompute, ...] = ("none", "selective", "full")
     recompute_shares: tuple[float, ...] = (1.0,)
     """Of a stage's layers, with full recomputation."""
     sharding: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
@@ -135,17 +135,25 @@ def _schedules(stages: int, num_layers: int, limits: LatticeLimits) -> Iterator[
         return
     for schedule in limits.schedules:
         if schedule == "interleaved":
-            if num_layers % stages:
-                continue
-            per_stage = num_layers // stages
-            yield from (
-                (schedule, v) for v in _divisors(per_stage) if 1 < v <= min(per_stage, _MOST_VIRTUAL_STAGES)
-            )
+            yield from ((schedule, chunks) for chunks in _chunks(num_layers, stages))
         elif schedule == "zbv":
             if num_layers % (2 * stages) == 0:
                 yield schedule, 2
         elif schedule != "dualpipe" or stages % 2 == 0:
             yield schedule, 1
+
+
+def _chunks(num_layers: int, stages: int) -> list[int]:
+    """Chunks per stage: equal ones, or equal but the first and the last, which the tables stand in for a layer of.
+
+    Source: Megatron-Core, account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split.
+    """
+    outer = 2 if _outer_layers(num_layers, stages) else 0
+    if (num_layers + outer) % stages:
+        return []
+    per_stage = (num_layers + outer) // stages
+    most = min(per_stage // (2 if outer else 1), _MOST_VIRTUAL_STAGES)
+    return [chunks for chunks in _divisors(per_stage) if 1 < chunks <= most]
 
 
 def runs(schedule: Schedule, stages: int, num_micro_batches: int) -> bool:

@@ -1,13 +1,14 @@
-"""A plan as the options of the frameworks that run it: Megatron-LM, NeMo, torchtitan, TRL, verl."""
+"""A plan as the options of the frameworks that run it: Megatron-LM, NeMo, torchtitan."""
 
 from typing import Final
 
+from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import model_limits
+from advisor.simulator.training.launch_tuning import trl_flags, trl_runs
 from advisor.simulator.training.plan import Schedule, TrainingPlan
-from advisor.simulator.training.stages import layers_per_stage
+from advisor.simulator.training.stages import chunk_sizes
 
-LORA_ALPHA_PER_RANK: Final = 2
 TORCH_SCHEDULES: Final[dict[Schedule, str]] = {
     "gpipe": "GPipe",
     "1f1b": "1F1B",
@@ -16,28 +17,106 @@ TORCH_SCHEDULES: Final[dict[Schedule, str]] = {
     "dualpipe": "DualPipeV",
 }
 """Names in torch.distributed.pipelining; DualPipe runs there in the folded form that stores parameters once."""
+_MODULES: Final = ("layernorm", "mla_up_proj", "moe_act")
+_MEGATRON_PRECISIONS: Final = {
+    "bf16": "--bf16",
+    "fp16": "--fp16",
+    "fp8": "--bf16 --fp8-format hybrid --fp8-recipe delayed",
+    "mxfp8": "--bf16 --fp8-format e4m3 --fp8-recipe mxfp8",
+    "nvfp4": "--bf16 --fp4-format e2m1 --fp4-recipe nvfp4",
+}
+_MEGATRON_OPTIMIZERS: Final = {
+    "adamw": "",
+    "adamw_bf16": "--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16",
+    "sgd": "--optimizer sgd",
+    "muon": "--optimizer muon",
+}
+_NEMO_PRECISIONS: Final = {
+    "bf16": "bf16_mixed",
+    "fp16": "fp16_mixed",
+    "fp8": "bf16_with_fp8_delayed_scaling_mixed",
+    "mxfp8": "bf16_with_mxfp8_mixed",
+    "nvfp4": "bf16_with_nvfp4_mixed",
+}
+_NEMO_OPTIMIZERS: Final = {"adamw": "", "sgd": "optimizer.optimizer=sgd"}
+_TITAN_PRECISIONS: Final = {
+    "bf16": "",
+    "fp8": "--model.converters float8 --float8.recipe_name rowwise",
+    "mxfp8": "--model.converters mx --mx.recipe_name mxfp8_cublas",
+}
 
 
-def launch_flags(job: TrainingJob, plan: TrainingPlan) -> dict[str, str]:
-    """By framework, the options that make it run this plan; frameworks that cannot are left out.
+def launch_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False) -> dict[str, str]:
+    """By framework, the options that make it run this plan; frameworks that lack an option for any part are left out.
+    `on_bus`: tensor-parallel ranks share PCIe alone, where nothing overlaps with multiplications.
 
     Source: each framework's own function.
     """
     found = {}
     if job.method != "full":
-        found["trl"] = trl_flags(job, plan)
-        return found
-    if plan.schedule in ("1f1b", "interleaved"):
-        found["megatron-lm"] = megatron_flags(job, plan)
-        found["nemo"] = nemo_flags(job, plan)
-    if plan.schedule in TORCH_SCHEDULES and plan.expert_tensor_parallel in (0, 1, plan.tensor_parallel):
+        return {"trl": trl_flags(job, plan)} if trl_runs(job, plan) else {}
+    if _megatron_runs(job, plan):
+        found["megatron-lm"] = megatron_flags(job, plan, on_bus=on_bus)
+        if job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations:
+            found["nemo"] = nemo_flags(job, plan, on_bus=on_bus)
+    if _torchtitan_runs(job, plan):
         found["torchtitan"] = torchtitan_flags(job, plan)
-    if (plan.pipeline_parallel, plan.tensor_parallel, plan.context_parallel) == (1, 1, 1):
+    if trl_runs(job, plan):
         found["trl"] = trl_flags(job, plan)
     return found
 
 
-def megatron_flags(job: TrainingJob, plan: TrainingPlan) -> str:
+def _megatron_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
+    """Gradients and parameters are divided by Megatron's own FSDP alone, which has no pipeline."""
+    divided = plan.sharding in ("zero2", "zero3")
+    return (
+        plan.schedule in ("1f1b", "interleaved")
+        and job.compute_dtype in _MEGATRON_PRECISIONS
+        and job.optimizer in _MEGATRON_OPTIMIZERS
+        and not plan.offload_parameters
+        and not (divided and (plan.pipeline_parallel > 1 or plan.offload_optimizer))
+    )
+
+
+def _torchtitan_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
+    """Host memory takes weights, gradients and optimizer together or none of them; of the optimizer nothing else than
+    AdamW is an option; layers are recomputed all or one in so many."""
+    parts = (plan.offload_optimizer, plan.offload_parameters)
+    stages = plan.pipeline_parallel * plan.virtual_stages
+    return (
+        plan.schedule in TORCH_SCHEDULES
+        and plan.sharding != "zero1"
+        and plan.expert_tensor_parallel in (0, 1, plan.tensor_parallel)
+        and job.compute_dtype in _TITAN_PRECISIONS
+        and job.optimizer == "adamw"
+        and parts[0] == parts[1]
+        and not plan.offload_activations
+        and plan.recompute != "modules"
+        and _every_so_many(job, plan) is not None
+        and (plan.pipeline_parallel == 1 or _shorter_ends(job, plan, stages) is not None)
+    )
+
+
+def _every_so_many(job: TrainingJob, plan: TrainingPlan) -> int | None:
+    """One layer in how many torchtitan recomputes; 1 is all, None what it cannot say."""
+    if plan.recompute != "full" or plan.recompute_layers < 0:
+        return 1
+    per_stage = -(-model_limits(job.model).num_layers // plan.pipeline_parallel)
+    every, rest = divmod(per_stage, max(plan.recompute_layers, 1))
+    return None if rest or not plan.recompute_layers else every
+
+
+def _shorter_ends(job: TrainingJob, plan: TrainingPlan, chunks: int) -> int | None:
+    """Layers that the first and the last chunk have fewer than the others, 0 or 1; None where it is another number."""
+    layers = model_limits(job.model).num_layers
+    for fewer in (0, 1):
+        uneven = plan.first_stage_layers or plan.last_stage_layers
+        if (layers + 2 * fewer) % chunks == 0 and bool(uneven) <= bool(fewer):
+            return fewer
+    return None
+
+
+def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False) -> str:
     """Options of Megatron-LM's pretrain_gpt.py.
 
     Source: NVIDIA/Megatron-LM, megatron/training/arguments.py; Megatron Core parallelism strategies guide.
@@ -48,19 +127,20 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan) -> str:
         f"--micro-batch-size {plan.micro_batch}",
         f"--global-batch-size {job.global_batch}",
         f"--seq-length {job.sequence_tokens}",
-        {"fp16": "--fp16"}.get(job.compute_dtype, "--bf16"),
+        _MEGATRON_PRECISIONS[job.compute_dtype],
+        _MEGATRON_OPTIMIZERS[job.optimizer],
     ]
-    if plan.virtual_stages > 1:
-        flags.append(f"--num-virtual-stages-per-pipeline-rank {plan.virtual_stages}")
-    if plan.first_stage_layers:
-        flags.append(f"--decoder-first-pipeline-num-layers {plan.first_stage_layers}")
-        flags.append(f"--decoder-last-pipeline-num-layers {plan.last_stage_layers}")
     if layout := stage_layout(job, plan):
         flags.append(f'--pipeline-model-parallel-layout "{layout}"')
+    else:
+        if plan.virtual_stages > 1:
+            flags.append(f"--num-virtual-stages-per-pipeline-rank {plan.virtual_stages}")
+        for place, layers in (("first", plan.first_stage_layers), ("last", plan.last_stage_layers)):
+            flags += [f"--decoder-{place}-pipeline-num-layers {layers}"] if layers else []
     if plan.context_parallel > 1:
         flags.append(f"--context-parallel-size {plan.context_parallel}")
     if plan.sequence_parallel and plan.tensor_parallel > 1:
-        flags.append("--sequence-parallel")
+        flags.append("--sequence-parallel" if on_bus else "--sequence-parallel --tp-comm-overlap")
     if model_limits(job.model).num_experts:
         flags.append(f"--expert-model-parallel-size {plan.expert_parallel}")
         flags.append(f"--expert-tensor-parallel-size {plan.expert_tensor_parallel or plan.tensor_parallel}")
@@ -69,19 +149,38 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan) -> str:
     elif plan.sharding != "none":
         strategy = "optim_grads" if plan.sharding == "zero2" else "optim_grads_params"
         flags.append(f"--use-megatron-fsdp --data-parallel-sharding-strategy {strategy}")
+    if plan.shard_group and plan.sharding != "none":
+        copies = max(1, plan.data_parallel * plan.context_parallel // plan.shard_group)
+        flags.append(f"--num-distributed-optimizer-instances {copies}")
     if plan.recompute == "selective":
         flags.append("--recompute-granularity selective")
+    elif plan.recompute == "modules":
+        flags.append(f"--recompute-granularity selective --recompute-modules {' '.join(_modules(job))}")
     elif plan.recompute == "full":
         how = "uniform --recompute-num-layers 1"
         if plan.recompute_layers > 0:
             how = f"block --recompute-num-layers {plan.recompute_layers}"
         flags.append(f"--recompute-granularity full --recompute-method {how}")
-    if job.compute_dtype in ("fp8", "mxfp8"):
-        recipe = "mxfp8" if job.compute_dtype == "mxfp8" else "delayed"
-        flags.append(f"--fp8-format hybrid --fp8-recipe {recipe}")
+    if "fp8_allgather" in job.features:
+        flags.append("--fp8-param-gather")
+    if "bf16_grad_reduce" in job.features:
+        flags.append("--grad-reduce-in-bf16")
     if plan.offload_optimizer:
-        flags.append("--optimizer-cpu-offload")
-    return " ".join(flags)
+        aware = "" if job.optimizer == "adamw_bf16" else "--use-precision-aware-optimizer "
+        flags.append(f"{aware}--optimizer-cpu-offload")
+    if plan.offload_activations:
+        flags.append(
+            "--fine-grained-activation-offloading --offload-modules core_attn attn_proj mlp_norm moe_act"
+        )
+    return " ".join(filter(None, flags))
+
+
+def _modules(job: TrainingJob) -> list[str]:
+    """The modules of `modules` recomputation that a model has."""
+    limits = model_limits(job.model)
+    latent = any(layer.attention is not None and layer.attention.latent for layer in layers_of(job.model))
+    present = (True, latent, bool(limits.num_experts))
+    return [name for name, held in zip(_MODULES, present, strict=True) if held]
 
 
 def stage_layout(job: TrainingJob, plan: TrainingPlan) -> str:
@@ -89,14 +188,17 @@ def stage_layout(job: TrainingJob, plan: TrainingPlan) -> str:
 
     Source: Megatron-Core, custom pipeline model parallel layout (E embedding, t layer, L loss).
     """
-    layers, stages = model_limits(job.model).num_layers, plan.pipeline_parallel
-    if plan.first_stage_layers or plan.virtual_stages > 1 or layers % stages == 0:
+    layers, stages, chunks = model_limits(job.model).num_layers, plan.pipeline_parallel, plan.virtual_stages
+    ends = (plan.first_stage_layers, plan.last_stage_layers)
+    if chunks == 1 and (any(ends) or layers % stages == 0):
         return ""
-    sizes = [f"t*{size}" for size in layers_per_stage(layers, stages)]
+    if not any(ends) and layers % (stages * chunks) == 0:
+        return ""
+    sizes = [f"t*{size}" for size in chunk_sizes(layers, stages, chunks, *ends)]
     return f"E{'|'.join(sizes)}L"
 
 
-def nemo_flags(job: TrainingJob, plan: TrainingPlan) -> str:
+def nemo_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False) -> str:
     """Overrides of a NeMo (Megatron-Bridge) recipe.
 
     Source: NVIDIA-NeMo/Megatron-Bridge, overrides of run_recipe.py.
@@ -109,14 +211,18 @@ def nemo_flags(job: TrainingJob, plan: TrainingPlan) -> str:
         f"model.seq_length={job.sequence_tokens}",
         f"train.micro_batch_size={plan.micro_batch}",
         f"train.global_batch_size={job.global_batch}",
+        f"mixed_precision={_NEMO_PRECISIONS[job.compute_dtype]}",
+        _NEMO_OPTIMIZERS[job.optimizer],
     ]
     if plan.virtual_stages > 1:
         flags.append(f"model.virtual_pipeline_model_parallel_size={plan.virtual_stages}")
-    if plan.first_stage_layers:
-        flags.append(f"model.num_layers_in_first_pipeline_stage={plan.first_stage_layers}")
-        flags.append(f"model.num_layers_in_last_pipeline_stage={plan.last_stage_layers}")
     if layout := stage_layout(job, plan):
         flags.append(f"model.pipeline_model_parallel_layout='{layout}'")
+    else:
+        for place, layers in (("first", plan.first_stage_layers), ("last", plan.last_stage_layers)):
+            flags += [f"model.num_layers_in_{place}_pipeline_stage={layers}"] if layers else []
+    if plan.sequence_parallel and plan.tensor_parallel > 1 and not on_bus:
+        flags.append("comm_overlap.tp_comm_overlap=true")
     if model_limits(job.model).num_experts:
         flags.append(f"model.expert_model_parallel_size={plan.expert_parallel}")
         etp = plan.expert_tensor_parallel or plan.tensor_parallel
@@ -130,9 +236,18 @@ def nemo_flags(job: TrainingJob, plan: TrainingPlan) -> str:
         layers, method = (plan.recompute_layers, "block") if plan.recompute_layers > 0 else (1, "uniform")
         flags.append(f"model.recompute_granularity=full model.recompute_method={method}")
         flags.append(f"model.recompute_num_layers={layers}")
-    elif plan.recompute == "selective":
+    elif plan.recompute != "none":
         flags.append("model.recompute_granularity=selective")
-    return " ".join(flags)
+    if plan.recompute == "modules":
+        flags.append(f"model.recompute_modules=[{','.join(_modules(job))}]")
+    if plan.shard_group and plan.sharding != "none":
+        copies = max(1, plan.data_parallel * plan.context_parallel // plan.shard_group)
+        flags.append(f"ddp.num_distributed_optimizer_instances={copies}")
+    if "bf16_grad_reduce" in job.features:
+        flags.append("ddp.grad_reduce_in_fp32=false")
+    if plan.offload_optimizer:
+        flags.append("optimizer.optimizer_cpu_offload=true optimizer.use_precision_aware_optimizer=true")
+    return " ".join(filter(None, flags))
 
 
 def torchtitan_flags(job: TrainingJob, plan: TrainingPlan) -> str:
@@ -156,10 +271,36 @@ def torchtitan_flags(job: TrainingJob, plan: TrainingPlan) -> str:
     if plan.pipeline_parallel > 1:
         flags.append(f"--parallelism.pipeline_parallel_schedule {TORCH_SCHEDULES[plan.schedule]}")
         flags.append(f"--parallelism.pipeline_parallel_microbatch_size {plan.micro_batch}")
+        flags.append(_titan_layers(job, plan))
     if model_limits(job.model).num_experts:
         flags.append(f"--parallelism.expert_parallel_degree {plan.expert_parallel}")
-    flags.append(f"--activation_checkpoint.mode {plan.recompute}")
-    return " ".join(flags)
+    every = _every_so_many(job, plan) or 1
+    if plan.recompute == "full" and every > 1:
+        flags.append(
+            f"--activation_checkpoint.mode selective --activation_checkpoint.selective_ac_option {every}"
+        )
+    else:
+        flags.append(f"--activation_checkpoint.mode {plan.recompute}")
+    if plan.recompute == "selective":
+        flags.append("--activation_checkpoint.selective_ac_option op")
+    flags.append(_TITAN_PRECISIONS[job.compute_dtype])
+    if plan.sharding in ("zero2", "zero3") and plan.pipeline_parallel == 1:
+        again = "always" if plan.sharding == "zero3" else "never"
+        flags.append(f"--parallelism.fsdp_reshard_after_forward {again}")
+    if plan.offload_parameters:
+        flags.append("--training.enable_cpu_offload")
+    return " ".join(filter(None, flags))
+
+
+def _titan_layers(job: TrainingJob, plan: TrainingPlan) -> str:
+    """Layers of a chunk, and how many fewer the first and the last one have."""
+    chunks = plan.pipeline_parallel * plan.virtual_stages
+    fewer = _shorter_ends(job, plan, chunks) or 0
+    layers = (model_limits(job.model).num_layers + 2 * fewer) // chunks
+    ends = " ".join(
+        f"--parallelism.pipeline_parallel_{end}_stage_less_layers {fewer}" for end in ("first", "last")
+    )
+    return f"--parallelism.pipeline_parallel_layers_per_stage {layers} {ends}"
 
 
 def _micro_batches_of_a_pass(job: TrainingJob, plan: TrainingPlan) -> int:
@@ -167,68 +308,3 @@ def _micro_batches_of_a_pass(job: TrainingJob, plan: TrainingPlan) -> int:
     if plan.pipeline_parallel == 1:
         return 1
     return job.global_batch // (plan.data_parallel * plan.micro_batch)
-
-
-def trl_flags(job: TrainingJob, plan: TrainingPlan) -> str:
-    """A command of TRL for supervised fine-tuning; several accelerators run under its FSDP2 profile.
-
-    Source: huggingface/trl, command-line interface and ModelConfig.
-    """
-    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
-    accumulate = max(1, job.global_batch // (plan.data_parallel * plan.micro_batch))
-    flags = [
-        f"trl sft --model_name_or_path {name} --max_length {job.sequence_tokens} --packing",
-        f"--per_device_train_batch_size {plan.micro_batch} --gradient_accumulation_steps {accumulate}",
-        "--dtype bfloat16 --bf16",
-    ]
-    if job.method != "full":
-        flags.append(
-            f"--use_peft --lora_r {job.lora_rank} --lora_alpha {LORA_ALPHA_PER_RANK * job.lora_rank}"
-        )
-        flags.append("--lora_target_modules all-linear")
-    if job.method == "qlora":
-        flags.append("--load_in_4bit --use_bnb_nested_quant")
-    if job.method == "dora":
-        flags.append("--use_dora")
-    flags.append(f"--gradient_checkpointing {plan.recompute != 'none'}")
-    if job.optimizer == "adamw_8bit":
-        flags.append("--optim paged_adamw_8bit")
-    if plan.data_parallel > 1:
-        profile = {"zero3": "fsdp2", "zero2": "zero2", "zero1": "zero1"}.get(plan.sharding, "multi_gpu")
-        flags.append(f"--num_processes {plan.data_parallel} --accelerate_config {profile}")
-    return " ".join(flags)
-
-
-def verl_flags(
-    job: TrainingJob, plan: TrainingPlan, *, algorithm: str, prompts: int, samples: int, lengths: tuple[int, int],
-    rollout_tensor_parallel: int, num_accelerators: int, ranks_per_node: int,
-) -> str:  # fmt: skip
-    """A command of verl for one loop of generation and training on the same accelerators.
-
-    Source: volcengine/verl, verl/trainer/config (ppo_trainer.yaml, Megatron and FSDP workers).
-    """
-    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
-    in_node = min(ranks_per_node, num_accelerators)
-    flags = [
-        "python3 -m verl.trainer.main_ppo",
-        f"algorithm.adv_estimator={'grpo' if algorithm == 'grpo' else 'gae'}",
-        f"data.train_batch_size={prompts} data.max_prompt_length={lengths[0]}",
-        f"data.max_response_length={lengths[1]}",
-        f"actor_rollout_ref.model.path={name}",
-        f"actor_rollout_ref.actor.ppo_mini_batch_size={prompts}",
-        f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={plan.micro_batch}",
-        f"actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n={samples}",
-        f"actor_rollout_ref.rollout.tensor_model_parallel_size={rollout_tensor_parallel}",
-        f"trainer.n_gpus_per_node={in_node} trainer.nnodes={-(-num_accelerators // in_node)}",
-    ]
-    if plan.tensor_parallel > 1 or plan.pipeline_parallel > 1:
-        flags.append("actor_rollout_ref.actor.strategy=megatron")
-        flags.append(f"actor_rollout_ref.actor.megatron.tensor_model_parallel_size={plan.tensor_parallel}")
-        flags.append(
-            f"actor_rollout_ref.actor.megatron.pipeline_model_parallel_size={plan.pipeline_parallel}"
-        )
-    elif plan.context_parallel > 1:
-        flags.append(f"actor_rollout_ref.actor.ulysses_sequence_parallel_size={plan.context_parallel}")
-    if plan.recompute != "none":
-        flags.append("actor_rollout_ref.model.enable_gradient_checkpointing=True")
-    return " ".join(flags)

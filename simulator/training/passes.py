@@ -68,6 +68,11 @@ class PassColumns:
     send_s: FloatArray
     activation_bytes: FloatArray
     """Output of a layer on one accelerator."""
+    hidden_forward_s: FloatArray
+    """Communication that already runs beside the forward pass."""
+    hidden_backward_s: FloatArray
+    layer_waits_s: tuple[FloatArray, FloatArray]
+    """Layers' own communication that the forward and the backward pass wait for."""
     stages: StageLayers
 
 
@@ -88,8 +93,10 @@ def pass_times(
     stages = _stage_layers(job, lattice, layers, head)
     parts = stages.parts
     comm = ("tensor_parallel", "context_parallel", "expert_parallel")
-    forward = parts["forward"] + sum(parts[f"{name}_forward"] for name in comm)
-    inputs = parts["input"] + parts["recompute"] + sum(parts[f"{name}_backward"] for name in comm)
+    waits_f = np.asarray(sum(parts[f"{name}_forward"] for name in comm))
+    waits_b = np.asarray(sum(parts[f"{name}_backward"] for name in comm))
+    forward = parts["forward"] + waits_f
+    inputs = parts["input"] + parts["recompute"] + waits_b
     return PassColumns(
         parts={
             "forward": parts["forward"],
@@ -98,11 +105,14 @@ def pass_times(
             **{name: parts[f"{name}_forward"] + parts[f"{name}_backward"] for name in comm},
         },
         forward_s=forward,
-        input_s=np.asarray(inputs),
+        input_s=inputs,
         weight_s=parts["weight"],
         other_stages_share=stages.others_s / (forward + inputs + parts["weight"]),
         send_s=exchanges.send_s(),
         activation_bytes=exchanges.activation_bytes(),
+        hidden_forward_s=parts["hidden_forward"],
+        hidden_backward_s=parts["hidden_backward"],
+        layer_waits_s=(waits_f, waits_b),
         stages=stages,
     )
 
@@ -136,10 +146,13 @@ def _layer_parts(
     """Time of one layer and micro-batch by part [s], per plan."""
     times = pricing.layer(layer).taken(of)
     found = exchanges.layer(layer, times)
-    full, selective = (lattice.recompute == RECOMPUTES.index(name) for name in ("full", "selective"))
+    full, selective, modules = (
+        lattice.recompute == RECOMPUTES.index(name) for name in ("full", "selective", "modules")
+    )
     share = recomputed_share(job, lattice)
     whole = times.forward_s - pricing.costs.partial_recompute * times.last_matmul_s
-    again = share * np.where(full, whole, np.where(selective, selectively_again_s(job, times), 0.0))
+    again = np.where(selective, selectively_again_s(job, times), np.where(modules, times.modules_s, 0.0))
+    again = share * np.where(full, whole, again)
     return {
         "forward": times.forward_s,
         "input": times.input_s,
@@ -154,6 +167,8 @@ def _layer_parts(
         "expert_parallel_forward": found.expert_forward_s,
         "expert_parallel_backward": found.expert_backward_s,
         "expert_parallel_repeated": share * np.where(full, found.expert_forward_s, 0.0),
+        "hidden_forward": found.hidden_forward_s,
+        "hidden_backward": found.hidden_backward_s + share * np.where(full, found.hidden_forward_s, 0.0),
     }
 
 
@@ -207,7 +222,7 @@ def _stage_layers(
     """
     shape = shape_of(job)
     times = {name: np.stack([layer[name] for layer in layers]) for name in layers[0]}
-    per_layer = np.asarray(sum(times.values()))
+    per_layer = np.asarray(sum(seconds for name, seconds in times.items() if not name.startswith("hidden")))
     per_head = np.asarray(sum(head.values()))
     counts, others = np.zeros((len(layers), len(lattice))), np.zeros(len(lattice))
     has_embedding, has_head = np.zeros(len(lattice)), np.zeros(len(lattice))

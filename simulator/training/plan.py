@@ -19,8 +19,9 @@ Sharding = Literal["none", "zero1", "zero2", "zero3"]
 optimizer), with it the gradients (ZeRO-2), with them the parameters (ZeRO-3, FSDP; HSDP with a shard group)."""
 SHARDINGS: Final[tuple[Sharding, ...]] = get_args(Sharding)
 
-Recompute = Literal["none", "selective", "full"]
-"""Activations computed again in the backward pass: none, attention's core, every layer from its input."""
+Recompute = Literal["none", "selective", "full", "modules"]
+"""Activations computed again in the backward pass: none, attention's core, every layer from its input, or the cheap
+modules: norms, activation functions, latent up-projections (Megatron-Core --recompute-modules; DeepSeek-V3)."""
 RECOMPUTES: Final[tuple[Recompute, ...]] = get_args(Recompute)
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipe"]

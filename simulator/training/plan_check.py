@@ -74,11 +74,10 @@ def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[
             f"{plan.pipeline_parallel} stages for {shape.num_layers} layers",
             "every pipeline stage holds at least one layer",
         )
-    elif shape.num_layers % (plan.pipeline_parallel * plan.virtual_stages) and plan.virtual_stages > 1:
+    elif shape.num_layers < plan.pipeline_parallel * plan.virtual_stages:
         yield (
-            f"{shape.num_layers} layers do not divide into {plan.pipeline_parallel} stages × {plan.virtual_stages} "
-            "chunks",
-            "interleaved chunks are equal",
+            f"{shape.num_layers} layers for {plan.pipeline_parallel} stages × {plan.virtual_stages} chunks",
+            "every chunk holds at least one layer",
         )
     chunks = CHUNKS.get(plan.schedule, 1)
     if plan.virtual_stages > 1 and plan.schedule != "interleaved" and plan.virtual_stages != chunks:

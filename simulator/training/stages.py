@@ -90,7 +90,7 @@ def stage_groups(
     if chunks == 1:
         sizes = layers_per_stage(len(order), num_stages, first, last)
     else:
-        sizes = layers_per_stage(len(order), num_stages * chunks, -(-first // chunks), -(-last // chunks))
+        sizes = chunk_sizes(len(order), num_stages, chunks, first, last)
     counts = np.zeros((num_stages, len(shape.layers)), dtype=np.int64)
     start = 0
     for part, size in enumerate(sizes):
@@ -104,6 +104,18 @@ def stage_groups(
         counts = counts + counts[::-1]
     counts.setflags(write=False)
     return counts
+
+
+def chunk_sizes(num_layers: int, num_stages: int, chunks: int, first: int, last: int) -> tuple[int, ...]:
+    """Layers of each chunk in forward order. What the first stage has fewer than its chunks' even share, its first
+    chunk has, and of the last stage its last.
+
+    Source: Megatron-Core, account_for_embedding_in_pipeline_split.
+    """
+    inner = max(num_stages - (first > 0) - (last > 0), 1) * chunks
+    even = (num_layers - first - last) // inner
+    head, tail = (max(asked - (chunks - 1) * even, 1) if asked else 0 for asked in (first, last))
+    return layers_per_stage(num_layers, num_stages * chunks, head, tail)
 
 
 def holds_embedding(stage: int, num_stages: int, schedule: Schedule) -> bool:

@@ -18,7 +18,7 @@ from advisor.simulator.training.framework_costs import FrameworkCosts, common_te
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.passes import PassColumns, pass_times, recomputed_share
 from advisor.simulator.training.pipeline import bubbles_s
-from advisor.simulator.training.plan import FloatArray, PlanLattice
+from advisor.simulator.training.plan import SCHEDULES, FloatArray, PlanLattice
 from advisor.simulator.training.step_host import launch_times
 from advisor.simulator.training.step_sharding import sharding_times
 
@@ -26,12 +26,13 @@ _FILE: Final = DATA_DIR / "training_intervals.toml"
 _TESTED_FAMILIES: Final = ("megatron", "fsdp", "maxtext", "peft")
 _TESTED_ARCHITECTURES: Final = ("ampere", "ada", "hopper", "blackwell", "tpu")
 _NODE: Final = 8
+_DUALPIPE: Final = SCHEDULES.index("dualpipe")
 _WIDEST: Final = (0.6, 1.7)
 
 
 @dataclass(frozen=True, slots=True)
 class StepColumns:
-    """Where the time of one optimizer step goes [s], per plan; the columns add up to the step."""
+    """Where the time of one optimizer step goes [s], per plan; all columns but the last add up to the step."""
 
     forward_s: FloatArray
     backward_s: FloatArray
@@ -52,18 +53,23 @@ class StepColumns:
     data_loading_s: FloatArray
     straggler_s: FloatArray
     """Waiting for the slowest accelerator."""
+    hidden_s: FloatArray
+    """Communication beside computation; not part of the step."""
 
     @property
     def step_s(self) -> FloatArray:
         """Time of the step [s]."""
-        return np.asarray(sum(getattr(self, field.name) for field in fields(self)), dtype=np.float64)
+        return np.asarray(sum(getattr(self, name) for name in _PARTS), dtype=np.float64)
 
     def breakdown_s(self, row: int) -> dict[str, float]:
         """The parts of one plan's step by name [s].
 
         Source: own definition.
         """
-        return {field.name[:-2]: float(getattr(self, field.name)[row]) for field in fields(self)}
+        return {name[:-2]: float(getattr(self, name)[row]) for name in _PARTS}
+
+
+_PARTS: Final = tuple(field.name for field in fields(StepColumns) if field.name != "hidden_s")
 
 
 def step_time(
@@ -112,6 +118,7 @@ def step_time(
         host_s=m * (waits.forward_s + waits.backward_s + offloaded),
         data_loading_s=np.zeros_like(m),
         straggler_s=total * costs.straggler * np.sqrt(2.0 * np.log(lattice.num_accelerators)),
+        hidden_s=m * (passes.hidden_forward_s + passes.hidden_backward_s) + sharding.hidden_s,
     )
 
 
@@ -132,9 +139,10 @@ def _offloaded_s(lattice: PlanLattice, passes: PassColumns) -> FloatArray:
 
 
 def _exposed_sends(lattice: PlanLattice) -> FloatArray:
-    """Sends of each kind per micro-batch that a stage waits for."""
+    """Sends of each kind per micro-batch that a stage waits for; DualPipe's travel beside other passes."""
     chunks = np.maximum(lattice.virtual_stages, 1.0)
-    return np.where(lattice.pipeline_parallel > 1, chunks, 0.0)
+    waits = (lattice.pipeline_parallel > 1) & (lattice.schedule != _DUALPIPE)
+    return np.where(waits, chunks, 0.0)
 
 
 def step_class(

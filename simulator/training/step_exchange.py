@@ -1,6 +1,7 @@
 """Communication inside a layer and between stages, exposed: tensor, context and expert parallel, pipeline sends."""
 
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -8,10 +9,11 @@ from advisor.simulator.graph.operator import Layer
 from advisor.simulator.training.cluster import Groups, TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.plan import FloatArray, PlanLattice
+from advisor.simulator.training.plan import SCHEDULES, FloatArray, PlanLattice
 from advisor.simulator.training.step_layers import LayerTimes
 
-_BYTES = 2.0
+_BYTES: Final = 2.0
+_DUALPIPE: Final = SCHEDULES.index("dualpipe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,18 @@ class LayerExchanges:
     context_backward_s: FloatArray
     expert_forward_s: FloatArray
     expert_backward_s: FloatArray
+    hidden_forward_s: FloatArray
+    """Communication of the forward pass that runs beside its computation."""
+    hidden_backward_s: FloatArray
+
+
+class Exchange(NamedTuple):
+    """One kind of communication of a layer [s], per plan: what a pass waits for, and what runs beside computation."""
+
+    forward_s: FloatArray
+    backward_s: FloatArray
+    hidden_forward_s: FloatArray
+    hidden_backward_s: FloatArray
 
 
 class Exchanges:
@@ -50,10 +64,17 @@ class Exchanges:
 
     def layer(self, layer: Layer, times: LayerTimes) -> LayerExchanges:
         """Exposed communication of one layer [s]. Source: own composition, see docs/training-time.md."""
-        tensor_f, tensor_b = self._tensor(layer, times)
-        context_f, context_b = self._context(layer, times)
-        expert_f, expert_b = self._expert(layer)
-        return LayerExchanges(tensor_f, tensor_b, context_f, context_b, expert_f, expert_b)
+        tensor, context = self._tensor(layer, times), self._context(layer, times)
+        # A second of computation covers a second of communication, whosever it is.
+        free_f = times.forward_s - tensor.hidden_forward_s - context.hidden_forward_s
+        free_b = times.input_s + times.weight_s - tensor.hidden_backward_s - context.hidden_backward_s
+        expert = self._expert(layer, np.maximum(free_f, 0.0), np.maximum(free_b, 0.0))
+        return LayerExchanges(
+            tensor.forward_s, tensor.backward_s, context.forward_s, context.backward_s,
+            expert.forward_s, expert.backward_s,
+            tensor.hidden_forward_s + context.hidden_forward_s + expert.hidden_forward_s,
+            tensor.hidden_backward_s + context.hidden_backward_s + expert.hidden_backward_s,
+        )  # fmt: skip
 
     def send_s(self) -> FloatArray:
         """One activation from a stage to the next [s]: micro-batch · sequence / cp · hidden, over tp where divided."""
@@ -64,44 +85,47 @@ class Exchanges:
         split = np.where(self.lattice.sequence_parallel == 1, self.lattice.tensor_parallel, 1)
         return self.rows * self.job.model.hidden_size * _BYTES / split
 
-    def _tensor(self, layer: Layer, times: LayerTimes) -> tuple[FloatArray, FloatArray]:
-        """Sums of the outputs of attention and feed-forward part, or gather and scatter along the sequence."""
-        experts = layer.experts
+    def _tensor(self, layer: Layer, times: LayerTimes) -> Exchange:
+        """Sums of the outputs of attention and feed-forward part, or gather and scatter along the sequence.
+
+        Multiplications cover what pieces of their own operands travel meanwhile: all but the first piece of a gather
+        and the last of a scatter, where ranks write into each other's memory.
+        """
+        experts, tp = layer.experts, self.lattice.tensor_parallel
         parts = layer.num_parts - (experts is not None)
         num_bytes = self.rows * self.job.model.hidden_size * _BYTES
-        gather_s = self.tensor.all_gather_s(num_bytes)
-        whole_s = np.where(
-            self.lattice.sequence_parallel == 1,
-            gather_s + self.tensor.reduce_scatter_s(num_bytes),
-            self.tensor.all_reduce_s(num_bytes),
-        )
-        exposed = self.costs.communication_scale * (1.0 - self._tensor_overlap())
-        forward = parts * whole_s * exposed
+        divided = self.lattice.sequence_parallel == 1
+        scattered_s = self.tensor.all_gather_s(num_bytes) + self.tensor.reduce_scatter_s(num_bytes)
+        whole_s = np.where(divided, scattered_s, self.tensor.all_reduce_s(num_bytes))
+        wire_s = parts * whole_s * self.costs.communication_scale
+        pieces = np.where(divided & self.tensor.shares_memory, 1.0 - 1.0 / tp, 0.0)
+        hidden_f = np.minimum(pieces * wire_s, self._tensor_overlap() * times.matmul_forward_s)
         # The input is gathered again for the weight gradient, beside the input gradient's multiplication.
-        backward = parts * whole_s * exposed
-        hidden = np.minimum(0.5 * backward, common_term("hidden_by_weights") * times.weight_s)
+        by_weights = np.minimum(0.5 * (wire_s - hidden_f), common_term("hidden_by_weights") * times.weight_s)
+        forward, backward = wire_s - hidden_f, wire_s - hidden_f - by_weights
         if experts is not None:
             copies = experts.per_token / np.maximum(self.lattice.expert_parallel, 1)
             routed = num_bytes * np.maximum(copies, 1.0)
             split = self.expert_tensor.all_gather_s(routed) + self.expert_tensor.reduce_scatter_s(routed)
             forward = forward + split
             backward = backward + split
-        return forward, backward - hidden
+        return Exchange(forward, backward, hidden_f, hidden_f + by_weights)
 
     def _tensor_overlap(self) -> float:
+        """Share of the multiplications' time in which the link is busy with their operands."""
         return max(self.costs.tensor_overlap, 0.5 if "async_tp" in self.job.features else 0.0)
 
-    def _context(self, layer: Layer, times: LayerTimes) -> tuple[FloatArray, FloatArray]:
+    def _context(self, layer: Layer, times: LayerTimes) -> Exchange:
         """Keys and values around a ring beside attention, or heads for sequence by all-to-all (Ulysses)."""
         attention, cp = layer.attention, self.lattice.context_parallel
         zero = np.zeros_like(self.rows)
         if layer.mixer is None or not np.any(cp > 1):
-            return zero, zero
+            return Exchange(zero, zero, zero, zero)
         tp = self.lattice.tensor_parallel
         if attention is None or "ulysses_sp" in self.job.features:
             num_bytes = 2.0 * self.rows * self.job.model.hidden_size * _BYTES / tp
             seconds = 2.0 * self.context.all_to_all_s(num_bytes)
-            return seconds, seconds
+            return Exchange(seconds, seconds, zero, zero)
         width = np.maximum(1.0, attention.num_kv_heads / tp) * (attention.key_dim + attention.value_dim)
         # A ring of cp − 1 sends moves what one gather does.
         ring_s = self.context.all_gather_s(self.rows * width * _BYTES * cp)
@@ -110,13 +134,19 @@ class Exchanges:
         backward = np.maximum(
             2.0 * ring_s - self.costs.attention_backward * times.core_s, shown * 2.0 * ring_s
         )
-        return forward, backward
+        return Exchange(forward, backward, ring_s - forward, 2.0 * ring_s - backward)
 
-    def _expert(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
-        """Tokens to their experts' ranks and back; the backward pass sends the gradients the same ways."""
-        experts = layer.experts
+    def _expert(self, layer: Layer, free_forward_s: FloatArray, free_backward_s: FloatArray) -> Exchange:
+        """Tokens to their experts' ranks and back; the backward pass sends the gradients the same ways.
+
+        DualPipe runs a forward beside a backward pass, so that all of one's computation covers the other's exchange;
+        elsewhere a part of the layer's own does. The kernels that move tokens take processors from those that compute.
+
+        Source: DeepSeek-V3 (arXiv:2412.19437), sections 3.2.1 and 3.2.2.
+        """
+        experts, zero = layer.experts, np.zeros_like(self.rows)
         if experts is None:
-            return np.zeros_like(self.rows), np.zeros_like(self.rows)
+            return Exchange(zero, zero, zero, zero)
         split = np.where(self.lattice.sequence_parallel == 1, self.lattice.tensor_parallel, 1)
         tokens = self.rows / split
         if "alltoall_dispatcher" in self.job.features:
@@ -126,5 +156,13 @@ class Exchanges:
             both_ways = self.expert.expert_exchange_s(
                 tokens, experts.hidden_size, experts.per_token, experts.num_experts
             )
-        seconds = (1.0 - self.costs.expert_overlap) * both_ways
-        return seconds, seconds
+        share = np.where(self.lattice.schedule == _DUALPIPE, 1.0, self.costs.expert_overlap)
+        hidden_f = np.minimum(both_ways, share * free_forward_s)
+        hidden_b = np.minimum(both_ways, share * free_backward_s)
+        taken = common_term("exchange_processors")
+        return Exchange(
+            both_ways - hidden_f + taken * hidden_f,
+            both_ways - hidden_b + taken * hidden_b,
+            hidden_f,
+            hidden_b,
+        )

@@ -40,6 +40,7 @@ _CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
 """Moved per activation or gradient beside what the multiplication's own cast moves: the transposed copy, and for
 nvfp4 a pass for the scale and one through the random rotation."""
 _COMPILED_PASSES: Final = 1.0
+_LATENT_UP: Final = ("query_up", "kv_up")
 _EAGER_FAMILIES: Final = ("fsdp", "torchtitan", "peft", "deepspeed")
 _FUSED_SOFTWARE: Final = ("intern", "megatron", "unsloth", "liger")
 _UNFUSED_FORWARD_BYTES: Final = 13.0
@@ -79,6 +80,8 @@ class LayerTimes:
     """Part of forward_s in dense multiplications, behind which communication can hide."""
     last_matmul_s: FloatArray
     """Part of matmul_forward_s in the layer's last matrix, whose output no gradient needs."""
+    modules_s: FloatArray
+    """Part of forward_s in norms, activations and latent up-projections."""
 
     def taken(self, rows: IntArray) -> "LayerTimes":
         """The times at these slices. Source: own definition."""
@@ -102,7 +105,7 @@ def is_eager(job: TrainingJob) -> bool:
     """
     gated = any(layer.feed_forward is not None and layer.feed_forward.gated for layer in layers_of(job.model))
     software = job.software.casefold()
-    fused = any(name in software for name in _FUSED_SOFTWARE)
+    fused = "transformer_engine" in job.features or any(name in software for name in _FUSED_SOFTWARE)
     return gated and job.framework in _EAGER_FAMILIES and not fused and "compile" not in job.features
 
 
@@ -130,7 +133,7 @@ class LayerPricing:
 
     def layer(self, layer: Layer) -> LayerTimes:
         """Kernel times of one layer under the job's method [s]. Source: own composition of simulator.operators."""
-        matmul_f, matmul_i, matmul_w, last = self._projections(layer)
+        matmul_f, matmul_i, matmul_w, last, latent = self._projections(layer)
         core_f, core_b = self._mixer_core(layer.mixer)
         small_f, small_b = self._small(layer)
         expert_f, expert_i, expert_w = self._experts(layer.experts)
@@ -142,6 +145,7 @@ class LayerPricing:
             core_s=core_f,
             matmul_forward_s=matmul_f,
             last_matmul_s=last,
+            modules_s=small_f + latent,
         )
 
     def head(self) -> dict[str, FloatArray]:
@@ -188,21 +192,25 @@ class LayerPricing:
         """Time of memory-bound operators that move so many bytes [s]."""
         return np.asarray(num_bytes / (self.device.bandwidth_bytes_per_s * common_term("stream_fraction")))
 
-    def _projections(self, layer: Layer) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """All dense multiplications of a layer, and the forward pass of the last one where it ends the layer."""
+    def _projections(self, layer: Layer) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """All dense multiplications of a layer, and the forward passes of the last one where it ends the layer and of
+        those that come up from a latent space."""
         by_degree = [layer.local(int(tp)) for tp in self.tensor_degrees]
         place = np.searchsorted(self.tensor_degrees, self.slices.tensor_parallel)
         totals = [np.zeros_like(self.slices.rows) for _ in range(3)]
         parts: tuple[FloatArray, ...] = ()
+        latent = np.zeros_like(self.slices.rows)
         for index, projection in enumerate(by_degree[0]):
             columns = np.array([row[index].columns for row in by_degree], dtype=np.float64)[place]
             depth = np.array([row[index].depth for row in by_degree], dtype=np.float64)[place]
             parts = self.matmul(columns, depth, self.dtype if projection.low_bit else "bf16")
             for total, part in zip(totals, parts, strict=True):
                 total += part
+            if projection.name in _LATENT_UP:
+                latent = latent + parts[0]
         ends = layer.feed_forward is not None and layer.experts is None
         last = parts[0] if ends else np.zeros_like(totals[0])
-        return totals[0], totals[1], totals[2], last
+        return totals[0], totals[1], totals[2], last, latent
 
     def _adapters(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
         """What adapters add to a forward pass, and what preparing frozen weights adds to every pass [s].

@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from advisor.catalog.training import software_of
 from advisor.simulator.device import Device, device_of
 from advisor.simulator.training.cluster import Groups, TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
@@ -14,7 +15,8 @@ from advisor.simulator.training.plan import SHARDINGS, FloatArray, PlanLattice
 
 _PARAMETER_BYTES: Final = 2.0
 _OPTIMIZER_BYTES: Final = {
-    "adamw": 30.0, "adamw_8bit": 18.0, "adafactor": 20.0, "muon": 24.0, "sgd": 18.0, "lora_fa": 30.0,
+    "adamw": 30.0, "adamw_bf16": 22.0, "adamw_8bit": 18.0, "adafactor": 20.0, "lion": 22.0, "muon": 24.0, "sgd": 18.0,
+    "lora_fa": 30.0,
 }  # fmt: skip
 """Read and written per parameter: gradient, fp32 master copy, moments, 16-bit copy."""
 _SHORT_OPTIMIZER_BYTES: Final = {"adamw": 22.0, "sgd": 6.0}
@@ -34,6 +36,8 @@ class ShardingTimes:
     interference_s: FloatArray
     """What communication beside it costs the computation."""
     optimizer_s: FloatArray
+    hidden_s: FloatArray
+    """Communication beside computation."""
 
 
 def sharding_times(
@@ -51,37 +55,63 @@ def sharding_times(
     divided parameters (ZeRO-3, FSDP) a gather per pass and a scatter per backward pass of every micro-batch. What
     exceeds its window is exposed, and at least one layer's share of it always is.
 
-    Assumes: gradients are summed in the last micro-batch's backward pass, parameters gathered in the first's forward
-    pass; HSDP adds an all-reduce of the shard over the replicas.
+    Where data ranks share the fabric of the layers' own communication, the windows are what that leaves of computation.
+
+    Assumes: gradients are summed in the last micro-batch's backward pass, in every one's where they are divided
+        (ZeRO-2: a rank has no room for the others' sums); parameters gathered in the first's forward pass; HSDP adds an
+        all-reduce of the shard over the replicas; PyTorch's pipelines gather a stage once for all micro-batches.
     Source: Megatron-Core distributed optimizer (overlap_grad_reduce, overlap_param_gather); PyTorch FSDP
     (arXiv:2304.11277); ZeRO (arXiv:1910.02054).
     """
     device, parameters = device_of(cluster.accelerator), passes.stages.parameters
-    forward_s, backward_s = passes.forward_s, passes.input_s + passes.weight_s
+    forward_s, backward_s = _windows_s(lattice, cluster, passes)
     reduce, gather = _communication_s(job, lattice, cluster, costs, parameters)
-    is_full, is_none = (lattice.sharding == SHARDINGS.index(name) for name in ("zero3", "none"))
+    is_full, is_none, is_divided = (
+        lattice.sharding == SHARDINGS.index(n) for n in ("zero3", "none", "zero2")
+    )
+    staged = (lattice.pipeline_parallel > 1) & software_of(job.framework, job.software).gathers_stages
+    rounds = np.where(staged, 1.0, num_micro_batches)
+    sums = np.where(is_divided, num_micro_batches, 1.0)
     gather_once = np.where(is_none | is_full, 0.0, gather * parameters.trained_fraction)
     overlap = costs.data_overlap
     table = costs.table_exposed * parameters.table / np.maximum(parameters.dense, 1.0)
     alone = np.maximum(1.0 / np.maximum(passes.stages.num_layers, 1.0), table)
     once = _exposed(reduce, overlap * backward_s, alone)
+    # A sum that another micro-batch follows has all of that one's time too.
+    once = once + (sums - 1.0) * np.maximum(reduce - overlap * (forward_s + backward_s), 0.0)
     once = once + _exposed(gather_once, costs.gather_overlap * forward_s, alone)
     per_pass = _exposed(gather, overlap * forward_s, alone)
     per_pass = per_pass + _exposed(gather + reduce, overlap * backward_s, alone)
-    exchange = np.where(is_full, num_micro_batches * per_pass, once)
-    total = np.where(is_full, num_micro_batches * (2.0 * gather + reduce), reduce + gather_once)
+    exchange = np.where(is_full, rounds * per_pass, once)
+    total = np.where(is_full, rounds * (2.0 * gather + reduce), sums * reduce + gather_once)
     hidden = np.maximum(0.0, total - exchange)
     # Gathered parameters are copied apart in both passes, gradients put together in the one format that is summed.
     moved = 2.0 * 2.0 * _PARAMETER_BYTES + parameters.trained_fraction * (
         _PARAMETER_BYTES + gradient_bytes(job, costs)
     )
     copies = costs.shard_copies * moved * (parameters.dense + parameters.expert)
-    copies = np.where(is_full, num_micro_batches * copies, 0.0) / (
+    copies = np.where(is_full, rounds * copies, 0.0) / (
         device.bandwidth_bytes_per_s * common_term("stream_fraction")
     )
-    return ShardingTimes(
-        exchange, costs.interference * hidden + copies, _optimizer_s(job, lattice, costs, device, parameters)
-    )
+    optimizer_s = _optimizer_s(job, lattice, costs, device, parameters)
+    return ShardingTimes(exchange, costs.interference * hidden + copies, optimizer_s, hidden)
+
+
+def _windows_s(
+    lattice: PlanLattice, cluster: TrainingCluster, passes: PassColumns
+) -> tuple[FloatArray, FloatArray]:
+    """What the forward and the backward pass of a micro-batch can cover of data-parallel communication [s].
+
+    A second fabric (the network between nodes) is free all the time; the one that layers use is busy while they wait
+    for it and while they compute beside it.
+    """
+    ranks = lattice.data_parallel * lattice.context_parallel
+    same = Groups(cluster, ranks, lattice.tensor_parallel).inside
+    busy_f, busy_b = passes.layer_waits_s
+    forward_s, backward_s = passes.forward_s, passes.input_s + passes.weight_s
+    free_f = forward_s - np.where(same, busy_f + passes.hidden_forward_s, 0.0)
+    free_b = backward_s - np.where(same, busy_b + passes.hidden_backward_s, 0.0)
+    return np.maximum(free_f, 0.0), np.maximum(free_b, 0.0)
 
 
 def _communication_s(

@@ -8,7 +8,7 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.regions import DEFAULT_REGION, get_region
 from advisor.catalog.schema import Model
-from advisor.catalog.units import DAY_S, GIGA, HOUR_S, MEGA
+from advisor.catalog.units import DAY_S, GIGA, HOUR_S, MEGA, TERA
 from advisor.cli.calibration_file import given_calibration
 from advisor.cli.known import known_value
 from advisor.cli.load_options import Load
@@ -44,6 +44,7 @@ _BATCH_TOKENS: Final = 4.0 * MEGA
 """Tokens of a step: Llama 2, all sizes (arXiv:2307.09288, section 2.2)."""
 _LARGE_BATCH_TOKENS: Final = 16.0 * MEGA
 """Of models beyond 200B: Llama 3 405B (arXiv:2407.21783, section 3.4.1)."""
+_MOST_TOKENS: Final = 1000.0 * TERA
 _RESPONSE_TOKENS: Final = 2048
 _PROMPT_TOKENS: Final = 512
 
@@ -156,7 +157,7 @@ def _tokens(
             fix="give one of them",
         )
     if typed.tokens is not None:
-        return parse_count(typed.tokens, "--tokens"), ()
+        return _plausible_tokens(parse_count(typed.tokens, "--tokens")), ()
     if typed.compute_optimal:
         return compute_optimal_tokens(model), ()
     if workload == "finetune":
@@ -166,6 +167,16 @@ def _tokens(
         why="days and dollars are proportional to the tokens",
         fix="--tokens 1T, or --compute-optimal",
     )
+
+
+def _plausible_tokens(tokens: float) -> float:
+    if tokens > _MOST_TOKENS:
+        raise AdvisorError(
+            f"--tokens {tokens:g}: nobody has so much to read",
+            why="the largest published run read 36 T tokens (Qwen3, arXiv:2505.09388)",
+            fix=f"--tokens {_MOST_TOKENS / TERA:.0f}T or fewer",
+        )
+    return tokens
 
 
 def _rollout(typed: TrainingInput, load: Load) -> RolloutTask:

@@ -158,8 +158,8 @@ def _bills_table(option: TrainingOption) -> Table:
             _seller(bill),
             usd(bill.usd_per_accelerator_hour),
             percent(bill.goodput_fraction),
-            show(bill.days * DAY_S, TIME),
-            usd(bill.usd),
+            show(bill.days * DAY_S, TIME) if bill.feasible else "not feasible",
+            usd(bill.usd) if bill.feasible else "-",
         )
         for bill in option.bills
     )

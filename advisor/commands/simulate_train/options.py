@@ -13,7 +13,7 @@ JOB: Final = "Job"
 LAYOUT: Final = "Layout"
 
 SHARDING_NAMES = Literal["none", "zero1", "zero2", "zero3"]
-RECOMPUTE_NAMES = Literal["none", "selective", "full"]
+RECOMPUTE_NAMES = Literal["none", "selective", "full", "modules"]
 SCHEDULE_NAMES = Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipe"]
 
 
@@ -103,6 +103,10 @@ class TrainInput:
     optimizer: Annotated[OptimizerName | None, _job("NAME", "adamw, adamw_8bit, adafactor, ...", "adamw")] = (
         None
     )
+    gradients: Annotated[
+        Literal["fp32", "bf16"] | None,
+        Option(help="Format in which Megatron sums gradients.", rich_help_panel=JOB, show_default="fp32"),
+    ] = None
     tokens: Annotated[str | None, _job("N", "Tokens of the whole run, for its days.")] = None
     network_gbps: Annotated[
         float | None, _job("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1)

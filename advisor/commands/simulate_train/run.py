@@ -21,11 +21,12 @@ from advisor.commands.simulate_train.view import TrainRun, train_answer
 from advisor.recommend.training_search import Effort as SearchEffort
 from advisor.recommend.training_search import PlanFound, best_plans, does_fit, evaluate_plan, simulated
 from advisor.recommend.training_space import (
-    ADAPTER_FEATURES,
     COMPUTE_DTYPES,
     RULES,
     Variant,
+    features_of,
     limits_of,
+    option_faults,
     peak_flop_per_s,
     sixteen_bit,
 )
@@ -34,8 +35,9 @@ from advisor.render.calibration_view import with_calibration
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import METHODS, OPTIMIZERS, TrainingJob
-from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, TrainingPlan
-from advisor.simulator.training.plan_check import check_plan, plan_words
+from advisor.simulator.training.lattice import enumerate_lattice
+from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, Sharding, TrainingPlan
+from advisor.simulator.training.plan_check import check_plan, nearest_plan, plan_words
 
 _DEFAULT_BATCH: Final = 512
 _DEFAULT_SEQUENCE: Final = 8192
@@ -66,6 +68,8 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     _check_precision(job, cluster)
     plan, told = _stated_or_fastest(values, job, cluster)
     check_plan(plan, job, cluster.domain)
+    if "framework" in values:
+        _check_options(plan, job, cluster)
     found = simulated(evaluate_plan(job, cluster, plan))
     fit = does_fit(found)
     tokens = parse_count(str(values["tokens"]), "--tokens") if "tokens" in values else None
@@ -108,7 +112,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 def _type_of(name: str) -> type | tuple[type, ...]:
     if name in ("sequence_parallel", "offload_optimizer"):
         return bool
-    if name in ("model", "gpu", "precision", "framework", *_WORDS):
+    if name in ("model", "gpu", "precision", "framework", "gradients", *_WORDS):
         return str
     return {"tokens": (str, int, float), "network_gbps": (int, float)}.get(name, int)
 
@@ -142,17 +146,29 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
     known_value(values.get("precision"), COMPUTE_DTYPES, "precision")
     known_value(values.get("framework"), tuple(RULES), "framework")
     method = values.get("method", "full")
+    framework = values.get("framework", "megatron" if method == "full" else "peft")
+    dtype = values.get("precision") or sixteen_bit(accelerator)
     return TrainingJob(
         model,
         values.get("sequence") or min(_DEFAULT_SEQUENCE, model.max_context_tokens or _DEFAULT_SEQUENCE),
         values.get("global_batch", _DEFAULT_BATCH),
-        values.get("precision") or sixteen_bit(accelerator),
-        values.get("framework", "megatron" if method == "full" else "peft"),
+        dtype,
+        framework,
         method=method,
         lora_rank=values.get("lora_rank", 16) if method != "full" else 0,
         optimizer=values.get("optimizer", "adamw"),
-        features=frozenset() if method == "full" else ADAPTER_FEATURES,
+        features=features_of(method, framework, dtype) | _gradients(values.get("gradients"), framework),
     )
+
+
+def _gradients(asked: str | None, framework: str) -> frozenset[str]:
+    if asked == "bf16" and framework != "megatron":
+        raise AdvisorError(
+            f"--gradients bf16 is Megatron's, not {framework}'s",
+            why="others sum gradients in a format of their own",
+            fix="--framework megatron",
+        )
+    return frozenset({"bf16_grad_reduce"}) if asked == "bf16" else frozenset()
 
 
 def _stated_or_fastest(
@@ -196,7 +212,7 @@ def _plan(values: Mapping[str, Any]) -> TrainingPlan:
         expert_tensor_parallel=values.get("etp", 0),
         data_parallel=dp,
         micro_batch=values.get("micro_batch", 1),
-        sharding=values.get("sharding", "zero1"),
+        sharding=values.get("sharding") or _usual_sharding(values.get("framework", "megatron")),
         shard_group=values.get("shard_group", 0),
         recompute=values.get("recompute", "none"),
         recompute_layers=values.get("recompute_layers", -1),
@@ -206,6 +222,11 @@ def _plan(values: Mapping[str, Any]) -> TrainingPlan:
         last_stage_layers=values.get("last_stage_layers", 0),
         offload_optimizer=bool(values.get("offload_optimizer", False)),
     )
+
+
+def _usual_sharding(framework: str) -> Sharding:
+    known = RULES[framework].shardings
+    return "zero1" if "zero1" in known else known[-1]
 
 
 def _data_parallel(gpus: int | None, others: int) -> int:
@@ -231,6 +252,20 @@ def _check_precision(job: TrainingJob, cluster: TrainingCluster) -> None:
         why=f"formats that it multiplies in: {', '.join(usable)}",
         fix=f"--precision {usable[0]}" if usable else "another accelerator",
     )
+
+
+def _check_options(plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluster) -> None:
+    """Refuse a layout that the framework which was asked for has no option for.
+
+    Raises: InfeasibleError: it has none; with its nearest layout as the hint.
+    """
+    found = next(option_faults(job, plan), None)
+    if found is None:
+        return
+    near = nearest_plan(plan, enumerate_lattice(job, plan.num_accelerators, limits_of(job, cluster)))
+    hint = f"the nearest plan that {job.framework} runs: {plan_words(near)}" if near else ""
+    fix = "another --framework, or none: then no options are printed"
+    raise InfeasibleError(found[0], why=found[1], fix=fix, hint=hint)
 
 
 def _too_large(found: PlanFound) -> str:

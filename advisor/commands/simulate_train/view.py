@@ -16,6 +16,7 @@ from advisor.render.numbers import LEGEND, SIZE, TIME, digits, percent, show, sh
 from advisor.render.serialize import picked
 from advisor.render.training_charts import stage_chart, waterfall_chart
 from advisor.simulator.quantity import Quantity
+from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.pipeline import PipelineRun
@@ -62,9 +63,12 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     if len(stages) > 1:
         blocks.append(stage_chart(stages, accelerator.memory_bytes or 0.0))
     blocks += _pictures(found)
-    flags = "\n".join(f"# {name}\n{text}" for name, text in launch_flags(job, plan).items())
-    if flags:
-        blocks.append(Figure(flags, title="Lay it out so"))
+    flags = "\n".join(f"# {name}\n{text}" for name, text in _launch(found).items())
+    blocks.append(
+        Figure(flags, title="Lay it out so")
+        if flags
+        else Paragraph("No framework known here has options for it.")
+    )
     blocks.append(Paragraph(LEGEND))
     return Answer(
         result=_result(run, measures, stages),
@@ -108,8 +112,13 @@ def _result(
         "bubble_fraction": found.breakdown_s["bubble"] / found.step_s,
         "bottleneck": bottleneck_of(found.breakdown_s),
         "pipeline": _pipeline_result(found.run) if found.run else None,
-        "launch_flags": launch_flags(job, plan),
+        "launch_flags": _launch(found),
     }
+
+
+def _launch(found: PlanFound) -> Mapping[str, str]:
+    bus = on_bus(found.cluster, found.plan.tensor_parallel)
+    return launch_flags(found.job, found.plan, on_bus=bus)
 
 
 def _over(amount: float, time: Quantity) -> Quantity:

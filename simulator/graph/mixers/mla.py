@@ -89,6 +89,13 @@ class Operators(MixerOperators):
         latent = down if style.compiled else 2 * down
         return Kept(WIDE * (latent + rope), WIDE * attention + sums)
 
+    def without_modules(self, kept: Kept, style: Style) -> Kept:
+        """Latents in front of their norms and attention's output; queries, keys and values come up again."""
+        record = self.record
+        down = (record.q_lora_rank or 0) + record.kv_lora_rank
+        output = record.num_heads * (WIDE * record.v_head_dim + FP32)
+        return Kept(WIDE * (down + record.qk_rope_head_dim), output)
+
     def pass_projections(self, at: Pass) -> tuple[Projection, ...]:
         projections = self.local(at.deployment.tensor_parallel)
         if not self._absorbed(at):

@@ -8,7 +8,13 @@ import numpy as np
 from advisor.catalog.schema.training_software import TrainingSoftware
 from advisor.simulator.graph.backward import Kept, Linear, Style
 from advisor.simulator.graph.operator import Layer
-from advisor.simulator.graph.training import ModelShape, kept_per_token, layer_parameters, selected_per_token
+from advisor.simulator.graph.training import (
+    ModelShape,
+    kept_per_token,
+    layer_parameters,
+    selected_per_token,
+    without_modules_per_token,
+)
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.formats import Formats, ParameterBytes
 from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, FloatArray, PlanLattice
@@ -16,6 +22,7 @@ from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, FloatArray, P
 _ZERO1, _ZERO2, _ZERO3 = (SHARDINGS.index(name) for name in ("zero1", "zero2", "zero3"))
 _SELECTIVE: Final = RECOMPUTES.index("selective")
 _FULL: Final = RECOMPUTES.index("full")
+_MODULES: Final = RECOMPUTES.index("modules")
 _BF16: Final = 2.0
 _FP32: Final = 4.0
 _LOW_BIT: Final = ("fp8", "mxfp8", "nvfp4")
@@ -206,6 +213,9 @@ def _activations(
     inputs = _BF16 * hidden * residual_tokens
     kept = np.where(lattice.recompute == _SELECTIVE, selected, whole)
     kept = np.where(lattice.recompute == _FULL, inputs, kept)
+    if (lattice.recompute == _MODULES).any():
+        cheap = spread(without_modules_per_token(layer, job.model.hidden_size, style))
+        kept = np.where(lattice.recompute == _MODULES, cheap, kept)
     again = whole - kept
     width = layer.feed_forward.gradient_values if layer.feed_forward is not None else 0.0
     gathered_sequence = (lattice.sequence_parallel > 0) & (tp > 1)

@@ -1,6 +1,6 @@
 """Bytes per parameter: weights, gradients, optimizer, by framework, number format, optimizer and method."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -108,6 +108,9 @@ def formats_of(job: TrainingJob) -> Formats:
     trained = _trained(job, software)
     if not frozen:
         layers = tables = trained
+        if "fp8_allgather" in job.features and software.family == "megatron":
+            # Parameters are the low-bit copies themselves (--fp8-param-gather).
+            layers = replace(trained, weights=0.0, gathered=1.0)
         adapters = ParameterBytes(0.0, 0.0, 0.0, 0.0, 0.0)
     else:
         held = 2.0
@@ -144,6 +147,7 @@ def _trained(job: TrainingJob, software: TrainingSoftware) -> ParameterBytes:
         return ParameterBytes(2.0, 2.0, 2.0, _moments(job, 2.0), 0.0 if fused else 2.0)
     weights = 4.0 if job.features & {"fp32_params", "autocast"} else states.weights
     gradients = 4.0 if job.features & {"fp32_grad_reduce", "autocast"} else states.gradients
+    gradients = min(gradients, 2.0) if "bf16_grad_reduce" in job.features else gradients
     master = 0.0 if weights >= 4.0 else states.master
     return ParameterBytes(
         weights=weights,
@@ -158,7 +162,7 @@ def _moments(job: TrainingJob, moment_bytes: float) -> float:
     """Optimizer state per parameter [bytes]: two moments, or fewer and smaller ones.
 
     Source: AdamW; 8-bit blocks of 256 with an fp32 scale (arXiv:2110.02861); Adafactor keeps a row and a column per
-    matrix (arXiv:1804.04235); Muon keeps one momentum, plain SGD nothing.
+    matrix (arXiv:1804.04235); Muon and Lion (arXiv:2302.06675) keep one momentum, plain SGD nothing.
     """
     if job.optimizer == "adamw_8bit":
         return 2.0 * grouped_bits(8.0, _EIGHT_BIT_GROUP, 32.0) / BITS_PER_BYTE
@@ -166,6 +170,8 @@ def _moments(job: TrainingJob, moment_bytes: float) -> float:
         return 2.0 * 4.0 / job.model.hidden_size
     if job.optimizer == "sgd":
         return 0.0
-    if job.optimizer == "muon":
+    if job.optimizer == "adamw_bf16":
+        return 4.0
+    if job.optimizer in ("muon", "lion"):
         return moment_bytes
     return 2.0 * moment_bytes

@@ -7,10 +7,12 @@ import pytest
 
 from advisor.catalog import models
 from advisor.catalog.errors import InfeasibleError
+from advisor.simulator.graph.training import model_shape
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice, model_limits
 from advisor.simulator.training.plan import SCHEDULES, TrainingPlan
 from advisor.simulator.training.plan_check import check_plan, faults, nearest_plan, plan_words
+from advisor.simulator.training.stages import stage_groups
 
 DENSE = TrainingJob(models.get("llama-3.1-8b").record, 8192, 48)
 MIXTURE = TrainingJob(models.get("mixtral-8x7b").record, 4096, 64)
@@ -42,6 +44,10 @@ def test_nothing_is_left_out_of_a_small_lattice() -> None:
     ):
         if etp not in (1, tp) or 4096 // cp < 1024 or (pp == 1 and vpp > 1):
             continue
+        if model_limits(MIXTURE.model).num_layers % (
+            pp * vpp
+        ):  # runs where it is stated, but is not looked for
+            continue
         plan = TrainingPlan(
             tensor_parallel=tp, pipeline_parallel=pp, context_parallel=cp, virtual_stages=vpp, micro_batch=micro,
             data_parallel=count // (tp * pp * cp), expert_parallel=ep, expert_tensor_parallel=etp,
@@ -58,7 +64,7 @@ def test_nothing_is_left_out_of_a_small_lattice() -> None:
         ({"tensor_parallel": 3}, "attention heads"),
         ({"tensor_parallel": 16}, "spans machines"),
         ({"pipeline_parallel": 64}, "64 stages for 32 layers"),
-        ({"pipeline_parallel": 4, "virtual_stages": 3, "schedule": "interleaved"}, "chunks"),
+        ({"pipeline_parallel": 4, "virtual_stages": 9, "schedule": "interleaved"}, "chunks"),
         (
             {"pipeline_parallel": 4, "virtual_stages": 2, "schedule": "gpipe"},
             "2 chunks per stage in the schedule gpipe",
@@ -80,6 +86,23 @@ def test_a_plan_that_cannot_run_is_refused_with_the_nearest_that_can(
         check_plan(replace(TrainingPlan(), **change), DENSE, 8)
     assert part in error.value.what
     assert error.value.hint.startswith("the nearest plan that works")
+
+
+@pytest.mark.parametrize(
+    ("stages", "chunks", "outer"),
+    [(8, 8, 0), (8, 8, 15), (16, 4, 7)],
+    ids=["NVIDIA, 64 chunks", "the same stated", "Meta"],
+)
+def test_the_tables_stand_in_for_a_layer_of_126(stages: int, chunks: int, outer: int) -> None:
+    """Published pipelines of Llama 3.1 405B: one layer fewer on the first and the last stage, in chunks too."""
+    shape = model_shape(models.get("llama-3.1-405b").record)
+    layers = stage_groups(shape, stages, chunks, outer, outer, "interleaved").sum(axis=1)
+    assert layers.tolist() == [128 // stages - 1] + [128 // stages] * (stages - 2) + [128 // stages - 1]
+    limits = LatticeLimits(8, tensor_parallel=(8,), pipeline_parallel=(stages,), schedules=("interleaved",))
+    job = TrainingJob(models.get("llama-3.1-405b").record, 8192, 2048)
+    found = enumerate_lattice(job, 16384, limits)
+    assert chunks in found.virtual_stages
+    assert set(found.first_stage_layers) == {128 // stages - 1}
 
 
 def test_expert_faults() -> None:

@@ -16,9 +16,8 @@ from advisor.simulator.training.launch_flags import (
     megatron_flags,
     nemo_flags,
     torchtitan_flags,
-    trl_flags,
-    verl_flags,
 )
+from advisor.simulator.training.launch_tuning import trl_flags, verl_flags
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.reinforcement import (
     LoopTimes,
@@ -139,7 +138,14 @@ def test_flags_say_what_the_plan_says() -> None:
         assert part in text
     assert "model.virtual_pipeline_model_parallel_size=2" in nemo_flags(job, plan)
     assert "pipeline_parallel_schedule Interleaved1F1B" in torchtitan_flags(job, plan)
-    uneven = replace(plan, first_stage_layers=7, last_stage_layers=7, recompute="full", recompute_layers=3)
+    uneven = replace(
+        plan,
+        virtual_stages=1,
+        first_stage_layers=7,
+        last_stage_layers=7,
+        recompute="full",
+        recompute_layers=3,
+    )
     assert "--decoder-first-pipeline-num-layers 7" in megatron_flags(job, uneven)
     assert "--recompute-method block --recompute-num-layers 3" in megatron_flags(job, uneven)
 
@@ -154,8 +160,9 @@ def test_uneven_stages_are_written_out() -> None:
 
 def test_each_framework_is_offered_only_what_it_runs() -> None:
     job = TrainingJob(LLAMA, 4096, 256)
-    assert set(launch_flags(job, PLAN)) == {"megatron-lm", "nemo", "torchtitan"}
-    assert set(launch_flags(job, replace(PLAN, schedule="zbv", virtual_stages=2))) == {"torchtitan"}
+    assert set(launch_flags(job, PLAN)) == {"megatron-lm", "nemo"}  # torchtitan has no ZeRO-1
+    titan = replace(PLAN, schedule="zbv", virtual_stages=2, sharding="zero3")
+    assert set(launch_flags(job, titan)) == {"torchtitan"}
     assert launch_flags(job, replace(PLAN, schedule="zb_h1", virtual_stages=1)) == {}
     alone = TrainingPlan(data_parallel=8, sharding="zero3")
     assert "fsdp2" in launch_flags(job, alone)["trl"]
