@@ -9,8 +9,7 @@ from typing import Final, Literal
 from advisor.catalog.schema import Model
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.device import Device
-from advisor.simulator.engine_costs import engine_costs
-from advisor.simulator.engine_kernels import operator_library
+from advisor.simulator.engine_costs import engine_costs, operator_library
 from advisor.simulator.graph.model import dense_dtype
 from advisor.simulator.graph.work import CACHE_PARTS, decode_step_work, prefill_work
 from advisor.simulator.intervals import prediction_class, with_interval

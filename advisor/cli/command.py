@@ -164,7 +164,7 @@ def deliver(answer: "Answer", shared: Shared) -> int:
     Raises: AdvisorError: the file cannot be written, or the answer has no such form.
     """
     from advisor.cli.notes import note, warn
-    from advisor.render.envelope import document, dump
+    from advisor.render.document import document, dump
 
     if not shared.quiet:
         note(*answer.notes)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from advisor.recommend.ranking import Planned, chance_cheaper, log_error
 from advisor.recommend.result import Comparison
-from advisor.simulator.paired_intervals import pair_class
+from advisor.simulator.intervals import pair_class
 from advisor.simulator.quantity import Quantity, weakest
 
 

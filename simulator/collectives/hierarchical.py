@@ -12,10 +12,7 @@ from advisor.simulator.collectives.alpha_beta import (
     branches_s,
     curve_of,
 )
-from advisor.simulator.collectives.topology import Topology
-
-NODE_RANKS = 8
-"""Accelerators of the largest node that is not a rack."""
+from advisor.simulator.collectives.topology import NODE_RANKS, Topology
 
 
 def network_ring_s(operation: str, sizes: FloatArray, topology: Topology) -> FloatArray:

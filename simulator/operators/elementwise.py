@@ -1,4 +1,4 @@
-"""Small memory-bound operators: norms, activations, rotary embedding, residual sums, quantisation."""
+"""Memory-bound operators: norms, activations, rotary embedding, residual sums, quantisation; a plain read."""
 
 from dataclasses import dataclass, fields
 from typing import Final
@@ -79,3 +79,28 @@ def quantize_s(
     """
     moved = np.asarray(num_rows, dtype=np.float64) * num_columns * (_INPUT_BYTES + bytes_per_element(dtype))
     return elementwise_s(moved, device, efficiency)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReadEfficiency:
+    """What healthy boards of one architecture reach."""
+
+    bandwidth_fraction: float
+    """Of the datasheet's bandwidth."""
+
+    @classmethod
+    def from_record(cls, record: EfficiencyRecord) -> "MemoryReadEfficiency":
+        """The parameters of a catalog record. Source: own definition."""
+        return cls(record.parameters["bandwidth_fraction"])
+
+
+def memory_read_s(num_bytes: float, device: Device, efficiency: MemoryReadEfficiency) -> float:
+    """Time of one pass over `num_bytes` that only reads [s].
+
+    t = bytes / (bandwidth · fraction)
+
+    Assumes: far more bytes than the caches hold; the better of the usual kernels.
+    Error: `residual` of the catalog record: a few percent between boards of one architecture.
+    Source: published reads of device memory, catalog/data/efficiency/memory_read.
+    """
+    return num_bytes / (device.bandwidth_bytes_per_s * efficiency.bandwidth_fraction)

@@ -16,10 +16,12 @@ from advisor.simulator.operators.matmul import (
     DTYPE_ALIASES,
     FORMATS,
     datasheet_peak_flop_per_s,
+    overlapped_s,
+    paid_waves,
     peak_flop_per_s,
     relative_sm_rate,
+    tile_flop,
 )
-from advisor.simulator.operators.tiles import overlapped_s, paid_waves, tile_flop
 
 FloatArray = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from advisor.catalog.api_prices import (
     read_api_prices,
 )
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.load_shapes import all_load_shapes, get_load_shape
 from advisor.catalog.ownership import ownership
+from advisor.catalog.profiles import all_load_shapes, get_load_shape
 from advisor.catalog.regions import all_regions, get_region, region_of_offer
 
 DAY = datetime.date(2026, 11, 20)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.simulator.deployment import named_deployment
-from advisor.simulator.paired_intervals import (
+from advisor.simulator.intervals import (
     LEVELS,
     chance_above_one,
     class_of_pair,

@@ -12,10 +12,10 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import KILO
-from advisor.cli.kept_prices import kept_prices
 from advisor.cli.known import known_value
 from advisor.cli.measures import positive
 from advisor.cli.options import Shared
+from advisor.cli.own_data import kept_prices
 from advisor.cli.scenario_input import names_of
 from advisor.commands.build.options import BuildInput, Conditions
 

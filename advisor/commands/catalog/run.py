@@ -3,9 +3,9 @@
 from dataclasses import asdict
 
 from advisor.catalog import accelerators
-from advisor.cli.kept_prices import kept_prices
 from advisor.cli.measures import parse_bytes
 from advisor.cli.options import Shared
+from advisor.cli.own_data import kept_prices
 from advisor.commands.catalog import price_view, queries, record_view, view
 from advisor.commands.catalog.options import (
     EnginesInput,

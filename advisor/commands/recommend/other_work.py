@@ -6,11 +6,10 @@ from typing import Final, cast
 from advisor.catalog import accelerators, engines, models, vision
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
-from advisor.cli.calibration_file import given_calibration
 from advisor.cli.item_input import item_job, parse_size
-from advisor.cli.load_options import Load
 from advisor.cli.measures import parse_count, parse_seconds
-from advisor.cli.options import Shared
+from advisor.cli.options import Load, Shared, Where
+from advisor.cli.own_data import given_calibration
 from advisor.cli.scenario_input import (
     constraints_of,
     needed_model,
@@ -19,7 +18,6 @@ from advisor.cli.scenario_input import (
     refuse_goal,
     scenario_of,
 )
-from advisor.cli.where import Where
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.other_view import batch_answer, item_answer
 from advisor.commands.recommend.serving import recommended

@@ -60,7 +60,7 @@ def ask(command: str, options: Mapping[str, Any]) -> Row:
 def installed_versions() -> tuple[str, str]:
     """Program and catalog of this process."""
     from advisor import __version__
-    from advisor.render.envelope import catalog_version
+    from advisor.render.document import catalog_version
 
     return __version__, catalog_version()
 
@@ -81,7 +81,7 @@ def _answer(command: str, options: Mapping[str, Any]) -> Answer:
 
 def _numbers(answer: Answer, target: Studied) -> dict[str, Any]:
     """The answer in one flat row; lists of records have no place in it but for the best of one."""
-    from advisor.render.serialize import flatten, to_json
+    from advisor.render.document import flatten, to_json
 
     row = flatten(to_json(dict(answer.result)))
     if target.best_of:
