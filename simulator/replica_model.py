@@ -14,10 +14,11 @@ from advisor.simulator.engine_costs import (
     EngineCosts,
     engine_costs,
     engine_in_turns,
+    era_kernels,
     operator_library,
     release_costs,
+    with_era_kernels,
 )
-from advisor.simulator.era_kernels import era_kernels, with_era_kernels
 from advisor.simulator.graph.forward_pass import expert_format
 from advisor.simulator.graph.model import has_state, num_operators
 from advisor.simulator.layout import check_layout

@@ -13,7 +13,7 @@ from typing import get_type_hints
 
 import pytest
 
-from advisor.cli.app import FOLDERS, commands
+from advisor.cli.command import FOLDERS, commands
 from advisor.cli.options import Shared
 from advisor.render.answer import Answer
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final, Literal
 
-from advisor.catalog.price_age import PriceSpread, spread_of
+from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
 from advisor.recommend.capacity import Capacity, confirm, planning_point
 from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from advisor.catalog.collectives import collective
-from advisor.simulator.collectives.alpha_beta import FloatArray
-from advisor.simulator.collectives.hierarchical import (
+from advisor.simulator.collectives.alpha_beta import (
+    FloatArray,
     network_parameters,
     node_bytes_per_s,
     protocol_hops,

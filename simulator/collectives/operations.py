@@ -13,6 +13,9 @@ from advisor.simulator.collectives.alpha_beta import (
     checked_bytes,
     curve_of,
     group_s,
+    network_all_to_all_s,
+    network_ring_s,
+    network_tree_s,
     streaming_curve,
 )
 from advisor.simulator.collectives.fabric_forms import (
@@ -21,11 +24,6 @@ from advisor.simulator.collectives.fabric_forms import (
     is_torus,
     torus_all_to_all_s,
     torus_ring_s,
-)
-from advisor.simulator.collectives.hierarchical import (
-    network_all_to_all_s,
-    network_ring_s,
-    network_tree_s,
 )
 from advisor.simulator.collectives.topology import Topology, pair_of
 

@@ -5,6 +5,7 @@ of the experts that got a token at all, its compute that of whole tiles per expe
 """
 
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -267,15 +268,13 @@ def _popularity(skew: float) -> FloatArray:
     if skew <= 0.0:
         return np.ones(1)
     sigma = np.sqrt(np.log1p(skew**2))
-    normal = np.array(_NORMAL_QUANTILES)
+    normal = _normal_quantiles(32)
     weights = np.exp(sigma * normal)
     return np.asarray(weights / weights.mean())
 
 
-def _normal_quantiles(count: int) -> tuple[float, ...]:
+@cache
+def _normal_quantiles(count: int) -> NDArray[np.float64]:
     from statistics import NormalDist
 
-    return tuple(NormalDist().inv_cdf((i + 0.5) / count) for i in range(count))
-
-
-_NORMAL_QUANTILES: Final = _normal_quantiles(32)
+    return np.array([NormalDist().inv_cdf((i + 0.5) / count) for i in range(count)])

@@ -21,8 +21,7 @@ from advisor.catalog.terms import (
     terms_by_name,
     write_terms,
 )
-from advisor.simulator.engine_costs import EngineCosts
-from advisor.simulator.era_kernels import EraKernels
+from advisor.simulator.engine_costs import EngineCosts, EraKernels
 from advisor.simulator.terms import Case, filled, find, find_in, value
 from advisor.simulator.training.framework_costs import FrameworkCosts
 

@@ -8,8 +8,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.cli.app import commands
-from advisor.cli.command import Studied, gathered, parameters_of
+from advisor.cli.command import Studied, commands, gathered, parameters_of
 from advisor.cli.options import Shared, check_shared, parse_day
 from advisor.render.answer import Answer
 from advisor.sweep.fields import Field

@@ -20,8 +20,8 @@ from advisor.simulator.graph.model import (
     parameter_count,
 )
 from advisor.simulator.graph.weights import Block, Matrix
-from advisor.simulator.graph.work import decode_step_work, prefill_work
 from advisor.simulator.memory import plan_memory, weight_bytes
+from advisor.simulator.roofline import decode_step_work, prefill_work
 
 ALL = models.all_models()
 
