@@ -1,5 +1,7 @@
 """One pass of all layers: categories, shares of ranks and stages, formats, what decode leaves out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -134,6 +136,15 @@ def test_head_reads_the_vocabulary_once() -> None:
     assert seconds[1] > seconds[0]
     halves = deployment("llama-3.1-8b", tensor_parallel=2)
     assert head_s(halves, library(halves), np.array([1.0]))[0] < seconds[0]
+
+
+def test_the_head_counts_the_sequences_of_a_data_parallel_rank() -> None:
+    one = deployment("deepseek-r1", "h200-sxm", "fp8", tensor_parallel=2)
+    four = replace(one, data_parallel=4, expert_parallel=8)
+    counts = np.array([64.0, 256.0])
+    np.testing.assert_array_equal(
+        head_s(four, library(four), 4.0 * counts), head_s(one, library(one), counts)
+    )
 
 
 def test_stage_spans_tensor_and_data_parallel_ranks() -> None:
