@@ -170,6 +170,25 @@ def test_no_path_of_a_machine_is_written_down() -> None:
     assert found == []
 
 
+def test_the_architecture_page_names_what_exists() -> None:
+    """Files and folders in backticks exist; `path.py:name` is a function or class of that file."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = [
+        name for name in re.findall(r"`([^`\n]+)`", text) if re.fullmatch(r"[\w.]+(/[\w.]+)+(:\w+)?/?", name)
+    ]
+    assert len(named) > 50
+    wrong = []
+    for name in named:
+        path, _, function = name.partition(":")
+        if not (ROOT / path).exists():
+            wrong.append(name)
+        elif function:
+            tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+            if function not in {getattr(node, "name", "") for node in tree.body}:
+                wrong.append(name)
+    assert wrong == []
+
+
 def test_powers_of_ten_come_from_units() -> None:
     """Multiplying or dividing by 1e9 or 1024**3 in a room is a unit conversion in the wrong place.
 
