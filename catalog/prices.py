@@ -151,11 +151,6 @@ def country_of(provider: str, region: str) -> str:
     return _countries().get((provider, region), "")
 
 
-def provider_names() -> tuple[str, ...]:
-    """Providers of the bundled rows, in alphabetical order."""
-    return tuple(sorted({price.provider for price in bundled_prices()}))
-
-
 def age_days(price: Price, as_of: datetime.date) -> int:
     """Days between the reading of the price and `as_of` [days]; 0 for a row that was read later."""
     return max(0, (as_of - price.observed_on).days)

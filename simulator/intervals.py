@@ -12,7 +12,7 @@ from pydantic import Field
 
 from advisor.catalog.files import DATA_DIR, checked, read_toml
 from advisor.catalog.schema.record import Record
-from advisor.simulator.quantity import Basis, Quantity, weakest
+from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import ReplicaModel
 
 METRICS: Final = ("ttft", "tpot", "throughput")
@@ -149,17 +149,6 @@ def pair_errors(class_name: str, metric: str) -> PairErrors:
     if not known:
         raise KeyError(metric)
     return max(known, key=lambda errors: errors.quantiles[LEVELS.index(_LEVEL_80)])
-
-
-def ratio_with_interval(first: Quantity, second: Quantity, class_name: str, metric: str) -> Quantity:
-    """first / second with the 80 % interval of their ratio.
-
-    Source: pair_errors; math of a symmetric error on the logarithm.
-    """
-    ratio = first.value / second.value
-    width = pair_errors(class_name, metric).quantiles[LEVELS.index(_LEVEL_80)]
-    factor = math.exp(width)
-    return Quantity(ratio, ratio / factor, ratio * factor, weakest(first.basis, second.basis))
 
 
 def chance_above_one(log_ratio: float, class_name: str, metric: str) -> float:

@@ -27,7 +27,6 @@ from advisor.simulator.roofline import (
 from advisor.simulator.surface import decode_breakdown_s, prefill_breakdown_s
 
 Phase = Literal["decode", "prefill"]
-PHASES: Final[tuple[Phase, ...]] = ("decode", "prefill")
 _WORK_OF: Final[Mapping[str, str]] = {
     "attention_projections": "projections",
     "feed_forward": "feed_forward",

@@ -14,7 +14,6 @@ from advisor.simulator.graph.forward_pass import (
     decode_lines,
     head_s,
     prefill_lines,
-    stage_topology,
     token_costs,
 )
 from advisor.simulator.graph.model import window_of
@@ -145,13 +144,6 @@ def test_the_head_counts_the_sequences_of_a_data_parallel_rank() -> None:
     np.testing.assert_array_equal(
         head_s(four, library(four), 4.0 * counts), head_s(one, library(one), counts)
     )
-
-
-def test_stage_spans_tensor_and_data_parallel_ranks() -> None:
-    layout = deployment(
-        "deepseek-r1", "h200-sxm", "fp8", tensor_parallel=2, data_parallel=4, expert_parallel=8
-    )
-    assert stage_topology(layout).num_ranks == 8
 
 
 def test_decode_attention_is_divided_among_ranks() -> None:
