@@ -1,4 +1,4 @@
-"""One accelerator as the operator formulas see it: plain SI numbers, no catalog record in a hot loop; its power limit."""
+"""One accelerator as operator formulas see it: plain SI numbers, no record in a hot loop; what a power limit leaves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from advisor.catalog.schema import EfficiencyRecord
 from advisor.simulator.device import Device
-from advisor.simulator.operators.attention_kernels import Floats, secant_over_context
+from advisor.simulator.operators.attention_kernels import Floats
 
 KERNELS: Final = "sglang-triton"
 """Level of the records of efficiency that stands for SGLang's Triton kernels."""
@@ -65,23 +65,3 @@ def triton_latent_s(
     blocks = batch * splits * np.ceil(num_heads / _BLOCK_HEADS)
     waves = np.maximum(1.0, blocks / (device.num_sms * efficiency.blocks_per_sm))
     return np.asarray(efficiency.launch_s + longest * waves * efficiency.key_cycles / device.clock_hz)
-
-
-def triton_latent_line(
-    batch_sizes: ArrayLike,
-    context_low: float,
-    context_high: float,
-    num_heads: int,
-    device: Device,
-    efficiency: TritonLatentEfficiency,
-) -> tuple[Floats, Floats]:
-    """Intercept [s] and slope [s per token of summed context] of that decode attention per batch size.
-
-    Raises: ValueError: the contexts are not ascending.
-    Source: own definition, see simulator/step_cost.py.
-    """
-
-    def time_s(batch: Floats, context: float) -> Floats:
-        return triton_latent_s(batch, context, num_heads, device, efficiency)
-
-    return secant_over_context(time_s, batch_sizes, context_low, context_high)
