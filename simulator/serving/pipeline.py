@@ -1,4 +1,4 @@
-"""How long iterations take, when runs of them begin and end on a replica's stages, and when clients get their tokens."""
+"""How long iterations take, when runs of them begin and end on the stages of a replica, and when clients get tokens."""
 
 from collections.abc import Sequence
 from dataclasses import replace
