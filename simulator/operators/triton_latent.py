@@ -5,12 +5,12 @@ time is the length of a part, whatever the other SMs do. Times of a layer; heads
 """
 
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from advisor.catalog.schema import EfficiencyRecord
+from advisor.catalog.schema.efficiency import Fitted
 from advisor.simulator.device import Device
 from advisor.simulator.operators.attention_kernels import Floats
 
@@ -26,7 +26,7 @@ _UNSPLIT_TOKENS: Final = 64.0
 
 
 @dataclass(frozen=True, slots=True)
-class TritonLatentEfficiency:
+class TritonLatentEfficiency(Fitted):
     """Fitted constants of the kernel."""
 
     launch_s: float
@@ -35,11 +35,6 @@ class TritonLatentEfficiency:
     """Of a block on one key, its latency from memory included [cycles]."""
     blocks_per_sm: float
     """Blocks that an SM runs at once without slowing any."""
-
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The constants of a catalog record of operator mla_triton. Source: own definition."""
-        return cls(**record.parameters)
 
 
 def triton_latent_s(

@@ -4,13 +4,13 @@ vLLM's Triton kernel takes what FlashAttention-2 cannot, sinks among it. Sixteen
 tile spends its time on issuing and waiting, not on the matrix unit's rate: cycles of an SM per key, whatever the chip.
 """
 
-from dataclasses import dataclass, fields
-from typing import Final, Self
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from advisor.catalog.schema.efficiency import EfficiencyRecord
+from advisor.catalog.schema.efficiency import Fitted
 from advisor.simulator.device import Device
 from advisor.simulator.operators.attention_kernels import (
     Floats,
@@ -29,7 +29,7 @@ _TILES_PER_SEQUENCE: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class UnifiedAttentionEfficiency:
+class UnifiedAttentionEfficiency(Fitted):
     """Fitted parameters of the kernel; cycles are those of one SM."""
 
     launch_s: float
@@ -45,15 +45,6 @@ class UnifiedAttentionEfficiency:
     bandwidth_fraction: float
     overlap_norm: float
     """p of the norm that joins work, the longest chain and memory."""
-
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The parameters of a catalog record.
-
-        Raises: KeyError: a parameter is missing.
-        Source: own definition.
-        """
-        return cls(*(record.parameters[field.name] for field in fields(cls)))
 
 
 def unified_prefill_s(
