@@ -1,7 +1,5 @@
 """Fitted efficiency of one operator on one architecture in one number format."""
 
-from typing import Any, ClassVar, Self
-
 from pydantic import Field
 
 from advisor.catalog.schema.record import Record, Source
@@ -51,20 +49,3 @@ class CollectiveRecord(Record):
     residual: Residual
     source: Source
     fitted_on: tuple[str, ...] = ()
-
-
-class Fitted:
-    """A dataclass of an operator's parameters, whose fields bear the names that its records give them."""
-
-    __slots__ = ()
-    __match_args__: ClassVar[tuple[str, ...]]
-
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The parameters of a record; a field for the number format takes the record's.
-
-        Raises: TypeError: a parameter is missing.
-        Source: own definition.
-        """
-        values: dict[str, Any] = record.parameters | {"dtype": record.dtype, "compute_dtype": record.dtype}
-        return cls(**{name: values[name] for name in cls.__match_args__ if name in values})

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.catalog.schema.efficiency import Fitted
+from advisor.catalog.efficiencies import Fitted
 from advisor.simulator.device import Device
 
 Floats = NDArray[np.float64]

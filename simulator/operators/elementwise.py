@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.schema.efficiency import Fitted
+from advisor.catalog.efficiencies import Fitted
 from advisor.simulator.device import Device
 
 FloatArray = NDArray[np.float64]

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from advisor.catalog.schema.efficiency import Fitted
+from advisor.catalog.efficiencies import Fitted
 from advisor.simulator.device import Device
 from advisor.simulator.operators.attention_kernels import (
     Floats,
