@@ -29,6 +29,9 @@ class Conditions:
         int, LIMITS("N", "Electrical PCIe lanes that each card needs.", min=1, max=16, show_default=True)
     ] = 8
     ecc: Annotated[bool, LIMITS(None, "Memory, board and CPU must correct errors.", True, "--ecc")] = False
+    used: Annotated[bool, LIMITS(None, "Second-hand parts where their price is known.", True, "--used")] = (
+        False
+    )
     price_file: Annotated[
         Path | None,
         LIMITS("CSV", "Your own prices (part, usd, observed_on), which win."),
@@ -42,7 +45,9 @@ class Conditions:
     max_noise: Annotated[
         float, PLACE("dB", "Noise at one metre, dB(A).", min=20, max=90, show_default=True)
     ] = 50.0
-    concurrency: Annotated[int, USE("N", "Streams at once.", min=1, max=256, show_default=True)] = 1
+    concurrency: Annotated[
+        int, USE("N", "Streams at once.", True, "--concurrency", "--streams", min=1, max=256)
+    ] = 1
     input_tokens: Annotated[int, USE("N", "Tokens of a prompt.", min=1, show_default=True)] = 2048
     output_tokens: Annotated[int, USE("N", "Tokens of an answer.", min=1, show_default=True)] = 512
     precision: Annotated[

@@ -72,6 +72,9 @@ class CostInput:
     own: Annotated[
         str | None, COMPARISON("NxID", "Hardware to own: 8xh100-sxm.", "those with a purchase price")
     ] = None
+    purchase_price: Annotated[
+        float | None, COMPARISON("USD", "What one accelerator of --own costs you.", "the catalog's")
+    ] = None
     api: Annotated[str, COMPARISON("NAME,...", "API providers, all or none.", True)] = "all"
     api_price_file: Annotated[
         Path | None, COMPARISON("CSV", "Your own API prices, which win over the catalog's.")
