@@ -12,7 +12,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _prepare_streams()
     from typer.main import get_command
 
-    from advisor.cli.app import FOLDERS, folders_for, tree
+    from advisor.cli.command import FOLDERS, folders_for, tree
     from advisor.cli.errors import INTERRUPTED, report
 
     try:

@@ -10,7 +10,7 @@ from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, checked, read_csv
 from advisor.catalog.own_rows import check_currency, check_day, check_repeat
-from advisor.catalog.prices import STALE_AFTER_DAYS, newest_reading, price_sources
+from advisor.catalog.prices import newest_reading, price_sources
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.economics import ApiPrice
 
@@ -74,11 +74,6 @@ def api_prices_as_of(
             key=lambda price: (price.provider, price.model),
         )
     )
-
-
-def is_stale_api_price(price: ApiPrice, as_of: datetime.date) -> bool:
-    """Whether the list was read more than the usual number of days before `as_of`."""
-    return (as_of - price.observed_on).days > STALE_AFTER_DAYS
 
 
 def _read_file(path: Path, *, names_are_ids: bool) -> tuple[ApiPrice, ...]:

@@ -8,7 +8,7 @@ result says so.
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, ClassVar, Final, Self
 
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, read_toml
@@ -210,3 +210,20 @@ def _records(operator: str, architecture: str) -> dict[tuple[str, str], Efficien
     shared = {"architecture": architecture, "operator": operator, "source": data["source"]}
     found = (EfficiencyRecord.model_validate({**shared, **entry}) for entry in data["records"])
     return {(record.dtype, record.engine): record for record in found}
+
+
+class Fitted:
+    """A dataclass of an operator's parameters, whose fields bear the names that its records give them."""
+
+    __slots__ = ()
+    __match_args__: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def from_record(cls, record: EfficiencyRecord) -> Self:
+        """The parameters of a record; a field for the number format takes the record's.
+
+        Raises: TypeError: a parameter is missing.
+        Source: own definition.
+        """
+        values: dict[str, Any] = record.parameters | {"dtype": record.dtype, "compute_dtype": record.dtype}
+        return cls(**{name: values[name] for name in cls.__match_args__ if name in values})

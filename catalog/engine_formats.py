@@ -3,7 +3,7 @@
 from functools import cache
 
 from advisor.catalog.files import DATA_DIR, checked, read_toml
-from advisor.catalog.schema import Accelerator, Engine
+from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.schema.record import Record, Source
 
 
@@ -39,3 +39,27 @@ def lacks_arithmetic(engine: Engine, accelerator: Accelerator, weight_dtype: str
     native = _native().get(engine.id)
     peak = None if native is None else native.formats.get(weight_dtype)
     return peak is not None and peak not in accelerator.peak_flop_per_s
+
+
+class QualityNote(Record):
+    note: str
+    source: str
+
+
+@cache
+def _notes() -> dict[str, QualityNote]:
+    path = DATA_DIR / "quality.toml"
+    return {name: checked(QualityNote, entry, path.name) for name, entry in read_toml(path).items()}
+
+
+def quality_note(model: Model, weight_dtype: str) -> str:
+    """One sentence on what serving a model in a weight format costs in quality, with its source.
+
+    Source: data/quality.toml.
+    """
+    if weight_dtype == model.weights:
+        return f"{weight_dtype} is the published checkpoint's own format."
+    found = _notes().get(weight_dtype)
+    if found is None:
+        return f"no published evaluation of {weight_dtype} is in the catalog"
+    return f"{found.note} ({found.source})" if found.source else found.note

@@ -7,13 +7,14 @@ day that was read. Rows are appended, never edited: a newer row of the same offe
 
 import datetime
 import functools
+import math
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, read_csv
+from advisor.catalog.files import DATA_DIR, checked, read_csv, read_toml
 from advisor.catalog.own_rows import check_currency, check_day, check_repeat
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.price import Price, PriceKind, Term
@@ -151,11 +152,6 @@ def country_of(provider: str, region: str) -> str:
     return _countries().get((provider, region), "")
 
 
-def provider_names() -> tuple[str, ...]:
-    """Providers of the bundled rows, in alphabetical order."""
-    return tuple(sorted({price.provider for price in bundled_prices()}))
-
-
 def age_days(price: Price, as_of: datetime.date) -> int:
     """Days between the reading of the price and `as_of` [days]; 0 for a row that was read later."""
     return max(0, (as_of - price.observed_on).days)
@@ -271,3 +267,48 @@ def _ram_bytes(cell: str, where: str) -> float:
         raise InputFileError(
             f"{where}: field ram_gb: {cell!r}", why="not a number", fix="correct ram_gb, or leave it empty"
         ) from None
+
+
+_CLASS_OF_KIND: Final = {
+    "list": "list", "quote": "list", "from": "tracker", "tracker": "tracker", "marketplace_median": "marketplace",
+    "marketplace_min": "marketplace", "spot": "spot",
+}  # fmt: skip
+
+
+class PriceSpread(NamedTuple):
+    """Mean and standard deviation of ln(price today / price read)."""
+
+    drift: float
+    sigma: float
+
+
+def price_spread(age_days: float | None, kind: str) -> PriceSpread:
+    """Mean and standard deviation of the logarithm by which a price has moved since it was read.
+
+    drift · days, √(start² + spread² · days); an unknown age counts as the oldest that was fitted, and none as older.
+
+    Assumes: `kind` is a price's kind, or spot for prices at that term; a quote ages as a list does, a price "from" as
+        a tracker's.
+    Raises: KeyError: there is no such kind.
+    Source: data/price_age.toml, fitted by tools/fit_price_age.py on pairs of readings of the same offer.
+    """
+    table = _table()
+    entry = table[_CLASS_OF_KIND[kind]]
+    oldest = float(table["oldest_days"])
+    days = oldest if age_days is None else min(max(age_days, 0.0), oldest)
+    sigma = math.hypot(entry["start"], entry["spread_per_root_day"] * math.sqrt(days))
+    return PriceSpread(float(table["drift_per_day"]) * days, sigma)
+
+
+def spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
+    """The same of one price on a day: by its kind, or as spot where it is; without a date as the oldest.
+
+    Source: price_spread.
+    """
+    age = age_days(price, as_of) if price.is_dated else None
+    return price_spread(age, "spot" if price.term == "spot" else price.price_kind)
+
+
+@functools.cache
+def _table() -> dict[str, Any]:
+    return read_toml(DATA_DIR / "price_age.toml")

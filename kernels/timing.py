@@ -126,41 +126,6 @@ def time_once(call: Call, device: torch.device) -> float:
     return start.elapsed_time(end) * 1e-3
 
 
-def time_interleaved(
-    calls: Sequence[Call],
-    device: torch.device,
-    *,
-    num_warmup: int = 3,
-    num_samples: int = 20,
-    flush: Call | None = None,
-) -> list[Timing]:
-    """Time of each of several calls that take turns, so that clocks and power are alike for all [s].
-
-    Assumes: CUDA; a comparison under a power limit depends on what ran just before.
-    """
-    for call in calls:
-        for _ in range(num_warmup):
-            call()
-    rounds = [
-        [tuple(torch.cuda.Event(enable_timing=True) for _ in range(2)) for _ in calls]
-        for _ in range(num_samples)
-    ]
-    torch.cuda.synchronize(device)
-    torch.cuda._sleep(_HEAD_START_CYCLES)
-    for events in rounds:
-        for call, (start, end) in zip(calls, events, strict=True):
-            if flush is not None:
-                flush()
-            start.record()
-            call()
-            end.record()
-    torch.cuda.synchronize(device)
-    return [
-        summarize([events[index][0].elapsed_time(events[index][1]) * 1e-3 for events in rounds])
-        for index in range(len(calls))
-    ]
-
-
 def time_graph(
     calls: Sequence[Call],
     device: torch.device,

@@ -17,8 +17,8 @@ from advisor.simulator.collectives.prediction import Operation, predict
 from advisor.simulator.collectives.topology import topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import Device, device_of
+from advisor.simulator.operators.elementwise import MemoryReadEfficiency, memory_read_s
 from advisor.simulator.operators.matmul import FORMATS, MatmulEfficiency, matmul_s
-from advisor.simulator.operators.memory_read import MemoryReadEfficiency, memory_read_s
 
 PLAUSIBLE: Final = (0.3, 1.5)
 """Measured over predicted: outside, another board, another unit or a failed measurement is likelier than a machine."""

@@ -1,6 +1,6 @@
 """One way to run one model on some accelerators: the layout that everything else prices."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from advisor.catalog import accelerators, engines, models
@@ -51,9 +51,6 @@ class Deployment:
     def expert_slots(self, num_experts: int) -> int:
         """Places for experts on all ranks together, copies included."""
         return num_experts + self.redundant_experts
-
-    def with_replicas(self, num_replicas: int) -> "Deployment":
-        return replace(self, num_replicas=num_replicas)
 
 
 def named_deployment(

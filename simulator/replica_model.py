@@ -10,9 +10,15 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.engine_costs import EngineCosts, engine_costs, engine_in_turns
-from advisor.simulator.engine_kernels import operator_library, release_costs
-from advisor.simulator.era_kernels import era_kernels, with_era_kernels
+from advisor.simulator.engine_costs import (
+    EngineCosts,
+    engine_costs,
+    engine_in_turns,
+    era_kernels,
+    operator_library,
+    release_costs,
+    with_era_kernels,
+)
 from advisor.simulator.graph.forward_pass import expert_format
 from advisor.simulator.graph.model import has_state, num_operators
 from advisor.simulator.layout import check_layout
@@ -302,3 +308,40 @@ def policy_of(
         ),
         api_overhead_ps=round(request_latency_s(deployment, costs) * PICOSECONDS_PER_S),
     )
+
+
+_WIDEST_TENSOR_PARALLEL = 8
+_MOST_STAGES = 16
+
+
+def nearest_layout(deployment: Deployment, request_tokens: int) -> Deployment | None:
+    """The deployment with more tensor parallelism, or then more pipeline stages, until it holds one request of so many
+    tokens; None where none of up to 8 × 16 accelerators does.
+
+    Source: own search over the layouts that engines accept.
+    """
+    tensor, stages = deployment.tensor_parallel, deployment.pipeline_parallel
+    widths = [width for width in (1, 2, 4, 8) if width > tensor]
+    candidates = [replace(deployment, tensor_parallel=width) for width in widths]
+    widest = max(tensor, _WIDEST_TENSOR_PARALLEL)
+    number = 2 * stages
+    while number <= _MOST_STAGES:
+        candidates.append(replace(deployment, tensor_parallel=widest, pipeline_parallel=number))
+        number *= 2
+    return next((each for each in candidates if _holds(each, request_tokens)), None)
+
+
+def _holds(deployment: Deployment, request_tokens: int) -> bool:
+    chosen = engine_defaults(deployment)
+    try:
+        check_layout(deployment)
+        memory = plan_memory(
+            deployment,
+            num_batched_tokens=token_budget(deployment.engine, chosen.max_num_batched_tokens, request_tokens),
+            num_seqs=chosen.max_num_seqs,
+            memory_fraction=chosen.memory_fraction,
+            mean_context_tokens=float(request_tokens),
+        )
+    except InfeasibleError:
+        return False
+    return memory.kv_capacity_tokens >= request_tokens * deployment.data_parallel

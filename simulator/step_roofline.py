@@ -9,19 +9,24 @@ from typing import Final, Literal
 from advisor.catalog.schema import Model
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.device import Device
-from advisor.simulator.engine_costs import engine_costs
-from advisor.simulator.engine_kernels import operator_library
+from advisor.simulator.engine_costs import engine_costs, operator_library
 from advisor.simulator.graph.model import dense_dtype
-from advisor.simulator.graph.work import CACHE_PARTS, decode_step_work, prefill_work
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.operator_library import OperatorLibrary, matmul_key
 from advisor.simulator.operators.matmul import DTYPE_ALIASES, peak_flop_per_s
 from advisor.simulator.quantity import Basis, Quantity
-from advisor.simulator.roofline import Work, floor_s, is_compute_bound, total_work
+from advisor.simulator.roofline import (
+    CACHE_PARTS,
+    Work,
+    decode_step_work,
+    floor_s,
+    is_compute_bound,
+    prefill_work,
+    total_work,
+)
 from advisor.simulator.surface import decode_breakdown_s, prefill_breakdown_s
 
 Phase = Literal["decode", "prefill"]
-PHASES: Final[tuple[Phase, ...]] = ("decode", "prefill")
 _WORK_OF: Final[Mapping[str, str]] = {
     "attention_projections": "projections",
     "feed_forward": "feed_forward",

@@ -13,7 +13,7 @@ from typing import get_type_hints
 
 import pytest
 
-from advisor.cli.app import FOLDERS, commands
+from advisor.cli.command import FOLDERS, commands
 from advisor.cli.options import Shared
 from advisor.render.answer import Answer
 
@@ -168,6 +168,25 @@ def test_no_path_of_a_machine_is_written_down() -> None:
             text = (ROOT / file).read_text(encoding="utf-8", errors="replace")
             found += [f"{file}: {match.group()}" for match in machine_path.finditer(text)]
     assert found == []
+
+
+def test_the_architecture_page_names_what_exists() -> None:
+    """Files and folders in backticks exist; `path.py:name` is a function or class of that file."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = [
+        name for name in re.findall(r"`([^`\n]+)`", text) if re.fullmatch(r"[\w.]+(/[\w.]+)+(:\w+)?/?", name)
+    ]
+    assert len(named) > 50
+    wrong = []
+    for name in named:
+        path, _, function = name.partition(":")
+        if not (ROOT / path).exists():
+            wrong.append(name)
+        elif function:
+            tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+            if function not in {getattr(node, "name", "") for node in tree.body}:
+                wrong.append(name)
+    assert wrong == []
 
 
 def test_powers_of_ten_come_from_units() -> None:

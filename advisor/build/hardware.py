@@ -6,7 +6,7 @@ from typing import Final
 
 from advisor.catalog import accelerators, parts
 from advisor.catalog.schema import Accelerator
-from advisor.simulator.power import with_power_cap
+from advisor.simulator.device import with_power_cap
 from advisor.simulator.quantity import Quantity
 
 POWER_POINTS: Final = (1.0, 0.8, 0.7, 0.6)

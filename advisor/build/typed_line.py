@@ -39,10 +39,6 @@ class TypedLine:
     category: str | None = None
     """Where the file says it."""
 
-    @property
-    def unit_usd(self) -> float | None:
-        return None if self.usd is None else self.usd / self.quantity
-
 
 def read_line(text: str, where: str) -> TypedLine:
     """A line such as `2x RTX 5090 $4500`, `Threadripper 7960X (8-channel, 88 lanes) $1 400` or `case $300`.

@@ -6,7 +6,7 @@ from typing import Final
 from advisor.catalog import diffusion, models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
-from advisor.cli.item_options import ItemInput
+from advisor.cli.options import ItemInput
 from advisor.simulator.workloads.diffusion import ImageJob
 from advisor.simulator.workloads.embedding import Texts
 from advisor.simulator.workloads.services import DEFAULT_RUNTIME, ItemJob, ItemWorkload, check_model

@@ -1,15 +1,35 @@
-"""Options that every command shares, accepted after the subcommand."""
+"""Options that several commands have, in groups, and those that all have: frozen dataclasses of what was typed."""
 
 import datetime
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from typer import Option
 
 from advisor.catalog.errors import AdvisorError
 
-PANEL: Final = "Output and reproducibility"
+
+class Panel(NamedTuple):
+    """A heading of the help: called, it declares an option below it."""
+
+    title: str
+
+    def __call__(
+        self, metavar: str | None, text: str, show_default: str | bool = False, *names: str, **more: Any
+    ) -> Any:
+        """An option with its help; `show_default` is what stands as its default, or whether the real one does."""
+        return Option(
+            *names, metavar=metavar, help=text, rich_help_panel=self.title, show_default=show_default, **more
+        )
+
+
+OUTPUT: Final = Panel("Output and reproducibility")
+LOAD: Final = Panel("Load")
+OBJECTIVES: Final = Panel("Objectives")
+LIMITS: Final = Panel("What the answer may use")
+LAYOUT: Final = Panel("Layout and precision")
+ITEMS: Final = Panel("Images, texts, audio")
 
 
 def today() -> datetime.date:
@@ -36,50 +56,37 @@ def _as_of(text: str) -> datetime.date:
     return parse_day(text, "--as-of")
 
 
-def _option(*names: str, text: str, default: str | bool = True, **more: Any) -> Any:
-    return Option(*names, help=text, rich_help_panel=PANEL, show_default=default, **more)
-
-
 @dataclass(frozen=True, slots=True)
 class Shared:
     """The options that every command has, accepted after the subcommand."""
 
-    json: Annotated[bool, _option("--json", text="Print one JSON document and nothing else.")] = False
+    json: Annotated[bool, OUTPUT(None, "Print one JSON document and nothing else.", True, "--json")] = False
     output: Annotated[
         Path | None,
-        _option(
+        OUTPUT(
+            "FILE",
+            "Write the answer to a file too; the suffix says how: .json .csv .md .html.",
+            False,
             "--output",
             "-o",
-            text="Write the answer to a file too; the suffix says how: .json .csv .md .html.",
-            default=False,
-            metavar="FILE",
         ),
     ] = None
     quiet: Annotated[
-        bool, _option("--quiet", "-q", text="No progress, notes or warnings; with -o only the file.")
+        bool, OUTPUT(None, "No progress, notes or warnings; with -o only the file.", True, "--quiet", "-q")
     ] = False
     verbose: Annotated[
-        bool, _option("--verbose", "-v", text="More notes; the traceback of an internal error.")
+        bool, OUTPUT(None, "More notes; the traceback of an internal error.", True, "--verbose", "-v")
     ] = False
-    no_input: Annotated[bool, _option("--no-input", text="Never ask a question.")] = False
-    offline: Annotated[bool, _option("--offline", text="Never use the network.")] = False
-    seed: Annotated[
-        int, _option(text="Seed of everything random: same seed, same answer.", metavar="N", min=0)
-    ] = 0
+    no_input: Annotated[bool, OUTPUT(None, "Never ask a question.", True, "--no-input")] = False
+    offline: Annotated[bool, OUTPUT(None, "Never use the network.", True, "--offline")] = False
+    seed: Annotated[int, OUTPUT("N", "Seed of everything random: same seed, same answer.", True, min=0)] = 0
     as_of: Annotated[
         datetime.date,
-        _option(
-            text="Prices and availability as known on that day.",
-            default="today",
-            metavar="YYYY-MM-DD",
-            parser=_as_of,
-        ),
+        OUTPUT("YYYY-MM-DD", "Prices and availability as known on that day.", "today", parser=_as_of),
     ] = field(default_factory=lambda: today())  # noqa: PLW0108  # looked up by each call
     calibration: Annotated[
         Path | None,
-        _option(
-            text="Measured figures of one machine, from `advisor calibrate`.", default=False, metavar="FILE"
-        ),
+        OUTPUT("FILE", "Measured figures of one machine, from `advisor calibrate`."),
     ] = None
 
     def as_inputs(self) -> dict[str, object]:
@@ -100,7 +107,223 @@ def check_shared(shared: Shared) -> Shared:
         writer_for(shared.output)
         check_writable(shared.output)
     if shared.calibration is not None:
-        from advisor.cli.calibration_file import read_calibration
+        from advisor.cli.own_data import read_calibration
 
         read_calibration(shared.calibration)
     return shared
+
+
+def _tokens(text: str, default: str = "of the profile") -> Any:
+    return LOAD("N", text, default, min=1, max=10_000_000)
+
+
+Rate = Annotated[str | None, LOAD("R", "Requests per second: 10, 10/s or 600/min.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The load as typed: a profile or token counts or a trace; a rate or a concurrency or neither; how it is drawn."""
+
+    rate: Rate = None
+    concurrency: Annotated[
+        int | None, LOAD("C", "Clients that each wait for one answer before the next request.", min=1)
+    ] = None
+    input_tokens: Annotated[int | None, _tokens("Mean prompt.")] = None
+    output_tokens: Annotated[int | None, _tokens("Mean answer.")] = None
+    trace: Annotated[
+        Path | None, LOAD("FILE", "Recorded requests: CSV or JSON lines, own, Azure or Mooncake columns.")
+    ] = None
+    trace_speed: Annotated[float | None, LOAD("K", "Replay the trace K times as fast.", "as it was")] = None
+    profile: Annotated[
+        str | None, LOAD("NAME", "Published lengths: chat, rag, code, agent, batch, reasoning.", "chat")
+    ] = None
+    shared_prefix_tokens: Annotated[
+        int | None,
+        _tokens(
+            "Tokens at the beginning of the mean prompt that others have too: a system prompt, a document.",
+            "none",
+        ),
+    ] = None
+    shared_prefixes: Annotated[
+        int | None,
+        LOAD("K", "How many such beginnings there are, equally often.", "1", min=1, max=1_000_000),
+    ] = None
+    length_dist: Annotated[
+        str | None, LOAD("DIST", "fixed, uniform:0.8 or lognormal:SIGMA.", "spread of the profile")
+    ] = None
+    requests: Annotated[
+        int | None, LOAD("N", "How many are simulated.", "2000, or 10 a client", min=1, max=100_000_000)
+    ] = None
+
+
+Top = Annotated[int, Option(metavar="N", min=1, max=100, help="Accelerators to rank.")]
+
+
+def _level(text: str) -> Any:
+    return OBJECTIVES("TIME", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Objectives:
+    """What the answer must keep, as typed."""
+
+    ttft_p99: Annotated[
+        str | None, _level("Time to the first token that 99 % of requests keep.  [default: (2s)]")
+    ] = None
+    tpot_p99: Annotated[
+        str | None, _level("Time per output token that 99 % of requests keep.  [default: (100ms)]")
+    ] = None
+    ttft_p95: Annotated[str | None, _level("The same for 95 % of requests.")] = None
+    ttft_p50: Annotated[str | None, _level("The same for half of them.")] = None
+    tpot_p95: Annotated[str | None, _level("Time per output token that 95 % of requests keep.")] = None
+    tpot_p50: Annotated[str | None, _level("The same for half of them.")] = None
+    itl_p99: Annotated[str | None, _level("Gap that 99 % of tokens keep to the one before.")] = None
+    e2e_p99: Annotated[str | None, _level("Time to the whole answer that 99 % of requests keep.")] = None
+    headroom: Annotated[
+        float,
+        OBJECTIVES(
+            "FRACTION",
+            "Part of the confirmed capacity that stays free; 0 for benchmarks.",
+            True,
+            min=0,
+            max=0.9,
+        ),
+    ] = 0.2
+    redundancy: Annotated[
+        Literal["none", "n+1"], OBJECTIVES("RULE", "n+1: one replica more than the load needs.", True)
+    ] = "none"
+    budget: Annotated[
+        str | None,
+        OBJECTIVES(
+            "USD",
+            "At most so much: 13.7/h or 10000/month for serving; in all for training. "
+            "Alone it asks how much traffic that buys.",
+            False,
+        ),
+    ] = None
+    goal: Annotated[
+        Path | None,
+        OBJECTIVES(
+            "FILE.toml", "Rank families of hardware by your weights of fit, cost, ecosystem and team.", False
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What the answer may use, as typed: hardware, sellers, terms and prices, and what runs on it."""
+
+    gpu: Annotated[str | None, LIMITS("ID,...", "Only these accelerators.")] = None
+    provider: Annotated[str | None, LIMITS("NAME,...", "Only these providers.")] = None
+    engine: Annotated[str | None, LIMITS("NAME,...", "Only these serving engines.")] = None
+    precision: Annotated[
+        str | None, LIMITS("FORMAT,...", "Only these weight formats; fp8 and more bits else.")
+    ] = None
+    own: Annotated[str | None, LIMITS("NxID,...", "Hardware that is there already: 8xh100-sxm.")] = None
+    term: Annotated[
+        str, LIMITS("TERM,...", "on-demand, spot, reserved-1y, reserved-3y, community.", True)
+    ] = "on-demand"
+    tenancy: Annotated[
+        str, LIMITS("KIND,...", "dedicated, shared, unknown (hosts of other people).", True)
+    ] = "dedicated"
+    region: Annotated[
+        str | None,
+        LIMITS("NAME,...", "Only offers there: a country (de) or the beginning of a region (us-east)."),
+    ] = None
+    residency: Annotated[
+        str | None, LIMITS("PLACE", "Only where data may stay: eu, or countries (de,fr).")
+    ] = None
+    max_price_age: Annotated[
+        int | None, LIMITS("DAYS", "Only prices that were read within so many days.", min=0, max=100_000)
+    ] = None
+    max_gpus: Annotated[
+        int, LIMITS("N", "Accelerators of one replica at most.", True, min=1, max=100_000)
+    ] = 64
+    price_file: Annotated[Path | None, LIMITS("CSV", "Your own prices, which win over the catalog's.")] = None
+
+
+Router = Literal["round_robin", "least_outstanding", "prefix_affinity"]
+
+
+def degree(text: str) -> Any:
+    """A degree of parallelism, or another small number."""
+    return LAYOUT("N", text, True, min=1)
+
+
+def named(metavar: str, text: str, default: str | bool = True) -> Any:
+    """A name that belongs to the deployment."""
+    return LAYOUT(metavar, text, default)
+
+
+ModelName = Annotated[str, Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.")]
+OtherModelName = Annotated[str, Option(metavar="NAME", help="Id, Hugging Face id or config.json.")]
+"""Of work for which a size names no model."""
+GpuName = Annotated[str, Option(metavar="ID", help="Accelerator; h100 and the like will do.")]
+Precision = Annotated[str | None, named("FORMAT", "Weights.", "the checkpoint's")]
+StepByStep = Annotated[
+    bool, Option("--step-by-step", help="Process every engine step; same records, slower.")
+]
+RecordsFile = Annotated[
+    Path | None, Option(metavar="OUT.csv", help="Write one row per request.", show_default=False)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a model is laid out, as typed."""
+
+    tp: Annotated[int, degree("Tensor parallelism.")] = 1
+    pp: Annotated[int, degree("Pipeline stages.")] = 1
+    ep: Annotated[int, degree("Expert parallelism, over the same accelerators.")] = 1
+    dp: Annotated[int, degree("Attention data parallelism inside a replica.")] = 1
+    replicas: Annotated[int, degree("Equal replicas behind a router.")] = 1
+    router: Annotated[Router, named("RULE", "How the router deals out requests.")] = "least_outstanding"
+    precision: Precision = None
+    kv_precision: Annotated[str, named("FORMAT", "KV cache.")] = "bf16"
+    engine: Annotated[str, named("NAME", "Serving engine.")] = "vllm"
+
+
+MethodName = Literal["full", "lora", "qlora", "dora"]
+OptimizerName = Literal["adamw", "adamw_bf16", "adamw_8bit", "adafactor", "lion", "muon", "sgd"]
+
+
+Steps = Annotated[int | None, ITEMS("N", "Denoising steps of an image.", "of the model", min=1, max=10_000)]
+ImageSize = Annotated[str | None, ITEMS("WxH", "Pixels of an image.", "of the model")]
+Guidance = Annotated[
+    bool | None,
+    ITEMS(
+        None, "Classifier-free guidance: every step runs twice.", "of the model", "--guidance/--no-guidance"
+    ),
+]
+TextTokens = Annotated[
+    int | None, ITEMS("N", "Tokens of a text or of 30 s of speech.", "512; 105", min=1, max=10_000_000)
+]
+QueryTokens = Annotated[
+    int | None,
+    ITEMS("N", "Of a reranker's query, read with every text.", "32 to rerank", min=1, max=1_000_000),
+]
+RuntimeName = Annotated[str | None, ITEMS("NAME", "tensorrt, torch-compile or torch-eager.", "by workload")]
+MaxBatch = Annotated[int | None, ITEMS("N", "Largest batch.", "what fits, at most 256", min=1, max=4096)]
+LatencyP99 = Annotated[str | None, ITEMS("TIME", "From arrival to the finished item, that 99 % keep.", "1s")]
+Items = Annotated[str, ITEMS("N", "Requests of a batch, e.g. 1M.", True)]
+Images = Annotated[int, ITEMS("N", "Images of one request.", True, min=1, max=1000)]
+ImageSchemeName = Annotated[
+    str | None, ITEMS("NAME", "How images become tokens: llava-1.5, qwen3-vl, ...", "the model's")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemInput:
+    """What was typed about one item and how it is run."""
+
+    steps: Steps = None
+    image_size: ImageSize = None
+    guidance: Guidance = None
+    tokens: TextTokens = None
+    query_tokens: QueryTokens = None
+    runtime: RuntimeName = None
+    max_batch: MaxBatch = None
+    latency_p99: LatencyP99 = None
+    images: Images = 1
+    image_scheme: ImageSchemeName = None
+    items: Items = "100k"

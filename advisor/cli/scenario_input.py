@@ -11,14 +11,11 @@ from advisor.catalog.prices import bundled_prices
 from advisor.catalog.regions import EU_COUNTRIES
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.catalog.units import DAYS_PER_MONTH, HOUR_S, HOURS_PER_DAY, MINUTE_S
-from advisor.cli.calibration_file import given_calibration
-from advisor.cli.kept_prices import kept_prices, kept_prices_note
 from advisor.cli.known import known_dtype, known_value
-from advisor.cli.load_options import Load
 from advisor.cli.measures import parse_seconds, positive
-from advisor.cli.options import Shared
-from advisor.cli.where import Objectives as TypedObjectives
-from advisor.cli.where import Where
+from advisor.cli.options import Load, Shared, Where
+from advisor.cli.options import Objectives as TypedObjectives
+from advisor.cli.own_data import given_calibration, kept_prices, kept_prices_note
 from advisor.recommend.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel, Traffic
 from advisor.simulator.serving.trace_files import read_trace
 

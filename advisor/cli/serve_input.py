@@ -10,9 +10,8 @@ from advisor.catalog.engine_formats import lacks_arithmetic, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine
 from advisor.cli.known import known_dtype
-from advisor.cli.layout import Layout
-from advisor.cli.load_options import Load
 from advisor.cli.measures import positive
+from advisor.cli.options import Layout, Load
 from advisor.cli.scenario_input import traffic_of
 from advisor.recommend.scenario import Traffic
 from advisor.simulator.deployment import Deployment, named_deployment

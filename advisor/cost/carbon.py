@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.economics import Region
-from advisor.catalog.units import GIGA, JOULES_PER_KWH, KILO, MILLION
+from advisor.catalog.units import GIGA, JOULES_PER_KWH, MILLION
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,3 @@ def peak_gflop_per_joule(accelerator: Accelerator, dtype: str = "bf16") -> float
     if peak is None or not accelerator.tdp_w:
         return None
     return peak / accelerator.tdp_w / GIGA
-
-
-def kilowatt_hours(power_w: float, hours: float) -> float:
-    """Energy of a power over hours [kWh].
-
-    Source: definition.
-    """
-    return power_w * hours / KILO

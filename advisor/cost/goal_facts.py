@@ -1,7 +1,6 @@
 """What is known of each family of hardware for a question: the best deployment, its cost, who sells it, who runs it."""
 
 import datetime
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from advisor.catalog import accelerators as accelerator_catalog
@@ -156,11 +155,3 @@ def _providers(platform: Platform, members: list[Accelerator], as_of: datetime.d
         as_of, terms=("on_demand", "spot", "reserved_1y", "reserved_3y"), accelerators=[r.id for r in members]
     )
     return tuple(sorted({offer.provider for offer in offers}))
-
-
-def by_platform(facts: tuple[PlatformFacts, ...]) -> Mapping[str, PlatformFacts]:
-    """The facts by the id of their family.
-
-    Source: definition.
-    """
-    return {fact.platform.id: fact for fact in facts}

@@ -47,11 +47,3 @@ def total(lines: Iterable[Line]) -> float:
     Source: definition; cents are added as integers.
     """
     return sum(whole_cents(line.usd) for line in lines) / CENTS_PER_USD
-
-
-def months_to_hours(months: float) -> float:
-    """Hours of so many mean months [h].
-
-    Source: definition.
-    """
-    return months * HOURS_PER_MONTH

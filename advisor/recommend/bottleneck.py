@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from advisor.recommend.roofline_bound import fastest_peak_flop_per_s
-from advisor.simulator.graph.work import decode_step_work
 from advisor.simulator.replica_model import ReplicaModel
-from advisor.simulator.roofline import is_compute_bound, total_work
+from advisor.simulator.roofline import decode_step_work, is_compute_bound, total_work
 
 _LINK = ("collectives",)
 _HOST = ("host",)

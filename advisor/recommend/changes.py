@@ -1,7 +1,13 @@
-"""What would change the answer: the prices and needs at which another option wins."""
+"""How sure the first option beats the others, and the prices and needs at which another wins."""
 
+import math
+from collections.abc import Sequence
+
+from advisor.recommend.ranking import Planned, chance_cheaper, log_error
 from advisor.recommend.result import Comparison, Option
 from advisor.recommend.scenario import Scenario
+from advisor.simulator.intervals import pair_class
+from advisor.simulator.quantity import Quantity, weakest
 
 _SURE = 0.9
 """Chance from which on an order counts as settled."""
@@ -55,3 +61,24 @@ def _surest(options: tuple[Option, ...]) -> list[str]:
         f"{lead}; the cheapest whose own kernels were measured is {measured.accelerator}, "
         f"option {measured.rank}, at ${measured.usd_per_million_tokens.value:.2g} per million tokens"
     ]
+
+
+def compared(order: Sequence[Planned]) -> tuple[Comparison, ...]:
+    """The first option against each of the others, by what they may really cost.
+
+    Source: recommend.ranking.
+    """
+    found, first = [], order[0]
+    for rank, option in enumerate(order[1:], start=2):
+        ratio, factor = option.expected_cost / first.expected_cost, math.exp(log_error(first, option))
+        basis = weakest(first.found.replica.basis, option.found.replica.basis)
+        found.append(
+            Comparison(
+                rank,
+                option.found.accelerator_id,
+                pair_class(first.found.replica, option.found.replica),
+                Quantity(ratio, ratio / factor, ratio * factor, basis),
+                chance_cheaper(first, option),
+            )
+        )
+    return tuple(found)

@@ -1,10 +1,11 @@
-"""The accelerators that a question allows and what they are offered for: rented, or already there."""
+"""The accelerators that a question allows and what they are offered for, rented or already there; stale prices."""
 
 import datetime
-from collections.abc import Mapping
-from typing import Final, get_args
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol, get_args
 
 from advisor.catalog import accelerators as accelerator_catalog
+from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Accelerator, Calibration, Price
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.recommend.offers import offers_by_accelerator, owned_offer
@@ -62,3 +63,24 @@ def loosened(constraints: Constraints, as_of: datetime.date) -> str | None:
             values = {price.tenancy if field == "tenancies" else price.term for price in sold}
             return f"{option} {','.join(sorted(values))}"
     return None
+
+
+class Priced(Protocol):
+    """An option with the age of its price."""
+
+    @property
+    def price_age_days(self) -> int: ...
+
+
+def stale_price_warnings(options: Sequence[Priced]) -> tuple[str, ...]:
+    """How many prices are stale and how old the oldest is; empty where all are fresh.
+
+    Source: own definition.
+    """
+    stale = [option.price_age_days for option in options if option.price_age_days > STALE_AFTER_DAYS]
+    if not stale:
+        return ()
+    return (
+        f"{len(stale)} of {len(options)} prices are older than {STALE_AFTER_DAYS} days (oldest {max(stale)} days): "
+        "check before you rent, or give your own with --price-file",
+    )

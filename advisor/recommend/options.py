@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from advisor.catalog.engine_formats import quality_note
 from advisor.catalog.engines import launch_command
 from advisor.catalog.prices import age_days, commitment_usd
 from advisor.catalog.providers import all_providers
 from advisor.catalog.published import context_limits
-from advisor.catalog.quality import quality_note
 from advisor.catalog.schema import Accelerator, Model
 from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY
 from advisor.recommend.bottleneck import bottleneck_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final, Literal
 
-from advisor.catalog.price_age import PriceSpread, spread_of
+from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
 from advisor.recommend.capacity import Capacity, confirm, planning_point
 from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
@@ -15,8 +15,7 @@ from advisor.recommend.offers import OWN
 from advisor.recommend.purchase import Demand, cheapest_purchase, planned_load
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found
-from advisor.simulator.intervals import factors, prediction_class
-from advisor.simulator.paired_intervals import LEVELS, pair_class, pair_errors
+from advisor.simulator.intervals import LEVELS, factors, pair_class, pair_errors, prediction_class
 from advisor.simulator.serving import ServingResult
 
 Holds = Literal["likely", "marginal"]

@@ -10,10 +10,9 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import ownership
 from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
-from advisor.recommend.changes import what_would_change
+from advisor.recommend.changes import compared, what_would_change
 from advisor.recommend.checkpoint import windowed
-from advisor.recommend.comparisons import compared
-from advisor.recommend.market import loosened, market
+from advisor.recommend.market import loosened, market, stale_price_warnings
 from advisor.recommend.offers import OWN
 from advisor.recommend.options import option_of
 from advisor.recommend.purchase import Demand, demands_of
@@ -32,7 +31,6 @@ from advisor.recommend.result import Option, Recommendation, Rejected, Rung, Sea
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcome
 from advisor.recommend.search import Progress, search
-from advisor.recommend.stale_prices import stale_price_warnings
 
 _MAX_VARIANTS = 2
 

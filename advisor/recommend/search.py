@@ -19,7 +19,7 @@ from advisor.recommend.purchase import (
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Entry, Found, Question, SearchOutcome, not_to_be_had, screen
 from advisor.recommend.surface_bound import max_requests_per_s as surface_requests_per_s
-from advisor.simulator.engine_kernels import operator_library
+from advisor.simulator.engine_costs import operator_library
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import model_replica
 

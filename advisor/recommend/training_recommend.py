@@ -10,8 +10,8 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
+from advisor.recommend.market import stale_price_warnings
 from advisor.recommend.result import Rejected
-from advisor.recommend.stale_prices import stale_price_warnings
 from advisor.recommend.training_market import Outcome, Progress, offers_of, ranked_runs, search_training
 from advisor.recommend.training_money import ClusterOffer, cluster_offers, usd_words
 from advisor.recommend.training_option import ESTIMATED_RESERVATION, option_of

@@ -7,10 +7,9 @@ from typing import Final
 from advisor.catalog.errors import AdvisorError
 from advisor.render.answer import Answer, Block, Chart, Figure, Paragraph, Table
 from advisor.render.chart_text import chart_table
-from advisor.render.envelope import dump
+from advisor.render.document import Json, dump
 from advisor.render.frame import check_parquet, csv_text, parquet_bytes
 from advisor.render.html_page import as_html, origin
-from advisor.render.serialize import Json
 
 Writer = Callable[[Answer, Mapping[str, Json]], str | bytes]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from advisor.catalog.errors import MissingHardwareError
-from advisor.render.serialize import flatten, to_json
+from advisor.render.document import flatten, to_json
 
 if TYPE_CHECKING:
     import pandas

@@ -9,8 +9,8 @@ from itertools import count
 from typing import Final
 
 from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, columns
+from advisor.render.document import Json, flatten
 from advisor.render.html_blocks import blocks_html, linked
-from advisor.render.serialize import Json, flatten
 
 BUNDLE: Final = "echarts-slim.js"
 LICENCES: Final = "echarts-slim.LICENSES.txt"

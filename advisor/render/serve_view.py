@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from advisor.catalog.units import GB
 from advisor.recommend.scenario import Traffic
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
+from advisor.render.document import fields_of, picked
 from advisor.render.numbers import (
     LEGEND,
     REQUEST_RATE,
@@ -17,7 +18,6 @@ from advisor.render.numbers import (
     percent,
     show_quantity,
 )
-from advisor.render.serialize import fields_of, picked
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving_prediction import PERCENTILES, ServingPrediction

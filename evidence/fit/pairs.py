@@ -20,7 +20,7 @@ from advisor.evidence.fit.base import Options, published_rows
 from advisor.evidence.prediction import Prediction
 from advisor.evidence.serving.accuracy import CORE_TIERS
 from advisor.evidence.serving.prediction import predict_row
-from advisor.simulator.paired_intervals import LEVELS, class_of_pair
+from advisor.simulator.intervals import LEVELS, class_of_pair
 from advisor.simulator.quantity import Basis
 
 TIERS = (*CORE_TIERS, "B1")

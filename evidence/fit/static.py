@@ -23,8 +23,7 @@ from advisor.evidence.fit.term_rows import write_found
 from advisor.evidence.serving.case import ServingCase, parse_case
 from advisor.evidence.serving.deployment import replica_of
 from advisor.evidence.serving.prediction import load_metrics
-from advisor.simulator.engine_costs import engine_costs
-from advisor.simulator.era_kernels import EraKernels, with_era_kernels
+from advisor.simulator.engine_costs import EraKernels, engine_costs, with_era_kernels
 from advisor.simulator.replica_model import ReplicaModel
 
 TIERS = ("C1", "B3", "B1")

@@ -10,7 +10,7 @@ from advisor.simulator.deployment import named_deployment
 from advisor.simulator.engine_costs import engine_costs
 from advisor.simulator.replica_model import EngineSettings, model_replica
 from advisor.simulator.serving.batch import MicroBatch, Prefill
-from advisor.simulator.serving.tables import decode_ps, mixed_ps, step_tables
+from advisor.simulator.serving.pipeline import decode_ps, mixed_ps, step_tables
 
 
 @dataclass(frozen=True, slots=True)

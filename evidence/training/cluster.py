@@ -11,8 +11,8 @@ from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, TERA
 from advisor.evidence.prediction import UnsupportedCaseError
 from advisor.evidence.table import Cells
-from advisor.simulator.collectives.torus import is_torus
-from advisor.simulator.power import with_power_cap
+from advisor.simulator.collectives.fabric_forms import is_torus
+from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.cluster import TrainingCluster
 
 _HOPPER_SINCE: Final = "2023-07"

@@ -10,9 +10,8 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GB, MIB, MICROSECOND_S
-from advisor.simulator.collectives.placement import placed
 from advisor.simulator.collectives.prediction import Operation, candidates_s, predict
-from advisor.simulator.collectives.topology import Topology
+from advisor.simulator.collectives.topology import Topology, placed
 from advisor.simulator.quantity import Quantity
 
 Verdict = Literal["as expected", "slow", "fast"]

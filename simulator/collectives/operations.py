@@ -13,17 +13,19 @@ from advisor.simulator.collectives.alpha_beta import (
     checked_bytes,
     curve_of,
     group_s,
-    streaming_curve,
-)
-from advisor.simulator.collectives.custom import custom_all_reduce_s
-from advisor.simulator.collectives.hierarchical import (
     network_all_to_all_s,
     network_ring_s,
     network_tree_s,
+    streaming_curve,
 )
-from advisor.simulator.collectives.switch import in_switch_all_reduce_s
+from advisor.simulator.collectives.fabric_forms import (
+    custom_all_reduce_s,
+    in_switch_all_reduce_s,
+    is_torus,
+    torus_all_to_all_s,
+    torus_ring_s,
+)
 from advisor.simulator.collectives.topology import Topology, pair_of
-from advisor.simulator.collectives.torus import is_torus, torus_all_to_all_s, torus_ring_s
 
 Algorithm = Literal["engine", "vllm", "sglang", "sglang-0.5.14", "tensorrt-llm", "nccl"]
 """`engine` is the level over all engines; `sglang-0.5.14` SGLang from that version on, with a faster small sum."""

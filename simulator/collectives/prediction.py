@@ -11,7 +11,7 @@ from advisor.catalog.collectives import collective
 from advisor.catalog.schema import Residual
 from advisor.catalog.units import GIB, KIB
 from advisor.simulator.collectives.alpha_beta import FloatArray
-from advisor.simulator.collectives.custom import custom_all_reduce_s
+from advisor.simulator.collectives.fabric_forms import custom_all_reduce_s, is_torus
 from advisor.simulator.collectives.operations import (
     Algorithm,
     all_gather_s,
@@ -25,7 +25,6 @@ from advisor.simulator.collectives.operations import (
 )
 from advisor.simulator.collectives.spread import interval_factor
 from advisor.simulator.collectives.topology import Topology
-from advisor.simulator.collectives.torus import is_torus
 from advisor.simulator.quantity import Basis, Quantity
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]

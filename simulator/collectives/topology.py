@@ -1,9 +1,10 @@
-"""Where the ranks of one communicator sit, and how fast the links between them are."""
+"""Where the ranks of one communicator sit, as a person places them, and how fast the links between them are."""
 
 import math
 from dataclasses import dataclass, replace
 from typing import Final
 
+from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GB, GIGA, MICROSECOND_S
 
@@ -23,6 +24,8 @@ INFINIBAND_HOP_S: Final = 5.0 * MICROSECOND_S
 tree)."""
 ETHERNET_BYTES_PER_S: Final = 3.125 * GB
 """25 Gb/s: what a node without a sourced network figure is taken to have."""
+NODE_RANKS: Final = 8
+"""Accelerators of the largest node that is not a rack."""
 _PCIE_RANKS_PER_NODE: Final = 8
 _MESH_KINDS: Final = ("xgmi", "gaudi")
 _CUBE_MESH_RINGS: Final = {2: 1.0, 3: 2.0, 4: 4.0, 5: 1.6, 6: 2.0, 7: 4.0, 8: 6.0}
@@ -142,3 +145,79 @@ def _pcie(accelerator: Accelerator) -> tuple[str, float]:
     generation = min(max(accelerator.pcie_generation or 4, 3), 6)
     lanes = accelerator.pcie_lanes or 16
     return f"pcie{generation}-x{lanes}", PCIE_LANE_BYTES_PER_S[generation] * lanes
+
+
+NODES_PER_LEAF: Final = 32
+"""Nodes of one scalable unit in a rail-optimised fabric: one leaf switch per rail joins them (NVIDIA DGX SuperPOD
+reference architecture)."""
+
+
+def oversubscribed(
+    topology: Topology, operation: str, oversubscription: float, nodes_per_leaf: int = NODES_PER_LEAF
+) -> Topology:
+    """The group behind leaves whose uplinks carry 1/oversubscription of what their nodes can send.
+
+    Within one leaf nothing changes. A ring passes from leaf to leaf once per rail: it slows only where a leaf has
+    fewer nodes than the oversubscription. Of an all-to-all the share (N − L)/(N − 1) of every rank's traffic climbs,
+    with L of N nodes in its leaf, and shares what is there: the rate falls by share · oversubscription.
+
+    Assumes: nodes fill a leaf before the next; adaptive routing spreads flows evenly over the uplinks; nobody else uses
+        them.
+    Raises: AdvisorError: an oversubscription below 1.
+    Source: own derivation; Leiserson 1985, Fat-trees: universal networks for hardware-efficient supercomputing.
+    """
+    if not oversubscription >= 1.0:
+        raise AdvisorError(
+            f"an oversubscription of {oversubscription:g}",
+            why="it is what leaves take in over what they pass up: at least 1",
+            fix="e.g. 2 for a tree with half of its uplinks",
+        )
+    nodes = topology.num_nodes
+    if nodes <= nodes_per_leaf:
+        return topology
+    if operation in ("all_to_all", "send_recv"):
+        climbing = (nodes - nodes_per_leaf) / (nodes - 1) if operation == "all_to_all" else 1.0
+        slower = max(1.0, climbing * oversubscription)
+    else:
+        slower = max(1.0, oversubscription / nodes_per_leaf)
+    return replace(topology, inter_bytes_per_s=topology.inter_bytes_per_s / slower)
+
+
+MAX_RANKS: Final = 1_000_000
+
+
+def placed(accelerator: Accelerator, num_gpus: int, num_nodes: int | None = None) -> Topology:
+    """Topology of num_gpus accelerators over num_nodes nodes.
+
+    Assumes: the trays of a rack with one fabric (NVL72) form one domain however many they are; without a number
+    of nodes as few as the fabric allows.
+    Raises: AdvisorError: a count is out of range, does not divide, or a node would exceed its fabric.
+    Source: catalog record of the accelerator.
+    """
+    if not 1 <= num_gpus <= MAX_RANKS:
+        raise AdvisorError(
+            f"{num_gpus} accelerators cannot form a group",
+            why=f"a group has from 1 to {MAX_RANKS}",
+            fix="correct the number of accelerators",
+        )
+    if num_nodes is None:
+        return topology_of(accelerator, num_gpus)
+    if num_nodes < 1 or num_gpus % num_nodes:
+        raise AdvisorError(
+            f"{num_gpus} accelerators cannot stand in {num_nodes} equal nodes",
+            why=f"{num_gpus} is not a multiple of {num_nodes}"
+            if num_nodes > 0
+            else "a node count is at least 1",
+            fix=f"use {max(1, num_gpus // max(num_nodes, 1)) * max(num_nodes, 1)} accelerators or another number",
+        )
+    in_node = num_gpus // num_nodes
+    widest = topology_of(accelerator, MAX_RANKS).ranks_per_node
+    if in_node > widest:
+        raise AdvisorError(
+            f"{in_node} accelerators of kind {accelerator.id} in one node",
+            why=f"its fabric joins at most {widest}",
+            fix=f"use at least {-(-num_gpus // widest)} nodes",
+        )
+    if widest > NODE_RANKS:
+        return topology_of(accelerator, num_gpus)
+    return topology_of(accelerator, num_gpus, ranks_per_node=in_node)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.simulator.collectives import Topology, all_gather_s, all_reduce_s, reduce_scatter_s, topology_of
+from advisor.simulator.collectives import all_gather_s, all_reduce_s, reduce_scatter_s, topology_of
 from advisor.simulator.collectives.expert_parallel import Mode, moe_combine_s, moe_dispatch_s
 from advisor.simulator.collectives.operations import Algorithm
 from advisor.simulator.deployment import Deployment, activation_dtype_for
@@ -331,11 +331,6 @@ class _Pricing:
             for exchange_s in (moe_dispatch_s, moe_combine_s)
         )
         return np.minimum(gathered_s, dispatch_s + combine_s)
-
-
-def stage_topology(deployment: Deployment) -> Topology:
-    """The accelerators that share the layers of one stage. Source: own definition."""
-    return topology_of(deployment.accelerator, deployment.ranks_per_stage)
 
 
 def _formats(weight_dtype: str, deployment: Deployment) -> tuple[str, str]:

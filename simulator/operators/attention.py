@@ -15,8 +15,6 @@ from advisor.simulator.operators.attention_kernels import (
     attended_pairs,
     decode_kernel_s,
     prefill_kernel_s,
-    secant_over_cache,
-    secant_over_context,
 )
 
 __all__ = [
@@ -26,8 +24,6 @@ __all__ = [
     "attention_decode_s",
     "attention_encoder_s",
     "attention_prefill_s",
-    "decode_line",
-    "prefill_line",
 ]
 
 
@@ -135,77 +131,3 @@ def attention_decode_s(
         efficiency,
         warm_l2=warm_l2,
     )
-
-
-def decode_line(
-    batch_sizes: ArrayLike,
-    context_low: float,
-    context_high: float,
-    num_heads: int,
-    num_kv_heads: int,
-    head_dim: int,
-    device: Device,
-    efficiency: DecodeEfficiency,
-    *,
-    window_tokens: int | None = None,
-    kv_bytes_per_element: float = 2.0,
-) -> tuple[Floats, Floats]:
-    """Intercept [s] and slope [s per token of summed context] of decode attention at each batch size.
-
-    The secant of `attention_decode_s` between two contexts, in S = batch × context. With a window both
-    contexts are windowed ones, so that the line holds in S_w = Σ min(context, window).
-
-    Raises: ValueError: the contexts are not ascending.
-    Source: own definition, see simulator/step_cost.py.
-    """
-
-    def time_s(batch: Floats, context: float) -> Floats:
-        return attention_decode_s(
-            batch,
-            context,
-            num_heads,
-            num_kv_heads,
-            head_dim,
-            device,
-            efficiency,
-            window_tokens=window_tokens,
-            kv_bytes_per_element=kv_bytes_per_element,
-        )
-
-    return secant_over_context(time_s, batch_sizes, context_low, context_high, window_tokens=window_tokens)
-
-
-def prefill_line(
-    chunk_tokens: ArrayLike,
-    cached_low: float,
-    cached_high: float,
-    num_heads: int,
-    num_kv_heads: int,
-    head_dim: int,
-    device: Device,
-    efficiency: PrefillEfficiency,
-    *,
-    kv_bytes_per_element: float = 2.0,
-) -> tuple[Floats, Floats]:
-    """Intercept [s] and slope [s per pair] of prefill attention for a chunk of n tokens of one sequence.
-
-    The secant of `attention_prefill_s` between two numbers of cached tokens c, in A = n (c + n / 2).
-
-    Raises: ValueError: the cached tokens are not ascending.
-    Source: own definition, see simulator/step_cost.py.
-    """
-
-    def time_s(chunk: Floats, cached: float) -> Floats:
-        return attention_prefill_s(
-            chunk,
-            cached,
-            1,
-            num_heads,
-            num_kv_heads,
-            head_dim,
-            device,
-            efficiency,
-            kv_bytes_per_element=kv_bytes_per_element,
-        )
-
-    return secant_over_cache(time_s, chunk_tokens, cached_low, cached_high)

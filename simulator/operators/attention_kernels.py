@@ -6,12 +6,12 @@ with the constants that are fitted on measured kernels.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.catalog.schema import EfficiencyRecord
+from advisor.catalog.efficiencies import Fitted
 from advisor.simulator.device import Device
 
 Floats = NDArray[np.float64]
@@ -26,7 +26,7 @@ _L2_SHARPNESS: Final = 12.0
 
 
 @dataclass(frozen=True, slots=True)
-class PrefillEfficiency:
+class PrefillEfficiency(Fitted):
     """Fitted constants of a prefill kernel on one architecture."""
 
     launch_s: float
@@ -50,14 +50,9 @@ class PrefillEfficiency:
     """How often new keys and values travel to memory (rotary embedding, cache write, re-reading)."""
     compute_dtype: str = "bf16"
 
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The constants of a catalog record of a prefill operator. Source: own definition."""
-        return cls(**record.parameters, compute_dtype=record.dtype)
-
 
 @dataclass(frozen=True, slots=True)
-class DecodeEfficiency:
+class DecodeEfficiency(Fitted):
     """Fitted constants of a decode kernel on one architecture."""
 
     launch_s: float
@@ -77,11 +72,6 @@ class DecodeEfficiency:
     l2_fraction: float
     """Share of the L2 up to which a repeated call finds the cache there (only in benchmarks)."""
     l2_speedup: float
-
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The constants of a catalog record of a decode operator. Source: own definition."""
-        return cls(**record.parameters)
 
 
 def attended_pairs(

@@ -1,13 +1,13 @@
-"""Small memory-bound operators: norms, activations, rotary embedding, residual sums, quantisation."""
+"""Memory-bound operators: norms, activations, rotary embedding, residual sums, quantisation; a plain read."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.schema.efficiency import EfficiencyRecord
+from advisor.catalog.efficiencies import Fitted
 from advisor.simulator.device import Device
 
 FloatArray = NDArray[np.float64]
@@ -18,7 +18,7 @@ _INPUT_BYTES: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class ElementwiseEfficiency:
+class ElementwiseEfficiency(Fitted):
     """Fitted parameters of one (architecture, format, engine)."""
 
     dtype: str
@@ -30,17 +30,6 @@ class ElementwiseEfficiency:
     """Per SM, reached by tensors that stay in the L2."""
     l2_share: float
     """Of the L2 that one operator's input and output can use."""
-
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord, dtype: str = "") -> "ElementwiseEfficiency":
-        """The parameters of a catalog record.
-
-        Assumes: the record is of operator elementwise.
-        Raises: KeyError: a parameter is missing.
-        Source: own definition.
-        """
-        names = [field.name for field in fields(cls) if field.name != "dtype"]
-        return cls(dtype or record.dtype, *(record.parameters[name] for name in names))
 
 
 def elementwise_s(
@@ -79,3 +68,23 @@ def quantize_s(
     """
     moved = np.asarray(num_rows, dtype=np.float64) * num_columns * (_INPUT_BYTES + bytes_per_element(dtype))
     return elementwise_s(moved, device, efficiency)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReadEfficiency(Fitted):
+    """What healthy boards of one architecture reach."""
+
+    bandwidth_fraction: float
+    """Of the datasheet's bandwidth."""
+
+
+def memory_read_s(num_bytes: float, device: Device, efficiency: MemoryReadEfficiency) -> float:
+    """Time of one pass over `num_bytes` that only reads [s].
+
+    t = bytes / (bandwidth · fraction)
+
+    Assumes: far more bytes than the caches hold; the better of the usual kernels.
+    Error: `residual` of the catalog record: a few percent between boards of one architecture.
+    Source: published reads of device memory, catalog/data/efficiency/memory_read.
+    """
+    return num_bytes / (device.bandwidth_bytes_per_s * efficiency.bandwidth_fraction)

@@ -5,6 +5,7 @@ of the experts that got a token at all, its compute that of whole tiles per expe
 """
 
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -16,10 +17,12 @@ from advisor.simulator.operators.matmul import (
     DTYPE_ALIASES,
     FORMATS,
     datasheet_peak_flop_per_s,
+    overlapped_s,
+    paid_waves,
     peak_flop_per_s,
     relative_sm_rate,
+    tile_flop,
 )
-from advisor.simulator.operators.tiles import overlapped_s, paid_waves, tile_flop
 
 FloatArray = NDArray[np.float64]
 
@@ -265,15 +268,13 @@ def _popularity(skew: float) -> FloatArray:
     if skew <= 0.0:
         return np.ones(1)
     sigma = np.sqrt(np.log1p(skew**2))
-    normal = np.array(_NORMAL_QUANTILES)
+    normal = _normal_quantiles(32)
     weights = np.exp(sigma * normal)
     return np.asarray(weights / weights.mean())
 
 
-def _normal_quantiles(count: int) -> tuple[float, ...]:
+@cache
+def _normal_quantiles(count: int) -> NDArray[np.float64]:
     from statistics import NormalDist
 
-    return tuple(NormalDist().inv_cdf((i + 0.5) / count) for i in range(count))
-
-
-_NORMAL_QUANTILES: Final = _normal_quantiles(32)
+    return np.array([NormalDist().inv_cdf((i + 0.5) / count) for i in range(count)])

@@ -22,8 +22,6 @@ from advisor.simulator.operators.attention_kernels import (
     decode_kernel_s,
     joined,
     prefill_kernel_s,
-    secant_over_cache,
-    secant_over_context,
 )
 
 LatentPrefillEfficiency = PrefillEfficiency
@@ -195,75 +193,3 @@ def absorbed_product_s(
         flop / (device.peak_flop_per_s["bf16"] * efficiency.peak_fraction),
     )
     return np.asarray(efficiency.launch_s + busy_s)
-
-
-def mla_decode_line(
-    batch_sizes: ArrayLike,
-    context_low: float,
-    context_high: float,
-    num_heads: int,
-    kv_lora_rank: int,
-    qk_rope_head_dim: int,
-    device: Device,
-    efficiency: LatentDecodeEfficiency,
-    *,
-    kv_bytes_per_element: float = 2.0,
-) -> tuple[Floats, Floats]:
-    """Intercept [s] and slope [s per token of summed context] of latent decode attention per batch size.
-
-    The secant of `mla_decode_s` between two contexts, in S = batch × context.
-
-    Raises: ValueError: the contexts are not ascending.
-    Source: own definition, see simulator/step_cost.py.
-    """
-
-    def time_s(batch: Floats, context: float) -> Floats:
-        return mla_decode_s(
-            batch,
-            context,
-            num_heads,
-            kv_lora_rank,
-            qk_rope_head_dim,
-            device,
-            efficiency,
-            kv_bytes_per_element=kv_bytes_per_element,
-        )
-
-    return secant_over_context(time_s, batch_sizes, context_low, context_high)
-
-
-def mla_prefill_line(
-    chunk_tokens: ArrayLike,
-    cached_low: float,
-    cached_high: float,
-    num_heads: int,
-    qk_nope_head_dim: int,
-    qk_rope_head_dim: int,
-    v_head_dim: int,
-    kv_lora_rank: int,
-    device: Device,
-    efficiency: LatentPrefillEfficiency,
-) -> tuple[Floats, Floats]:
-    """Intercept [s] and slope [s per pair] of latent prefill attention for a chunk of n tokens.
-
-    The secant of `mla_prefill_s` between two numbers of cached tokens c, in A = n (c + n / 2).
-
-    Raises: ValueError: the cached tokens are not ascending.
-    Source: own definition, see simulator/step_cost.py.
-    """
-
-    def time_s(chunk: Floats, cached: float) -> Floats:
-        return mla_prefill_s(
-            chunk,
-            cached,
-            1,
-            num_heads,
-            qk_nope_head_dim,
-            qk_rope_head_dim,
-            v_head_dim,
-            kv_lora_rank,
-            device,
-            efficiency,
-        )
-
-    return secant_over_cache(time_s, chunk_tokens, cached_low, cached_high)

@@ -5,13 +5,13 @@ unpacks it on the general-purpose units, which on chips with slow ones takes lon
 in micro-batches on the matrix units.
 """
 
-from dataclasses import dataclass, fields
-from typing import Final, Self
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.schema import EfficiencyRecord
+from advisor.catalog.efficiencies import Fitted
 from advisor.simulator.device import Device
 
 FloatArray = NDArray[np.float64]
@@ -28,7 +28,7 @@ _HALF_OVER_FP32: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class LocalDecodeEfficiency:
+class LocalDecodeEfficiency(Fitted):
     """Fitted parameters of one (architecture, format, engine and back end)."""
 
     memory_fraction: float
@@ -44,14 +44,9 @@ class LocalDecodeEfficiency:
     sync_s: float
     """Per layer and further accelerator, where each layer is split; per hand-over where layers are divided."""
 
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The parameters of a catalog record. Raises: KeyError: one is missing. Source: own definition."""
-        return cls(*(record.parameters[field.name] for field in fields(cls)))
-
 
 @dataclass(frozen=True, slots=True)
-class LocalPrefillEfficiency:
+class LocalPrefillEfficiency(Fitted):
     """Fitted parameters of one (architecture, format, engine and back end)."""
 
     compute_fraction: float
@@ -62,11 +57,6 @@ class LocalPrefillEfficiency:
     """The same for attention of prompts over heads of up to 256 values."""
     attention_rows: float
     """Queries that share one pass over cached keys and values."""
-
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The parameters of a catalog record. Raises: KeyError: one is missing. Source: own definition."""
-        return cls(*(record.parameters[field.name] for field in fields(cls)))
 
 
 def stream_weights_s(

@@ -6,12 +6,12 @@ of a layer; heads are those of one accelerator.
 """
 
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from advisor.catalog.schema import EfficiencyRecord
+from advisor.catalog.efficiencies import Fitted
 from advisor.simulator.device import Device
 from advisor.simulator.operators.attention_kernels import Floats, attended_pairs
 
@@ -24,7 +24,7 @@ _SCORE_PASSES: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class SparseLatentEfficiency:
+class SparseLatentEfficiency(Fitted):
     """Fitted constants of the sparse kernel on one architecture."""
 
     launch_s: float
@@ -35,25 +35,15 @@ class SparseLatentEfficiency:
     wave_smoothing: float
     """0: a tile stays on one SM, and a last partial round costs a whole one; 1: keys of a tile are split over SMs."""
 
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The constants of a catalog record of operator mla_sparse. Source: own definition."""
-        return cls(**record.parameters)
-
 
 @dataclass(frozen=True, slots=True)
-class IndexerEfficiency:
+class IndexerEfficiency(Fitted):
     """Fitted constants of the kernel that scores keys for the indexer."""
 
     launch_s: float
     peak_fraction: float
     """Of the dense 8-bit peak."""
     bandwidth_fraction: float
-
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The constants of a catalog record of operator indexer. Source: own definition."""
-        return cls(**record.parameters)
 
 
 def sparse_latent_s(

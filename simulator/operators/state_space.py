@@ -6,12 +6,12 @@ accelerator of a tensor-parallel group that splits the heads.
 """
 
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from advisor.catalog.schema import EfficiencyRecord
+from advisor.catalog.efficiencies import Fitted
 from advisor.simulator.device import Device
 from advisor.simulator.operators.attention_kernels import ACTIVATION_BYTES, Floats, bytes_past_l2, joined
 
@@ -19,7 +19,7 @@ _OVERLAP_EXPONENT: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class RecurrenceEfficiency:
+class RecurrenceEfficiency(Fitted):
     """Fitted constants of one kind of state mixer on one architecture."""
 
     chunk_launch_s: float
@@ -50,11 +50,6 @@ class RecurrenceEfficiency:
     """Fixed cost of one (sequence, channel) of the convolution on one SM."""
     conv_step_launch_s: float
     conv_step_passes: float
-
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The constants of a catalog record of operator gdn, kda or mamba2. Source: own definition."""
-        return cls(**record.parameters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,14 @@ time is the length of a part, whatever the other SMs do. Times of a layer; heads
 """
 
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from advisor.catalog.schema import EfficiencyRecord
+from advisor.catalog.efficiencies import Fitted
 from advisor.simulator.device import Device
-from advisor.simulator.operators.attention_kernels import Floats, secant_over_context
+from advisor.simulator.operators.attention_kernels import Floats
 
 KERNELS: Final = "sglang-triton"
 """Level of the records of efficiency that stands for SGLang's Triton kernels."""
@@ -26,7 +26,7 @@ _UNSPLIT_TOKENS: Final = 64.0
 
 
 @dataclass(frozen=True, slots=True)
-class TritonLatentEfficiency:
+class TritonLatentEfficiency(Fitted):
     """Fitted constants of the kernel."""
 
     launch_s: float
@@ -35,11 +35,6 @@ class TritonLatentEfficiency:
     """Of a block on one key, its latency from memory included [cycles]."""
     blocks_per_sm: float
     """Blocks that an SM runs at once without slowing any."""
-
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The constants of a catalog record of operator mla_triton. Source: own definition."""
-        return cls(**record.parameters)
 
 
 def triton_latent_s(
@@ -65,23 +60,3 @@ def triton_latent_s(
     blocks = batch * splits * np.ceil(num_heads / _BLOCK_HEADS)
     waves = np.maximum(1.0, blocks / (device.num_sms * efficiency.blocks_per_sm))
     return np.asarray(efficiency.launch_s + longest * waves * efficiency.key_cycles / device.clock_hz)
-
-
-def triton_latent_line(
-    batch_sizes: ArrayLike,
-    context_low: float,
-    context_high: float,
-    num_heads: int,
-    device: Device,
-    efficiency: TritonLatentEfficiency,
-) -> tuple[Floats, Floats]:
-    """Intercept [s] and slope [s per token of summed context] of that decode attention per batch size.
-
-    Raises: ValueError: the contexts are not ascending.
-    Source: own definition, see simulator/step_cost.py.
-    """
-
-    def time_s(batch: Floats, context: float) -> Floats:
-        return triton_latent_s(batch, context, num_heads, device, efficiency)
-
-    return secant_over_context(time_s, batch_sizes, context_low, context_high)

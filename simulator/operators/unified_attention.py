@@ -4,20 +4,18 @@ vLLM's Triton kernel takes what FlashAttention-2 cannot, sinks among it. Sixteen
 tile spends its time on issuing and waiting, not on the matrix unit's rate: cycles of an SM per key, whatever the chip.
 """
 
-from dataclasses import dataclass, fields
-from typing import Final, Self
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from advisor.catalog.schema.efficiency import EfficiencyRecord
+from advisor.catalog.efficiencies import Fitted
 from advisor.simulator.device import Device
 from advisor.simulator.operators.attention_kernels import (
     Floats,
     attended_pairs,
     joined,
-    secant_over_cache,
-    secant_over_context,
 )
 
 TILE_ROWS: Final = 16
@@ -31,7 +29,7 @@ _TILES_PER_SEQUENCE: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class UnifiedAttentionEfficiency:
+class UnifiedAttentionEfficiency(Fitted):
     """Fitted parameters of the kernel; cycles are those of one SM."""
 
     launch_s: float
@@ -47,15 +45,6 @@ class UnifiedAttentionEfficiency:
     bandwidth_fraction: float
     overlap_norm: float
     """p of the norm that joins work, the longest chain and memory."""
-
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The parameters of a catalog record.
-
-        Raises: KeyError: a parameter is missing.
-        Source: own definition.
-        """
-        return cls(*(record.parameters[field.name] for field in fields(cls)))
 
 
 def unified_prefill_s(
@@ -117,62 +106,6 @@ def unified_decode_s(
     splits = np.minimum(splits, np.ceil(keys / _KEY_TILE))
     read_bytes = streams * 2.0 * keys * dim * kv_bytes_per_element
     return _kernel_s(tiles * splits, keys / splits, keys / splits, read_bytes, dim, device, efficiency)
-
-
-def unified_prefill_line(
-    chunk_tokens: ArrayLike,
-    cached_low: float,
-    cached_high: float,
-    num_heads: int,
-    num_kv_heads: int,
-    head_dim: int,
-    device: Device,
-    efficiency: UnifiedAttentionEfficiency,
-) -> tuple[Floats, Floats]:
-    """Intercept [s] and slope [s per pair] for a chunk of n tokens of one sequence, in A = n (c + n / 2).
-
-    Raises: ValueError: the cached tokens are not ascending.
-    Source: own definition, see simulator/step_cost.py.
-    """
-
-    def time_s(chunk: Floats, cached: float) -> Floats:
-        return unified_prefill_s(chunk, cached, 1, num_heads, num_kv_heads, head_dim, device, efficiency)
-
-    return secant_over_cache(time_s, chunk_tokens, cached_low, cached_high)
-
-
-def unified_decode_line(
-    batch_sizes: ArrayLike,
-    context_low: float,
-    context_high: float,
-    num_heads: int,
-    num_kv_heads: int,
-    head_dim: int,
-    device: Device,
-    efficiency: UnifiedAttentionEfficiency,
-    *,
-    window_tokens: int | None = None,
-    kv_bytes_per_element: float = 2.0,
-) -> tuple[Floats, Floats]:
-    """Intercept [s] and slope [s per token of summed context] at each batch size; with a window, of windowed context.
-
-    Raises: ValueError: the contexts are not ascending.
-    Source: own definition, see simulator/step_cost.py.
-    """
-
-    def time_s(batch: Floats, context: float) -> Floats:
-        return unified_decode_s(
-            batch,
-            context,
-            num_heads,
-            num_kv_heads,
-            head_dim,
-            device,
-            efficiency,
-            kv_bytes_per_element=kv_bytes_per_element,
-        )
-
-    return secant_over_context(time_s, batch_sizes, context_low, context_high, window_tokens=window_tokens)
 
 
 def _kernel_s(

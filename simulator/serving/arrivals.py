@@ -8,9 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.errors import AdvisorError
+from advisor.catalog.errors import AdvisorError, positive, whole
 from advisor.catalog.units import DAY_S, PICOSECONDS_PER_S
-from advisor.simulator.serving.checks import positive, whole
 
 _CHUNK = 4096
 """Requests drawn at once: keeps memory flat, and fixes the order in which the generator is used."""

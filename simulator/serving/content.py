@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from advisor.catalog.errors import AdvisorError
-from advisor.simulator.serving.checks import whole
+from advisor.catalog.errors import AdvisorError, whole
 
 ROOT = 0
 """The empty beginning, which all requests share."""

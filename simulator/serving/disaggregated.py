@@ -10,11 +10,10 @@ from advisor.simulator.serving.content import Contents
 from advisor.simulator.serving.fleet import Pool
 from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
 from advisor.simulator.serving.metrics import NUM_FIELDS, Recorder, ServingResult
-from advisor.simulator.serving.pipeline import NEVER
+from advisor.simulator.serving.pipeline import NEVER, step_tables
 from advisor.simulator.serving.policy import Slo
 from advisor.simulator.serving.replica import Replica
 from advisor.simulator.serving.simulation import new_replica, result_of
-from advisor.simulator.serving.tables import step_tables
 from advisor.simulator.serving.workload import Client, Workload, draw_contents
 
 

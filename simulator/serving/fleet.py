@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from advisor.catalog.errors import AdvisorError
-from advisor.simulator.serving.checks import positive, whole
+from advisor.catalog.errors import AdvisorError, positive, whole
 from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 

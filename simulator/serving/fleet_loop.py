@@ -10,11 +10,10 @@ from advisor.simulator.serving.load import FleetLoad, seconds_to_ps
 from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
 from advisor.simulator.serving.metrics import END, INDEX, NUM_FIELDS
 from advisor.simulator.serving.ordered_queue import OrderedCachingReplica, OrderedReplica, Rank
-from advisor.simulator.serving.pipeline import NEVER
+from advisor.simulator.serving.pipeline import NEVER, step_tables
 from advisor.simulator.serving.replica import Replica
 from advisor.simulator.serving.router import FULL, Router
 from advisor.simulator.serving.simulation import new_replica
-from advisor.simulator.serving.tables import step_tables
 from advisor.simulator.step_cost import StepSurface
 
 

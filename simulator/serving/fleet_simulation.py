@@ -27,9 +27,8 @@ from advisor.simulator.serving.fleet_result import (
 )
 from advisor.simulator.serving.load import Arrival, FleetLoad, arrivals_of, seconds_to_ps
 from advisor.simulator.serving.loop import BLOCK, EventLoop, Site
-from advisor.simulator.serving.pipeline import NEVER
+from advisor.simulator.serving.pipeline import NEVER, step_tables
 from advisor.simulator.serving.replica import Replica
-from advisor.simulator.serving.tables import step_tables
 
 _INTERVALS = 48
 """Rows that a timeline has about, where nobody says how long an interval is."""

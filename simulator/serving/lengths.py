@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.errors import AdvisorError
-from advisor.simulator.serving.checks import whole
+from advisor.catalog.errors import AdvisorError, whole
 
 LengthChunk = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Input and output tokens of consecutive requests."""

@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.catalog.errors import AdvisorError
-from advisor.simulator.serving.checks import whole
+from advisor.catalog.errors import AdvisorError, whole
 
 SchedulerKind = Literal["mixed", "prefill_first", "static", "single_stream"]
 UNLIMITED = 1 << 62

@@ -13,9 +13,8 @@ from operator import attrgetter, itemgetter, methodcaller
 
 from advisor.simulator.serving.batch import MicroBatch, Prefill, Request, iterations_until_full
 from advisor.simulator.serving.cache import BlockLedger
-from advisor.simulator.serving.pipeline import NEVER, Delivery, Pipeline
+from advisor.simulator.serving.pipeline import NEVER, Delivery, Pipeline, decode_ps, mixed_ps
 from advisor.simulator.serving.policy import SchedulerPolicy
-from advisor.simulator.serving.tables import decode_ps, mixed_ps
 from advisor.simulator.step_cost import StepSurface
 
 

@@ -11,11 +11,10 @@ from advisor.simulator.serving.content import Contents
 from advisor.simulator.serving.fleet import Fleet, Pool, RouterRule
 from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
 from advisor.simulator.serving.metrics import Recorder, ServingResult
-from advisor.simulator.serving.pipeline import NEVER
+from advisor.simulator.serving.pipeline import NEVER, step_tables
 from advisor.simulator.serving.policy import SchedulerPolicy, Slo
 from advisor.simulator.serving.replica import Replica
 from advisor.simulator.serving.router import Router
-from advisor.simulator.serving.tables import step_tables
 from advisor.simulator.serving.workload import Client, Workload, draw_contents
 from advisor.simulator.step_cost import StepSurface
 

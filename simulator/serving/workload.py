@@ -8,10 +8,9 @@ from itertools import chain, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.errors import AdvisorError
+from advisor.catalog.errors import AdvisorError, whole
 from advisor.simulator.serving.arrivals import Arrivals, ClosedLoop, TraceArrivals
 from advisor.simulator.serving.batch import Request
-from advisor.simulator.serving.checks import whole
 from advisor.simulator.serving.content import Contents, SharedPrefixes
 from advisor.simulator.serving.lengths import EmpiricalLengths, LengthChunk, Lengths
 from advisor.simulator.serving.metrics import Recorder

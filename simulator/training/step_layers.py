@@ -20,8 +20,7 @@ from advisor.simulator.operators.grouped_matmul import (
     expert_load,
     experts_s,
 )
-from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
-from advisor.simulator.operators.tiles import overlapped_s
+from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s, overlapped_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import FloatArray, IntArray

@@ -10,8 +10,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.workloads.encoder_pass import PassCost, encoder_pass
-from advisor.simulator.workloads.runtimes import RUNTIMES, Runtime
+from advisor.simulator.workloads.encoder_pass import RUNTIMES, PassCost, Runtime, encoder_pass
 
 FloatArray = NDArray[np.float64]
 HOST_S = 0.5e-3

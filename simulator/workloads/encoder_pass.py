@@ -1,20 +1,68 @@
-"""One pass of all layers over whole sequences, without a cache: encoders, vision towers, diffusion transformers."""
+"""One pass of all layers over whole sequences, without a cache, and the runtimes that take it outside the engines.
+
+Encoders, vision towers and diffusion transformers are run so.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.catalog.errors import AdvisorError
 from advisor.simulator.collectives import all_to_all_s, topology_of
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.forward_pass import token_costs
 from advisor.simulator.graph.model import layers_of, num_operators
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.workloads.runtimes import RUNTIMES, Runtime
 
 FloatArray = NDArray[np.float64]
 _BYTES = 2.0  # activations travel in 16 bits
+EAGER_LAUNCH_S: Final = 40.0e-6
+"""Python and driver time of one operator in PyTorch, its small companions (reshapes, casts, copies) included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A way to run a model that is not a serving engine.
+
+    `kernel_scale` and the interval are those of published runs over what operators measured alone add up to; the
+    runs are repeated in tests/simulator/workloads.
+    """
+
+    name: str
+    kernel_scale: float
+    """Published time over the sum of its operators."""
+    launch_s: float
+    """Host time per operator, which floors a pass; 0 where a captured graph launches all at once."""
+    low: float
+    high: float
+    """80 % of published over predicted times lie between."""
+
+
+RUNTIMES: Final[Mapping[str, Runtime]] = {
+    runtime.name: runtime
+    for runtime in (
+        # BERT-large on A100, NVIDIA/TensorRT demo/BERT: 16 batches, sequences of 128 and 384.
+        Runtime("tensorrt", 1.0, 0.0, 0.85, 1.15),
+        # FLUX.1 dev, 28 steps of 1024 x 1024 on one H100: 4.30 s (xdit-project/xDiT, docs/performance/flux.md).
+        Runtime("torch-compile", 1.25, 0.0, 0.75, 1.3),
+        # The same without compilation, 6.71 s, and 50 steps of 512 x 512 on an L40S, 8.71 s (pruna.ai, 2025-02-17).
+        Runtime("torch-eager", 1.77, EAGER_LAUNCH_S, 0.75, 1.4),
+    )
+}
+
+
+def runtime_of(name: str) -> Runtime:
+    """The runtime of a name.
+
+    Raises: AdvisorError: there is none of that name.
+    Source: RUNTIMES.
+    """
+    if name not in RUNTIMES:
+        raise AdvisorError(f"runtime {name!r} is not known", fix=f"one of {', '.join(RUNTIMES)}")
+    return RUNTIMES[name]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.workloads.batch_queue import batch_within
 from advisor.simulator.workloads.diffusion import ImageJob, Parallel, images_s, largest_batch
 from advisor.simulator.workloads.embedding import Texts, embedding_s, largest_text_batch
-from advisor.simulator.workloads.runtimes import Runtime, runtime_of
+from advisor.simulator.workloads.encoder_pass import Runtime, runtime_of
 from advisor.simulator.workloads.speech import RANGE as SPEECH_RANGE
 from advisor.simulator.workloads.speech import SEGMENT_S, TOKENS_PER_S, largest_segment_batch, transcription_s
 

@@ -13,8 +13,7 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.forward_pass import decode_lines, head_s, token_costs
 from advisor.simulator.graph.model import kv_bytes_per_token, layers_of, num_operators, parameter_count
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.workloads.encoder_pass import as_run, encoder_pass
-from advisor.simulator.workloads.runtimes import RUNTIMES, Runtime
+from advisor.simulator.workloads.encoder_pass import RUNTIMES, Runtime, as_run, encoder_pass
 
 FloatArray = NDArray[np.float64]
 SEGMENT_S = 30.0

@@ -12,8 +12,7 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import ReplicaModel
-from advisor.simulator.workloads.encoder_pass import encoder_pass
-from advisor.simulator.workloads.runtimes import RUNTIMES, Runtime
+from advisor.simulator.workloads.encoder_pass import RUNTIMES, Runtime, encoder_pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from typing import Annotated
 import pytest
 from typer import Option
 
-from advisor.cli.app import FOLDERS, commands, folders_for
-from advisor.cli.command import gathered, only, parameters_of
+from advisor.cli.command import FOLDERS, commands, folders_for, gathered, only, parameters_of
 from advisor.cli.options import Shared
 
 

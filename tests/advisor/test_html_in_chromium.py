@@ -21,7 +21,7 @@ from advisor.render.answer import (
     Series,
     Table,
 )
-from advisor.render.envelope import document
+from advisor.render.document import document
 from advisor.render.html_page import as_html
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")

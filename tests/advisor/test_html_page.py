@@ -21,7 +21,7 @@ from advisor.render.answer import (
     Table,
     Tile,
 )
-from advisor.render.envelope import document
+from advisor.render.document import document
 from advisor.render.html_blocks import is_missing, sort_key
 from advisor.render.html_chart import chart_data, describe
 from advisor.render.html_page import BUNDLE, as_html, asset

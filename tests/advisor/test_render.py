@@ -17,9 +17,8 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Source
 from advisor.render import numbers
 from advisor.render.answer import Answer, Column, Figure, Paragraph, Table
-from advisor.render.envelope import catalog_version, document, dump
+from advisor.render.document import catalog_version, document, dump, flatten, to_json
 from advisor.render.files import as_csv, as_html, as_markdown, writer_for
-from advisor.render.serialize import flatten, to_json
 from advisor.simulator.quantity import Quantity
 
 LATENCY = Quantity(0.00495, 0.0044, 0.0056, "calibrated")

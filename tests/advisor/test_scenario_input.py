@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
-from advisor.cli.load_options import Load
-from advisor.cli.options import Shared
+from advisor.cli.options import Load, Objectives, Shared, Where
 from advisor.cli.scenario_input import (
     constraints_of,
     parse_own,
@@ -16,7 +15,6 @@ from advisor.cli.scenario_input import (
     scenario_of,
     traffic_of,
 )
-from advisor.cli.where import Objectives, Where
 
 SHARED = Shared(False, None, False, False, False, False, 3, datetime.date(2026, 11, 20), None)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import accelerators
-from advisor.catalog.accelerator_file import read_accelerator
+from advisor.catalog.accelerators import read_accelerator
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR
 from advisor.catalog.schema import Accelerator

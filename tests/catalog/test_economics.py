@@ -8,12 +8,11 @@ import pytest
 from advisor.catalog.api_prices import (
     api_prices_as_of,
     bundled_api_prices,
-    is_stale_api_price,
     read_api_prices,
 )
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.load_shapes import all_load_shapes, get_load_shape
 from advisor.catalog.ownership import ownership
+from advisor.catalog.profiles import all_load_shapes, get_load_shape
 from advisor.catalog.regions import all_regions, get_region, region_of_offer
 
 DAY = datetime.date(2026, 11, 20)
@@ -56,12 +55,6 @@ def test_a_users_row_wins_and_aliases_are_understood(tmp_path: Path) -> None:
     assert found["groq"].usd_per_million_input == 9
     assert found["mine"].usd_per_million_cached_input == 0.1
     assert found["novita"].usd_per_million_input < 1
-
-
-def test_ages(tmp_path: Path) -> None:
-    old, new = read_api_prices(api_file(tmp_path, "a,m,1,,1,2026-10-20", "b,m,1,,1,2026-10-21"))
-    assert is_stale_api_price(old, DAY)
-    assert not is_stale_api_price(new, DAY)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from advisor.catalog import prices
-from advisor.catalog.price_age import price_spread, spread_of
+from advisor.catalog.prices import price_spread, spread_of
 from advisor.catalog.schema import Price
 
 KINDS = ("list", "quote", "from", "tracker", "marketplace_median", "marketplace_min", "spot")

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from advisor.catalog import engines, models
+from advisor.catalog.engine_formats import quality_note
 from advisor.catalog.files import DATA_DIR, read_toml
-from advisor.catalog.quality import quality_note
 
 LLAMA = models.by_id("llama-3.1-8b")
 

@@ -9,7 +9,7 @@ from advisor.probes.calibrate import calibration_of, slowest_gpu
 from advisor.probes.compare import compare
 from advisor.probes.document import bundled, content_of, read_probe
 from advisor.probes.record import Gpu, Machine, Measurement, redacted
-from advisor.render.serialize import to_json
+from advisor.render.document import to_json
 
 
 def write(tmp_path, content):

@@ -20,9 +20,8 @@ from advisor.simulator.operators.attention import (
     attention_decode_s,
     attention_encoder_s,
     attention_prefill_s,
-    decode_line,
-    prefill_line,
 )
+from advisor.simulator.operators.attention_kernels import secant_over_cache, secant_over_context
 
 MICRO = 1e-6
 SHARED = Path(os.environ.get("ADVISOR_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -140,7 +139,9 @@ def test_a_cold_cache_is_never_faster_than_a_warm_one() -> None:
 def test_the_decode_line_meets_the_function(architecture: str) -> None:
     at, fit = device("h200-sxm"), decode_of(architecture)
     batches, low, high = np.array([1, 8, 64, 256]), 512.0, 8192.0
-    intercept, slope = decode_line(batches, low, high, 32, 8, 128, at, fit)
+    intercept, slope = secant_over_context(
+        lambda batch, context: attention_decode_s(batch, context, 32, 8, 128, at, fit), batches, low, high
+    )
     assert np.all(slope > 0)
     assert np.all(intercept > 0)
     for context in (low, high):
@@ -153,7 +154,10 @@ def test_the_decode_line_meets_the_function(architecture: str) -> None:
 
 def test_a_windowed_decode_line_holds_inside_the_window() -> None:
     at, fit = device("h200-sxm"), decode_of("hopper")
-    intercept, slope = decode_line([64], 512.0, 8192.0, 64, 8, 64, at, fit, window_tokens=128)
+    intercept, slope = secant_over_context(
+        lambda batch, context: attention_decode_s(batch, context, 64, 8, 64, at, fit, window_tokens=128),
+        [64], 512.0, 8192.0, window_tokens=128,
+    )  # fmt: skip
     exact = attention_decode_s([64], 8192, 64, 8, 64, at, fit, window_tokens=128)
     assert intercept + slope * 64 * 128 == pytest.approx(exact)
 
@@ -161,7 +165,9 @@ def test_a_windowed_decode_line_holds_inside_the_window() -> None:
 def test_the_prefill_line_meets_the_function() -> None:
     at, fit = device("b200-sxm"), prefill_of("blackwell")
     chunks = np.array([256, 2048, 8192])
-    intercept, slope = prefill_line(chunks, 0.0, 16384.0, 32, 8, 128, at, fit)
+    intercept, slope = secant_over_cache(
+        lambda chunk, cached: attention_prefill_s(chunk, cached, 1, 32, 8, 128, at, fit), chunks, 0.0, 16384.0
+    )
     assert np.all(slope > 0)
     for cached in (0.0, 4096.0, 16384.0):
         exact = attention_prefill_s(chunks, cached, 1, 32, 8, 128, at, fit)
@@ -171,7 +177,7 @@ def test_the_prefill_line_meets_the_function() -> None:
 
 def test_contexts_of_a_line_must_ascend() -> None:
     with pytest.raises(ValueError, match="ascend"):
-        decode_line([1], 4096.0, 4096.0, 32, 8, 128, device("h200-sxm"), decode_of("hopper"))
+        secant_over_context(lambda batch, context: batch * context, [1], 4096.0, 4096.0)
 
 
 def test_long_prefill_reaches_the_published_share_of_peak() -> None:

@@ -1,5 +1,7 @@
 """Layouts: what the engines refuse is refused with the nearest layout that they take; formats go with the chip."""
 
+from dataclasses import replace
+
 import pytest
 
 from advisor.catalog import accelerators, engines, models
@@ -22,7 +24,7 @@ def test_counts_of_accelerators() -> None:
     assert layout.accelerators_per_replica == 24
     assert layout.ranks_per_stage == 8
     assert layout.expert_tensor_parallel == 4
-    assert layout.with_replicas(5).num_accelerators == 120
+    assert replace(layout, num_replicas=5).num_accelerators == 120
     assert layout.num_accelerators == 24
 
 

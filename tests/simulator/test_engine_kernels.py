@@ -5,9 +5,9 @@ import pytest
 from advisor.catalog import engines, models
 from advisor.catalog.releases import is_before, middle_of
 from advisor.simulator.deployment import Deployment, named_deployment
-from advisor.simulator.engine_costs import default_costs
-from advisor.simulator.engine_kernels import (
+from advisor.simulator.engine_costs import (
     chosen_kernels,
+    default_costs,
     operator_library,
     release_costs,
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from advisor.simulator.deployment import named_deployment
-from advisor.simulator.era_kernels import EraKernels, era_kernels, with_era_kernels
+from advisor.simulator.engine_costs import EraKernels, era_kernels, with_era_kernels
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.replica_model import model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s

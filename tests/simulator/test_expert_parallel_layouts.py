@@ -50,7 +50,7 @@ def test_ranks_wait_for_the_one_with_the_prompt_unless_prompts_are_balanced(
     layout = wide(8, "tensorrt-llm")
     assert layout.engine.balances_prompts
     # Launches would outlast what ranks compute.
-    monkeypatch.setattr("advisor.simulator.engine_kernels.find", lambda *_: None)
+    monkeypatch.setattr("advisor.simulator.engine_costs.find", lambda *_: None)
     alone = replace(layout, engine=layout.engine.model_copy(update={"balances_prompts": False}))
     no_host = dataclasses.replace(default_costs(), step_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
     steps = [

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.engine_costs import default_costs
-from advisor.simulator.engine_kernels import operator_library as library
+from advisor.simulator.engine_costs import operator_library as library
 from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, busiest_rank_surplus
 from advisor.simulator.operators.matmul import MatmulEfficiency
 from advisor.simulator.surface import decode_breakdown_s

@@ -5,7 +5,7 @@ import pytest
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.simulator.collectives import topology_of
-from advisor.simulator.collectives.fat_tree import oversubscribed
+from advisor.simulator.collectives.topology import oversubscribed
 
 H100 = accelerators.by_id("h100-sxm")
 

@@ -1,5 +1,7 @@
 """One pass of all layers: categories, shares of ranks and stages, formats, what decode leaves out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,6 @@ from advisor.simulator.graph.forward_pass import (
     decode_lines,
     head_s,
     prefill_lines,
-    stage_topology,
     token_costs,
 )
 from advisor.simulator.graph.model import window_of
@@ -136,11 +137,13 @@ def test_head_reads_the_vocabulary_once() -> None:
     assert head_s(halves, library(halves), np.array([1.0]))[0] < seconds[0]
 
 
-def test_stage_spans_tensor_and_data_parallel_ranks() -> None:
-    layout = deployment(
-        "deepseek-r1", "h200-sxm", "fp8", tensor_parallel=2, data_parallel=4, expert_parallel=8
+def test_the_head_counts_the_sequences_of_a_data_parallel_rank() -> None:
+    one = deployment("deepseek-r1", "h200-sxm", "fp8", tensor_parallel=2)
+    four = replace(one, data_parallel=4, expert_parallel=8)
+    counts = np.array([64.0, 256.0])
+    np.testing.assert_array_equal(
+        head_s(four, library(four), 4.0 * counts), head_s(one, library(one), counts)
     )
-    assert stage_topology(layout).num_ranks == 8
 
 
 def test_decode_attention_is_divided_among_ranks() -> None:

@@ -75,7 +75,7 @@ def test_layers_with_a_state_take_what_vllm_spends_around_them(monkeypatch: pyte
 
     assert steps_s(served) == pytest.approx(rows[:, 1], rel=0.06)
     with_layers = steps_s(served)
-    monkeypatch.setattr("advisor.simulator.engine_kernels.find", lambda *_: None)
+    monkeypatch.setattr("advisor.simulator.engine_costs.find", lambda *_: None)
     without = steps_s(served)
     assert np.array(with_layers) - np.array(without) == pytest.approx(24 * 30e-6, rel=1e-6)
     assert min(rows[:3, 1] / np.array(without)[:3]) > 1.08

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from advisor.catalog.accelerators import by_id
 from advisor.catalog.efficiencies import efficiency, records
 from advisor.simulator.device import Device, device_of
+from advisor.simulator.operators.attention_kernels import secant_over_cache, secant_over_context
 from advisor.simulator.operators.latent_attention import (
     AbsorbEfficiency,
     LatentDecodeEfficiency,
     LatentPrefillEfficiency,
     mla_absorb_s,
-    mla_decode_line,
     mla_decode_s,
-    mla_prefill_line,
     mla_prefill_s,
 )
 
@@ -119,7 +118,12 @@ def test_absorbed_weights_come_from_memory() -> None:
 def test_lines_meet_their_functions(architecture: str) -> None:
     at, batches = device("h200-sxm"), np.array([1, 16, 128])
     decode, prefill = decode_of(architecture), prefill_of(architecture)
-    intercept, slope = mla_decode_line(batches, 1024.0, 8192.0, 16, RANK, ROPE, at, decode)
+    intercept, slope = secant_over_context(
+        lambda batch, context: mla_decode_s(batch, context, 16, RANK, ROPE, at, decode),
+        batches,
+        1024.0,
+        8192.0,
+    )
     assert np.all(slope > 0)
     for context in (1024.0, 3000.0, 8192.0):
         exact = mla_decode_s(batches, context, 16, RANK, ROPE, at, decode)
@@ -127,7 +131,9 @@ def test_lines_meet_their_functions(architecture: str) -> None:
         assert intercept + slope * batches * context == pytest.approx(exact, rel=tolerance)
     shape = (16, NOPE, ROPE, V_DIM, RANK)
     chunk = np.array([2048.0])
-    intercept, slope = mla_prefill_line(chunk, 0.0, 8192.0, *shape, at, prefill)
+    intercept, slope = secant_over_cache(
+        lambda tokens, cached: mla_prefill_s(tokens, cached, 1, *shape, at, prefill), chunk, 0.0, 8192.0
+    )
     for cached in (0.0, 8192.0):
         exact = mla_prefill_s(chunk, cached, 1, *shape, at, prefill)
         assert intercept + slope * chunk * (cached + chunk / 2) == pytest.approx(exact, rel=1e-9)

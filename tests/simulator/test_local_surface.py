@@ -6,7 +6,7 @@ import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.simulator.deployment import named_deployment
-from advisor.simulator.device import device_of
+from advisor.simulator.device import device_of, with_power_cap
 from advisor.simulator.local_surface import (
     back_end,
     format_family,
@@ -22,7 +22,6 @@ from advisor.simulator.operators.local import (
     read_cache_s,
     stream_weights_s,
 )
-from advisor.simulator.power import with_power_cap
 from advisor.simulator.replica_model import EngineSettings, model_replica
 from advisor.simulator.step_cost import StepSurface, decode_iteration_s, prefill_iteration_s
 

@@ -6,8 +6,7 @@ from advisor.catalog import accelerators, engines
 from advisor.catalog.engine_formats import lacks_arithmetic, weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.simulator.deployment import named_deployment
-from advisor.simulator.nearest_layout import nearest_layout
-from advisor.simulator.replica_model import model_replica
+from advisor.simulator.replica_model import model_replica, nearest_layout
 
 
 @pytest.mark.parametrize(

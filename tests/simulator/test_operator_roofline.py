@@ -7,8 +7,7 @@ import pytest
 from advisor.catalog import models
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.graph.work import prefill_work
-from advisor.simulator.roofline import total_work
+from advisor.simulator.roofline import prefill_work, total_work
 from advisor.simulator.step_roofline import roofline_passes
 from advisor.simulator.surface import prefill_breakdown_s
 

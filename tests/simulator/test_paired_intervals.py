@@ -1,6 +1,5 @@
 """Ratios of predictions: by what two deployments differ in, narrower than if errors had nothing in common."""
 
-import math
 from statistics import NormalDist
 
 import pytest
@@ -8,16 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.simulator.deployment import named_deployment
-from advisor.simulator.paired_intervals import (
+from advisor.simulator.intervals import (
     LEVELS,
     chance_above_one,
     class_of_pair,
     pair_class,
     pair_errors,
     paired_intervals,
-    ratio_with_interval,
 )
-from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import model_replica
 
 AT_50, AT_80 = LEVELS.index(0.5), LEVELS.index(0.8)
@@ -71,16 +68,6 @@ def test_an_unknown_class_takes_the_widest() -> None:
     assert pair_errors("no-such-class", "throughput").quantiles[AT_80] == max(widths)
     with pytest.raises(KeyError):
         pair_errors("layout", "power")
-
-
-def test_ratio_and_its_interval() -> None:
-    first, second = Quantity(3.0, 2.0, 5.0, "modelled"), Quantity(2.0, 1.0, 3.0, "assumed")
-    found = ratio_with_interval(first, second, "accelerator", "throughput")
-    assert found.value == 1.5
-    assert found.basis == "assumed"
-    width = pair_errors("accelerator", "throughput").quantiles[AT_80]
-    assert math.log(found.high / found.value) == pytest.approx(width)
-    assert math.log(found.value / found.low) == pytest.approx(width)
 
 
 @given(st.floats(-3, 3), st.sampled_from(["accelerator", "engine", "layout", "format", "transferred"]))

@@ -11,12 +11,12 @@ from advisor.catalog import accelerators, engines, models
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import default_costs
-from advisor.simulator.graph.work import decode_step_work
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.roofline import (
     Work,
     attention_decode_work,
     attention_prefill_work,
+    decode_step_work,
     elementwise_work,
     floor_s,
     is_compute_bound,

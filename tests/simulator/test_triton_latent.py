@@ -6,9 +6,9 @@ import pytest
 from advisor.catalog.accelerators import by_id
 from advisor.catalog.efficiencies import efficiency
 from advisor.simulator.device import Device, device_of
+from advisor.simulator.operators.attention_kernels import secant_over_context
 from advisor.simulator.operators.triton_latent import (
     TritonLatentEfficiency,
-    triton_latent_line,
     triton_latent_s,
 )
 
@@ -55,7 +55,9 @@ def test_time_grows_with_context_and_batch() -> None:
 def test_a_line_meets_the_times_that_it_was_drawn_through() -> None:
     at, fit = device("b200-sxm"), constants()
     batch = np.array([1.0, 16.0, 64.0])
-    intercept, slope = triton_latent_line(batch, 1000.0, 3000.0, 20, at, fit)
+    intercept, slope = secant_over_context(
+        lambda sequences, context: triton_latent_s(sequences, context, 20, at, fit), batch, 1000.0, 3000.0
+    )
     for context in (1000.0, 3000.0):
         assert intercept + slope * batch * context == pytest.approx(
             triton_latent_s(batch, context, 20, at, fit)

@@ -2,19 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from typer import Argument, Option
 
 from advisor.cli.command import Studied, command
+from advisor.cli.options import Panel
 
-PLACE: Final = "Where it stands"
-USE: Final = "How it is used"
-LIMITS: Final = "What the machine may be"
-
-
-def _option(panel: str, metavar: str, text: str, **more: Any) -> Any:
-    return Option(metavar=metavar, help=text, rich_help_panel=panel, **more)
+PLACE: Final = Panel("Where it stands")
+USE: Final = Panel("How it is used")
+LIMITS: Final = Panel("What the machine may be")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,62 +26,47 @@ class Conditions:
         Literal["serve", "finetune"], Option(help="What the machine is for; finetune is QLoRA of the model.")
     ] = "serve"
     min_lanes: Annotated[
-        int, _option(LIMITS, "N", "Electrical PCIe lanes that each card needs.", min=1, max=16)
+        int, LIMITS("N", "Electrical PCIe lanes that each card needs.", min=1, max=16, show_default=True)
     ] = 8
-    ecc: Annotated[
-        bool, Option("--ecc", help="Memory, board and CPU must correct errors.", rich_help_panel=LIMITS)
-    ] = False
-    used: Annotated[
-        bool,
-        Option("--used", help="Second-hand parts where their price is known.", rich_help_panel=LIMITS),
-    ] = False
+    ecc: Annotated[bool, LIMITS(None, "Memory, board and CPU must correct errors.", True, "--ecc")] = False
+    used: Annotated[bool, LIMITS(None, "Second-hand parts where their price is known.", True, "--used")] = (
+        False
+    )
     price_file: Annotated[
         Path | None,
-        _option(LIMITS, "CSV", "Your own prices (part, usd, observed_on), which win.", show_default=False),
+        LIMITS("CSV", "Your own prices (part, usd, observed_on), which win."),
     ] = None
     circuit: Annotated[
-        str, _option(PLACE, "V/A", "Wall circuit: 120V/15A, 120V/20A, 230V/16A, 240V/20A.")
+        str, PLACE("V/A", "Wall circuit: 120V/15A, 120V/20A, 230V/16A, 240V/20A.", show_default=True)
     ] = "120V/15A"
-    room_cooling: Annotated[str, _option(PLACE, "W", "Heat that the room loses without getting hot.")] = (
-        "1500W"
-    )
-    max_noise: Annotated[float, _option(PLACE, "dB", "Noise at one metre, dB(A).", min=20, max=90)] = 50.0
+    room_cooling: Annotated[
+        str, PLACE("W", "Heat that the room loses without getting hot.", show_default=True)
+    ] = "1500W"
+    max_noise: Annotated[
+        float, PLACE("dB", "Noise at one metre, dB(A).", min=20, max=90, show_default=True)
+    ] = 50.0
     concurrency: Annotated[
-        int,
-        Option(
-            "--concurrency",
-            "--streams",
-            metavar="N",
-            help="Streams at once.",
-            rich_help_panel=USE,
-            min=1,
-            max=256,
-        ),
+        int, USE("N", "Streams at once.", True, "--concurrency", "--streams", min=1, max=256)
     ] = 1
-    input_tokens: Annotated[int, _option(USE, "N", "Tokens of a prompt.", min=1)] = 2048
-    output_tokens: Annotated[int, _option(USE, "N", "Tokens of an answer.", min=1)] = 512
+    input_tokens: Annotated[int, USE("N", "Tokens of a prompt.", min=1, show_default=True)] = 2048
+    output_tokens: Annotated[int, USE("N", "Tokens of an answer.", min=1, show_default=True)] = 512
     precision: Annotated[
         str | None,
-        _option(USE, "FORMAT", "Weight format.", show_default="four bits, or the checkpoint's own"),
+        USE("FORMAT", "Weight format.", show_default="four bits, or the checkpoint's own"),
     ] = None
-    engine: Annotated[
-        str | None, _option(USE, "NAME", "Only this engine.", show_default="the fastest that fits")
-    ] = None
-    hours_per_day: Annotated[float, _option(USE, "H", "Hours of work a day.", min=0.1, max=24)] = 8.0
-    years: Annotated[float, _option(USE, "N", "Years until it is sold.", min=0.25, max=15)] = 3.0
+    engine: Annotated[str | None, USE("NAME", "Only this engine.", show_default="the fastest that fits")] = (
+        None
+    )
+    hours_per_day: Annotated[float, USE("H", "Hours of work a day.", min=0.1, max=24, show_default=True)] = (
+        8.0
+    )
+    years: Annotated[float, USE("N", "Years until it is sold.", min=0.25, max=15, show_default=True)] = 3.0
     electricity: Annotated[
-        float | None, _option(USE, "USD", "Dollars per kWh.", min=0, max=5, show_default="the catalog's")
+        float | None, USE("USD", "Dollars per kWh.", min=0, max=5, show_default="the catalog's")
     ] = None
     resale: Annotated[
         float | None,
-        _option(
-            USE,
-            "FRACTION",
-            "Part of the price that it brings then.",
-            min=0,
-            max=1,
-            show_default="the catalog's",
-        ),
+        USE("FRACTION", "Part of the price that it brings then.", min=0, max=1, show_default="the catalog's"),
     ] = None
 
 
@@ -100,19 +82,13 @@ class Conditions:
 class BuildInput:
     """Plan a workstation: the best parts for a budget or a speed, each machine priced, checked and simulated."""
 
-    budget: Annotated[
-        float | None, _option(LIMITS, "USD", "At most so much for the machine.", show_default=False)
-    ] = None
+    budget: Annotated[float | None, LIMITS("USD", "At most so much for the machine.")] = None
     target_tokens_per_s: Annotated[
         float | None,
-        _option(
-            LIMITS, "N", "At least so many output tokens per second; then the cheapest.", show_default=False
-        ),
+        LIMITS("N", "At least so many output tokens per second; then the cheapest."),
     ] = None
-    gpu: Annotated[
-        str | None, _option(LIMITS, "ID,...", "Only cards with these accelerators.", show_default=False)
-    ] = None
-    max_gpus: Annotated[int, _option(LIMITS, "N", "Cards at most.", min=1, max=8)] = 4
+    gpu: Annotated[str | None, LIMITS("ID,...", "Only cards with these accelerators.")] = None
+    max_gpus: Annotated[int, LIMITS("N", "Cards at most.", min=1, max=8, show_default=True)] = 4
     top: Annotated[int, Option(metavar="N", min=1, max=20, help="Machines to show.")] = 4
     explain: Annotated[
         bool, Option("--explain", help="Also every rule, and power limits, of each machine.")

@@ -11,10 +11,10 @@ from advisor.build.plan import Question
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import KILO
-from advisor.cli.kept_prices import kept_prices
 from advisor.cli.known import known_dtype
 from advisor.cli.measures import positive
 from advisor.cli.options import Shared
+from advisor.cli.own_data import kept_prices
 from advisor.cli.scenario_input import names_of
 from advisor.commands.build.options import BuildInput, Conditions
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from advisor.build.assembly import Check
 from advisor.build.plan import Build, Performance, Question
-from advisor.render.serialize import fields_of, picked
+from advisor.render.document import fields_of, picked
 
 
 def build_record(build: Build) -> dict[str, object]:

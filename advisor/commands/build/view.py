@@ -13,6 +13,7 @@ from advisor.catalog.part_prices import STALE_AFTER_DAYS
 from advisor.catalog.units import BITS_PER_BYTE, GB
 from advisor.commands.build.records import bill_records, build_record, question_inputs
 from advisor.render.answer import Answer, Axis, Block, Chart, Datum, Paragraph, Series, Table, columns
+from advisor.render.document import fields_of
 from advisor.render.numbers import (
     LEGEND,
     MISSING,
@@ -26,7 +27,6 @@ from advisor.render.numbers import (
     show_quantity,
     usd,
 )
-from advisor.render.serialize import fields_of
 from advisor.simulator.quantity import Quantity
 
 BASIS_MARKS: Final = {"quote": "quote", "estimate": "estimate", "user": "yours"}

@@ -9,8 +9,8 @@ from advisor.catalog.prices import STALE_AFTER_DAYS, age_days
 from advisor.catalog.schema.price import Price
 from advisor.commands.catalog.price_view import price_row
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
+from advisor.render.document import Json, to_json
 from advisor.render.numbers import MISSING, usd
-from advisor.render.serialize import Json, to_json
 
 MAX_OLD_ROWS: Final = 12
 """Stale offers that the terminal shows; files and JSON have all."""

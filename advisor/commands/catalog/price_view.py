@@ -22,8 +22,8 @@ from advisor.catalog.schema.part import (
 )
 from advisor.catalog.units import GB, GIB, KILO
 from advisor.render.answer import Answer, Paragraph, Table, columns
+from advisor.render.document import Json, to_json
 from advisor.render.numbers import MISSING, digits, usd
-from advisor.render.serialize import Json, to_json
 
 MAX_ROWS = 60
 """Rows that the terminal shows; files and JSON have all."""

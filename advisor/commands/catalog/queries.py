@@ -12,9 +12,9 @@ from advisor.catalog.parts import all_parts
 from advisor.catalog.schema import Accelerator, Engine, Model, Price, Record
 from advisor.catalog.schema.part import Part, PartPrice
 from advisor.catalog.schema.price import Term
-from advisor.cli.kept_prices import kept_prices
 from advisor.cli.known import known_dtype, known_value, nothing_left
 from advisor.cli.measures import parse_count
+from advisor.cli.own_data import kept_prices
 from advisor.commands.catalog.options import EnginesInput, GpusInput, ModelsInput, PartsInput, PricesInput
 from advisor.simulator.graph.model import is_moe, kv_bytes_per_token, parameter_count
 

@@ -8,8 +8,8 @@ from advisor.catalog.units import GIGA
 from advisor.commands.catalog.support_view import facts_of
 from advisor.commands.catalog.view import model_row
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
+from advisor.render.document import Json, flatten, to_json
 from advisor.render.numbers import COMPUTE, POWER, RATE, SIZE, TIME, Ladder, show, usd
-from advisor.render.serialize import Json, flatten, to_json
 
 LADDERS: Final[tuple[tuple[str, Ladder], ...]] = (
     ("flop_per_s", COMPUTE),

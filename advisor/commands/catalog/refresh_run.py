@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from advisor.catalog.errors import AdvisorError, MissingHardwareError
 from advisor.cli import options
-from advisor.cli.kept_prices import price_cache
 from advisor.cli.notes import progress
 from advisor.cli.options import Shared
+from advisor.cli.own_data import price_cache
 from advisor.commands.catalog.options import RefreshInput
 from advisor.commands.catalog.refresh_view import cleared_answer, refresh_answer
 from advisor.refresh.fetch import open_fetcher

@@ -8,8 +8,8 @@ from advisor.catalog.published import PublishedCheckpoint, all_published, best_f
 from advisor.catalog.schema import Accelerator, Engine, Model, Record
 from advisor.catalog.support import Support, stated
 from advisor.render.answer import Block, Paragraph, Table, columns
+from advisor.render.document import Json
 from advisor.render.numbers import MISSING
-from advisor.render.serialize import Json
 
 Stated = Mapping[tuple[str, str, str], Support]
 UNSTATED: Final = (

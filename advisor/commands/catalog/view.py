@@ -8,8 +8,8 @@ from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.support import stated
 from advisor.commands.catalog.support_view import UNSTATED, on_architecture, support_rows, weight_formats
 from advisor.render.answer import Answer, Paragraph, Table, columns
+from advisor.render.document import Json, to_json
 from advisor.render.numbers import COUNT, MISSING, percent, show, show_in
-from advisor.render.serialize import Json, to_json
 from advisor.simulator.graph.model import kv_bytes_per_token, layers_of, parameter_count, routed_layers
 
 PROVENANCE_FIELDS: Final = ("sources", "field_sources", "notes")

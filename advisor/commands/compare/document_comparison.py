@@ -7,7 +7,7 @@ from typing import Final
 
 from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.commands.compare.paired_documents import asks_the_same, paired_within_error
-from advisor.render.serialize import Json, flatten
+from advisor.render.document import Json, flatten
 
 LISTS: Final = ("options", "rows", "builds", "lists", "metrics")
 """Where documents keep their records, the main list first."""

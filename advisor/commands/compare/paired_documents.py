@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from advisor.render.serialize import Json
-from advisor.simulator.paired_intervals import LEVELS, class_of_pair, pair_errors
+from advisor.render.document import Json
+from advisor.simulator.intervals import LEVELS, class_of_pair, pair_errors
 
 _BY_THROUGHPUT: Final = (
     "usd_per_million_tokens", "usd_per_million_input_tokens", "usd_per_million_output_tokens", "requests_per_s",

@@ -18,8 +18,8 @@ from advisor.render.answer import (
     bulleted,
     columns,
 )
+from advisor.render.document import Json, picked
 from advisor.render.numbers import COUNT, MISSING, POWER, SIZE, TIME, Ladder, digits, show
-from advisor.render.serialize import Json, picked
 
 LEAST_SHOWN_FRACTION: Final = 0.0005
 """Changes below round to 0.0 %; JSON has them."""

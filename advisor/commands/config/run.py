@@ -16,7 +16,7 @@ def show(asked: ShowInput, shared: Shared) -> Answer:
     """
     from typer.main import get_command
 
-    from advisor.cli.app import tree
+    from advisor.cli.command import tree
 
     found = given_defaults(get_command(tree()), os.environ, Path.cwd())
     rows: dict[tuple[str, str, str], list[Default]] = {}

@@ -2,20 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from typer import Option
 
 from advisor.cli.command import Studied, command, only
-from advisor.cli.load_options import PANEL as LOAD
-from advisor.cli.load_options import Load
-from advisor.cli.where import Objectives, Top, Where
+from advisor.cli.options import LOAD, Load, Objectives, Panel, Top, Where
 
-COMPARISON: Final = "What it is compared with"
-
-
-def _compared(metavar: str, text: str, default: str | bool = False) -> Any:
-    return Option(metavar=metavar, help=text, rich_help_panel=COMPARISON, show_default=default)
+COMPARISON: Final = Panel("What it is compared with")
 
 
 @command(
@@ -32,19 +26,14 @@ class CostInput:
     ]
     tokens_per_day: Annotated[
         str | None,
-        Option(
-            metavar="N",
-            help="Prompt and answer tokens of a mean day: 50M, 5B.",
-            rich_help_panel=LOAD,
-            show_default="what the cheapest carries",
-        ),
+        LOAD("N", "Prompt and answer tokens of a mean day: 50M, 5B.", "what the cheapest carries"),
     ] = None
     shape: Annotated[
         str,
-        Option(
-            metavar="NAME|FILE.toml",
-            help="How the day's load is spread: flat, chat, chat-large, reasoning, or your own levels.",
-            rich_help_panel=LOAD,
+        LOAD(
+            "NAME|FILE.toml",
+            "How the day's load is spread: flat, chat, chat-large, reasoning, or your own levels.",
+            True,
         ),
     ] = "flat"
     load: Annotated[
@@ -81,19 +70,19 @@ class CostInput:
         ),
     ] = Where()
     own: Annotated[
-        str | None, _compared("NxID", "Hardware to own: 8xh100-sxm.", "those with a purchase price")
+        str | None, COMPARISON("NxID", "Hardware to own: 8xh100-sxm.", "those with a purchase price")
     ] = None
     purchase_price: Annotated[
-        float | None, _compared("USD", "What one accelerator of --own costs you.", "the catalog's")
+        float | None, COMPARISON("USD", "What one accelerator of --own costs you.", "the catalog's")
     ] = None
-    api: Annotated[str, _compared("NAME,...", "API providers, all or none.", True)] = "all"
+    api: Annotated[str, COMPARISON("NAME,...", "API providers, all or none.", True)] = "all"
     api_price_file: Annotated[
-        Path | None, _compared("CSV", "Your own API prices, which win over the catalog's.")
+        Path | None, COMPARISON("CSV", "Your own API prices, which win over the catalog's.")
     ] = None
     assumptions: Annotated[
-        Path | None, _compared("TOML", "Your own figures of ownership: electricity_usd_per_kwh = 0.09.")
+        Path | None, COMPARISON("TOML", "Your own figures of ownership: electricity_usd_per_kwh = 0.09.")
     ] = None
     region: Annotated[
-        str | None, _compared("NAME", "Where your machines stand: sweden, us-virginia, eu-west-1.", "us")
+        str | None, COMPARISON("NAME", "Where your machines stand: sweden, us-virginia, eu-west-1.", "us")
     ] = None
     top: Top = 5

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.load_shapes import get_load_shape
+from advisor.catalog.profiles import get_load_shape
 from advisor.cli.measures import parse_count, positive
 from advisor.cli.notes import progress
 from advisor.cli.options import Shared

@@ -16,6 +16,7 @@ from advisor.cost.ownership import Tco
 from advisor.cost.question import CostQuestion
 from advisor.cost.result import CostReport, CostRow, LoadPoint, Way
 from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, bulleted, columns
+from advisor.render.document import fields_of
 from advisor.render.numbers import (
     LEGEND,
     MISSING,
@@ -27,7 +28,6 @@ from advisor.render.numbers import (
     usd,
     usd_quantity,
 )
-from advisor.render.serialize import fields_of
 
 MAX_ROWS: Final = 8
 """Rows that the terminal lists; a page and JSON have all."""

@@ -19,7 +19,7 @@ from advisor.probes.record import Machine, Measurement
 from advisor.probes.session import Progress, Session, resumed
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable, write_text
-from advisor.render.envelope import document, dump
+from advisor.render.document import document, dump
 
 
 def parse_expect(text: str | None) -> tuple[Accelerator | None, int | None, str]:

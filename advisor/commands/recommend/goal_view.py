@@ -18,8 +18,8 @@ from advisor.render.answer import (
     bulleted,
     columns,
 )
+from advisor.render.document import fields_of
 from advisor.render.numbers import MISSING, TIME, digits, show
-from advisor.render.serialize import fields_of
 
 _WHOLE = 100.0
 _MORE = "The facts behind the other scores, and edge modules, phones, FPGAs and small chips: --explain, --json or -o."

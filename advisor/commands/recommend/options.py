@@ -7,9 +7,7 @@ from typing import Annotated, Final, Literal
 from typer import Argument, Option
 
 from advisor.cli.command import Studied, command, only
-from advisor.cli.item_options import ItemInput
-from advisor.cli.load_options import Load
-from advisor.cli.where import Objectives, Top, Where
+from advisor.cli.options import ItemInput, Load, Objectives, Top, Where
 from advisor.commands.recommend.training_options import TrainingInput
 
 TRAINING: Final = ("train", "finetune", "rl")

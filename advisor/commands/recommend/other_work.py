@@ -6,10 +6,10 @@ from typing import Final, cast
 from advisor.catalog import accelerators, engines, models, vision
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
-from advisor.cli.calibration_file import given_calibration
 from advisor.cli.item_input import item_job, parse_size
 from advisor.cli.measures import parse_count, parse_seconds
 from advisor.cli.options import Shared
+from advisor.cli.own_data import given_calibration
 from advisor.cli.scenario_input import (
     constraints_of,
     needed_model,

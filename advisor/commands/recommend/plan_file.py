@@ -12,8 +12,7 @@ from advisor.recommend.scenario import Scenario
 from advisor.recommend.training_scenario import TrainingScenario
 from advisor.render.answer import Answer
 from advisor.render.atomic import write_text
-from advisor.render.envelope import catalog_version, document, dump
-from advisor.render.serialize import Json
+from advisor.render.document import Json, catalog_version, document, dump
 
 AnyScenario = Scenario | TrainingScenario
 TIMINGS: Final = ("screen_wall_s", "wall_s")

@@ -9,13 +9,11 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.regions import DEFAULT_REGION, get_region
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, GIGA, HOUR_S, MEGA, TERA
-from advisor.cli.calibration_file import given_calibration
 from advisor.cli.known import known_value
-from advisor.cli.load_options import Load
 from advisor.cli.measures import parse_count, parse_seconds, positive
-from advisor.cli.options import Shared
+from advisor.cli.options import Load, Shared, Where
+from advisor.cli.own_data import given_calibration
 from advisor.cli.scenario_input import constraints_of, names_of, needed_model, parse_usd
-from advisor.cli.where import Where
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.training_options import TrainingInput
 from advisor.recommend.training_scenario import (

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from typer import Option
 
-from advisor.cli.item_options import MethodName, OptimizerName
+from advisor.cli.options import MethodName, OptimizerName
 
 WORK: Final = "Training: what"
 LIMITS: Final = "Training: within what"

@@ -9,6 +9,7 @@ from advisor.recommend.training_option import ESTIMATED_RESERVATION
 from advisor.recommend.training_result import Bill, Reinforcement, TrainingOption, TrainingRecommendation
 from advisor.recommend.training_scenario import TrainingScenario
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
+from advisor.render.document import fields_of
 from advisor.render.numbers import (
     COUNT,
     LEGEND,
@@ -23,7 +24,6 @@ from advisor.render.numbers import (
     usd,
     usd_quantity,
 )
-from advisor.render.serialize import fields_of
 from advisor.render.training_charts import days_chart, stage_chart, waterfall_chart
 
 MAX_REJECTED: Final = 6

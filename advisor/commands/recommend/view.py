@@ -10,8 +10,8 @@ from advisor.commands.recommend.report import latency_table, recommendation_sect
 from advisor.recommend.result import Option, Recommendation, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
+from advisor.render.document import fields_of
 from advisor.render.numbers import MISSING, POWER, TIME, digits, percent, range_words, rung, show, usd
-from advisor.render.serialize import fields_of
 from advisor.simulator.quantity import Quantity
 
 MAX_REJECTED: Final = 8

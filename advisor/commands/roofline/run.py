@@ -4,16 +4,16 @@ from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Calibration
 from advisor.catalog.units import GB
-from advisor.cli.calibration_file import given_calibration
 from advisor.cli.known import known_dtype
 from advisor.cli.measures import parse_bytes
 from advisor.cli.options import Shared
+from advisor.cli.own_data import given_calibration
 from advisor.commands.roofline.options import RooflineInput
 from advisor.commands.roofline.view import Roof, occupancy_answer, roofline_answer
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
+from advisor.render.document import picked
 from advisor.render.numbers import digits
-from advisor.render.serialize import picked
 from advisor.simulator.calibrated_device import BANDWIDTH, accelerator_figures, calibrated_deployment
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.device import device_of

@@ -9,9 +9,9 @@ import numpy as np
 from advisor.catalog.units import KIB, TERA
 from advisor.commands.roofline.svg import Mark, RoofLine, roofline_svg
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, columns
+from advisor.render.document import picked
 from advisor.render.numbers import LEGEND, MISSING, RATE, TIME, digits, percent, show, show_quantity
 from advisor.render.plot import Axis, Point, scatter
-from advisor.render.serialize import picked
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.occupancy import Occupancy, SmLimits
 from advisor.simulator.step_roofline import Pass, RooflineOperator

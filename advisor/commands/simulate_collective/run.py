@@ -1,14 +1,14 @@
 """Predict one collective of a group of accelerators."""
 
-from advisor.cli.calibration_file import given_calibration
 from advisor.cli.measures import parse_bytes
 from advisor.cli.options import Shared
+from advisor.cli.own_data import given_calibration
 from advisor.cli.topology_input import group_of
 from advisor.commands.simulate_collective.options import CollectiveInput
 from advisor.commands.simulate_collective.view import collective_answer
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
-from advisor.simulator.collectives.fat_tree import oversubscribed
+from advisor.simulator.collectives.topology import oversubscribed
 
 
 def collective(asked: CollectiveInput, shared: Shared) -> Answer:

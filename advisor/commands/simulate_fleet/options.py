@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from advisor.cli.command import Studied, command
-from advisor.cli.layout import RecordsFile, StepByStep
+from advisor.cli.options import RecordsFile, StepByStep
 
 
 @command(

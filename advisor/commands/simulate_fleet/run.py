@@ -10,10 +10,8 @@ import numpy as np
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration
-from advisor.cli.calibration_file import given_calibration
-from advisor.cli.kept_prices import kept_prices
-from advisor.cli.layout import Layout
-from advisor.cli.options import Shared
+from advisor.cli.options import Layout, Shared
+from advisor.cli.own_data import given_calibration, kept_prices
 from advisor.cli.serve_input import deployment_of
 from advisor.commands.simulate_fleet.fleet_file import (
     ColdStartTable,

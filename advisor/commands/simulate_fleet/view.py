@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import HOUR_S
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
+from advisor.render.document import picked
 from advisor.render.numbers import LEGEND, TIME, digits, layout_words, percent, show, show_quantity, usd
-from advisor.render.serialize import picked
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving.fleet_control import EventKind

@@ -6,9 +6,7 @@ from typing import Annotated, Final, Literal
 from typer import Option
 
 from advisor.cli.command import Studied, command, only
-from advisor.cli.item_options import ItemInput
-from advisor.cli.layout import GpuName, OtherModelName, Precision, degree, named
-from advisor.cli.load_options import Rate
+from advisor.cli.options import GpuName, ItemInput, OtherModelName, Precision, Rate, degree, named
 
 _STUDIED: Final = Studied(pareto=("min single_latency_s", "max best_items_per_s"))
 

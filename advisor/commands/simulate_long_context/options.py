@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from advisor.cli.command import command, only
-from advisor.cli.layout import GpuName, Layout, OtherModelName, Precision, degree, named
+from advisor.cli.options import GpuName, Layout, OtherModelName, Precision, degree, named
 
 
 @command("simulate long-context", uses_calibration=True)

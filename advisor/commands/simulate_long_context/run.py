@@ -2,17 +2,16 @@
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import GB
-from advisor.cli.calibration_file import given_calibration
-from advisor.cli.layout import Layout
 from advisor.cli.measures import parse_bytes, parse_count
-from advisor.cli.options import Shared
+from advisor.cli.options import Layout, Shared
+from advisor.cli.own_data import given_calibration
 from advisor.cli.serve_input import deployment_of
 from advisor.commands.simulate_long_context.options import LongContextInput, OffloadInput
 from advisor.commands.simulate_long_context.view import ContextRow, TierRow, context_answer, offload_answer
 from advisor.render.answer import Answer
 from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_kernels import operator_library
+from advisor.simulator.engine_costs import operator_library
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import weight_bytes

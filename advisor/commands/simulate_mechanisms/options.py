@@ -6,9 +6,7 @@ from typing import Annotated, Final
 from typer import Option
 
 from advisor.cli.command import Studied, command, only
-from advisor.cli.item_options import ItemInput
-from advisor.cli.layout import GpuName, Layout, OtherModelName
-from advisor.cli.load_options import Load
+from advisor.cli.options import GpuName, ItemInput, Layout, Load, OtherModelName
 
 _STUDIED: Final = Studied(
     pareto=("min metrics_ttft_s_p99", "min metrics_tpot_s_p99", "max metrics_output_tokens_per_s")

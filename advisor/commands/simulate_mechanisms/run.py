@@ -7,10 +7,9 @@ from dataclasses import replace
 from advisor.catalog import vision as schemes
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Calibration
-from advisor.cli.calibration_file import given_calibration
 from advisor.cli.item_input import parse_size
-from advisor.cli.load_options import Load
-from advisor.cli.options import Shared
+from advisor.cli.options import Load, Shared
+from advisor.cli.own_data import given_calibration
 from advisor.cli.serve_input import LoadPlan, as_inputs, check_served, deployment_of, load_of
 from advisor.commands.simulate_mechanisms.options import AdaptersInput, VisionInput
 from advisor.commands.simulate_mechanisms.view import adapter_answer, vision_answer
@@ -21,8 +20,8 @@ from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import simulate
 from advisor.simulator.serving_prediction import predicted
+from advisor.simulator.workloads.encoder_pass import RUNTIMES
 from advisor.simulator.workloads.lora import Adapters, lora_replica
-from advisor.simulator.workloads.runtimes import RUNTIMES
 from advisor.simulator.workloads.vision import image_encoder_s, tokens_of_image, vision_replica
 
 

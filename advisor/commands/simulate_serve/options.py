@@ -3,33 +3,25 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from typer import Option
-
 from advisor.cli.command import Studied, command
-from advisor.cli.layout import PANEL, GpuName, Layout, ModelName, RecordsFile, StepByStep
-from advisor.cli.load_options import Load
+from advisor.cli.options import (
+    LAYOUT,
+    OBJECTIVES,
+    GpuName,
+    Layout,
+    Load,
+    ModelName,
+    Panel,
+    RecordsFile,
+    StepByStep,
+)
 
-POOLS: Final = "Two pools, prompts apart from answers"
-
-
-def _engine(*names: str, metavar: str | None, text: str, default: str = "the engine's", **more: Any) -> Any:
-    """A setting of the engine."""
-    return Option(*names, metavar=metavar, help=text, rich_help_panel=PANEL, show_default=default, **more)
-
-
-def _pool(metavar: str, text: str, default: str | bool = False, **more: Any) -> Any:
-    """What belongs to one of two pools."""
-    return Option(metavar=metavar, help=text, rich_help_panel=POOLS, show_default=default, **more)
+POOLS: Final = Panel("Two pools, prompts apart from answers")
 
 
 def _objective(what: str, example: str) -> Any:
     """A latency that a request must reach to count as good."""
-    return Option(
-        metavar="TIME",
-        help=f"{what} that still counts as good, e.g. {example}.",
-        rich_help_panel="Objectives",
-        show_default=False,
-    )
+    return OBJECTIVES("TIME", f"{what} that still counts as good, e.g. {example}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +30,22 @@ class Guessing:
 
     speculative: Annotated[
         str | None,
-        _engine(
-            metavar="METHOD",
-            text="Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL.",
-            default="off",
+        LAYOUT(
+            "METHOD",
+            "Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL.",
+            "off",
         ),
     ] = None
     draft_tokens: Annotated[
         int | None,
-        _engine(metavar="N", text="Guesses in a row, with --speculative.", default="the method's", min=1),
+        LAYOUT("N", "Guesses in a row, with --speculative.", "the method's", min=1),
     ] = None
     acceptance: Annotated[
         float | None,
-        _engine(
-            metavar="A",
-            text="Chance that a guess is accepted, with --speculative.",
-            default="as published",
+        LAYOUT(
+            "A",
+            "Chance that a guess is accepted, with --speculative.",
+            "as published",
             min=0.0,
             max=1.0,
         ),
@@ -65,14 +57,14 @@ class TwoPools:
     """Two pools, as typed; all None for one pool."""
 
     prefill_workers: Annotated[
-        int | None, _pool("N", "Workers for prompts alone; the others decode.", min=1)
+        int | None, POOLS("N", "Workers for prompts alone; the others decode.", min=1)
     ] = None
     decode_workers: Annotated[
-        int | None, _pool("N", "Workers that decode, with --prefill-workers.", min=1)
+        int | None, POOLS("N", "Workers that decode, with --prefill-workers.", min=1)
     ] = None
-    prefill_gpu: Annotated[str | None, _pool("ID", "Accelerator of prefill workers.", "as --gpu")] = None
+    prefill_gpu: Annotated[str | None, POOLS("ID", "Accelerator of prefill workers.", "as --gpu")] = None
     prefill_tp: Annotated[
-        int | None, _pool("N", "Tensor parallelism of a prefill worker.", "as --tp", min=1)
+        int | None, POOLS("N", "Tensor parallelism of a prefill worker.", "as --tp", min=1)
     ] = None
 
     @property
@@ -96,17 +88,18 @@ class ServeInput:
     gpu: GpuName
     layout: Layout = Layout()
     max_num_seqs: Annotated[
-        int | None, _engine(metavar="N", text="Sequences that may run at once.", min=1)
+        int | None, LAYOUT("N", "Sequences that may run at once.", "the engine's", min=1)
     ] = None
     max_num_batched_tokens: Annotated[
-        int | None, _engine(metavar="N", text="Tokens of one engine step.", min=1)
+        int | None, LAYOUT("N", "Tokens of one engine step.", "the engine's", min=1)
     ] = None
     prefix_caching: Annotated[
         bool | None,
-        _engine(
+        LAYOUT(
+            None,
+            "Keep the cache of prompts for others that begin alike.",
+            "the engine's",
             "--prefix-caching/--no-prefix-caching",
-            metavar=None,
-            text="Keep the cache of prompts for others that begin alike.",
         ),
     ] = None
     guessing: Guessing = Guessing()

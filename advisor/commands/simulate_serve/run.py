@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration
-from advisor.cli.calibration_file import given_calibration
 from advisor.cli.measures import parse_seconds
 from advisor.cli.options import Shared
+from advisor.cli.own_data import given_calibration
 from advisor.cli.serve_input import LoadPlan, as_inputs, check_served, deployment_of, load_of
 from advisor.commands.simulate_serve.options import ServeInput
 from advisor.commands.simulate_serve.pools import Pools, pools_of
@@ -19,8 +19,7 @@ from advisor.render.frame import csv_text
 from advisor.render.serve_view import ServeRun, serve_answer
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.disaggregation import DisaggregatedModel, with_decode_worker
-from advisor.simulator.nearest_layout import nearest_layout
-from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, nearest_layout
 from advisor.simulator.serving import ServingResult, Slo, Workload, simulate
 from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.disaggregated import simulate_disaggregated

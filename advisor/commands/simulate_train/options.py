@@ -4,31 +4,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from typer import Argument, Option
+from typer import Argument
 
 from advisor.cli.command import Studied, command
-from advisor.cli.item_options import MethodName, OptimizerName
+from advisor.cli.options import MethodName, OptimizerName, Panel
 
-JOB: Final = "Job"
-LAYOUT: Final = "Layout"
+JOB: Final = Panel("Job")
+LAYOUT: Final = Panel("Layout")
 
 SHARDING_NAMES = Literal["none", "zero1", "zero2", "zero3"]
 RECOMPUTE_NAMES = Literal["none", "selective", "full", "modules"]
 SCHEDULE_NAMES = Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipe"]
 
 
-def _job(metavar: str, text: str, default: str | bool = False, **more: Any) -> Any:
-    return Option(metavar=metavar, help=text, rich_help_panel=JOB, show_default=default, **more)
-
-
 def _degree(text: str, default: str = "1", **more: Any) -> Any:
-    return Option(
-        metavar="N", min=1, max=100_000, help=text, rich_help_panel=LAYOUT, show_default=default, **more
-    )
+    return LAYOUT("N", text, default, min=1, max=100_000, **more)
 
 
 def _choice(text: str, default: str) -> Any:
-    return Option(help=text, rich_help_panel=LAYOUT, show_default=default)
+    return LAYOUT(None, text, default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +50,13 @@ class TrainLayout:
     last_stage_layers: Annotated[int | None, _degree("Layers of the last stage.", "even")] = None
     sequence_parallel: Annotated[
         bool | None,
-        Option(
-            "--sequence-parallel/--no-sequence-parallel",
-            help="Norms divided along the sequence.",
-            rich_help_panel=LAYOUT,
-            show_default="with TP",
+        LAYOUT(
+            None, "Norms divided along the sequence.", "with TP", "--sequence-parallel/--no-sequence-parallel"
         ),
     ] = None
     offload_optimizer: Annotated[
         bool | None,
-        Option(
-            "--offload-optimizer", help="States in host memory.", rich_help_panel=LAYOUT, show_default=False
-        ),
+        LAYOUT(None, "States in host memory.", False, "--offload-optimizer"),
     ] = None
 
 
@@ -87,29 +76,29 @@ class TrainInput:
             show_default=False,
         ),
     ] = None  # fmt: skip
-    model: Annotated[str | None, _job("NAME", "Id, size (70b), Hugging Face id or config.json.")] = None
-    gpu: Annotated[str | None, _job("ID", "Accelerator; h100 and the like will do.", "h100-sxm")] = None
+    model: Annotated[str | None, JOB("NAME", "Id, size (70b), Hugging Face id or config.json.")] = None
+    gpu: Annotated[str | None, JOB("ID", "Accelerator; h100 and the like will do.", "h100-sxm")] = None
     gpus: Annotated[
-        int | None, _job("N", "In all; data parallelism takes what the rest leaves.", min=1, max=1_000_000)
+        int | None, JOB("N", "In all; data parallelism takes what the rest leaves.", min=1, max=1_000_000)
     ] = None
-    global_batch: Annotated[int | None, _job("N", "Sequences of one step.", "512", min=1)] = None
-    sequence: Annotated[int | None, _job("N", "Tokens of a sequence.", "8192, or the model's", min=1)] = None
-    precision: Annotated[str | None, _job("FORMAT", "bf16, fp16, fp8, mxfp8, nvfp4.", "bf16")] = None
+    global_batch: Annotated[int | None, JOB("N", "Sequences of one step.", "512", min=1)] = None
+    sequence: Annotated[int | None, JOB("N", "Tokens of a sequence.", "8192, or the model's", min=1)] = None
+    precision: Annotated[str | None, JOB("FORMAT", "bf16, fp16, fp8, mxfp8, nvfp4.", "bf16")] = None
     framework: Annotated[
-        str | None, _job("NAME", "megatron, torchtitan, fsdp, deepspeed, maxtext, peft.", "megatron")
+        str | None, JOB("NAME", "megatron, torchtitan, fsdp, deepspeed, maxtext, peft.", "megatron")
     ] = None
-    method: Annotated[MethodName | None, _job("NAME", "full, lora, qlora, dora.", "full")] = None
-    lora_rank: Annotated[int | None, _job("N", "Rank of adapters.", "16", min=1)] = None
-    optimizer: Annotated[OptimizerName | None, _job("NAME", "adamw, adamw_8bit, adafactor, ...", "adamw")] = (
+    method: Annotated[MethodName | None, JOB("NAME", "full, lora, qlora, dora.", "full")] = None
+    lora_rank: Annotated[int | None, JOB("N", "Rank of adapters.", "16", min=1)] = None
+    optimizer: Annotated[OptimizerName | None, JOB("NAME", "adamw, adamw_8bit, adafactor, ...", "adamw")] = (
         None
     )
     gradients: Annotated[
         Literal["fp32", "bf16"] | None,
-        Option(help="Format in which Megatron sums gradients.", rich_help_panel=JOB, show_default="fp32"),
+        JOB("NAME", "Format in which Megatron sums gradients: fp32, bf16.", "fp32"),
     ] = None
-    tokens: Annotated[str | None, _job("N", "Tokens of the whole run, for its days.")] = None
+    tokens: Annotated[str | None, JOB("N", "Tokens of the whole run, for its days.")] = None
     network_gbps: Annotated[
-        float | None, _job("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1)
+        float | None, JOB("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1)
     ] = None
     layout: TrainLayout = TrainLayout()
 

@@ -12,10 +12,10 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError, InputFileError
 from advisor.catalog.files import read_text, read_toml
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
-from advisor.cli.calibration_file import given_calibration
 from advisor.cli.known import known_value
 from advisor.cli.measures import parse_count
 from advisor.cli.options import Shared
+from advisor.cli.own_data import given_calibration
 from advisor.commands.simulate_train.options import TrainInput, TrainLayout
 from advisor.commands.simulate_train.view import TrainRun, train_answer
 from advisor.recommend.training_search import Effort as SearchEffort

@@ -12,8 +12,8 @@ from advisor.recommend.training_search import PlanFound, pictured
 from advisor.recommend.training_space import peak_flop_per_s
 from advisor.recommend.training_uncertainty import memory_quantity, step_quantity
 from advisor.render.answer import Answer, Block, Figure, Paragraph
+from advisor.render.document import picked
 from advisor.render.numbers import LEGEND, SIZE, TIME, digits, percent, show, show_quantity
-from advisor.render.serialize import picked
 from advisor.render.training_charts import stage_chart, waterfall_chart
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import on_bus

@@ -16,8 +16,8 @@ from advisor.commands.sweep.options import SweepInput
 from advisor.commands.sweep.targets import ask, fields_of, installed_versions, targets
 from advisor.commands.sweep.view import sweep_answer
 from advisor.render.answer import Answer
+from advisor.render.document import picked
 from advisor.render.numbers import TIME, show
-from advisor.render.serialize import picked
 from advisor.sweep.execution import Workers, outcomes, require_joblib, usable_processes
 from advisor.sweep.fields import Value
 from advisor.sweep.journal import Header, Journal, Kept, Row, journal_path, read_journal

@@ -8,8 +8,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.cli.app import commands
-from advisor.cli.command import Studied, gathered, parameters_of
+from advisor.cli.command import Studied, commands, gathered, parameters_of
 from advisor.cli.options import Shared, check_shared, parse_day
 from advisor.render.answer import Answer
 from advisor.sweep.fields import Field
@@ -60,7 +59,7 @@ def ask(command: str, options: Mapping[str, Any]) -> Row:
 def installed_versions() -> tuple[str, str]:
     """Program and catalog of this process."""
     from advisor import __version__
-    from advisor.render.envelope import catalog_version
+    from advisor.render.document import catalog_version
 
     return __version__, catalog_version()
 
@@ -81,7 +80,7 @@ def _answer(command: str, options: Mapping[str, Any]) -> Answer:
 
 def _numbers(answer: Answer, target: Studied) -> dict[str, Any]:
     """The answer in one flat row; lists of records have no place in it but for the best of one."""
-    from advisor.render.serialize import flatten, to_json
+    from advisor.render.document import flatten, to_json
 
     row = flatten(to_json(dict(answer.result)))
     if target.best_of:

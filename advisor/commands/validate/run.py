@@ -9,8 +9,8 @@ from typing import Final
 from advisor.catalog import accelerators
 from advisor.catalog.files import read_text
 from advisor.catalog.schema import Calibration
-from advisor.cli.calibration_file import given_calibration
 from advisor.cli.options import Shared
+from advisor.cli.own_data import given_calibration
 from advisor.cli.topology_input import group_of
 from advisor.commands.validate.cases import (
     Suite,

@@ -20,15 +20,15 @@ from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention import (
     DecodeEfficiency,
     PrefillEfficiency,
+    attention_decode_s,
     attention_encoder_s,
     attention_prefill_s,
-    decode_line,
-    prefill_line,
 )
+from advisor.simulator.operators.attention_kernels import secant_over_cache, secant_over_context
 from advisor.simulator.operators.unified_attention import (
     UnifiedAttentionEfficiency,
-    unified_decode_line,
-    unified_prefill_line,
+    unified_decode_s,
+    unified_prefill_s,
 )
 
 
@@ -119,32 +119,40 @@ class Operators(MixerOperators):
     def decode_lines(self, at: Rank, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
         heads, kv_heads, dim = self._shape(at.deployment)
         window, kv_bytes = self.record.window_tokens, bytes_per_element(at.deployment.kv_dtype)
-        if runs_unified(self.record, at.deployment):
-            unified = at.library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16")
-            line = unified_decode_line(
-                batch, low, high, heads, kv_heads, dim, at.library.device, unified,
+        library, key = at.library, "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
+        is_unified = runs_unified(self.record, at.deployment)
+
+        def time_s(sequences: FloatArray, context: float) -> FloatArray:
+            if is_unified:
+                return unified_decode_s(
+                    sequences, context, heads, kv_heads, dim, library.device,
+                    library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16"),
+                    window_tokens=window, kv_bytes_per_element=kv_bytes,
+                )  # fmt: skip
+            return attention_decode_s(
+                sequences, context, heads, kv_heads, dim, library.device,
+                library.parameters(DecodeEfficiency, "attention_decode", key),
                 window_tokens=window, kv_bytes_per_element=kv_bytes,
             )  # fmt: skip
-        else:
-            key = "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
-            line = decode_line(
-                batch, low, high, heads, kv_heads, dim, at.library.device,
-                at.library.parameters(DecodeEfficiency, "attention_decode", key),
-                window_tokens=window, kv_bytes_per_element=kv_bytes,
-            )  # fmt: skip
+
+        line = secant_over_context(time_s, batch, low, high, window_tokens=window)
         return (Line(*line, windowed=window is not None),)
 
     def prefill_line(self, at: Rank, chunk: float, cached: float) -> tuple[float, float]:
         heads, kv_heads, dim = self._shape(at.deployment)
-        if runs_unified(self.record, at.deployment):
-            unified = at.library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16")
-            line = unified_prefill_line(chunk, 0.0, cached, heads, kv_heads, dim, at.library.device, unified)
-        else:
-            line = prefill_line(
-                chunk, 0.0, cached, heads, kv_heads, dim, at.library.device,
-                at.library.parameters(PrefillEfficiency, "attention_prefill", "bf16"),
-                kv_bytes_per_element=bytes_per_element(at.deployment.kv_dtype),
+        library, kv_bytes = at.library, bytes_per_element(at.deployment.kv_dtype)
+        is_unified = runs_unified(self.record, at.deployment)
+
+        def time_s(tokens: FloatArray, before: float) -> FloatArray:
+            if is_unified:
+                unified = library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16")
+                return unified_prefill_s(tokens, before, 1, heads, kv_heads, dim, library.device, unified)
+            return attention_prefill_s(
+                tokens, before, 1, heads, kv_heads, dim, library.device,
+                library.parameters(PrefillEfficiency, "attention_prefill", "bf16"), kv_bytes_per_element=kv_bytes,
             )  # fmt: skip
+
+        line = secant_over_cache(time_s, chunk, 0.0, cached)
         # An encoder's queries meet all tokens, twice as many as those before them.
         return float(line[0]), float(line[1]) * (1.0 if self.record.causal else 2.0)
 

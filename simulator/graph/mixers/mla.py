@@ -27,8 +27,7 @@ from advisor.simulator.operators.latent_attention import (
     LatentDecodeEfficiency,
     LatentPrefillEfficiency,
     mla_absorb_s,
-    mla_decode_line,
-    mla_prefill_line,
+    mla_decode_s,
     mla_prefill_s,
 )
 from advisor.simulator.operators.sparse_attention import (
@@ -39,7 +38,7 @@ from advisor.simulator.operators.sparse_attention import (
     sparse_latent_s,
 )
 from advisor.simulator.operators.triton_latent import KERNELS as TRITON
-from advisor.simulator.operators.triton_latent import TritonLatentEfficiency, triton_latent_line
+from advisor.simulator.operators.triton_latent import TritonLatentEfficiency, triton_latent_s
 
 _OVERLAPPING_COMPRESS_RATIO: Final = 4
 _LAUNCHES: Final = 22
@@ -145,11 +144,15 @@ class Operators(MixerOperators):
 
     def prefill_line(self, at: Rank, chunk: float, cached: float) -> tuple[float, float]:
         record = self.record
-        line = mla_prefill_line(
-            chunk, 0.0, cached, record.num_heads // at.deployment.tensor_parallel, record.qk_nope_head_dim,
-            record.qk_rope_head_dim, record.v_head_dim, record.kv_lora_rank, at.library.device,
-            at.library.parameters(LatentPrefillEfficiency, _expanded_prefill(at.library), "bf16"),
-        )  # fmt: skip
+
+        def time_s(tokens: FloatArray, before: float) -> FloatArray:
+            return mla_prefill_s(
+                tokens, before, 1, record.num_heads // at.deployment.tensor_parallel, record.qk_nope_head_dim,
+                record.qk_rope_head_dim, record.v_head_dim, record.kv_lora_rank, at.library.device,
+                at.library.parameters(LatentPrefillEfficiency, _expanded_prefill(at.library), "bf16"),
+            )  # fmt: skip
+
+        line = secant_over_cache(time_s, chunk, 0.0, cached)
         return float(line[0]), float(line[1])
 
     def attends_prompts(self, deployment: Deployment, input_tokens: float) -> bool:
@@ -185,15 +188,19 @@ class Operators(MixerOperators):
         """Intercept [s] and slope [s per token of the rank's summed context] of attention to all keys."""
         record, library, device = self.record, at.library, at.library.device
         heads = record.num_heads // at.deployment.tensor_parallel
-        if library.kernels.get("mla_decode") == TRITON:
-            triton = library.parameters(TritonLatentEfficiency, "mla_triton", "bf16")
-            return triton_latent_line(batch, low, high, heads, device, triton)
         key = "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
-        return mla_decode_line(
-            batch, low, high, heads, record.kv_lora_rank, record.qk_rope_head_dim, device,
-            library.parameters(LatentDecodeEfficiency, "mla_decode", key),
-            kv_bytes_per_element=bytes_per_element(at.deployment.kv_dtype),
-        )  # fmt: skip
+
+        def time_s(sequences: FloatArray, context: float) -> FloatArray:
+            if library.kernels.get("mla_decode") == TRITON:
+                triton = library.parameters(TritonLatentEfficiency, "mla_triton", "bf16")
+                return triton_latent_s(sequences, context, heads, device, triton)
+            return mla_decode_s(
+                sequences, context, heads, record.kv_lora_rank, record.qk_rope_head_dim, device,
+                library.parameters(LatentDecodeEfficiency, "mla_decode", key),
+                kv_bytes_per_element=bytes_per_element(at.deployment.kv_dtype),
+            )  # fmt: skip
+
+        return secant_over_context(time_s, batch, low, high)
 
 
 def _matrices(record: LatentAttention, hidden: int) -> tuple[Matrix, ...]:

@@ -8,9 +8,9 @@ from advisor.simulator.deployment import named_deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.graph.forward_pass import decode_lines, prefill_lines, token_costs
 from advisor.simulator.graph.model import kv_bytes_per_token, layers_in, layers_of, parameter_count
-from advisor.simulator.graph.work import decode_step_work, prefill_work
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.roofline import decode_step_work, prefill_work
 
 TOKENS = np.array([256.0, 1024.0])
 

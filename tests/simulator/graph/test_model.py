@@ -20,8 +20,8 @@ from advisor.simulator.graph.model import (
     parameter_count,
 )
 from advisor.simulator.graph.weights import Block, Matrix
-from advisor.simulator.graph.work import decode_step_work, prefill_work
 from advisor.simulator.memory import plan_memory, weight_bytes
+from advisor.simulator.roofline import decode_step_work, prefill_work
 
 ALL = models.all_models()
 
@@ -156,6 +156,15 @@ def test_a_mixer_without_a_cache_or_a_state_is_refused_with_its_file(monkeypatch
     monkeypatch.setattr(gqa.Operators, "launches", 0)
     with pytest.raises(AdvisorError, match=r"simulator/graph/mixers/gqa.py"):
         mixer_operators(record, 21)
+
+
+def test_a_mixer_whose_ranks_do_not_add_up_is_refused_with_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = GroupedQueryAttention(num_heads=5, num_kv_heads=5, head_dim=11)
+    monkeypatch.setattr(Block, "local", lambda block, ranks: block.size // ranks + 1)
+    with pytest.raises(
+        AdvisorError, match=r"simulator/graph/mixers/gqa.py: the matrices of one rank do not add up"
+    ):
+        mixer_operators(record, 55)
 
 
 def test_kv_cache_of_llama_3_70b_at_8192_tokens_is_2_68_gb() -> None:

@@ -25,7 +25,7 @@ from advisor.simulator.serving.disaggregated import (
     transferred_ps,
 )
 from advisor.simulator.serving.fleet import Pool
-from advisor.simulator.serving.tables import step_tables
+from advisor.simulator.serving.pipeline import step_tables
 from advisor.simulator.step_cost import StepSurface, decode_iteration_s, prefill_iteration_s
 
 MS = PICOSECONDS_PER_S // 1000

@@ -33,7 +33,7 @@ from advisor.simulator.serving.content import (
     hashed_contents,
     infinite_cache_hit_fraction,
 )
-from advisor.simulator.serving.tables import step_tables
+from advisor.simulator.serving.pipeline import step_tables
 from advisor.simulator.step_cost import StepSurface
 
 MAX_SEQS, MAX_TOKENS = 12, 40

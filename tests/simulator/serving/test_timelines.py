@@ -14,9 +14,9 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
+from advisor.simulator.serving.pipeline import step_tables
 from advisor.simulator.serving.policy import Slo
 from advisor.simulator.serving.replica import Replica
-from advisor.simulator.serving.tables import step_tables
 from advisor.simulator.step_cost import StepSurface
 
 

@@ -12,9 +12,15 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.workloads.diffusion import ImageJob, Parallel, image_tokens, images_s, largest_batch
-from advisor.simulator.workloads.image_decoder import decoder_convolutions
-from advisor.simulator.workloads.runtimes import RUNTIMES
+from advisor.simulator.workloads.diffusion import (
+    ImageJob,
+    Parallel,
+    decoder_convolutions,
+    image_tokens,
+    images_s,
+    largest_batch,
+)
+from advisor.simulator.workloads.encoder_pass import RUNTIMES
 
 ONE = np.array([1.0])
 # xdit-project/xDiT, docs/performance/flux.md: FLUX.1 dev, 1024 x 1024, 28 steps, H100s, torch.compile [s]. The first

@@ -8,8 +8,7 @@ import pytest
 
 from advisor.catalog import vision
 from advisor.simulator.graph.model import parameter_count
-from advisor.simulator.workloads.encoder_pass import encoder_pass, pass_flop
-from advisor.simulator.workloads.runtimes import RUNTIMES
+from advisor.simulator.workloads.encoder_pass import RUNTIMES, encoder_pass, pass_flop
 
 # NVIDIA/TensorRT, demo/BERT/README.md: BERT-large, FP16, one A100 40 GB, mean latency [ms] by sequence and batch.
 BERT_LARGE_MS = {

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.catalog.errors import AdvisorError
 from advisor.simulator.graph.model import parameter_count
-from advisor.simulator.workloads.runtimes import RUNTIMES
+from advisor.simulator.workloads.encoder_pass import RUNTIMES
 from advisor.simulator.workloads.speech import (
     RANGE,
     decoder_of,

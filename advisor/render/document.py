@@ -1,13 +1,21 @@
-"""The one way from records to JSON: the same for every command and every file."""
+"""The one way from records to JSON, and the envelope that every document has: the same for every command and file."""
 
 import datetime
 import enum
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import PurePath
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+from advisor import __version__
+from advisor.render.answer import Answer
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -83,3 +91,49 @@ def flatten(record: Json, prefix: str = "") -> dict[str, Json]:
     for key, item in record.items():
         row.update(flatten(item, f"{prefix}_{key}" if prefix else key))
     return row
+
+
+SCHEMA_VERSION: Final = 1
+
+
+@cache
+def catalog_version() -> str:
+    """Short hash over names and contents of the catalog's data files: equal data, equal answers."""
+    digest = hashlib.sha256()
+    for name, file in sorted(_walk(files("advisor.catalog") / "data", "").items()):
+        digest.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def _walk(folder: Traversable, prefix: str) -> dict[str, Traversable]:
+    found: dict[str, Traversable] = {}
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found.update(_walk(entry, f"{prefix}{entry.name}/"))
+        elif entry.name.endswith((".toml", ".csv", ".json")):
+            found[prefix + entry.name] = entry
+    return found
+
+
+def document(answer: Answer, *, seed: int, shared: Mapping[str, object]) -> dict[str, Json]:
+    """The JSON document of an answer: the envelope's fields first, then the result's.
+
+    Raises: ValueError: a field of the result bears the name of one of the envelope's.
+    """
+    envelope: dict[str, Json] = {
+        "schema_version": SCHEMA_VERSION,
+        "tool_version": __version__,
+        "catalog_version": catalog_version(),
+        "seed": seed,
+        "inputs": to_json({**answer.inputs, **shared}, "inputs"),
+        "warnings": list(answer.warnings),
+    }
+    clash = envelope.keys() & answer.result.keys()
+    if clash:
+        raise ValueError(f"result fields hide the envelope: {', '.join(sorted(clash))}")
+    return envelope | {key: to_json(value, key) for key, value in answer.result.items()}
+
+
+def dump(content: Json) -> str:
+    """JSON text, indented, UTF-8 as it is."""
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
