@@ -112,7 +112,7 @@ def test_experts_in_host_memory(cli: Cli) -> None:
         ("recommend --workload embed --model flux.1-dev", 2, "no model for"),
         ("recommend --workload embed --model bge-m3 --engine vllm", 2, "--engine means nothing"),
         ("recommend --workload diffusion --model dit-xl-2 --concurrency 5", 2, "--concurrency means nothing"),
-        ("recommend --workload batch --model 8b --plan p.json", 2, "keeps no plan"),
+        ("recommend --workload batch --model 8b --plan p.json", 2, "--plan means nothing"),
         (
             "recommend --workload diffusion --model flux.1-dev --gpu h100 --latency-p99 1ms",
             3,

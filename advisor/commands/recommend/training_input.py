@@ -55,7 +55,6 @@ def training_question(asked: RecommendInput, shared: Shared) -> tuple[TrainingSc
     model, workload = needed_model(asked.model), cast(Workload, asked.workload)
     typed, load = asked.training, asked.load
     found = models.get(model)
-    _refuse_load(load)
     rollout = _rollout(typed, load) if workload == "rl" else None
     task, notes = _task(found.record, workload, typed, asked.where, rollout)
     within, more = _limits(workload, typed, asked.where, total_budget(asked))
@@ -72,19 +71,6 @@ def training_question(asked: RecommendInput, shared: Shared) -> tuple[TrainingSc
         top=asked.shown.top,
     )
     return scenario, tuple(filter(None, (found.note, *notes, *more)))
-
-
-def _refuse_load(load: Load) -> None:
-    given = {
-        "--rate": load.rate, "--concurrency": load.concurrency, "--trace": load.trace, "--profile": load.profile,
-    }  # fmt: skip
-    for option, value in given.items():
-        if value is not None:
-            raise AdvisorError(
-                f"{option} does not go with training",
-                why="it says how requests come to a service",
-                fix=f"drop {option}, or ask with --workload serve",
-            )
 
 
 def _task(
