@@ -58,7 +58,7 @@ class PriceCache:
         """Tag of the version that is kept; empty where there is none or its record is damaged."""
         try:
             state = json.loads(self._state_path(name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return ""
         kept = isinstance(state, Mapping) and self._prices_path(name).exists()
         return str(state.get("etag", "")) if kept else ""
