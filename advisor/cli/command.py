@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_
 import typer
 
 from advisor.cli.options import Shared, check_shared
+from advisor.cli.output_files import check_files
 
 if TYPE_CHECKING:
     from advisor.render.answer import Answer
@@ -95,6 +96,7 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
     def run(**values: Any) -> Delivery | None:
         if is_group and values["context"].invoked_subcommand is not None:
             return None
+        check_files(found.name, values)
         shared = check_shared(gathered(Shared, values))
         answer = found.answer(gathered(found.inputs, values), shared)
         if shared.calibration is not None and not found.uses_calibration:
@@ -158,6 +160,16 @@ def _default(field: Field[Any]) -> Any:
     return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
+def _write_json(text: str) -> None:
+    """JSON is UTF-8, whatever the terminal's encoding is."""
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is None:
+        sys.stdout.write(text)
+        return
+    sys.stdout.flush()
+    binary.write(text.encode("utf-8"))
+
+
 def deliver(answer: "Answer", shared: Shared) -> int:
     """Write the file that was asked for, then print the answer; returns the exit code.
 
@@ -179,7 +191,7 @@ def deliver(answer: "Answer", shared: Shared) -> int:
         if not shared.quiet:
             note(f"wrote {shared.output}")
     if shared.json:
-        sys.stdout.write(dump(content))
+        _write_json(dump(content))
     elif not (shared.quiet and shared.output is not None):
         from advisor.render.terminal import print_blocks
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from advisor import __version__
 from advisor.render.answer import Answer
+from advisor.render.legible import escaped
 from advisor.render.serialize import Json, to_json
 
 SCHEMA_VERSION: Final = 1
@@ -54,5 +55,5 @@ def document(answer: Answer, *, seed: int, shared: Mapping[str, object]) -> dict
 
 
 def dump(content: Json) -> str:
-    """JSON text, indented, UTF-8 as it is."""
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """JSON text, indented, UTF-8 as it is but for characters that a terminal would obey."""
+    return escaped(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
