@@ -69,7 +69,7 @@ def _markdown(block: Block) -> str:
 
 def _plain(text: str) -> str:
     """Text that Markdown shows as it is: no HTML, no links or pictures that load something."""
-    shown = legible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    shown = _ENTITY.sub("&amp;", legible(text)).replace("<", "&lt;").replace(">", "&gt;")
     return shown.replace("](", "]\\(")
 
 
@@ -98,6 +98,7 @@ def as_svg(answer: Answer, content: Mapping[str, Json]) -> str:
 WRITERS: Final[dict[str, Writer]] = {
     ".json": as_json, ".csv": as_csv, ".md": as_markdown, ".html": as_html, ".parquet": as_parquet, ".svg": as_svg,
 }  # fmt: skip
+_ENTITY: Final = re.compile(r"&(?=#?\w+;)")
 _FOR_ALL: Final = (".json", ".csv", ".md", ".html")
 
 
