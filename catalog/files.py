@@ -10,8 +10,10 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.units import MB
 
 DATA_DIR: Final = Path(__file__).parent / "data"
+MOST_FILE_BYTES: Final = 512_000_000
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
@@ -21,7 +23,15 @@ def read_text(path: Path) -> str:
     Raises: InputFileError: it is missing, a folder, unreadable or not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(MOST_FILE_BYTES + 1)
+        if len(content) > MOST_FILE_BYTES:
+            raise InputFileError(
+                f"{path}: is too large",
+                why=f"more than {MOST_FILE_BYTES / MB:g} MB",
+                fix="split it, or leave out what is not needed",
+            )
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise InputFileError(f"{path}: no such file", fix="check the path") from None
     except IsADirectoryError:
@@ -30,10 +40,9 @@ def read_text(path: Path) -> str:
         raise InputFileError(
             f"{path}: not a text file", why=f"byte {error.start} is not UTF-8", fix="save it as UTF-8 text"
         ) from None
-    except OSError as error:
-        raise InputFileError(
-            f"{path}: cannot be read", why=str(error.strerror), fix="check its rights"
-        ) from None
+    except (OSError, ValueError) as error:  # a null byte in the name
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputFileError(f"{path}: cannot be read", why=why, fix="check the path and its rights") from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -45,6 +54,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise InputFileError(f"{path}: not valid TOML", why=str(error), fix="correct that line") from None
+    except (RecursionError, ValueError) as error:  # nested without end, a number of thousands of digits
+        raise InputFileError(f"{path}: cannot be read", why=str(error), fix="simplify it") from None
 
 
 def read_json(path: Path, fix: str) -> Any:
@@ -56,6 +67,8 @@ def read_json(path: Path, fix: str) -> Any:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise InputFileError(f"{path}: not valid JSON", why=str(error), fix=fix) from None
+    except (RecursionError, ValueError) as error:
+        raise InputFileError(f"{path}: cannot be read", why=str(error), fix="simplify it") from None
 
 
 def read_csv(

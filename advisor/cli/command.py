@@ -6,6 +6,7 @@ group of options, whole or, as `Annotated[Group, only("name", ...)]`, in part; a
 
 import importlib
 import inspect
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_
 import typer
 
 from advisor.cli.options import Shared, check_shared
+from advisor.catalog.errors import AdvisorError
 from advisor.cli.output_files import check_files
 
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
     def run(**values: Any) -> Delivery | None:
         if is_group and values["context"].invoked_subcommand is not None:
             return None
+        check_numbers(values)
         check_files(found.name, values)
         shared = check_shared(gathered(Shared, values))
         answer = found.answer(gathered(found.inputs, values), shared)
@@ -111,6 +114,18 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = found.inputs.__doc__
     return run
+
+
+def check_numbers(values: Mapping[str, Any]) -> None:
+    """Refuse what compares with no limit.
+
+    Raises: AdvisorError: a number is not finite.
+    """
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise AdvisorError(
+                f"--{name.replace('_', '-')} {value} is out of range", fix="type a finite number"
+            )
 
 
 def parameters_of(inputs: type, default: object = None) -> Iterator[inspect.Parameter]:

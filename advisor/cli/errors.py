@@ -1,6 +1,7 @@
 """How failures end a run: what, why, `To fix:`, `Hint:` on stderr, and an exit code for scripts."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from typer import TyperException
 
@@ -54,6 +55,9 @@ def report(error: Exception, *, verbose: bool) -> int:
     if isinstance(error, MemoryError):
         _tell("out of memory", why="the question needs more than there is", fix="ask for less at a time")
         return USAGE
+    if type(error).__name__ == "ValidationError" and hasattr(error, "errors"):
+        _tell(_of_record(error.errors(include_url=False)[0]), fix="choose another value")
+        return USAGE
     if verbose:
         import traceback
 
@@ -71,6 +75,12 @@ def _short(text: str) -> str:
     """The text without its middle where somebody typed thousands of characters."""
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
+
+
+def _of_record(problem: Mapping[str, Any]) -> str:
+    """What a record of the question does not take: an option beyond what can be computed."""
+    name = ".".join(map(str, problem["loc"])) or "the question"
+    return f"{name} {_short(repr(problem['input']))} is out of range: {problem['msg']}"
 
 
 def _of_system(error: OSError) -> tuple[str, str, str]:

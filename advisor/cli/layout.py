@@ -11,9 +11,9 @@ PANEL: Final = "Layout and precision"
 Router = Literal["round_robin", "least_outstanding", "prefix_affinity"]
 
 
-def degree(text: str) -> Any:
+def degree(text: str, most: int = 1024) -> Any:
     """A degree of parallelism, or another small number."""
-    return Option(metavar="N", min=1, help=text, rich_help_panel=PANEL)
+    return Option(metavar="N", min=1, max=most, help=text, rich_help_panel=PANEL)
 
 
 def named(metavar: str, text: str, default: str | bool = True) -> Any:
@@ -42,7 +42,7 @@ class Layout:
     pp: Annotated[int, degree("Pipeline stages.")] = 1
     ep: Annotated[int, degree("Expert parallelism, over the same accelerators.")] = 1
     dp: Annotated[int, degree("Attention data parallelism inside a replica.")] = 1
-    replicas: Annotated[int, degree("Equal replicas behind a router.")] = 1
+    replicas: Annotated[int, degree("Equal replicas behind a router.", 10_000)] = 1
     router: Annotated[Router, named("RULE", "How the router deals out requests.")] = "least_outstanding"
     precision: Precision = None
     kv_precision: Annotated[str, named("FORMAT", "KV cache.")] = "bf16"

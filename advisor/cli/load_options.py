@@ -26,14 +26,14 @@ class Load:
 
     rate: Rate = None
     concurrency: Annotated[
-        int | None, _option("C", "Clients that each wait for one answer before the next request.", min=1)
+        int | None, _option("C", "Clients that each wait for one answer before the next request.", min=1, max=100_000)
     ] = None
     input_tokens: Annotated[int | None, _tokens("Mean prompt.")] = None
     output_tokens: Annotated[int | None, _tokens("Mean answer.")] = None
     trace: Annotated[
         Path | None, _option("FILE", "Recorded requests: CSV or JSON lines, own, Azure or Mooncake columns.")
     ] = None
-    trace_speed: Annotated[float | None, _option("K", "Replay the trace K times as fast.", "as it was")] = (
+    trace_speed: Annotated[float | None, _option("K", "Replay the trace K times as fast.", "as it was", max=1_000_000)] = (
         None
     )
     profile: Annotated[

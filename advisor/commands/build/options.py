@@ -46,8 +46,8 @@ class Conditions:
     )
     max_noise: Annotated[float, _option(PLACE, "dB", "Noise at one metre, dB(A).", min=20, max=90)] = 50.0
     concurrency: Annotated[int, _option(USE, "N", "Streams at once.", min=1, max=256)] = 1
-    input_tokens: Annotated[int, _option(USE, "N", "Tokens of a prompt.", min=1)] = 2048
-    output_tokens: Annotated[int, _option(USE, "N", "Tokens of an answer.", min=1)] = 512
+    input_tokens: Annotated[int, _option(USE, "N", "Tokens of a prompt.", min=1, max=1_000_000)] = 2048
+    output_tokens: Annotated[int, _option(USE, "N", "Tokens of an answer.", min=1, max=1_000_000)] = 512
     precision: Annotated[
         str | None,
         _option(USE, "FORMAT", "Weight format.", show_default="four bits, or the checkpoint's own"),
@@ -86,12 +86,13 @@ class BuildInput:
     """Plan a workstation: the best parts for a budget or a speed, each machine priced, checked and simulated."""
 
     budget: Annotated[
-        float | None, _option(LIMITS, "USD", "At most so much for the machine.", show_default=False)
+        float | None, _option(LIMITS, "USD", "At most so much for the machine.", show_default=False, max=1_000_000_000)
     ] = None
     target_tokens_per_s: Annotated[
         float | None,
         _option(
-            LIMITS, "N", "At least so many output tokens per second; then the cheapest.", show_default=False
+            LIMITS, "N", "At least so many output tokens per second; then the cheapest.", show_default=False,
+            max=1_000_000,
         ),
     ] = None
     gpu: Annotated[

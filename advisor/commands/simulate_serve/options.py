@@ -46,7 +46,7 @@ class Guessing:
     ] = None
     draft_tokens: Annotated[
         int | None,
-        _engine(metavar="N", text="Guesses in a row, with --speculative.", default="the method's", min=1),
+        _engine(metavar="N", text="Guesses in a row, with --speculative.", default="the method's", min=1, max=1000),
     ] = None
     acceptance: Annotated[
         float | None,
@@ -65,14 +65,14 @@ class TwoPools:
     """Two pools, as typed; all None for one pool."""
 
     prefill_workers: Annotated[
-        int | None, _pool("N", "Workers for prompts alone; the others decode.", min=1)
+        int | None, _pool("N", "Workers for prompts alone; the others decode.", min=1, max=1024)
     ] = None
     decode_workers: Annotated[
-        int | None, _pool("N", "Workers that decode, with --prefill-workers.", min=1)
+        int | None, _pool("N", "Workers that decode, with --prefill-workers.", min=1, max=1024)
     ] = None
     prefill_gpu: Annotated[str | None, _pool("ID", "Accelerator of prefill workers.", "as --gpu")] = None
     prefill_tp: Annotated[
-        int | None, _pool("N", "Tensor parallelism of a prefill worker.", "as --tp", min=1)
+        int | None, _pool("N", "Tensor parallelism of a prefill worker.", "as --tp", min=1, max=1024)
     ] = None
 
     @property
@@ -96,10 +96,10 @@ class ServeInput:
     gpu: GpuName
     layout: Layout = Layout()
     max_num_seqs: Annotated[
-        int | None, _engine(metavar="N", text="Sequences that may run at once.", min=1)
+        int | None, _engine(metavar="N", text="Sequences that may run at once.", min=1, max=100_000)
     ] = None
     max_num_batched_tokens: Annotated[
-        int | None, _engine(metavar="N", text="Tokens of one engine step.", min=1)
+        int | None, _engine(metavar="N", text="Tokens of one engine step.", min=1, max=10_000_000)
     ] = None
     prefix_caching: Annotated[
         bool | None,
