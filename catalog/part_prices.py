@@ -1,5 +1,6 @@
 """What parts cost: a dated quote where one may be shipped, else an estimate for the class; the user's own file wins."""
 
+import datetime
 import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,21 +28,22 @@ def bundled_part_prices() -> PriceBook:
 
     Raises: InputFileError: a bundled file is damaged.
     """
-    book: dict[str, PartPrice] = {}
-    book.update(_list_prices())
-    book.update(_estimates())
-    book.update(_quotes())
-    return book
+    return {key: price for layer in _layers() for key, price in layer.items()}
 
 
-def price_book(user_file: Path | None = None) -> PriceBook:
-    """Every price, the user's above those that are shipped.
+@functools.cache
+def _layers() -> tuple[PriceBook, ...]:
+    """What is shipped; a later layer wins."""
+    return _list_prices(), _estimates(), _quotes()
+
+
+def price_book(user_file: Path | None = None, as_of: datetime.date = datetime.date.max) -> PriceBook:
+    """Every price that was known on a day, the user's above those that are shipped.
 
     Raises: InputFileError: the user's file is unreadable or a row is wrong; near misses are in the hint.
     """
-    if user_file is None:
-        return bundled_part_prices()
-    return {**bundled_part_prices(), **read_part_prices(user_file)}
+    layers = _layers() if user_file is None else (*_layers(), read_part_prices(user_file))
+    return {key: price for layer in layers for key, price in layer.items() if price.observed_on <= as_of}
 
 
 def price_of(part: Part, book: PriceBook) -> PartPrice | None:
