@@ -121,7 +121,11 @@ def _spread(price: Price, scenario: Scenario) -> PriceSpread:
     return NO_SPREAD if price.provider == OWN else spread_of(price, scenario.as_of)
 
 
-def confirmed(scenario: Scenario, plan: Planned) -> Planned | None:
+Settled = dict[int, Capacity | None]
+"""Capacities that have been settled, by identity of their candidate: one deployment may be picked for several loads."""
+
+
+def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | None:
     """The deployment with its capacity settled, and what it shows at its planning point, held to its objectives with
     seeds that decided nothing; with less load per replica where it misses them; None where that cannot be bought.
 
@@ -129,11 +133,13 @@ def confirmed(scenario: Scenario, plan: Planned) -> Planned | None:
     """
     settled: Planned | None = plan
     if _is_open(scenario, plan):
-        found = plan.found
-        aim = replace(found.capacity, load=_HIGHER * found.capacity.load)
-        capacity = confirm(
-            found.replica, scenario.traffic, scenario.objectives, aim, scenario.seed, purpose="settle"
-        )
+        found, key = plan.found, id(plan.found.candidate)
+        if key not in known:
+            aim = replace(found.capacity, load=_HIGHER * found.capacity.load)
+            known[key] = confirm(
+                found.replica, scenario.traffic, scenario.objectives, aim, scenario.seed, purpose="settle"
+            )
+        capacity = known[key]
         settled = None if capacity is None else _with_capacity(scenario, plan, capacity)
     for _ in range(_MOST_STEPS):
         if settled is None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
@@ -17,7 +17,17 @@ from advisor.recommend.market import loosened, market
 from advisor.recommend.offers import OWN
 from advisor.recommend.options import option_of
 from advisor.recommend.purchase import Demand, demands_of
-from advisor.recommend.ranking import LIKELY, Planned, confirmed, planned, plans_of, ranked, roles, shown
+from advisor.recommend.ranking import (
+    LIKELY,
+    Planned,
+    Settled,
+    confirmed,
+    planned,
+    plans_of,
+    ranked,
+    roles,
+    shown,
+)
 from advisor.recommend.result import Option, Recommendation, Rejected, Rung, SearchStatistics
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcome
@@ -38,6 +48,7 @@ class Searched:
     accelerators: Mapping[str, Accelerator]
     offers: Mapping[str, tuple[Price, ...]]
     outcome: SearchOutcome
+    settled: Settled = field(default_factory=dict)
 
     def ranked(self, top: int, demand: int = -1) -> list[list[Found]]:
         """Confirmed deployments of the cheapest accelerators for a demand, each cheapest first."""
@@ -83,7 +94,7 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     demands = demands_of(scenario)
     last = len(demands) - 1
     competing = _order(done, scenario, demands, last, max(PICKS, scenario.top))
-    order = _confirmed(competing, scenario, scenario.top)
+    order = _confirmed(competing, done, scenario, scenario.top)
     if not order:
         raise _nothing(scenario, model, outcome)
     options = _options(order, done, scenario)
@@ -144,20 +155,20 @@ def _order(
     return order
 
 
-def _confirmed(order: Sequence[Planned], scenario: Scenario, top: int) -> list[Planned]:
+def _confirmed(order: Sequence[Planned], done: Searched, scenario: Scenario, top: int) -> list[Planned]:
     """The first of a ranking with what they show at their planning points, ranked again where that changed them."""
     held: list[Planned] = []
     for plan in order:
         if len(held) == top:
             break
-        settled = confirmed(scenario, plan)
+        settled = confirmed(scenario, plan, done.settled)
         if settled is not None:
             held.append(settled)
     return ranked(held)
 
 
 def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int) -> Option | None:
-    order = _confirmed(_order(done, scenario, demands, place, PICKS), scenario, 1)
+    order = _confirmed(_order(done, scenario, demands, place, PICKS), done, scenario, 1)
     return replace(option_of(1, order[0], scenario), role=roles(order)[0]) if order else None
 
 

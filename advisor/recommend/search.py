@@ -24,6 +24,10 @@ from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import model_replica
 
 Progress = Callable[[str], None]
+_LEAST_HELD = 0.4
+"""Part of an estimate that long runs have always held."""
+_PART = 0.01
+"""How closely that part is known from which on a candidate changes an answer."""
 
 
 def search(
@@ -135,22 +139,17 @@ def _confirm(question: Question, entry: Entry, outcome: SearchOutcome, *, exhaus
     assert entry.capacity is not None
     scenario, name = question.scenario, entry.candidate.deployment.accelerator.id
     aim = replace(entry.capacity, load=_load_per_replica(question, entry.capacity))
-    # At the highest load cost is inverse to it; a given load leaves nothing to vary.
-    open_ended = len(question.demands) == 1 and question.demands[0].kind in ("unit", "budget")
     own = outcome.found.get(name)
-    cutoff = own[0].purchase.cost if own else _cost_of_last(question, outcome, 0)
-    least = 0.0
-    if open_ended and not exhaustive and math.isfinite(cutoff):
-        least = min(aim.load, aim.load * entry.bounds[0] / cutoff)
+    least = 0.0 if exhaustive else _least_load(question, outcome, entry, aim)
     hold = partial(confirm, entry.replica, scenario.traffic, scenario.objectives, seed=scenario.seed)
     capacity = hold(aim, least=least)
-    if capacity is None and own and least:
+    if capacity is None and own and least and len(question.demands) == 1:
         # Not better than what the accelerator already offers: shown beside it, found with less care.
         capacity = hold(replace(aim, load=least), tolerance=VARIANT_TOLERANCE)
     if capacity is None:
         _drop(outcome, entry)
         if least:
-            outcome.bounds.setdefault(name, cutoff)
+            outcome.bounds.setdefault(name, entry.bounds[-1])
         else:
             outcome.reasons.setdefault(name, "misses the latency objectives in a long run")
         return
@@ -162,6 +161,34 @@ def _confirm(question: Question, entry: Entry, outcome: SearchOutcome, *, exhaus
     _drop(outcome, entry)
     outcome.found[name].append(found)
     outcome.found[name].sort(key=lambda option: option.purchase.cost)
+
+
+def _least_load(question: Question, outcome: SearchOutcome, entry: Entry, aim: Capacity) -> float:
+    """The load of one replica below which a candidate cannot change any answer; zero where it might at any load, and
+    where a single given load leaves nothing to vary."""
+    if len(question.demands) == 1 and question.demands[0].kind in ("rate", "clients"):
+        return 0.0
+    own = outcome.found.get(entry.candidate.deployment.accelerator.id)
+    limits = [
+        min(found.cost(demand) for found in own) if own else _cost_of_last(question, outcome, demand)
+        for demand in range(len(question.demands))
+    ]
+
+    def wins(part: float) -> bool:
+        per_s = part * aim.requests_per_s
+        bought = (
+            cheapest_purchase(question.scenario, demand, entry.ways, part * aim.load, per_s)
+            for demand in question.demands
+        )
+        return any(each and each.cost < limit for each, limit in zip(bought, limits, strict=True))
+
+    if wins(_LEAST_HELD):
+        return 0.0
+    low, high = _LEAST_HELD, 1.0
+    while high - low > _PART:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if wins(middle) else (middle, high)
+    return high * aim.load
 
 
 def _drop(outcome: SearchOutcome, entry: Entry) -> None:

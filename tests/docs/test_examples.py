@@ -19,6 +19,13 @@ from advisor.cli.errors import EXIT_CODES
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+NUMBER = re.compile(r"\d[\d,]*(?:\\?\.\d+)?")
+"""A number as it stands in an output, or in an escaped one."""
+GAP = r"(\\d[\\d,]*(?:\\.\\d+)?)"
+RULE = re.compile(r"─+")
+SAME = 0.03
+"""Relative difference at which a number is still the one that the page claims. What a number must be exactly is held
+by laws, counts and published figures in the tests of its room."""
 TODAY = datetime.date(2026, 11, 20)
 """The day on which the documented commands are asked: prices and their age depend on it."""
 
@@ -70,10 +77,24 @@ def shown(run: Any) -> str:
 
 
 def matches(expected: str, printed: str) -> bool:
-    """Whether the output is the expected one, `...` lines standing for any number of lines."""
-    lines = expected.rstrip("\n").split("\n")
-    pattern = "".join("(?:.*\n)*?" if line == "..." else re.escape(line) + "\n" for line in lines)
-    return re.fullmatch(pattern, printed + "\n") is not None
+    """Whether the output says what the page claims: the same words in the same order, `...` lines standing for any
+    number of them, and numbers within a few percent. Widths of columns and where lines break are not claims."""
+    claimed, said = (tuple(re.sub(RULE, "─", text).split()) for text in (expected, printed))
+    pattern = "".join(
+        "(?:\\S+ )*?" if word == "..." else NUMBER.sub(GAP, re.escape(word)) + " " for word in claimed
+    )
+    found = re.fullmatch(pattern, "".join(f"{word} " for word in said))
+    if found is None:
+        return False
+    numbers = NUMBER.findall(re.escape(" ".join(claimed)))
+    return all(close(a, b) for a, b in zip(numbers, found.groups(), strict=True))
+
+
+def close(claimed: str, said: str) -> bool:
+    """Whether two written numbers are the same within a few percent, or a unit of the last digit that is shown."""
+    a, b = (float(text.replace("\\", "").replace(",", "").rstrip(".") or "nan") for text in (claimed, said))
+    shown = claimed.replace("\\", "").rstrip(".").partition(".")[2]
+    return a == b or abs(a - b) <= max(SAME * abs(a), 1.01 * 10.0 ** -len(shown) if shown else 0.0)
 
 
 def refreshed(expected: str, printed: str) -> str:
@@ -96,6 +117,14 @@ def refreshed(expected: str, printed: str) -> str:
         position = len(lines) if len(parts) == 1 else min(ends, key=lambda end: abs(end - start - len(part)))
         shown_parts.append("\n".join(lines[start:position]))
     return "\n...\n".join(shown_parts).strip("\n")
+
+
+def test_a_page_claims_words_and_numbers_not_widths() -> None:
+    page = "USD per  million\n────\na 1.00  12 ms\n...\nend 2026-11-20"
+    assert matches(page, "USD per million\n───────\na  1.02 12 ms\nb 3\nc\nend 2026-11-20")
+    assert not matches(page, "USD per million\n──\na 1.10 12 ms\nend 2026-11-20")
+    assert not matches(page, "USD per million\n──\nb 1.00 12 ms\nend 2026-11-20")
+    assert not matches(page, "USD per million\n──\na 1.00 12 s\nend 2026-11-20")
 
 
 def test_a_refreshed_output_keeps_what_was_left_out() -> None:

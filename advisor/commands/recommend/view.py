@@ -28,9 +28,10 @@ def recommendation_answer(
     """What to take and how sure it is; with explain also the arithmetic and every reason against."""
     best = found.options[0]
     blocks: list[Block] = [Paragraph(found.headline, emphasis=True)]
+    shown = found.options if explain or not found.ladder else found.options[:_SHOWN_BESIDE_LADDER]
     if found.ladder:
         blocks.append(ladder_table(found.ladder))
-    blocks += [_options_table(found, scenario, explain=explain), Paragraph(_how_sure(found))]
+    blocks += [_options_table(shown, scenario), Paragraph(_how_sure(found, shown))]
     if explain:
         blocks += [pareto_chart(found.options), *_explanation(best)]
         blocks += rejected_tables(found.rejected, most=MAX_REJECTED, everything=True)
@@ -64,10 +65,11 @@ def _question(scenario: Scenario, found: Recommendation) -> str:
         load = f"{digits(traffic.rate_per_s)} requests/s"
     elif goals.budget_usd_per_hour is not None:
         load = f"the most that {usd(goals.budget_usd_per_hour)}/h buys"
+    whose = " or ".join(_TENANCY[each] for each in limits.tenancies)
     return (
         f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), "
         f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom; "
-        f"{', '.join(limits.terms)} prices of {' or '.join(_TENANCY[each] for each in limits.tenancies)} as of {scenario.as_of}. "
+        f"{', '.join(limits.terms)} prices of {whose} as of {scenario.as_of}. "
         f"{found.search.num_candidates} deployments considered, {found.search.num_simulated} simulated."
     )
 
@@ -103,36 +105,33 @@ def ladder_table(ladder: Sequence[Rung]) -> Table:
     return Table(header, rows, title="What to take for which load; 99 % of requests keep TTFT and TPOT")
 
 
-def _options_table(found: Recommendation, scenario: Scenario, *, explain: bool) -> Table:
-    options = found.options if explain or not found.ladder else found.options[:_SHOWN_BESIDE_LADDER]
+def _options_table(options: Sequence[Option], scenario: Scenario) -> Table:
+    """The options as rows; how much each carries where the load is not the same for all."""
     rate = _shown_rate(scenario)
-    at = f" at {digits(rate)} requests/s" if rate else ""
+    at, load = (f" at {digits(rate)} requests/s", "") if rate else ("", " | requests/s>")
     return Table(
-        columns("#> | take~ | runs~ | $/h> | $/Mtok~ | TTFT> | TPOT> | holds | price~ | basis?"),
-        tuple(_option_row(option) for option in options),
+        columns(f"#> | take~ | runs~ | $/h>{load} | $/Mtok~ | TTFT> | TPOT> | holds | price~ | basis?"),
+        tuple(_option_row(option, rated=bool(rate)) for option in options),
         title=f"Best options{at}, one per accelerator, by expected cost",
     )
 
 
-def _how_sure(found: Recommendation) -> str:
-    """What the first option is, how sure it is cheaper than the others, and what is cheaper if it holds."""
-    best = found.options[0]
-    safe = next((option.rank for option in found.options if option.role == "safe_pick"), None)
+def _how_sure(found: Recommendation, shown: Sequence[Option]) -> str:
+    """What the first option is, how sure it is cheaper than the others shown, and what is cheaper if it holds."""
+    best, ranks = shown[0], {option.rank for option in shown}
+    safe = next((option.rank for option in shown if option.role == "safe_pick"), None)
     lines = [f"{safe} is the safe pick" if safe else "none is safe to take: benchmark 1 first"]
     if best.role == "cheapest_if_it_holds":
         lines.append("1 is the cheapest if it holds")
-    if best.tie_with:
-        lines.append(
-            f"a tie with {', '.join(map(str, best.tie_with))} (less than 75 % sure which is cheaper)"
-        )
+    ties = [rank for rank in best.tie_with if rank in ranks]
+    if ties:
+        lines.append(f"a tie with {', '.join(map(str, ties))} (less than 75 % sure which is cheaper)")
     chances = [
         f"{100 * each.chance_first_is_cheaper:.0f} % sure it is cheaper than {each.rank}"
         for each in found.comparisons
-        if each.rank not in best.tie_with and each.chance_first_is_cheaper >= 0.5
+        if each.rank in ranks.difference(ties) and each.chance_first_is_cheaper >= 0.5
     ]
-    bold = next(
-        (each for each in found.options if each.role == "cheapest_if_it_holds" and each is not best), None
-    )
+    bold = next((each for each in shown if each.role == "cheapest_if_it_holds" and each is not best), None)
     if bold is not None:
         saved = 1.0 - bold.usd_per_million_tokens.value / best.usd_per_million_tokens.value
         chances.append(f"{bold.rank} saves {percent(saved)} if it holds: benchmark it first")
@@ -151,13 +150,15 @@ def _start_words(option: Option) -> str:
     return f"Start {which} with{look}"
 
 
-def _option_row(option: Option) -> tuple[str, ...]:
+def _option_row(option: Option, *, rated: bool) -> tuple[str, ...]:
     cost = option.usd_per_million_tokens
+    load = () if rated else (digits(option.requests_per_s.value),)
     return (
         str(option.rank),
         bought_words(option),
         f"{_SHORT.get(option.engine, option.engine)} {option.weight_dtype}",
         usd(option.usd_per_hour),
+        *load,
         f"{usd(cost.value)} {range_words(cost.low, cost.high)}",
         _p99(option.ttft_s),
         _p99(option.tpot_s),
@@ -180,7 +181,7 @@ def price_words(option: Option) -> str:
     price = option.price
     kind = [] if price.kind == "list" else [price.kind.replace("_", " ")]
     shared = {"unknown": ["others' hosts"], "shared": ["shared"]}.get(price.tenancy, [])
-    age = "undated" if price.age_days is None else f"{price.age_days} d"
+    age = "undated" if price.age_days is None else f"{price.age_days}d"
     return ", ".join((option.provider, *kind, *shared, age))
 
 

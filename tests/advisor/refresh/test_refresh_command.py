@@ -69,7 +69,10 @@ def test_refreshed_prices_count_everywhere_and_user_files_win(cli: Cli, tmp_path
 
 
 def test_recommend_uses_them_and_says_their_date(cli: Cli) -> None:
-    command = "advisor recommend --model llama-3.1-8b --workload serve --gpu rtx-4090 --provider vast --tenancy unknown --rate 1/s"
+    command = (
+        "advisor recommend --model llama-3.1-8b --workload serve --gpu rtx-4090 --provider vast "
+        "--tenancy unknown --rate 1/s"
+    )
     stale = cli(f"{command} --json")
     assert json.loads(stale.out)["options"][0]["price_observed_on"] == "2026-06-11"
     assert "older than 30 days" in stale.err
