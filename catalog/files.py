@@ -42,7 +42,9 @@ def read_text(path: Path) -> str:
         ) from None
     except (OSError, ValueError) as error:  # a null byte in the name
         why = getattr(error, "strerror", None) or str(error)
-        raise InputFileError(f"{path}: cannot be read", why=why, fix="check the path and its rights") from None
+        raise InputFileError(
+            f"{path}: cannot be read", why=why, fix="check the path and its rights"
+        ) from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:

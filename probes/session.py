@@ -21,7 +21,7 @@ from advisor.probes.events import parse
 from advisor.probes.machine import identify
 from advisor.probes.power import limits_of, per_joule, restored, set_limit
 from advisor.probes.process import POLL_S, START_S, Process, alone, environment, run_collective
-from advisor.probes.record import Machine, Measurement
+from advisor.probes.record import Machine, Measurement, without_traces
 from advisor.probes.steps import Step, duration_s, plan, remaining_s, timeout_s
 from advisor.probes.verdict import unjudged
 
@@ -240,7 +240,7 @@ class Session:
                 if event["event"] == "done":
                     found = [Measurement.model_validate(m) for m in event["measurements"]]
                 else:
-                    found = [_lost(step, gpu, event["reason"])]
+                    found = [_lost(step, gpu, without_traces(event["reason"], machine))]
                 self._store(key, found, machine, keys)
         finally:
             worker.stop()
@@ -251,7 +251,8 @@ class Session:
         if current is None and len(left) < len(steps) and not worker.timed_out:
             return left[0]  # it told of a broken context and left: the rest starts afresh
         broken = current if current is not None else left[0]
-        reason = f"{HUNG} {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
+        told = f"{HUNG} {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
+        reason = without_traces(told, machine)
         self._store(f"{place}/{broken.name}", [_lost(broken, gpu, reason)], machine, keys)
         return broken
 
@@ -269,7 +270,8 @@ class Session:
             sizes = [n for n in (2, 4, 8, 16) if n < len(machine.gpus)] + [len(machine.gpus)]
             for num_ranks in sizes:
                 ranks = [gpu.index for gpu in machine.gpus[:num_ranks]]
-                found += run_collective(ranks, self.quick, timeout_s(step, self.quick))
+                ended = run_collective(ranks, self.quick, timeout_s(step, self.quick))
+                found += [m.model_copy(update={"note": without_traces(m.note, machine)}) for m in ended]
             self._store("group/collective", found, machine, keys)
 
     def _sweep_power(self, machine: Machine, keys: dict[str, Step]) -> None:

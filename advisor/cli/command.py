@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_
 
 import typer
 
-from advisor.cli.options import Shared, check_shared
 from advisor.catalog.errors import AdvisorError
+from advisor.cli.options import Shared, check_shared
 from advisor.cli.output_files import check_files
+from advisor.cli.plausibility import implausible
 
 if TYPE_CHECKING:
     from advisor.render.answer import Answer
@@ -104,6 +105,7 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
         answer = found.answer(gathered(found.inputs, values), shared)
         if shared.calibration is not None and not found.uses_calibration:
             answer = replace(answer, warnings=(*answer.warnings, "this answer does not use the calibration"))
+        answer = replace(answer, warnings=(*answer.warnings, *implausible(answer.result)))
         return partial(deliver, answer, shared)
 
     parameters = [*parameters_of(found.inputs), *parameters_of(Shared)]

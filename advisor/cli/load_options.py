@@ -26,16 +26,17 @@ class Load:
 
     rate: Rate = None
     concurrency: Annotated[
-        int | None, _option("C", "Clients that each wait for one answer before the next request.", min=1, max=100_000)
+        int | None,
+        _option("C", "Clients that each wait for one answer before the next request.", min=1, max=100_000),
     ] = None
     input_tokens: Annotated[int | None, _tokens("Mean prompt.")] = None
     output_tokens: Annotated[int | None, _tokens("Mean answer.")] = None
     trace: Annotated[
         Path | None, _option("FILE", "Recorded requests: CSV or JSON lines, own, Azure or Mooncake columns.")
     ] = None
-    trace_speed: Annotated[float | None, _option("K", "Replay the trace K times as fast.", "as it was", max=1_000_000)] = (
-        None
-    )
+    trace_speed: Annotated[
+        float | None, _option("K", "Replay the trace K times as fast.", "as it was", max=1_000_000)
+    ] = None
     profile: Annotated[
         str | None, _option("NAME", "Published lengths: chat, rag, code, agent, batch, reasoning.", "chat")
     ] = None

@@ -67,7 +67,8 @@ class Shared:
     no_input: Annotated[bool, _option("--no-input", text="Never ask a question.")] = False
     offline: Annotated[bool, _option("--offline", text="Never use the network.")] = False
     seed: Annotated[
-        int, _option(text="Seed of everything random: same seed, same answer.", metavar="N", min=0, max=2**63 - 1)
+        int,
+        _option(text="Seed of everything random: same seed, same answer.", metavar="N", min=0, max=2**63 - 1),
     ] = 0
     as_of: Annotated[
         datetime.date,

@@ -156,7 +156,9 @@ def parse_rate(text: str, option: str = "--rate") -> float:
         raise AdvisorError(
             f"{option} {text}: not a rate", fix=f"requests per second, e.g. {option} 10, or 600/min"
         )
-    return positive(number / _RATE_UNIT_S[match.group(2) or "s"], option, text=text, example="10", most=MOST_RATE_PER_S)
+    return positive(
+        number / _RATE_UNIT_S[match.group(2) or "s"], option, text=text, example="10", most=MOST_RATE_PER_S
+    )
 
 
 def parse_own(text: str) -> tuple[tuple[int, str], ...]:

@@ -86,12 +86,16 @@ class BuildInput:
     """Plan a workstation: the best parts for a budget or a speed, each machine priced, checked and simulated."""
 
     budget: Annotated[
-        float | None, _option(LIMITS, "USD", "At most so much for the machine.", show_default=False, max=1_000_000_000)
+        float | None,
+        _option(LIMITS, "USD", "At most so much for the machine.", show_default=False, max=1_000_000_000),
     ] = None
     target_tokens_per_s: Annotated[
         float | None,
         _option(
-            LIMITS, "N", "At least so many output tokens per second; then the cheapest.", show_default=False,
+            LIMITS,
+            "N",
+            "At least so many output tokens per second; then the cheapest.",
+            show_default=False,
             max=1_000_000,
         ),
     ] = None

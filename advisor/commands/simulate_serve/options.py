@@ -46,7 +46,9 @@ class Guessing:
     ] = None
     draft_tokens: Annotated[
         int | None,
-        _engine(metavar="N", text="Guesses in a row, with --speculative.", default="the method's", min=1, max=1000),
+        _engine(
+            metavar="N", text="Guesses in a row, with --speculative.", default="the method's", min=1, max=1000
+        ),
     ] = None
     acceptance: Annotated[
         float | None,

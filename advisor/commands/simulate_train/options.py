@@ -92,8 +92,12 @@ class TrainInput:
     gpus: Annotated[
         int | None, _job("N", "In all; data parallelism takes what the rest leaves.", min=1, max=1_000_000)
     ] = None
-    global_batch: Annotated[int | None, _job("N", "Sequences of one step.", "512", min=1, max=10_000_000)] = None
-    sequence: Annotated[int | None, _job("N", "Tokens of a sequence.", "8192, or the model's", min=1, max=10_000_000)] = None
+    global_batch: Annotated[int | None, _job("N", "Sequences of one step.", "512", min=1, max=10_000_000)] = (
+        None
+    )
+    sequence: Annotated[
+        int | None, _job("N", "Tokens of a sequence.", "8192, or the model's", min=1, max=10_000_000)
+    ] = None
     precision: Annotated[str | None, _job("FORMAT", "bf16, fp16, fp8, mxfp8, nvfp4.", "bf16")] = None
     framework: Annotated[
         str | None, _job("NAME", "megatron, torchtitan, fsdp, deepspeed, maxtext, peft.", "megatron")
@@ -105,7 +109,8 @@ class TrainInput:
     )
     tokens: Annotated[str | None, _job("N", "Tokens of the whole run, for its days.")] = None
     network_gbps: Annotated[
-        float | None, _job("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1, max=1_000_000)
+        float | None,
+        _job("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1, max=1_000_000),
     ] = None
     layout: TrainLayout = TrainLayout()
 

@@ -50,8 +50,44 @@ TEXTS = (
     "\x1b[2J\x1b]0;x\x07", "\u202e", "\ud800", "\u0085", "a" * 300, "../../x", "/dev/null", "/dev/full", "/", ".", "~",
     "$(id)", "; id", "' \"", "<script>", "%s%n", "{0}", "--json", "-",
 )  # fmt: skip
-NUMBERS = (-(2**63), -1, 0, 1, 2, 3, 7, 8, 16, 64, 100, 1000, 65_536, 10**6, 10**7, 2**31, 10**9, 10**12, 10**30)
-FRACTIONS = ("nan", "inf", "-inf", "-1", "0", "1e-300", "0.1", "0.5", "0.99", "1", "1.5", "24", "1e9", "1e308", "1e400")
+NUMBERS = (
+    -(2**63),
+    -1,
+    0,
+    1,
+    2,
+    3,
+    7,
+    8,
+    16,
+    64,
+    100,
+    1000,
+    65_536,
+    10**6,
+    10**7,
+    2**31,
+    10**9,
+    10**12,
+    10**30,
+)
+FRACTIONS = (
+    "nan",
+    "inf",
+    "-inf",
+    "-1",
+    "0",
+    "1e-300",
+    "0.1",
+    "0.5",
+    "0.99",
+    "1",
+    "1.5",
+    "24",
+    "1e9",
+    "1e308",
+    "1e400",
+)
 USUAL = {
     "model": ("8b", "70b", "gpt-oss-20b", "deepseek-r1", "qwen3-30b-a3b", "mixtral-8x7b", "bge-m3", "whisper-large-v3",
               "flux.1-dev", "config.json", "config2.json", "llama-3.2-1b"),
@@ -113,7 +149,16 @@ def kind_of(parameter: inspect.Parameter) -> tuple[Any, Any]:
 def value_of(draw: random.Random, name: str, annotation: Any, declared: Any) -> str:
     if name in USUAL and draw.random() < 0.8:
         return draw.choice(USUAL[name])
-    files = [*FILES, "loop", "folder.json", "missing.json", "x" * 300 + ".json", "no/such/folder.csv", "out.json", "out.csv"]
+    files = [
+        *FILES,
+        "loop",
+        "folder.json",
+        "missing.json",
+        "x" * 300 + ".json",
+        "no/such/folder.csv",
+        "out.json",
+        "out.csv",
+    ]
     if get_origin(annotation) is Literal:
         return str(draw.choice([*get_args(annotation), *get_args(annotation), "x"]))
     low, high = getattr(declared, "min", None), getattr(declared, "max", None)
@@ -160,7 +205,10 @@ def command_line(draw: random.Random) -> list[str]:
             arguments.append(draw.choice(option.split("/")))
         else:
             arguments.append(f"{option}={value_of(draw, parameter.name, annotation, declared)}")
-    return [*arguments, *draw.choice([[], [], ["--json"], ["-q"], ["-o", "out.html"], ["-o", "out.md"], ["-o", "out.csv"]])]
+    return [
+        *arguments,
+        *draw.choice([[], [], ["--json"], ["-q"], ["-o", "out.html"], ["-o", "out.md"], ["-o", "out.csv"]]),
+    ]
 
 
 class TookTooLongError(BaseException):
@@ -173,7 +221,10 @@ def outcome(arguments: list[str]) -> tuple[int, str, str]:
     def stop(number: int, frame: object) -> None:
         raise TookTooLongError(f"more than {LIMIT_S} s: {arguments}")
 
-    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", "replace"), io.TextIOWrapper(io.BytesIO(), "utf-8", "replace")
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(), "utf-8", "replace"),
+        io.TextIOWrapper(io.BytesIO(), "utf-8", "replace"),
+    )
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(LIMIT_S)
     try:
@@ -190,14 +241,23 @@ def outcome(arguments: list[str]) -> tuple[int, str, str]:
 def check(arguments: list[str], code: int, out: str, err: str) -> None:
     assert code in CODES, (arguments, code, err[-2000:])
     for text in (out, err):
-        assert not [letter for letter in text if letter not in "\n\t" and not letter.isprintable()], (arguments, text[:500])
+        assert not [letter for letter in text if letter not in "\n\t" and not letter.isprintable()], (
+            arguments,
+            text[:500],
+        )
     if code in (2, 6):
         assert err.startswith(("error:", "note:", "warning:")) or "error: " in err, (arguments, err)
     if code == 0 and "--json" in arguments and out.strip():
         json.loads(out, parse_constant=lambda name: pytest.fail(f"{arguments}: {name}"))
 
 
-@settings(max_examples=CASES or 100_000, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=CASES or 100_000,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(number=st.integers(0, 2**32))
 def one_of_many(ends_at: float, done: Counter[int], number: int) -> None:
     if time.monotonic() > ends_at:
