@@ -27,15 +27,14 @@ def _run(arguments: list[str], is_closed: bool) -> int:
     from typer.main import get_command
 
     from advisor.cli.app import FOLDERS, folders_for, tree
+    from advisor.cli.defaults import sets_an_option
     from advisor.cli.errors import UnreadAnswerError, report
     from advisor.cli.notes import lose
 
     try:
         if is_closed and not {"-q", "--quiet"} & set(arguments):
             raise UnreadAnswerError("it is closed")
-        has_defaults = (
-            any(name.startswith("ADVISOR_") for name in os.environ) or Path("advisor.toml").is_file()
-        )
+        has_defaults = any(map(sets_an_option, os.environ)) or Path("advisor.toml").is_file()
         command = get_command(tree(FOLDERS if has_defaults else folders_for(arguments)))
         defaults = _defaults(command, arguments) if has_defaults else {}
         outcome = command(args=arguments, prog_name="advisor", standalone_mode=False, default_map=defaults)

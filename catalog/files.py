@@ -1,6 +1,7 @@
 """Data files in the field's customary units: reading them, and telling a person what is wrong with one."""
 
 import csv
+import io
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -81,18 +82,19 @@ def read_csv(
     Raises: InputFileError: it cannot be read or is no CSV, a column is missing or unknown, or a row has too
         many or too few cells.
     """
-    numbered = [
-        (number, line)
-        for number, line in enumerate(read_text(path).splitlines(keepends=True), 1)
-        if line.strip() and not line.startswith("#")
-    ]
-    rows = csv.reader((line for _, line in numbered), strict=True)
     number = 1
+
+    def lines() -> Iterator[str]:
+        nonlocal number
+        for number, line in enumerate(io.StringIO(read_text(path), newline=""), 1):  # noqa: B007
+            if line.strip() and not line.startswith("#"):
+                yield line
+
+    rows = csv.reader(lines(), strict=True)
     try:
         header = next(rows, [])
         _check_header(path, header, required, optional)
         for cells in rows:
-            number = numbered[rows.line_num - 1][0]
             if len(cells) != len(header):
                 raise InputFileError(
                     f"{path}: row {number} has {len(cells)} cells, the header has {len(header)}",

@@ -71,6 +71,11 @@ class Defaults:
         return [d for d in self.values if d.command == tuple(path) and f"--{d.option}" not in typed]
 
 
+def sets_an_option(variable: str) -> bool:
+    """Whether a variable is one of ours that may set an option, or name the file that does."""
+    return variable.startswith(PREFIX) and (variable == FILE_VARIABLE or variable not in OTHER_VARIABLES)
+
+
 def given_defaults(root: Any, environment: Mapping[str, str], folder: Path) -> Defaults:
     """What file and environment say, for the tree of commands under `root`.
 

@@ -75,7 +75,7 @@ def read_journal(path: Path) -> tuple[Header | None, Kept]:
     for number, line in enumerate(lines[1:], 2):
         try:
             entry = json.loads(line, parse_constant=_refuse)
-            if "complete" in entry:
+            if entry == {"complete": True}:
                 kept.complete = True
             else:
                 kept.rows.setdefault(str(entry["id"]), {**entry["row"]})

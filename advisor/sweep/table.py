@@ -1,6 +1,7 @@
 """Results of a sweep read back."""
 
 import csv
+import io
 import math
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,8 +71,14 @@ def _finite(value: Any) -> Any:
 
 
 def _csv(path: Path) -> list[dict[str, Any]]:
-    reader = csv.DictReader(read_text(path).splitlines())
-    return [{name: _typed(cell) for name, cell in row.items()} for row in reader]
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), restkey="", restval="")
+    try:
+        rows = [{name: _typed(cell) for name, cell in row.items() if name} for row in reader]
+    except csv.Error as error:
+        raise InputFileError(
+            f"{path}: row {reader.line_num} is not CSV", why=str(error), fix="correct it"
+        ) from None
+    return rows
 
 
 def _typed(cell: str | None) -> Any:

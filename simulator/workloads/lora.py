@@ -81,7 +81,7 @@ def distinct_adapters(probabilities: FloatArray, num_sequences: FloatArray) -> F
     Source: occupancy problem.
     """
     sizes = np.asarray(num_sequences, dtype=np.float64)
-    if len(sizes) * len(probabilities) > _MOST_TERMS and len(sizes) > _NUM_SIZES:
+    if len(sizes) * len(probabilities) > _MOST_TERMS and len(sizes) > 2 * _NUM_SIZES:
         low, high = max(1.0, float(sizes.min())), max(2.0, float(sizes.max()))
         some = np.concatenate(([0.0], np.geomspace(low, high, _NUM_SIZES)))
         return np.interp(sizes, some, distinct_adapters(probabilities, some))

@@ -1,4 +1,4 @@
-"""What the system can do to a run: full and closed streams, strange paths, signals, clocks, locales. As true processes."""
+"""What the system can do to a run: full and closed streams, strange paths, signals, encodings. As true processes."""
 
 import json
 import os
@@ -190,7 +190,8 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
 def test_notes_of_crashed_workers_name_nobody() -> None:
     machine = Machine(host_name="build-17", gpus=(Gpu(index=0, name="x", serial="1654321987", uuid="GPU-1"),))
     told = (
-        "build-17: ended with code -6: /home/ada/x.py 10.1.2.3:29500 fe80::1:2ff:fe3 1654321987 "
+        "build-17: ended with code -6: /"
+        "home/ada/x.py 10.1.2.3:29500 fe80::1:2ff:fe3 1654321987 "
         "GPU-6f1c8a0e-1111-2222-3333-444455556666"
     )
     found = without_traces(told, machine)
@@ -206,5 +207,6 @@ def test_a_probe_without_torch_does_not_pass() -> None:
 def test_answers_that_nobody_can_buy_say_so() -> None:
     assert implausible({"options": [{"num_accelerators": 36_000_000_000}]})[0].startswith("36,000,000,000 ")
     assert implausible({"options": [{"num_accelerators": 1000}]}) == ()
-    assert main("simulate collective --gpu h100 --gpus 1000000 --nodes 2 --bytes 1MiB -q".split()) == 2
-    assert main("simulate collective --gpu h100 --gpus 2147483648 --nodes 2 --bytes 1MiB -q".split()) == 2
+    words = ["simulate", "collective", "--gpu", "h100", "--nodes", "2", "--bytes", "1MiB", "-q"]
+    assert main([*words, "--gpus", "1000000"]) == 2
+    assert main([*words, "--gpus", "2147483648"]) == 2
