@@ -366,6 +366,8 @@ def test_every_number_has_an_upper_limit() -> None:
     [
         "simulate serve --model 8b --gpu h100-sxm --rate 1 --output-tokens 1 --requests 50",
         "simulate long-context --model 8b --gpu h100-sxm --context 1",
+        "simulate adapters --model 8b --gpu h100-sxm --rate 1 --output-tokens 1 --requests 50 --json",
+        "build --model 8b --gpu rtx-4090 --output-tokens 1 --json",
         "roofline --model 8b --gpu h100-sxm --weight-dtype tf32",
         "roofline --model 8b --gpu h100-sxm --context 10000000",
     ],
