@@ -2,21 +2,24 @@
 
 import datetime
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from pathlib import Path
 from typing import Final
 
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, checked, read_csv
-from advisor.catalog.prices import STALE_AFTER_DAYS, price_sources
+from advisor.catalog.own_rows import check_currency, check_day, check_repeat
+from advisor.catalog.prices import STALE_AFTER_DAYS, newest_reading, price_sources
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.economics import ApiPrice
 
 REQUIRED_COLUMNS: Final = (
     "provider", "model", "usd_per_million_input", "usd_per_million_output", "observed_on",
 )  # fmt: skip
-OPTIONAL_COLUMNS: Final = ("usd_per_million_cached_input", "url", "note", "source")
+OPTIONAL_COLUMNS: Final = ("usd_per_million_cached_input", "url", "note", "source", "currency")
+LEAST_USD: Final = 2e-5
+"""Per million tokens; less is a price of one token."""
 
 
 @functools.cache
@@ -79,20 +82,37 @@ def is_stale_api_price(price: ApiPrice, as_of: datetime.date) -> bool:
 
 
 def _read_file(path: Path, *, names_are_ids: bool) -> tuple[ApiPrice, ...]:
-    rows = read_csv(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS)
-    return tuple(_price(cells, f"{path}: row {number}", names_are_ids) for number, cells in rows)
+    """The rows of the bundled file, or of a person's own, whose units, days and names need a look."""
+    found: list[ApiPrice] = []
+    seen: dict[Hashable, int] = {}
+    latest = max(datetime.date.today(), newest_reading())
+    for number, cells in read_csv(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS):
+        price = _price(cells, f"{path}: row {number}", names_are_ids)
+        if not names_are_ids:
+            check_day(price.observed_on, latest, f"{path}: row {number}")
+            key = (price.provider, price.model, price.observed_on)
+            check_repeat(seen, key, number, str(path), fix="keep one of them")
+        found.append(price)
+    return tuple(found)
 
 
 def _price(cells: dict[str, str], where: str, names_are_ids: bool) -> ApiPrice:
-    values = {column: cell.strip() for column, cell in cells.items() if cell.strip()}
+    values: dict[str, object] = {column: cell.strip() for column, cell in cells.items() if cell.strip()}
+    check_currency(values, where)
     if names_are_ids and "source" in values:
-        values["source"], values["url"] = price_sources()[values["source"]]
+        values["source"], values["url"] = price_sources()[str(values["source"])]
     price = checked(ApiPrice, values, where)
     if price.usd_per_million_input == price.usd_per_million_output == 0:
         raise InputFileError(
             f"{where}: input and output cost nothing",
             why="a free tier is no price to plan with",
             fix="write the price of the paid tier, or drop the row",
+        )
+    if max(price.usd_per_million_input, price.usd_per_million_output) < LEAST_USD:
+        raise InputFileError(
+            f"{where}: field usd_per_million_output: {price.usd_per_million_output:g}",
+            why="that is what one token costs, not a million",
+            fix="multiply by 1,000,000",
         )
     if names_are_ids:
         return price

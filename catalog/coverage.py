@@ -68,6 +68,7 @@ class ProviderCoverage:
 class Coverage:
     """What the catalog knows on a day."""
 
+    as_of: datetime.date
     accelerators: tuple[AcceleratorCoverage, ...]
     providers: tuple[ProviderCoverage, ...]
     stale: tuple[Price, ...]
@@ -79,28 +80,47 @@ class Coverage:
 
 
 def coverage(
-    as_of: datetime.date, *, user_file: Path | None = None, cache_dir: Path | None = None
+    as_of: datetime.date,
+    *,
+    accelerators: Sequence[str] | None = None,
+    providers: Sequence[str] | None = None,
+    user_file: Path | None = None,
+    cache_dir: Path | None = None,
 ) -> Coverage:
-    """What is priced, supported, measured and dated on a day, and what of it is stale or rests on one seller.
+    """What is priced, supported, measured and dated on a day, and what of it is stale or rests on one seller; of some
+    accelerators only, or of what some sellers offer, where they are named.
 
+    Raises: UnknownNameError: no such seller.
     Raises: InputFileError: the user's file or the cache is wrong.
     Source: the catalog's own records.
     """
-    offers = prices_as_of(as_of, terms=TERMS, user_file=user_file, cache_dir=cache_dir)
+    offers = prices_as_of(
+        as_of,
+        terms=TERMS,
+        accelerators=accelerators,
+        providers=providers,
+        user_file=user_file,
+        cache_dir=cache_dir,
+    )
     by_accelerator: dict[str, list[Price]] = defaultdict(list)
     by_provider: dict[str, list[Price]] = defaultdict(list)
     for price in offers:
         by_accelerator[price.accelerator].append(price)
         by_provider[price.provider].append(price)
-    rows = tuple(_of_accelerator(record, by_accelerator[record.id], as_of) for record in all_accelerators())
+    rows = tuple(
+        _of_accelerator(record, by_accelerator[record.id], as_of)
+        for record in all_accelerators()
+        if (accelerators is None or record.id in accelerators)
+        and (providers is None or by_accelerator[record.id])
+    )
     stale = [price for price in offers if not price.is_dated or is_stale(price, as_of)]
+    sellers = {*all_providers(), *by_provider} if providers is None else set(by_provider)
     return Coverage(
+        as_of=as_of,
         accelerators=rows,
-        providers=tuple(
-            _of_provider(name, by_provider[name], as_of) for name in sorted({*all_providers(), *by_provider})
-        ),
+        providers=tuple(_of_provider(name, by_provider[name], as_of) for name in sorted(sellers)),
         stale=tuple(sorted(stale, key=lambda price: (price.is_dated, price.observed_on))),
-        single_source=tuple(row.accelerator for row in rows if row.is_single_source),
+        single_source=tuple(row.accelerator for row in rows if row.is_single_source and providers is None),
         unpriced=tuple(
             (row.accelerator, row.unpriced_reason) for row in rows if row.engines and row.unpriced_reason
         ),
@@ -111,6 +131,7 @@ def _of_accelerator(
     record: Accelerator, offers: Sequence[Price], as_of: datetime.date
 ) -> AcceleratorCoverage:
     usable = [price for price in offers if is_plannable(price)]
+    is_sold = purchase_price(ownership(as_of), record) is not None
     return AcceleratorCoverage(
         accelerator=record.id,
         num_offers=len(offers),
@@ -121,8 +142,8 @@ def _of_accelerator(
         engines=record.engines,
         engines_stated=engines_on(record.architecture),
         measured_operators=measured_operators(record.architecture),
-        has_purchase_price=purchase_price(ownership(as_of), record) is not None,
-        unpriced_reason="" if usable else _unpriced_reason(offers),
+        has_purchase_price=is_sold,
+        unpriced_reason="" if usable else _unpriced_reason(offers, is_sold),
     )
 
 
@@ -132,19 +153,19 @@ def is_plannable(price: Price) -> bool:
     return price.tenancy == "dedicated" and price.price_kind in COMPARED_KINDS and price.is_dated
 
 
-def _unpriced_reason(offers: Sequence[Price]) -> str:
-    """What is wrong with the offers that there are."""
+def _unpriced_reason(offers: Sequence[Price], is_sold: bool) -> str:
+    """What is wrong with the offers that there are, with their sellers."""
     if not offers:
-        return "no seller's price of it is known"
-    faults = []
-    if all(price.tenancy != "dedicated" for price in offers):
-        faults.append(f"only {' and '.join(sorted({price.tenancy for price in offers}))} tenancy")
-    if all(price.price_kind not in COMPARED_KINDS for price in offers):
-        faults.append(f"only {' and '.join(sorted({price.price_kind for price in offers}))} prices")
-    if all(not price.is_dated for price in offers):
-        faults.append("only undated prices")
-    sellers = ", ".join(sorted({price.provider for price in offers}))
-    return f"{'; '.join(faults) or 'no offer is dedicated, dated and at a price to be expected'} ({sellers})"
+        return "nobody is known to rent it out" + ("; a purchase price is known" if is_sold else "")
+    sellers: dict[str, set[str]] = defaultdict(set)
+    for price in offers:
+        faults = [
+            "" if price.tenancy == "dedicated" else f"{price.tenancy} tenancy",
+            "" if price.price_kind in COMPARED_KINDS else f"{price.price_kind} price",
+            "" if price.is_dated else "undated",
+        ]
+        sellers[", ".join(filter(None, faults))].add(price.provider)
+    return "; ".join(f"{fault} ({', '.join(sorted(names))})" for fault, names in sorted(sellers.items()))
 
 
 def _of_provider(name: str, offers: Sequence[Price], as_of: datetime.date) -> ProviderCoverage:

@@ -2,7 +2,8 @@
 
 from typing import Final, Literal, get_args
 
-from advisor.catalog.resolve import resolve
+from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.resolve import Resolution, near_misses, resolve
 
 Dtype = Literal[
     "fp32",
@@ -132,16 +133,26 @@ _NAMES: Final = {
 """What people and checkpoints call a format, where it is not its name here."""
 
 
-def dtype_of(name: str) -> str:
-    """The format that a name stands for, whatever its case: awq and gptq are int4, as both hold groups of 4 bits.
+def dtype_of(name: str, kind: str = "precision") -> Resolution:
+    """The format that a name stands for, whatever its case, and a note where it is another name: awq and gptq are
+    int4, as both hold groups of 4 bits.
 
     Raises: UnknownNameError: there is no such format; `hint` lists near misses.
     Source: own definition.
     """
-    return resolve(name.replace("_", "-"), [*DTYPES], _NAMES | _DASHED, "number format").id
-
-
-_DASHED: Final = {name.replace("_", "-"): name for name in DTYPES if "_" in name}
+    if name.casefold() in DTYPES:
+        return Resolution(name.casefold())
+    try:
+        return resolve(name, DTYPES, _NAMES, kind)
+    except UnknownNameError:
+        near = near_misses(name, DTYPES, _NAMES)
+        raise UnknownNameError(
+            f"unknown {kind} '{name}'",
+            why="formats are bf16, fp8, int8, int4 (awq, gptq), nf4, nvfp4, mxfp4, names of GGUF files such as q4_k_m "
+            "and widths of EXL3 such as exl3-4.0bpw",
+            fix=f"--{kind} {near[0] if near else 'fp8'}",
+            hint=f"did you mean: {', '.join(near)}" if near else "",
+        ) from None
 
 
 def bytes_per_element(dtype: str) -> float:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, checked, read_toml
+from advisor.catalog.part_prices import accelerator_price, price_book
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.economics import Assumption, PurchasePrice, Region
@@ -31,7 +32,7 @@ _LIMITS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Assumptions by name and purchase prices by accelerator, a person's own in their place."""
+    """Assumptions by name, a person's own in their place, and a person's own purchase prices by accelerator."""
 
     assumptions: Mapping[str, Assumption]
     purchases: Mapping[str, PurchasePrice]
@@ -46,6 +47,14 @@ class Ownership:
             update={"value": value, "low": min(old.low, value), "high": max(old.high, value)}
         )
         return Ownership({**self.assumptions, name: changed}, self.purchases)
+
+    def with_purchase(self, accelerator: Accelerator, usd: float, as_of: datetime.date) -> "Ownership":
+        """The same with a person's own price of one accelerator.
+
+        Raises: InputFileError: it is no price.
+        """
+        own = _purchase(accelerator, usd, as_of, f"the purchase price of {accelerator.id}")
+        return Ownership(self.assumptions, {**self.purchases, accelerator.id: own})
 
     def with_electricity_of(self, region: Region) -> "Ownership":
         """The same with the tariff of a region, where the region has one and the user gave none."""
@@ -73,32 +82,30 @@ def ownership(as_of: datetime.date, user_file: Path | None = None) -> Ownership:
 
 
 def purchase_price(known: Ownership, accelerator: Accelerator) -> PurchasePrice | None:
-    """What one accelerator costs to buy: the table's row, else its list price at launch; None where nobody says.
+    """What one accelerator costs to buy: the user's figure, else what the planner of workstations pays for it; None
+    where nobody says.
 
-    Source: data/ownership.toml; data/accelerators, msrp_usd.
+    Source: catalog.part_prices.
     """
     if accelerator.id in known.purchases:
         return known.purchases[accelerator.id]
-    if accelerator.msrp_usd is None:
+    found = accelerator_price(accelerator, price_book())
+    if found is None:
         return None
-    source = accelerator.field_sources.get("msrp_usd")
+    price, num_accelerators, is_system = found
     return PurchasePrice(
         accelerator=accelerator.id,
-        usd=accelerator.msrp_usd,
-        low=accelerator.msrp_usd,
-        high=2.0 * accelerator.msrp_usd,
-        is_system=accelerator.unified_memory,
-        kind="datasheet",
-        observed_on=_launch_day(accelerator),
-        source="list price at launch; shops may ask up to twice as much"
-        + (f" ({source.title} {source.where})".rstrip() if source else ""),
+        usd=price.usd / num_accelerators,
+        low=(price.usd_low or price.usd) / num_accelerators,
+        high=(price.usd_high or price.usd) / num_accelerators,
+        is_system=is_system,
+        kind=price.source.kind,
+        condition=price.condition,
+        observed_on=price.observed_on,
+        is_dated=price.is_dated,
+        source=price.source.title,
+        url=price.source.where,
     )
-
-
-def _launch_day(accelerator: Accelerator) -> datetime.date:
-    parts = [int(part) for part in accelerator.released.split("-") if part] or [2020]
-    year, month, day = (*parts, 1, 1)[:3]
-    return datetime.date(year, month, day)
 
 
 @functools.cache
@@ -109,11 +116,7 @@ def _bundled() -> Ownership:
         name: checked(Assumption, entry, f"{path.name}: {name}")
         for name, entry in data["assumptions"].items()
     }
-    purchases = {
-        name: checked(PurchasePrice, {"accelerator": name, **entry}, f"{path.name}: {name}")
-        for name, entry in data["purchase"].items()
-    }
-    return Ownership(assumptions, purchases)
+    return Ownership(assumptions, {})
 
 
 def _with_user_values(
@@ -150,8 +153,11 @@ def _own_purchase(accelerator: str, usd: object, path: Path, as_of: datetime.dat
         raise InputFileError(
             f"{where}: {error.what}", why=error.why, fix=error.fix, hint=error.hint
         ) from None
-    value = _number(usd, where)
-    values = {"accelerator": record.id, "usd": value, "low": value, "high": value}
+    return _purchase(record, _number(usd, where), as_of, where)
+
+
+def _purchase(record: Accelerator, usd: float, as_of: datetime.date, where: str) -> PurchasePrice:
+    values = {"accelerator": record.id, "usd": usd, "low": usd, "high": usd}
     values |= {"is_system": record.unified_memory, "kind": "estimate", "observed_on": as_of, "source": USER}
     return checked(PurchasePrice, values, where)
 

@@ -2,20 +2,25 @@
 
 import datetime
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from advisor.catalog.accelerators import all_accelerators
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import checked, read_csv
-from advisor.catalog.parts import FOLDER, all_parts
+from advisor.catalog.own_rows import check_currency, check_day, check_repeat
+from advisor.catalog.parts import FOLDER, all_parts, systems
+from advisor.catalog.prices import newest_reading
 from advisor.catalog.resolve import near_misses
+from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.part import GpuCard, Part, PartPrice
 
 STALE_AFTER_DAYS: Final = 90
 """Parts move slower than rented hours, memory does not."""
 _LISTINGS: Final = "docyx/pc-part-dataset@c52a04c, listings of new parts in the US"
+USED: Final = "used/"
+"""Before the key of a second-hand price, where new ones are sold too."""
 USER_COLUMNS: Final = ("part", "usd", "observed_on")
 
 PriceBook = Mapping[str, PartPrice]
@@ -37,52 +42,96 @@ def _layers() -> tuple[PriceBook, ...]:
     return _list_prices(), _estimates(), _quotes()
 
 
-def price_book(user_file: Path | None = None, as_of: datetime.date = datetime.date.max) -> PriceBook:
-    """Every price that was known on a day, the user's above those that are shipped.
+def price_book(
+    user_file: Path | None = None, as_of: datetime.date = datetime.date.max, *, used: bool = False
+) -> PriceBook:
+    """Every price that was known on a day, the user's above those that are shipped; `used` takes second-hand ones where
+    they are known.
 
     Raises: InputFileError: the user's file is unreadable or a row is wrong; near misses are in the hint.
     """
-    layers = _layers() if user_file is None else (*_layers(), read_part_prices(user_file))
-    return {key: price for layer in layers for key, price in layer.items() if price.observed_on <= as_of}
+    bundled = {
+        key: price for layer in _layers() for key, price in layer.items() if price.observed_on <= as_of
+    }
+    if used:
+        bundled |= _second_hand(bundled)
+    own = {} if user_file is None else read_part_prices(user_file)
+    return bundled | {key: price for key, price in own.items() if price.observed_on <= as_of}
+
+
+def _second_hand(book: PriceBook) -> dict[str, PartPrice]:
+    return {key.removeprefix(USED): price for key, price in book.items() if key.startswith(USED)}
+
+
+def accelerator_price(accelerator: Accelerator, book: PriceBook) -> tuple[PartPrice, float, bool] | None:
+    """The price of an accelerator, how many of them it pays for, and whether the machine around them is in it: of a
+    card or module, else of a machine's share, else of a machine; None where nobody states one. An accelerator with
+    unified memory is sold as a machine only.
+
+    Source: data/parts: price_quotes.csv, price_estimates.csv, systems.toml; data/accelerators, msrp_usd.
+    """
+    keys = [(f"gpu/{accelerator.id}", 1, accelerator.unified_memory), (f"machine/{accelerator.id}", 1, True)]
+    keys += [
+        (f"system/{system.id}", system.num_accelerators, True)
+        for system in systems()
+        if system.accelerator == accelerator.id
+    ]
+    if accelerator.unified_memory:
+        keys.reverse()
+    return next(((book[key], num, whole) for key, num, whole in keys if key in book), None)
 
 
 def price_of(part: Part, book: PriceBook) -> PartPrice | None:
     """The price of a part: the user's for it or any of its classes, else its own by id or name, else that of its
     closest class; None where nobody states one."""
-    found = [book[key] for key in (part.id, part.name, *part.price_classes) if key in book]
+    found = [
+        book[key]
+        for key in (part.id, part.name, *part.price_classes)
+        if key in book and (key != part.too_wide or book[key].basis == "user")
+    ]
     return next((price for price in found if price.basis == "user"), found[0] if found else None)
 
 
 def read_part_prices(path: Path) -> dict[str, PartPrice]:
     """The rows of a person's own file: part (a name, an id or a class), usd, observed_on; usd_low, usd_high,
-    condition and source may follow.
+    condition, source and currency (USD) may follow.
 
     Raises: InputFileError: a row is wrong, or names a part that the catalog does not hold.
     """
     known = _known_keys()
     book: dict[str, PartPrice] = {}
-    optional = ("usd_low", "usd_high", "condition", "source")
+    optional = ("usd_low", "usd_high", "condition", "source", "currency")
+    seen: dict[Hashable, int] = {}
+    latest = max(datetime.date.today(), newest_reading())
     for number, cells in read_csv(path, USER_COLUMNS, optional):
         where = f"{path}: row {number}"
         key = _resolved(cells["part"].strip(), known, where)
-        values = {name: cell.strip() for name, cell in cells.items() if name != "part" and cell.strip()}
-        title = values.pop("source", str(path))
-        book[key] = checked(PartPrice, {**values, **_entry(key, "user", title)}, where)
+        values: dict[str, object] = {
+            name: cell.strip() for name, cell in cells.items() if name != "part" and cell.strip()
+        }
+        check_currency(values, where)
+        title = str(values.pop("source", path))
+        price = checked(PartPrice, {**values, **_entry(key, "user", title)}, where)
+        check_day(price.observed_on, latest, where)
+        check_repeat(seen, (key, price.condition), number, str(path), fix="keep one of them")
+        book[key] = price
     return book
 
 
-def _entry(key: str, basis: str, title: str) -> dict[str, object]:
+def _entry(key: str, basis: str, title: str, url: str = "") -> dict[str, object]:
     kind = "datasheet" if basis == "quote" else "estimate"
-    return {"key": key, "basis": basis, "source": {"kind": kind, "title": title}}
+    return {"key": key, "basis": basis, "source": {"kind": kind, "title": title, "where": url}}
 
 
 def _quotes() -> dict[str, PartPrice]:
     file = FOLDER / "price_quotes.csv"
-    columns = ("key", "usd", "usd_low", "usd_high", "basis", "condition", "observed_on", "source")
+    columns = (
+        "key", "usd", "usd_low", "usd_high", "basis", "condition", "observed_on", "is_dated", "source", "url"
+    )  # fmt: skip
     found = {}
     for number, cells in read_csv(file, columns):
-        values = {name: cell for name, cell in cells.items() if cell and name != "source"}
-        values |= _entry(cells["key"], cells["basis"], cells["source"])  # type: ignore[arg-type]
+        values = {name: cell for name, cell in cells.items() if cell and name not in ("source", "url")}
+        values |= _entry(cells["key"], cells["basis"], cells["source"], cells["url"])  # type: ignore[arg-type]
         found[cells["key"]] = checked(PartPrice, values, f"{file.name}: row {number}")
     return found
 
@@ -103,15 +152,15 @@ def _list_prices() -> dict[str, PartPrice]:
     """Launch prices of accelerators, for cards that nobody quotes."""
     found = {}
     for record in all_accelerators():
-        source = record.field_sources.get("msrp_usd")
-        if record.msrp_usd is None or source is None or not record.released:
+        if record.msrp_usd is None or not record.released:
             continue
+        source = record.field_sources.get("msrp_usd", record.sources[0])
         day = f"{record.released}-01-01"[:10] if len(record.released) == 4 else f"{record.released}-01"[:10]
         key = f"gpu/{record.id}"
-        values = {"usd": record.msrp_usd, "observed_on": day}
-        found[key] = checked(
-            PartPrice, {**values, **_entry(key, "estimate", f"launch price: {source.title}")}, key
-        )
+        title = f"list price at launch; shops may ask up to twice as much ({source.title})"
+        values = {"usd": record.msrp_usd, "usd_low": record.msrp_usd, "usd_high": 2.0 * record.msrp_usd}
+        entry = {**values, "observed_on": day, **_entry(key, "estimate", title, source.where)}
+        found[key] = checked(PartPrice, entry, key)
     return found
 
 

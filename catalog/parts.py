@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from advisor.catalog.files import DATA_DIR, checked, read_csv, read_toml
@@ -61,9 +61,73 @@ def boards() -> tuple[Board, ...]:
     """Boards; those that a source describes know the lanes of several cards, the others those of one."""
     reviewed = read_toml(FOLDER / "boards_reviewed.toml")["board"]
     completed = {entry["opendb"]: entry for entry in reviewed if "opendb" in entry}
+    completed = {**_wired(), **completed}
     listed = tuple(_listed_board(cells, where, completed) for cells, where in _rows("boards.csv"))
     own = tuple(_own_board(entry) for entry in reviewed if "opendb" not in entry)
     return _by_name(listed + own)
+
+
+@functools.cache
+def named_boards() -> tuple[Board, ...]:
+    """Boards that lists name and the planner does not choose among.
+
+    Raises: InputFileError: a bundled file is damaged.
+    """
+    wired = _wired()
+    return tuple(_listed_board(cells, where, wired) for cells, where in _rows("named/boards.csv"))
+
+
+@functools.cache
+def named_psus() -> tuple[Psu, ...]:
+    """Supplies that lists name and the planner does not choose among; of many nobody counted the plugs."""
+    return _named(Psu, "psus")
+
+
+@functools.cache
+def named_storages() -> tuple[Storage, ...]:
+    """Drives that lists name and the planner does not choose among."""
+    return _named(Storage, "storage")
+
+
+@functools.cache
+def named_cases() -> tuple[Case, ...]:
+    """Cases that lists name and the planner does not choose among."""
+    return _named(Case, "cases")
+
+
+@functools.cache
+def named_coolers() -> tuple[Cooler, ...]:
+    """Coolers that lists name and the planner does not choose among."""
+    return _named(Cooler, "coolers")
+
+
+def named_parts(category: str) -> tuple[Part, ...]:
+    """Parts of a category that lists name and the planner does not choose among."""
+    readers: dict[str, Callable[[], tuple[Part, ...]]] = {
+        "board": named_boards, "psu": named_psus, "storage": named_storages, "case": named_cases,
+        "cooler": named_coolers,
+    }  # fmt: skip
+    return readers[category]() if category in readers else ()
+
+
+def _named(kind: type[PartT], name: str) -> tuple[PartT, ...]:
+    return tuple(checked(kind, _si(cells), where) for cells, where in _rows(f"named/{name}.csv"))
+
+
+@functools.cache
+def _wired() -> dict[str, dict[str, Any]]:
+    """Boards whose slots a table describes, by id, as reviewed ones are written."""
+    columns = ("id", "name", "slots", "lane_modes", "flags", "basis", "source", "url")
+    path = FOLDER / "board_slots.csv"
+    return {
+        cells["id"]: {
+            "slots": cells["slots"].split(),
+            "lane_modes": cells["lane_modes"].split("; "),
+            "flags": [flag for flag in (cells["flags"],) if flag],
+            "source": f"{cells['basis']}: {cells['source']}",
+        }
+        for _, cells in (read_csv(path, columns) if path.exists() else ())
+    }
 
 
 @functools.cache
@@ -260,6 +324,7 @@ def _listed_board(cells: dict[str, str], where: str, completed: Mapping[str, dic
         "num_eps": int(cells["eps_8_pin"] or 1),
         "registered": cells["socket"] in _REGISTERED_SOCKETS,
         "slots": [{"position": 1, "pcie_generation": max(slots)}],
+        "slots_known": cells["form_factor"] == "Mini-ITX",  # which has room for one
         "lane_modes": [[16]],
     }
     reviewed = completed.get(cells["id"])
@@ -279,6 +344,7 @@ def _layout(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Slots written position.generation and lanes by number of cards."""
     pairs = (text.split(".") for text in entry["slots"])
     return {
+        "slots_known": True,
         "slots": [{"position": int(position), "pcie_generation": int(gen)} for position, gen in pairs],
         "lane_modes": [[int(lanes) for lanes in mode.split()] for mode in entry["lane_modes"]],
     }

@@ -7,13 +7,14 @@ day that was read. Rows are appended, never edited: a newer row of the same offe
 
 import datetime
 import functools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, checked, read_csv
+from advisor.catalog.own_rows import check_currency, check_day, check_repeat
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.price import Price, PriceKind, Term
 from advisor.catalog.units import DAY_S, GIB, HOUR_S
@@ -207,18 +208,16 @@ def _read_folder(folder: Path) -> tuple[Price, ...]:
 
 def _read_file(path: Path, latest: datetime.date | None = None) -> tuple[Price, ...]:
     """The rows of a file; with the latest day that its rows may bear, of a person's own."""
-    found: dict[tuple[object, ...], tuple[int, Price]] = {}
+    found: list[Price] = []
+    seen: dict[Hashable, int] = {}
     for number, cells in read_csv(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS):
         price = _price(cells, f"{path}: row {number}", latest)
         key = (*offer_of(price), price.valid_from, price.observed_on)
-        if key in found:
-            raise InputFileError(
-                f"{path}: row {number} repeats row {found[key][0]}",
-                why="both are the same offer, read on the same day",
-                fix="keep one of them, or tell them apart by sku or region",
-            )
-        found[key] = number, price
-    return tuple(price for _, price in found.values())
+        check_repeat(
+            seen, key, number, str(path), fix="keep one of them, or tell them apart by sku or region"
+        )
+        found.append(price)
+    return tuple(found)
 
 
 def _price(cells: dict[str, str], where: str, latest: datetime.date | None) -> Price:
@@ -236,13 +235,7 @@ def _price(cells: dict[str, str], where: str, latest: datetime.date | None) -> P
 
 def _own_price(values: dict[str, object], where: str, latest: datetime.date) -> Price:
     """The row of a person's file, whose units and names need a look."""
-    currency = values.pop("currency", "USD")
-    if currency != "USD":
-        raise InputFileError(
-            f"{where}: field currency: {currency!r}",
-            why="prices are in USD",
-            fix="convert usd_per_hour to USD",
-        )
+    check_currency(values, where)
     price = checked(Price, {"price_kind": "quote"} | values, where)
     if not LEAST_USD <= price.usd_per_accelerator_hour <= MOST_USD:
         raise InputFileError(
@@ -250,12 +243,7 @@ def _own_price(values: dict[str, object], where: str, latest: datetime.date) -> 
             why=f"${price.usd_per_accelerator_hour:g} per accelerator and hour is no price: cents, or a month's?",
             fix="write dollars per hour of the whole SKU",
         )
-    if price.observed_on > latest:
-        raise InputFileError(
-            f"{where}: field observed_on: {price.observed_on}",
-            why="that day is in the future",
-            fix="write the day on which the price was read",
-        )
+    check_day(price.observed_on, latest, where)
     try:
         chosen = accelerator_catalog.get(price.accelerator).record.id
     except UnknownNameError as error:

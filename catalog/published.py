@@ -2,7 +2,7 @@
 
 import functools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from advisor.catalog.checkpoints import CHAT, checkpoint_for
@@ -71,6 +71,14 @@ def published(model: Model, weight_dtype: str, engine: str = "") -> tuple[Publis
         for one in all_published().get(model.id, ())
         if one.format in formats and (not engine or engine in one.engines)
     ]
+    return best_first(model, found)
+
+
+def best_first(model: Model, found: Iterable[PublishedCheckpoint]) -> tuple[PublishedCheckpoint, ...]:
+    """Checkpoints of a model in the order in which one would take them.
+
+    Source: own definition.
+    """
     return tuple(sorted(found, key=lambda one: _place(one, model)))
 
 

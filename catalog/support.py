@@ -52,6 +52,16 @@ def support(engine: str, architecture: str, what: str) -> Support:
     return min(found, key=lambda one: _BEST_FIRST.index(one.verdict), default=UNKNOWN)
 
 
+def stated(engine: str = "", architecture: str = "") -> Mapping[tuple[str, str, str], Support]:
+    """Every statement by engine, architecture and thing; of one engine or architecture where it is named.
+
+    Source: data/support/engines.csv, each row with its source.
+    """
+    return {
+        key: one for key, one in _matrix().items() if engine in ("", key[0]) and architecture in ("", key[1])
+    }
+
+
 def known_things(engine: str = "") -> tuple[str, ...]:
     """Every format and feature about which something is known, of one engine or of all, sorted."""
     return tuple(sorted({what for name, _, what in _matrix() if engine in ("", name)}))

@@ -127,7 +127,10 @@ class Session:
 
     def _store(self, key: str, found: list[Measurement], machine: Machine, keys: dict[str, Step]) -> None:
         with self._lock:
-            self.done[key] = [m.model_copy(update={"step": key}) for m in found]
+            told = [without_traces(m.note, machine) if m.note else "" for m in found]
+            self.done[key] = [
+                m.model_copy(update={"step": key, "note": note}) for m, note in zip(found, told, strict=True)
+            ]
         with self._saving:
             self.save(machine, self.judged(machine))
         step = keys.get(key)
@@ -240,7 +243,7 @@ class Session:
                 if event["event"] == "done":
                     found = [Measurement.model_validate(m) for m in event["measurements"]]
                 else:
-                    found = [_lost(step, gpu, without_traces(event["reason"], machine))]
+                    found = [_lost(step, gpu, event["reason"])]
                 self._store(key, found, machine, keys)
         finally:
             worker.stop()
@@ -252,8 +255,7 @@ class Session:
             return left[0]  # it told of a broken context and left: the rest starts afresh
         broken = current if current is not None else left[0]
         told = f"{HUNG} {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
-        reason = without_traces(told, machine)
-        self._store(f"{place}/{broken.name}", [_lost(broken, gpu, reason)], machine, keys)
+        self._store(f"{place}/{broken.name}", [_lost(broken, gpu, told)], machine, keys)
         return broken
 
     def _measure_group(self, machine: Machine, keys: dict[str, Step]) -> None:
@@ -270,8 +272,7 @@ class Session:
             sizes = [n for n in (2, 4, 8, 16) if n < len(machine.gpus)] + [len(machine.gpus)]
             for num_ranks in sizes:
                 ranks = [gpu.index for gpu in machine.gpus[:num_ranks]]
-                ended = run_collective(ranks, self.quick, timeout_s(step, self.quick))
-                found += [m.model_copy(update={"note": without_traces(m.note, machine)}) for m in ended]
+                found += run_collective(ranks, self.quick, timeout_s(step, self.quick))
             self._store("group/collective", found, machine, keys)
 
     def _sweep_power(self, machine: Machine, keys: dict[str, Step]) -> None:

@@ -25,6 +25,8 @@ EFFICIENCY: Final = {"bronze": 0.85, "silver": 0.87, "gold": 0.90, "platinum": 0
 """Of a supply at half to full load, 115 V (80 PLUS requirements)."""
 OTHERS_W: Final = 60.0
 """Board, memory, drives and fans of a machine."""
+PLUGS_UNKNOWN: Final = "plugs_unknown"
+"""Flag of supplies whose plugs nobody counted."""
 CPU_RUNNING_FRACTION: Final = 0.4
 """Part of its power limit that a CPU draws while GPUs run a model: a core or two for each. An estimate; supplies and
 circuits are sized for all of it."""
@@ -187,11 +189,20 @@ class Check:
     severity: Severity
     why: str
     remedy: str = ""
+    is_unknown: bool = False
+    """It does not pass, because what it reads is in no record."""
+
+    @property
+    def verdict(self) -> str:
+        """ok, broken, advice or unknown."""
+        if self.passed:
+            return "ok"
+        return "unknown" if self.is_unknown else "broken" if self.severity == "hard" else "advice"
 
     @property
     def excess(self) -> float:
         """By how much it is over, or short of, its limit; 0 where it passes."""
-        if self.passed:
+        if self.passed or self.is_unknown:
             return 0.0
         return abs(self.actual - self.limit)
 

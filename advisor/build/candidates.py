@@ -1,5 +1,6 @@
 """What each place of a machine may hold: parts with a price, without those that another one beats in everything."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -14,11 +15,17 @@ from advisor.build.rules_power import CASE_AIRFLOW, EIGHT_PIN_W, NOISE_DB, coole
 from advisor.catalog import parts
 from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, GpuCard, Part, Psu, RamKit
+from advisor.catalog.units import MEGA
 
 COUNTS: Final = (1, 2, 3, 4, 6, 8)
 SCREEN_GENERATION: Final = 4
 """PCIe generation at which sets of cards are compared; the builds shown run on their own links."""
+USUAL_HOST_BYTES_PER_S: Final = 2 * 8 * 5200 * MEGA
+"""Two channels of DDR5-5200, with which sets of cards are compared where layers run on the CPU."""
 MAX_KITS: Final = 2
+CASE_SHARE: Final = 0.01
+"""Part of a budget that a case costs at least: thousands of dollars of cards do not go into the cheapest box."""
+MOST_OF_CASE_USD: Final = 150.0
 T = TypeVar("T")
 
 
@@ -59,7 +66,7 @@ def all_candidates(
         "board": board_candidates(book),
         "memory": memory_candidates(book),
         "supplies": supply_candidates(book),
-        "case": case_candidates(book),
+        "case": case_candidates(book, _least_case_usd(limits)),
         "cooler": cooler_candidates(book),
         "storage": storage_candidates(book),
         "risers": riser_candidates(book, most),
@@ -73,14 +80,25 @@ def usd_of(part: Part, book: PriceBook) -> float | None:
 
 
 def card_candidates(load: Load, setting: Setting, book: PriceBook, limits: Limits) -> list[Candidate]:
-    """Sets of equal cards that run the model, at every power limit."""
+    """Sets of equal cards that run the model, at every power limit; where it is larger than all of them, with layers
+    on the CPU."""
+    alone = _card_sets(load, setting, book, limits, 0.0)
+    return alone or _card_sets(load, setting, book, limits, USUAL_HOST_BYTES_PER_S)
+
+
+def _card_sets(
+    load: Load, setting: Setting, book: PriceBook, limits: Limits, host_bytes_per_s: float
+) -> list[Candidate]:
     found: list[Candidate] = []
     for accelerator, cards in _cards_by_accelerator(book, limits).items():
         for num in (count for count in COUNTS if count <= limits.max_cards):
             if min(usd for _, usd in cards) * num > limits.max_usd:
                 break
             for fraction in power_points_of(accelerator, limits.power_points):
-                hardware = Hardware(accelerator, num, fraction, SCREEN_GENERATION, setting.min_lanes)
+                hardware = Hardware(
+                    accelerator, num, fraction, SCREEN_GENERATION, setting.min_lanes,
+                    host_bytes_per_s=host_bytes_per_s,
+                )  # fmt: skip
                 run = best_run(hardware, load)
                 if run is None:
                     break
@@ -204,8 +222,13 @@ def supply_candidates(book: PriceBook) -> list[Candidate]:
     return undominated([*single, *double], kind, cost)
 
 
-def case_candidates(book: PriceBook) -> list[Candidate]:
-    """Cases: of each size the cheapest for the room inside."""
+def _least_case_usd(limits: Limits) -> float:
+    """What a case costs at least in a machine of that budget [USD]; 0 where there is none."""
+    return min(CASE_SHARE * limits.max_usd, MOST_OF_CASE_USD) if math.isfinite(limits.max_usd) else 0.0
+
+
+def case_candidates(book: PriceBook, least_usd: float = 0.0) -> list[Candidate]:
+    """Cases: of each size the cheapest for the room inside, from a price on that fits the money spent; frames stay."""
 
     def kind(c: Candidate) -> object:
         case: Case = c.choice
@@ -218,7 +241,8 @@ def case_candidates(book: PriceBook) -> list[Candidate]:
             c.usd, -case.max_gpu_m, -(case.max_cooler_m or 1.0), -(case.max_psu_m or 1.0), -case.expansion_slots, air,
         )  # fmt: skip
 
-    return undominated(_priced("case", parts.cases(), book), kind, cost)
+    priced = _priced("case", parts.cases(), book)
+    return undominated([c for c in priced if c.usd >= least_usd or c.choice.open_frame], kind, cost)
 
 
 def cooler_candidates(book: PriceBook) -> list[Candidate]:

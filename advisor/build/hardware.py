@@ -35,7 +35,7 @@ class Run:
 
     engine: str
     split: str
-    """one card, layers in turn, or tensor parallel."""
+    """one card, layers in turn, tensor parallel, or how many layers are on the CPU."""
     weight_dtype: str
     output_tokens_per_s: Quantity
     """All streams together, while they decode."""
@@ -58,6 +58,8 @@ class Hardware:
     memory_bytes: float | None = None
     """Where it is not the record's (unified memory)."""
     bridged: bool = False
+    host_bytes_per_s: float = 0.0
+    """Bandwidth of the main memory, where layers may run on the CPU; 0 where they may not."""
 
     def record(self) -> Accelerator:
         """The accelerator as it runs here."""

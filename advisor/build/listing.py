@@ -2,31 +2,34 @@
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from advisor.build.assembly import Assembly, Cards, Memory, Risers, Supplies
+from advisor.build.name_match import all_by_words, by_words, names_a_model, plain_words
 from advisor.build.part_names import (
     GIGABYTES,
     WATTS,
     WORDS,
+    UnknownPartError,
     accelerator_in,
+    ambiguous_part,
     board_by_chipset,
-    by_words,
     category_of,
     cpu_in,
     gpu_names,
     is_bare,
     kit_of,
-    near_names,
-    plain_words,
+    named_supply,
     psu_of,
     typical_card,
     unknown_part,
     without_words,
 )
+from advisor.build.picker_text import read_picker_text
 from advisor.build.plan import PartLine
 from advisor.build.typed_line import TypedLine, price_number, read_line
 from advisor.catalog import parts
@@ -36,6 +39,7 @@ from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Board, Cpu, Part, Storage
 from advisor.catalog.units import GB
 
+_DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
 
@@ -52,6 +56,8 @@ class Listing:
     notes: tuple[str, ...]
     unjudged: tuple[str, ...]
     """Lines that name a kind of part, not which: priced, not judged."""
+    unknown: tuple[UnknownPartError, ...]
+    """Lines that name what is in no record, or in several: named, priced, judged unknown."""
     claims: dict[str, int]
     """channels, lanes: what the list says about its CPU."""
 
@@ -62,12 +68,15 @@ class Listing:
 
 def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) -> Listing:
     """The machine that a TOML file lists: `parts = ["2x RTX 5090 $4500", ...]`, or tables [[part]] with category,
-    name, quantity, price_usd; and further lines as typed.
+    name, quantity, price_usd; or a text file with a part in each row, as PCPartPicker writes them; and further lines
+    as typed.
 
-    Raises: InputFileError: the file cannot be read, lists nothing, or names what the catalog does not hold.
+    Raises: InputFileError: the file cannot be read, lists nothing, or nothing that the catalog holds.
     """
     lines = [read_line(text, f"--part {i}") for i, text in enumerate(texts, 1)]
-    if path is not None:
+    if path is not None and path.suffix.lower() in (".txt", ".md"):
+        lines += read_picker_text(path)
+    elif path is not None:
         content = read_toml(path)
         lines += _free_lines(path, content.get("parts", []))
         lines += _table_lines(path, content.get("part", []))
@@ -132,20 +141,21 @@ class _Reader:
     def __init__(self, book: PriceBook) -> None:
         self._book = book
         self._notes: list[str] = []
+        self._unknown: list[UnknownPartError] = []
         self._unjudged: list[str] = []
         self._machine: dict[str, Any] = {}
         self._found: list[tuple[TypedLine, str, Part | None, int]] = []
 
     def read(self, lines: Sequence[TypedLine]) -> Listing:
-        named = [(line, line.category or category_of(line)) for line in lines]
+        named = [(line, self._category_of(line)) for line in lines]
         order = {"board": 0, "cpu": 1}
         for line, category in sorted(named, key=lambda pair: order.get(pair[1], 2)):
-            part, count = _RESOLVERS[category](self, line)
+            part, count = self._resolved(line, category)
             self._found.append((line, category, part, count))
-            if part is None:
-                self._unjudged.append(line.what)
-            else:
+            if part is not None:
                 self._place(category, part, count)
+        if len(self._unknown) == len(lines):
+            raise self._unknown[0]
         self._found.sort(key=lambda entry: lines.index(entry[0]))
         claims: dict[str, int] = {}
         for line in lines:
@@ -157,8 +167,32 @@ class _Reader:
             catalog_usd=tuple(self._catalog_usd(part, count) for _, _, part, count in self._found),
             notes=tuple(self._notes),
             unjudged=tuple(self._unjudged),
+            unknown=tuple(self._unknown),
             claims=claims,
         )
+
+    def _category_of(self, line: TypedLine) -> str:
+        """The kind of part that a line names; unknown where nothing in it is known."""
+        try:
+            return line.category or category_of(line)
+        except UnknownPartError as error:
+            self._unknown.append(error)
+            return "unknown"
+
+    def _resolved(self, line: TypedLine, category: str) -> tuple[Part | None, int]:
+        """The part that a line means and how many; None where no model is named, or none that is known."""
+        if category not in _RESOLVERS:
+            if category != "unknown":
+                self._unjudged.append(line.what)
+            return None, line.quantity
+        try:
+            part, count = _RESOLVERS[category](self, line)
+        except UnknownPartError as error:
+            self._unknown.append(error)
+            return None, line.quantity
+        if part is None:
+            self._unjudged.append(line.what)
+        return part, count
 
     def note(self, line: TypedLine, part: Part) -> None:
         self._notes.append(f"{line.what!r} is taken as {part.name}")
@@ -178,7 +212,13 @@ class _Reader:
             self._machine.setdefault(place, [])
             self._machine[place] += [part] * count
         elif place == "memory":
-            self._machine["memory"] = Memory(part, count)  # type: ignore[arg-type]
+            old = self._machine.get("memory")
+            more = old.num_kits if old is not None and old.kit == part else 0
+            self._machine["memory"] = Memory(part, count + more)  # type: ignore[arg-type]
+        elif place == "storage":
+            old = self._machine.get("storage")
+            if old is None or old.capacity_bytes < part.capacity_bytes:  # type: ignore[attr-defined]
+                self._machine["storage"] = part
         elif place == "risers":
             self._machine["risers"] = Risers(part, count)  # type: ignore[arg-type]
         else:
@@ -226,13 +266,13 @@ class _Reader:
             raise unknown_part(line, "card", gpu_names())
         cards = [card for card in parts.gpu_cards() if card.accelerator == accelerator]
         if not cards:
-            raise InputFileError(
+            raise UnknownPartError(
                 f"{line.where}: {line.what!r}",
                 why=f"the catalog has no card with {accelerator}",
                 fix="advisor catalog parts --category gpu lists them",
             )
-        exact = by_words(line.what, cards)
-        card = exact or typical_card(cards)
+        maker = [card for card in cards if card.manufacturer.lower() in plain_words(line.what).split()]
+        card = by_words(line.what, cards) or typical_card(maker or cards)
         self.note(line, card)
         return card, line.quantity
 
@@ -245,8 +285,10 @@ class _Reader:
         return cpu, line.quantity
 
     def board_(self, line: TypedLine) -> tuple[Part | None, int]:
-        named = by_words(without_words(line.what, WORDS["board"]), parts.boards())
-        board = named or board_by_chipset(line.what)
+        words = without_words(line.what, WORDS["board"])
+        board = board_by_chipset(line.what)
+        if board is None or names_a_model(words, board.chipset.lower(), board.socket.lower()):
+            board = self._named_board(line, words)
         if board is None:
             if is_bare(line.what, "board"):
                 return None, 1
@@ -254,19 +296,32 @@ class _Reader:
         self.note(line, board)
         return board, 1
 
+    def _named_board(self, line: TypedLine, words: str) -> Board | None:
+        """The board of that name; another maker's board with the same chipset is not it."""
+        found = all_by_words(words, parts.boards(), strict=True) or all_by_words(
+            words, parts.named_boards(), strict=True
+        )
+        if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
+            raise ambiguous_part(line, "board", found)
+        return min(found, key=lambda board: (len(board.name), board.name), default=None)
+
     def psu(self, line: TypedLine) -> tuple[Part | None, int]:
         match = WATTS.search(line.what)
-        named = by_words(line.what, parts.psus())
+        found = all_by_words(line.what, parts.psus()) or all_by_words(line.what, parts.named_psus())
+        if len({psu.power_w for psu in found}) > 1:
+            raise ambiguous_part(line, "supply", found)
+        named = min(found, key=lambda psu: (len(psu.name), psu.name), default=None)
         if named is None and match is None:
             if is_bare(line.what, "psu"):
                 return None, line.quantity
             raise unknown_part(line, "supply", [psu.name for psu in parts.psus()])
-        psu = named or psu_of(float(match.group(1)) if match else 0.0, line)
+        watts = float(match.group(1)) if match else 0.0
+        psu = named or (named_supply(watts, line) if names_a_model(line.what) else psu_of(watts, line))
         self.note(line, psu)
         return psu, line.quantity
 
     def ram(self, line: TypedLine) -> tuple[Part | None, int]:
-        named = by_words(line.what, parts.ram_kits())
+        named = by_words(line.what, parts.ram_kits()) if names_a_model(line.what) else None
         kit = named or kit_of(line, self.board, self.cpu)
         if kit is None:
             return None, line.quantity
@@ -274,8 +329,13 @@ class _Reader:
         return kit, line.quantity
 
     def storage(self, line: TypedLine) -> tuple[Part | None, int]:
-        named = by_words(line.what, parts.storages())
         match = GIGABYTES.search(line.what)
+        if _DISK.search(line.what):
+            return None, line.quantity  # no rule reads disks
+        found = all_by_words(line.what, (*parts.storages(), *parts.named_storages()))
+        if match is None and len({drive.capacity_bytes for drive in found}) > 1:
+            raise ambiguous_part(line, "drive", found)
+        named = min(found, key=lambda drive: (len(drive.name), drive.name), default=None)
         if named is None and match is None:
             return None, line.quantity
         drive = named
@@ -290,14 +350,10 @@ class _Reader:
         self, found: Callable[[], Iterable[Part]], category: str
     ) -> Callable[[TypedLine], tuple[Part | None, int]]:
         def resolve(line: TypedLine) -> tuple[Part | None, int]:
-            pool = list(found())
+            pool = [*found(), *parts.named_parts(category)]
             part = by_words(line.what, pool)
             if part is None and not is_bare(line.what, category):
-                close = near_names(line.what, [p.name for p in pool])
-                self._notes.append(
-                    f"{line.what!r} is in no record and is not judged"
-                    + (f"; near: {close[0]}" if close else "")
-                )
+                raise unknown_part(line, category, [each.name for each in pool])
             if part is not None:
                 self.note(line, part)
             return part, line.quantity

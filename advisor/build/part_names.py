@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
+from advisor.build.assembly import EFFICIENCY, PLUGS_UNKNOWN
+from advisor.build.name_match import FILLER, by_words, plain_words
 from advisor.build.typed_line import TypedLine
 from advisor.catalog import accelerators, parts
 from advisor.catalog.errors import InputFileError
@@ -25,8 +27,10 @@ WORDS: Final = {
     "link": ("dual-psu", "add2psu"),
 }
 _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
-GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4})\s*(GB|TB|GiB)\b", re.IGNORECASE)
+GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
 WATTS: Final = re.compile(r"(\d{3,4})\s*W(?:att)?s?\b", re.IGNORECASE)
+_USUAL_MTS: Final = {"DDR4": 3200.0, "DDR5": 4800.0}
+"""Of modules of which only the size is named: what every board runs."""
 _LARGEST_MODULE: Final = 64 * GIB
 
 
@@ -36,6 +40,7 @@ def category_of(line: TypedLine) -> str:
     Raises: InputFileError: nothing in it is known; near misses are in the hint.
     """
     words = set(re.findall(r"[a-z0-9.\-]+", line.what.lower()))
+    words |= {word for word in re.findall(r"[a-z0-9.]+", line.what.lower()) if word.startswith("ddr")}
     for category in ("bridge", "riser", "link"):
         if words & set(WORDS[category]):
             return category
@@ -53,7 +58,8 @@ def category_of(line: TypedLine) -> str:
     if _MODEL_NUMBER.search(line.what):
         raise unknown_part(line, "card", gpu_names())
     for category, found in parts.all_parts().items():
-        if category in ("gpu", "cpu", *WORDS) and by_words(line.what, found) is not None:
+        pool = (*found, *parts.named_parts(category))
+        if category in ("gpu", "cpu", *WORDS) and by_words(line.what, pool, strict=True) is not None:
             return category
     names = [part.name for found in parts.all_parts().values() for part in found]
     raise unknown_part(line, "part", [*gpu_names(), *names])
@@ -115,6 +121,15 @@ def board_by_chipset(text: str) -> Board | None:
     )
 
 
+def named_supply(watts: float, line: TypedLine) -> Psu:
+    """A supply that no record holds, with the size that the line says; nobody knows its plugs."""
+    grade = next((name for name in EFFICIENCY if name in line.what.lower()), "bronze")
+    return Psu(
+        id="typed-supply", name=line.what, power_w=watts, grade=grade, num_eps=0, flags=(PLUGS_UNKNOWN,),
+        source="your list",
+    )  # fmt: skip
+
+
 def psu_of(watts: float, line: TypedLine) -> Psu:
     """A usual supply of that size and grade.
 
@@ -139,9 +154,10 @@ def psu_of(watts: float, line: TypedLine) -> Psu:
 
 def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | None:
     """Memory of the capacity that is named; what is not said follows board and CPU."""
-    match = GIGABYTES.search(line.what)
-    if match is None:
+    sizes = list(GIGABYTES.finditer(line.what))
+    if not sizes:
         return None
+    match = next((size for size in sizes if size.group(1)), sizes[0])
     text = line.what.lower()
     size = float(match.group(2)) * (1024 if match.group(3).lower() == "tb" else 1) * GIB
     channels = cpu.series.channels if cpu else 2
@@ -158,30 +174,13 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     ecc = any(word in text for word in ("ecc", "rdimm", "registered"))
     needs = board.registered if board else False
     registered = any(word in text for word in ("rdimm", "registered")) or (needs and "udimm" not in text)
+    speed = re.search(r"ddr[45][- ](\d{4,5})", text)
+    mts = float(speed.group(1)) if speed else _USUAL_MTS[kind]
     name = f"{modules} x {module / GIB:.0f} GB {kind}{' ECC' if ecc or registered else ''}"
     return RamKit(
         id="typed-memory", name=f"{name} {'RDIMM' if registered else 'UDIMM'}", ram_type=kind, registered=registered,
-        ecc=ecc or registered, modules=modules, module_bytes=module, speed_mts=4800, source="your list",
+        ecc=ecc or registered, modules=modules, module_bytes=module, speed_mts=mts, source="your list",
     )  # fmt: skip
-
-
-def by_words(text: str, found: Iterable[PartT]) -> PartT | None:
-    """The part whose name holds every word of the text; the shortest name of several, None where a word is missing."""
-    words = [word for word in plain_words(text).split() if word not in _FILLER]
-    if len(words) < 2 or not any(any(c.isalpha() for c in word) for word in words):
-        return None
-    matching = [part for part in found if set(words) <= set(plain_words(part.name).split())]
-    return min(matching, key=lambda part: (len(part.name), part.name), default=None)
-
-
-_FILLER: Final = frozenset(
-    ("new", "used", "the", "a", "with", "and", "gpu", "cpu", "card", "cards", "processor")
-)
-
-
-def plain_words(text: str) -> str:
-    """Words as they are compared: small letters, without makers that nobody types."""
-    return " ".join(re.findall(r"[a-z0-9.+]+", text.lower().replace("geforce", " ").replace("nvidia", " ")))
 
 
 def without_words(text: str, words: Iterable[str]) -> str:
@@ -194,7 +193,7 @@ def is_bare(text: str, category: str) -> bool:
     words = set(re.findall(r"[a-z]+", text.lower()))
     generic = {
         *WORDS[category],
-        *_FILLER,
+        *FILLER,
         "air",
         "water",
         "liquid",
@@ -225,10 +224,25 @@ def near_names(name: str, names: Iterable[str]) -> list[str]:
     return [joined[key] for key in close]
 
 
-def unknown_part(line: TypedLine, kind: str, names: Iterable[str]) -> InputFileError:
+class UnknownPartError(InputFileError):
+    """A line that names a part of which there is no record, or several."""
+
+
+def ambiguous_part(line: TypedLine, kind: str, found: Iterable[Part]) -> UnknownPartError:
+    """The error for a line that can mean parts with unlike figures."""
+    names = sorted({part.name for part in found}, key=lambda name: (len(name), name))[:4]
+    return UnknownPartError(
+        f"{line.where}: {kind} {line.what!r} can mean several",
+        why="parts with unlike figures are called so",
+        fix="write its full name",
+        hint=f"{', '.join(names)}",
+    )
+
+
+def unknown_part(line: TypedLine, kind: str, names: Iterable[str]) -> UnknownPartError:
     """The error for a line that names nothing known, with what is near."""
     close = near_names(line.what, names)
-    return InputFileError(
+    return UnknownPartError(
         f"{line.where}: unknown {kind} {line.what!r}",
         why="no part of the catalog is called so",
         fix="advisor catalog parts lists them; a kind alone (case $300) is priced, not judged",

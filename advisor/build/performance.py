@@ -5,8 +5,9 @@ from typing import Final
 
 from advisor.build.finetune import best_tuning
 from advisor.build.hardware import Hardware, Run
+from advisor.build.offload import Offloaded, offloaded
 from advisor.catalog import accelerators, engines
-from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES, GGUF_DTYPES, bytes_per_element
+from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES, bytes_per_element, dtype_of
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.catalog.units import GB
@@ -27,6 +28,8 @@ LADDER: Final = {
 }
 """Formats from the most bits to the fewest."""
 ENGINES: Final = ("llama.cpp", "vllm", "mlx")
+OFFLOADING: Final = "llama.cpp"
+"""The engine that runs on the CPU what does not fit the cards."""
 TOKEN_BUDGET: Final = 2048
 """Tokens of one engine step, as engines choose on cards of this size: more would take memory from the cache."""
 SYSTEM_MEMORY_BYTES: Final = 8 * GB
@@ -55,16 +58,15 @@ class Load:
 def formats(load: Load, engine: str) -> tuple[str, ...]:
     """The weight formats to try on an engine.
 
-    Raises: AdvisorError: the format asked for does not exist.
+    Raises: UnknownNameError: the format asked for does not exist.
     """
     if load.precision is not None:
-        if load.precision not in DTYPES:
-            raise AdvisorError(f"unknown format {load.precision}", fix=f"one of {', '.join(DTYPES)}")
-        if load.precision in EXL3_DTYPES:
+        asked = dtype_of(load.precision).id
+        if asked in EXL3_DTYPES:
             return ()  # none of these engines reads exllamav3's files
-        wants_gguf = load.precision in GGUF_DTYPES
-        usable = wants_gguf == (engine != "vllm") or load.precision in ("bf16", "fp16", "mxfp4")
-        return (load.precision,) if usable else ()
+        wants_gguf = asked in GGUF_DTYPES
+        usable = wants_gguf == (engine != "vllm") or asked in ("bf16", "fp16", "mxfp4")
+        return (asked,) if usable else ()
     native = load.model.weights
     if bytes_per_element(native) <= bytes_per_element("q4_k_m"):
         return (native,)
@@ -79,6 +81,8 @@ def best_run(hardware: Hardware, load: Load) -> Run | None:
     if load.workload == "finetune":
         return best_tuning(hardware, load.model, load.context_tokens)
     runs = [run for engine in _engines(hardware, load) for run in _runs(hardware, load, engine)]
+    if not runs and hardware.host_bytes_per_s and OFFLOADING in _engines(hardware, load):
+        return _partly_on_cpu(hardware, load)
     return max(runs, key=lambda run: run.output_tokens_per_s.value, default=None)
 
 
@@ -87,6 +91,7 @@ def finest_format(hardware: Hardware, load: Load) -> Run | None:
     if load.workload == "finetune":
         return None
     best: Run | None = None
+    hardware = replace(hardware, host_bytes_per_s=0.0)
     for engine in _engines(hardware, load):
         for weights in LADDER[engine]:
             if best is not None and bytes_per_element(weights) < bytes_per_element(best.weight_dtype):
@@ -170,6 +175,51 @@ def _run(replica: ReplicaModel, load: Load, split: str) -> Run:
     )
 
 
+def _partly_on_cpu(hardware: Hardware, load: Load) -> Run | None:
+    """The model with the layers that do not fit the cards on the CPU; None where nothing fits."""
+    for weights in formats(load, OFFLOADING):
+        found = _offloaded(hardware, load, weights)
+        if found is None:
+            continue
+        context = load.input_tokens + load.output_tokens / 2.0
+        replica = found.replica
+        step_s = decode_iteration_s(replica.surface, load.concurrency, context) + found.step_s
+        budget = replica.policy.max_num_batched_tokens
+        prompt_s = (
+            prefill_s(replica.surface, load.input_tokens, budget) * found.prefill_factor + found.prefill_s
+        )
+        return Run(
+            engine=OFFLOADING,
+            split=found.split,
+            weight_dtype=weights,
+            output_tokens_per_s=with_interval(
+                load.concurrency / step_s,
+                "throughput",
+                prediction_class(OFFLOADING, transferred=True),
+                "assumed",
+            ),
+            ttft_s=prompt_s,
+            weight_bytes_per_card=replica.memory.weight_bytes,
+            kv_tokens=replica.memory.kv_capacity_tokens,
+        )
+    return None
+
+
+def _offloaded(hardware: Hardware, load: Load, weights: str) -> Offloaded | None:
+    def modelled(part: Model) -> ReplicaModel | None:
+        stages = min(hardware.num, sum(group.count for group in part.layers))
+        return _replica(hardware, replace(load, model=part), OFFLOADING, weights, 1, stages)
+
+    return offloaded(
+        load.model,
+        hardware,
+        weights,
+        load.input_tokens + load.output_tokens / 2.0,
+        load.concurrency,
+        modelled,
+    )
+
+
 def _class(replica: ReplicaModel) -> str:
     return prediction_class(replica.deployment.engine.id, transferred=bool(replica.transferred))
 
@@ -193,6 +243,8 @@ def simulate_run(hardware: Hardware, load: Load, run: Run, *, requests: int = 40
     """
     if load.workload == "finetune":
         return Simulated(run.output_tokens_per_s, 0.0, None, None)
+    if run.split.endswith("on the CPU"):
+        return _simulated_in_sum(run, load)
     tp, pp = (hardware.num, 1) if run.split == "tensor parallel" else (1, hardware.num)
     replica = _replica(hardware, load, run.engine, run.weight_dtype, tp, pp)
     if replica is None:
@@ -208,6 +260,22 @@ def simulate_run(hardware: Hardware, load: Load, run: Run, *, requests: int = 40
         result.total_tokens_per_s - result.output_tokens_per_s,
         with_interval(result.ttft.mean_s, "ttft", name, basis),
         with_interval(result.tpot.mean_s, "tpot", name, basis) if result.tpot.num_samples else None,
+    )
+
+
+def _simulated_in_sum(run: Run, load: Load) -> Simulated:
+    """A run with layers on the CPU: prompt after prompt, then all streams decode together."""
+    tokens, prompt_s = float(load.output_tokens), run.ttft_s or 0.0
+    rate = run.output_tokens_per_s
+    step_s = load.concurrency / rate.value
+    per_s = load.concurrency * tokens / (load.concurrency * prompt_s + tokens * step_s)
+    whole = per_s / rate.value
+    name = prediction_class(run.engine, transferred=True)
+    return Simulated(
+        replace(rate, value=per_s, low=rate.low * whole, high=rate.high * whole),
+        per_s * load.input_tokens / tokens,
+        with_interval(prompt_s, "ttft", name, "assumed"),
+        with_interval(step_s, "tpot", name, "assumed"),
     )
 
 

@@ -28,6 +28,8 @@ class Question:
     top: int = 4
     seed: int = 0
     systems: bool = True
+    used: bool = False
+    """Whether second-hand prices count where they are known."""
     price_cache: Path | None = None
     """Folder of refreshed rental prices, which count before the bundled ones."""
 
@@ -113,7 +115,12 @@ class Build:
     @property
     def broken(self) -> tuple[Check, ...]:
         """Hard rules that it breaks."""
-        return tuple(check for check in self.checks if not check.passed and check.severity == "hard")
+        return tuple(check for check in self.checks if check.verdict == "broken")
+
+    @property
+    def unknown(self) -> tuple[Check, ...]:
+        """Rules of which nobody can say whether it keeps them."""
+        return tuple(check for check in self.checks if check.verdict == "unknown")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ CHEAPER_BY: Final = 0.85
 SAME_SPEED: Final = 0.95
 """Speeds that differ by less are taken as equal: no prediction is that sure, and money is."""
 SYSTEM_FILES_BYTES: Final = 200 * GB
+USUAL_DRIVES: Final = ((15_000.0, 4000 * GB), (5_000.0, 2000 * GB))
+"""Budget from which on a drive of that size is usual: models are many, and the drive is the least of it."""
 
 
 def plan(question: Question, book: PriceBook, market: RentMarket | None = None) -> PlanResult:
@@ -57,12 +59,15 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
 
 
 def completed(question: Question) -> Question:
-    """The question with what its model needs of memory and drive."""
+    """The question with what its model needs of memory and drive, and what is usual for the money."""
     needed = ram_needed_bytes(question.load)
+    usual = next((size for limit, size in USUAL_DRIVES if (question.budget_usd or 0.0) >= limit), 0.0)
     setting = replace(
         question.setting,
         ram_needed_bytes=needed,
-        storage_needed_bytes=max(question.setting.storage_needed_bytes, 2 * needed + SYSTEM_FILES_BYTES),
+        storage_needed_bytes=max(
+            question.setting.storage_needed_bytes, 2 * needed + SYSTEM_FILES_BYTES, usual
+        ),
     )
     return replace(question, setting=setting)
 

@@ -16,7 +16,12 @@ def judge(machine: Assembly, setting: Setting) -> tuple[Check, ...]:
     """Every rule that concerns the machine, in order; hard ones that fail first."""
     found = [rule.check(machine, setting) for rule in rules_for(setting)]
     checks = [check for check in found if check is not None]
-    return tuple(sorted(checks, key=lambda check: (check.passed, check.severity != "hard")))
+    return tuple(sorted(checks, key=worst_first))
+
+
+def worst_first(check: Check) -> tuple[bool, bool, bool]:
+    """Place in an account: what is broken, then what is unknown, advice, and what is kept."""
+    return check.passed, check.verdict != "broken", check.severity != "hard"
 
 
 def violations(machine: Assembly, setting: Setting) -> tuple[Check, ...]:

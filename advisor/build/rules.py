@@ -18,6 +18,8 @@ class Finding(NamedTuple):
     passed: bool
     why: str
     remedy: str = ""
+    is_unknown: bool = False
+    """Nobody can say: what the rule reads is in no record. It does not pass, and is not broken either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,10 @@ class MatchRule:
         found = self.judge(*parts, setting)
         if found is None:
             return None
-        return Check(self.id, self.title, *found[:2], self.unit, found.passed, self.severity, *found[3:])
+        return Check(
+            self.id, self.title, found.actual, found.limit, self.unit, found.passed, self.severity, found.why,
+            found.remedy, found.is_unknown,
+        )  # fmt: skip
 
     def allows(self, parts: tuple[Choice, ...], setting: Setting) -> bool:
         """Whether the parts go together."""
@@ -75,6 +80,8 @@ class SumRule:
     """From the quantity that adds up to the one that people read (decibels)."""
     required: tuple[str, ...] = ()
     """Places without which nothing can be said."""
+    in_doubt: Callable[[Assembly], bool] = lambda machine: False
+    """Whether a figure of a machine that does not pass is in no record."""
 
     def coefficient(self, place: str, part: Choice, setting: Setting) -> float:
         """Need minus give of one part: what it adds to the left of  Σ coefficients ≤ bound."""
@@ -98,10 +105,11 @@ class SumRule:
             give += amount(part, setting) if part is not None else 0.0
         passed = need <= give * (1 + 1e-9)
         actual, limit = self.show(need), self.show(give)
+        why, remedy = self.words(actual, limit, machine, setting)
+        is_unknown = not passed and self.in_doubt(machine)
         return Check(
-            self.id, self.title, actual, limit, self.unit, passed, self.severity,
-            *self.words(actual, limit, machine, setting),
-        )  # fmt: skip
+            self.id, self.title, actual, limit, self.unit, passed, self.severity, why, remedy, is_unknown
+        )
 
 
 Rule = MatchRule | SumRule

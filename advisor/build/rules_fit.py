@@ -1,6 +1,6 @@
 """Rules on what fits: sockets, memory, slots, lengths, cases, coolers."""
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Final
 
 from advisor.build.assembly import Assembly, Cards, Memory, Risers, Setting, Supplies, slot_widths
@@ -183,13 +183,15 @@ def judge_slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Fin
         total = sum(widths)
         why = f"{total} slot widths on a frame for {case.expansion_slots}"
         return Finding(total, case.expansion_slots, total <= case.expansion_slots, why, "a longer frame")
-    positions = tuple(slot.position for slot in board.slots)
-    need = needed_positions(widths, positions)
+    positions = _positions(board)
+    ends = [needed_positions(widths, taken) for taken in layouts(board, cards.num)]
+    need = min((end for end in ends if end is not None), default=None)
     if need is None:
         room = min((b - a for a, b in pairwise(sorted(positions))), default=0)
         if len(positions) < cards.num:
             why = f"{cards.num} cards; {len(positions)} slots of {board.name} are known to carry one"
-            return Finding(cards.num, len(positions), False, why, "a board with more slots, or fewer cards")
+            remedy = "a board with more slots, or fewer cards"
+            return Finding(cards.num, len(positions), False, why, remedy, not board.slots_known)
         why = f"cards of {max(widths)} slots overlap on {board.name}"
         return Finding(max(widths), room, False, why, "narrower cards, or an open frame with risers")
     assumed = ", spacing assumed" if "layout_assumed" in board.flags and cards.num > 1 else ""
@@ -207,6 +209,20 @@ def _positions(board: Board) -> tuple[int, ...]:
     return tuple(slot.position for slot in board.slots)
 
 
+def layouts(board: Board, num: int) -> list[tuple[int, ...]]:
+    """Slot positions that a number of cards may take: any where all slots are wired alike, else the first ones in the
+    order of plugging."""
+    positions = _positions(board)
+    if _are_alike(board):
+        return list(combinations(sorted(positions[: board.max_cards]), num))
+    return [positions[:num]] if num <= len(positions) else []
+
+
+def _are_alike(board: Board) -> bool:
+    """Whether the slots whose lanes are known have the same however many are taken."""
+    return len(set().union(*board.lane_modes)) == 1
+
+
 SLOTS: Final = MatchRule(
     "slots",
     "card width",
@@ -215,7 +231,7 @@ SLOTS: Final = MatchRule(
     "slots",
     reads={
         "cards": slot_widths,
-        "board": _positions,
+        "board": lambda board: (_positions(board), board.slots_known, _are_alike(board)),
         "case": lambda case: (case.open_frame, case.expansion_slots),
     },
 )
@@ -256,11 +272,12 @@ def judge_spacing(cards: Cards, board: Board, case: Case, setting: Setting) -> F
     open_cards = [w for card, w in zip(cards.cards, widths, strict=True) if card.cooling == "open"]
     if cards.num < 2 or case.open_frame or not open_cards:
         return None
-    taken = sorted(slot.position for slot in board.slots[: cards.num])
-    gaps = [below - above for above, below in pairwise(taken)]
-    if len(gaps) < cards.num - 1:
+    gaps = [
+        min(below - above for above, below in pairwise(sorted(taken))) for taken in layouts(board, cards.num)
+    ]
+    if not gaps:
         return None
-    free = min(gaps) - max(open_cards)
+    free = max(gaps) - max(open_cards)
     why = f"{max(free, 0)} free slots between cards that blow into the case"
     return Finding(free, 1, free >= 1, why, "blower cards, wider spacing, or an open frame")
 
@@ -274,7 +291,7 @@ SPACING: Final = MatchRule(
     "advice",
     reads={
         "cards": lambda cards: (slot_widths(cards), tuple(card.cooling for card in cards.cards)),
-        "board": _positions,
+        "board": lambda board: (_positions(board), _are_alike(board)),
         "case": lambda case: case.open_frame,
     },
 )

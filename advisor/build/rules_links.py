@@ -26,8 +26,12 @@ def judge_lanes(cards: Cards, board: Board, setting: Setting) -> Finding:
     """The narrowest slot against what a card needs."""
     lanes = lanes_of(cards, board)
     if not lanes:
+        if board.slots_known:
+            why = f"{board.name} has slots for {board.max_cards} of {cards.num} cards"
+            return Finding(0, setting.min_lanes, False, why, "a board with more slots, or fewer cards")
         why = f"no source says how {board.name} wires {cards.num} cards; known for {board.max_cards}"
-        return Finding(0, setting.min_lanes, False, why, "a board whose lanes are known, or look them up")
+        remedy = "a board whose lanes are known, or look them up"
+        return Finding(0, setting.min_lanes, False, why, remedy, True)
     narrow = min(lanes)
     why = "cards run at " + ", ".join(f"x{n}" for n in lanes)
     return Finding(
@@ -50,9 +54,9 @@ def judge_cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> F
     lanes = lanes_of(cards, board)
     if not lanes:
         return None
-    # A third slot of a desktop board hangs on the chipset.
-    used = sum(lanes) if cpu.series.slot_lanes > 16 else sum(lanes[:2])
     given = cpu.series.slot_lanes
+    # Desktop boards: the first two slots share the CPU's lanes, or the second hangs on the chipset, as a third does.
+    used = sum(lanes) if given > 16 or lanes[0] > given else sum(lanes[: 2 if lanes[0] < given else 1])
     why = f"slots want {used} lanes of the CPU, {cpu.name} gives {given} to slots"
     return Finding(used, given, used <= given, why, "a CPU with more lanes, or fewer cards")
 

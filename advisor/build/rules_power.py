@@ -6,6 +6,7 @@ from typing import Final
 from advisor.build.assembly import (
     EFFICIENCY,
     OTHERS_W,
+    PLUGS_UNKNOWN,
     Assembly,
     Cards,
     Setting,
@@ -89,6 +90,11 @@ def _transient_words(actual: float, limit: float, machine: Assembly, setting: Se
     return why, "a supply with its own 12V-2x6 plug (ATX 3.x), or lower power limits"
 
 
+def _is_generation_unknown(machine: Assembly) -> bool:
+    """Whether no record says if a supply is built to ATX 3."""
+    return machine.supplies is not None and any(PLUGS_UNKNOWN in psu.flags for psu in machine.supplies.psus)
+
+
 PSU_TRANSIENT: Final = SumRule(
     "psu-transient",
     "supply against excursions",
@@ -97,6 +103,7 @@ PSU_TRANSIENT: Final = SumRule(
     base_need=_others_w,
     words=_transient_words,
     required=("cards", "supplies"),
+    in_doubt=_is_generation_unknown,
 )
 
 
@@ -118,6 +125,9 @@ def judge_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
                 needed += math.ceil(share / EIGHT_PIN_W - 1e-9)
     sixteen = sum(card.num_16_pin for card in cards.cards)
     wanted = f"{sixteen} x 16-pin, the rest 8-pin" if sixteen else "8-pin"
+    if any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
+        why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included); no record counts those of the supply"
+        return Finding(0, needed, False, why, "count them, or name another supply", True)
     why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included), the supply has {eight}"
     return Finding(needed, eight, needed <= eight, why, "a supply with more plugs, or a second supply")
 
@@ -130,6 +140,9 @@ PSU_PLUGS: Final = MatchRule(
 def judge_eps(board: Board, supplies: Supplies, setting: Setting) -> Finding:
     """8-pin CPU plugs that the board wants, against those of the supply."""
     given = sum(psu.num_eps for psu in supplies.psus)
+    if any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
+        why = f"the board wants {board.num_eps} CPU plugs; no record counts those of the supply"
+        return Finding(0, board.num_eps, False, why, "count them, or name another supply", True)
     why = f"the board wants {board.num_eps} CPU plugs, the supply has {given}"
     return Finding(given, board.num_eps, given >= board.num_eps, why, "a supply with more CPU plugs")
 

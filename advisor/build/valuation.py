@@ -19,7 +19,10 @@ from advisor.build.rules_systems import judge_system
 from advisor.catalog import accelerators
 from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Part, System
+from advisor.catalog.units import MEGA
 
+BUS_BYTES: Final = 8
+"""Of one memory channel."""
 POWER_COMMANDS: Final = defaultdict(
     lambda: "by the driver's tool",
     nvidia="nvidia-smi -pl {watts:.0f}",
@@ -73,7 +76,16 @@ def hardware_of(machine: Assembly) -> Hardware | None:
         min(lanes) if lanes else 8,
         memory_bytes=smallest if len(records) > 1 else None,
         bridged=bool(machine.bridges) and cards.num == 2,
+        host_bytes_per_s=_host_bytes_per_s(machine),
     )
+
+
+def _host_bytes_per_s(machine: Assembly) -> float:
+    """Peak bandwidth of the main memory [bytes/s]: channels with a module, eight bytes each a transfer; 0 unknown."""
+    if machine.memory is None or machine.cpu is None:
+        return 0.0
+    channels = min(machine.cpu.series.channels, machine.memory.num_modules)
+    return channels * BUS_BYTES * machine.memory.kit.speed_mts * MEGA
 
 
 def performance_of(hardware: Hardware, question: Question, power_w: float) -> Performance | None:

@@ -10,7 +10,7 @@ from advisor.build.optimiser import Program
 from advisor.build.plan import Build, Question
 from advisor.build.planner import completed, machine_name, plan
 from advisor.build.rents import RentMarket, rent_market
-from advisor.build.rule_book import rules_for
+from advisor.build.rule_book import rules_for, worst_first
 from advisor.build.valuation import assembled, build_of
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
@@ -51,8 +51,13 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     question = completed(question)
     market = rent_market(question)
     build = assembled("your list", listing.machine, listing.bill, question, market)
-    extra = [*claim_checks(listing), *missing_checks(listing), *price_checks(listing)]
-    checks = sorted((*build.checks, *extra), key=lambda check: (check.passed, check.severity != "hard"))
+    extra = [
+        *unknown_checks(listing),
+        *claim_checks(listing),
+        *missing_checks(listing),
+        *price_checks(listing),
+    ]
+    checks = sorted((*build.checks, *extra), key=worst_first)
     build = replace(build, checks=tuple(checks))
     total = sum(
         catalog if catalog is not None else line.usd
@@ -81,6 +86,16 @@ def repair(listing: Listing, question: Question, book: PriceBook, market: RentMa
     if solution is None:
         return None
     return build_of(machine_name(solution.machine), solution.machine, same, book, market, gap=solution.gap)
+
+
+def unknown_checks(listing: Listing) -> list[Check]:
+    """Lines that name what is in no record, or in several, each by its place in the list."""
+    known, num = len(listing.lines) - len(listing.unknown), len(listing.lines)
+    return [
+        Check("part-known", "part that is known", known, num, "parts", False, "hard", f"{error.what}: {error.why}",
+              error.hint or error.fix, is_unknown=True)
+        for error in listing.unknown
+    ]  # fmt: skip
 
 
 def claim_checks(listing: Listing) -> list[Check]:

@@ -61,9 +61,6 @@ class Shared:
     verbose: Annotated[
         bool, _option("--verbose", "-v", text="More notes; the traceback of an internal error.")
     ] = False
-    trust_config: Annotated[
-        bool, _option("--trust-config", text="Let advisor.toml name output files, records or a cluster.")
-    ] = False
     no_input: Annotated[bool, _option("--no-input", text="Never ask a question.")] = False
     offline: Annotated[bool, _option("--offline", text="Never use the network.")] = False
     seed: Annotated[
@@ -85,6 +82,9 @@ class Shared:
             text="Measured figures of one machine, from `advisor calibrate`.", default=False, metavar="FILE"
         ),
     ] = None
+    trust_config: Annotated[
+        bool, _option("--trust-config", text="Let advisor.toml name output files, records or a cluster.")
+    ] = False
 
     def as_inputs(self) -> dict[str, object]:
         """What of it decides the answer, for the JSON document's `inputs`."""

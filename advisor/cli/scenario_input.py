@@ -6,7 +6,6 @@ from difflib import get_close_matches
 from typing import Final, Literal, cast, get_args
 
 from advisor.catalog import accelerators, engines, models, profiles
-from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.prices import bundled_prices
 from advisor.catalog.regions import EU_COUNTRIES
@@ -14,7 +13,7 @@ from advisor.catalog.schema.price import Tenancy, Term
 from advisor.catalog.units import DAYS_PER_MONTH, HOUR_S, HOURS_PER_DAY, MINUTE_S
 from advisor.cli.calibration_file import given_calibration
 from advisor.cli.kept_prices import kept_prices, kept_prices_note
-from advisor.cli.known import known_value
+from advisor.cli.known import known_dtype, known_value
 from advisor.cli.load_options import Load
 from advisor.cli.measures import parse_seconds, positive
 from advisor.cli.options import Shared
@@ -235,9 +234,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
     """
     chosen = [accelerators.get(name) for name in names_of(where.gpu, "--gpu")]
     served = [engines.get(name) for name in names_of(where.engine, "--engine")]
-    precisions = names_of(where.precision, "--precision")
-    for precision in precisions:
-        known_value(precision, DTYPES, "precision")
+    formats = [known_dtype(name) for name in names_of(where.precision, "--precision")]
     terms = tuple(name.replace("-", "_") for name in names_of(where.term, "--term"))
     for term in terms:
         known_value(term, get_args(Term), "term")
@@ -247,7 +244,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         accelerators=tuple(choice.record.id for choice in chosen),
         providers=names_of(where.provider, "--provider"),
         engines=tuple(choice.record.id for choice in served),
-        precisions=precisions,
+        precisions=tuple(name for name, _ in formats if name),
         terms=terms,
         own=parse_own(where.own) if where.own else (),
         tenancies=cast(tuple[Tenancy, ...], tenancies),
@@ -258,7 +255,8 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         price_file=where.price_file,
         price_cache=kept_prices(),
     )
-    notes = [choice.note for choice in chosen] + [choice.note for choice in served] + [kept_prices_note()]
+    notes = [choice.note for choice in chosen] + [choice.note for choice in served]
+    notes += [note for _, note in formats] + [kept_prices_note()]
     return constraints, tuple(filter(None, notes))
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.catalog import accelerators, engines, models
-from advisor.catalog.dtypes import DTYPES, bytes_per_element
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engine_formats import lacks_arithmetic, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine
-from advisor.cli.known import known_value
+from advisor.cli.known import known_dtype
 from advisor.cli.layout import Layout
 from advisor.cli.load_options import Load
 from advisor.cli.measures import positive
@@ -43,19 +43,20 @@ def deployment_of(model: str, gpu: str, typed: Layout) -> tuple[Deployment, tupl
         does not run there or not in this format.
     """
     chosen = [models.get(model).note, accelerators.get(gpu).note, engines.get(typed.engine).note]
-    for name, option in ((typed.precision, "precision"), (typed.kv_precision, "kv-precision")):
-        known_value(name, DTYPES, option)
+    weight_dtype, weight_note = known_dtype(typed.precision)
+    kv_dtype, kv_note = known_dtype(typed.kv_precision, "kv-precision")
+    chosen += [weight_note, kv_note]
     deployment = named_deployment(
         model,
         gpu,
         typed.engine,
-        weight_dtype=typed.precision,
+        weight_dtype=weight_dtype,
         tensor_parallel=typed.tp,
         pipeline_parallel=typed.pp,
         data_parallel=typed.dp,
         expert_parallel=typed.ep,
         num_replicas=typed.replicas,
-        kv_dtype=typed.kv_precision,
+        kv_dtype=kv_dtype or typed.kv_precision,
     )
     check_engine(deployment.engine, deployment.accelerator, deployment.weight_dtype, deployment.kv_dtype)
     return deployment, tuple(note for note in chosen if note)

@@ -27,6 +27,8 @@ class CostQuestion(Record):
     assumptions_file: Path | None = None
     region: str | None = None
     """Where owned machines would stand, and whose grid counts."""
+    purchase_usd: float | None = Field(default=None, gt=0)
+    """A person's own price of one accelerator of `own`."""
     own: tuple[int, str] | None = None
     """Hardware to own: a number of accelerators and their id; None picks among those with a purchase price."""
 

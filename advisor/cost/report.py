@@ -4,7 +4,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from advisor.catalog import accelerators
 from advisor.catalog.api_prices import api_prices_as_of
+from advisor.catalog.errors import AdvisorError
 from advisor.catalog.ownership import Ownership, ownership, purchase_price
 from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.regions import DEFAULT_REGION, get_region, region_of_offer
@@ -41,6 +43,8 @@ class _Owned:
 
     options: tuple[OwnedOption, ...]
     market: Market
+    note: str = ""
+    """Why what the user named is not among the options."""
 
 
 def cost_report(question: CostQuestion, *, progress: Progress = lambda message: None) -> CostReport:
@@ -54,7 +58,7 @@ def cost_report(question: CostQuestion, *, progress: Progress = lambda message: 
     started = time.perf_counter()
     scenario = question.scenario
     home, home_note = get_region(question.region or DEFAULT_REGION)
-    known = ownership(scenario.as_of, question.assumptions_file)
+    known = _known(question)
     if question.region is not None:
         known = known.with_electricity_of(home)
     market = survey(question, known, progress)
@@ -93,13 +97,33 @@ def cost_report(question: CostQuestion, *, progress: Progress = lambda message: 
         rejected=market.rejected,
         search=replace(market.search, wall_s=time.perf_counter() - started),
         volume=_volume(question, best),
-        notes=tuple(note for note in (market.note, home_note, api_note) if note),
+        notes=tuple(note for note in (market.note, home_note, api_note, owned.note) if note),
     )
     return replace(
         report,
         headline=headline(report, market.model, question),
         warnings=warnings_of(report, scenario.as_of, STALE_AFTER_DAYS),
     )
+
+
+def _known(question: CostQuestion) -> Ownership:
+    """What owning rests on.
+
+    Raises: AdvisorError: hardware is named of which nobody states what it costs to buy.
+    """
+    known = ownership(question.scenario.as_of, question.assumptions_file)
+    if question.own is None:
+        return known
+    record = accelerators.by_id(question.own[1])
+    if question.purchase_usd is not None:
+        return known.with_purchase(record, question.purchase_usd, question.scenario.as_of)
+    if purchase_price(known, record) is None:
+        raise AdvisorError(
+            f"what {record.id} costs to buy is not known",
+            why="no source of the catalog states a price of it, and none is guessed",
+            fix=f"--purchase-price USD of one, or `[purchase]` and `{record.id} = USD` in a file of --assumptions",
+        )
+    return known
 
 
 def _owned(
@@ -120,7 +144,12 @@ def _owned(
         region=home.id,
         count=count,
     )
-    return _Owned(options, market)
+    note = ""
+    if question.own is not None and not options:
+        size = market.best[0].candidate.deployment.accelerators_per_replica
+        note = f"{count} x {question.own[1]} of one's own cannot carry this load: a replica takes {size}, and the load "
+        note += f"more than {(count or 0) // size} of them; --own with more, or a smaller load"
+    return _Owned(options, market, note)
 
 
 def _apis(question: CostQuestion, market: Market) -> tuple[tuple[ApiCost, ...], str]:

@@ -73,13 +73,19 @@ _Run = Callable[[float], tuple[ServingResult, float, str]]
 
 
 def highest_load(
-    replica: ReplicaModel, traffic: Traffic, objectives: Objectives, *, bound_per_s: float, seed: int
+    replica: ReplicaModel,
+    traffic: Traffic,
+    objectives: Objectives,
+    *,
+    bound_per_s: float,
+    seed: int,
+    least: float = 0.0,
 ) -> Capacity | None:
     """An optimistic estimate of the highest load of one replica whose p99 TTFT and TPOT meet the objectives.
 
     Open loop: a Poisson rate. Closed loop (the traffic names a concurrency): a number of clients. All runs draw
     the same request lengths and unit-rate gaps (common random numbers), so that they differ by the load alone.
-    None where even the lightest load misses an objective.
+    None where even the lightest load misses an objective, or the `least` that is of use.
 
     Assumes: `bound_per_s` is an upper bound on requests per second.
     Source: own procedure.
@@ -98,7 +104,7 @@ def highest_load(
         )
         return result, *strain(result, objectives)
 
-    return _highest(run, most, whole=traffic.concurrency is not None)
+    return _highest(run, most, whole=traffic.concurrency is not None, least=least)
 
 
 def confirm(

@@ -48,7 +48,6 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         replica.cuda_graph_sizes,
     )  # fmt: skip
     num_accelerators = found.purchase.num_units * found.purchase.placement.accelerators_per_unit
-    power_w = mean_power_w(deployment.accelerator, num_accelerators, result.busy_fraction)
     total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))
     usd = _cost(plan, basis)
     ttft = _percentiles(result.ttft, "ttft", class_name, basis)
@@ -79,8 +78,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         bottleneck=bottleneck_of(replica, breakdown, batch, result.mean_kv_tokens),
         step_breakdown=breakdown,
         memory=_memory(found),
-        power_w=power_w,
-        energy_j_per_token=power_w / total_tokens_per_s.value,
+        **_power(deployment.accelerator, num_accelerators, result.busy_fraction, total_tokens_per_s.value),
         quality_note=quality_note(deployment.model, deployment.weight_dtype),
         launch_command=_launch(plan, scenario),
         simulate_args=simulate_args(plan, scenario),
@@ -204,6 +202,11 @@ def mean_power_w(accelerator: Accelerator, num_accelerators: int, busy_fraction:
     """
     tdp_w = accelerator.tdp_w or 0.0
     return num_accelerators * tdp_w * (busy_fraction + (1.0 - busy_fraction) * _IDLE_POWER_FRACTION)
+
+
+def _power(accelerator: Accelerator, count: int, busy_fraction: float, tokens_per_s: float) -> dict[str, Any]:
+    power_w = mean_power_w(accelerator, count, busy_fraction)
+    return {"power_w": power_w, "energy_j_per_token": power_w / tokens_per_s}
 
 
 def _memory(found: Found) -> Mapping[str, float]:

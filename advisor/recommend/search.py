@@ -24,8 +24,8 @@ from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import model_replica
 
 Progress = Callable[[str], None]
-_LEAST_HELD = 0.4
-"""Part of an estimate that long runs have always held."""
+_LEAST_HELD = 0.1
+"""Part of a bound, or of an estimate, that simulated runs have always held."""
 _PART = 0.01
 """How closely that part is known from which on a candidate changes an answer."""
 
@@ -66,7 +66,7 @@ def search(
             deployment = entry.candidate.deployment
             size, name = deployment.accelerators_per_replica, deployment.accelerator.id
             progress(f"simulating {deployment.model.id} on {size} x {name} ({deployment.engine.id})")
-            _estimate(question, entry, outcome, heap)
+            _estimate(question, entry, outcome, heap, exhaustive=exhaustive)
         else:
             _confirm(question, entry, outcome, exhaustive=exhaustive)
     return outcome
@@ -112,14 +112,27 @@ def _tighten(
     heapq.heappush(heap, tightened)
 
 
-def _estimate(question: Question, entry: Entry, outcome: SearchOutcome, heap: list[Entry]) -> None:
+def _estimate(
+    question: Question, entry: Entry, outcome: SearchOutcome, heap: list[Entry], *, exhaustive: bool
+) -> None:
     """Find the highest load by short runs and put the candidate back at the cost that this gives."""
     assert entry.replica is not None
     scenario, name = question.scenario, entry.candidate.deployment.accelerator.id
+    least = 0.0
+    if not exhaustive and question.demands[-1].kind == "rate":
+        least = _least_load(question, outcome, entry, entry.rate_bound, entry.rate_bound)
     capacity = highest_load(
-        entry.replica, scenario.traffic, scenario.objectives, bound_per_s=entry.rate_bound, seed=scenario.seed
+        entry.replica,
+        scenario.traffic,
+        scenario.objectives,
+        bound_per_s=entry.rate_bound,
+        seed=scenario.seed,
+        least=least,
     )
     outcome.num_simulated += 1
+    if capacity is None and least:
+        outcome.bounds.setdefault(name, entry.bounds[-1])
+        return
     if capacity is None:
         outcome.reasons.setdefault(name, "misses the latency objectives at any load")
         return
@@ -140,10 +153,15 @@ def _confirm(question: Question, entry: Entry, outcome: SearchOutcome, *, exhaus
     scenario, name = question.scenario, entry.candidate.deployment.accelerator.id
     aim = replace(entry.capacity, load=_load_per_replica(question, entry.capacity))
     own = outcome.found.get(name)
-    least = 0.0 if exhaustive else _least_load(question, outcome, entry, aim)
+    given = (
+        len(question.demands) == 1 and question.demands[0].kind == "rate"
+    )  # its share is tried first, and once
+    least = 0.0
+    if not exhaustive and not given:
+        least = _least_load(question, outcome, entry, aim.load, aim.requests_per_s)
     hold = partial(confirm, entry.replica, scenario.traffic, scenario.objectives, seed=scenario.seed)
     capacity = hold(aim, least=least)
-    if capacity is None and own and least and len(question.demands) == 1:
+    if capacity is None and own and least and question.demands[-1].kind in ("unit", "budget"):
         # Not better than what the accelerator already offers: shown beside it, found with less care.
         capacity = hold(replace(aim, load=least), tolerance=VARIANT_TOLERANCE)
     if capacity is None:
@@ -163,21 +181,23 @@ def _confirm(question: Question, entry: Entry, outcome: SearchOutcome, *, exhaus
     outcome.found[name].sort(key=lambda option: option.purchase.cost)
 
 
-def _least_load(question: Question, outcome: SearchOutcome, entry: Entry, aim: Capacity) -> float:
+def _least_load(
+    question: Question, outcome: SearchOutcome, entry: Entry, load: float, requests_per_s: float
+) -> float:
     """The load of one replica below which a candidate cannot change any answer; zero where it might at any load, and
-    where a single given load leaves nothing to vary."""
-    if len(question.demands) == 1 and question.demands[0].kind in ("rate", "clients"):
+    where the load is a number of clients."""
+    if question.demands[0].kind == "clients":
         return 0.0
-    own = outcome.found.get(entry.candidate.deployment.accelerator.id)
+    own = outcome.found.get(entry.candidate.deployment.accelerator.id, ())
     limits = [
-        min(found.cost(demand) for found in own) if own else _cost_of_last(question, outcome, demand)
+        min(_cost_of_last(question, outcome, demand), *(found.cost(demand) for found in own), math.inf)
         for demand in range(len(question.demands))
     ]
 
     def wins(part: float) -> bool:
-        per_s = part * aim.requests_per_s
+        per_s = part * requests_per_s
         bought = (
-            cheapest_purchase(question.scenario, demand, entry.ways, part * aim.load, per_s)
+            cheapest_purchase(question.scenario, demand, entry.ways, part * load, per_s)
             for demand in question.demands
         )
         return any(each and each.cost < limit for each, limit in zip(bought, limits, strict=True))
@@ -188,7 +208,7 @@ def _least_load(question: Question, outcome: SearchOutcome, entry: Entry, aim: C
     while high - low > _PART:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if wins(middle) else (middle, high)
-    return high * aim.load
+    return high * load
 
 
 def _drop(outcome: SearchOutcome, entry: Entry) -> None:

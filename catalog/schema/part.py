@@ -45,6 +45,12 @@ class Part(Record):
         """Classes whose price stands for it, the closest first."""
         raise NotImplementedError
 
+    @property
+    def too_wide(self) -> str:
+        """The class among them whose estimate does not hold for it, as its middle is another thing; only the user's own
+        price of that class does."""
+        return ""
+
 
 class GpuCard(Part):
     """One model of a card with an accelerator of the catalog."""
@@ -137,6 +143,8 @@ class Board(Part):
     """In the order in which cards are plugged."""
     lane_modes: tuple[tuple[int, ...], ...]
     """Lanes of each occupied slot with one card, with two, ...; as far as a source says."""
+    slots_known: bool = False
+    """Whether a source describes every slot: there are no more than these."""
     num_eps: int = Field(default=1, ge=0, le=4)
     """8-pin CPU power plugs that it wants."""
     m2_slots: int = Field(default=0, ge=0)
@@ -145,6 +153,10 @@ class Board(Part):
     @property
     def price_classes(self) -> tuple[str, ...]:
         return (f"board/{self.id}", f"board/{self.chipset}/{board_tier(self.name)}", f"board/{self.chipset}")
+
+    @property
+    def too_wide(self) -> str:
+        return f"board/{self.chipset}" if board_tier(self.name) == "flagship" else ""
 
     @property
     def max_cards(self) -> int:
@@ -313,4 +325,6 @@ class PartPrice(Record):
     num_listings: int = 0
     """Listings behind a median; 0 where one source states a price or a range (then usd is its middle)."""
     observed_on: datetime.date
+    is_dated: bool = True
+    """False: the source bears no date, and observed_on is the earliest that it can have."""
     source: Source

@@ -198,3 +198,70 @@ def test_show_reads_a_config_json(cli: Cli, tmp_path: Any) -> None:
     assert run.code == 2
     assert str(config) in run.err
     assert run.out == ""
+
+
+def test_coverage_says_what_is_priced_supported_measured_and_dated(cli: Cli) -> None:
+    document = json.loads(cli("advisor catalog coverage --as-of 2026-11-23 --json").out)
+    assert [row["accelerator"] for row in document["accelerators"]] == [r.id for r in all_accelerators()]
+    unpriced = {row["accelerator"]: row["reason"] for row in document["unpriced"]}
+    for row in document["accelerators"]:
+        if row["engines"]:
+            assert (row["num_dedicated"] > 0) != (row["accelerator"] in unpriced)
+    assert document["single_source"]
+    assert all(row["is_stale"] or not row["is_dated"] for row in document["stale"])
+    text = cli("advisor catalog coverage --as-of 2026-11-23").out
+    for title in ("rents out", "Sellers", "no price to plan with", "one seller only", "oldest first"):
+        assert title in text
+    one = json.loads(cli("advisor catalog coverage --gpu h100 --provider aws --json").out)
+    assert [row["accelerator"] for row in one["accelerators"]] == ["h100-sxm"]
+    assert [row["provider"] for row in one["providers"]] == ["aws"]
+    assert cli("advisor catalog coverage --provider awz").code == 2
+
+
+def test_show_and_engines_state_what_runs_where(cli: Cli) -> None:
+    def support(command: str) -> dict[tuple[str, str, str], str]:
+        rows = json.loads(cli(f"advisor catalog {command} --json").out)["support"]
+        assert all(row["source"] for row in rows)
+        return {(row["engine"], row["architecture"], row["what"]): row["verdict"] for row in rows}
+
+    assert {key[1] for key in support("show mi300x")} == {"cdna3"}
+    assert {key[0] for key in support("show vllm")} == {"vllm"}
+    on_hopper = support("engines --gpu h100")
+    assert on_hopper["vllm", "hopper", "mxfp4"] == "emulated"
+    assert support("engines --vendor amd")["vllm", "cdna3", "fp8"] == "native"
+    assert "emulated" in cli("advisor catalog engines --gpu h100").out
+    assert "No source states" in cli("advisor catalog show atom").out
+
+
+def test_show_of_a_model_names_checkpoints_and_the_context(cli: Cli) -> None:
+    document = json.loads(cli("advisor catalog show qwen3-32b --json").out)
+    assert (document["context"]["native"], document["context"]["with_scaling"]) == (40960, 131072)
+    names = [row["repository"] for row in document["checkpoints"] if row["format"] == "int4-awq"]
+    assert names[0] == "Qwen/Qwen3-32B-AWQ"
+    text = cli("advisor catalog show qwen3-32b").out
+    assert "131,072 with the scaling" in text
+    assert "Qwen/Qwen3-32B-AWQ" in text
+
+
+def test_an_unknown_hugging_face_id_says_how_to_use_its_config(cli: Cli) -> None:
+    run = cli("advisor catalog show Qwen/Qwen9-7B")
+    assert run.code == 2
+    assert "download config.json of huggingface.co/Qwen/Qwen9-7B" in run.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "roofline --model 8b --gpu h100 --weight-dtype AWQ",
+        "simulate serve --model 8b --gpu h100 --rate 1 --requests 20 --precision AWQ",
+        "simulate embed --model bge-m3 --gpu h100 --precision half",
+        "catalog engines --precision gptq",
+    ],
+)
+def test_formats_go_by_their_usual_names(cli: Cli, command: str) -> None:
+    run = cli(f"advisor {command} --json")
+    assert run.code == 0, run.err
+    bad = cli(f"advisor {command} --json".replace("AWQ", "fp7").replace("gptq", "fp7").replace("half", "fp7"))
+    assert bad.code == 2
+    assert len(bad.err) < 500
+    assert "did you mean" in bad.err

@@ -189,6 +189,23 @@ def test_own_hardware_region_and_assumptions_count(cli: Cli, tmp_path: Path) -> 
     assert {row["row"]["way"] for row in report["owned"]} == {"own"}
 
 
+def test_hardware_of_ones_own_is_never_silently_ignored(cli: Cli) -> None:
+    run = cli(f"{QUICKEST} --own 4xl40s")
+    assert run.code == 2
+    assert "what l40s costs to buy is not known" in run.err
+    assert "--purchase-price" in run.err
+    assert "--assumptions" in run.err
+    report = json.loads(cli(f"{QUICKEST} --own 4xl40s --purchase-price 7500 --json").out)
+    lines = {line["name"]: line for line in report["tco"]["lines"]}
+    assert (lines["accelerators"]["usd"], lines["accelerators"]["source"]) == (30_000, "given by the user")
+    card = json.loads(cli(f"{QUICKEST} --own 2xrtx-a6000 --json").out)
+    assert {line["name"]: line["usd"] for line in card["tco"]["lines"]}["accelerators"] == 2 * 4974
+    little = cli(f"{QUICKEST} --own 1xrtx-4090 --tokens-per-day 50B")
+    assert little.code != 0 or "1 x rtx-4090 of one's own cannot carry this load" in little.err
+    assert cli(f"{QUICKEST} --purchase-price 7500").code == 2
+    assert cli(f"{QUICKEST} --own 4xl40s --purchase-price -1").code == 2
+
+
 def test_user_prices_override(cli: Cli, tmp_path: Path) -> None:
     prices, apis = tmp_path / "prices.csv", tmp_path / "apis.csv"
     prices.write_text(

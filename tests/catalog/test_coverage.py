@@ -23,9 +23,9 @@ def test_what_is_rented_and_runs_has_a_price_to_plan_with_or_says_why_not() -> N
             assert (row.num_dedicated > 0) != (row.accelerator in unpriced), row.accelerator
             assert row.num_dedicated == 0 or row.newest is not None
     assert all(unpriced.values())
-    assert unpriced["h20"] == "no seller's price of it is known"
-    assert "only unknown tenancy" in unpriced["rtx-4080"]
-    assert "marketplace_min" in unpriced["rtx-4080"]
+    assert unpriced["h20"] == "nobody is known to rent it out; a purchase price is known"
+    assert unpriced["rtx-4080"] == "unknown tenancy, marketplace_min price (akash, salad)"
+    assert "undated (paperspace)" in unpriced["v100-pcie-32gb"]
 
 
 def test_the_usual_accelerators_are_well_known() -> None:
@@ -78,3 +78,14 @@ def test_nothing_is_known_before_it_was_read() -> None:
     early = coverage(datetime.date(2020, 1, 1))
     assert not early.stale
     assert all(row.num_offers == 0 for row in early.accelerators)
+
+
+def test_one_accelerator_or_seller_only() -> None:
+    h100 = coverage(DAY, accelerators=["h100-sxm"])
+    assert [row.accelerator for row in h100.accelerators] == ["h100-sxm"]
+    assert h100.accelerators[0] == of("h100-sxm")
+    assert not h100.unpriced
+    aws = coverage(DAY, providers=["aws"])
+    assert [row.provider for row in aws.providers] == ["aws"]
+    assert {row.sellers for row in aws.accelerators} == {("aws",)}
+    assert not aws.single_source  # nothing is said of sellers that were left out

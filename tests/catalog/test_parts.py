@@ -8,7 +8,7 @@ import pytest
 from advisor.catalog import accelerators, part_prices, parts
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR
-from advisor.catalog.schema.part import Board, GpuCard
+from advisor.catalog.schema.part import Board, GpuCard, board_tier
 
 FOLDER = DATA_DIR / "parts"
 LISTED = ("gpu_cards", "cpus", "boards", "ram", "psus", "cases", "coolers", "storage")
@@ -101,6 +101,14 @@ def test_a_quote_wins_over_an_estimate_and_an_estimate_over_a_launch_price() -> 
     assert book["gpu/rtx-3090"].condition == "used"
 
 
+def test_used_parts_are_taken_where_they_are_asked_for() -> None:
+    new, used = part_prices.price_book(), part_prices.price_book(used=True)
+    assert new["gpu/rtx-4090"].condition == "new"
+    assert used["gpu/rtx-4090"].condition == "used"
+    assert used["gpu/rtx-4090"].usd < new["gpu/rtx-4090"].usd
+    assert used["gpu/rtx-5090"] == new["gpu/rtx-5090"]
+
+
 def card(accelerator: str) -> GpuCard:
     return next(card for card in parts.gpu_cards() if card.accelerator == accelerator)
 
@@ -135,6 +143,10 @@ def test_a_users_price_wins_by_class_name_or_alias(tmp_path: Path) -> None:
         ("part,usd,observed_on\nrtx 5090,2500,2026-02-30\n", "row 2: field observed_on: '2026-02-30'"),
         ("part,price,observed_on\nrtx 5090,2500,2026-11-01\n", "row 1 lacks column usd"),
         ("part,usd,observed_on\nrtx 5090,2500\n", "row 2 has 2 cells, the header has 3"),
+        ('part,usd,observed_on\nrtx 5090,"$2,500",2026-11-01\n', "row 2: field usd: '$2,500'"),
+        ("part,usd,observed_on,currency\nrtx 5090,2500,2026-11-01,EUR\n", "row 2: field currency: 'EUR'"),
+        ("part,usd,observed_on\nrtx 5090,2500,2126-11-01\n", "row 2: field observed_on: 2126-11-01"),
+        ("part,usd,observed_on\nrtx 5090,1,2026-11-01\nrtx-5090,2,2026-11-01\n", "row 3 repeats row 2"),
     ],
 )
 def test_a_bad_price_row_is_told_with_row_and_field(tmp_path: Path, rows: str, says: str) -> None:
@@ -177,3 +189,32 @@ def test_a_users_price_of_a_wide_class_wins_over_a_bundled_one_of_a_narrow_class
     found = part_prices.price_of(board, part_prices.price_book(file))
     assert found is not None
     assert (found.usd, found.basis) == (333, "user")
+
+
+def test_a_flagship_is_not_priced_like_the_middle_of_its_chipset() -> None:
+    book = part_prices.price_book()
+    board = next(board for board in parts.boards() if board.name.startswith("ASUS X670E ROG CROSSHAIR HERO"))
+    assert part_prices.price_of(board, book) is None
+    ordinary = next(
+        b for b in parts.boards() if b.chipset == board.chipset and board_tier(b.name) == "ordinary"
+    )
+    assert part_prices.price_of(ordinary, book) is not None
+
+
+def test_named_parts_are_read_and_are_not_those_that_the_planner_takes() -> None:
+    for category in ("board", "psu", "case", "cooler", "storage"):
+        named, planned = parts.named_parts(category), parts.all_parts()[category]
+        assert len(named) > 500
+        assert not {part.name for part in named} & {part.name for part in planned}
+    assert parts.named_parts("gpu") == ()
+
+
+def test_slots_of_boards_are_cited_and_their_lanes_are_those_of_a_cpu() -> None:
+    wired = [board for board in (*parts.boards(), *parts.named_boards()) if board.max_cards > 1]
+    assert len(wired) >= 25
+    for board in wired:
+        assert board.slots_known
+        assert ":" in board.source or ";" in board.source or "," in board.source, board.name
+        assert len(board.slots) >= board.max_cards
+        assert [len(mode) for mode in board.lane_modes] == list(range(1, board.max_cards + 1))
+        assert all(lanes in (1, 2, 4, 8, 16) for mode in board.lane_modes for lanes in mode)

@@ -140,16 +140,18 @@ def series(name: str, socket: str) -> str:
     return socket.lower()
 
 
-def boards(folder: Path) -> Iterator[Row]:
+def boards(folder: Path, *, named: bool = False) -> Iterator[Row]:
     for row in rows_of(folder, "motherboards.csv"):
         chipset = row["chipset"].split()[-1]
         socket = SOCKETS.get(row["socket"])
         if socket is None or chipset not in BOARD_CHIPSETS or "suspect" in row["flags"]:
             continue
-        if row["form_factor"] not in FORM_FACTORS or not number(row["pcie_x16_slots"]):
+        if row["form_factor"] not in (*FORM_FACTORS, *(("Mini-ITX",) if named else ())):
+            continue
+        if not number(row["pcie_x16_slots"]):
             continue
         verified = not row["flags"]
-        if not verified and chipset in ("B550", "B760", "B850", "B860", "B650", "Z690"):
+        if not verified and not named and chipset in ("B550", "B760", "B850", "B860", "B650", "Z690"):
             continue  # plenty of verified ones
         yield {
             "id": row["id"], "name": row["name"], "manufacturer": row["manufacturer"], "socket": socket,
@@ -161,6 +163,24 @@ def boards(folder: Path) -> Iterator[Row]:
 
 
 EFFICIENCY = re.compile(r"80\+ (Bronze|Silver|Gold|Platinum|Titanium)")
+
+
+def named_psus(folder: Path) -> Iterator[Row]:
+    """Supplies by name, whatever is known of their plugs: `plugs_unknown` where OpenDB counts none."""
+    for row in rows_of(folder, "psus.csv"):
+        if not 300 <= number(row["wattage"]) <= 4000:
+            continue
+        grade = EFFICIENCY.search(row["efficiency"] or row["name"])
+        eps, eight = number(row["eps_8_pin"]), number(row["pcie_6_plus_2_pin"])
+        is_known = eps >= 1 and 1 <= eight <= number(row["wattage"]) / 90
+        flags = ([] if is_known else ["plugs_unknown"]) + ([] if grade else ["grade_unknown"])
+        yield {
+            "id": row["id"], "name": row["name"], "manufacturer": row["manufacturer"], "power_w": row["wattage"],
+            "grade": grade.group(1).lower() if grade else "bronze",
+            "length_mm": plain(row["length_mm"]) if number(row["length_mm"]) else "",
+            "num_eps": plain(str(eps)) if is_known else "0", "num_8_pin": plain(str(eight)) if is_known else "0",
+            "num_16_pin": plain(row["pcie_12vhpwr"]) if is_known else "0", "flags": "|".join([*flags, "unverified"]),
+        }  # fmt: skip
 
 
 def psus(folder: Path) -> Iterator[Row]:
@@ -185,18 +205,19 @@ def psus(folder: Path) -> Iterator[Row]:
         }  # fmt: skip
 
 
-def cases(folder: Path) -> Iterator[Row]:
+def cases(folder: Path, *, named: bool = False) -> Iterator[Row]:
     for row in rows_of(folder, "cases.csv"):
         slots, cooler = number(row["expansion_slots"]), number(row["max_cooler_mm"])
         if (
             not row["mobo"]
+            or not row["form_factor"]
             or not cooler
-            or slots < 4
+            or slots < (1 if named else 4)
             or number(row["max_gpu_mm"]) < 250
             or number(row["max_gpu_mm"]) > 650
         ):
             continue
-        if "Tower" not in row["form_factor"] or "Mini ITX" in row["form_factor"]:
+        if not named and ("Tower" not in row["form_factor"] or "Mini ITX" in row["form_factor"]):
             continue
         yield {
             "id": row["id"], "name": short_case(row["name"]), "manufacturer": row["manufacturer"],
@@ -214,7 +235,13 @@ def short_case(name: str) -> str:
 def coolers(folder: Path) -> Iterator[Row]:
     names = {**SOCKETS, "sTR4": "sTRX4", "SP3": "SP3", "SP5": "SP5", "SP6": "SP6"}
     for row in rows_of(folder, "cpu_coolers.csv"):
-        known = sorted({names[s] for s in row["sockets"].split("|") if s in names})
+        known = sorted(
+            {
+                names[s]
+                for s in (*row["sockets"].split("|"), *re.findall("SP[356]", row["name"]))
+                if s in names
+            }
+        )
         water = row["water"] == "True"
         if not known or (water and not row["radiator_mm"]) or not (water or row["height_mm"]):
             continue
@@ -245,13 +272,14 @@ def ram(folder: Path) -> Iterator[Row]:
         }  # fmt: skip
 
 
-def storage(folder: Path) -> Iterator[Row]:
+def storage(folder: Path, *, named: bool = False) -> Iterator[Row]:
     for row in rows_of(folder, "storage.csv"):
         match = re.fullmatch(r"M\.2 PCIe ([345])\.0 x4", row["interface"])
         if (
             match is None
             or row["nvme"] != "True"
-            or number(row["capacity_gb"]) not in (1000, 2000, 4000, 8000)
+            or (number(row["capacity_gb"]) not in (1000, 2000, 4000, 8000) and not named)
+            or number(row["capacity_gb"]) < 100
         ):
             continue
         yield {
@@ -312,6 +340,27 @@ def extract(folder: Path) -> None:
         ),
     }  # fmt: skip
     print(counts, sum(counts.values()))
+    print({name: write_named(name, rows) for name, rows in named_parts(folder).items()})
+
+
+def named_parts(folder: Path) -> dict[str, Iterator[Row]]:
+    """What lists name and the planner does not choose among: every row whose figures can be judged."""
+    return {
+        "boards.csv": boards(folder, named=True),
+        "psus.csv": named_psus(folder),
+        "cases.csv": cases(folder, named=True),
+        "coolers.csv": coolers(folder),
+        "storage.csv": storage(folder, named=True),
+    }
+
+
+def write_named(name: str, rows: Iterable[Row]) -> int:
+    """The rows that the planner's file of the same kind does not hold, under `named/`."""
+    with (OUT / name).open(encoding="utf-8", newline="") as file:
+        known = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    held = {row["name"] for row in known}
+    fresh = (row for row in unique(rows, lambda r: tidy(r["name"])) if tidy(row["name"]) not in held)
+    return write(f"named/{name}", list(known[0]), fresh)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,10 @@ class Conditions:
     ecc: Annotated[
         bool, Option("--ecc", help="Memory, board and CPU must correct errors.", rich_help_panel=LIMITS)
     ] = False
+    used: Annotated[
+        bool,
+        Option("--used", help="Second-hand parts where their price is known.", rich_help_panel=LIMITS),
+    ] = False
     price_file: Annotated[
         Path | None,
         _option(LIMITS, "CSV", "Your own prices (part, usd, observed_on), which win.", show_default=False),
@@ -45,7 +49,18 @@ class Conditions:
         "1500W"
     )
     max_noise: Annotated[float, _option(PLACE, "dB", "Noise at one metre, dB(A).", min=20, max=90)] = 50.0
-    concurrency: Annotated[int, _option(USE, "N", "Streams at once.", min=1, max=256)] = 1
+    concurrency: Annotated[
+        int,
+        Option(
+            "--concurrency",
+            "--streams",
+            metavar="N",
+            help="Streams at once.",
+            rich_help_panel=USE,
+            min=1,
+            max=256,
+        ),
+    ] = 1
     input_tokens: Annotated[int, _option(USE, "N", "Tokens of a prompt.", min=1, max=1_000_000)] = 2048
     output_tokens: Annotated[int, _option(USE, "N", "Tokens of an answer.", min=1, max=1_000_000)] = 512
     precision: Annotated[

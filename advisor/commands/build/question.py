@@ -9,11 +9,10 @@ from advisor.build.economics import usual_ownership
 from advisor.build.performance import Load
 from advisor.build.plan import Question
 from advisor.catalog import accelerators, engines, models
-from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import KILO
 from advisor.cli.kept_prices import kept_prices
-from advisor.cli.known import known_value
+from advisor.cli.known import known_dtype
 from advisor.cli.measures import positive
 from advisor.cli.options import Shared
 from advisor.cli.scenario_input import names_of
@@ -75,6 +74,7 @@ def question_of(typed: Conditions, wishes: BuildInput, shared: Shared) -> tuple[
         as_of=shared.as_of,
         top=wishes.top,
         seed=shared.seed,
+        used=typed.used,
         price_cache=kept_prices(),
     )
     return question, tuple(filter(None, (note, *(choice.note for choice in chosen))))
@@ -92,7 +92,7 @@ def _load_of(typed: Conditions) -> tuple[Load, str]:
             why=f"workstations are planned for language models, this is a model of kind {found.record.workload}",
             fix="--model with a language model, e.g. 70b",
         )
-    known_value(typed.precision, DTYPES, "precision")
+    precision, format_note = known_dtype(typed.precision)
     engine = engines.get(typed.engine).record.id if typed.engine is not None else None
     load = Load(
         found.record,
@@ -100,10 +100,10 @@ def _load_of(typed: Conditions) -> tuple[Load, str]:
         typed.input_tokens,
         typed.output_tokens,
         typed.workload,
-        typed.precision,
+        precision,
         engine,
     )
-    return load, found.note
+    return load, "; ".join(filter(None, (found.note, format_note)))
 
 
 def _setting_of(typed: Conditions) -> Setting:

@@ -42,7 +42,7 @@ def performance_record(run: Performance) -> dict[str, object]:
 def check_record(check: Check) -> dict[str, object]:
     """A rule's finding as data."""
     names = ("rule", "actual", "limit", "unit", "severity", "excess", "why", "remedy")
-    return picked(check, *names) | {"pass": check.passed}
+    return picked(check, *names) | {"pass": check.passed, "verdict": check.verdict}
 
 
 def question_inputs(question: Question) -> Mapping[str, object]:
@@ -50,7 +50,7 @@ def question_inputs(question: Question) -> Mapping[str, object]:
     load, setting = question.load, question.setting
     return {
         "model": load.model.id,
-        **picked(question, "budget_usd target_tokens_per_s use"),
+        **picked(question, "budget_usd target_tokens_per_s use used"),
         **picked(load, "workload concurrency input_tokens output_tokens precision engine"),
         "circuit": str(setting.circuit),
         "circuit_continuous_w": setting.circuit.continuous_w,

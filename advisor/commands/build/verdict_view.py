@@ -55,11 +55,14 @@ def verdict_answer(verdict: Verdict, listing: Listing, question: Question, notes
     return Answer(
         result={
             "kind": "build_check",
-            "verdict": "broken" if verdict.broken else "ok",
+            "verdict": "broken" if verdict.broken else "unknown" if verdict.build.unknown else "ok",
             "build": build_record(build),
             "checks": [check_record(check) for check in build.checks],
             "catalog_total_usd": verdict.catalog_total_usd,
             "not_judged": listing.unjudged,
+            "unknown_parts": [
+                {"where": error.what, "why": error.why, "hint": error.hint} for error in listing.unknown
+            ],
             "repaired": None if verdict.repaired is None else build_record(verdict.repaired),
             "better": None if verdict.better is None else build_record(verdict.better),
         },
@@ -77,13 +80,16 @@ def verdict_answer(verdict: Verdict, listing: Listing, question: Question, notes
 
 def _headline(verdict: Verdict) -> str:
     broken = len({check.rule for check in verdict.broken})
-    advice = sum(not check.passed and check.severity == "advice" for check in verdict.build.checks)
+    advice = sum(check.verdict == "advice" for check in verdict.build.checks)
+    unknown = list(dict.fromkeys(check.rule for check in verdict.build.unknown))
+    doubts = f", {len(verdict.build.unknown)} unknown ({', '.join(unknown)})" if unknown else ""
+    if not broken and unknown:
+        return f"Nothing is known to be wrong{doubts}; {advice} things to think about"
     if not broken:
         return f"The list goes together; {advice} things to think about"
     rules = ", ".join(dict.fromkeys(check.rule for check in verdict.broken))
-    return (
-        f"The list does not go together: {broken} rules broken ({rules}), {advice} more things to think about"
-    )
+    what = f"The list does not go together: {broken} rules broken ({rules}){doubts}"
+    return f"{what}, {advice} more things to think about"
 
 
 def _price_words(verdict: Verdict) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 from advisor.build.assembly import Check
 from advisor.build.hardware import Run
+from advisor.build.knee import knee, knee_words, steps
 from advisor.build.plan import Build, PartLine, Performance, PlanResult, Question
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.part_prices import STALE_AFTER_DAYS
@@ -25,6 +26,7 @@ from advisor.render.numbers import (
     show_quantity,
     usd,
 )
+from advisor.render.serialize import fields_of
 from advisor.simulator.quantity import Quantity
 
 BASIS_MARKS: Final = {"quote": "quote", "estimate": "estimate", "user": "yours"}
@@ -33,9 +35,12 @@ BASIS_MARKS: Final = {"quote": "quote", "estimate": "estimate", "user": "yours"}
 def plan_answer(found: PlanResult, question: Question, notes: tuple[str, ...], *, explain: bool) -> Answer:
     """The machines that the planner found, the first in full."""
     first = found.builds[0]
+    ladder = steps(found.builds)
+    best = knee(ladder)
     blocks: list[Block] = [
         Paragraph(headline(first, question), emphasis=True),
         _machines_table(found.builds),
+        *([Paragraph(words)] if (words := knee_words(ladder)) else []),
         *_frontier_chart(found.builds),
         *machine_blocks(first, explain=explain),
     ]
@@ -47,6 +52,8 @@ def plan_answer(found: PlanResult, question: Question, notes: tuple[str, ...], *
             "kind": "build",
             "builds": [build_record(build) for build in found.builds],
             "bill": [row for build in found.builds for row in bill_records(build)],
+            "steps": [fields_of(step) for step in ladder],
+            "knee": best.name if best else None,
             "optimality_gap": max(build.optimality_gap for build in found.builds),
             "search": {
                 "num_binaries": found.num_binaries,
@@ -283,9 +290,7 @@ def checks_table(checks: Sequence[Check], title: str) -> Table:
 
 
 def _verdict(check: Check) -> str:
-    if check.passed:
-        return "ok"
-    return "BROKEN" if check.severity == "hard" else "advice"
+    return "BROKEN" if check.verdict == "broken" else check.verdict
 
 
 def _question_words(question: Question, found: PlanResult) -> str:

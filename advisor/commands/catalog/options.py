@@ -50,6 +50,16 @@ class PricesInput:
     price_file: Annotated[Path | None, Option(metavar="CSV", help="Your own prices, which win.")] = None
 
 
+@command("catalog coverage")
+@dataclass(frozen=True, slots=True)
+class CoverageInput:
+    """Say what is priced, supported, measured and dated, and what is stale, of one seller, or without a price."""
+
+    gpu: Annotated[str | None, Option(metavar="ID", help="Only this accelerator.")] = None
+    provider: Annotated[str | None, Option(metavar="NAME,...", help="Only these providers.")] = None
+    price_file: Annotated[Path | None, Option(metavar="CSV", help="Your own prices, which win.")] = None
+
+
 @command("catalog refresh")
 @dataclass(frozen=True, slots=True)
 class RefreshInput:
@@ -75,10 +85,13 @@ class RefreshInput:
 @command("catalog engines")
 @dataclass(frozen=True, slots=True)
 class EnginesInput:
-    """List serving engines: scheduler, defaults, formats."""
+    """List serving engines: scheduler, defaults, formats, and what sources state that runs where."""
 
     vendor: Annotated[str | None, Option(help="Only what runs on this vendor's accelerators.")] = None
     precision: Annotated[str | None, Option(help="Only what serves weights in this format, e.g. fp8.")] = None
+    gpu: Annotated[
+        str | None, Option(metavar="ID", help="What sources state that they support on this accelerator.")
+    ] = None
 
 
 @command("catalog parts")

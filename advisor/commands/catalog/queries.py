@@ -13,7 +13,7 @@ from advisor.catalog.schema import Accelerator, Engine, Model, Price, Record
 from advisor.catalog.schema.part import Part, PartPrice
 from advisor.catalog.schema.price import Term
 from advisor.cli.kept_prices import kept_prices
-from advisor.cli.known import known_value, nothing_left
+from advisor.cli.known import known_dtype, known_value, nothing_left
 from advisor.cli.measures import parse_count
 from advisor.commands.catalog.options import EnginesInput, GpusInput, ModelsInput, PartsInput, PricesInput
 from advisor.simulator.graph.model import is_moe, kv_bytes_per_token, parameter_count
@@ -80,20 +80,21 @@ def select_models(asked: ModelsInput) -> Sequence[Model]:
     return _ordered(kept, "model", _MODEL_KEYS.get(asked.sort))
 
 
-def select_engines(asked: EnginesInput) -> Sequence[Engine]:
-    """Engines that run on a vendor's accelerators and serve a weight format.
+def select_engines(asked: EnginesInput, chip: Accelerator | None = None) -> Sequence[Engine]:
+    """Engines that run on a vendor's accelerators, or on one, and serve a weight format.
 
     Raises: UnknownNameError: no engine has that vendor or format.
     Raises: InfeasibleError: none has both.
     """
     records = engines.all_engines()
     known_value(asked.vendor, {name for e in records for name in e.vendors}, "vendor")
-    known_value(asked.precision, {dtype for e in records for dtype in e.weight_dtypes}, "precision")
+    dtype, _ = known_dtype(asked.precision)
     kept = [
         e
         for e in records
         if asked.vendor in (None, *e.vendors)
-        and asked.precision in (None, *e.vendor_weight_dtypes.get(asked.vendor or "", e.weight_dtypes))
+        and (chip is None or chip.vendor in e.vendors)
+        and dtype in (None, *e.vendor_weight_dtypes.get(asked.vendor or "", e.weight_dtypes))
     ]
     return _ordered(kept, "engine")
 
@@ -128,6 +129,8 @@ def find_record(name: str) -> tuple[Record, str, str]:
             unknown.append(error)
     if found:
         return found[0]
+    if "/" in name:
+        raise unknown[1]  # only models are called so
     hints = [error.hint.removeprefix("did you mean: ") for error in unknown if error.hint]
     raise UnknownNameError(
         f"the catalog has no record '{name}'",

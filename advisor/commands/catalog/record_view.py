@@ -5,6 +5,7 @@ from typing import Final
 
 from advisor.catalog.schema import Model, Record, Source
 from advisor.catalog.units import GIGA
+from advisor.commands.catalog.support_view import facts_of
 from advisor.commands.catalog.view import model_row
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import COMPUTE, POWER, RATE, SIZE, TIME, Ladder, show, usd
@@ -42,7 +43,9 @@ def record_answer(record: Record, kind: str, note: str, inputs: Mapping[str, obj
     ]
     if remark := getattr(record, "notes", ""):
         blocks.append(Paragraph(f"Notes: {remark}"))
-    result = {"kind": kind, "record": to_json(record), "derived": derived(record)}
+    more, facts = facts_of(record)
+    blocks += more
+    result = {"kind": kind, "record": to_json(record), "derived": derived(record), **facts}
     return Answer(result=result, inputs=inputs, blocks=tuple(blocks), notes=(note,) if note else ())
 
 

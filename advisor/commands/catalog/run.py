@@ -3,11 +3,13 @@
 from dataclasses import asdict
 
 from advisor.catalog import accelerators
+from advisor.catalog.coverage import coverage as known_coverage
 from advisor.cli.kept_prices import kept_prices
 from advisor.cli.measures import parse_bytes
 from advisor.cli.options import Shared
-from advisor.commands.catalog import price_view, queries, record_view, view
+from advisor.commands.catalog import coverage_view, price_view, queries, record_view, view
 from advisor.commands.catalog.options import (
+    CoverageInput,
     EnginesInput,
     GpusInput,
     ModelsInput,
@@ -43,6 +45,20 @@ def prices(asked: PricesInput, shared: Shared) -> Answer:
     return price_view.prices_answer(found, note, as_of=shared.as_of, filters=filters)
 
 
+def coverage(asked: CoverageInput, shared: Shared) -> Answer:
+    """What is known of accelerators and sellers, and what is not."""
+    chosen = accelerators.get(asked.gpu) if asked.gpu else None
+    known = known_coverage(
+        shared.as_of,
+        accelerators=[chosen.record.id] if chosen else None,
+        providers=[name.strip() for name in asked.provider.split(",")] if asked.provider else None,
+        user_file=asked.price_file,
+        cache_dir=kept_prices(),
+    )
+    inputs = asdict(asked) | {"gpu": chosen.record.id if chosen else None, "price_cache": kept_prices()}
+    return coverage_view.coverage_answer(known, inputs)
+
+
 def refresh(asked: RefreshInput, shared: Shared) -> Answer:
     """Today's prices, fetched, checked and kept."""
     from advisor.commands.catalog.refresh_run import run_refresh
@@ -52,7 +68,8 @@ def refresh(asked: RefreshInput, shared: Shared) -> Answer:
 
 def engines(asked: EnginesInput, shared: Shared) -> Answer:
     """Serving engines that pass the filters."""
-    return view.engines_answer(queries.select_engines(asked), asdict(asked))
+    chip = accelerators.get(asked.gpu).record if asked.gpu else None
+    return view.engines_answer(queries.select_engines(asked, chip), asdict(asked), chip)
 
 
 def parts(asked: PartsInput, shared: Shared) -> Answer:

@@ -5,6 +5,8 @@ from typing import Final
 
 from advisor.catalog import units
 from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.catalog.support import stated
+from advisor.commands.catalog.support_view import UNSTATED, on_architecture, support_rows, weight_formats
 from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import COUNT, MISSING, percent, show, show_in
 from advisor.render.serialize import Json, to_json
@@ -131,8 +133,17 @@ def _model_row(model: Model, row: Mapping[str, Json]) -> tuple[str, ...]:
     )
 
 
-def engines_answer(engines: Sequence[Engine], filters: Mapping[str, object]) -> Answer:
-    """A listing of serving engines with their defaults."""
+def engines_answer(
+    engines: Sequence[Engine], filters: Mapping[str, object], chip: Accelerator | None = None
+) -> Answer:
+    """A listing of serving engines with their defaults and what sources state that they support, on a chip if named."""
+    listed_ids = {engine.id for engine in engines}
+    found = {
+        key: one
+        for key, one in stated(architecture=chip.architecture if chip else "").items()
+        if key[0] in listed_ids
+    }
+    matrix = on_architecture(found, chip.architecture) if chip else weight_formats(found, engines)
     rows = tuple(
         (
             engine.id,
@@ -146,11 +157,13 @@ def engines_answer(engines: Sequence[Engine], filters: Mapping[str, object]) -> 
         for engine in engines
     )
     return Answer(
-        result={"engines": [listed(engine) for engine in engines]},
+        result={"engines": [listed(engine) for engine in engines], "support": support_rows(found)},
         inputs=filters,
         blocks=(
             Table(columns("engine | scheduler | seqs> | tokens/step> | memory> | weights~ | runs on~"), rows),
             Paragraph("Defaults where the accelerator does not change them."),
+            matrix,
+            Paragraph(UNSTATED),
         ),
         records="engines",
     )

@@ -83,6 +83,9 @@ class CostInput:
     own: Annotated[
         str | None, _compared("NxID", "Hardware to own: 8xh100-sxm.", "those with a purchase price")
     ] = None
+    purchase_price: Annotated[
+        float | None, _compared("USD", "What one accelerator of --own costs you.", "the catalog's")
+    ] = None
     api: Annotated[str, _compared("NAME,...", "API providers, all or none.", True)] = "all"
     api_price_file: Annotated[
         Path | None, _compared("CSV", "Your own API prices, which win over the catalog's.")

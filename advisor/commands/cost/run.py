@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.load_shapes import get_load_shape
-from advisor.cli.measures import parse_count
+from advisor.cli.measures import parse_count, positive
 from advisor.cli.notes import progress
 from advisor.cli.options import Shared
 from advisor.cli.scenario_input import names_of, parse_own, parse_rate, scenario_of
@@ -70,7 +70,20 @@ def _question(scenario: Scenario, asked: CostInput) -> CostQuestion:
         assumptions_file=asked.assumptions,
         region=asked.region,
         own=_own(asked.own),
+        purchase_usd=_purchase_usd(asked),
     )
+
+
+def _purchase_usd(asked: CostInput) -> float | None:
+    if asked.purchase_price is None:
+        return None
+    if asked.own is None:
+        raise AdvisorError(
+            "--purchase-price names no hardware",
+            why="it is the price of what --own names",
+            fix="add --own 8xh100-sxm",
+        )
+    return positive(asked.purchase_price, "--purchase-price", example="9000")
 
 
 def _apis(text: str) -> tuple[str, ...] | None:

@@ -1,12 +1,11 @@
 """What `advisor roofline` does between its options and its answer."""
 
 from advisor.catalog import accelerators, models
-from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Calibration
 from advisor.catalog.units import GB
 from advisor.cli.calibration_file import given_calibration
-from advisor.cli.known import known_value
+from advisor.cli.known import known_dtype
 from advisor.cli.measures import parse_bytes
 from advisor.cli.options import Shared
 from advisor.commands.roofline.options import RooflineInput
@@ -40,10 +39,10 @@ def roofline(asked: RooflineInput, shared: Shared) -> Answer:
             why="operators have the shapes of a model",
             fix="e.g. --model llama-3.1-8b, or --occupancy for a kernel",
         )
-    known_value(asked.weight_dtype, DTYPES, "weight-dtype")
+    weight_dtype, format_note = known_dtype(asked.weight_dtype, "weight-dtype")
     record, note = accelerators.get(asked.gpu)
     engine = _USUAL_ENGINE if _USUAL_ENGINE in record.engines or not record.engines else record.engines[0]
-    planned = named_deployment(asked.model, record.id, engine, weight_dtype=asked.weight_dtype)
+    planned = named_deployment(asked.model, record.id, engine, weight_dtype=weight_dtype)
     calibration = given_calibration(shared.calibration)
     deployment = calibrated_deployment(planned, calibration)
     passes = roofline_passes(deployment, asked.batch, asked.context, roof=device_of(record))
@@ -52,7 +51,7 @@ def roofline(asked: RooflineInput, shared: Shared) -> Answer:
         passes,
         _roofs(record, passes, calibration),
         _inputs(deployment, asked),
-        tuple(filter(None, (models.get(asked.model).note, note))),
+        tuple(filter(None, (models.get(asked.model).note, note, format_note))),
         _warnings(deployment),
     )
     return with_calibration(answer, calibration, (record.id,))

@@ -4,12 +4,11 @@ from dataclasses import asdict
 from typing import Any
 
 from advisor.catalog import accelerators
-from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.units import KILO
 from advisor.cli.calibration_file import given_calibration
 from advisor.cli.item_input import item_job, named_model
-from advisor.cli.known import known_value
+from advisor.cli.known import known_dtype
 from advisor.cli.measures import parse_seconds
 from advisor.cli.options import Shared
 from advisor.cli.scenario_input import parse_rate
@@ -61,9 +60,9 @@ def _served(
     chip = accelerators.get(asked.gpu)
     calibration = given_calibration(shared.calibration)
     job = item_job(model, workload, asked.item)
-    known_value(asked.precision, DTYPES, "precision")
+    weight_dtype, format_note = known_dtype(asked.precision)
     accelerator = calibrated_accelerator(chip.record, calibration)
-    service = item_service(model, accelerator, job, weight_dtype=asked.precision, parallel=parallel)
+    service = item_service(model, accelerator, job, weight_dtype=weight_dtype, parallel=parallel)
     limit_s = parse_seconds(asked.item.latency_p99, "--latency-p99") if asked.item.latency_p99 else 1.0
     fleet = _fleet(service, parse_rate(asked.rate), limit_s, shared.seed) if asked.rate else None
     inputs = {
@@ -71,9 +70,8 @@ def _served(
         "parallel": asdict(parallel), "weight_dtype": service.deployment.weight_dtype,
         "rate": asked.rate, "latency_p99_s": limit_s if asked.rate else None,
     }  # fmt: skip
-    answer = service_answer(
-        service, job.unit, inputs, tuple(filter(None, (*notes, chip.note))), fleet, _facts(workload, service)
-    )
+    remarks = tuple(filter(None, (*notes, chip.note, format_note)))
+    answer = service_answer(service, job.unit, inputs, remarks, fleet, _facts(workload, service))
     return with_calibration(answer, calibration, (chip.record.id,))
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.catalog import accelerators
+from advisor.catalog import accelerators, parts
 from advisor.catalog.ownership import Ownership, ownership, purchase_price
+from advisor.catalog.part_prices import price_book, price_of
 from advisor.catalog.regions import get_region
 from advisor.catalog.schema.economics import PurchasePrice
 from advisor.cost.money import total
@@ -127,9 +128,38 @@ def test_a_region_brings_its_own_tariff_and_a_user_wins(tmp_path: Path) -> None:
     assert (bought.usd, bought.source) == (20_000.0, "given by the user")
 
 
-def test_a_list_price_stands_in_where_the_table_has_no_row() -> None:
-    bought = purchase_price(KNOWN, accelerators.by_id("rtx-4090"))
+def test_a_list_price_stands_in_where_there_is_no_other() -> None:
+    bought = purchase_price(KNOWN, accelerators.by_id("p150a"))
     assert bought is not None
-    assert bought.usd == 1599.0
+    assert bought.usd == 1299.0
     assert "at launch" in bought.source
+
+
+def test_a_thing_costs_the_same_wherever_it_is_asked_for() -> None:
+    book = price_book()
+    for card in parts.gpu_cards():
+        planned = price_of(card, book)
+        bought = purchase_price(KNOWN, accelerators.by_id(card.accelerator))
+        assert (planned is None) == (bought is None), card.accelerator
+        assert planned is None or bought is None or planned.usd == bought.usd
+    for system in parts.systems():
+        planned, bought = (
+            price_of(system, book),
+            purchase_price(KNOWN, accelerators.by_id(system.accelerator)),
+        )
+        assert planned is not None
+        assert bought is not None
+        assert bought.usd * system.num_accelerators == planned.usd
+        assert bought.is_system
+
+
+def test_every_purchase_price_is_dated_and_cited() -> None:
+    known = [found for r in accelerators.all_accelerators() if (found := purchase_price(KNOWN, r))]
+    assert len(known) >= 40
+    for bought in known:
+        assert bought.source
+        assert bought.low <= bought.usd <= bought.high
+        assert bought.observed_on <= DAY
+    undated = {bought.accelerator for bought in known if not bought.is_dated}
+    assert undated == {"gb200", "gb300", "h20"}
     assert purchase_price(KNOWN, accelerators.by_id("tpu-v6e")) is None

@@ -1,0 +1,69 @@
+"""Do planning points hold? Ten questions, each answer simulated again with seeds that nothing else used.
+
+`python benchmarks/bench_planning.py` asks ten questions of `advisor recommend`, runs the first option's `simulate_args`
+through `advisor simulate serve` five times with 10 000 requests each, and counts the runs that keep the objectives.
+"""
+
+import contextlib
+import io
+import json
+import sys
+import time
+from typing import Any
+
+from advisor.__main__ import main
+
+QUESTIONS = (
+    "--model 8b --rate 5",
+    "--model 8b --rate 40 --profile rag",
+    "--model 8b --rate 2 --profile code",
+    "--model qwen3-32b --rate 1",
+    "--model qwen3-32b --rate 8 --profile rag",
+    "--model 70b --rate 1",
+    "--model 70b --rate 10",
+    "--model 70b --rate 2 --profile agent --ttft-p99 15s",
+    "--model qwen3-30b-a3b --rate 10",
+    "--model deepseek-v3 --rate 5",
+)
+SEEDS = range(9001, 9006)
+REQUESTS = 10_000
+
+
+def asked(command: str) -> dict[str, Any]:
+    """What a command answers as JSON; the run ends where it fails."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([*command.split(), "--json"])
+    if code:
+        sys.exit(f"{command}: exit {code}\n{err.getvalue()}")
+    found: dict[str, Any] = json.loads(out.getvalue())
+    return found
+
+
+def report() -> None:
+    """One line per question, then how many runs held."""
+    held = runs = 0
+    for question in QUESTIONS:
+        started = time.process_time()
+        answer = asked(f"recommend {question} --as-of 2026-11-20")
+        cpu_s = time.process_time() - started
+        option, goals = answer["options"][0], answer["inputs"]["objectives"]
+        command = f"simulate serve {' '.join(option['simulate_args'])} --requests {REQUESTS}"
+        worst: dict[str, float] = {"ttft": 0.0, "tpot": 0.0}
+        good = 0
+        for seed in SEEDS:
+            shown = asked(f"{command} --seed {seed}")["metrics"]
+            parts = {name: shown[f"{name}_s"]["p99"]["value"] / goals[f"{name}_p99_s"] for name in worst}
+            good += all(part <= 1.0 for part in parts.values())
+            worst = {name: max(worst[name], part) for name, part in parts.items()}
+        held, runs = held + good, runs + len(SEEDS)
+        what = f"{option['num_accelerators']} x {option['accelerator']}, {option['engine']} {option['weight_dtype']}"
+        strain = ", ".join(f"{name} {part:.0%}" for name, part in worst.items())
+        print(
+            f"{question:45} {what:45} {good}/{len(SEEDS)} hold; worst p99 of limit: {strain}; {cpu_s:.1f} CPU s"
+        )
+    print(f"{held} of {runs} runs hold")
+
+
+if __name__ == "__main__":
+    report()
