@@ -14,8 +14,8 @@ from advisor.cli.where import Objectives, Top, Where
 COMPARISON: Final = "What it is compared with"
 
 
-def _compared(metavar: str, text: str, default: str | bool = False) -> Any:
-    return Option(metavar=metavar, help=text, rich_help_panel=COMPARISON, show_default=default)
+def _compared(metavar: str, text: str, default: str | bool = False, **more: Any) -> Any:
+    return Option(metavar=metavar, help=text, rich_help_panel=COMPARISON, show_default=default, **more)
 
 
 @command(
@@ -84,7 +84,8 @@ class CostInput:
         str | None, _compared("NxID", "Hardware to own: 8xh100-sxm.", "those with a purchase price")
     ] = None
     purchase_price: Annotated[
-        float | None, _compared("USD", "What one accelerator of --own costs you.", "the catalog's")
+        float | None,
+        _compared("USD", "What one accelerator of --own costs you.", "the catalog's", max=1_000_000_000),
     ] = None
     api: Annotated[str, _compared("NAME,...", "API providers, all or none.", True)] = "all"
     api_price_file: Annotated[
