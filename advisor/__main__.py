@@ -2,75 +2,133 @@
 
 import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. A failure is told on stderr, as a traceback only if asked."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
-    _prepare_streams()
+    try:
+        _protect_children()
+        is_closed = _prepare_streams()
+        return _run(sys.argv[1:] if arguments is None else list(arguments), is_closed)
+    except KeyboardInterrupt:
+        return _interrupted()
+
+
+def _interrupted() -> int:
+    """The exit code of Ctrl-C, which the interpreter would replace by a signal where code in a text was interrupted."""
+    exec("")  # a dataclass is made that way; only the next text forgets the interruption
+    return 130
+
+
+def _run(arguments: list[str], is_closed: bool) -> int:
+    from pathlib import Path
+
     from typer.main import get_command
 
     from advisor.cli.command import FOLDERS, folders_for, tree
-    from advisor.cli.errors import INTERRUPTED, report
+    from advisor.cli.defaults import sets_an_option
+    from advisor.cli.errors import UnreadAnswerError, report
+    from advisor.cli.notes import lose
 
     try:
-        has_defaults = (
-            any(name.startswith("ADVISOR_") for name in os.environ) or Path("advisor.toml").is_file()
-        )
+        if is_closed and not {"-q", "--quiet"} & set(arguments):
+            raise UnreadAnswerError("it is closed")
+        has_defaults = any(map(sets_an_option, os.environ)) or Path("advisor.toml").is_file()
         command = get_command(tree(FOLDERS if has_defaults else folders_for(arguments)))
         defaults = _defaults(command, arguments) if has_defaults else {}
         outcome = command(args=arguments, prog_name="advisor", standalone_mode=False, default_map=defaults)
-        code = outcome() if callable(outcome) else outcome
+        code = _delivered(outcome) if callable(outcome) else outcome
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except BrokenPipeError:
-        _discard_stdout()
+        lose(sys.stdout)
         return 0
     except Exception as error:
-        return report(error, verbose="-v" in arguments or "--verbose" in arguments)
+        if type(error).__name__ == "Abort":  # what the parser makes of Ctrl-C
+            return _interrupted()
+        code = report(error, verbose="-v" in arguments or "--verbose" in arguments)
+        if isinstance(error, UnreadAnswerError):
+            lose(sys.stdout)
+    if code == 130:
+        return _interrupted()
     return code if isinstance(code, int) else 0
+
+
+def _delivered(delivery: Callable[[], int]) -> int:
+    """The exit code of an answer that was printed.
+
+    Raises: UnreadAnswerError: standard output takes no more.
+    """
+    from advisor.cli.errors import UnreadAnswerError
+
+    try:
+        code = delivery()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UnreadAnswerError(error.strerror or str(error)) from error
 
 
 def _defaults(command: object, arguments: Sequence[str]) -> dict[str, object]:
     """Defaults of options that a file or the environment sets; those that count for this run are told.
 
-    Raises: InputFileError: the file is wrong.
+    Raises: InputFileError: the file is wrong, or sets what only a person may.
     """
-    from advisor.cli.defaults import given_defaults
+    from pathlib import Path
+
+    from advisor.cli.defaults import check_trust, given_defaults
     from advisor.cli.notes import note, warn
 
     found = given_defaults(command, os.environ, Path.cwd())
+    counting = found.in_use(arguments)
+    check_trust(counting, arguments, os.environ)
     if not {"-q", "--quiet"} & set(arguments):
-        note(
-            *(
-                f"{default.option} = {default.words} (from {default.origin})"
-                for default in found.in_use(arguments)
-            )
-        )
+        note(*(f"{default.option} = {default.words} (from {default.origin})" for default in counting))
         warn(*(f"{name} sets no option of any command" for name in found.unknown_variables))
     return found.as_map()
 
 
-def _prepare_streams() -> None:
+def _protect_children() -> None:
+    """Let no child process import from the folder where the command runs: a `numpy.py` there is not ours to run.
+
+    A checkout that is only found because it is that folder stays importable.
+    """
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if sys.path[0] == root:
+        known = os.environ.get("PYTHONPATH", "")
+        if root not in known.split(os.pathsep):
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (root, known)))
+
+
+def _prepare_streams() -> bool:
     """Let a terminal without Unicode show `?` instead of failing, and keep colour codes out of pipes.
 
-    Typer decides about colour when it is first imported, and GITHUB_ACTIONS alone makes it colour a pipe.
+    Typer decides about colour when it is first imported, and GITHUB_ACTIONS alone makes it colour a pipe. Returns
+    whether standard output is closed; its place, and that of stderr, is then held by the null device, so that no file
+    that is opened later takes it.
     """
+    is_closed = sys.stdout is None
+    while is_closed or sys.stderr is None:
+        number = os.open(os.devnull, os.O_RDWR)
+        if number > 2:
+            os.close(number)
+            break
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
     if not sys.stdout.isatty() and not os.environ.get("FORCE_COLOR"):
         os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
-
-
-def _discard_stdout() -> None:
-    """Nobody reads any more (`advisor ... | head`): let the interpreter's last flush go nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return is_closed
 
 
 if __name__ == "__main__":
+    # `python -m advisor` puts the working directory first among the places that imports come from.
+    if not sys.flags.safe_path and sys.path[0] != os.path.dirname(os.path.dirname(os.path.abspath(__file__))):
+        del sys.path[0]
     sys.exit(main())

@@ -130,13 +130,16 @@ def read_config(path: str | Path) -> ConfigFields:
             why=str(reason),
             fix="give the path of a config.json or of the folder that holds it",
         ) from None
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # no JSON, an integer of thousands of digits, or nested without end
         place = (
             f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         )
         raise InputFileError(
             f"{file} is not JSON",
-            why=f"{getattr(error, 'msg', 'nested too deeply')} {place}".strip(),
+            why=f"{getattr(error, 'msg', 'nested too deeply or with numbers too long')} {place}".strip(),
             fix="give the config.json of the model, not its weights or tokenizer",
         ) from None
     if not isinstance(values, dict):

@@ -1,6 +1,7 @@
 """Data files in the field's customary units: reading them, and telling a person what is wrong with one."""
 
 import csv
+import io
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -10,8 +11,10 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.units import MB
 
 DATA_DIR: Final = Path(__file__).parent / "data"
+MOST_FILE_BYTES: Final = 512_000_000
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
@@ -21,7 +24,15 @@ def read_text(path: Path) -> str:
     Raises: InputFileError: it is missing, a folder, unreadable or not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(MOST_FILE_BYTES + 1)
+        if len(content) > MOST_FILE_BYTES:
+            raise InputFileError(
+                f"{path}: is too large",
+                why=f"more than {MOST_FILE_BYTES / MB:g} MB",
+                fix="split it, or leave out what is not needed",
+            )
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise InputFileError(f"{path}: no such file", fix="check the path") from None
     except IsADirectoryError:
@@ -30,9 +41,10 @@ def read_text(path: Path) -> str:
         raise InputFileError(
             f"{path}: not a text file", why=f"byte {error.start} is not UTF-8", fix="save it as UTF-8 text"
         ) from None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a null byte in the name
+        why = getattr(error, "strerror", None) or str(error)
         raise InputFileError(
-            f"{path}: cannot be read", why=str(error.strerror), fix="check its rights"
+            f"{path}: cannot be read", why=why, fix="check the path and its rights"
         ) from None
 
 
@@ -45,6 +57,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise InputFileError(f"{path}: not valid TOML", why=str(error), fix="correct that line") from None
+    except (RecursionError, ValueError) as error:  # nested without end, a number of thousands of digits
+        raise InputFileError(f"{path}: cannot be read", why=str(error), fix="simplify it") from None
 
 
 def read_json(path: Path, fix: str) -> Any:
@@ -56,6 +70,8 @@ def read_json(path: Path, fix: str) -> Any:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise InputFileError(f"{path}: not valid JSON", why=str(error), fix=fix) from None
+    except (RecursionError, ValueError) as error:
+        raise InputFileError(f"{path}: cannot be read", why=str(error), fix="simplify it") from None
 
 
 def read_csv(
@@ -66,18 +82,19 @@ def read_csv(
     Raises: InputFileError: it cannot be read or is no CSV, a column is missing or unknown, or a row has too
         many or too few cells.
     """
-    numbered = [
-        (number, line)
-        for number, line in enumerate(read_text(path).splitlines(keepends=True), 1)
-        if line.strip() and not line.startswith("#")
-    ]
-    rows = csv.reader((line for _, line in numbered), strict=True)
     number = 1
+
+    def lines() -> Iterator[str]:
+        nonlocal number
+        for number, line in enumerate(io.StringIO(read_text(path), newline=""), 1):  # noqa: B007
+            if line.strip() and not line.startswith("#"):
+                yield line
+
+    rows = csv.reader(lines(), strict=True)
     try:
         header = next(rows, [])
         _check_header(path, header, required, optional)
         for cells in rows:
-            number = numbered[rows.line_num - 1][0]
             if len(cells) != len(header):
                 raise InputFileError(
                     f"{path}: row {number} has {len(cells)} cells, the header has {len(header)}",

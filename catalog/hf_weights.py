@@ -127,7 +127,7 @@ def _modelopt_algorithm(config: ConfigFields) -> str:
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         return str(values["quantization"]["quant_algo"] or "")
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return ""
 
 

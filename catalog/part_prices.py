@@ -33,24 +33,30 @@ def bundled_part_prices() -> PriceBook:
 
     Raises: InputFileError: a bundled file is damaged.
     """
-    book: dict[str, PartPrice] = {}
-    book.update(_list_prices())
-    book.update(_estimates())
-    book.update(_quotes())
-    return book
+    return {key: price for layer in _layers() for key, price in layer.items()}
 
 
-def price_book(user_file: Path | None = None, *, used: bool = False) -> PriceBook:
-    """Every price, the user's above those that are shipped; `used` takes second-hand ones where they are known.
+@functools.cache
+def _layers() -> tuple[PriceBook, ...]:
+    """What is shipped; a later layer wins."""
+    return _list_prices(), _estimates(), _quotes()
+
+
+def price_book(
+    user_file: Path | None = None, as_of: datetime.date = datetime.date.max, *, used: bool = False
+) -> PriceBook:
+    """Every price that was known on a day, the user's above those that are shipped; `used` takes second-hand ones where
+    they are known.
 
     Raises: InputFileError: the user's file is unreadable or a row is wrong; near misses are in the hint.
     """
-    bundled = bundled_part_prices()
+    bundled = {
+        key: price for layer in _layers() for key, price in layer.items() if price.observed_on <= as_of
+    }
     if used:
-        bundled = {**bundled, **_second_hand(bundled)}
-    if user_file is None:
-        return bundled
-    return {**bundled, **read_part_prices(user_file)}
+        bundled |= _second_hand(bundled)
+    own = {} if user_file is None else read_part_prices(user_file)
+    return bundled | {key: price for key, price in own.items() if price.observed_on <= as_of}
 
 
 def _second_hand(book: PriceBook) -> dict[str, PartPrice]:

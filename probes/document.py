@@ -122,7 +122,7 @@ def read_probe(path: Path) -> Probe:
     path = found
     try:
         values = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputFileError(
             f"{path}: not valid JSON",
             why=f"{error}; a copy that was cut off ends like this",

@@ -25,6 +25,6 @@ def parse(line: str) -> dict[str, Any] | None:
     """The event of a line; None for a line that is none."""
     try:
         event = json.loads(line)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return None
     return event if isinstance(event, dict) else None

@@ -37,6 +37,7 @@ def environment(gpus: Sequence[int]) -> dict[str, str]:
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
         "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONSAFEPATH": "1",  # a file of the working directory is not ours to import
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -48,7 +49,14 @@ def alone() -> Iterator[None]:
     Raises: AdvisorError: another probe of this machine is running.
     """
     path = LOCK_FOLDER / "advisor-probe.lock"
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        raise AdvisorError(
+            f"cannot open {path}, which keeps probes apart",
+            why=error.strerror or str(error),
+            fix="remove it, or set TMPDIR to a folder of your own",
+        ) from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -1,6 +1,8 @@
 """What a probe writes down: the machine, measurements with their verdicts, and nothing that names its owner."""
 
 import re
+import socket
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -168,6 +170,24 @@ class Machine(Record):
 
 
 REDACTED = "redacted"
+_TRACES = re.compile(
+    r"\b(?:GPU|MIG)-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    r"|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
+    r"|(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])"
+    r"|(?<![\w:])(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])"
+    r"|(?<=/home/)[^/\s:'\"]+|(?<=/Users/)[^/\s:'\"]+"
+)
+"""UUIDs, addresses of IPv4 and IPv6, and names of people in paths."""
+
+
+def without_traces(text: str, machine: Machine) -> str:
+    """What a crashed worker said, without host name, addresses, home, UUIDs and serial numbers."""
+    known = {socket.gethostname(), machine.host_name, str(Path.home())}
+    known |= {name for gpu in machine.gpus for name in (gpu.uuid, gpu.serial)}
+    for name in sorted(known, key=len, reverse=True):
+        if len(name) > 2:
+            text = text.replace(name, REDACTED)
+    return _TRACES.sub(REDACTED, text)
 
 
 def redacted(machine: Machine) -> Machine:

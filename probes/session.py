@@ -21,7 +21,7 @@ from advisor.probes.events import parse
 from advisor.probes.machine import identify
 from advisor.probes.power import limits_of, per_joule, restored, set_limit
 from advisor.probes.process import POLL_S, START_S, Process, alone, environment, run_collective
-from advisor.probes.record import Machine, Measurement
+from advisor.probes.record import Machine, Measurement, without_traces
 from advisor.probes.steps import Step, duration_s, plan, remaining_s, timeout_s
 from advisor.probes.verdict import unjudged
 
@@ -127,7 +127,10 @@ class Session:
 
     def _store(self, key: str, found: list[Measurement], machine: Machine, keys: dict[str, Step]) -> None:
         with self._lock:
-            self.done[key] = [m.model_copy(update={"step": key}) for m in found]
+            told = [without_traces(m.note, machine) if m.note else "" for m in found]
+            self.done[key] = [
+                m.model_copy(update={"step": key, "note": note}) for m, note in zip(found, told, strict=True)
+            ]
         with self._saving:
             self.save(machine, self.judged(machine))
         step = keys.get(key)
@@ -251,8 +254,8 @@ class Session:
         if current is None and len(left) < len(steps) and not worker.timed_out:
             return left[0]  # it told of a broken context and left: the rest starts afresh
         broken = current if current is not None else left[0]
-        reason = f"{HUNG} {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
-        self._store(f"{place}/{broken.name}", [_lost(broken, gpu, reason)], machine, keys)
+        told = f"{HUNG} {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
+        self._store(f"{place}/{broken.name}", [_lost(broken, gpu, told)], machine, keys)
         return broken
 
     def _measure_group(self, machine: Machine, keys: dict[str, Step]) -> None:

@@ -259,7 +259,7 @@ def simulate_run(hardware: Hardware, load: Load, run: Run, *, requests: int = 40
         with_interval(result.output_tokens_per_s, "throughput", name, basis),
         result.total_tokens_per_s - result.output_tokens_per_s,
         with_interval(result.ttft.mean_s, "ttft", name, basis),
-        with_interval(result.tpot.mean_s, "tpot", name, basis),
+        with_interval(result.tpot.mean_s, "tpot", name, basis) if result.tpot.num_samples else None,
     )
 
 

@@ -6,6 +6,7 @@ group of options, whole or, as `Annotated[Group, only("name", ...)]`, in part; a
 
 import importlib
 import inspect
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
@@ -16,8 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_
 import typer
 
 from advisor import __version__
+from advisor.catalog.errors import AdvisorError
 from advisor.cli.errors import EXIT_CODES
 from advisor.cli.options import Shared, check_shared
+from advisor.cli.output_files import check_files
+from advisor.cli.plausibility import implausible
 
 if TYPE_CHECKING:
     from advisor.render.answer import Answer
@@ -98,10 +102,13 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
     def run(**values: Any) -> Delivery | None:
         if is_group and values["context"].invoked_subcommand is not None:
             return None
+        check_numbers(values)
+        check_files(found.name, values)
         shared = check_shared(gathered(Shared, values))
         answer = found.answer(gathered(found.inputs, values), shared)
         if shared.calibration is not None and not found.uses_calibration:
             answer = replace(answer, warnings=(*answer.warnings, "this answer does not use the calibration"))
+        answer = replace(answer, warnings=(*answer.warnings, *implausible(answer.result)))
         return partial(deliver, answer, shared)
 
     parameters = [*parameters_of(found.inputs), *parameters_of(Shared)]
@@ -112,6 +119,18 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = found.inputs.__doc__
     return run
+
+
+def check_numbers(values: Mapping[str, Any]) -> None:
+    """Refuse what compares with no limit.
+
+    Raises: AdvisorError: a number is not finite.
+    """
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise AdvisorError(
+                f"--{name.replace('_', '-')} {value} is out of range", fix="type a finite number"
+            )
 
 
 def parameters_of(inputs: type, default: object = None) -> Iterator[inspect.Parameter]:
@@ -161,6 +180,16 @@ def _default(field: Field[Any]) -> Any:
     return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
+def _write_json(text: str) -> None:
+    """JSON is UTF-8, whatever the terminal's encoding is."""
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is None:
+        sys.stdout.write(text)
+        return
+    sys.stdout.flush()
+    binary.write(text.encode("utf-8"))
+
+
 def deliver(answer: "Answer", shared: Shared) -> int:
     """Write the file that was asked for, then print the answer; returns the exit code.
 
@@ -182,7 +211,7 @@ def deliver(answer: "Answer", shared: Shared) -> int:
         if not shared.quiet:
             note(f"wrote {shared.output}")
     if shared.json:
-        sys.stdout.write(dump(content))
+        _write_json(dump(content))
     elif not (shared.quiet and shared.output is not None):
         from advisor.render.terminal import print_blocks
 

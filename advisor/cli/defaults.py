@@ -4,7 +4,7 @@ In the file, a key is an option's name without dashes; at the top it counts for 
 table named after a command for that one: [recommend], [catalog.prices].
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,10 @@ FILE_VARIABLE: Final = "ADVISOR_CONFIG"
 PREFIX: Final = "ADVISOR_"
 OTHER_VARIABLES: Final = frozenset({FILE_VARIABLE, "ADVISOR_CACHE_DIR", "ADVISOR_SHARED_DATA"})
 """Variables of the program that are no options."""
+TRUST: Final = "trust-config"
+"""The option that lets the file set what `FOR_PEOPLE` names."""
+FOR_PEOPLE: Final = frozenset({"output", "plan", "records", "predictions", "report", "cluster"})
+"""Options that write files or send work elsewhere: a file that lies in a folder may not, unless it is trusted."""
 _NEVER: Final = frozenset({"help", "version"})
 _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
 
@@ -62,7 +66,14 @@ class Defaults:
             if any(command[: len(path) + 1] == (*path, word) for command in commands):
                 path.append(word)
         typed = {word.split("=")[0] for word in arguments}
+        if any(word.startswith("-o") for word in arguments):
+            typed.add("--output")
         return [d for d in self.values if d.command == tuple(path) and f"--{d.option}" not in typed]
+
+
+def sets_an_option(variable: str) -> bool:
+    """Whether a variable is one of ours that may set an option, or name the file that does."""
+    return variable.startswith(PREFIX) and (variable == FILE_VARIABLE or variable not in OTHER_VARIABLES)
 
 
 def given_defaults(root: Any, environment: Mapping[str, str], folder: Path) -> Defaults:
@@ -91,6 +102,28 @@ def given_defaults(root: Any, environment: Mapping[str, str], folder: Path) -> D
             value = text.lower() not in _FALSE if options[command][option] else text
             found[command, option] = Default(command, option, value, variable)
     return Defaults(tuple(found.values()), tuple(unknown))
+
+
+def check_trust(
+    counting: Iterable[Default], arguments: Sequence[str], environment: Mapping[str, str]
+) -> None:
+    """Refuse a file that writes files or sends work elsewhere for a person who did not say that it may.
+
+    Raises: InputFileError: it does.
+    """
+    if f"--{TRUST}" in arguments or environment.get(_variable(TRUST), "").lower() not in _FALSE:
+        return
+    for default in counting:
+        if default.option in FOR_PEOPLE and default.origin != _variable(default.option):
+            raise InputFileError(
+                f"{default.origin}: {default.option} = {default.words}",
+                why="a file in a folder may not say what is written or where work is sent",
+                fix=f"type --{default.option} yourself, or --{TRUST} if the file is yours",
+            )
+
+
+def _variable(option: str) -> str:
+    return PREFIX + option.upper().replace("-", "_")
 
 
 def _file(environment: Mapping[str, str], folder: Path) -> Path | None:
@@ -127,6 +160,8 @@ def _of_table(
         if isinstance(value, Mapping):
             continue
         option = key.replace("_", "-")
+        if option == TRUST:
+            raise InputFileError(f"{path}: {key}", why="no file can vouch for itself", fix=f"type --{TRUST}")
         takers = [one for one in options if one[: len(command)] == command and option in options[one]]
         if not takers:
             raise _unknown(

@@ -1,25 +1,40 @@
 """How failures end a run: what, why, `To fix:`, `Hint:` on stderr, and an exit code for scripts."""
 
-import sys
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from typer import TyperException
 
 from advisor.catalog.errors import AdvisorError
+from advisor.cli.notes import tell
 
 INTERNAL: Final = 1
+USAGE: Final = 2
 INTERRUPTED: Final = 130
+
+_LONGEST: Final = 1000
 
 EXIT_CODES: Final = (
     (0, "ok; warnings, such as stale prices, are still ok"),
     (INTERNAL, "internal error"),
-    (2, "usage error or bad input file"),
+    (USAGE, "usage error or bad input file"),
     (3, "nothing satisfies the request"),
     (4, "probe verdict FAIL"),
     (5, "probe verdict WARN under --strict"),
     (6, "hardware, driver or optional package missing"),
     (INTERRUPTED, "interrupted; what was finished is saved"),
 )
+
+
+class UnreadAnswerError(AdvisorError):
+    """Standard output is closed or takes no more."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            "the answer cannot be written to standard output",
+            why=why,
+            fix="free space or redirect it elsewhere; -q -o FILE writes a file alone",
+        )
 
 
 def report(error: Exception, *, verbose: bool) -> int:
@@ -34,6 +49,15 @@ def report(error: Exception, *, verbose: bool) -> int:
             fix=f"{command} --help lists what is accepted",
         )
         return error.exit_code
+    if isinstance(error, OSError):
+        _tell(*_of_system(error))
+        return USAGE
+    if isinstance(error, MemoryError):
+        _tell("out of memory", why="the question needs more than there is", fix="ask for less at a time")
+        return USAGE
+    if type(error).__name__ == "ValidationError" and hasattr(error, "errors"):
+        _tell(_of_record(error.errors(include_url=False)[0]), fix="choose another value")
+        return USAGE
     if verbose:
         import traceback
 
@@ -47,7 +71,33 @@ def report(error: Exception, *, verbose: bool) -> int:
     return INTERNAL
 
 
+def _short(text: str) -> str:
+    """The text without its middle where somebody typed thousands of characters."""
+    half = _LONGEST // 2
+    return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
+
+
+def _of_record(problem: Mapping[str, Any]) -> str:
+    """What a record of the question does not take: an option beyond what can be computed."""
+    name = ".".join(map(str, problem["loc"])) or "the question"
+    return f"{name} {_short(repr(problem['input']))} is out of range: {problem['msg']}"
+
+
+def _of_system(error: OSError) -> tuple[str, str, str]:
+    """What the system refused and why: rights, space, names and devices are for the person to mend."""
+    names = " or ".join(dict.fromkeys(str(n) for n in (error.filename, error.filename2) if n is not None))
+    return (
+        f"the system refused {names or 'an operation'}",
+        error.strerror or str(error) or type(error).__name__,
+        "check that the path exists, its rights, its length and the free space",
+    )
+
+
 def _tell(what: str, why: str = "", fix: str = "", hint: str = "") -> None:
-    lines = [f"error: {what}"]
-    lines += [f"  {label}: {text}" for label, text in (("why", why), ("To fix", fix), ("Hint", hint)) if text]
-    sys.stderr.write("\n".join(lines) + "\n")
+    lines = [f"error: {_short(what)}"]
+    lines += [
+        f"  {label}: {_short(text)}"
+        for label, text in (("why", why), ("To fix", fix), ("Hint", hint))
+        if text
+    ]
+    tell("\n".join(lines))

@@ -21,12 +21,17 @@ _SECONDS: Final = {
 _COUNT: Final = {"": 1.0, "k": units.KILO, "m": units.MEGA, "b": units.GIGA, "g": units.GIGA, "t": units.TERA}
 
 
+MOST_BYTES, MOST_SECONDS, MOST_COUNT = 1e18, 1e10, 1e18
+"""An exabyte, 317 years, a billion billion: what is beyond was mistyped."""
+MOST: Final = 1e15
+
+
 def parse_bytes(text: str, option: str) -> float:
     """An amount of memory [bytes], written with its unit: 80GB, 64MiB.
 
     Raises: AdvisorError: no number, not positive, or a unit that is none.
     """
-    return _parse(text, option, _BYTES, "80GB or 64MiB")
+    return _parse(text, option, _BYTES, "80GB or 64MiB", MOST_BYTES)
 
 
 def parse_seconds(text: str, option: str) -> float:
@@ -34,7 +39,7 @@ def parse_seconds(text: str, option: str) -> float:
 
     Raises: AdvisorError: no number, not positive, or a unit that is none.
     """
-    return _parse(text, option, _SECONDS, "50ms, 1.5s or 30d")
+    return _parse(text, option, _SECONDS, "50ms, 1.5s or 30d", MOST_SECONDS)
 
 
 def parse_count(text: str, option: str) -> float:
@@ -42,14 +47,20 @@ def parse_count(text: str, option: str) -> float:
 
     Raises: AdvisorError: no number, not positive, or a suffix that is none.
     """
-    return _parse(text, option, _COUNT, "4096, 128k or 1.4T")
+    return _parse(text, option, _COUNT, "4096, 128k or 1.4T", MOST_COUNT)
 
 
-def positive(value: float, option: str, *, text: str = "", example: str = "1") -> float:
-    """The value itself if it is a positive, finite number.
+def positive(value: float, option: str, *, text: str = "", example: str = "1", most: float = MOST) -> float:
+    """The value itself if it is a positive number within a limit.
 
     Raises: AdvisorError: it is not.
     """
+    if value > most and math.isfinite(value):
+        raise AdvisorError(
+            f"{option} {text or f'{value:g}'} is out of range",
+            why=f"at most {most:g} can be asked",
+            fix=f"e.g. {option} {example}",
+        )
     if not (value > 0 and math.isfinite(value)):
         raise AdvisorError(
             f"{option} {text or f'{value:g}'} is out of range",
@@ -59,7 +70,7 @@ def positive(value: float, option: str, *, text: str = "", example: str = "1") -
     return value
 
 
-def _parse(text: str, option: str, factors: Mapping[str, float], example: str) -> float:
+def _parse(text: str, option: str, factors: Mapping[str, float], example: str, most: float) -> float:
     first = re.split(r",| or ", example)[0]
     match = _AMOUNT.fullmatch(text)
     if match is None:
@@ -75,4 +86,4 @@ def _parse(text: str, option: str, factors: Mapping[str, float], example: str) -
             why=f"units are {known}",
             fix=f"e.g. {option} {first}",
         )
-    return positive(float(number) * factor, option, text=text, example=first)
+    return positive(float(number) * factor, option, text=text, example=first, most=most)

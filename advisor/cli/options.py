@@ -79,7 +79,9 @@ class Shared:
     ] = False
     no_input: Annotated[bool, OUTPUT(None, "Never ask a question.", True, "--no-input")] = False
     offline: Annotated[bool, OUTPUT(None, "Never use the network.", True, "--offline")] = False
-    seed: Annotated[int, OUTPUT("N", "Seed of everything random: same seed, same answer.", True, min=0)] = 0
+    seed: Annotated[
+        int, OUTPUT("N", "Seed of everything random: same seed, same answer.", True, min=0, max=2**63 - 1)
+    ] = 0
     as_of: Annotated[
         datetime.date,
         OUTPUT("YYYY-MM-DD", "Prices and availability as known on that day.", "today", parser=_as_of),
@@ -88,6 +90,10 @@ class Shared:
         Path | None,
         OUTPUT("FILE", "Measured figures of one machine, from `advisor calibrate`."),
     ] = None
+    trust_config: Annotated[
+        bool,
+        OUTPUT(None, "Let advisor.toml name output files, records or a cluster.", True, "--trust-config"),
+    ] = False
 
     def as_inputs(self) -> dict[str, object]:
         """What of it decides the answer, for the JSON document's `inputs`."""
@@ -126,14 +132,17 @@ class Load:
 
     rate: Rate = None
     concurrency: Annotated[
-        int | None, LOAD("C", "Clients that each wait for one answer before the next request.", min=1)
+        int | None,
+        LOAD("C", "Clients that each wait for one answer before the next request.", min=1, max=100_000),
     ] = None
     input_tokens: Annotated[int | None, _tokens("Mean prompt.")] = None
     output_tokens: Annotated[int | None, _tokens("Mean answer.")] = None
     trace: Annotated[
         Path | None, LOAD("FILE", "Recorded requests: CSV or JSON lines, own, Azure or Mooncake columns.")
     ] = None
-    trace_speed: Annotated[float | None, LOAD("K", "Replay the trace K times as fast.", "as it was")] = None
+    trace_speed: Annotated[
+        float | None, LOAD("K", "Replay the trace K times as fast.", "as it was", max=1_000_000)
+    ] = None
     profile: Annotated[
         str | None, LOAD("NAME", "Published lengths: chat, rag, code, agent, batch, reasoning.", "chat")
     ] = None
@@ -245,9 +254,9 @@ class Where:
 Router = Literal["round_robin", "least_outstanding", "prefix_affinity"]
 
 
-def degree(text: str) -> Any:
+def degree(text: str, most: int = 1024) -> Any:
     """A degree of parallelism, or another small number."""
-    return LAYOUT("N", text, True, min=1)
+    return LAYOUT("N", text, True, min=1, max=most)
 
 
 def named(metavar: str, text: str, default: str | bool = True) -> Any:
@@ -276,7 +285,7 @@ class Layout:
     pp: Annotated[int, degree("Pipeline stages.")] = 1
     ep: Annotated[int, degree("Expert parallelism, over the same accelerators.")] = 1
     dp: Annotated[int, degree("Attention data parallelism inside a replica.")] = 1
-    replicas: Annotated[int, degree("Equal replicas behind a router.")] = 1
+    replicas: Annotated[int, degree("Equal replicas behind a router.", 10_000)] = 1
     router: Annotated[Router, named("RULE", "How the router deals out requests.")] = "least_outstanding"
     precision: Precision = None
     kv_precision: Annotated[str, named("FORMAT", "KV cache.")] = "bf16"

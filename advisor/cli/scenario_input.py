@@ -133,6 +133,10 @@ def _check_one_of(load: Load) -> None:
         )
 
 
+MOST_RATE_PER_S: Final = 1e6
+"""Requests: more than all services of the world together are asked."""
+
+
 def parse_rate(text: str, option: str = "--rate") -> float:
     """Requests per second [1/s], written 10, 10/s, 600/min or 1e4/h.
 
@@ -148,7 +152,9 @@ def parse_rate(text: str, option: str = "--rate") -> float:
         raise AdvisorError(
             f"{option} {text}: not a rate", fix=f"requests per second, e.g. {option} 10, or 600/min"
         )
-    return positive(number / _RATE_UNIT_S[match.group(2) or "s"], option, text=text, example="10")
+    return positive(
+        number / _RATE_UNIT_S[match.group(2) or "s"], option, text=text, example="10", most=MOST_RATE_PER_S
+    )
 
 
 def parse_own(text: str) -> tuple[tuple[int, str], ...]:

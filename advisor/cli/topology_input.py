@@ -1,6 +1,7 @@
 """Groups of accelerators as people name them: which, how many, in how many nodes."""
 
 from difflib import get_close_matches
+from typing import Final
 
 from advisor.catalog.accelerators import get
 from advisor.catalog.errors import AdvisorError, UnknownNameError
@@ -8,6 +9,9 @@ from advisor.catalog.schema import Calibration
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.collectives import Topology, topology_of
 from advisor.simulator.collectives.fabric_text import KNOWN_NETWORKS, describe, is_understood
+
+MOST_PER_NODE: Final = 9216
+"""A pod of TPU v7; of boards with NVLink the largest has 72."""
 
 
 def group_of(
@@ -25,6 +29,12 @@ def group_of(
             f"{gpus} accelerators cannot stand in {nodes} equal nodes",
             why=f"{gpus} is not a multiple of {nodes}",
             fix=f"--gpus {nodes * max(1, gpus // nodes)} or --nodes 1",
+        )
+    if nodes is not None and gpus // nodes > MOST_PER_NODE:
+        raise AdvisorError(
+            f"{gpus // nodes} accelerators in one node",
+            why=f"the largest domain that is sold joins {MOST_PER_NODE}",
+            fix=f"--nodes {-(-gpus // MOST_PER_NODE)} or more, or leave --nodes out",
         )
     measured = calibrated_accelerator(accelerator, calibration)
     topology = topology_of(measured, gpus, ranks_per_node=gpus // nodes if nodes else None)

@@ -5,9 +5,9 @@ import email.utils
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -15,12 +15,19 @@ from urllib.parse import urlsplit
 
 from advisor import __version__
 from advisor.catalog.units import GB, MB
+from advisor.refresh.deadline import Deadline
+from advisor.refresh.decoding import DecodingError, decoded
 
 if TYPE_CHECKING:
     import httpx
 
 RETRIED_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 NOT_MODIFIED: Final = 304
+MOST_REDIRECTS: Final = 3
+_LONGEST_TAG: Final = 200
+_PORTS: Final = {"https": 443, "http": 80}
+Origin = tuple[str, str, int]
+"""Scheme, host and port."""
 
 
 class FetchError(Exception):
@@ -44,7 +51,7 @@ class Limits:
     read_s: float = 30.0
     """Longest silence."""
     total_s: float = 600.0
-    """Longest transfer of one document, however steadily it trickles."""
+    """Longest request, from the connection to the last byte, however steadily it trickles."""
     attempts: int = 4
     connect_attempts: int = 2
     """Where nobody answers at all: without a network that is soon said."""
@@ -52,7 +59,8 @@ class Limits:
     longest_pause_s: float = 60.0
     least_gap_s: float = 0.2
     """Between two requests to one host."""
-    most_bytes: float = 50 * MB
+    most_bytes: float = 32 * MB
+    """After decoding, as before it."""
     most_file_bytes: float = 2 * GB
     """Of a document that goes to a file."""
 
@@ -75,10 +83,16 @@ class Fetcher:
 
     client: "httpx.Client"
     limits: Limits = field(default_factory=Limits)
+    origins: frozenset[Origin] = frozenset()
+    """Where requests and redirects may go; with none named, only where the document itself is."""
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     _next_request: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def within(self, addresses: frozenset[str]) -> "Fetcher":
+        """The same fetcher, which goes nowhere but where these addresses are."""
+        return replace(self, origins=frozenset(origin_of(address) for address in addresses))
 
     def get(self, url: str, *, etag: str = "", body: Mapping[str, object] | None = None) -> Received | None:
         """The document at an address, or None where the server says that the tagged version still holds.
@@ -132,37 +146,52 @@ class Fetcher:
 
         condition = "If-Modified-Since" if etag.endswith(" GMT") else "If-None-Match"
         headers = {condition: etag} if etag else {}
-        method = "GET" if body is None else "POST"
         sink.seek(0)
         sink.truncate()
+        allowed = self.origins or {origin_of(url)}
+        deadline = Deadline(self.limits.total_s)
         try:
-            with self.client.stream(method, url, headers=headers, json=body) as response:
-                if etag and response.status_code == NOT_MODIFIED:
-                    return None
-                _check_status(response)
-                self._receive(response, sink, most_bytes)
-                return str(response.headers.get("etag") or response.headers.get("last-modified", ""))
+            with deadline:
+                request = self.client.build_request(
+                    "GET" if body is None else "POST", url, headers=headers, json=body
+                )
+                response = self._sent(request, allowed, deadline)
+                try:
+                    if etag and response.status_code == NOT_MODIFIED:
+                        return None
+                    _check_status(response)
+                    for part in decoded(response, most_bytes):
+                        sink.write(part)
+                finally:
+                    response.close()
+                return _tag(response.headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
-            raise _PassingError(
-                f"{type(error).__name__}: {error}".rstrip(": "), nobody_answers=True
-            ) from error
+            raise _PassingError(_told(error), nobody_answers=True) from error
         except httpx.TransportError as error:  # time-outs, refused connections, bodies that end too early
-            raise _PassingError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
-        except httpx.HTTPError as error:
-            raise FetchError(f"{type(error).__name__}: {error}") from error
+            raise _PassingError(deadline.words or _told(error)) from error
+        except DecodingError as error:
+            raise FetchError(str(error)) from error
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as error:
+            raise FetchError(_told(error)) from error
 
-    def _receive(self, response: "httpx.Response", sink: BinaryIO, most_bytes: float) -> None:
-        ends_at, size = self.clock() + self.limits.total_s, 0
-        for chunk in response.iter_bytes():
-            size += len(chunk)
-            if size > most_bytes:
-                raise FetchError(f"more than {most_bytes / MB:g} MB")
-            if self.clock() > ends_at:
-                raise _PassingError(f"not whole after {self.limits.total_s:g} s")
-            sink.write(chunk)
+    def _sent(
+        self, request: "httpx.Request", allowed: Collection[Origin], deadline: Deadline
+    ) -> "httpx.Response":
+        """The answer to a request, redirects followed as far as they are allowed."""
+        for _ in range(MOST_REDIRECTS + 1):
+            if origin_of(str(request.url)) not in allowed:
+                scheme, host, port = origin_of(str(request.url))
+                raise FetchError(f"sent on to {scheme}://{host}:{port}, which is not listed for this source")
+            request.extensions = {**request.extensions, "trace": deadline.watch}
+            response = self.client.send(request, stream=True, follow_redirects=False)
+            if response.next_request is None:
+                return response
+            response.close()
+            request = response.next_request
+        raise FetchError(f"TooManyRedirects: more than {MOST_REDIRECTS}")
 
     def _keep_pace(self, url: str) -> None:
-        host = urlsplit(url).netloc
+        host = "{}:{}".format(*origin_of(url)[1:])
         with self._lock:
             now = self.clock()
             starts_at = max(now, self._next_request.get(host, now))
@@ -178,9 +207,23 @@ def open_fetcher(limits: Limits | None = None) -> Iterator[Fetcher]:
 
     wanted = limits or Limits()
     timeout = httpx.Timeout(wanted.read_s, connect=wanted.connect_s)
-    agent = {"User-Agent": f"ai-hardware-advisor/{__version__}"}
-    with httpx.Client(timeout=timeout, headers=agent, follow_redirects=True, max_redirects=3) as client:
+    agent = {"User-Agent": f"ai-hardware-advisor/{__version__}", "Accept-Encoding": "gzip"}
+    # A connection of its own for each request, so that a deadline can end it without harm to another.
+    pool = httpx.Limits(max_keepalive_connections=0)
+    with httpx.Client(timeout=timeout, headers=agent, limits=pool) as client:
         yield Fetcher(client, wanted)
+
+
+def origin_of(address: str) -> Origin:
+    """Scheme, host and port of an address.
+
+    Raises: FetchError: it is no address.
+    """
+    try:
+        parts = urlsplit(address)
+        return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+    except ValueError as error:
+        raise FetchError(f"no address: {error}") from None
 
 
 def _check_status(response: "httpx.Response") -> None:
@@ -189,17 +232,24 @@ def _check_status(response: "httpx.Response") -> None:
         raise _PassingError(f"HTTP {status}", _asked_wait_s(response.headers.get("retry-after", "")))
     if status != 200:
         raise FetchError(f"HTTP {status}")
-    first = response.history[0].url if response.history else response.url
-    if first.scheme == "https" and response.url.scheme != "https":
-        raise FetchError(f"sent on from https to {response.url.scheme}")
+
+
+def _tag(headers: "httpx.Headers") -> str:
+    """By what the server knows this version; empty where it says nothing that can be sent back."""
+    tag = str(headers.get("etag") or headers.get("last-modified", ""))
+    return tag if tag.isascii() and tag.isprintable() and len(tag) <= _LONGEST_TAG else ""
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _asked_wait_s(header: str) -> float | None:
     """Seconds that a Retry-After header asks for, as a number or a date; None where it says nothing."""
-    if header.strip().isdigit():
+    if header.strip().isascii() and header.strip().isdigit():
         return float(header)
     try:
         until = email.utils.parsedate_to_datetime(header)
-    except ValueError:
+        return max(0.0, (until - datetime.datetime.now(datetime.UTC)).total_seconds())
+    except (ValueError, TypeError, OverflowError):  # no date, or one that names no time zone
         return None
-    return max(0.0, (until - datetime.datetime.now(datetime.UTC)).total_seconds())

@@ -1,9 +1,11 @@
 """Where refreshed prices are kept: a CSV per list, what was refused, and which version it is; each whole or absent."""
 
 import csv
+import hashlib
 import io
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +48,27 @@ class PriceCache:
     def is_filled(self) -> bool:
         return any(self.prices_folder.glob("*.csv"))
 
+    @property
+    def version(self) -> str:
+        """Short hash over the kept prices; empty where there are none.
+
+        Raises: OSError: a file cannot be read.
+        """
+        if not self.is_filled:
+            return ""
+        digest = hashlib.sha256()
+        for path in sorted(self.prices_folder.glob("*.csv")):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        return digest.hexdigest()[:12]
+
+    def keep_copy(self, folder: Path) -> None:
+        """Copy the prices into another folder, from which the same answers can be had later.
+
+        Raises: OSError: it cannot be written.
+        """
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.prices_folder, folder / "prices")
+
     def prices(self, name: str) -> tuple[Price, ...]:
         """Rows of a list; none where it was never fetched.
 
@@ -58,7 +81,7 @@ class PriceCache:
         """Tag of the version that is kept; empty where there is none or its record is damaged."""
         try:
             state = json.loads(self._state_path(name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return ""
         kept = isinstance(state, Mapping) and self._prices_path(name).exists()
         return str(state.get("etag", "")) if kept else ""

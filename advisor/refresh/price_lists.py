@@ -4,14 +4,14 @@ import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Final
-from urllib.parse import urlsplit
 
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.refresh import aws_offers, azure_retail, gpuhunt_catalog, skypilot_vms, vast_bundles
-from advisor.catalog.refresh.quote import FeedError, Quote
+from advisor.catalog.refresh.quote import MOST_QUOTES, FeedError, Quote
 from advisor.catalog.resolve import near_misses
-from advisor.refresh.fetch import Fetcher
+from advisor.refresh.fetch import Fetcher, origin_of
 
 MOST_PAGES: Final = 100
 
@@ -33,6 +33,8 @@ class PriceList:
     url: str
     fetch: Callable[[Fetcher, str, datetime.date], Fetched | None]
     """Takes the tag of the version that is kept and the day; None where that version still holds."""
+    addresses: frozenset[str] = frozenset()
+    """Where its documents may come from, also after a redirect, beside `url`."""
     is_live: bool = True
     """Its seller serves it, so that what it says today holds today; else it bears a date of its own."""
 
@@ -86,8 +88,10 @@ def _azure_pages(first: str, fetcher: Fetcher, etag: str, day: datetime.date) ->
         quotes += more
         if not url:
             return Fetched(quotes)
-        if urlsplit(url).hostname != urlsplit(first).hostname:
-            raise FeedError(f"the next page is on another host: {urlsplit(url).hostname}")
+        if origin_of(url) != origin_of(first):
+            raise FeedError("the next page is on another host: {1}, {0}".format(*origin_of(url)))
+        if len(quotes) > MOST_QUOTES:
+            raise FeedError(f"more than {MOST_QUOTES} prices")
     raise FeedError(f"more than {MOST_PAGES} pages")
 
 
@@ -103,7 +107,9 @@ def _aws_offers(region: str, url: str, fetcher: Fetcher, etag: str, day: datetim
             return None
         path, new_etag = found
         with path.open(encoding="utf-8", errors="replace", newline="") as lines:
-            return Fetched(list(aws_offers.parse_offers(lines, region, url, day)), new_etag)
+            return Fetched(
+                list(islice(aws_offers.parse_offers(lines, region, url, day), MOST_QUOTES)), new_etag
+            )
 
 
 def _vast(regions: Sequence[str], at: At) -> Iterable[PriceList]:
@@ -121,7 +127,7 @@ def _skypilot(regions: Sequence[str], at: At) -> Iterable[PriceList]:
         url = skypilot_vms.vms_address(provider, at(skypilot_vms.ORIGIN))
         history = skypilot_vms.history_address(provider, at(skypilot_vms.API_ORIGIN))
         fetch = partial(_skypilot_vms, provider, url, history)
-        yield PriceList(f"skypilot-{provider}", "skypilot", url, fetch, is_live=False)
+        yield PriceList(f"skypilot-{provider}", "skypilot", url, fetch, frozenset({history}), is_live=False)
 
 
 def _skypilot_vms(

@@ -17,6 +17,7 @@ from advisor.refresh.price_cache import PriceCache
 from advisor.refresh.price_lists import Fetched, PriceList
 
 MOST_AT_ONCE: Final = 16
+LONGEST_REASON: Final = 200
 Status = Literal["refreshed", "unchanged", "failed"]
 
 
@@ -102,9 +103,15 @@ def _fetched(
     one: PriceList, fetcher: Fetcher, etag: str, day: datetime.date
 ) -> Fetched | FetchError | FeedError | None:
     try:
-        return one.fetch(fetcher, etag, day)
+        return one.fetch(fetcher.within(one.addresses | {one.url}), etag, day)
     except (FetchError, FeedError) as error:
         return error
+    except Exception as error:  # a document that breaks a reader is broken: its list ends, the others go on
+        return _broken(error)
+
+
+def _broken(error: Exception) -> FeedError:
+    return FeedError(f"cannot be read: {type(error).__name__}: {error}")
 
 
 def _refreshed(
@@ -120,19 +127,27 @@ def _refreshed(
     if fetched is None:
         return _unchanged(one, cache, old, etag, day, is_rehearsal)
     if not isinstance(fetched, Fetched):
-        return _outcome(one, "failed", old, old, reason=str(fetched))
+        return _outcome(one, "failed", old, old, reason=_line(fetched))
     try:
         checked = check_quotes(fetched.quotes, (*bundled_prices(), *old), accept_changes=accept_changes)
-        prices = to_known_regions(checked.prices)
-        checked.prices = prices
+        checked.prices = to_known_regions(checked.prices)
         check_list(checked, len(_current(old)))
+        doubtful = {(entry.quote.provider, entry.sku, entry.quote.term) for entry in checked.refused}
+        merged = merge(old, checked.prices, day, doubtful)
     except FeedError as error:
-        return _outcome(one, "failed", old, old, reason=str(error))
-    doubtful = {(entry.quote.provider, entry.sku, entry.quote.term) for entry in checked.refused}
-    merged = merge(old, prices, day, doubtful)
+        return _outcome(one, "failed", old, old, reason=_line(error))
+    except Exception as error:
+        return _outcome(one, "failed", old, old, reason=_line(_broken(error)))
     if not is_rehearsal:
         cache.replace(one.name, merged, checked.refused, fetched.etag)
     return _outcome(one, "refreshed", old, merged, tuple(checked.refused), tuple(sorted(checked.unknown)))
+
+
+def _line(error: Exception) -> str:
+    """What a failure says, as one line that a terminal can show."""
+    text = " ".join(str(error).split())
+    text = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}..."
 
 
 def _unchanged(

@@ -1,10 +1,14 @@
 """Files that are there whole or not at all."""
 
 import os
+import shlex
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from advisor.catalog.errors import InputFileError
+
+_PREFIX: Final = ".advisor-"
 
 
 class UnwritableError(InputFileError):
@@ -14,15 +18,23 @@ class UnwritableError(InputFileError):
 def check_writable(path: Path) -> None:
     """Refuse an output path before the work for it starts.
 
-    Raises: UnwritableError: the folder is missing or closed, or the path is a folder.
+    Raises: UnwritableError: the folder is missing or closed, the path is a folder, or the system takes no such name.
     """
     folder = path.parent
-    if path.is_dir():
-        raise _refusal(path, "it is a folder", f"name a file in it, e.g. {path / 'answer.json'}")
-    if not folder.is_dir():
-        raise _refusal(path, f"there is no folder {folder}", f"mkdir -p {folder}")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise _refusal(path, "permission denied", "choose a folder that you may write to")
+    try:
+        if path.is_symlink():
+            path.resolve(strict=path.exists())
+        if path.is_dir():
+            raise _refusal(path, "it is a folder", f"name a file in it, e.g. {path / 'answer.json'}")
+        if not folder.is_dir():
+            raise _refusal(path, f"there is no folder {folder}", f"mkdir -p {shlex.quote(str(folder))}")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise _refusal(path, "permission denied", "choose a folder that you may write to")
+        if not path.exists() or path.is_file():  # neither a pipe nor a device: it will be replaced
+            with tempfile.NamedTemporaryFile(dir=path.resolve().parent, prefix=_PREFIX):
+                pass
+    except (OSError, ValueError, RuntimeError) as error:  # too long, a loop of links, a null byte, no space
+        raise _refusal(path, getattr(error, "strerror", None) or str(error), "choose another name") from None
 
 
 def write_text(path: Path, text: str | bytes) -> None:
@@ -36,16 +48,17 @@ def write_text(path: Path, text: str | bytes) -> None:
             path.write_bytes(_encoded(text))
         else:
             _replace(path.resolve(), _encoded(text))
-    except OSError as error:
-        raise _refusal(path, error.strerror or str(error), "free space or choose another folder") from error
+    except (OSError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise _refusal(path, why, "free space or choose another folder") from error
 
 
 def _encoded(text: str | bytes) -> bytes:
-    return text if isinstance(text, bytes) else text.encode("utf-8")
+    return text if isinstance(text, bytes) else text.encode("utf-8", errors="replace")
 
 
 def _replace(path: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_PREFIX, suffix=".tmp")
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:

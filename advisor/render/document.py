@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 from advisor import __version__
 from advisor.render.answer import Answer
+from advisor.render.legible import escaped
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -135,5 +136,5 @@ def document(answer: Answer, *, seed: int, shared: Mapping[str, object]) -> dict
 
 
 def dump(content: Json) -> str:
-    """JSON text, indented, UTF-8 as it is."""
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """JSON text, indented, UTF-8 as it is but for characters that a terminal would obey."""
+    return escaped(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from advisor.render.answer import Block, Chart, Figure, Paragraph, Table
 from advisor.render.chart_text import chart_figure
+from advisor.render.legible import legible
 
 PIPE_WIDTH: Final = 100
 """Columns where nobody says how wide the output is: a pipe, a file, a test."""
@@ -45,12 +46,12 @@ def print_blocks(blocks: Sequence[Block], stream: IO[str]) -> None:
 def _print_block(block: Block, console: Console) -> None:
     match block:
         case Paragraph(text=text, emphasis=emphasis):
-            console.print(Text(text, style="bold" if emphasis else ""))
+            console.print(Text(legible(text), style="bold" if emphasis else ""))
         case Figure(text=text, title=title):
             if title:
-                console.print(Text(title, style="bold"))
+                console.print(Text(legible(title), style="bold"))
             # Copied commands and plots keep their lines; the terminal may scroll or wrap them.
-            console.print(Text(text), soft_wrap=True)
+            console.print(Text(legible(text)), soft_wrap=True)
         case Chart():
             _print_block(chart_figure(block), console)
         case Table():
@@ -59,8 +60,8 @@ def _print_block(block: Block, console: Console) -> None:
 
 def _print_table(block: Table, console: Console) -> None:
     if block.title:
-        console.print(Text(block.title, style="bold"))
-    block = _that_fits(block, console.width)
+        console.print(Text(legible(block.title), style="bold"))
+    block = _that_fits(_on_one_line(block), console.width)
     table = RichTable(
         box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold"
     )
@@ -69,6 +70,11 @@ def _print_table(block: Table, console: Console) -> None:
     for row in block.rows:
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)
+
+
+def _on_one_line(block: Table) -> Table:
+    """The table with cells that a terminal only shows."""
+    return Table(block.columns, tuple(tuple(map(legible, row)) for row in block.rows))
 
 
 def _that_fits(block: Table, available: int) -> Table:

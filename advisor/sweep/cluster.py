@@ -2,7 +2,7 @@
 
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Final
@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from advisor.catalog.errors import AdvisorError, MissingHardwareError
 
-Versions = Callable[[], tuple[str, str]]
-"""Program and catalog of the process that is asked; a function that workers can import."""
+Versions = Callable[[], tuple[str, str, str]]
+"""Program, catalog and refreshed prices of the process that is asked; a function that workers can import."""
 CONNECT_S: Final = 10.0
 _RAY: Final = ("ray://", "ray")
 _DASK: Final = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
@@ -116,19 +116,20 @@ def unreachable(address: str, error: BaseException) -> MissingHardwareError:
     )
 
 
-def _check_versions(found: dict[str, Any], wanted: tuple[str, str], address: str) -> None:
+def _check_versions(found: dict[str, Any], wanted: tuple[str, str, str], address: str) -> None:
     for worker, versions in found.items():
         if versions != wanted:
-            has = (
-                f"it has {versions[0]}, catalog {versions[1]}"
-                if isinstance(versions, tuple)
-                else str(versions)
-            )
+            has = f"it has {_words(versions)}" if isinstance(versions, tuple | list) else str(versions)
             raise MissingHardwareError(
                 f"worker {worker} of {address} does not run this advisor",
-                why=f"{has}; here is {wanted[0]}, catalog {wanted[1]}",
-                fix="install the same version on every worker",
+                why=f"{has}; here is {_words(wanted)}",
+                fix="install the same version on every worker, and give all one ADVISOR_CACHE_DIR",
             )
+
+
+def _words(versions: Sequence[str]) -> str:
+    program, catalog, prices = (*versions, "", "", "")[:3]
+    return f"{program}, catalog {catalog}, " + (f"refreshed prices {prices}" if prices else "bundled prices")
 
 
 def _require(package: str, name: str, fix: str) -> None:

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from advisor.catalog.errors import MissingHardwareError
+from advisor.simulator.parent_process import end_with
 from advisor.sweep.journal import Row
 from advisor.sweep.points import Point
 
@@ -83,18 +84,21 @@ def _in_parallel(ask: Ask, points: tuple[Point, ...], workers: Workers) -> Itera
 
     # Without a context loky is the default; points take milliseconds to minutes, so batches adapt to them.
     num_jobs = workers.num_processes if workers.cluster is None else None
+    parent = os.getpid() if workers.cluster is None else None
     if workers.streams:
         run = Parallel(n_jobs=num_jobs, return_as="generator_unordered")
-        yield from run(delayed(_labelled)(ask, point.id, point.options) for point in points)
+        yield from run(delayed(_labelled)(ask, point.id, point.options, parent) for point in points)
         return
     size = _ROUND * effective_n_jobs(-1)
     for start in range(0, len(points), size):
         yield from Parallel(n_jobs=num_jobs)(
-            delayed(_labelled)(ask, point.id, point.options) for point in points[start : start + size]
+            delayed(_labelled)(ask, point.id, point.options, parent) for point in points[start : start + size]
         )
 
 
-def _labelled(ask: Ask, point_id: str, options: Mapping[str, Any]) -> Outcome:
+def _labelled(ask: Ask, point_id: str, options: Mapping[str, Any], parent: int | None) -> Outcome:
+    if parent is not None:
+        end_with(parent)
     return point_id, ask(options)
 
 

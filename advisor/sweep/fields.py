@@ -1,5 +1,6 @@
 """What a command accepts, as fields of a study: names, types and bounds, and how a TOML value becomes one."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,8 +43,11 @@ def checked_value(field: Field, value: object, folder: Path) -> Value:
     """
     if isinstance(value, str) and value == DEFAULT:
         return value
-    converted = _CONVERT[field.kind](value)
-    if converted is None:
+    try:
+        converted = _CONVERT[field.kind](value)
+    except OverflowError:
+        converted = None
+    if converted is None or (isinstance(converted, float) and not math.isfinite(converted)):
         raise FieldError(
             f"{value!r} is not {_WORDS[field.kind]}", fix=f"{field.name} takes {_WORDS[field.kind]}"
         )
@@ -96,11 +100,13 @@ def _text(value: object) -> str | None:
     """Numbers are text to options that also take units: rate = 10 is "10"."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value if isinstance(value, str) else f"{value:.12g}"
 
 
 def _whole(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or value % 1:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value % 1:
         return None
     return int(value)
 
@@ -117,5 +123,6 @@ _CONVERT: Final[Mapping[type, Callable[[object], Value | None]]] = {
     str: _text, Path: _text, int: _whole, float: _number, bool: _flag,
 }  # fmt: skip
 _WORDS: Final[Mapping[type, str]] = {
-    str: "a text or a number", Path: "a path", int: "a whole number", float: "a number", bool: "true or false",
+    str: "a text or a finite number", Path: "a path", int: "a whole number", float: "a finite number",
+    bool: "true or false",
 }  # fmt: skip

@@ -1,5 +1,6 @@
 """What a sweep has finished, kept line by line beside its output: a kill loses nothing but the points in flight."""
 
+import contextlib
 import json
 import os
 import sys
@@ -14,6 +15,9 @@ from advisor.catalog.errors import AdvisorError, InputFileError
 
 Row = Mapping[str, Any]
 VERSION: Final = 1
+UNKNOWN: Final = "unknown"
+"""In journals of releases that did not write it."""
+_BEGINNING: Final = '{"journal": '
 _SYNC_S: Final = 1.0
 """Lines reach the system at once, which a kill survives; the disk once a second, which a power cut survives."""
 
@@ -27,6 +31,11 @@ class Header:
     catalog_version: str
     as_of: str
     seed: int
+    prices: str = UNKNOWN
+    """Which refreshed prices count: a hash, empty where only the bundled ones do."""
+    calibration: str = UNKNOWN
+    """Hash of the calibration; empty where there is none."""
+    calibration_file: str = ""
 
 
 @dataclass(slots=True)
@@ -51,11 +60,13 @@ def read_journal(path: Path) -> tuple[Header | None, Kept]:
     """
     if not path.exists():
         return None, Kept()
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if _never_began(text):
+        return None, Kept(damaged_lines=(1,))
+    lines = text.removesuffix("\n").split("\n")  # a row may hold other separators of lines
     try:
-        first = json.loads(lines[0]) if lines else {}
-        header = Header(**{name: first[name] for name in Header.__dataclass_fields__})
-    except (json.JSONDecodeError, KeyError, TypeError):
+        header = _header(json.loads(lines[0]))
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InputFileError(
             f"{path}: line 1 is not the beginning of a journal",
             fix="remove the file, or choose another output",
@@ -63,16 +74,36 @@ def read_journal(path: Path) -> tuple[Header | None, Kept]:
     kept, damaged = Kept(), []
     for number, line in enumerate(lines[1:], 2):
         try:
-            entry = json.loads(line)
-            if "complete" in entry:
+            entry = json.loads(line, parse_constant=_refuse)
+            if entry == {"complete": True}:
                 kept.complete = True
             else:
-                kept.rows.setdefault(entry["id"], entry["row"])
+                kept.rows.setdefault(str(entry["id"]), {**entry["row"]})
                 kept.complete = False
-        except (json.JSONDecodeError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             damaged.append(number)
     kept.damaged_lines = tuple(damaged)
     return header, kept
+
+
+def _never_began(text: str) -> bool:
+    """Whether a power cut came before the first line was whole: nothing, zeros, or the beginning of a header."""
+    rest = text.strip("\0\n")
+    return not rest or ("\n" not in text and _BEGINNING.startswith(rest[: len(_BEGINNING)]))
+
+
+def _header(entry: Mapping[str, Any]) -> Header:
+    """Raises: KeyError, TypeError: the entry is no header of this or an earlier release."""
+    known = {name: entry[name] for name in entry if name in Header.__dataclass_fields__}
+    header = Header(**known)
+    for name, kind in Header.__annotations__.items():
+        if not isinstance(getattr(header, name), kind):
+            raise TypeError(name)
+    return header
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(constant)
 
 
 class Journal:
@@ -98,6 +129,7 @@ class Journal:
             self._append({"journal": VERSION} | {name: getattr(header, name) for name in names})
         else:
             self._end_torn_line()
+        _sync_folder(path.parent)
         self._synced_s = time.monotonic()
 
     def _end_torn_line(self) -> None:
@@ -134,8 +166,18 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.flush()
-        self._file.close()
+        with contextlib.suppress(OSError):  # a full disk was told when the row was written
+            self._file.close()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the name of a new file survive a power cut, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _lock(file: IO[bytes], path: Path) -> None:

@@ -14,6 +14,7 @@ from advisor.sweep.fields import DEFAULT, Field, FieldError, Value, checked_valu
 
 TABLES: Final = ("command", "pareto", "base", "grid", "random", "case")
 MAX_POINTS: Final = 1_000_000
+MAX_NUMBER: Final = 1e300
 _RANGE_KEYS: Final = ("low", "high", "log", "unit")
 
 
@@ -76,7 +77,7 @@ def read_study(path: Path, commands: tuple[str, ...], fields_of: CommandFields) 
         cases=reader.cases(data.get("case", [])),
         draws=reader.draws(data.get("random", {})),
         num_draws=reader.count(data.get("random", {}), "points", 0),
-        draw_seed=data["random"].get("seed") if isinstance(data.get("random"), dict) else None,
+        draw_seed=reader.seed(data.get("random", {})),
         pareto=reader.pareto(data.get("pareto", [])),
     )
     _check_whole(study, reader, where)
@@ -210,6 +211,13 @@ class _Reader:
             )
         return value
 
+    def seed(self, entries: Mapping[str, Any]) -> int | None:
+        """Seed of the draws; None where the study names none, or where it is a field of the command."""
+        value = entries.get("seed")
+        if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63):
+            return value
+        raise self.where.error("random", "seed", f"{value!r} is no seed", fix="seed = 7")
+
     def pareto(self, entries: object) -> tuple[str, ...]:
         """Objectives as written: min COLUMN or max COLUMN."""
         if isinstance(entries, list) and all(isinstance(entry, str) for entry in entries):
@@ -242,7 +250,7 @@ class _Reader:
         unknown = [key for key in entries if key not in _RANGE_KEYS]
         low, high = entries.get("low"), entries.get("high")
         numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (low, high))
-        if unknown or not numbers or not -math.inf < low < high < math.inf:  # type: ignore[operator]
+        if unknown or not numbers or not -MAX_NUMBER < low < high < MAX_NUMBER:  # type: ignore[operator]
             raise self.where.error(
                 "random",
                 name,

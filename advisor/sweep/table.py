@@ -1,6 +1,8 @@
 """Results of a sweep read back."""
 
 import csv
+import io
+import math
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -58,18 +60,32 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         raise InputFileError(f"{path}: not a Parquet file", why=str(error), fix="check the path") from None
-    return rows
+    return [{name: _finite(value) for name, value in row.items()} for row in rows]
+
+
+def _finite(value: Any) -> Any:
+    """A value as a document can hold it: nothing for NaN, text for infinity."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else str(value)
 
 
 def _csv(path: Path) -> list[dict[str, Any]]:
-    reader = csv.DictReader(read_text(path).splitlines())
-    return [{name: _typed(cell) for name, cell in row.items()} for row in reader]
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), restkey="", restval="")
+    try:
+        rows = [{name: _typed(cell) for name, cell in row.items() if name} for row in reader]
+    except csv.Error as error:
+        raise InputFileError(
+            f"{path}: row {reader.line_num} is not CSV", why=str(error), fix="correct it"
+        ) from None
+    return rows
 
 
 def _typed(cell: str | None) -> Any:
     if not cell:
         return None
     try:
-        return float(cell)
+        number = float(cell)
     except ValueError:
         return cell
+    return number if math.isfinite(number) else cell  # no document holds such numbers

@@ -1,12 +1,11 @@
 """Azure's retail price API: pages of meters as JSON, in US dollars, without a key."""
 
 import datetime
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from advisor.catalog.refresh.quote import FeedError, Quote, number, required
+from advisor.catalog.refresh.quote import FeedError, Quote, number, read_document, required
 from advisor.catalog.schema.price import Term
 from advisor.catalog.units import DAY_S, HOUR_S
 
@@ -35,10 +34,7 @@ def parse_page(text: str, url: str, observed_on: datetime.date) -> tuple[list[Qu
 
     Raises: FeedError: the text is not what the documentation describes.
     """
-    try:
-        page = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise FeedError(f"not JSON: {error}") from None
+    page = read_document(text)
     if not isinstance(page, dict) or not isinstance(page.get("Items"), list):
         raise FeedError("no list of Items")
     quotes = [quote for item in page["Items"] if (quote := _quote(item, url, observed_on)) is not None]
@@ -75,6 +71,7 @@ def _quote(item: object, url: str, observed_on: datetime.date) -> Quote | None:
 def _term(item: Mapping[str, Any]) -> Term | None:
     """The term of a meter; None for products that are something else."""
     if item["type"] == "Reservation":
+        required(item, "reservationTerm")
         years = _YEARS.get(str(item.get("reservationTerm")))
         return years[0] if years else None
     if item["type"] != "Consumption":

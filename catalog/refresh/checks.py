@@ -11,7 +11,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import checked
 from advisor.catalog.prices import country_of
 from advisor.catalog.refresh.identify import Product, has_memory_of, product_of
-from advisor.catalog.refresh.quote import FeedError, Quote
+from advisor.catalog.refresh.quote import MOST_QUOTES, FeedError, Quote
 from advisor.catalog.schema import Price
 
 MOST_CHANGE: Final = 3.0
@@ -28,6 +28,7 @@ LEAST_KEPT_FRACTION: Final = 0.5
 """Of the offers that a list held last time; a list that lost more than half has changed its form."""
 MOST_REFUSED_FRACTION: Final = 0.5
 MAX_NAMES: Final = 5
+LONGEST_SHOWN: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,17 @@ def check_quotes(quotes: Iterable[Quote], known: Sequence[Price], *, accept_chan
     """Sort quotes into prices, refused rows with reasons, and products that nobody has described.
 
     `known` are the prices that stand now, from any source; a person may accept what is implausible against them.
+
+    Raises: FeedError: there are too many.
     """
     history = _History(known)
     found = Checked()
-    for quote in quotes:
+    for number, quote in enumerate(quotes):
+        if number >= MOST_QUOTES:
+            raise FeedError(f"more than {MOST_QUOTES} prices")
         product = product_of(quote)
         if product is None:
-            found.unknown.add(quote.sku)
+            found.unknown.add(_legible(quote.sku))
             continue
         reason = _fault(quote, product)
         if not reason and not accept_changes:
@@ -93,6 +98,11 @@ def check_list(found: Checked, num_before: int) -> None:
         )
     if num_prices < LEAST_KEPT_FRACTION * num_before:
         raise FeedError(f"only {num_prices} prices where there were {num_before}")
+
+
+def _legible(name: str) -> str:
+    """A name as a message may show it."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name[:LONGEST_SHOWN])
 
 
 class _History:
@@ -129,6 +139,8 @@ class _History:
 
 def _fault(quote: Quote, product: Product) -> str:
     """What is wrong with a quote by itself; empty where nothing is."""
+    if not quote.is_legible:
+        return "its names are too long or hold control characters"
     if quote.currency != "USD":
         return f"is in {quote.currency}, not in USD"
     if not math.isfinite(quote.usd_per_hour) or quote.usd_per_hour <= 0:

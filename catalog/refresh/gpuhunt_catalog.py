@@ -5,6 +5,7 @@ import datetime
 import io
 import re
 import zipfile
+import zlib
 from typing import Final
 
 from advisor.catalog.refresh.quote import FeedError, Quote, number, required, whole
@@ -12,6 +13,7 @@ from advisor.catalog.units import GIB
 
 ORIGIN: Final = "https://dstack-gpu-pricing.s3.eu-west-1.amazonaws.com"
 PROVIDERS: Final = ("gcp",)
+_STEP_BYTES: Final = 1 << 20
 MOST_BYTES: Final = 200_000_000
 """Of one unpacked file: the whole catalogue has some ten megabytes."""
 
@@ -55,14 +57,32 @@ def parse_catalog(content: bytes, url: str, observed_on: datetime.date) -> list[
                 for provider in PROVIDERS
                 for quote in _quotes(provider, _member(archive, f"{provider}.csv"), url, observed_on)
             ]
-    except (zipfile.BadZipFile, KeyError, UnicodeDecodeError, csv.Error) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        LookupError,
+        ValueError,
+        csv.Error,
+        RuntimeError,
+        EOFError,
+    ) as error:
         raise FeedError(f"no catalogue: {error}") from None
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> str:
-    if archive.getinfo(name).file_size > MOST_BYTES:
-        raise FeedError(f"{name} unpacks to {archive.getinfo(name).file_size} bytes")
-    return archive.read(name).decode("utf-8")
+    """A file of the archive, unpacked piece by piece: what the archive states of its size may be a lie."""
+    entry = archive.getinfo(name)
+    if entry.file_size > MOST_BYTES:
+        raise FeedError(f"{name} unpacks to {entry.file_size} bytes")
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise FeedError(f"{name} is packed in another way than deflate")
+    content = bytearray()
+    with archive.open(entry) as packed:
+        while part := packed.read(_STEP_BYTES):
+            content += part
+            if len(content) > MOST_BYTES:
+                raise FeedError(f"{name} unpacks to more than {MOST_BYTES} bytes")
+    return content.decode("utf-8")
 
 
 def _quotes(provider: str, text: str, url: str, observed_on: datetime.date) -> list[Quote]:
@@ -80,7 +100,7 @@ def _quotes(provider: str, text: str, url: str, observed_on: datetime.date) -> l
     for row in rows:
         if None in row.values() or None in row:
             raise FeedError(f"row {rows.line_num} has another number of cells than the header")
-        if not whole(row["gpu_count"]):
+        if number(row["gpu_count"]) == 0:
             continue
         memory = row.get("memory")
         found.append(

@@ -1,12 +1,19 @@
 """One offer as a seller's document states it, before anybody has checked it."""
 
 import datetime
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from advisor.catalog.schema.price import PriceKind, Tenancy, Term
+
+MOST_QUOTES: Final = 200_000
+"""Of one list: the largest has a few thousand."""
+_MOST_JSON_PARTS: Final = 2_000_000
+"""Brackets and commas of a document: each may cost a hundred bytes once it is read; a page has some 20 000."""
+_LONGEST_NAME: Final = 500
 
 
 class FeedError(Exception):
@@ -38,6 +45,27 @@ class Quote:
     tenancy: Tenancy = "dedicated"
     price_kind: PriceKind = "list"
 
+    @property
+    def is_legible(self) -> bool:
+        """Whether its names are what a table and a terminal can show: short, and no control characters."""
+        names = (self.sku, self.region, self.url, self.gpu, self.currency)
+        return all(name.isprintable() and len(name) <= _LONGEST_NAME for name in names)
+
+
+def read_document(text: str) -> Any:
+    """The content of a document that is JSON.
+
+    Raises: FeedError: it is none, nests too deep, or holds more than a page of prices can.
+    """
+    if sum(map(text.count, "[{,")) > _MOST_JSON_PARTS:
+        raise FeedError(f"more than {_MOST_JSON_PARTS} entries")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FeedError(f"not JSON: {error}") from None
+    except (RecursionError, ValueError) as error:  # nested without end, an integer of thousands of digits
+        raise FeedError(f"not JSON that can be read: {error}") from None
+
 
 def number(value: object) -> float:
     """A number of a document; NaN where there is none, which a check then refuses."""
@@ -45,7 +73,7 @@ def number(value: object) -> float:
         return math.nan
     try:
         return float(str(value).strip())
-    except ValueError:
+    except (ValueError, RecursionError):
         return math.nan
 
 

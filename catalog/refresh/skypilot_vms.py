@@ -3,10 +3,9 @@
 import csv
 import datetime
 import io
-import json
 from typing import Final
 
-from advisor.catalog.refresh.quote import FeedError, Quote, number, required, whole
+from advisor.catalog.refresh.quote import FeedError, Quote, number, read_document, required, whole
 from advisor.catalog.schema.price import Term
 from advisor.catalog.units import GIB
 
@@ -37,7 +36,7 @@ def parse_changed_on(text: str) -> datetime.date:
     Raises: FeedError: the text is no answer of GitHub's list of commits.
     """
     try:
-        return datetime.datetime.fromisoformat(json.loads(text)[0]["commit"]["committer"]["date"]).date()
+        return datetime.datetime.fromisoformat(read_document(text)[0]["commit"]["committer"]["date"]).date()
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise FeedError(f"no date of the last change: {error!r}") from None
 
@@ -60,6 +59,11 @@ def parse_vms(provider: str, text: str, url: str, observed_on: datetime.date) ->
             for term, column in _COLUMNS.items():
                 if row[column]:
                     _keep_cheaper(found, _quote(provider, row, term, column, url, observed_on))
+            if not any(
+                row[column] for column in _COLUMNS.values()
+            ):  # listed without a price: the old one stays
+                quote = _quote(provider, row, "on_demand", "Price", url, observed_on)
+                found.setdefault((quote.sku, quote.region, quote.term), quote)
     except csv.Error as error:
         raise FeedError(f"not CSV: {error}") from None
     return list(found.values())

@@ -1,12 +1,13 @@
 """Vast.ai's market: single offers of many hosts as JSON; a price is the median of an accelerator's verified offers."""
 
 import datetime
-import json
+import math
 from collections import defaultdict
+from collections.abc import Mapping
 from statistics import median
 from typing import Any, Final
 
-from advisor.catalog.refresh.quote import FeedError, Quote, number, required
+from advisor.catalog.refresh.quote import FeedError, Quote, number, read_document, required
 from advisor.catalog.units import MIB
 
 ADDRESS: Final = "https://console.vast.ai/api/v0/bundles/"
@@ -30,10 +31,7 @@ def parse_bundles(text: str, url: str, observed_on: datetime.date) -> list[Quote
 
     Raises: FeedError: the text is not what the documentation describes.
     """
-    try:
-        page = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise FeedError(f"not JSON: {error}") from None
+    page = read_document(text)
     if not isinstance(page, dict) or not isinstance(page.get("offers"), list):
         raise FeedError("no list of offers")
     groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
@@ -53,7 +51,13 @@ def parse_bundles(text: str, url: str, observed_on: datetime.date) -> list[Quote
 def _gib(mebibytes: object) -> int:
     """Memory to the nearest 8 GiB: hosts report a little less than the board has."""
     size = number(mebibytes)
-    return round(size / 1024 / 8) * 8 if size == size else 0
+    return round(size / 1024 / 8) * 8 if math.isfinite(size) else 0
+
+
+def _price_each(offer: Mapping[str, object], field: str) -> float:
+    """Of one accelerator [USD/h]; NaN where the offer does not say."""
+    count = number(offer["num_gpus"])
+    return number(offer[field]) / count if count > 0 else math.nan
 
 
 def _quotes(
@@ -61,11 +65,10 @@ def _quotes(
 ) -> list[Quote]:
     found = []
     for term, field in (("on_demand", "dph_base"), ("spot", "min_bid")):
-        prices = [
-            number(offer.get(field)) / number(offer["num_gpus"]) for offer in offers if offer["num_gpus"]
-        ]
-        known = [price for price in prices if price > 0]
-        if len(known) < LEAST_OFFERS:
+        stated = [offer for offer in offers if field in offer]
+        prices = [_price_each(offer, field) for offer in stated]
+        known = [price for price in prices if 0 < price < math.inf]
+        if len(stated) < LEAST_OFFERS:
             continue
         found.append(
             Quote(
@@ -73,7 +76,8 @@ def _quotes(
                 sku=f"{name.lower().replace(' ', '-')}-{size_gib}gb-median",
                 region="any",
                 term="spot" if term == "spot" else "on_demand",
-                usd_per_hour=round(median(known), 4),
+                # Without a market of prices the row is refused and the old one stays.
+                usd_per_hour=round(median(known), 4) if len(known) >= LEAST_OFFERS else math.nan,
                 url=url,
                 observed_on=observed_on,
                 gpu=name,

@@ -52,8 +52,8 @@ class Price(Record):
     """Accelerators of the least order at this price; None is the SKU's."""
     max_quantity: int | None = Field(default=None, ge=1)
     """Accelerators of the largest; None where nobody says."""
-    vcpus: int | None = None
-    ram_bytes: float | None = None
+    vcpus: int | None = Field(default=None, ge=0, le=1_000_000)
+    ram_bytes: float | None = Field(default=None, ge=0, lt=1e18)
     storage_usd_per_gb_hour: float | None = Field(default=None, ge=0, lt=1)
     """Beside usd_per_hour, where the seller states it."""
     egress_usd_per_gb: float | None = Field(default=None, ge=0, lt=10)

@@ -1,6 +1,7 @@
 """Simulate a fleet under a load: all at once, or replica by replica where they do not depend on each other."""
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.simulator.parent_process import end_with
 from advisor.simulator.serving.fleet import Fleet
 from advisor.simulator.serving.fleet_control import FleetControl, FleetEvent
 from advisor.simulator.serving.fleet_loop import FleetLoop, FleetSite, fleet_replica
@@ -144,7 +146,8 @@ def _run_all(shares: list[_Share]) -> Iterator[tuple[FleetRecorder, list[SiteTal
     if len(shares) == 1:
         yield _run_share(shares[0])
         return
-    with ProcessPoolExecutor(len(shares), mp_context=get_context("spawn")) as pool:
+    context, parent = get_context("spawn"), (os.getpid(),)
+    with ProcessPoolExecutor(len(shares), context, initializer=end_with, initargs=parent) as pool:
         yield from pool.map(_run_share, shares)
 
 

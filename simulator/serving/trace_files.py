@@ -191,7 +191,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
             continue
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise InputFileError(
                 f"{path}: row {number} is not JSON", why=str(error), fix="one object per line"
             ) from None

@@ -66,17 +66,27 @@ def adapter_bytes(model: Model, rank: int) -> float:
     return total
 
 
+_MOST_TERMS = 4_000_000
+_NUM_SIZES = 100
+_ALMOST_ONE = 1.0 - 1e-16
+
+
 def distinct_adapters(probabilities: FloatArray, num_sequences: FloatArray) -> FloatArray:
     """Expected number of different adapters in a batch.
 
     Σ over adapters of 1 − (1 − p)^n
 
-    Assumes: sequences choose independently.
+    Assumes: sequences choose independently. Beyond millions of terms it is computed at a hundred sizes of the batch
+    and interpolated: it is smooth.
     Source: occupancy problem.
     """
-    return np.asarray(
-        (1.0 - (1.0 - probabilities[:, None]) ** np.asarray(num_sequences)[None, :]).sum(axis=0)
-    )
+    sizes = np.asarray(num_sequences, dtype=np.float64)
+    if len(sizes) * len(probabilities) > _MOST_TERMS and len(sizes) > 2 * _NUM_SIZES:
+        low, high = max(1.0, float(sizes.min())), max(2.0, float(sizes.max()))
+        some = np.concatenate(([0.0], np.geomspace(low, high, _NUM_SIZES)))
+        return np.interp(sizes, some, distinct_adapters(probabilities, some))
+    missed = np.log1p(-np.minimum(probabilities, _ALMOST_ONE))
+    return np.array([-np.expm1(missed * size).sum() for size in sizes])
 
 
 def lru_hit_fraction(probabilities: FloatArray, slots: int) -> float:

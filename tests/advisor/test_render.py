@@ -123,7 +123,7 @@ def test_csv_of_an_answer_without_list_says_what_to_do() -> None:
 
 def test_markdown_escapes_cell_borders() -> None:
     text = as_markdown(answer(), document(answer(), seed=0, shared={}))
-    assert r"| a\|b <i> | 4.95 |" in text
+    assert r"| a\|b &lt;i&gt; | 4.95 |" in text
     assert "**take a & b**" in text
     assert "```\nx <- y\n```" in text
 

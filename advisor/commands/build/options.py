@@ -48,8 +48,12 @@ class Conditions:
     concurrency: Annotated[
         int, USE("N", "Streams at once.", True, "--concurrency", "--streams", min=1, max=256)
     ] = 1
-    input_tokens: Annotated[int, USE("N", "Tokens of a prompt.", min=1, show_default=True)] = 2048
-    output_tokens: Annotated[int, USE("N", "Tokens of an answer.", min=1, show_default=True)] = 512
+    input_tokens: Annotated[int, USE("N", "Tokens of a prompt.", min=1, max=1_000_000, show_default=True)] = (
+        2048
+    )
+    output_tokens: Annotated[
+        int, USE("N", "Tokens of an answer.", min=1, max=1_000_000, show_default=True)
+    ] = 512
     precision: Annotated[
         str | None,
         USE("FORMAT", "Weight format.", show_default="four bits, or the checkpoint's own"),
@@ -82,10 +86,12 @@ class Conditions:
 class BuildInput:
     """Plan a workstation: the best parts for a budget or a speed, each machine priced, checked and simulated."""
 
-    budget: Annotated[float | None, LIMITS("USD", "At most so much for the machine.")] = None
+    budget: Annotated[float | None, LIMITS("USD", "At most so much for the machine.", max=1_000_000_000)] = (
+        None
+    )
     target_tokens_per_s: Annotated[
         float | None,
-        LIMITS("N", "At least so many output tokens per second; then the cheapest."),
+        LIMITS("N", "At least so many output tokens per second; then the cheapest.", max=1_000_000),
     ] = None
     gpu: Annotated[str | None, LIMITS("ID,...", "Only cards with these accelerators.")] = None
     max_gpus: Annotated[int, LIMITS("N", "Cards at most.", min=1, max=8, show_default=True)] = 4

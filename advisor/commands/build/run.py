@@ -25,7 +25,7 @@ def build(asked: BuildInput, shared: Shared) -> Answer:
     Raises: AdvisorError and its kinds: something typed is wrong, or no machine satisfies it.
     """
     question, notes = question_of(asked.conditions, asked, shared)
-    book = price_book(asked.conditions.price_file, used=asked.conditions.used)
+    book = price_book(asked.conditions.price_file, shared.as_of, used=asked.conditions.used)
     return plan_answer(plan(question, book), question, notes, explain=asked.explain)
 
 
@@ -35,7 +35,7 @@ def check(asked: CheckInput, shared: Shared) -> Answer:
     Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.
     """
     conditions, texts = asked.conditions, tuple(asked.part or ())
-    book = price_book(conditions.price_file, used=conditions.used)
+    book = price_book(conditions.price_file, shared.as_of, used=conditions.used)
     if asked.file is None and not texts:
         raise AdvisorError(
             "there is no list to judge",

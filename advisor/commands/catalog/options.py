@@ -103,7 +103,9 @@ class PartsInput:
         str | None, Option(help="Only gpu, cpu, board, ram, psu, case, cooler, storage, system, ...")
     ] = None
     name: Annotated[str | None, Option(metavar="WORDS", help="Only names that hold these words.")] = None
-    max_price: Annotated[float | None, Option(metavar="USD", help="At most so much.")] = None
+    max_price: Annotated[float | None, Option(metavar="USD", max=1_000_000_000, help="At most so much.")] = (
+        None
+    )
     price_file: Annotated[
         Path | None, Option(metavar="CSV", help="Your own prices (part, usd, observed_on), which win.")
     ] = None

@@ -198,7 +198,7 @@ def _none_known(wanted: PricesInput, as_of: datetime.date, gpu: str | None) -> I
     )
 
 
-def select_parts(wanted: PartsInput) -> list[tuple[str, Part, PartPrice | None]]:
+def select_parts(wanted: PartsInput, as_of: datetime.date) -> list[tuple[str, Part, PartPrice | None]]:
     """Parts that pass every filter, by category and price; those without a price last.
 
     Raises: UnknownNameError: no such category. InfeasibleError: nothing passes. InputFileError: the price file.
@@ -209,7 +209,7 @@ def select_parts(wanted: PartsInput) -> list[tuple[str, Part, PartPrice | None]]
         raise AdvisorError(
             f"--max-price {wanted.max_price:g} is out of range", fix="a positive number of dollars"
         )
-    book = price_book(wanted.price_file)
+    book = price_book(wanted.price_file, as_of)
     words = (wanted.name or "").lower().split()
     rows = [
         (category, part, price_of(part, book))

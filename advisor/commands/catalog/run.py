@@ -76,7 +76,9 @@ def parts(asked: PartsInput, shared: Shared) -> Answer:
     """Parts of workstations that pass the filters."""
     filters = asdict(asked) | {"max_usd": asked.max_price}
     del filters["max_price"]
-    return price_view.parts_answer(queries.select_parts(asked), as_of=shared.as_of, filters=filters)
+    return price_view.parts_answer(
+        queries.select_parts(asked, shared.as_of), as_of=shared.as_of, filters=filters
+    )
 
 
 def show(asked: ShowInput, shared: Shared) -> Answer:

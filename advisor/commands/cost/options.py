@@ -73,7 +73,8 @@ class CostInput:
         str | None, COMPARISON("NxID", "Hardware to own: 8xh100-sxm.", "those with a purchase price")
     ] = None
     purchase_price: Annotated[
-        float | None, COMPARISON("USD", "What one accelerator of --own costs you.", "the catalog's")
+        float | None,
+        COMPARISON("USD", "What one accelerator of --own costs you.", "the catalog's", max=1_000_000_000),
     ] = None
     api: Annotated[str, COMPARISON("NAME,...", "API providers, all or none.", True)] = "all"
     api_price_file: Annotated[

@@ -61,11 +61,12 @@ class TrainingInput:
         Option(help="Written behind the computation or not.", rich_help_panel=FAILURES),
     ] = "async"
     mtbf_hours: Annotated[
-        float | None, _option("H", "Between failures of one accelerator.", FAILURES, "50 000")
+        float | None,
+        _option("H", "Between failures of one accelerator.", FAILURES, "50 000", max=1_000_000_000),
     ] = None
     restart: Annotated[str, _option("TIME", "From a failure to the next step.", FAILURES, True)] = "10min"
     spot_losses_per_day: Annotated[
-        float, _option("N", "Spot machines taken back, per machine.", FAILURES, True)
+        float, _option("N", "Spot machines taken back, per machine.", FAILURES, True, min=0, max=10_000)
     ] = 1.0
     elastic: Annotated[
         bool, Option("--elastic", help="Go on without the replica that failed.", rich_help_panel=FAILURES)
@@ -75,12 +76,25 @@ class TrainingInput:
     ] = 0.0
     algorithm: Annotated[AlgorithmName, Option(help="Algorithm.", rich_help_panel=REINFORCEMENT)] = "grpo"
     prompts: Annotated[
-        int, _option("N", "Prompts of one step; their lengths: --input-tokens.", REINFORCEMENT, True, min=1)
+        int,
+        _option(
+            "N",
+            "Prompts of one step; their lengths: --input-tokens.",
+            REINFORCEMENT,
+            True,
+            min=1,
+            max=1_000_000,
+        ),
     ] = 512
     samples: Annotated[
-        int, _option("N", "Answers per prompt; their lengths: --output-tokens.", REINFORCEMENT, True, min=1)
+        int,
+        _option(
+            "N", "Answers per prompt; their lengths: --output-tokens.", REINFORCEMENT, True, min=1, max=10_000
+        ),
     ] = 16
-    rl_steps: Annotated[int, _option("N", "Steps of the whole run.", REINFORCEMENT, True, min=1)] = 500
+    rl_steps: Annotated[
+        int, _option("N", "Steps of the whole run.", REINFORCEMENT, True, min=1, max=10_000_000)
+    ] = 500
     placement: Annotated[
         PlacementName,
         Option(help="Generation on the training machines, or apart.", rich_help_panel=REINFORCEMENT),

@@ -28,8 +28,12 @@ class RooflineInput:
         str | None, Option(metavar="FORMAT", help="Weights.", show_default="the checkpoint's")
     ] = None
     occupancy: Annotated[bool, Option("--occupancy", help="Blocks of a kernel per SM instead.")] = False
-    threads: Annotated[int, Option(metavar="N", help="Threads per block.", rich_help_panel=KERNEL)] = 256
-    registers: Annotated[int, Option(metavar="N", help="Registers per thread.", rich_help_panel=KERNEL)] = 64
+    threads: Annotated[
+        int, Option(metavar="N", max=65_536, help="Threads per block.", rich_help_panel=KERNEL)
+    ] = 256
+    registers: Annotated[
+        int, Option(metavar="N", max=65_536, help="Registers per thread.", rich_help_panel=KERNEL)
+    ] = 64
     shared_memory: Annotated[
         str | None,
         Option(

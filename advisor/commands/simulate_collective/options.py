@@ -21,10 +21,18 @@ class CollectiveInput:
         str, Option("--bytes", metavar="SIZE", help="Message size as nccl-tests counts it, e.g. 1GiB.")
     ] = "1GiB"
     gpu: Annotated[str, Option(metavar="ID", help="Accelerator; h100 and the like will do.")] = "h100-sxm"
-    gpus: Annotated[int, Option(metavar="N", min=2, help="Ranks in all, one per accelerator.")] = 8
+    gpus: Annotated[
+        int, Option(metavar="N", min=2, max=1_000_000, help="Ranks in all, one per accelerator.")
+    ] = 8
     nodes: Annotated[
         int | None,
-        Option(metavar="N", min=1, help="Nodes they stand in.", show_default="as few as the fabric allows"),
+        Option(
+            metavar="N",
+            min=1,
+            max=1_000_000,
+            help="Nodes they stand in.",
+            show_default="as few as the fabric allows",
+        ),
     ] = None
     algorithm: Annotated[
         Library, Option(help="Whose algorithms may be chosen: any engine's, one engine's, or NCCL's alone.")
@@ -38,5 +46,6 @@ class CollectiveInput:
         ),
     ] = None
     oversubscription: Annotated[
-        float, Option(metavar="F", help="Of a fat tree, above leaves of 32 nodes: 2 for half uplinks.")
+        float,
+        Option(metavar="F", max=1000, help="Of a fat tree, above leaves of 32 nodes: 2 for half uplinks."),
     ] = 1.0

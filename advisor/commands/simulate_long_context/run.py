@@ -40,6 +40,12 @@ def long_context(asked: LongContextInput, shared: Shared) -> Answer:
     tokens = round(parse_count(asked.context, "--context"))
     deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
     check_layout(deployment)
+    if not kept_bytes(deployment, CACHE_POLICIES["full"], tokens):
+        raise AdvisorError(
+            f"{deployment.model.id} keeps no cache of past tokens",
+            why="a long context costs it nothing that could be shared, dropped or stored",
+            fix="a model that attends to past tokens, e.g. --model llama-3.1-8b",
+        )
     deployment = calibrated_deployment(deployment, given_calibration(shared.calibration))
     library = operator_library(deployment)
     prefills = [ring_prefill(deployment, library, tokens, degree) for degree in _DEGREES if degree <= tokens]

@@ -1,5 +1,6 @@
 """Serving with images in prompts, or with adapters, as answers: what a plain run shows, and what the mechanism adds."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -70,7 +71,8 @@ def adapter_answer(
         "mean_tpot_increase_fraction": Quantity(
             slower, slower * OVERHEAD_RANGE[0], slower * OVERHEAD_RANGE[1], "assumed"
         ),
-        "plain_tpot_mean_s": without.result.tpot.mean_s,
+        # Answers of one token have no time per output token.
+        "plain_tpot_mean_s": None if math.isnan(without.result.tpot.mean_s) else without.result.tpot.mean_s,
     }
     text = (
         f"{adapters.count} adapters of rank {adapters.rank}, {digits(size / MB)} MB each, {adapters.slots} in memory "

@@ -38,7 +38,7 @@ class Guessing:
     ] = None
     draft_tokens: Annotated[
         int | None,
-        LAYOUT("N", "Guesses in a row, with --speculative.", "the method's", min=1),
+        LAYOUT("N", "Guesses in a row, with --speculative.", "the method's", min=1, max=1000),
     ] = None
     acceptance: Annotated[
         float | None,
@@ -57,14 +57,14 @@ class TwoPools:
     """Two pools, as typed; all None for one pool."""
 
     prefill_workers: Annotated[
-        int | None, POOLS("N", "Workers for prompts alone; the others decode.", min=1)
+        int | None, POOLS("N", "Workers for prompts alone; the others decode.", min=1, max=1024)
     ] = None
     decode_workers: Annotated[
-        int | None, POOLS("N", "Workers that decode, with --prefill-workers.", min=1)
+        int | None, POOLS("N", "Workers that decode, with --prefill-workers.", min=1, max=1024)
     ] = None
     prefill_gpu: Annotated[str | None, POOLS("ID", "Accelerator of prefill workers.", "as --gpu")] = None
     prefill_tp: Annotated[
-        int | None, POOLS("N", "Tensor parallelism of a prefill worker.", "as --tp", min=1)
+        int | None, POOLS("N", "Tensor parallelism of a prefill worker.", "as --tp", min=1, max=1024)
     ] = None
 
     @property
@@ -88,10 +88,10 @@ class ServeInput:
     gpu: GpuName
     layout: Layout = Layout()
     max_num_seqs: Annotated[
-        int | None, LAYOUT("N", "Sequences that may run at once.", "the engine's", min=1)
+        int | None, LAYOUT("N", "Sequences that may run at once.", "the engine's", min=1, max=100_000)
     ] = None
     max_num_batched_tokens: Annotated[
-        int | None, LAYOUT("N", "Tokens of one engine step.", "the engine's", min=1)
+        int | None, LAYOUT("N", "Tokens of one engine step.", "the engine's", min=1, max=10_000_000)
     ] = None
     prefix_caching: Annotated[
         bool | None,

@@ -15,4 +15,4 @@ class TraceInput:
     """Describe a trace: rate, burstiness, lengths, common beginnings; and traffic like it for a fleet file."""
 
     file: Annotated[Path, Argument(metavar="FILE", help="Recorded requests, as for --trace.")]
-    speed: Annotated[float, Option(metavar="K", help="As if replayed K times as fast.")] = 1.0
+    speed: Annotated[float, Option(metavar="K", max=1_000_000, help="As if replayed K times as fast.")] = 1.0

@@ -81,14 +81,18 @@ class TrainInput:
     gpus: Annotated[
         int | None, JOB("N", "In all; data parallelism takes what the rest leaves.", min=1, max=1_000_000)
     ] = None
-    global_batch: Annotated[int | None, JOB("N", "Sequences of one step.", "512", min=1)] = None
-    sequence: Annotated[int | None, JOB("N", "Tokens of a sequence.", "8192, or the model's", min=1)] = None
+    global_batch: Annotated[int | None, JOB("N", "Sequences of one step.", "512", min=1, max=10_000_000)] = (
+        None
+    )
+    sequence: Annotated[
+        int | None, JOB("N", "Tokens of a sequence.", "8192, or the model's", min=1, max=10_000_000)
+    ] = None
     precision: Annotated[str | None, JOB("FORMAT", "bf16, fp16, fp8, mxfp8, nvfp4.", "bf16")] = None
     framework: Annotated[
         str | None, JOB("NAME", "megatron, torchtitan, fsdp, deepspeed, maxtext, peft.", "megatron")
     ] = None
     method: Annotated[MethodName | None, JOB("NAME", "full, lora, qlora, dora.", "full")] = None
-    lora_rank: Annotated[int | None, JOB("N", "Rank of adapters.", "16", min=1)] = None
+    lora_rank: Annotated[int | None, JOB("N", "Rank of adapters.", "16", min=1, max=65536)] = None
     optimizer: Annotated[OptimizerName | None, JOB("NAME", "adamw, adamw_8bit, adafactor, ...", "adamw")] = (
         None
     )
@@ -98,7 +102,8 @@ class TrainInput:
     ] = None
     tokens: Annotated[str | None, JOB("N", "Tokens of the whole run, for its days.")] = None
     network_gbps: Annotated[
-        float | None, JOB("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1)
+        float | None,
+        JOB("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1, max=1_000_000),
     ] = None
     layout: TrainLayout = TrainLayout()
 

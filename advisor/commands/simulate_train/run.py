@@ -127,7 +127,7 @@ def _from_recommendation(path: Path) -> dict[str, Any]:
             "sequence": task["sequence_tokens"], "method": task["method"], "optimizer": task["optimizer"],
             "precision": plan["compute_dtype"], "framework": plan["framework"], "sequence_parallel": plan["sp"],
         }  # fmt: skip
-    except (json.JSONDecodeError, KeyError, IndexError, TypeError):
+    except (ValueError, RecursionError, KeyError, IndexError, TypeError):
         raise InputFileError(
             f"{path}: is no training plan",
             why="it has no first option with a plan",

@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Final
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.cli.notes import note, progress, warn
 from advisor.cli.options import Shared
+from advisor.commands.sweep.identity import header_of, keep_snapshot, opened
 from advisor.commands.sweep.options import SweepInput
 from advisor.commands.sweep.targets import ask, fields_of, installed_versions, targets
 from advisor.commands.sweep.view import sweep_answer
@@ -20,7 +21,7 @@ from advisor.render.document import picked
 from advisor.render.numbers import TIME, show
 from advisor.sweep.execution import Workers, outcomes, require_joblib, usable_processes
 from advisor.sweep.fields import Value
-from advisor.sweep.journal import Header, Journal, Kept, Row, journal_path, read_journal
+from advisor.sweep.journal import Header, Journal, Row, journal_path
 from advisor.sweep.points import Point, points_of
 from advisor.sweep.study import Study, read_study
 from advisor.sweep.table import read_table, with_numbers
@@ -40,16 +41,23 @@ def sweep(asked: SweepInput, shared: Shared) -> Answer:
         raise AdvisorError("a sweep needs a file for its results", fix="-o results.parquet or -o results.csv")
     study = read_study(asked.file, tuple(targets()), fields_of)
     path = journal_path(shared.output)
-    header, kept = _opened(path, asked.resume, _header(study, shared))
+    header, kept = opened(path, asked, header_of(study.command, shared))
     points, num_doubles = _points(study, header, shared)
+    _check_inputs(points, study.command, shared.output, path)
     if num_doubles and not shared.quiet:
         warn(f"{num_doubles} points are named more than once; each is asked once")
     rows = {point.id: kept.rows[point.id] for point in points if point.id in kept.rows}
     if rows and not shared.quiet:
         note(f"{len(rows)} of {len(points)} points are kept from {path}")
+    if len(rows) < len(kept.rows):
+        warn(
+            f"{len(kept.rows) - len(rows)} kept points are not of this study: it or a file of it has changed"
+        )
     waiting = [point for point in points if point.id not in rows]
     workers = _workers(asked, len(waiting))
     with Journal(path, header, keep=bool(kept.rows)) as journal:
+        if not kept.rows:
+            keep_snapshot(path)
         for point_id, row in _watched(study.command, waiting, workers, len(points), shared, path):
             journal.add(point_id, row)
             rows[point_id] = row
@@ -90,43 +98,6 @@ def _summarised(asked: SweepInput) -> Answer:
     )
 
 
-def _header(study: Study, shared: Shared) -> Header:
-    tool, catalog = installed_versions()
-    return Header(study.command, tool, catalog, shared.as_of.isoformat(), shared.seed)
-
-
-def _opened(path: Path, resume: bool, header: Header) -> tuple[Header, Kept]:
-    """Header and rows to go on from; a new header and nothing where the sweep begins anew.
-
-    Raises: AdvisorError: unfinished work is in the way, or belongs to another program, catalog or command.
-    """
-    found, kept = read_journal(path)
-    if found is None or (not resume and (kept.complete or not kept.rows)):
-        return header, Kept()
-    if not resume:
-        raise AdvisorError(
-            f"{path} holds {len(kept.rows)} finished points of an interrupted sweep",
-            fix="--resume goes on from them",
-            hint=f"remove {path.name} to begin anew",
-        )
-    for name, was, now in (
-        ("command", found.command, header.command),
-        ("version of advisor", found.tool_version, header.tool_version),
-        ("catalog", found.catalog_version, header.catalog_version),
-    ):
-        if was != now:
-            raise AdvisorError(
-                f"{path} was begun with another {name}",
-                why=f"{was} then, {now} now: rows of both would not compare",
-                fix="begin anew without --resume and with another -o",
-            )
-    if (found.seed, found.as_of) != (header.seed, header.as_of):
-        note(f"seed {found.seed} and prices of {found.as_of}, as when the sweep began")
-    if kept.damaged_lines:
-        warn(f"{path}: line {', '.join(map(str, kept.damaged_lines))} is torn; that point is asked again")
-    return found, kept
-
-
 def _points(study: Study, header: Header, shared: Shared) -> tuple[tuple[Point, ...], int]:
     common: dict[str, Value] = {"seed": header.seed, "as_of": header.as_of}
     if shared.calibration is not None:
@@ -134,6 +105,24 @@ def _points(study: Study, header: Header, shared: Shared) -> tuple[tuple[Point, 
     if shared.offline:
         common["offline"] = True
     return points_of(study, fields_of(study.command), common)
+
+
+def _check_inputs(points: Sequence[Point], command: str, *written: Path) -> None:
+    """Refuse to write over a file that the study reads.
+
+    Raises: AdvisorError: it would.
+    """
+    read = {
+        str(value)
+        for point in points
+        for name, value in point.options.items()
+        if fields_of(command)[name].kind is Path
+    }
+    for path in written:
+        if any(Path(name).exists() and path.exists() and path.samefile(name) for name in read):
+            raise AdvisorError(
+                f"{path} is a file that the study reads", why="it would be overwritten", fix="another -o"
+            )
 
 
 def _workers(asked: SweepInput, num_waiting: int) -> Workers:

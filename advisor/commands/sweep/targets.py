@@ -56,12 +56,13 @@ def ask(command: str, options: Mapping[str, Any]) -> Row:
         return row | {"status": "failed", "reason": " ".join(f"{type(error).__name__}: {error}".split())}
 
 
-def installed_versions() -> tuple[str, str]:
-    """Program and catalog of this process."""
+def installed_versions() -> tuple[str, str, str]:
+    """Program, catalog and refreshed prices of this process."""
     from advisor import __version__
+    from advisor.cli.own_data import price_cache
     from advisor.render.document import catalog_version
 
-    return __version__, catalog_version()
+    return __version__, catalog_version(), price_cache().version
 
 
 def _answer(command: str, options: Mapping[str, Any]) -> Answer:

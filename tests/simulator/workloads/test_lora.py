@@ -81,3 +81,12 @@ def test_impossible_adapters_are_refused() -> None:
     for bad in ((0, 16, 1, 1.0), (1, 0, 1, 1.0), (1, 16, 0, 1.0), (1, 16, 1, -1.0)):
         with pytest.raises(AdvisorError):
             Adapters(*bad)
+
+
+def test_a_million_adapters_cost_little_memory_and_the_same_numbers() -> None:
+    ranks = np.arange(1.0, 20_001.0)
+    probabilities = ranks**-1.0 / (ranks**-1.0).sum()
+    sizes = np.arange(0.0, 1000.0)
+    some = [1, 7, 64, 999]
+    exact = [1.0 - (1.0 - probabilities) ** size for size in sizes[some]]
+    assert distinct_adapters(probabilities, sizes)[some] == pytest.approx([e.sum() for e in exact], rel=2e-3)

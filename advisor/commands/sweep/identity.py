@@ -1,0 +1,94 @@
+"""What a sweep was begun with, so that its rows compare: program, catalog, refreshed prices, calibration."""
+
+import hashlib
+import shlex
+from pathlib import Path
+
+from advisor.catalog.errors import AdvisorError
+from advisor.cli.notes import note, warn
+from advisor.cli.options import Shared
+from advisor.cli.own_data import FOLDER_VARIABLE, price_cache
+from advisor.commands.sweep.options import SweepInput
+from advisor.commands.sweep.targets import installed_versions
+from advisor.sweep.journal import UNKNOWN, Header, Kept, read_journal
+
+
+def header_of(command: str, shared: Shared) -> Header:
+    """What a sweep that begins now is begun with."""
+    tool, catalog, prices = installed_versions()
+    file = shared.calibration
+    hashed = "" if file is None else hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    return Header(
+        command, tool, catalog, shared.as_of.isoformat(), shared.seed, prices, hashed, str(file or "")
+    )
+
+
+def snapshot_folder(journal: Path) -> Path:
+    """Where the refreshed prices are copied with which a sweep began, beside its journal."""
+    return journal.with_name(journal.name + ".prices")
+
+
+def keep_snapshot(journal: Path) -> None:
+    """Copy the refreshed prices that count now, where there are any."""
+    cache = price_cache()
+    if cache.is_filled:
+        cache.keep_copy(snapshot_folder(journal))
+
+
+def opened(path: Path, asked: SweepInput, header: Header) -> tuple[Header, Kept]:
+    """Header and rows to go on from; a new header and nothing where the sweep begins anew.
+
+    Raises: AdvisorError: unfinished work is in the way, or was begun with something else.
+    """
+    found, kept = read_journal(path)
+    if found is None and kept.damaged_lines:
+        warn(f"{path} was torn before its first line was whole: the sweep begins anew")
+    if found is None or (not asked.resume and (kept.complete or not kept.rows)):
+        return header, Kept()
+    if not asked.resume:
+        raise AdvisorError(
+            f"{path} holds {len(kept.rows)} finished points of an interrupted sweep",
+            fix="--resume goes on from them",
+            hint=f"remove {path.name} to begin anew",
+        )
+    _check_same(path, asked, found, header)
+    if (found.seed, found.as_of) != (header.seed, header.as_of):
+        note(f"seed {found.seed} and prices of {found.as_of}, as when the sweep began")
+    if kept.damaged_lines:
+        warn(f"{path}: line {', '.join(map(str, kept.damaged_lines))} is torn; that point is asked again")
+    return found, kept
+
+
+def _check_same(path: Path, asked: SweepInput, found: Header, header: Header) -> None:
+    """Raises: AdvisorError: rows of both would not compare."""
+    again = f"advisor sweep {shlex.quote(str(asked.file))} --resume -o {shlex.quote(str(path)[: -len('.journal')])}"
+    anew = "begin anew without --resume and with another -o"
+    calibration = f" --calibration {shlex.quote(found.calibration_file)}" if found.calibration_file else ""
+    for name, was, now, fix in (
+        ("command", found.command, header.command, anew),
+        ("version of advisor", found.tool_version, header.tool_version, anew),
+        ("catalog", found.catalog_version, header.catalog_version, anew),
+        ("calibration", found.calibration, header.calibration, again + calibration),
+        (
+            "snapshot of refreshed prices",
+            found.prices,
+            header.prices,
+            _pinned(path, found, again + calibration),
+        ),
+    ):
+        if was == UNKNOWN:
+            warn(f"{path} does not say with which {name} it was begun")
+        elif was != now:
+            raise AdvisorError(
+                f"{path} was begun with another {name}",
+                why=f"{was or 'none'} then, {now or 'none'} now: rows of both would not compare",
+                fix=fix,
+            )
+
+
+def _pinned(path: Path, found: Header, again: str) -> str:
+    """The command that goes on with the prices of the beginning."""
+    folder = snapshot_folder(path)
+    if found.prices and not folder.is_dir():
+        return "begin anew without --resume and with another -o: those prices are gone"
+    return f"{FOLDER_VARIABLE}={shlex.quote(str(folder))} {again}"
