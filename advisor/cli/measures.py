@@ -21,8 +21,8 @@ _SECONDS: Final = {
 _COUNT: Final = {"": 1.0, "k": units.KILO, "m": units.MEGA, "b": units.GIGA, "g": units.GIGA, "t": units.TERA}
 
 
-MOST_BYTES, MOST_SECONDS, MOST_COUNT = 1e18, 1e10, 1e18
-"""An exabyte, 317 years, a billion billion: what is beyond was mistyped."""
+MOST_BYTES, MOST_SECONDS, MOST_COUNT = 1e18, 1e10, 1e24
+"""An exabyte, 317 years, 1e24 things: what is beyond was mistyped."""
 MOST: Final = 1e15
 
 

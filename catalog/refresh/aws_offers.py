@@ -38,7 +38,7 @@ def parse_offers(lines: Iterable[str], region: str, url: str, observed_on: datet
 
     Raises: FeedError: the lines are not what the documentation describes.
     """
-    rows = csv.reader(lines)
+    rows = _rows(lines)
     metadata = list(islice(rows, _METADATA_ROWS))
     if len(metadata) < _METADATA_ROWS or not metadata[0] or metadata[0][0] != "FormatVersion":
         raise FeedError("does not begin with FormatVersion")
@@ -53,6 +53,13 @@ def parse_offers(lines: Iterable[str], region: str, url: str, observed_on: datet
         quote = _quote(dict(zip(header, cells, strict=True)), region, url, observed_on)
         if quote is not None:
             yield quote
+
+
+def _rows(lines: Iterable[str]) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader(lines)
+    except csv.Error as error:
+        raise FeedError(f"not CSV: {error}") from None
 
 
 def _quote(row: dict[str, str], region: str, url: str, observed_on: datetime.date) -> Quote | None:

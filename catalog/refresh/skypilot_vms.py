@@ -47,10 +47,10 @@ def parse_vms(provider: str, text: str, url: str, observed_on: datetime.date) ->
     Raises: FeedError: the text is not what SkyPilot's catalogues look like.
     """
     rows = csv.DictReader(io.StringIO(text), strict=True)
-    required(dict.fromkeys(rows.fieldnames or ()), "InstanceType", "AcceleratorName", "AcceleratorCount",
-             "Region", "Price", "SpotPrice")  # fmt: skip
     found: dict[tuple[str, str, Term], Quote] = {}
     try:
+        required(dict.fromkeys(rows.fieldnames or ()), "InstanceType", "AcceleratorName", "AcceleratorCount",
+                 "Region", "Price", "SpotPrice")  # fmt: skip
         for row in rows:
             if None in row.values() or None in row:
                 raise FeedError(f"row {rows.line_num} has another number of cells than the header")

@@ -163,7 +163,7 @@ def test_mistakes_are_told_with_file_and_line(
 
 
 def test_too_many_points_are_refused(study: Callable[[str], Study]) -> None:
-    tps = ", ".join(map(str, range(1, 1200)))
+    tps = ", ".join(map(str, range(1, 1025)))
     with pytest.raises(InputFileError, match="too many"):
         study(GOOD.replace("tp = [1, 2]", f"tp = [{tps}]\npp = [{tps}]"))
 
