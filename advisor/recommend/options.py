@@ -15,9 +15,10 @@ from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option
 from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.screening import Found
-from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.intervals import with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.serving import Distribution
+from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.surface import decode_breakdown_s
 
 _IDLE_POWER_FRACTION = 0.3
@@ -33,7 +34,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
     found, result = plan.found, plan.result
     deployment, replica = found.candidate.deployment, found.replica
     basis = replica.basis
-    class_name = prediction_class(deployment.engine.id, transferred=bool(replica.transferred))
+    class_name = class_of(replica, result.mean_batch)
     given = plan.demand.kind == "rate"
     served = found.purchase.requests_per_s
     throughput = (

@@ -15,8 +15,9 @@ from advisor.recommend.offers import OWN
 from advisor.recommend.purchase import Demand, cheapest_purchase, planned_load
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found
-from advisor.simulator.intervals import LEVELS, factors, pair_class, pair_errors, prediction_class
+from advisor.simulator.intervals import LEVELS, factors, pair_class, pair_errors
 from advisor.simulator.serving import ServingResult
+from advisor.simulator.serving_prediction import class_of
 
 Holds = Literal["likely", "marginal"]
 Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
@@ -61,12 +62,16 @@ class Planned:
 
     @property
     def is_founded(self) -> bool:
-        """Whether it may head a list: kernels of this hardware were measured, it is likely to hold, its checkpoint is
-        there to load, and the price is a seller's own, lately read, for hardware that nobody shares."""
+        """Whether it is safe to take: known, and likely to hold."""
+        return self.is_known and self.holds == "likely"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it may head a list: kernels of this hardware were measured, its checkpoint is there to load, and the
+        price is a seller's own, lately read, for hardware that nobody shares."""
         price = self.found.purchase.placement.price
         return (
             self.found.replica.basis != "assumed"
-            and self.holds == "likely"
             and self.checkpoint.origin != "quantise first"
             and is_firm(price, self.price_spread)
         )
@@ -238,22 +243,24 @@ def chance_of_capacity(found: Found, part: float) -> float:
 def _throughput_factors(found: Found) -> tuple[float, float]:
     """80 % interval of measured over predicted throughput, around 1."""
     replica = found.replica
-    class_name = prediction_class(replica.deployment.engine.id, transferred=bool(replica.transferred))
+    class_name = class_of(replica, found.capacity.result.mean_batch)
     low, high = factors("throughput", class_name)
     return min(low, 1.0), max(high, 1.0)
 
 
 def ranked(options: Sequence[Planned]) -> list[Planned]:
     """Options by expected cost; one that is assumed or marginal does not head the list while a better founded one may
-    cost no more.
+    cost no more, nor one of an old or foreign price while none is founded.
 
     Source: own policy.
     """
     order = sorted(options, key=lambda option: option.expected_cost)
-    safe = next((option for option in order if option.is_founded), None)
-    if safe is not None and order[0] is not safe and overlap(order[0], safe):
-        order.remove(safe)
-        order.insert(0, safe)
+    founded = [option for option in order if option.is_founded] or [
+        option for option in order if option.is_known
+    ]
+    if founded and order[0] is not founded[0] and overlap(order[0], founded[0]):
+        order.remove(founded[0])
+        order.insert(0, founded[0])
     return order
 
 
