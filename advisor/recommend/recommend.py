@@ -219,7 +219,8 @@ def _deal(option: Option) -> str:
         return f"run your own {count}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
     known = all_providers().get(option.provider)
     seller = known.name if known else option.provider
-    return f"rent {count}{replicas} from {seller} for ${option.usd_per_hour:.2f}/h"
+    kind = "" if option.price.kind in ("list", "quote") else f" ({option.price.kind.replace('_', ' ')} price)"
+    return f"rent {count}{replicas} from {seller} for ${option.usd_per_hour:.2f}/h{kind}"
 
 
 def _rejected(done: Searched, shown: set[str], last: Option) -> tuple[Rejected, ...]:
