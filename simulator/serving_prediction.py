@@ -1,7 +1,7 @@
 """A simulated run as predictions: its latencies and rates with their 80 % intervals."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor.simulator.intervals import factors, prediction_class, with_interval
@@ -53,9 +53,9 @@ def predicted(result: ServingResult, replica: ReplicaModel) -> ServingPrediction
     class_name = class_of(replica, result.mean_batch)
     rates = (result.output_tokens_per_s, result.total_tokens_per_s, result.requests_per_s)
     return ServingPrediction(
-        _statistics(result.ttft, "ttft", class_name, basis),
-        _statistics(result.tpot, "tpot", class_name, basis),
-        _statistics(result.itl, "tpot", class_name, basis),
+        statistics(result.ttft, "ttft", class_name, basis),
+        statistics(result.tpot, "tpot", class_name, basis),
+        statistics(result.itl, "tpot", class_name, basis),
         _end_to_end(result.ttft, result.e2e, class_name, basis),
         *(with_interval(rate, "throughput", class_name, basis) for rate in rates),
     )
@@ -73,8 +73,8 @@ def predicted_latencies(
     if not ttft.num_samples:
         return {"ttft_s": {}, "tpot_s": {}, "e2e_s": {}}
     return {
-        "ttft_s": _statistics(ttft, "ttft", class_name, basis),
-        "tpot_s": _statistics(tpot, "tpot", class_name, basis),
+        "ttft_s": statistics(ttft, "ttft", class_name, basis),
+        "tpot_s": statistics(tpot, "tpot", class_name, basis),
         "e2e_s": _end_to_end(ttft, e2e, class_name, basis),
     }
 
@@ -88,12 +88,18 @@ def predicted_rate(rate_per_s: float, replica: ReplicaModel) -> Quantity:
     return with_interval(rate_per_s, "throughput", class_name, replica.basis)
 
 
-def _statistics(times: Distribution, metric: str, class_name: str, basis: Basis) -> dict[str, Quantity]:
-    """Mean and percentiles; nothing where no value was seen (the time per output token of one-token answers)."""
+def statistics(
+    times: Distribution, metric: str, class_name: str, basis: Basis, percents: Sequence[int] = PERCENTILES
+) -> dict[str, Quantity]:
+    """Mean and percentiles [s] with their intervals; nothing where no value was seen (the time per output token of
+    one-token answers).
+
+    Source: `with_interval`; the sampling error of order statistics.
+    """
     if not times.num_samples:
         return {}
     found = {"mean": with_interval(times.mean_s, metric, class_name, basis)}
-    for percent in PERCENTILES:
+    for percent in percents:
         found[f"p{percent}"] = with_interval(
             times.percentile_s(percent),
             metric,

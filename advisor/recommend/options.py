@@ -17,10 +17,11 @@ from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.screening import Found
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.quantity import Basis, Quantity
-from advisor.simulator.serving import Distribution
-from advisor.simulator.serving_prediction import class_of
+from advisor.simulator.serving_prediction import class_of, statistics
 from advisor.simulator.surface import decode_breakdown_s
 
+_SHOWN = (50, 90, 95, 99)
+"""Percentiles of an option."""
 _IDLE_POWER_FRACTION = 0.3
 """Of board power while no kernel runs; idle accelerators of a server draw a quarter to a third."""
 
@@ -51,8 +52,8 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
     num_accelerators = found.purchase.num_units * found.purchase.placement.accelerators_per_unit
     total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))
     usd = _cost(plan, basis)
-    ttft = _percentiles(result.ttft, "ttft", class_name, basis)
-    tpot = _percentiles(result.tpot, "tpot", class_name, basis)
+    ttft = statistics(result.ttft, "ttft", class_name, basis, _SHOWN)
+    tpot = statistics(result.tpot, "tpot", class_name, basis, _SHOWN)
     return Option(
         rank=rank,
         **_layout(found),
@@ -63,8 +64,8 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         usd_per_month=found.purchase.usd_per_hour * HOURS_PER_DAY * DAYS_PER_MONTH,
         ttft_s=ttft,
         tpot_s=tpot,
-        e2e_s=_percentiles(result.e2e, "ttft", class_name, basis),
-        itl_s=_percentiles(result.itl, "tpot", class_name, basis),
+        e2e_s=statistics(result.e2e, "ttft", class_name, basis, _SHOWN),
+        itl_s=statistics(result.itl, "tpot", class_name, basis, _SHOWN),
         output_tokens_per_s=throughput.scaled(float(tokens_out)),
         total_tokens_per_s=total_tokens_per_s,
         requests_per_s=throughput,
@@ -160,21 +161,6 @@ def _offer(found: Found, scenario: Scenario) -> dict[str, Any]:
         "price_url": price.url,
         "usd_per_hour": found.purchase.usd_per_hour,
     }
-
-
-def _percentiles(times: Distribution, metric: str, class_name: str, basis: Basis) -> Mapping[str, Quantity]:
-    if not times.num_samples:
-        return {}
-    shown = {"mean": with_interval(times.mean_s, metric, class_name, basis)}
-    for percent in (50, 90, 95, 99):
-        shown[f"p{percent}"] = with_interval(
-            times.percentile_s(percent),
-            metric,
-            class_name,
-            basis,
-            sampling=times.sampling_factors(percent / 100.0),
-        )
-    return shown
 
 
 def _cost(plan: Planned, basis: Basis) -> Quantity:

@@ -2,85 +2,81 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from typer import Option
 
-from advisor.cli.options import MethodName, OptimizerName
+from advisor.cli.options import MethodName, OptimizerName, Panel
 
-WORK: Final = "Training: what"
-LIMITS: Final = "Training: within what"
-FAILURES: Final = "Training: failures"
-REINFORCEMENT: Final = "Reinforcement learning"
+WORK: Final = Panel("Training: what")
+LIMITS: Final = Panel("Training: within what")
+FAILURES: Final = Panel("Training: failures")
+REINFORCEMENT: Final = Panel("Reinforcement learning")
 
 AlgorithmName = Literal["grpo", "ppo", "dpo"]
 PlacementName = Literal["colocated", "disaggregated", "both"]
-
-
-def _option(
-    metavar: str, text: str, panel: str, default: str | bool = False, *names: str, **more: Any
-) -> Any:
-    return Option(*names, metavar=metavar, help=text, rich_help_panel=panel, show_default=default, **more)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingInput:
     """What was typed about training."""
 
-    tokens: Annotated[str | None, _option("N", "Tokens to train on, e.g. 1T.", WORK)] = None
+    tokens: Annotated[str | None, WORK("N", "Tokens to train on, e.g. 1T.")] = None
     compute_optimal: Annotated[
         bool,
-        Option("--compute-optimal", help="As many as Chinchilla says: 20 a parameter.", rich_help_panel=WORK),
+        Option(
+            "--compute-optimal",
+            help="As many as Chinchilla says: 20 a parameter.",
+            rich_help_panel=WORK.title,
+        ),
     ] = False
     sequence: Annotated[
-        int | None, _option("N", "Tokens of a sequence.", WORK, "by workload", min=1, max=10_000_000)
+        int | None, WORK("N", "Tokens of a sequence.", "by workload", min=1, max=10_000_000)
     ] = None
     global_batch: Annotated[
-        int | None, _option("N", "Sequences of one step.", WORK, "by size", min=1, max=10_000_000)
+        int | None, WORK("N", "Sequences of one step.", "by size", min=1, max=10_000_000)
     ] = None
     method: Annotated[
-        MethodName, Option(help="Fine-tuning: all weights, or adapters.", rich_help_panel=WORK)
+        MethodName, Option(help="Fine-tuning: all weights, or adapters.", rich_help_panel=WORK.title)
     ] = "full"
-    lora_rank: Annotated[int, _option("N", "Rank of adapters.", WORK, True, min=1, max=65536)] = 16
-    optimizer: Annotated[OptimizerName, Option(help="Optimizer.", rich_help_panel=WORK)] = "adamw"
+    lora_rank: Annotated[int, WORK("N", "Rank of adapters.", True, min=1, max=65536)] = 16
+    optimizer: Annotated[OptimizerName, Option(help="Optimizer.", rich_help_panel=WORK.title)] = "adamw"
     framework: Annotated[
-        str | None, _option("NAME,...", "megatron, torchtitan, fsdp, deepspeed, maxtext, peft.", WORK)
+        str | None, WORK("NAME,...", "megatron, torchtitan, fsdp, deepspeed, maxtext, peft.")
     ] = None
-    gpus: Annotated[
-        int | None, _option("N", "Exactly so many.", LIMITS, "any number", min=1, max=1_000_000)
-    ] = None
-    deadline: Annotated[
-        str | None, _option("TIME", "Done within, e.g. 30d.", LIMITS, "30d without --gpus")
-    ] = None
+    gpus: Annotated[int | None, LIMITS("N", "Exactly so many.", "any number", min=1, max=1_000_000)] = None
+    deadline: Annotated[str | None, LIMITS("TIME", "Done within, e.g. 30d.", "30d without --gpus")] = None
     from_plan: Annotated[
         Path | None,
-        _option("PLAN.json", "A plan's question again, within other limits.", LIMITS, False, "--from"),
+        LIMITS("PLAN.json", "A plan's question again, within other limits.", False, "--from"),
     ] = None
     checkpoints: Annotated[
         Literal["async", "sync"],
-        Option(help="Written behind the computation or not.", rich_help_panel=FAILURES),
+        Option(help="Written behind the computation or not.", rich_help_panel=FAILURES.title),
     ] = "async"
     mtbf_hours: Annotated[
         float | None,
-        _option("H", "Between failures of one accelerator.", FAILURES, "50 000", max=1_000_000_000),
+        FAILURES("H", "Between failures of one accelerator.", "50 000", max=1_000_000_000),
     ] = None
-    restart: Annotated[str, _option("TIME", "From a failure to the next step.", FAILURES, True)] = "10min"
+    restart: Annotated[str, FAILURES("TIME", "From a failure to the next step.", True)] = "10min"
     spot_losses_per_day: Annotated[
-        float, _option("N", "Spot machines taken back, per machine.", FAILURES, True, min=0, max=10_000)
+        float, FAILURES("N", "Spot machines taken back, per machine.", True, min=0, max=10_000)
     ] = 1.0
     elastic: Annotated[
-        bool, Option("--elastic", help="Go on without the replica that failed.", rich_help_panel=FAILURES)
+        bool,
+        Option("--elastic", help="Go on without the replica that failed.", rich_help_panel=FAILURES.title),
     ] = False
     stragglers: Annotated[
-        float, _option("F", "Spread of machines' speed, e.g. 0.01.", FAILURES, True, min=0.0, max=1.0)
+        float, FAILURES("F", "Spread of machines' speed, e.g. 0.01.", True, min=0.0, max=1.0)
     ] = 0.0
-    algorithm: Annotated[AlgorithmName, Option(help="Algorithm.", rich_help_panel=REINFORCEMENT)] = "grpo"
+    algorithm: Annotated[AlgorithmName, Option(help="Algorithm.", rich_help_panel=REINFORCEMENT.title)] = (
+        "grpo"
+    )
     prompts: Annotated[
         int,
-        _option(
+        REINFORCEMENT(
             "N",
             "Prompts of one step; their lengths: --input-tokens.",
-            REINFORCEMENT,
             True,
             min=1,
             max=1_000_000,
@@ -88,24 +84,16 @@ class TrainingInput:
     ] = 512
     samples: Annotated[
         int,
-        _option(
-            "N", "Answers per prompt; their lengths: --output-tokens.", REINFORCEMENT, True, min=1, max=10_000
-        ),
+        REINFORCEMENT("N", "Answers per prompt; their lengths: --output-tokens.", True, min=1, max=10_000),
     ] = 16
-    rl_steps: Annotated[
-        int, _option("N", "Steps of the whole run.", REINFORCEMENT, True, min=1, max=10_000_000)
-    ] = 500
+    rl_steps: Annotated[int, REINFORCEMENT("N", "Steps of the whole run.", True, min=1, max=10_000_000)] = 500
     placement: Annotated[
         PlacementName,
-        Option(help="Generation on the training machines, or apart.", rich_help_panel=REINFORCEMENT),
+        Option(help="Generation on the training machines, or apart.", rich_help_panel=REINFORCEMENT.title),
     ] = "both"
     off_policy: Annotated[
         int,
-        _option("K", "Steps that answers may lag behind the weights.", REINFORCEMENT, True, min=0, max=64),
+        REINFORCEMENT("K", "Steps that answers may lag behind the weights.", True, min=0, max=64),
     ] = 0
-    reward_time: Annotated[
-        str | None, _option("TIME", "Judging one step's answers.", REINFORCEMENT, "0s")
-    ] = None
-    reward_model: Annotated[str | None, _option("NAME", "A model that judges.", REINFORCEMENT, "a rule")] = (
-        None
-    )
+    reward_time: Annotated[str | None, REINFORCEMENT("TIME", "Judging one step's answers.", "0s")] = None
+    reward_model: Annotated[str | None, REINFORCEMENT("NAME", "A model that judges.", "a rule")] = None
