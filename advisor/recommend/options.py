@@ -11,6 +11,7 @@ from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Accelerator, Model
 from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY
 from advisor.recommend.bottleneck import bottleneck_of
+from advisor.recommend.levers import LEVERS
 from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option
 from advisor.recommend.scenario import Objectives, Scenario
@@ -18,6 +19,7 @@ from advisor.recommend.screening import Found
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.serving_prediction import class_of, statistics
+from advisor.simulator.speculation_choice import widened
 from advisor.simulator.surface import decode_breakdown_s
 
 _SHOWN = (50, 90, 95, 99)
@@ -53,7 +55,15 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
     total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))
     usd = _cost(plan, basis)
     ttft = statistics(result.ttft, "ttft", class_name, basis, _SHOWN)
-    tpot = statistics(result.tpot, "tpot", class_name, basis, _SHOWN)
+    guess = found.candidate.speculation
+    slower = guess.time_factors if guess else (1.0, 1.0)
+    tpot, itl, e2e = (
+        {
+            key: widened(value, slower)
+            for key, value in statistics(times, kind, class_name, basis, _SHOWN).items()
+        }
+        for times, kind in ((result.tpot, "tpot"), (result.itl, "tpot"), (result.e2e, "ttft"))
+    )
     return Option(
         rank=rank,
         **_layout(found),
@@ -64,8 +74,8 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         usd_per_month=found.purchase.usd_per_hour * HOURS_PER_DAY * DAYS_PER_MONTH,
         ttft_s=ttft,
         tpot_s=tpot,
-        e2e_s=statistics(result.e2e, "ttft", class_name, basis, _SHOWN),
-        itl_s=statistics(result.itl, "tpot", class_name, basis, _SHOWN),
+        e2e_s=e2e,
+        itl_s=itl,
         output_tokens_per_s=throughput.scaled(float(tokens_out)),
         total_tokens_per_s=total_tokens_per_s,
         requests_per_s=throughput,
@@ -81,7 +91,8 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         step_breakdown=breakdown,
         memory=_memory(found),
         **_power(deployment.accelerator, num_accelerators, result.busy_fraction, total_tokens_per_s.value),
-        quality_note=quality_note(deployment.model, deployment.weight_dtype),
+        quality_note=_quality(found),
+        levers=_levers(found, scenario),
         launch_command=_launch(plan, scenario),
         simulate_args=simulate_args(plan, scenario),
         basis_notes=replica.transferred,
@@ -111,9 +122,56 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
     else:
         args += ["--input-tokens", str(traffic.mean_input_tokens)]
         args += ["--output-tokens", str(traffic.mean_output_tokens)]
+    args += _lever_args(found, scenario)
     if plan.demand.kind == "clients":
         return (*args, "--concurrency", str(round(plan.demand.size)))
     return (*args, "--rate", f"{plan.load * replicas:.9g}")
+
+
+def _lever_args(found: Found, scenario: Scenario) -> list[str]:
+    """Options of `advisor simulate serve` for what is pulled and for what prompts share."""
+    candidate, traffic, adapters = found.candidate, scenario.traffic, scenario.adapters
+    args = []
+    if traffic.reused_input_tokens:
+        args.append("--prefix-caching" if candidate.caches_prefixes else "--no-prefix-caching")
+    if traffic.shared_prefix_tokens:
+        args += ["--shared-prefix-tokens", str(traffic.shared_prefix_tokens)]
+        args += ["--shared-prefixes", str(traffic.shared_prefixes)]
+    if candidate.speculation:
+        guess = candidate.speculation.speculation
+        args += ["--speculative", candidate.speculation.name, "--draft-tokens", str(guess.draft_tokens)]
+        args += ["--acceptance", f"{guess.acceptance:g}"]
+    if adapters is not None:
+        args += ["--adapters", str(adapters.count), "--adapter-rank", str(adapters.rank)]
+        args += ["--adapter-slots", str(adapters.slots)]
+    return args
+
+
+def _levers(found: Found, scenario: Scenario) -> dict[str, object]:
+    candidate, guess = found.candidate, found.candidate.speculation
+    chosen = None
+    if guess is not None:
+        chosen = {
+            "method": guess.name,
+            "draft_tokens": guess.speculation.draft_tokens,
+            "acceptance": Quantity(guess.speculation.acceptance, guess.low, guess.high, "assumed"),
+            "source": guess.source,
+        }
+    return {
+        "prefix_caching": candidate.caches_prefixes,
+        "reused_input_tokens": scenario.traffic.reused_input_tokens if candidate.caches_prefixes else 0.0,
+        "kv_dtype": candidate.deployment.kv_dtype,
+        "speculation": chosen,
+        "adapters": scenario.adapters,
+    }
+
+
+def _quality(found: Found) -> str:
+    """What the formats of weights and cache cost in quality."""
+    deployment = found.candidate.deployment
+    weights = quality_note(deployment.model, deployment.weight_dtype)
+    used = next((each.name for each in LEVERS.values() if deployment.kv_dtype in each.formats), "")
+    return f"{weights} {quality_note(deployment.model, used)}" if used else weights
 
 
 def _layout(found: Found) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from typer import Argument, Option
 
 from advisor.cli.command import Studied, command, only
-from advisor.cli.options import ItemInput, Load, Objectives, Top, Where
+from advisor.cli.options import ItemInput, Levers, Load, Objectives, Top, Where
 from advisor.commands.recommend.training_options import TrainingInput
 
 TRAINING: Final = ("train", "finetune", "rl")
@@ -56,8 +56,13 @@ class RecommendInput:
         Option(help="What the hardware is for."),
     ] = "serve"
     load: Annotated[
-        Load, only("rate", "concurrency", "input_tokens", "output_tokens", "trace", "trace_speed", "profile")
-    ] = Load()
+        Load,
+        only(
+            "rate", "concurrency", "input_tokens", "output_tokens", "trace", "trace_speed", "profile",
+            "shared_prefix_tokens", "shared_prefixes",
+        ),
+    ] = Load()  # fmt: skip
+    levers: Levers = Levers()
     objectives: Objectives = Objectives()
     where: Where = Where()
     shown: Shown = Shown()
