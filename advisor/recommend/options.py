@@ -54,16 +54,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
     num_accelerators = found.purchase.num_units * found.purchase.placement.accelerators_per_unit
     total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))
     usd = _cost(plan, basis)
-    ttft = statistics(result.ttft, "ttft", class_name, basis, _SHOWN)
-    guess = found.candidate.speculation
-    slower = guess.time_factors if guess else (1.0, 1.0)
-    tpot, itl, e2e = (
-        {
-            key: widened(value, slower)
-            for key, value in statistics(times, kind, class_name, basis, _SHOWN).items()
-        }
-        for times, kind in ((result.tpot, "tpot"), (result.itl, "tpot"), (result.e2e, "ttft"))
-    )
+    times = _times(plan, class_name)
     return Option(
         rank=rank,
         **_layout(found),
@@ -72,17 +63,14 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         usd_per_million_output_tokens=usd.scaled((tokens_in + tokens_out) / tokens_out),
         expected_usd_per_million_tokens=plan.expected_cost,
         usd_per_month=found.purchase.usd_per_hour * HOURS_PER_DAY * DAYS_PER_MONTH,
-        ttft_s=ttft,
-        tpot_s=tpot,
-        e2e_s=e2e,
-        itl_s=itl,
+        **times,
         output_tokens_per_s=throughput.scaled(float(tokens_out)),
         total_tokens_per_s=total_tokens_per_s,
         requests_per_s=throughput,
         **_safety(plan, scenario),
         utilisation_fraction=result.busy_fraction,
         mean_batch=result.mean_batch,
-        slo_confidence=_confidence(ttft["p99"], tpot.get("p99"), scenario.objectives),
+        slo_confidence=_confidence(times["ttft_s"]["p99"], times["tpot_s"].get("p99"), scenario.objectives),
         price=_price(plan, scenario),
         checkpoint=plan.checkpoint,
         max_num_seqs=found.candidate.max_num_seqs,
@@ -97,6 +85,21 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         simulate_args=simulate_args(plan, scenario),
         basis_notes=replica.transferred,
     )
+
+
+def _times(plan: Planned, class_name: str) -> dict[str, dict[str, Quantity]]:
+    """Every latency with its percentiles; those after the first token also err as far as acceptance is not known."""
+    result, basis, guess = plan.result, plan.found.replica.basis, plan.found.candidate.speculation
+    slower = guess.time_factors if guess else (1.0, 1.0)
+    found = {"ttft_s": statistics(result.ttft, "ttft", class_name, basis, _SHOWN)}
+    for name, times, kind in (
+        ("tpot_s", result.tpot, "tpot"),
+        ("e2e_s", result.e2e, "ttft"),
+        ("itl_s", result.itl, "tpot"),
+    ):
+        values = statistics(times, kind, class_name, basis, _SHOWN)
+        found[name] = {key: widened(value, slower) for key, value in values.items()}
+    return found
 
 
 def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:

@@ -141,7 +141,8 @@ def test_levers_act_only_where_they_are_supported() -> None:
         with_lever(candidate_of(scenario, "h100-sxm"), LEVERS["kv-int8"], scenario)
     assert refused.value.fix == "--levers kv-fp8"
     with pytest.raises(InfeasibleError, match="8-bit integers"):
-        recommend(scenario_of(levers=("kv-int8",), constraints=Constraints(accelerators=("h100-sxm",))))
+        limits = Constraints(accelerators=("h100-sxm",), engines=("vllm",))
+        recommend(scenario_of(levers=("kv-int8",), constraints=limits))
     with pytest.raises(InfeasibleError, match="multi-token"):
         with_lever(candidate_of(scenario, "h100-sxm"), LEVERS["mtp"], scenario)
 
