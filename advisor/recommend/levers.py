@@ -165,6 +165,9 @@ def with_lever(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> C
             why="its sources do not say so",
             fix=f"--levers {others[0]}" if others else "another --engine, or --levers none",
         )
+    told = pulled_one.name.partition(":")[0]
+    if told not in engine.flags.speculation and told not in engine.flags.yaml_speculation:
+        raise InfeasibleError(f"no option is known by which {engine.name} is told to {pulled_one.words}")
     try:
         chosen = chosen_speculation(pulled_one.name, deployment, acceptance=scenario.acceptance)
     except AdvisorError as error:
@@ -219,7 +222,8 @@ def replica_of(
         )
     if adapters is not None:
         engine, architecture = candidate.deployment.engine, candidate.deployment.accelerator.architecture
-        if not support(engine.id, architecture, "feature:lora_adapters").is_usable:
+        told = engine.flags.adapters or engine.flags.yaml_adapters
+        if not told or not support(engine.id, architecture, "feature:lora_adapters").is_usable:
             raise InfeasibleError(f"{engine.name} is not known to serve adapters on {architecture}")
         replica = lora_replica(replica, Adapters(adapters.count, adapters.rank, adapters.slots))
     return replica

@@ -3,15 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
+from advisor.catalog import models
+from advisor.catalog.checkpoints import checkpoint_for
+from advisor.catalog.dtypes import GGUF_DTYPES
 from advisor.catalog.engine_formats import quality_note
-from advisor.catalog.engines import launch_command
+from advisor.catalog.launch import Guess, Launch, LaunchSettings, launch
 from advisor.catalog.prices import age_days, commitment_usd
 from advisor.catalog.providers import all_providers
 from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Accelerator, Model
 from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY
 from advisor.recommend.bottleneck import bottleneck_of
-from advisor.recommend.levers import LEVERS
+from advisor.recommend.candidates import Candidate
+from advisor.recommend.levers import LEVERS, eagle_head
 from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option
 from advisor.recommend.scenario import Objectives, Scenario
@@ -54,7 +58,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
     num_accelerators = found.purchase.num_units * found.purchase.placement.accelerators_per_unit
     total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))
     usd = _cost(plan, basis)
-    times = _times(plan, class_name)
+    times, started = _times(plan, class_name), _launch(plan, scenario)
     return Option(
         rank=rank,
         **_layout(found),
@@ -81,13 +85,16 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         **_power(deployment.accelerator, num_accelerators, result.busy_fraction, total_tokens_per_s.value),
         quality_note=_quality(found),
         levers=_levers(found, scenario),
-        launch_command=_launch(plan, scenario),
+        launch_command=started.command,
+        launch_argv=started.argv,
+        launch_config=started.config,
+        accelerators_per_unit=found.purchase.placement.accelerators_per_unit,
         simulate_args=simulate_args(plan, scenario),
         basis_notes=replica.transferred,
     )
 
 
-def _times(plan: Planned, class_name: str) -> dict[str, dict[str, Quantity]]:
+def _times(plan: Planned, class_name: str) -> dict[str, Any]:
     """Every latency with its percentiles; those after the first token also err as far as acceptance is not known."""
     result, basis, guess = plan.result, plan.found.replica.basis, plan.found.candidate.speculation
     slower = guess.time_factors if guess else (1.0, 1.0)
@@ -287,13 +294,14 @@ def _price(plan: Planned, scenario: Scenario) -> OfferedPrice:
     )
 
 
-def _launch(plan: Planned, scenario: Scenario) -> str:
-    found, checkpoint = plan.found, plan.checkpoint
-    deployment = found.candidate.deployment
+def _launch(plan: Planned, scenario: Scenario) -> Launch:
+    found, checkpoint, adapters = plan.found, plan.checkpoint, scenario.adapters
+    deployment, candidate = found.candidate.deployment, found.candidate
     first = checkpoint.origin == "quantise first"
-    return launch_command(
-        deployment.engine,
-        f"./{deployment.model.id}-{deployment.weight_dtype}" if first else checkpoint.repository,
+    repository = checkpoint.repository
+    if deployment.weight_dtype in GGUF_DTYPES and not first:
+        repository = f"{repository}:{deployment.weight_dtype.upper()}"
+    settings = LaunchSettings(
         tp=deployment.tensor_parallel,
         pp=deployment.pipeline_parallel,
         dp=deployment.data_parallel,
@@ -301,10 +309,29 @@ def _launch(plan: Planned, scenario: Scenario) -> str:
         weight_dtype=deployment.weight_dtype,
         checkpoint_dtype=deployment.weight_dtype if first else checkpoint.format,
         kv_dtype=deployment.kv_dtype,
-        max_num_seqs=found.candidate.max_num_seqs,
-        max_num_batched_tokens=found.candidate.max_num_batched_tokens,
+        max_num_seqs=candidate.max_num_seqs,
+        max_num_batched_tokens=candidate.max_num_batched_tokens,
         max_model_len=_round_up(scenario.traffic.longest_request_tokens, deployment.model),
+        prefix_caching=candidate.caches_prefixes if scenario.traffic.reused_input_tokens else None,
+        guess=_guess(candidate),
+        adapters=(adapters.count, adapters.rank, adapters.slots) if adapters else None,
     )
+    model = f"./{deployment.model.id}-{deployment.weight_dtype}" if first else repository
+    return launch(deployment.engine, model, settings)
+
+
+def _guess(candidate: Candidate) -> Guess | None:
+    chosen = candidate.speculation
+    if chosen is None:
+        return None
+    kind, _, draft = chosen.name.partition(":")
+    head, model = "", candidate.deployment.model
+    if draft:
+        record = models.get(draft).record
+        head = checkpoint_for(record, record.weights).hf_id
+    elif kind == "eagle":
+        head = eagle_head(model, candidate.deployment.engine.id) or f"./{model.id}-eagle3"
+    return Guess(kind, chosen.speculation.draft_tokens, head)
 
 
 def _round_up(tokens: int, model: Model) -> int:

@@ -108,6 +108,12 @@ class Option:
     """Ranks of options that may be as cheap."""
     levers: Mapping[str, object] = field(default_factory=dict)
     """What is pulled beside hardware and layout: prefix_caching, kv_dtype, speculation, adapters."""
+    launch_argv: tuple[str, ...] = ()
+    """The words of the command."""
+    launch_config: Mapping[str, object] = field(default_factory=dict)
+    """Options that it reads from a file."""
+    accelerators_per_unit: int = 1
+    """In one machine, or what is bought as one."""
     simulate_args: tuple[str, ...] = ()
     """Options of `advisor simulate serve` that show this point again."""
     basis_notes: tuple[str, ...] = ()

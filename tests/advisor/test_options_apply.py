@@ -24,7 +24,8 @@ VALUES = {
     "algorithm": "ppo", "prompts": "64", "samples": "4", "rl_steps": "7", "placement": "colocated", "off_policy": "2",
     "reward_time": "3s", "reward_model": "8b",
     "shared_prefix_tokens": "100", "shared_prefixes": "3", "levers": "none", "acceptance": "0.5", "adapters": "50",
-    "adapter_rank": "8", "adapter_slots": "9", "plan": "p.json", "from_plan": "p.json",
+    "adapter_rank": "8", "adapter_slots": "9", "emit": "k8s", "emit_dir": "here",
+    "plan": "p.json", "from_plan": "p.json",
 }  # fmt: skip
 OPTIONS = [parameter.name for parameter in parameters_of(RecommendInput)]
 IDLE = [(workload, name) for workload, acts in ACTS.items() for name in OPTIONS if name not in acts]

@@ -24,6 +24,20 @@ PlanFile = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
+class Emission:
+    """In which form the first option is written down, and where."""
+
+    emit: Annotated[
+        Literal["command", "docker", "compose", "k8s", "skypilot", "slurm"] | None,
+        Option(help="Files that start the first option, printed or in a folder.", show_default=False),
+    ] = None
+    emit_dir: Annotated[
+        Path | None,
+        Option(metavar="FOLDER", help="Where they go; -o FOLDER says the same.", show_default=False),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     """How much of an answer is shown and kept."""
 
@@ -38,7 +52,7 @@ class Shown:
     studied=Studied(
         best_of="options",
         pareto=("min options_usd_per_million_tokens", "min options_ttft_s_p99"),
-        left_out=("plan", "explain", "from_plan"),
+        left_out=("plan", "explain", "from_plan", "emit", "emit_dir"),
     ),
 )
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,7 @@ class RecommendInput:
     objectives: Objectives = Objectives()
     where: Where = Where()
     shown: Shown = Shown()
+    emission: Emission = Emission()
     training: TrainingInput = TrainingInput()
     item: Annotated[
         ItemInput,

@@ -35,7 +35,7 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
     scenario = with_levers(scenario, asked.levers)
     if goal is not None:
         return goal_answer_of(goal, scenario, notes, shown, shared)
-    return recommended(scenario, notes, shown, shared)
+    return recommended(scenario, notes, shown, shared, asked.emission)
 
 
 def replay(asked: ReplayInput, shared: Shared) -> Answer:

@@ -140,8 +140,8 @@ def test_levers_act_only_where_they_are_supported() -> None:
     with pytest.raises(InfeasibleError) as refused:
         with_lever(candidate_of(scenario, "h100-sxm"), LEVERS["kv-int8"], scenario)
     assert refused.value.fix == "--levers kv-fp8"
+    limits = Constraints(accelerators=("h100-sxm",), engines=("vllm",))
     with pytest.raises(InfeasibleError, match="8-bit integers"):
-        limits = Constraints(accelerators=("h100-sxm",), engines=("vllm",))
         recommend(scenario_of(levers=("kv-int8",), constraints=limits))
     with pytest.raises(InfeasibleError, match="multi-token"):
         with_lever(candidate_of(scenario, "h100-sxm"), LEVERS["mtp"], scenario)
