@@ -241,7 +241,19 @@ def lever_note(one: Lever, candidate: Candidate) -> str:
     if chosen.speculation.method == "eagle":
         head = eagle_head(candidate.deployment.model, candidate.deployment.engine.id)
         needs = f", with {head}" if head else "; no head of it is in the catalog: find or train one first"
-    return f"answers stay as they are; counts on {chosen.speculation.acceptance:.0%} of guesses being accepted{needs}"
+    part = 100.0 * chosen.speculation.acceptance
+    return f"answers stay as they are; counts on {part:.0f} % of guesses being accepted{needs}"
+
+
+def lacks_head(candidate: Candidate) -> bool:
+    """Whether a candidate guesses ahead with a head that nobody is known to have published.
+
+    Source: eagle_head.
+    """
+    guess, deployment = candidate.speculation, candidate.deployment
+    if guess is None or guess.speculation.method != "eagle":
+        return False
+    return not eagle_head(deployment.model, deployment.engine.id)
 
 
 def eagle_head(model: Model, engine: str) -> str:

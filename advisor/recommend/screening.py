@@ -132,8 +132,10 @@ def screen(
     )
     demands, entries = demands_of(scenario), []
     offered = zip(pool, rates.tolist(), strict=True)
-    # Of equally cheap ones the engine that is predicted best comes first.
-    surest = sorted(offered, key=lambda each: -_least_throughput(each[0][0]))
+    # Of equally cheap ones the engine that is predicted best comes first, and with it whoever guesses ahead.
+    surest = sorted(
+        offered, key=lambda each: (-_least_throughput(each[0][0]), each[0][0].speculation is None)
+    )
     for order, ((candidate, ways), rate) in enumerate(surest):
         name = candidate.deployment.accelerator.id
         if rate <= 0:
