@@ -240,9 +240,9 @@ def lever_note(one: Lever, candidate: Candidate) -> str:
     needs = ""
     if chosen.speculation.method == "eagle":
         head = eagle_head(candidate.deployment.model, candidate.deployment.engine.id)
-        needs = f", with {head}" if head else "; no head of it is in the catalog: find or train one first"
+        needs = f", with {head}" if head else "; its head must be found or trained"
     part = 100.0 * chosen.speculation.acceptance
-    return f"answers stay as they are; counts on {part:.0f} % of guesses being accepted{needs}"
+    return f"counts on {part:.0f} % of guesses{needs}"
 
 
 def lacks_head(candidate: Candidate) -> bool:

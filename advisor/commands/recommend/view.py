@@ -6,8 +6,13 @@ from typing import Final
 from advisor.catalog.units import GB
 from advisor.commands.recommend.charts import layout, pareto_chart
 from advisor.commands.recommend.rejected import rejected_tables
-from advisor.commands.recommend.report import latency_table, recommendation_sections, recommendation_tiles
-from advisor.recommend.result import LeverTrial, Option, Recommendation, Rung
+from advisor.commands.recommend.report import (
+    latency_table,
+    lever_lines,
+    recommendation_sections,
+    recommendation_tiles,
+)
+from advisor.recommend.result import Option, Recommendation, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
 from advisor.render.document import fields_of
@@ -44,9 +49,10 @@ def recommendation_answer(
     if found.ladder:
         blocks.append(ladder_table(found.ladder))
     blocks += [_options_table(shown, scenario), Paragraph(_how_sure(found, shown))]
-    gains = lever_lines(found.levers_tried)
+    gains = lever_lines(found.levers_tried, whole=explain)
     if gains:
-        blocks.append(bulleted("What would make it cheaper or faster", gains if explain else gains[:2]))
+        title = "What would make it cheaper or faster, by --levers NAME"
+        blocks.append(bulleted(title, gains if explain else gains[:2]))
     if explain:
         blocks += [pareto_chart(found.options), *_explanation(best)]
         blocks += rejected_tables(found.rejected, most=MAX_REJECTED, everything=True)
@@ -65,24 +71,6 @@ def recommendation_answer(
         warnings=found.warnings,
         notes=tuple(dict.fromkeys((*notes, *found.notes))),
     )
-
-
-def lever_lines(tried: Sequence[LeverTrial]) -> tuple[str, ...]:
-    """The levers that gain something, best first: what changes, what it asks, and how to search with it."""
-    lines = []
-    for trial in tried:
-        cost, tpot = trial.usd_per_million_tokens, trial.tpot_p99_s
-        if trial.verdict not in ("cheaper", "faster") or cost is None or tpot is None:
-            continue
-        which = f"option {trial.rank}" if trial.rank else "the pick of the smallest load"
-        price = f"{usd(cost.before)} to {usd(cost.after)} per million tokens"
-        if trial.verdict == "faster":
-            price = "at the same cost"
-        lines.append(
-            f"{trial.words} (--levers {trial.lever}): {which} {price}, p99 TPOT {show(tpot.before, TIME)} to "
-            f"{show(tpot.after, TIME)}; {trial.note}"
-        )
-    return tuple(lines)
 
 
 _TENANCY: Final = {"dedicated": "dedicated hardware", "shared": "shared hardware", "unknown": "others' hosts"}
