@@ -19,20 +19,29 @@ RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
 def read_text(path: Path) -> str:
-    """The whole text of a file.
+    """The whole text of a file, its lines ending in a line feed.
 
-    Raises: InputFileError: it is missing, a folder, unreadable or not UTF-8.
+    Raises: InputFileError: it is missing, a folder, too large, unreadable or not UTF-8.
+    """
+    return "".join(read_lines(path))
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a file, one at a time; each ends in a line feed, but for the last where the file does not.
+
+    Raises: InputFileError: it is missing, a folder, too large, unreadable or not UTF-8.
     """
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_FILE_BYTES + 1)
-        if len(content) > MOST_FILE_BYTES:
-            raise InputFileError(
-                f"{path}: is too large",
-                why=f"more than {MOST_FILE_BYTES / MB:g} MB",
-                fix="split it, or leave out what is not needed",
-            )
-        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+            if file.seekable() and file.seek(0, io.SEEK_END) > MOST_FILE_BYTES:
+                raise InputFileError(
+                    f"{path}: is too large",
+                    why=f"more than {MOST_FILE_BYTES / MB:g} MB",
+                    fix="split it, or leave out what is not needed",
+                )
+            if file.seekable():
+                file.seek(0)
+            yield from io.TextIOWrapper(file, encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputFileError(f"{path}: no such file", fix="check the path") from None
     except IsADirectoryError:
@@ -86,7 +95,7 @@ def read_csv(
 
     def lines() -> Iterator[str]:
         nonlocal number
-        for number, line in enumerate(io.StringIO(read_text(path), newline=""), 1):  # noqa: B007
+        for number, line in enumerate(read_lines(path), 1):  # noqa: B007
             if line.strip() and not line.startswith("#"):
                 yield line
 
