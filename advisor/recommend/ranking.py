@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Final, Literal
 
@@ -125,8 +125,13 @@ def _spread(price: Price, scenario: Scenario) -> PriceSpread:
     return NO_SPREAD if price.provider == OWN else spread_of(price, scenario.as_of)
 
 
-Settled = dict[int, Capacity | None]
-"""Capacities that have been settled, by identity of their candidate: one deployment may be picked for several loads."""
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Capacities that have been settled, by identity of their candidate: one deployment may be picked for several
+    loads; and the seeds that did, the hardest first."""
+
+    capacities: dict[int, Capacity | None] = field(default_factory=dict)
+    seeds: list[int] = field(default_factory=list)
 
 
 def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | None:
@@ -138,12 +143,17 @@ def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | No
     settled: Planned | None = plan
     if _is_open(scenario, plan):
         found, key = plan.found, id(plan.found.candidate)
-        if key not in known:
-            aim = replace(found.capacity, load=_HIGHER * found.capacity.load)
-            known[key] = confirm(
-                found.replica, scenario.traffic, scenario.objectives, aim, scenario.seed, purpose="settle"
+        if key not in known.capacities:
+            known.capacities[key] = confirm(
+                found.replica,
+                scenario.traffic,
+                scenario.objectives,
+                replace(found.capacity, load=_HIGHER * found.capacity.load),
+                scenario.seed,
+                purpose="settle",
+                order=known.seeds,
             )
-        capacity = known[key]
+        capacity = known.capacities[key]
         settled = None if capacity is None else _with_capacity(scenario, plan, capacity)
     for _ in range(_MOST_STEPS):
         if settled is None:

@@ -46,7 +46,7 @@ class Searched:
     accelerators: Mapping[str, Accelerator]
     offers: Mapping[str, tuple[Price, ...]]
     outcome: SearchOutcome
-    settled: Settled = field(default_factory=dict)
+    settled: Settled = field(default_factory=Settled)
 
     def ranked(self, top: int, demand: int = -1) -> list[list[Found]]:
         """Confirmed deployments of the cheapest accelerators for a demand, each cheapest first."""

@@ -159,7 +159,14 @@ def _confirm(question: Question, entry: Entry, outcome: SearchOutcome, *, exhaus
     least = 0.0
     if not exhaustive and not given:
         least = _least_load(question, outcome, entry, aim.load, aim.requests_per_s)
-    hold = partial(confirm, entry.replica, scenario.traffic, scenario.objectives, seed=scenario.seed)
+    hold = partial(
+        confirm,
+        entry.replica,
+        scenario.traffic,
+        scenario.objectives,
+        seed=scenario.seed,
+        order=outcome.hard_seeds,
+    )
     capacity = hold(aim, least=least)
     if capacity is None and own and least and question.demands[-1].kind in ("unit", "budget"):
         # Not better than what the accelerator already offers: shown beside it, found with less care.

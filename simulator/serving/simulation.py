@@ -111,8 +111,11 @@ class _Service(EventLoop):
         """Record, and send the next request of every client that has been answered."""
         if self.router is not None:
             site.answered(num_finished)
-        if len(self.finished) > self.block or len(self.gaps) > BLOCK:
-            self.record()
+        if len(self.finished) > self.block:
+            self.recorder.take_finished(self.finished)
+            self.enough = self.recorder.num_violations > self.limit
+        if len(self.gaps) > BLOCK:
+            self.recorder.take_gaps(self.gaps)
         if self.is_closed_loop:
             heard_ps, done_ps = self.now_ps, site.replica.delivery.done_ps
             if done_ps > heard_ps:
