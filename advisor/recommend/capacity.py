@@ -189,7 +189,7 @@ class _Jury:
         order, strains, runs, missed = self.order, [], [], 0.0
         for seed in order:
             one = self.known.get((load, seed)) or self.hold(
-                load, seed=seed, give_up_fraction=self.most_missed - missed
+                load, seed=seed, give_up_fraction=max(0.0, self.most_missed - missed)
             )
             result, tightest, name = one
             if result.gave_up or tightest == math.inf:
