@@ -186,7 +186,8 @@ class _Jury:
 
     def run(self, load: float, clear: Sequence[float] = _CLEAR) -> _Judged:
         """Runs at a load pooled, up to the seed that tells that it misses, or, within `clear`, that it holds."""
-        order, strains, runs, missed = self.order, [], [], 0.0
+        order, strains, missed = self.order, list[float](), 0.0
+        together: ServingResult | None = None
         for seed in order:
             one = self.known.get((load, seed)) or self.hold(
                 load, seed=seed, give_up_fraction=max(0.0, self.most_missed - missed)
@@ -198,11 +199,10 @@ class _Jury:
                 break
             self.known[load, seed] = one
             strains.append(tightest)
-            runs.append(result)
             missed += result.num_violations / result.num_requests
-            result = pooled(runs)
+            result = together = pooled([together, result]) if together else result
             tightest, name = self.judge(result, load)
-            if clear and tightest <= clear[min(len(runs), len(clear)) - 1]:
+            if clear and tightest <= clear[min(len(strains), len(clear)) - 1]:
                 break
         hardest_first = sorted(range(len(strains)), key=lambda place: -strains[place])
         order[: len(strains)] = [order[place] for place in hardest_first]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -164,6 +165,7 @@ def decode_ps(surface: StepSurface, batch: MicroBatch) -> tuple[int, int]:
     return time_ps, slope_ps
 
 
+@lru_cache(maxsize=8)
 def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepSurface:
     """The surface with plain lists, once it is known to cover everything that the policy can compose.
 

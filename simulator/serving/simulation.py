@@ -18,7 +18,7 @@ from advisor.simulator.serving.router import Router
 from advisor.simulator.serving.workload import Client, Workload, draw_contents
 from advisor.simulator.step_cost import StepSurface
 
-WATCHED_BLOCK = 1 << 9
+WATCHED_BLOCK = 1 << 10
 """Integers that replicas collect while violations are watched."""
 
 
