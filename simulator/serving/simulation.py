@@ -11,6 +11,7 @@ from advisor.simulator.serving.content import Contents
 from advisor.simulator.serving.fleet import Fleet, Pool, RouterRule
 from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
 from advisor.simulator.serving.metrics import Recorder, ServingResult
+from advisor.simulator.serving.ordered_queue import Rank
 from advisor.simulator.serving.pipeline import NEVER, step_tables
 from advisor.simulator.serving.policy import SchedulerPolicy, Slo
 from advisor.simulator.serving.replica import Replica
@@ -131,7 +132,12 @@ class _Service(EventLoop):
 
 
 def new_replica(
-    tables: StepSurface, policy: SchedulerPolicy, contents: Contents | None, *, jump: bool = True
+    tables: StepSurface,
+    policy: SchedulerPolicy,
+    contents: Contents | None,
+    *,
+    jump: bool = True,
+    rank: Rank | None = None,
 ) -> Replica:
     """A replica, with a prefix cache where the policy has one and the requests have anything in common.
 
@@ -139,8 +145,8 @@ def new_replica(
     Source: own definition.
     """
     if contents is None or not policy.prefix_caching or policy.kind == "static":
-        return Replica(tables, policy, jump=jump)
-    return CachingReplica(tables, policy, contents, jump=jump)
+        return Replica(tables, policy, jump=jump, rank=rank)
+    return CachingReplica(tables, policy, contents, jump=jump, rank=rank)
 
 
 def result_of(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
+from operator import methodcaller
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +108,7 @@ def draw_arrivals(workload: Workload, seed: int) -> Iterator[int]:
 
     Source: own definition.
     """
-    return chain.from_iterable(chunk.tolist() for chunk in draw_arrival_chunks(workload, seed))
+    return chain.from_iterable(map(methodcaller("tolist"), draw_arrival_chunks(workload, seed)))
 
 
 def draw_arrival_chunks(workload: Workload, seed: int) -> Iterator[NDArray[np.int64]]:
