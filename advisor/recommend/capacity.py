@@ -166,6 +166,15 @@ def confirm(
     return replace(held, num_requests=found.num_requests + held.num_requests, binding=binding)
 
 
+def usually_held(estimate: Capacity) -> Capacity:
+    """What long runs usually confirm of an estimate, where none is made.
+
+    Source: own definition; the same part begins their bracket.
+    """
+    part = _USUALLY_HELD
+    return replace(estimate, load=part * estimate.load, requests_per_s=part * estimate.requests_per_s)
+
+
 class _Jury:
     """Seeds whose long runs decide together whether a load holds; the hardest are asked first, and no more of them
     than needed.

@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
-from advisor.recommend.capacity import Capacity, confirm, planning_point
+from advisor.recommend.capacity import CONFIRM_REQUESTS, Capacity, confirm, planning_point, seeds_of
 from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
-from advisor.recommend.load_runs import strain
+from advisor.recommend.load_runs import run_at, strain
 from advisor.recommend.offers import OWN
 from advisor.recommend.purchase import Demand, cheapest_purchase, planned_load
 from advisor.recommend.scenario import Scenario
@@ -163,6 +163,17 @@ def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | No
             return at_point
         settled = _with_capacity(scenario, settled, _scaled(settled.found.capacity, _STEP))
     return None
+
+
+def screened(scenario: Scenario, plan: Planned) -> Planned:
+    """The deployment with what one run of a confirming length shows at its planning point, held to nothing.
+
+    Source: recommend.load_runs.
+    """
+    seed, *_ = seeds_of(scenario.seed, "show")
+    return replace(
+        plan, result=run_at(plan.found.replica, scenario.traffic, plan.load, CONFIRM_REQUESTS, seed)
+    )
 
 
 def shown(scenario: Scenario, plan: Planned) -> Planned:
