@@ -32,8 +32,8 @@ from setuptools import setup
 setup(
     name="compiled",
     ext_modules=mypycify(
-        ["--ignore-missing-imports", "--follow-imports=silent", *sys.argv[3:]],
-        opt_level=sys.argv.pop(1),
+        ["--ignore-missing-imports", "--follow-imports=silent", *sys.argv[2:]],
+        opt_level=sys.argv[1],
         debug_level="0",
         group_name="advisor_loop",
     ),
