@@ -1,8 +1,8 @@
 """Data files in the field's customary units: reading them, and telling a person what is wrong with one."""
 
 import csv
-import io
 import json
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -32,23 +32,26 @@ def read_lines(path: Path) -> Iterator[str]:
     Raises: InputFileError: it is missing, a folder, too large, unreadable or not UTF-8.
     """
     try:
-        with path.open("rb") as file:
-            if file.seekable() and file.seek(0, io.SEEK_END) > MOST_FILE_BYTES:
-                raise InputFileError(
-                    f"{path}: is too large",
-                    why=f"more than {MOST_FILE_BYTES / MB:g} MB",
-                    fix="split it, or leave out what is not needed",
-                )
-            if file.seekable():
-                file.seek(0)
-            yield from io.TextIOWrapper(file, encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig") as file:
+            size, num_read = os.fstat(file.fileno()).st_size, 0  # a pipe's size is known when it ends
+            for line in file if size <= MOST_FILE_BYTES else ():
+                num_read += len(line)
+                if num_read > MOST_FILE_BYTES:
+                    break
+                yield line
+        if max(size, num_read) > MOST_FILE_BYTES:
+            raise InputFileError(
+                f"{path}: is too large",
+                why=f"more than {MOST_FILE_BYTES / MB:g} MB",
+                fix="split it, or leave out what is not needed",
+            )
     except FileNotFoundError:
         raise InputFileError(f"{path}: no such file", fix="check the path") from None
     except IsADirectoryError:
         raise InputFileError(f"{path}: is a folder, not a file", fix="name a file in it") from None
-    except UnicodeDecodeError as error:
+    except UnicodeDecodeError:
         raise InputFileError(
-            f"{path}: not a text file", why=f"byte {error.start} is not UTF-8", fix="save it as UTF-8 text"
+            f"{path}: not a text file", why="its bytes are not UTF-8", fix="save it as UTF-8 text"
         ) from None
     except (OSError, ValueError) as error:  # a null byte in the name
         why = getattr(error, "strerror", None) or str(error)
