@@ -113,17 +113,8 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     )
     names = {option.accelerator for option in options}
     comparisons = compared(order)
-    options = tuple(
-        replace(
-            option,
-            tie_with=tuple(
-                each.rank for each in comparisons if 1.0 - LIKELY < each.chance_first_is_cheaper < LIKELY
-            ),
-        )
-        if option.rank == 1
-        else option
-        for option in options
-    )
+    ties = [each.rank for each in comparisons if 1.0 - LIKELY < each.chance_first_is_cheaper < LIKELY]
+    options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
     return Recommendation(
         kind="plan",
         model=model.id,
