@@ -126,14 +126,7 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         what_would_change=what_would_change(scenario, options, comparisons),
         comparisons=comparisons,
         levers_tried=tried_levers(scenario, _worth_trying(done, scenario, demands, order)),
-        search=SearchStatistics(
-            num_candidates=outcome.num_candidates,
-            num_modelled=outcome.num_modelled,
-            num_simulated=outcome.num_simulated,
-            num_simulated_requests=outcome.num_requests,
-            screen_wall_s=outcome.screen_wall_s,
-            wall_s=time.perf_counter() - started,
-        ),
+        search=_statistics(outcome, time.perf_counter() - started),
         warnings=stale_price_warnings(options),
         notes=(
             *done.notes,
@@ -141,6 +134,17 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
             *_idle_levers(scenario, model, order),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
         ),
+    )
+
+
+def _statistics(outcome: SearchOutcome, wall_s: float) -> SearchStatistics:
+    return SearchStatistics(
+        num_candidates=outcome.num_candidates,
+        num_modelled=outcome.num_modelled,
+        num_simulated=outcome.num_simulated,
+        num_simulated_requests=outcome.num_requests,
+        screen_wall_s=outcome.screen_wall_s,
+        wall_s=wall_s,
     )
 
 
