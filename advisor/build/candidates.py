@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from advisor.build.assembly import Cards, Memory, Risers, Setting, Supplies, slot_widths
 from advisor.build.hardware import POWER_POINTS, Hardware, Run, power_points_of
 from advisor.build.performance import Load, best_run
-from advisor.build.rules_power import CASE_AIRFLOW, EIGHT_PIN_W, NOISE_DB, cooler_capacity_w
+from advisor.build.rules_power import EIGHT_PIN_W, NOISE_DB, case_airflow, cooler_capacity_w
 from advisor.catalog import parts
 from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, GpuCard, Part, Psu, RamKit
@@ -236,7 +236,7 @@ def case_candidates(book: PriceBook, least_usd: float = 0.0) -> list[Candidate]:
 
     def cost(c: Candidate) -> tuple[float, ...]:
         case: Case = c.choice
-        air = CASE_AIRFLOW.coefficient("case", case, Setting())
+        air = case_airflow.coefficient("case", case, Setting())
         return (
             c.usd, -case.max_gpu_m, -(case.max_cooler_m or 1.0), -(case.max_psu_m or 1.0), -case.expansion_slots, air,
         )  # fmt: skip
