@@ -51,7 +51,6 @@ def api_prices_as_of(
     A user's row wins over a bundled one of the same provider and model, whatever its date.
 
     Raises: UnknownNameError: no such provider has any price. InputFileError: the user's file is wrong.
-    Source: own definition.
     """
     own = read_api_prices(user_file) if user_file is not None else ()
     known = sorted({price.provider for price in (*bundled_api_prices(), *own)})

@@ -117,7 +117,6 @@ def prices_as_of(
     Assumes: `accelerators` are ids. None means all; COMPARED_KINDS are the kinds that one can expect to pay.
     Raises: UnknownNameError: a provider is in no layer; `hint` lists near misses.
         InputFileError: the user's file or the cache is wrong.
-    Source: own definition.
     """
     cached = refreshed_prices(cache_dir) if cache_dir is not None else ()
     own = read_prices(user_file, as_of) if user_file is not None else ()
@@ -160,8 +159,6 @@ def age_days(price: Price, as_of: datetime.date) -> int:
 def commitment_usd(price: Price) -> float | None:
     """What renting one SKU at this price commits to pay, used or not [USD]: usd_per_hour · hours of the term; 0 where
     the term commits to nothing, None where its length is not stated.
-
-    Source: definition.
     """
     if price.term == "reserved_unspecified":
         return None

@@ -54,7 +54,6 @@ def get(name: str) -> Profile:
     """The profile of a name.
 
     Raises: UnknownNameError: no such profile; near misses are in the hint.
-    Source: own definition.
     """
     profiles = all_profiles()
     return profiles[resolve(name, tuple(profiles), {}, "profile").id]

@@ -75,10 +75,7 @@ def published(model: Model, weight_dtype: str, engine: str = "") -> tuple[Publis
 
 
 def best_first(model: Model, found: Iterable[PublishedCheckpoint]) -> tuple[PublishedCheckpoint, ...]:
-    """Checkpoints of a model in the order in which one would take them.
-
-    Source: own definition.
-    """
+    """Checkpoints of a model in the order in which one would take them."""
     return tuple(sorted(found, key=lambda one: _place(one, model)))
 
 

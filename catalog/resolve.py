@@ -28,7 +28,6 @@ def resolve(name: str, ids: Iterable[str], aliases: Mapping[str, str], kind: str
 
     Assumes: alias targets are ids.
     Raises: UnknownNameError: no id or alias equals the name, or several do; `hint` lists near misses.
-    Source: own definition.
     """
     known = tuple(ids)
     if name in known:

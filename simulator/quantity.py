@@ -27,7 +27,6 @@ class Quantity:
 
         Assumes: the factor has no error of its own, so the relative range stays.
         Raises: ValueError: the factor is not positive.
-        Source: definition.
         """
         if not factor > 0:
             raise ValueError(f"scale factor must be positive, not {factor}")

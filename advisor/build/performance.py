@@ -278,6 +278,5 @@ def ram_needed_bytes(load: Load) -> float:
 
     Assumes: weights are read once through memory, as llama.cpp and safetensors map them; a smaller memory loads too,
     but reads files again whenever another process pushes them out.
-    Source: own definition.
     """
     return model_file_bytes(load) + SYSTEM_MEMORY_BYTES

@@ -257,9 +257,6 @@ POWER_RULES: Final = (
 
 
 def wall_power_w(machine: Assembly) -> float:
-    """Power at the wall while the cards run a model [W]: what the parts draw over the supply's efficiency.
-
-    Source: own simplification.
-    """
+    """Power at the wall while the cards run a model [W]: what the parts draw over the supply's efficiency."""
     efficiency = machine.supplies.efficiency if machine.supplies else EFFICIENCY["gold"]
     return running_power_w(machine.cards, machine.cpu) / efficiency

@@ -35,7 +35,6 @@ def hardware_of(machine: Assembly) -> Hardware | None:
     """The machine's accelerators with the links that its board gives them.
 
     Assumes: of unlike cards all as the slowest, with the memory of the smallest; where lanes are not known, x8.
-    Source: own definition.
     """
     cards = machine.cards
     if cards is None or not cards.cards:

@@ -29,8 +29,6 @@ def ways(
     """The tokens of a day by every way, cheapest per token first; fleets are (what, date of the price, cost).
 
     Without a volume of its own each deployment serves what it can, and APIs `api_tokens_per_day`.
-
-    Source: own composition.
     """
     found = [
         _way("rent", _deal(row), row.usd_per_hour * HOURS_PER_DAY, row.tokens_per_day, row.load_fraction,

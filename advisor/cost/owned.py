@@ -28,8 +28,6 @@ def owned_options(
 
     `count` is how many accelerators there are; without it as many are bought as the load needs, modules by the server
     of eight.
-
-    Source: own composition.
     """
     options = []
     for found in candidates:
@@ -51,10 +49,7 @@ def owned_option(
     region: str,
     count: int | None = None,
 ) -> OwnedOption | None:
-    """One deployment on hardware of one's own; None where the hardware that there is cannot carry the load.
-
-    Source: own composition.
-    """
+    """One deployment on hardware of one's own; None where the hardware that there is cannot carry the load."""
     deployment = found.candidate.deployment
     size = deployment.accelerators_per_replica
     unit = count or _unit(found)

@@ -75,8 +75,6 @@ def purchase_for(way: Placement, capacity: Capacity, traffic: Traffic, served: S
     """Units of one offer that carry a load at its peak, or all clients; one unit where the load is the highest.
 
     Every accelerator that is paid for serves: a unit of eight runs eight replicas though seven would do.
-
-    Source: definition.
     """
     per_replica = capacity.requests_per_s
     needed = way.replicas_per_unit
@@ -117,7 +115,6 @@ def row_of(
     """One simulated deployment on one offer under a load, priced.
 
     Assumes: replicas share the load evenly; the split is that of the simulated load.
-    Source: own composition.
     """
     capacity_per_s = found.capacity.requests_per_s
     traffic = scenario.traffic
@@ -205,20 +202,14 @@ def _row(
 
 
 def cheapest_first(rows: Iterable[CostRow]) -> tuple[CostRow, ...]:
-    """Rows by cost per token; equal ones by accelerator and provider.
-
-    Source: definition.
-    """
+    """Rows by cost per token; equal ones by accelerator and provider."""
     return tuple(
         sorted(rows, key=lambda row: (row.usd_per_million_tokens.value, row.accelerator, row.provider))
     )
 
 
 def best_by_precision(options: Sequence[Found]) -> dict[str, Found]:
-    """The cheapest deployment of each weight format among those of one accelerator.
-
-    Source: definition.
-    """
+    """The cheapest deployment of each weight format among those of one accelerator."""
     best: dict[str, Found] = {}
     for found in sorted(options, key=lambda found: found.usd_per_million_tokens):
         best.setdefault(found.candidate.deployment.weight_dtype, found)

@@ -12,10 +12,7 @@ _OLD_FIGURE_DAYS = 365
 
 
 def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
-    """One sentence: what is cheapest for the volume, or what a token costs at full load.
-
-    Source: own words.
-    """
+    """One sentence: what is cheapest for the volume, or what a token costs at full load."""
     row = report.rows[0]
     known = all_providers().get(row.provider)
     seller = known.name if known else row.provider

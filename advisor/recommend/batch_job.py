@@ -51,7 +51,6 @@ def recommend_batch(scenario: Scenario, job: BatchJob) -> BatchRecommendation:
     closed loop that keeps every slot full; none that was not simulated could be cheaper.
 
     Raises: InfeasibleError: nothing is done in time. UnknownNameError: a name is in no record.
-    Source: own composition.
     """
     started = time.perf_counter()
     model = model_catalog.get(scenario.model).record

@@ -76,10 +76,7 @@ def run_at(
 
 
 def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalLengths:
-    """The length distribution of a traffic: a trace's pairs, lognormal around the means, or fixed without spread.
-
-    Source: own definition.
-    """
+    """The length distribution of a traffic: a trace's pairs, lognormal around the means, or fixed without spread."""
     if traffic.trace is not None:
         return EmpiricalLengths(_trace(traffic.trace).pairs)
     inputs, outputs = traffic.mean_input_tokens, traffic.mean_output_tokens
@@ -97,10 +94,7 @@ def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalL
 
 
 def strain(result: ServingResult, objectives: Objectives) -> tuple[float, str]:
-    """How near a run comes to its tightest objective, as a ratio that is above 1 where it misses, and which it is.
-
-    Source: own definition.
-    """
+    """How near a run comes to its tightest objective, as a ratio that is above 1 where it misses, and which it is."""
     if result.num_refused > _REFUSED_FRACTION * result.num_requests:
         return math.inf, "kv cache"
     ratios = [(percentile_s(result, level) / level.limit_s, level.metric) for level in objectives.levels]
@@ -108,10 +102,7 @@ def strain(result: ServingResult, objectives: Objectives) -> tuple[float, str]:
 
 
 def percentile_s(result: ServingResult, level: ServiceLevel) -> float:
-    """The percentile of a run that an objective speaks of [s].
-
-    Source: own definition.
-    """
+    """The percentile of a run that an objective speaks of [s]."""
     times: Distribution = getattr(result, level.metric)
     return times.percentile_s(level.percent)
 

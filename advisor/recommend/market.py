@@ -73,10 +73,7 @@ class Priced(Protocol):
 
 
 def stale_price_warnings(options: Sequence[Priced]) -> tuple[str, ...]:
-    """How many prices are stale and how old the oldest is; empty where all are fresh.
-
-    Source: own definition.
-    """
+    """How many prices are stale and how old the oldest is; empty where all are fresh."""
     stale = [option.price_age_days for option in options if option.price_age_days > STALE_AFTER_DAYS]
     if not stale:
         return ()

@@ -100,8 +100,6 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
 
     A replica stays inside one node where it can: several replicas share a larger SKU; a price per accelerator is
     multiplied within one node; only full nodes are joined, and only with a network between them.
-
-    Source: own definition.
     """
     domain = accelerator.scale_up.max_domain if accelerator.scale_up else _NODE
     found = []

@@ -30,7 +30,6 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
     """The option that a deployment at its planning point becomes.
 
     Assumes: replicas behind a router share the load evenly.
-    Source: own composition.
     """
     found, result = plan.found, plan.result
     deployment, replica = found.candidate.deployment, found.replica
@@ -89,10 +88,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
 
 
 def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
-    """Options of `advisor simulate serve` that show a planning point again, of the whole deployment.
-
-    Source: own definition.
-    """
+    """Options of `advisor simulate serve` that show a planning point again, of the whole deployment."""
     found, traffic = plan.found, scenario.traffic
     deployment = found.candidate.deployment
     replicas = found.purchase.num_replicas

@@ -103,10 +103,7 @@ def _numbers(candidate: Candidate) -> tuple[float, ...]:
 
 
 def fastest_peak_flop_per_s(deployment: Deployment) -> float:
-    """Dense peak of the fastest unit that any matrix of the deployment uses, on one accelerator [flop/s].
-
-    Source: own definition.
-    """
+    """Dense peak of the fastest unit that any matrix of the deployment uses, on one accelerator [flop/s]."""
     peaks = deployment.accelerator.peak_flop_per_s
     dense = activation_dtype_for(
         dense_dtype(deployment.model, deployment.weight_dtype), deployment.accelerator

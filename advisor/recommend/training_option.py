@@ -47,10 +47,7 @@ _LONGEST_ANSWER = 4.0
 
 
 def plan_columns(job: TrainingJob, plan: TrainingPlan) -> PlanColumns:
-    """A layout under the names of the contract.
-
-    Source: own definition.
-    """
+    """A layout under the names of the contract."""
     etp = plan.expert_tensor_parallel or (plan.tensor_parallel if plan.expert_parallel > 1 else 1)
     offloaded = [
         name for name in ("optimizer", "parameters", "activations") if getattr(plan, f"offload_{name}")
@@ -87,10 +84,7 @@ def option_of(
     known: Ownership,
     others: Sequence[ClusterOffer],
 ) -> TrainingOption:
-    """The option that a run stands for, with the same run at every other term as further bills.
-
-    Source: own composition.
-    """
+    """The option that a run stands for, with the same run at every other term as further bills."""
     found, price = run.found, run.offer.price
     job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
     count, step = run.num_accelerators, step_quantity(found, run.step_s)
@@ -261,10 +255,7 @@ _RESOURCES: Mapping[str, tuple[str, ...]] = {
 
 
 def bottleneck_of(breakdown_s: Mapping[str, float]) -> str:
-    """What costs most beside useful computation, where it is a tenth of the step or more; else compute.
-
-    Source: own definition.
-    """
+    """What costs most beside useful computation, where it is a tenth of the step or more; else compute."""
     total = sum(breakdown_s.values())
     shares = {name: sum(breakdown_s.get(p, 0.0) for p in parts) / total for name, parts in _RESOURCES.items()}
     shares.pop("compute")

@@ -127,10 +127,7 @@ def run_of(
 
 
 def num_steps_of(scenario: TrainingScenario) -> int:
-    """Optimizer steps of a run; loops of generation and training for reinforcement learning.
-
-    Source: definition.
-    """
+    """Optimizer steps of a run; loops of generation and training for reinforcement learning."""
     if scenario.rollout is not None:
         return scenario.rollout.num_steps
     task = scenario.task

@@ -257,10 +257,7 @@ def _run(plan: TrainingPlan, num_micro_batches: int, times: ChunkTimes) -> tuple
 
 
 def unlayable(variants: Sequence[Variant], num_accelerators: int) -> str:
-    """Why no plan of the variants fits so many accelerators, in words, from the plan that needs least.
-
-    Source: own definition.
-    """
+    """Why no plan of the variants fits so many accelerators, in words, from the plan that needs least."""
     least = None
     for variant in variants:
         try:

@@ -25,8 +25,6 @@ def merge(
     A price that did not change keeps the first and the last day on which it was read. An offer that is no longer
     listed ends on `day`, except of a doubtful product: it is listed, but its new price was refused. A second reading
     on one day replaces the first.
-
-    Source: own definition.
     """
     histories: dict[Offer, list[Price]] = defaultdict(list)
     for price in sorted((*old, *new), key=lambda price: price.observed_on):
@@ -58,8 +56,6 @@ def to_known_regions(prices: Iterable[Price]) -> list[Price]:
 
     Where a bundled row has a coarse region (`us`, `any`), the cheapest region of the list takes its place;
     otherwise the old row would stand beside the new ones for ever.
-
-    Source: own definition.
     """
     bundled: dict[Offer, set[str]] = defaultdict(set)
     for price in bundled_prices():

@@ -173,10 +173,7 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
 
 
 def contradictions(case: ServingCase) -> tuple[str, ...]:
-    """What in a case's conditions cannot all be so, and how it is taken.
-
-    Source: own definition.
-    """
+    """What in a case's conditions cannot all be so, and how it is taken."""
     found = []
     if case.shared_prefix_tokens and case.isl <= case.shared_prefix_tokens:
         found.append(

@@ -25,10 +25,7 @@ _PEAKS: Final = {"mxfp8": "fp8", "nvfp4": "fp4", "fp32": "bf16", "tf32": "bf16"}
 
 
 def predict_row(row: Mapping[str, str], row_number: int) -> Prediction:
-    """Predicted metrics of one CSV row; never raises for what a row can contain.
-
-    Source: own composition.
-    """
+    """Predicted metrics of one CSV row; never raises for what a row can contain."""
     case_id = (row.get("case_id") or "").strip() or f"row-{row_number}"
     return answered(case_id, lambda: parse_case(row, row_number), predict_case)
 

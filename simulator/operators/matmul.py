@@ -90,7 +90,6 @@ class ProductEfficiency:
         Assumes: a record of a related format may stand in for one that nobody measured, with the bytes and the peak
         of the format that is asked for.
         Raises: KeyError: a parameter is missing or the format unknown.
-        Source: own definition.
         """
         used = dtype or record.dtype
         used = DTYPE_ALIASES.get(used, used)

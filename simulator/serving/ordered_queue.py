@@ -106,7 +106,4 @@ class OrderedReplica(_Ordered):
 
 
 class OrderedCachingReplica(_Ordered, CachingReplica):
-    """A replica with a prefix cache that serves waiting requests by rank.
-
-    Source: own design.
-    """
+    """A replica with a prefix cache that serves waiting requests by rank."""
