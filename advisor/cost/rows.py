@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.schema import Price
@@ -20,7 +20,6 @@ from advisor.recommend.ranking import NO_SPREAD, Planned, chance_of_capacity
 from advisor.recommend.result import Option
 from advisor.recommend.scenario import Scenario, Traffic
 from advisor.recommend.screening import Found
-from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 
@@ -158,47 +157,28 @@ def _row(
     tokens_per_s = purchase.requests_per_s * (option.total_tokens_per_s.value / option.requests_per_s.value)
     interval = option.usd_per_million_tokens
 
-    def with_range(value: float) -> Quantity:
-        low, high = interval.low / interval.value, interval.high / interval.value
-        return Quantity(value, value * low, value * high, interval.basis)
-
-    return CostRow(
-        way="own" if option.provider == OWN else "rent",
-        accelerator=option.accelerator,
-        accelerator_name=option.accelerator_name,
-        num_accelerators=option.num_accelerators,
-        num_replicas=option.num_replicas,
-        tensor_parallel=option.tensor_parallel,
-        pipeline_parallel=option.pipeline_parallel,
-        data_parallel=option.data_parallel,
-        expert_parallel=option.expert_parallel,
-        engine=option.engine,
-        weight_dtype=option.weight_dtype,
-        provider=option.provider,
-        provider_class=option.provider_class,
-        sku=option.sku,
-        region=option.region,
-        term=option.term,
-        usd_per_hour=option.usd_per_hour,
-        price_basis=price_basis,
-        price_observed_on=option.price_observed_on,
-        price_age_days=option.price_age_days,
-        price_url=option.price_url,
-        load_fraction=load,
-        requests_per_s=purchase.requests_per_s,
-        tokens_per_day=tokens_per_s * HOURS_PER_DAY * HOUR_S,
-        usd_per_million_tokens=with_range(blended),
-        usd_per_million_input_tokens=with_range(prices.usd_per_million_input),
-        usd_per_million_cached_tokens=with_range(prices.usd_per_million_cached),
-        usd_per_million_output_tokens=with_range(prices.usd_per_million_output),
-        share=prices.share,
-        ttft_p99_s=option.ttft_s["p99"],
-        tpot_p99_s=option.tpot_s.get("p99"),
-        power_w=power_w,
-        kwh_per_million_tokens=site_kwh_per_million_tokens(
+    same = {
+        field.name: getattr(option, field.name) for field in fields(CostRow) if hasattr(option, field.name)
+    }
+    own = {
+        "way": "own" if option.provider == OWN else "rent",
+        "price_basis": price_basis,
+        "load_fraction": load,
+        "requests_per_s": purchase.requests_per_s,
+        "tokens_per_day": tokens_per_s * HOURS_PER_DAY * HOUR_S,
+        "usd_per_million_tokens": interval.scaled(blended / interval.value),
+        "usd_per_million_input_tokens": interval.scaled(prices.usd_per_million_input / interval.value),
+        "usd_per_million_cached_tokens": interval.scaled(prices.usd_per_million_cached / interval.value),
+        "usd_per_million_output_tokens": interval.scaled(prices.usd_per_million_output / interval.value),
+        "share": prices.share,
+        "ttft_p99_s": option.ttft_s["p99"],
+        "tpot_p99_s": option.tpot_s.get("p99"),
+        "power_w": power_w,
+        "kwh_per_million_tokens": site_kwh_per_million_tokens(
             power_w, tokens_per_s, known.value("system_power_factor"), known.value("pue")
         ),
-    )
+    }
+    return CostRow(**{**same, **own})
 
 
 def cheapest_first(rows: Iterable[CostRow]) -> tuple[CostRow, ...]:

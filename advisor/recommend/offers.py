@@ -4,6 +4,7 @@ import datetime
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from advisor.catalog.ownership import ownership
 from advisor.catalog.prices import COMPARED_KINDS, age_days, prices_as_of
@@ -93,6 +94,18 @@ def owned_offer(count: int, accelerator: Accelerator, as_of: datetime.date) -> P
         observed_on=as_of,
         valid_from=as_of,
     )
+
+
+def named(price: Price, as_of: datetime.date) -> dict[str, Any]:
+    """The fields by which every answer names an offer."""
+    return {
+        "provider": price.provider,
+        "sku": price.sku,
+        "region": price.region,
+        "term": price.term,
+        "price_observed_on": price.observed_on.isoformat(),
+        "price_age_days": age_days(price, as_of),
+    }
 
 
 def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> list[Placement]:

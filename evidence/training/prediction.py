@@ -60,7 +60,7 @@ def _time_metrics(case: TrainingCase, found: ResolvedCase, basis: Basis) -> dict
     real = job.tokens_per_step
     if job.mean_sequence_tokens:
         real = round(job.global_batch * min(job.mean_sequence_tokens, job.sequence_tokens))
-    metrics = {"tokens_per_s_per_gpu": _rate(real / ranks, step)}
+    metrics = {"tokens_per_s_per_gpu": real / ranks / step}
     if "global_batch" not in case.unstated:
         metrics["step_time_s"] = step
         convergence = convergence_of(job)
@@ -69,7 +69,7 @@ def _time_metrics(case: TrainingCase, found: ResolvedCase, basis: Basis) -> dict
             train_s = time_to_train_s(job, seconds, share, convergence)
             metrics["time_to_train_min"] = widened(step.scaled(train_s / seconds / MINUTE_S))
     flop = counted_flop_per_token(job.framework_version, case, found)
-    achieved = _rate(flop * job.tokens_per_step / ranks, step)
+    achieved = flop * job.tokens_per_step / ranks / step
     metrics["tflops_per_gpu"] = achieved.scaled(1.0 / TERA)
     peak = case.cluster.accelerator.peak_flop_per_s.get(_PEAKS.get(job.compute_dtype, job.compute_dtype))
     peak = peak or case.cluster.accelerator.peak_flop_per_s.get("bf16")
@@ -102,8 +102,3 @@ def counted_flop_per_token(version: str, case: TrainingCase, found: ResolvedCase
     if case.job.framework == "megatron" and version >= _CAUSAL_SINCE:
         return flop
     return flop + 3.0 * attention_flop_per_token(found.job.model, found.job.sequence_tokens)
-
-
-def _rate(amount: float, step: Quantity) -> Quantity:
-    """An amount per step as a rate: its low end belongs to the slow end of the time."""
-    return Quantity(amount / step.value, amount / step.high, amount / step.low, step.basis)
