@@ -8,8 +8,7 @@ from typing import Final
 
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, read_csv
-from advisor.catalog.own_rows import check_currency, check_day, check_repeat
+from advisor.catalog.files import DATA_DIR, check_currency, check_day, check_repeat, checked, read_csv
 from advisor.catalog.prices import newest_reading, price_sources
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.economics import ApiPrice

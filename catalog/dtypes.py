@@ -152,6 +152,17 @@ def dtype_of(name: str, kind: str = "precision") -> Resolution:
         ) from None
 
 
+def known_dtype(name: str | None, option: str = "precision") -> tuple[str | None, str]:
+    """The number format that an option names, and a note where it goes by another name; None where none is named.
+
+    Raises: UnknownNameError: there is no such format.
+    """
+    if name is None:
+        return None, ""
+    found = dtype_of(name, option)
+    return found.id, found.note
+
+
 def bytes_per_element(dtype: str) -> float:
     """Storage of one element including its share of block scales [bytes].
 

@@ -14,8 +14,15 @@ from typing import Any, Final, NamedTuple
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, read_csv, read_toml
-from advisor.catalog.own_rows import check_currency, check_day, check_repeat
+from advisor.catalog.files import (
+    DATA_DIR,
+    check_currency,
+    check_day,
+    check_repeat,
+    checked,
+    read_csv,
+    read_toml,
+)
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.price import Price, PriceKind, Term
 from advisor.catalog.units import DAY_S, GIB, HOUR_S

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.catalog.checkpoints import checkpoint_for
-from advisor.catalog.engine_formats import weight_formats
+from advisor.catalog.engines import weight_formats
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.published import context_limits, published
+from advisor.catalog.published import checkpoint_for, context_limits, published
 from advisor.catalog.schema import Model
 from advisor.recommend.scenario import Scenario, Traffic
 from advisor.simulator.deployment import Deployment

@@ -3,17 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from advisor.catalog.engine_formats import quality_note
-from advisor.catalog.engines import launch_command
+from advisor.catalog.engines import launch_command, quality_note
 from advisor.catalog.prices import age_days, commitment_usd
 from advisor.catalog.providers import all_providers
 from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Accelerator, Model
 from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY
-from advisor.recommend.bottleneck import bottleneck_of
 from advisor.recommend.offers import named
 from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option
+from advisor.recommend.roofline_bound import bottleneck_of
 from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.screening import Found
 from advisor.simulator.intervals import with_interval

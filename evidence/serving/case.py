@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 from advisor.catalog import models
-from advisor.catalog.checkpoints import checkpoint_format
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.published import checkpoint_format
 from advisor.catalog.releases import middle_of
 from advisor.evidence.table import Cells
 
