@@ -163,6 +163,8 @@ def _row(
     own = {
         "way": "own" if option.provider == OWN else "rent",
         "price_basis": price_basis,
+        "price_kind": option.price.kind,
+        "price_tenancy": option.price.tenancy,
         "load_fraction": load,
         "requests_per_s": purchase.requests_per_s,
         "tokens_per_day": tokens_per_s * HOURS_PER_DAY * HOUR_S,

@@ -97,12 +97,14 @@ def owned_offer(count: int, accelerator: Accelerator, as_of: datetime.date) -> P
 
 
 def named(price: Price, as_of: datetime.date) -> dict[str, Any]:
-    """The fields by which every answer names an offer."""
+    """The fields by which answers about items, jobs and training name an offer."""
     return {
         "provider": price.provider,
         "sku": price.sku,
         "region": price.region,
         "term": price.term,
+        "price_kind": price.price_kind,
+        "price_tenancy": price.tenancy,
         "price_observed_on": price.observed_on.isoformat(),
         "price_age_days": age_days(price, as_of),
     }

@@ -9,7 +9,6 @@ from advisor.catalog.providers import all_providers
 from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Accelerator, Model
 from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY
-from advisor.recommend.offers import named
 from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option
 from advisor.recommend.roofline_bound import bottleneck_of
@@ -147,8 +146,13 @@ def _offer(found: Found, scenario: Scenario) -> dict[str, Any]:
     """Where it comes from: the fields of an option that name the price."""
     price = found.purchase.placement.price
     return {
-        **named(price, scenario.as_of),
+        "provider": price.provider,
         "provider_class": _provider_class(price.provider),
+        "sku": price.sku,
+        "region": price.region,
+        "term": price.term,
+        "price_observed_on": price.observed_on.isoformat(),
+        "price_age_days": age_days(price, scenario.as_of),
         "price_url": price.url,
         "usd_per_hour": found.purchase.usd_per_hour,
     }

@@ -22,13 +22,14 @@ def rows_of(name: str) -> list[dict[str, str]]:
 
 FRAUDS = rows_of("frauds.csv")
 HONEST = {f"{row['n']}x{row['board']}": row for row in rows_of("honest_boards.csv")}
-RECORDED = [f"{n}xh200-sxm" for n in (1, 2, 4, 8)]
+RECORDED = ["1xh100-sxm", *(f"{n}xh200-sxm" for n in (1, 2, 4, 8))]
 
 
 def honest(name: str) -> tuple[Machine, list[Measurement]]:
     """A machine and what was measured on it: a recording of the catalog, or one composed of published facts."""
     if name not in HONEST:
-        probe = read_probe(Path(f"h200-sxm-x{name[0]}"))
+        number, _, board = name.partition("x")
+        probe = read_probe(Path(f"{board}-x{number}"))
         return probe.machine, [m for m in probe.measurements if m.step]
     row = HONEST[name]
     gpu = gpu_of(row)
@@ -227,7 +228,7 @@ RATES = (
 )
 
 
-@pytest.mark.parametrize("base", [*RECORDED[:2], *HONEST])
+@pytest.mark.parametrize("base", [*RECORDED[:3], *HONEST])
 @pytest.mark.parametrize("order", ["", "; order=none"], ids=["ordered", "not ordered"])
 def test_no_board_passes_with_half_of_any_rate_or_without_it(base, order):
     is_group = not base.startswith("1x")
