@@ -208,10 +208,7 @@ def weight_formats(engine: Engine, accelerator: Accelerator) -> tuple[str, ...]:
 
 
 def lacks_arithmetic(engine: Engine, accelerator: Accelerator, weight_dtype: str) -> bool:
-    """Whether the engine serves a weight format, but not on this accelerator, which does not multiply in it.
-
-    Source: weight_formats.
-    """
+    """Whether the engine serves a weight format, but not on this accelerator, which does not multiply in it."""
     native = _native().get(engine.id)
     peak = None if native is None else native.formats.get(weight_dtype)
     return peak is not None and peak not in accelerator.peak_flop_per_s

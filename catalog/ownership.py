@@ -84,8 +84,6 @@ def ownership(as_of: datetime.date, user_file: Path | None = None) -> Ownership:
 def purchase_price(known: Ownership, accelerator: Accelerator) -> PurchasePrice | None:
     """What one accelerator costs to buy: the user's figure, else what the planner of workstations pays for it; None
     where nobody says.
-
-    Source: catalog.part_prices.
     """
     if accelerator.id in known.purchases:
         return known.purchases[accelerator.id]

@@ -305,10 +305,7 @@ def price_spread(age_days: float | None, kind: str) -> PriceSpread:
 
 
 def spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
-    """The same of one price on a day: by its kind, or as spot where it is; without a date as the oldest.
-
-    Source: price_spread.
-    """
+    """The same of one price on a day: by its kind, or as spot where it is; without a date as the oldest."""
     age = age_days(price, as_of) if price.is_dated else None
     return price_spread(age, "spot" if price.term == "spot" else price.price_kind)
 

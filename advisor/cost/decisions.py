@@ -93,8 +93,6 @@ def break_evens(
     """Where renting and owning meet the cheapest APIs, and where owning meets renting the same accelerator.
 
     `rent_instead`: of an accelerator and how many are owned, what renting it is and costs by the hour.
-
-    Source: cost.break_even.
     """
     cheapest = sorted(apis, key=lambda api: api.usd_per_million_tokens)[:_NUM_APIS]
     found = [_against_api(rented, f"renting {_deal(rented)}", rented.usd_per_hour, api) for api in cheapest]

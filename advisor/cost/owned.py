@@ -70,10 +70,7 @@ def owned_option(
 def whole_life(
     found: Found, bought: PurchasePrice, known: Ownership, *, num_accelerators: int, busy_fraction: float
 ) -> Tco:
-    """Total cost of owning the hardware of a deployment.
-
-    Source: cost.ownership.
-    """
+    """Total cost of owning the hardware of a deployment."""
     deployment = found.candidate.deployment
     accelerator = deployment.accelerator
     holding = Holding(

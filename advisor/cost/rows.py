@@ -55,8 +55,6 @@ def split_prices(
     """Prices of the classes of tokens at the batch of a simulated run of one replica [USD per million].
 
     The batch is the steady one, by Little's law: rate × time between first and last token.
-
-    Source: token_split.
     """
     batch = requests_per_s * max(0.0, result.e2e.mean_s - result.ttft.mean_s)
     used = used_seconds(
@@ -90,10 +88,7 @@ def purchase_for(way: Placement, capacity: Capacity, traffic: Traffic, served: S
 def ways_by_provider(
     found: Found, offers: Iterable[Price], *, largest: int | None = None
 ) -> tuple[Placement, ...]:
-    """The cheapest placement of every provider and term, cheapest per replica first.
-
-    Source: recommend.offers.
-    """
+    """The cheapest placement of every provider and term, cheapest per replica first."""
     deployment = found.candidate.deployment
     best: dict[tuple[str, str], Placement] = {}
     for way in placements(deployment.accelerators_per_replica, offers, deployment.accelerator):

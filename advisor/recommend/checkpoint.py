@@ -52,7 +52,6 @@ def within_window(traffic: Traffic, model: Model) -> tuple[Traffic, str]:
 
     Assumes: the scaling that the publisher states may be switched on.
     Raises: InfeasibleError: the mean request is longer than the window.
-    Source: catalog.published.context_limits.
     """
     limits = context_limits(model)
     window = max(limits.with_scaling or 0, limits.native or 0)
@@ -74,7 +73,6 @@ def windowed(scenario: Scenario, model: Model) -> tuple[Scenario, str]:
     """The scenario with its requests within the model's window, and a note where that changed them.
 
     Raises: InfeasibleError: the mean request is longer than the window.
-    Source: within_window.
     """
     traffic, note = within_window(scenario.traffic, model)
     return (scenario.model_copy(update={"traffic": traffic}) if note else scenario), note

@@ -48,8 +48,6 @@ def run_at(
 
     With objectives the run ends as soon as it is certain that a 99th percentile misses one. Clients begin
     `spacing_s` apart: people do not all press the key at once, as a benchmark does.
-
-    Source: simulator.serving.
     """
     if traffic.concurrency is None:
         workload = _open_loop(traffic, load, num_requests)

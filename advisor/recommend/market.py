@@ -30,7 +30,6 @@ def market(
     """Offers and records by accelerator id; own hardware is offered at the price of its electricity.
 
     Raises: UnknownNameError: an accelerator or provider is not known. InputFileError: the price file is wrong.
-    Source: recommend.offers.
     """
     names = [name for _, name in constraints.own] or list(constraints.accelerators)
     records = [accelerator_catalog.by_id(name) for name in names]
@@ -47,10 +46,7 @@ def market(
 
 
 def loosened(constraints: Constraints, as_of: datetime.date) -> str | None:
-    """What to type so that something is for sale that is not now, by loosening a single limit; None where none helps.
-
-    Source: recommend.offers.
-    """
+    """What to type so that something is for sale that is not now, by loosening one limit; None where none helps."""
     everything = {"tenancies": get_args(Tenancy), "terms": get_args(Term)}
     for option, field in _LIMITS.items():
         wider = (

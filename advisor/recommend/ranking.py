@@ -213,7 +213,6 @@ def capacity_factor(found: Found, quantile: float) -> float:
 
     Assumes: ln of the ratio is normal on either side of a median of 1, as wide as its class's 80 % interval of
     throughput.
-    Source: simulator.intervals.
     """
     low, high = _throughput_factors(found)
     z = _NORMAL.inv_cdf(quantile) / _Z80
@@ -281,7 +280,6 @@ def chance_cheaper(first: Planned, other: Planned) -> float:
     """Chance that the first of two options costs less, given the errors of model and prices.
 
     Assumes: ln of the ratio of costs is normal.
-    Source: log_error.
     """
     ratio = math.log(other.expected_cost / first.expected_cost)
     return _NORMAL.cdf(_Z80 * ratio / max(log_error(first, other), _TINY))

@@ -95,7 +95,6 @@ def offers_of(
     """What is for sale within the limits, by accelerator; own hardware at the price of its electricity.
 
     Raises: UnknownNameError: a provider is not known. InputFileError: the price file is wrong.
-    Source: advisor.recommend.offers.
     """
     limits = scenario.limits
     if limits.own:

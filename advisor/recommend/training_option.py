@@ -217,10 +217,7 @@ def _bills(
 
 
 def memory_stages(job: TrainingJob, plan: TrainingPlan) -> tuple[StageMemory, ...]:
-    """Memory of every pipeline stage at its fullest instant.
-
-    Source: advisor.simulator.training.memory.
-    """
+    """Memory of every pipeline stage at its fullest instant."""
     parts = ("weight", "gradient", "optimizer", "activation", "loss", "workspace", "buffer")
     return tuple(
         StageMemory(

@@ -201,10 +201,7 @@ def what_would_change(scenario: TrainingScenario, options: Sequence[TrainingOpti
 
 
 def compute_of(scenario: TrainingScenario, model: Model) -> Mapping[str, float]:
-    """6ND and what it rests on; for pre-training of a dense model also what the loss law says.
-
-    Source: advisor.simulator.training.flop.
-    """
+    """6ND and what it rests on; for pre-training of a dense model also what the loss law says."""
     count = parameter_count(model)
     tokens = scenario.task.tokens
     flop = training_flop(model, tokens)

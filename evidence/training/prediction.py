@@ -31,10 +31,7 @@ def predict_row(row: Mapping[str, str], row_number: int) -> Prediction:
 
 
 def predict_case(case: TrainingCase, costs: FrameworkCosts | None = None) -> Prediction:
-    """Predicted metrics of one case.
-
-    Source: own composition of simulator.training.
-    """
+    """Predicted metrics of one case."""
     try:
         found = resolved(case, costs)
     except InfeasibleError as error:
