@@ -53,6 +53,8 @@ _LEAST_RATE = 2e-3
 _FIRST_STEP = 0.8
 _USUALLY_HELD = 0.75
 """Part of an estimate that long runs usually hold: where their bracket begins."""
+_USUALLY_SETTLED = 0.94
+"""Part of the most that settling allows for that usually holds: a tenth above what the search confirmed."""
 _USUALLY_ESTIMATED = 0.8
 """Part of the bound of a surface that short runs usually hold."""
 _NEAR = 0.6
@@ -148,7 +150,8 @@ def confirm(
     hold = partial(_long_run, replica, traffic, objectives=objectives, spacing_s=spacing_s, residences_s=[])
     whole = traffic.concurrency is not None
     jury = _Jury(order, hold, partial(_held, objectives=objectives, open_loop=not whole))
-    start = found.load if whole or purpose == "settle" else _USUALLY_HELD * found.load
+    usual = _USUALLY_SETTLED if purpose == "settle" else _USUALLY_HELD
+    start = found.load if whole else usual * found.load
     search = partial(_highest, most=found.load, whole=whole, least=least, tolerance=tolerance, start=start)
     held = search(jury.run)
     if held is not None and not jury.all_heard(held.load):

@@ -25,7 +25,6 @@ from advisor.recommend.ranking import (
     ranked,
     roles,
     screened,
-    shown,
 )
 from advisor.recommend.result import Option, Recommendation, Rejected, Rung, SearchStatistics
 from advisor.recommend.scenario import Scenario
@@ -187,7 +186,7 @@ def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: 
 
 def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tuple[Option, ...]:
     """The ranking as options, each with other confirmed layouts of its accelerator."""
-    found, show = [], screened if done.screened_only else shown
+    found = []
     for rank, (plan, role) in enumerate(zip(order, roles(order), strict=True), start=1):
         others = [
             each
@@ -196,7 +195,7 @@ def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tu
         ]
         others.sort(key=lambda each: each.cost(-1))
         variants = tuple(
-            option_of(rank, show(scenario, planned(scenario, plan.demand, each.at(-1))), scenario)
+            option_of(rank, screened(scenario, planned(scenario, plan.demand, each.at(-1))), scenario)
             for each in others[:_MAX_VARIANTS]
         )
         found.append(replace(option_of(rank, plan, scenario), role=role, variants=variants))
