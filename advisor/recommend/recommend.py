@@ -11,6 +11,8 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.changes import compared, what_would_change
 from advisor.recommend.checkpoint import windowed
+from advisor.recommend.lever_trials import tried_levers
+from advisor.recommend.levers import lever, pulled
 from advisor.recommend.market import loosened, market, seller_words, stale_price_warnings
 from advisor.recommend.offers import OWN
 from advisor.recommend.options import option_of
@@ -136,6 +138,7 @@ def recommend(
         rejected=_rejected(done, names, options[-1]),
         what_would_change=what_would_change(scenario, options, comparisons),
         comparisons=comparisons,
+        levers_tried=tried_levers(scenario, _worth_trying(done, scenario, demands, order)),
         search=SearchStatistics(
             num_candidates=outcome.num_candidates,
             num_modelled=outcome.num_modelled,
@@ -145,7 +148,12 @@ def recommend(
             wall_s=time.perf_counter() - started,
         ),
         warnings=stale_price_warnings(options),
-        notes=(*done.notes, *_owned_note(scenario), *((SCREENED_ONLY,) if screened_only else ())),
+        notes=(
+            *done.notes,
+            *_owned_note(scenario),
+            *_idle_levers(scenario, model, order),
+            *((SCREENED_ONLY,) if screened_only else ()),
+        ),
     )
 
 
@@ -182,6 +190,21 @@ def _confirmed(order: Sequence[Planned], done: Searched, scenario: Scenario, top
 def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int) -> Option | None:
     order = _confirmed(_order(done, scenario, demands, place, PICKS), done, scenario, 1)
     return replace(option_of(1, order[0], scenario), role=roles(order)[0]) if order else None
+
+
+def _worth_trying(
+    done: Searched, scenario: Scenario, demands: Sequence[Demand], order: Sequence[Planned]
+) -> list[tuple[int, Planned]]:
+    """The deployments on which levers are tried, with their ranks: the first option, and what a ladder's smallest load
+    takes, as 0; none where only short runs are made."""
+    if done.screened_only:
+        return []
+    small = _small_pick(done, scenario, demands) if scenario.ladder_per_s else []
+    return [(1, order[0]), *((0, plan) for plan in small)]
+
+
+def _small_pick(done: Searched, scenario: Scenario, demands: Sequence[Demand]) -> list[Planned]:
+    return _confirmed(_order(done, scenario, demands, 0, PICKS), done, scenario, 1)[:1]
 
 
 def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tuple[Option, ...]:
@@ -276,6 +299,17 @@ def _owned_note(scenario: Scenario) -> tuple[str, ...]:
         f"own hardware is charged its electricity only: {tariff:.4g} USD/kWh at a PUE of {pue:.4g}; "
         "advisor cost adds the purchase",
     )
+
+
+def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> tuple[str, ...]:
+    """Levers that the search was allowed and that nothing shown gains from."""
+    candidates = [plan.found.candidate for plan in order]
+    idle = [
+        name
+        for name in pulled(scenario, model)
+        if not any(lever(name).is_pulled(candidate) for candidate in candidates)
+    ]
+    return (f"none of the options gains from {', '.join(idle)}: searched with and without",) if idle else ()
 
 
 def _nothing(scenario: Scenario, model: Model, outcome: SearchOutcome) -> AdvisorError:

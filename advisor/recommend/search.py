@@ -10,6 +10,7 @@ from functools import partial
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.capacity import VARIANT_TOLERANCE, Capacity, confirm, highest_load, usually_held
+from advisor.recommend.levers import replica_of
 from advisor.recommend.purchase import (
     cheapest_purchase,
     least_costs,
@@ -21,7 +22,6 @@ from advisor.recommend.screening import Entry, Found, Question, SearchOutcome, n
 from advisor.recommend.surface_bound import max_requests_per_s as surface_requests_per_s
 from advisor.simulator.engine_costs import operator_library
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.replica_model import model_replica
 
 Progress = Callable[[str], None]
 _LEAST_HELD = 0.1
@@ -82,23 +82,16 @@ def _tighten(
     heap: list[Entry],
 ) -> None:
     scenario, deployment = question.scenario, entry.candidate.deployment
-    traffic = scenario.traffic
     key = (deployment.accelerator.id, deployment.engine.id, deployment.weight_dtype)
     if key not in libraries:
         libraries[key] = operator_library(deployment)
     try:
-        replica = model_replica(
-            deployment,
-            mean_input_tokens=traffic.mean_input_tokens,
-            mean_output_tokens=traffic.mean_output_tokens,
-            max_context_tokens=traffic.longest_request_tokens,
-            library=libraries[key],
-        )
+        replica = replica_of(entry.candidate, scenario, libraries[key])
     except AdvisorError as error:
         outcome.reasons.setdefault(deployment.accelerator.id, error.why or error.what)
         return
     outcome.num_modelled += 1
-    rate = min(entry.rate_bound, surface_requests_per_s(replica, traffic, scenario.objectives))
+    rate = min(entry.rate_bound, surface_requests_per_s(replica, scenario.traffic, scenario.objectives))
     if rate <= 0:
         outcome.reasons.setdefault(
             deployment.accelerator.id, "misses the time per output token even when alone"
