@@ -52,7 +52,6 @@ class Searched:
     offers: Mapping[str, tuple[Price, ...]]
     outcome: SearchOutcome
     settled: Settled = field(default_factory=Settled)
-    screened_only: bool = False
 
     def ranked(self, top: int, demand: int = -1) -> list[list[Found]]:
         """Confirmed deployments of the cheapest accelerators for a demand, each cheapest first."""
@@ -64,9 +63,7 @@ class Searched:
         return sorted(confirmed, key=lambda options: options[0].cost(demand))[:top]
 
 
-def searched(
-    scenario: Scenario, *, progress: Progress = lambda message: None, screened_only: bool = False
-) -> Searched:
+def searched(scenario: Scenario, *, progress: Progress = lambda message: None) -> Searched:
     """The search that a scenario asks for.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
@@ -82,28 +79,25 @@ def searched(
         _engines(scenario),
         offers,
         progress=progress,
-        screened_only=screened_only,
     )
     notes = tuple(note for note in (model_note, window_note) if note)
-    done = Searched(scenario, model, notes, accelerators, offers, outcome, screened_only=screened_only)
+    done = Searched(scenario, model, notes, accelerators, offers, outcome)
     if not done.ranked(1):
         raise _nothing(scenario, model, outcome)
     return done
 
 
-def recommend(
-    scenario: Scenario, *, progress: Progress = lambda message: None, screened_only: bool = False
-) -> Recommendation:
+def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) -> Recommendation:
     """Which accelerator, how many, which layout, precision and engine, at which cost, with which latencies.
 
     Every accelerator of the catalog is considered; the options shown were simulated, and no other could be cheaper
-    by its optimistic bound. `screened_only` rests on short runs alone and says so.
+    by its optimistic bound. One that is screened only rests on short runs alone, and says so.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     """
     started = time.perf_counter()
-    done = searched(scenario, progress=progress, screened_only=screened_only)
+    done = searched(scenario, progress=progress)
     scenario, model, outcome = done.scenario, done.model, done.outcome
     demands = demands_of(scenario)
     last = len(demands) - 1
@@ -117,17 +111,8 @@ def recommend(
     )
     names = {option.accelerator for option in options}
     comparisons = compared(order)
-    options = tuple(
-        replace(
-            option,
-            tie_with=tuple(
-                each.rank for each in comparisons if 1.0 - LIKELY < each.chance_first_is_cheaper < LIKELY
-            ),
-        )
-        if option.rank == 1
-        else option
-        for option in options
-    )
+    ties = [each.rank for each in comparisons if 1.0 - LIKELY < each.chance_first_is_cheaper < LIKELY]
+    options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
     return Recommendation(
         kind="plan",
         model=model.id,
@@ -152,7 +137,7 @@ def recommend(
             *done.notes,
             *_owned_note(scenario),
             *_idle_levers(scenario, model, order),
-            *((SCREENED_ONLY,) if screened_only else ()),
+            *((SCREENED_ONLY,) if scenario.screened_only else ()),
         ),
     )
 
@@ -181,7 +166,9 @@ def _confirmed(order: Sequence[Planned], done: Searched, scenario: Scenario, top
     for plan in order:
         if len(held) == top:
             break
-        settled = screened(scenario, plan) if done.screened_only else confirmed(scenario, plan, done.settled)
+        settled = (
+            screened(scenario, plan) if scenario.screened_only else confirmed(scenario, plan, done.settled)
+        )
         if settled is not None:
             held.append(settled)
     return ranked(held)
@@ -197,7 +184,7 @@ def _worth_trying(
 ) -> list[tuple[int, Planned]]:
     """The deployments on which levers are tried, with their ranks: the first option, and what a ladder's smallest load
     takes, as 0; none where only short runs are made."""
-    if done.screened_only:
+    if scenario.screened_only:
         return []
     small = _small_pick(done, scenario, demands) if scenario.ladder_per_s else []
     return [(1, order[0]), *((0, plan) for plan in small)]

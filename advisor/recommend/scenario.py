@@ -165,6 +165,8 @@ class Scenario(Record):
     """Measured figures of one machine, which count for the accelerator that they name."""
     ladder_per_s: tuple[float, ...] = ()
     """Loads [requests/s] of which each gets an answer, where none is given."""
+    screened_only: bool = False
+    """No capacity is confirmed: quick, and called so."""
     headroom_fraction: float = Field(default=0.2, ge=0, le=0.9)
     """Part of the confirmed capacity that stays free at the planning point."""
     redundancy: Literal["none", "n+1"] = "none"

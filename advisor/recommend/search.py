@@ -39,14 +39,13 @@ def search(
     *,
     progress: Progress = lambda message: None,
     exhaustive: bool = False,
-    screened_only: bool = False,
 ) -> SearchOutcome:
     """Rank accelerators by dollars per million tokens, simulating only candidates whose bound could still win.
 
     A heap holds every candidate at its optimistic cost. The cheapest is tightened: from the roofline to the step-cost
     surface, to an estimate by short simulated runs, to a long confirming run. The search ends when the next bound is
     dearer than the `top`-th best confirmed accelerator. `exhaustive` confirms everything (to check the search);
-    `screened_only` nothing: what long runs usually hold of an estimate stands for them.
+    of a scenario that is screened only nothing: what long runs usually hold of an estimate stands for them.
 
     Source: best-first branch and bound; own formulation.
     """
@@ -70,7 +69,7 @@ def search(
             progress(f"simulating {deployment.model.id} on {size} x {name} ({deployment.engine.id})")
             _estimate(question, entry, outcome, heap, exhaustive=exhaustive)
         else:
-            _confirm(question, entry, outcome, exhaustive=exhaustive, screened_only=screened_only)
+            _confirm(question, entry, outcome, exhaustive=exhaustive)
     return outcome
 
 
@@ -141,9 +140,7 @@ def _estimate(
     heapq.heappush(heap, replace(entry, promise=question.promise(costs), bounds=costs, capacity=capacity))
 
 
-def _confirm(
-    question: Question, entry: Entry, outcome: SearchOutcome, *, exhaustive: bool, screened_only: bool
-) -> None:
+def _confirm(question: Question, entry: Entry, outcome: SearchOutcome, *, exhaustive: bool) -> None:
     """Hold a candidate to long runs at the load that it will carry, headroom included."""
     assert entry.replica is not None
     assert entry.capacity is not None
@@ -164,7 +161,7 @@ def _confirm(
         seed=scenario.seed,
         order=outcome.hard_seeds,
     )
-    capacity = usually_held(entry.capacity) if screened_only else hold(aim, least=least)
+    capacity = usually_held(entry.capacity) if question.scenario.screened_only else hold(aim, least=least)
     if capacity is None and own and least and question.demands[-1].kind in ("unit", "budget"):
         # Not better than what the accelerator already offers: shown beside it, found with less care.
         capacity = hold(replace(aim, load=least), tolerance=VARIANT_TOLERANCE)

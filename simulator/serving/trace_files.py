@@ -29,7 +29,7 @@ class Trace:
     pairs: tuple[tuple[int, int], ...]
     hash_ids: tuple[tuple[int, ...], ...] | None = None
     """Of each prompt, one for every HASH_TOKENS tokens, equal where two prompts begin alike; None: not recorded."""
-    rows: Sequence[int] = field(default=(), compare=False)
+    rows: Sequence[int] = field(default=(), hash=False)
     """Row of the file that each request stands in."""
 
     @property

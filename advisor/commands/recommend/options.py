@@ -69,6 +69,9 @@ class RecommendInput:
         ],
         Option(help="What the hardware is for."),
     ] = "serve"
+    fast: Annotated[bool, Option("--fast", help="Screen only: a third of the time, nothing confirmed.")] = (
+        False
+    )
     load: Annotated[
         Load,
         only(

@@ -76,6 +76,7 @@ def goal_answer_of(
         ("--rate", traffic.rate_per_s),
         ("--concurrency", traffic.concurrency),
         ("--plan", shown.plan),
+        ("--fast", scenario.screened_only),
     ):
         if given:
             raise AdvisorError(
