@@ -129,16 +129,15 @@ def plan_memory(
     ranks = deployment.accelerators_per_replica
     fraction = memory_fraction if memory_fraction is not None else engine.memory_fraction
     context = _CONTEXT_BYTES + (_COMMUNICATOR_BYTES if ranks > 1 else 0.0)
+    runtime = _GRAPH_AND_LIBRARY_BYTES
     if engine.memory_reserve is not None:
         # The fraction already leaves room for activations and graphs; it applies to what was free before loading.
-        runtime = _GRAPH_AND_LIBRARY_BYTES
         left = (total - context) * fraction - weights
     elif engine.memory_fraction_of == "total":
         # Context and communicators live in the part that is not requested.
-        runtime = _GRAPH_AND_LIBRARY_BYTES
         left = total * fraction - weights - activations - runtime
     else:
-        runtime = _GRAPH_AND_LIBRARY_BYTES + context
+        runtime += context
         left = (total - weights - activations - runtime) * fraction
     footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
     share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel

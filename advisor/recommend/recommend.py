@@ -68,7 +68,6 @@ def searched(scenario: Scenario, *, progress: Progress = lambda message: None) -
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
-    Source: own composition.
     """
     model, model_note = model_catalog.get(scenario.model)
     scenario, window_note = windowed(scenario, model)
@@ -96,7 +95,6 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
-    Source: own composition.
     """
     started = time.perf_counter()
     done = searched(scenario, progress=progress)
@@ -263,8 +261,6 @@ def rejected_of(
     """Every accelerator that is not shown: dearer ones first, then those that cannot answer.
 
     `limit` is what the dearest one that is shown, called `named`, costs [USD per million tokens].
-
-    Source: own words.
     """
     outcome = done.outcome
     dearer, others = [], []

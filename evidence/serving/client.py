@@ -77,10 +77,7 @@ def lengths_of(case: ServingCase) -> CaseLengths:
 
 
 def mean_share(case: ServingCase) -> float:
-    """Mean over nominal length of a case's requests: (1 + low) / 2 where lengths are uniform, else 1.
-
-    Source: definition.
-    """
+    """Mean over nominal length of a case's requests: (1 + low) / 2 where lengths are uniform, else 1."""
     return (1.0 + (case.length_spread or _UNIFORM_LOW)) / 2.0 if case.length_dist == "uniform" else 1.0
 
 

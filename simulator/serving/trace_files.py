@@ -23,10 +23,7 @@ LARGEST_TOKENS: Final = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Requests in order of arrival: instants [s] from the first one on, and (input, output) tokens.
-
-    Source: own definition.
-    """
+    """Requests in order of arrival: instants [s] from the first one on, and (input, output) tokens."""
 
     times_s: tuple[float, ...]
     pairs: tuple[tuple[int, int], ...]
