@@ -76,7 +76,7 @@ class Program:
         min_tokens_per_s: float = 0.0,
         maximise_speed: bool,
         without: str = "",
-        time_limit_s: float = 3.0,
+        time_limit_s: float = 60.0,
     ) -> Solution | None:
         """The fastest machine for the money, or the cheapest that is fast enough; None where there is none.
 
