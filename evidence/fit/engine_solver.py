@@ -17,8 +17,8 @@ from advisor.evidence.fit.base import FloatArray, cauchy
 Place = tuple[str, str]
 """An engine and the first release of its era."""
 PRIORS: Mapping[str, tuple[float, float]] = {
-    "request_launch_s": (4.5e-5, 0.6),
-    "request_s": (0.01, 0.4),
+    "request_launch_s": (1.1e-3, 0.6),
+    "request_s": (0.005, 0.4),
     "launch_scale": (0.8, 0.4),
     "delivery_s": (2.5e-5, 0.5),
 }

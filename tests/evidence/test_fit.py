@@ -15,7 +15,7 @@ from advisor.evidence.fit import engine_intervals, kernels, training_parameters
 from advisor.evidence.fit.__main__ import NAMES
 from advisor.evidence.fit.base import Options, cauchy, errors_in_words
 from advisor.evidence.fit.engine_intervals import METRICS, Error
-from advisor.evidence.fit.engine_solver import Line, chosen_levels, shifted, solve
+from advisor.evidence.fit.engine_solver import PRIORS, Line, chosen_levels, shifted, solve
 from advisor.evidence.fit.engines import rows_of
 from advisor.evidence.fit.term_rows import merged
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
@@ -113,7 +113,7 @@ def test_a_fit_replaces_rows_of_the_table_of_terms_and_keeps_their_sources() -> 
     assert [(row.name, row.term, row.fitted_on) for row in of_engines] == [
         ((), "request_launch_s", "a campaign; another")
     ]
-    assert of_engines[0].value == pytest.approx(4.5e-5 * np.exp(0.7), rel=0.01)
+    assert of_engines[0].value == pytest.approx(PRIORS["request_launch_s"][0] * np.exp(0.7), rel=0.01)
 
 
 def line(campaign: str, engine: str, miss: float) -> Line:
