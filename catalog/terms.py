@@ -61,7 +61,6 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         reinforcement="reload_s host_link_fraction network_fraction judge_utilisation",
     ),
     "device": _units(facts="num_sms clock_hz l2_bytes"),
-    "fabric": _units(spread="spread_small spread_large spread_transferred"),
 }  # fmt: skip
 """The terms that the simulator asks for, by scope, with their units."""
 

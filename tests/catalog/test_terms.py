@@ -30,7 +30,6 @@ NAMES = {
     "engine": set(engines.all_ids()),
     "framework": {"megatron", "fsdp", "torchtitan", "deepspeed", "peft", "maxtext"},
     "device": {accelerator.id for accelerator in accelerators.all_accelerators()},
-    "fabric": {"node", "pcie", "network"},
 }
 DAYS = ("2020-01", "2024-01", "2024-08", "2025-01", "2025-09-30", "2026-04", "2026-07", "2026-11")
 
