@@ -32,25 +32,34 @@ def load_of(sequences: float | None) -> str:
     return "few" if sequences is not None and sequences <= FEW_SEQUENCES else "many"
 
 
-def class_names(engine: str, architecture: str, load: str, *, transferred: bool) -> tuple[str, ...]:
+def class_names(
+    engine: str, architecture: str, load: str, *, transferred: bool, stranger: bool = False
+) -> tuple[str, ...]:
     """Classes of residuals that a prediction belongs to, the most special first: where kernels were transferred, by
-    architecture; else by engine, architecture and load.
+    architecture; else by engine, architecture and load. A stranger's server hides settings that decide how fast it is:
+    it errs more than one that was started as predicted.
 
     Source: own definition.
     """
     if transferred:
         return (f"transferred {architecture}", "transferred")
-    return (f"{engine} {architecture} {load}", f"{engine} {architecture}", engine, "any")
+    names = (f"{engine} {architecture} {load}", f"{engine} {architecture}", engine, "any")
+    return tuple(f"stranger {name}" for name in names) if stranger else names
 
 
 def prediction_class(
-    engine: str, *, transferred: bool, architecture: str = "", sequences: float | None = None
+    engine: str,
+    *,
+    transferred: bool,
+    architecture: str = "",
+    sequences: float | None = None,
+    stranger: bool = False,
 ) -> str:
     """The most special class of residuals that is known of a prediction; without an architecture that of the engine.
 
     Source: data/intervals.toml.
     """
-    names = class_names(engine, architecture, load_of(sequences), transferred=transferred)
+    names = class_names(engine, architecture, load_of(sequences), transferred=transferred, stranger=stranger)
     return next((name for name in names if name in _classes()), names[-1])
 
 

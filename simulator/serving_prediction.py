@@ -25,8 +25,9 @@ class ServingPrediction:
     requests_per_s: Quantity
 
 
-def class_of(replica: ReplicaModel, sequences: float | None = None) -> str:
-    """The class of residuals of what a replica shows with so many sequences at once.
+def class_of(replica: ReplicaModel, sequences: float | None = None, *, stranger: bool = False) -> str:
+    """The class of residuals of what a replica shows with so many sequences at once; of a stranger's server, whose
+    settings nobody states, a wider one.
 
     Source: `prediction_class`.
     """
@@ -36,6 +37,7 @@ def class_of(replica: ReplicaModel, sequences: float | None = None) -> str:
         transferred=bool(replica.transferred),
         architecture=deployment.accelerator.architecture,
         sequences=sequences,
+        stranger=stranger,
     )
 
 

@@ -17,6 +17,7 @@ from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
+from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 
 FOUR_BITS: Final = {"llama.cpp": "q4_k_m", "mlx": "q4_k_m", "vllm": "int4"}
@@ -163,7 +164,7 @@ def _run(replica: ReplicaModel, load: Load, split: str) -> Run:
     context = load.input_tokens + load.output_tokens / 2.0
     step_s = decode_iteration_s(replica.surface, load.concurrency, context)
     budget = replica.policy.max_num_batched_tokens
-    rate = with_interval(load.concurrency / step_s, "throughput", _class(replica), replica.basis)
+    rate = with_interval(load.concurrency / step_s, "throughput", class_of(replica), replica.basis)
     return Run(
         engine=replica.deployment.engine.id,
         split=split,
@@ -220,10 +221,6 @@ def _offloaded(hardware: Hardware, load: Load, weights: str) -> Offloaded | None
     )
 
 
-def _class(replica: ReplicaModel) -> str:
-    return prediction_class(replica.deployment.engine.id, transferred=bool(replica.transferred))
-
-
 @dataclass(frozen=True, slots=True)
 class Simulated:
     """A run as the event simulator sees it: streams that each wait for their answer."""
@@ -254,7 +251,7 @@ def simulate_run(hardware: Hardware, load: Load, run: Run, *, requests: int = 40
         ClosedLoop(load.concurrency), FixedLengths(load.input_tokens, load.output_tokens), count
     )
     result = simulate(replica.surface, replica.policy, workload, seed=seed)
-    name, basis = _class(replica), replica.basis
+    name, basis = class_of(replica), replica.basis
     return Simulated(
         with_interval(result.output_tokens_per_s, "throughput", name, basis),
         result.total_tokens_per_s - result.output_tokens_per_s,

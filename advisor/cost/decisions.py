@@ -34,7 +34,7 @@ def ways(
     """
     found = [
         _way("rent", _deal(row), row.usd_per_hour * HOURS_PER_DAY, row.tokens_per_day, row.load_fraction,
-             row.price_observed_on, "always on")
+             row.price_observed_on, _always_on(row))
         for row in rented
     ]  # fmt: skip
     found += [
@@ -71,6 +71,11 @@ def _way(
         note=note,
         is_assumed=ASSUMED in note,
     )
+
+
+def _always_on(row: CostRow) -> str:
+    kind = row.price_kind.replace("_", " ")
+    return "always on" if kind in ("list", "quote") else f"always on, {kind} price"
 
 
 def _deal(row: CostRow) -> str:

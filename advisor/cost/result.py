@@ -37,6 +37,9 @@ class CostRow:
     usd_per_hour: float
     price_basis: str
     """listed, measured, derived, estimate or user."""
+    price_kind: str
+    """list, quote, from, tracker or marketplace."""
+    price_tenancy: str
     price_observed_on: str
     price_age_days: int
     price_url: str

@@ -184,6 +184,8 @@ def _row(
         term=option.term,
         usd_per_hour=option.usd_per_hour,
         price_basis=price_basis,
+        price_kind=option.price.kind,
+        price_tenancy=option.price.tenancy,
         price_observed_on=option.price_observed_on,
         price_age_days=option.price_age_days,
         price_url=option.price_url,

@@ -2,11 +2,11 @@
 
 import datetime
 
-from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Model
 from advisor.catalog.units import GIGA, MILLION
 from advisor.cost.question import CostQuestion
 from advisor.cost.result import CostReport
+from advisor.recommend.market import seller_words
 
 _OLD_FIGURE_DAYS = 365
 
@@ -17,9 +17,9 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
     Source: own words.
     """
     row = report.rows[0]
-    known = all_providers().get(row.provider)
-    seller = known.name if known else row.provider
-    deal = f"{row.num_accelerators} × {row.accelerator_name} from {seller}"
+    deal = (
+        f"{row.num_accelerators} × {row.accelerator_name} from {seller_words(row.provider, row.price_kind)}"
+    )
     if question.mean_rate_per_s is None:
         prices = (
             f"${row.usd_per_million_input_tokens.value:.3g} per million prompt tokens, "

@@ -17,16 +17,18 @@ from advisor.recommend.batch_purchase import BatchPurchase, cheapest_batch
 from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommendation
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.load_runs import lengths_of
-from advisor.recommend.market import market
+from advisor.recommend.market import market, seller_words
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.result import Rejected
 from advisor.recommend.roofline_bound import max_requests_per_s as roofline_requests_per_s
 from advisor.recommend.scenario import Objectives, Scenario
+from advisor.recommend.standing import by_standing
 from advisor.recommend.surface_bound import max_requests_per_s as surface_requests_per_s
-from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.intervals import with_interval
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.serving import ClosedLoop, Workload, simulate
+from advisor.simulator.serving_prediction import class_of
 
 _NO_PROMISE = Objectives(ttft_p99_s=DAY_S, tpot_p99_s=DAY_S)
 _LEAST_REQUESTS = 400
@@ -66,7 +68,12 @@ def recommend_batch(scenario: Scenario, job: BatchJob) -> BatchRecommendation:
             why=common,
             fix="a later --deadline, a higher --max-gpus or --budget, or another --precision",
         )
-    options = tuple(_option(rank, run, scenario, job) for rank, run in enumerate(ranked, 1))
+    options = by_standing(
+        [_option(rank, run, scenario, job) for rank, run in enumerate(ranked, 1)],
+        [run.purchase.way.price for run in ranked],
+        lambda option: option.usd,
+        scenario.as_of,
+    )
     shown = {option.accelerator for option in options}
     rejected = tuple(Rejected(name, reason) for name, reason in reasons.items() if name not in shown)
     stale = max(option.price_age_days for option in options) > STALE_AFTER_DAYS
@@ -199,7 +206,7 @@ def _simulated(entry: _Entry, scenario: Scenario, job: BatchJob) -> _Run | None:
 def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> BatchOption:
     deployment, purchase, traffic = run.candidate.deployment, run.purchase, scenario.traffic
     price = purchase.way.price
-    class_name = prediction_class(deployment.engine.id, transferred=bool(run.replica.transferred))
+    class_name = class_of(run.replica, run.mean_batch)
     per_replica = with_interval(run.requests_per_s, "throughput", class_name, run.replica.basis)
     rate = per_replica.scaled(purchase.num_replicas)
     duration = _inverse(rate, purchase.duration_s)
@@ -222,6 +229,8 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> BatchOpt
         sku=price.sku,
         region=price.region,
         term=price.term,
+        price_kind=price.price_kind,
+        price_tenancy=price.tenancy,
         price_observed_on=price.observed_on.isoformat(),
         price_age_days=(scenario.as_of - price.observed_on).days,
         usd_per_hour=purchase.num_units * purchase.way.usd_per_unit_hour,
@@ -242,6 +251,7 @@ def _inverse(rate: Quantity, value: float) -> Quantity:
 
 def _headline(option: BatchOption, model: Model, job: BatchJob) -> str:
     return (
-        f"{model.name}: {option.num_accelerators} × {option.accelerator_name} ({option.term.replace('_', '-')}) finish "
+        f"{model.name}: {option.num_accelerators} × {option.accelerator_name} from "
+        f"{seller_words(option.provider, option.price_kind)}, {option.term.replace('_', '-')}, finish "
         f"{job.num_requests:,} requests in {option.duration_s.value / HOUR_S:.3g} h for ${option.usd.value:,.2f}"
     )

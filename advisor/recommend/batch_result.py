@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from advisor.recommend.ranking import Role
 from advisor.recommend.result import Rejected
 from advisor.simulator.quantity import Quantity
 
@@ -35,6 +36,9 @@ class BatchOption:
     sku: str
     region: str
     term: str
+    price_kind: str
+    """list, quote, from, tracker or marketplace."""
+    price_tenancy: str
     price_observed_on: str
     price_age_days: int
     usd_per_hour: float
@@ -47,6 +51,8 @@ class BatchOption:
     mean_batch: float
     meets_deadline: str
     """sure, likely or marginal: whether the whole interval of the duration lies within the deadline."""
+    role: Role = "other"
+    """safe_pick, cheapest_if_it_holds or other."""
 
 
 @dataclass(frozen=True, slots=True)

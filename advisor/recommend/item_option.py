@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.catalog.prices import STALE_AFTER_DAYS
-from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
-from advisor.recommend.item_result import ItemOption
+from advisor.recommend.item_result import ItemOption, ItemRung
 from advisor.recommend.item_scenario import ItemScenario
+from advisor.recommend.market import seller_words
 from advisor.recommend.offers import Placement
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import BatchFleet, poisson_arrivals, simulate_batches
@@ -76,6 +76,8 @@ def item_option(rank: int, found: ItemFound, scenario: ItemScenario) -> ItemOpti
         sku=price.sku,
         region=price.region,
         term=price.term,
+        price_kind=price.price_kind,
+        price_tenancy=price.tenancy,
         price_observed_on=price.observed_on.isoformat(),
         price_age_days=(scenario.as_of - price.observed_on).days,
         usd_per_hour=found.usd_per_hour,
@@ -108,15 +110,22 @@ def _latencies(found: ItemFound, scenario: ItemScenario) -> dict[str, Quantity]:
     return latencies
 
 
-def headline(option: ItemOption, model: Model, scenario: ItemScenario) -> str:
-    known = all_providers().get(option.provider)
-    seller = known.name if known else option.provider
+def headline(
+    option: ItemOption, model: Model, scenario: ItemScenario, ladder: Sequence[ItemRung] = ()
+) -> str:
+    """The answer in a sentence; of a ladder its smallest and its largest load."""
     load = f"{scenario.rate_per_s:g}" if scenario.rate_per_s else f"{option.items_per_s.value:.3g}"
-    usd = option.usd_per_thousand_items.value
-    return (
-        f"{model.name}: {option.num_accelerators} × {option.accelerator_name} from {seller} for "
-        f"${option.usd_per_hour:.2f}/h, {load} {scenario.job.unit}s/s at ${usd:.3g} per thousand"
-    )
+    unit, usd = scenario.job.unit, option.usd_per_thousand_items.value
+    answer = f"{_deal(option)}, {load} {unit}s/s at ${usd:.3g} per thousand"
+    small = next((rung for rung in ladder if rung.pick), None)
+    if small is None or small.pick is None or small.pick is option:
+        return f"{model.name}: {answer}"
+    return f"{model.name}: for {small.rate_per_s:g} {unit}s/s {_deal(small.pick)}; {answer}"
+
+
+def _deal(option: ItemOption) -> str:
+    seller = seller_words(option.provider, option.price_kind)
+    return f"{option.num_accelerators} × {option.accelerator_name} from {seller} for ${option.usd_per_hour:.2f}/h"
 
 
 def warnings_of(options: Sequence[ItemOption]) -> tuple[str, ...]:

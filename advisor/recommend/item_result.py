@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from advisor.recommend.ranking import Role
 from advisor.recommend.result import Rejected
 from advisor.simulator.quantity import Quantity
 
@@ -26,6 +27,9 @@ class ItemOption:
     sku: str
     region: str
     term: str
+    price_kind: str
+    """list, quote, from, tracker or marketplace."""
+    price_tenancy: str
     price_observed_on: str
     price_age_days: int
     usd_per_hour: float
@@ -41,6 +45,16 @@ class ItemOption:
     parts_s: Mapping[str, float]
     """Time of a batch of one, by part."""
     basis_notes: tuple[str, ...]
+    role: Role = "other"
+    """safe_pick, cheapest_if_it_holds or other."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRung:
+    """One load of a ladder and what to take for it; None where nothing carries it."""
+
+    rate_per_s: float
+    pick: ItemOption | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +79,4 @@ class ItemRecommendation:
     rejected: tuple[Rejected, ...]
     search: ItemSearch
     warnings: tuple[str, ...] = ()
+    ladder: tuple[ItemRung, ...] = ()

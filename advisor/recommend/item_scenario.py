@@ -15,7 +15,7 @@ class ItemScenario:
     model: str
     job: ItemJob
     rate_per_s: float | None
-    """Items per second of the whole deployment; None asks for the cheapest item."""
+    """Items per second of the whole deployment; None asks for the cheapest item, or for every load of the ladder."""
     latency_p99_s: float
     constraints: Constraints
     as_of: datetime.date
@@ -23,3 +23,5 @@ class ItemScenario:
     budget_usd_per_hour: float | None = None
     calibration: Calibration | None = None
     top: int = 5
+    ladder_per_s: tuple[float, ...] = ()
+    """Loads to answer for where none is given; the options are those of the last that anything carries."""

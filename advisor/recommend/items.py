@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -17,11 +17,12 @@ from advisor.recommend.item_option import (
     item_option,
     warnings_of,
 )
-from advisor.recommend.item_result import ItemRecommendation, ItemSearch
+from advisor.recommend.item_result import ItemOption, ItemRecommendation, ItemRung, ItemSearch
 from advisor.recommend.item_scenario import ItemScenario
 from advisor.recommend.market import market
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.result import Rejected
+from advisor.recommend.standing import by_standing
 from advisor.simulator.workloads.batch_queue import (
     BatchFleet,
     highest_rate,
@@ -47,34 +48,77 @@ def recommend_items(scenario: ItemScenario) -> ItemRecommendation:
     started = time.perf_counter()
     model = models.get(scenario.model).record
     check_model(model, scenario.job.workload)
-    reasons: dict[str, str] = {}
-    candidates = sorted(_candidates(scenario, model, reasons), key=lambda candidate: candidate.bound_usd)
-    best, simulated = _cheapest(scenario, candidates, reasons)
-    ranked = sorted(best.values(), key=lambda found: found.usd_per_item)[: scenario.top]
-    if not ranked:
-        raise _nothing(scenario, model, reasons)
-    options = tuple(item_option(rank, found, scenario) for rank, found in enumerate(ranked, 1))
-    shown = {option.accelerator for option in options}
-    limit = options[-1].usd_per_thousand_items.value
-    dearer = {c.service.deployment.accelerator.id: c.bound_usd * KILO for c in reversed(candidates)}
-    rejected = [
-        Rejected(
-            name,
-            f"at best ${usd:.3g} per 1000 {scenario.job.unit}s, against ${limit:.3g} for option {len(options)}",
-        )
-        for name, usd in sorted(dearer.items(), key=lambda item: item[1])
-        if name not in shown and name not in reasons
-    ]
-    others = [Rejected(name, reason) for name, reason in reasons.items() if name not in shown]
+    unfit: dict[str, str] = {}
+    services = tuple(_services(scenario, model, unfit))
+    loads = scenario.ladder_per_s or (scenario.rate_per_s,)
+    answers = [_answer(replace(scenario, rate_per_s=load), services, unfit) for load in loads]
+    carried = [answer for answer in answers if answer.options]
+    if not carried:
+        raise _nothing(scenario, model, answers[0].reasons)
+    last = carried[-1]
+    ladder = tuple(
+        ItemRung(load, answer.options[0] if answer.options else None)
+        for load, answer in zip(scenario.ladder_per_s, answers, strict=False)
+    )
     return ItemRecommendation(
-        "item_plan", model.id, scenario.job.workload, scenario.job.unit, headline(options[0], model, scenario),
-        options, (*rejected, *others), ItemSearch(len(candidates), simulated, time.perf_counter() - started),
-        warnings_of(options),
+        "item_plan", model.id, scenario.job.workload, scenario.job.unit,
+        headline(last.options[0], model, last.scenario, ladder), last.options, last.rejected(),
+        ItemSearch(len(last.bounds), sum(answer.num_simulated for answer in answers), time.perf_counter() - started),
+        warnings_of([*last.options, *(rung.pick for rung in ladder if rung.pick)]), ladder,
     )  # fmt: skip
 
 
-def _candidates(scenario: ItemScenario, model: Model, reasons: dict[str, str]) -> Iterator[ItemCandidate]:
-    """Every replica with every way to buy it; why not, where there is none."""
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The ranked options for one load, and what there was beside them."""
+
+    scenario: ItemScenario
+    options: tuple[ItemOption, ...]
+    bounds: Sequence[ItemCandidate]
+    reasons: Mapping[str, str]
+    num_simulated: int
+
+    def rejected(self) -> tuple[Rejected, ...]:
+        shown = {option.accelerator for option in self.options}
+        limit, unit = self.options[-1].usd_per_thousand_items.value, self.scenario.job.unit
+        dearer = {c.service.deployment.accelerator.id: c.bound_usd * KILO for c in reversed(self.bounds)}
+        against = f"against ${limit:.3g} for option {len(self.options)}"
+        rejected = [
+            Rejected(name, f"at best ${usd:.3g} per 1000 {unit}s, {against}")
+            for name, usd in sorted(dearer.items(), key=lambda item: item[1])
+            if name not in shown and name not in self.reasons
+        ]
+        others = [Rejected(name, reason) for name, reason in self.reasons.items() if name not in shown]
+        return (*rejected, *others)
+
+
+def _answer(
+    scenario: ItemScenario,
+    services: Sequence[tuple[ItemService, Sequence[Placement]]],
+    unfit: Mapping[str, str],
+) -> _Answer:
+    bounds = [
+        ItemCandidate(service, way, _bound_usd(service, way, scenario))
+        for service, ways in services
+        for way in ways
+    ]
+    bounds.sort(key=lambda candidate: candidate.bound_usd)
+    reasons = dict(unfit)
+    best, simulated = _cheapest(scenario, bounds, reasons)
+    ranked = sorted(best.values(), key=lambda found: found.usd_per_item)[: scenario.top]
+    options = by_standing(
+        [item_option(rank, found, scenario) for rank, found in enumerate(ranked, 1)],
+        [found.candidate.way.price for found in ranked],
+        lambda option: option.usd_per_thousand_items,
+        scenario.as_of,
+    )
+    return _Answer(scenario, options, bounds, reasons, simulated)
+
+
+def _services(
+    scenario: ItemScenario, model: Model, reasons: dict[str, str]
+) -> Iterator[tuple[ItemService, Sequence[Placement]]]:
+    """Every replica with the cheapest ways to buy it; why not, where there is none."""
     offers, chips = market(scenario.constraints, scenario.as_of, scenario.calibration)
     formats = scenario.constraints.precisions or (model.weights,)
     for name, chip in chips.items():
@@ -94,10 +138,7 @@ def _candidates(scenario: ItemScenario, model: Model, reasons: dict[str, str]) -
                     continue
                 reasons.pop(name, None)
                 size = service.accelerators_per_replica
-                yield from (
-                    ItemCandidate(service, way, _bound_usd(service, way, scenario))
-                    for way in placements(size, offers[name], chip)[:3]
-                )
+                yield service, placements(size, offers[name], chip)[:3]
 
 
 def _ways_to_split(scenario: ItemScenario) -> Iterator[Parallel]:

@@ -6,6 +6,7 @@ from typing import Final, Protocol, get_args
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.prices import STALE_AFTER_DAYS
+from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Accelerator, Calibration, Price
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.recommend.offers import offers_by_accelerator, owned_offer
@@ -63,6 +64,16 @@ def loosened(constraints: Constraints, as_of: datetime.date) -> str | None:
             values = {price.tenancy if field == "tenancies" else price.term for price in sold}
             return f"{option} {','.join(sorted(values))}"
     return None
+
+
+def seller_words(provider: str, price_kind: str) -> str:
+    """Who sells and what kind of price it is where nobody lists or quotes it: `TensorWave (tracker price)`.
+
+    Source: own words.
+    """
+    known = all_providers().get(provider)
+    name = known.name if known else provider
+    return name if price_kind in ("list", "quote") else f"{name} ({price_kind.replace('_', ' ')} price)"
 
 
 class Priced(Protocol):

@@ -8,11 +8,10 @@ from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import ownership
-from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.changes import compared, what_would_change
 from advisor.recommend.checkpoint import windowed
-from advisor.recommend.market import loosened, market, stale_price_warnings
+from advisor.recommend.market import loosened, market, seller_words, stale_price_warnings
 from advisor.recommend.offers import OWN
 from advisor.recommend.options import option_of
 from advisor.recommend.purchase import Demand, demands_of
@@ -217,10 +216,8 @@ def _deal(option: Option) -> str:
     replicas = f" as {option.num_replicas} replicas" if option.num_replicas > 1 else ""
     if option.provider == OWN:
         return f"run your own {count}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
-    known = all_providers().get(option.provider)
-    seller = known.name if known else option.provider
-    kind = "" if option.price.kind in ("list", "quote") else f" ({option.price.kind.replace('_', ' ')} price)"
-    return f"rent {count}{replicas} from {seller} for ${option.usd_per_hour:.2f}/h{kind}"
+    seller = seller_words(option.provider, option.price.kind)
+    return f"rent {count}{replicas} from {seller} for ${option.usd_per_hour:.2f}/h"
 
 
 def _rejected(done: Searched, shown: set[str], last: Option) -> tuple[Rejected, ...]:

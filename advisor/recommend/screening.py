@@ -197,7 +197,10 @@ def _pool(
 
 def _least_throughput(candidate: Candidate) -> float:
     """Lower end of measured over predicted throughput of the candidate's engine."""
-    return factors("throughput", prediction_class(candidate.deployment.engine.id, transferred=False))[0]
+    deployment = candidate.deployment
+    architecture = deployment.accelerator.architecture
+    name = prediction_class(deployment.engine.id, transferred=False, architecture=architecture)
+    return factors("throughput", name)[0]
 
 
 def not_to_be_had(scenario: Scenario) -> str:

@@ -94,12 +94,10 @@ def option_of(
     found, price = run.found, run.offer.price
     job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
     count, step = run.num_accelerators, step_quantity(found, run.step_s)
-    scale = run.num_steps / max(run.goodput.goodput_fraction, 1e-9) / DAY_S
     per_step = job.tokens_per_step / found.num_accelerators
     peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
     training = step_quantity(found, found.step_s * run.straggler_factor)
-    waits_s = found.step_s * (run.straggler_factor - 1.0)
-    breakdown_s = {**found.breakdown_s, "straggler": found.breakdown_s.get("straggler", 0.0) + waits_s}
+    breakdown_s = _breakdown_s(run)
     energy = energy_of(accelerator, count, run.wall_s, price, scenario.limits.region, known)
     return TrainingOption(
         rank=rank,
@@ -116,7 +114,7 @@ def option_of(
         memory=found.memory_bytes,
         memory_by_stage=memory_stages(job, plan),
         num_steps=run.num_steps,
-        days=step.scaled(scale),
+        days=step.scaled(run.num_steps / max(run.goodput.goodput_fraction, 1e-9) / DAY_S),
         usd=step.scaled(run.usd / run.step_s),
         goodput_fraction=run.goodput.goodput_fraction,
         failures=_failures(run),
@@ -126,6 +124,8 @@ def option_of(
         sku=price.sku,
         region=price.region,
         term=price.term,
+        price_kind=price.price_kind,
+        price_tenancy=price.tenancy,
         price_observed_on=price.observed_on.isoformat(),
         price_age_days=age_days(price, scenario.as_of),
         price_url=price.url,
@@ -140,6 +140,13 @@ def option_of(
         bottleneck=bottleneck_of(breakdown_s),
         reinforcement=run.reinforcement,
     )
+
+
+def _breakdown_s(run: Run) -> dict[str, float]:
+    """Parts of a step, stragglers of the whole cluster among them [s]."""
+    found = run.found
+    waits_s = found.step_s * (run.straggler_factor - 1.0)
+    return {**found.breakdown_s, "straggler": found.breakdown_s.get("straggler", 0.0) + waits_s}
 
 
 def _launch(run: Run, scenario: TrainingScenario) -> Mapping[str, str]:

@@ -10,8 +10,9 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
-from advisor.recommend.market import stale_price_warnings
+from advisor.recommend.market import seller_words, stale_price_warnings
 from advisor.recommend.result import Rejected
+from advisor.recommend.standing import by_standing
 from advisor.recommend.training_market import Outcome, Progress, offers_of, ranked_runs, search_training
 from advisor.recommend.training_money import ClusterOffer, cluster_offers, usd_words
 from advisor.recommend.training_option import ESTIMATED_RESERVATION, option_of
@@ -66,7 +67,12 @@ def recommend_training(
     ranked = ranked_runs(scenario, outcome)
     if not ranked:
         raise nothing_found(scenario, model, outcome)
-    options = tuple(_option(rank, runs, scenario, known, outcome) for rank, runs in enumerate(ranked, 1))
+    options = by_standing(
+        [_option(rank, runs, scenario, known, outcome) for rank, runs in enumerate(ranked, 1)],
+        [runs[0].offer.price for runs in ranked],
+        lambda option: option.usd,
+        scenario.as_of,
+    )
     shown = {option.accelerator for option in options}
     return TrainingRecommendation(
         kind="plan",
@@ -115,9 +121,10 @@ def headline(option: TrainingOption, model: Model) -> str:
 
     Source: own definition.
     """
-    where = "your own" if option.provider == "own" else f"{option.provider}'s"
+    own = option.provider == "own"
+    where = "your own" if own else f"from {seller_words(option.provider, option.price_kind)}"
     return (
-        f"{model.name}: {option.num_accelerators} × {option.accelerator_name} ({where}, {option.plan.words}), "
+        f"{model.name}: {option.num_accelerators} × {option.accelerator_name} ({where}; {option.plan.words}), "
         f"{duration_words(option.days.value)}, {usd_words(option.usd.value)}"
     )
 

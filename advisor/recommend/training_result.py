@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from advisor.recommend.ranking import Role
 from advisor.recommend.result import Rejected
 from advisor.simulator.quantity import Quantity
 
@@ -128,6 +129,9 @@ class TrainingOption:
     sku: str
     region: str
     term: str
+    price_kind: str
+    """list, quote, from, tracker or marketplace."""
+    price_tenancy: str
     price_observed_on: str
     price_age_days: int
     price_url: str
@@ -142,6 +146,8 @@ class TrainingOption:
     bottleneck: str
     reinforcement: Reinforcement | None = None
     notes: tuple[str, ...] = ()
+    role: Role = "other"
+    """safe_pick, cheapest_if_it_holds or other."""
     variants: tuple["TrainingOption", ...] = ()
 
 

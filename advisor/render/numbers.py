@@ -101,6 +101,25 @@ def layout_words(laid: LaidOut, accelerator: str, num_replicas: int) -> str:
     return f"{total} = {num_replicas} x ({inner})" if inner else f"{total} = {num_replicas} replicas"
 
 
+def runs_words(engine: str, weight_dtype: str) -> str:
+    """What runs on it, short: `trt-llm fp8`."""
+    return f"{'trt-llm' if engine == 'tensorrt-llm' else engine} {weight_dtype}"
+
+
+def price_words(provider: str, kind: str, tenancy: str, age_days: int | None) -> str:
+    """Seller, kind of price where not a list's, whose hardware, age: `tensorwave, tracker, 195d`."""
+    whose = {"unknown": "others' hosts", "shared": "shared"}.get(tenancy, "")
+    age = "undated" if age_days is None else f"{age_days}d"
+    return ", ".join(filter(None, (provider, kind.replace("_", " ") if kind != "list" else "", whose, age)))
+
+
+def bought_words(laid: LaidOut, accelerator: str, num_replicas: int) -> str:
+    """What is bought, short: `29 x b200-sxm`, `4 x TP2 h100-sxm` where replicas span several."""
+    degrees = (("TP", laid.tensor_parallel), ("PP", laid.pipeline_parallel), ("DP", laid.data_parallel))
+    inner = " ".join(f"{name}{degree}" for name, degree in degrees if degree > 1)
+    return " ".join(filter(None, (f"{num_replicas} x", inner, accelerator)))
+
+
 def show_quantity(quantity: Quantity | None, ladder: Ladder = PLAIN) -> str:
     """A prediction with its range in one unit and the glyph of its basis, `4.95 ms (4.4-5.5) ≈`; a dash for none."""
     if quantity is None:

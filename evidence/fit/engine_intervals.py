@@ -1,4 +1,6 @@
-"""80 % intervals of serving predictions from campaigns that were left out: by engine, architecture and load.
+"""80 % intervals of serving predictions from campaigns that were left out: by engine, architecture and load, once over
+all rows (a stranger's server) and once over those whose start-up scripts are published (a server that was started as
+predicted, e.g. by a printed command).
 
 Quantiles of measured / predicted, in which every group (accelerator, model, engine) counts by the square root of its
 rows. A class is drawn towards the one above it as far as it has few groups: a stranger's server hides settings, which
@@ -7,7 +9,7 @@ shows between groups and not within one.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +19,12 @@ from advisor.catalog.files import DATA_DIR
 from advisor.evidence.fit.engine_rows import Row, campaign_of, has_kernels
 from advisor.simulator.intervals import METRICS, class_names, load_of
 
-LEVELS = (0.1, 0.9)
+TAIL, SCRIPTED_TAIL = 0.1, 0.08
+"""Beyond either end of an interval: few groups are scripted, whose quantiles are too narrow for the next one."""
+SCRIPTED = ("A1", "A3", "OWN")
+"""Tiers whose start-up scripts are known."""
 GROUPS_OF_PARENT = 4.0
-"""Groups that a class's parent counts as; chosen by the coverage of campaigns left out, see `coverage`."""
+"""Groups that a class's parent counts as; like the tails chosen by the coverage of what is left out, see `coverage`."""
 MIN_POINTS, MIN_GROUPS = 15, 2
 Pair = tuple[float, float]
 
@@ -40,28 +45,32 @@ def errors_of(rows: Sequence[Row], ratios: Sequence[Mapping[str, float]]) -> lis
     """Errors of all values that were predicted."""
     found = []
     for row, ratio in zip(rows, ratios, strict=True):
-        architecture = accelerators.by_id(row.case.gpu).architecture
-        classes = class_names(
-            row.case.engine,
-            architecture,
-            load_of(row.case.most_at_once),
-            transferred=not has_kernels(row),
-        )
-        found += [
-            Error(classes, metric, row.group, campaign_of(row), -math.log(value))
-            for metric, value in ratio.items()
-            if value > 0.0
-        ]
+        architecture, transferred = accelerators.by_id(row.case.gpu).architecture, not has_kernels(row)
+        load = load_of(row.case.most_at_once)
+        for stranger in (True, False) if row.tier in SCRIPTED and not transferred else (True,):
+            classes = class_names(
+                row.case.engine, architecture, load, transferred=transferred, stranger=stranger
+            )
+            found += [
+                Error(classes, metric, row.group, campaign_of(row), -math.log(value))
+                for metric, value in ratio.items()
+                if value > 0.0
+            ]
     return found
 
 
+def is_stranger(error: Error) -> bool:
+    return error.classes[-1] != "any"
+
+
 def quantiles(errors: Sequence[Error]) -> Pair:
-    """Weighted quantiles of errors at LEVELS."""
+    """Weighted quantiles of errors at the tails."""
+    tail = TAIL if is_stranger(errors[0]) else SCRIPTED_TAIL
     counts = Counter(error.group for error in errors)
     ordered = sorted(errors, key=lambda error: error.value)
     mass = np.cumsum([counts[error.group] ** -0.5 for error in ordered])
     middle = (mass - np.diff(mass, prepend=0.0) / 2.0) / mass[-1]
-    low, high = np.interp(LEVELS, middle, [error.value for error in ordered])
+    low, high = np.interp((tail, 1.0 - tail), middle, [error.value for error in ordered])
     return float(low), float(high)
 
 
@@ -95,15 +104,15 @@ def fitted(errors: Sequence[Error], parent_groups: float = GROUPS_OF_PARENT) -> 
     return {name: of_class for name, of_class in found.items() if len(of_class) == len(METRICS)}
 
 
-def coverage(errors: Sequence[Error], parent_groups: float) -> dict[str, float]:
-    """Share of the values of each campaign inside the intervals of the others, by metric."""
+def coverage(errors: Sequence[Error], parent_groups: float, part: Callable[[Error], str]) -> dict[str, float]:
+    """Share of the values of each part (a campaign, a group) inside the intervals of the others, by metric."""
     inside: dict[str, list[bool]] = defaultdict(list)
-    for campaign in {error.campaign for error in errors}:
-        known = fitted([error for error in errors if error.campaign != campaign], parent_groups)
+    for left_out in {part(error) for error in errors}:
+        known = fitted([error for error in errors if part(error) != left_out], parent_groups)
         for error in errors:
-            if error.campaign != campaign:
+            if part(error) != left_out:
                 continue
-            name = next((each for each in error.classes if each in known), "any")
+            name = next((each for each in error.classes if each in known), error.classes[-1])
             low, high = known[name][error.metric]
             inside[error.metric].append(min(low, 0.0) <= error.value <= max(high, 0.0))
     return {metric: sum(values) / len(values) for metric, values in inside.items()}
@@ -113,7 +122,8 @@ def text_of(classes: Mapping[str, Mapping[str, Pair]]) -> str:
     """The data file; transferred hardware is never surer than hardware that somebody measured."""
     lines = [
         "# (low, high) of measured / predicted that hold 80 % of the points of campaigns left out of the fit, by",
-        "# engine, architecture and load, and metric. Written by evidence/fit/engines.py.",
+        "# engine, architecture and load, and metric: of runs whose start-up scripts are published, and of all runs",
+        "# (stranger). Written by evidence/fit/engines.py.",
     ]
     for name, of_class in classes.items():
         lines.append(f'\n["{name}"]')
@@ -129,7 +139,16 @@ def text_of(classes: Mapping[str, Mapping[str, Pair]]) -> str:
 def write_intervals(rows: Sequence[Row], ratios: Sequence[Mapping[str, float]]) -> None:
     """Replace data/intervals.toml."""
     errors = errors_of(rows, ratios)
-    for groups in (1.0, GROUPS_OF_PARENT, 16.0):
-        found = coverage(errors, groups)
-        print(groups, "groups:", ", ".join(f"{metric} {share:.0%}" for metric, share in found.items()))
+    strangers = [error for error in errors if is_stranger(error)]
+    scripted = [error for error in errors if not is_stranger(error)]
+    # Two archives publish their scripts: one left out leaves too little, so here groups are left out.
+    judged = (
+        ("campaigns", strangers, lambda error: error.campaign),
+        ("groups", scripted, lambda error: error.group),
+    )
+    for what, chosen, part in judged:
+        for groups in (1.0, GROUPS_OF_PARENT, 16.0):
+            found = coverage(chosen, groups, part)
+            shares = ", ".join(f"{metric} {share:.0%}" for metric, share in found.items())
+            print(f"{what} left out, a parent as {groups:g} groups: {shares}")
     (DATA_DIR / "intervals.toml").write_text(text_of(fitted(errors)), encoding="utf-8")

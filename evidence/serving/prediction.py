@@ -69,7 +69,7 @@ def predict_case(
     except AdvisorError as error:
         return Prediction(case.case_id, "unsupported", error.what)
     basis = replica.basis
-    class_name = class_of(replica, case.most_at_once)
+    class_name = class_of(replica, case.most_at_once, stranger=True)
     metrics = {
         name: with_range(
             name,

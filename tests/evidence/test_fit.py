@@ -156,4 +156,4 @@ def test_thin_classes_of_intervals_are_drawn_towards_their_parents() -> None:
     alone = engine_intervals.quantiles([each for each in few if each.metric == "tpot"])
     assert alone[0] < wide[0] < middle[0]
     assert middle[1] < wide[1] < alone[1]
-    assert 0.6 < engine_intervals.coverage(many, 4.0)["tpot"] < 0.95
+    assert 0.6 < engine_intervals.coverage(many, 4.0, lambda each: each.campaign)["tpot"] < 0.95

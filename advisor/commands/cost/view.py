@@ -21,12 +21,13 @@ from advisor.render.numbers import (
     LEGEND,
     MISSING,
     TIME,
+    bought_words,
     digits,
-    layout_words,
     percent,
+    price_words,
+    range_words,
     show,
     usd,
-    usd_quantity,
 )
 
 MAX_ROWS: Final = 8
@@ -131,9 +132,7 @@ def _rows_table(rows: Sequence[CostRow], *, limit: int) -> Table:
         title += f": the cheapest {limit} of {len(rows)} (all with --json or -o)"
     shown = rows[:limit]
     return Table(
-        columns(
-            "deployment~ | from~ | $/h> | prompt> | cached> | answer> | all, with range~ | load> | price of"
-        ),
+        columns("take~ | runs~ | $/h> | prompt> | cached>? | answer> | all~ | load>? | price~ | basis?"),
         tuple(_row(row) for row in shown),
         title,
         tuple(_row_details(row) for row in shown),
@@ -142,16 +141,18 @@ def _rows_table(rows: Sequence[CostRow], *, limit: int) -> Table:
 
 def _row(row: CostRow) -> tuple[str, ...]:
     term = "" if row.term == "on_demand" else f" {row.term.replace('_', '-')}"
+    cost = row.usd_per_million_tokens
     return (
-        f"{_layout(row)} {row.engine} {row.weight_dtype}",
-        f"{row.provider}{term}",
+        _layout(row),
+        f"{row.engine} {row.weight_dtype}",
         usd(row.usd_per_hour),
         _cost(row.usd_per_million_input_tokens.value),
         _cost(row.usd_per_million_cached_tokens.value),
         _cost(row.usd_per_million_output_tokens.value),
-        usd_quantity(row.usd_per_million_tokens),
+        f"{_cost(cost.value)} {range_words(cost.low, cost.high)}",
         percent(row.load_fraction),
-        row.price_observed_on,
+        price_words(row.provider + term, row.price_kind, row.price_tenancy, row.price_age_days),
+        cost.basis,
     )
 
 
@@ -160,7 +161,7 @@ def _cost(usd_per_million: float) -> str:
 
 
 def _layout(row: CostRow) -> str:
-    return layout_words(row, row.accelerator, row.num_replicas)
+    return bought_words(row, row.accelerator, row.num_replicas)
 
 
 def _row_details(row: CostRow) -> tuple[Block, ...]:

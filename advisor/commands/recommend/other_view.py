@@ -3,22 +3,23 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from advisor.catalog.units import HOUR_S
+from advisor.catalog.units import DAYS_PER_MONTH, HOUR_S, HOURS_PER_DAY
 from advisor.commands.recommend.rejected import rejected_words
+from advisor.commands.recommend.view import SHOWN_BESIDE_LADDER
 from advisor.recommend.batch_result import BatchJob, BatchRecommendation
-from advisor.recommend.item_result import ItemRecommendation
+from advisor.recommend.item_result import ItemOption, ItemRecommendation
+from advisor.recommend.standing import standing_words
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import (
-    LEGEND,
+    MISSING,
     TIME,
+    bought_words,
     digits,
-    layout_words,
     percent,
+    price_words,
     range_words,
     show,
-    show_quantity,
     usd,
-    usd_quantity,
 )  # fmt: skip
 
 _FIELDS: Final = ("kind", "model", "workload", "headline", "options", "rejected")
@@ -54,28 +55,33 @@ def _batch_blocks(found: BatchRecommendation, job: BatchJob, *, explain: bool) -
     rows = tuple(
         (
             str(option.rank),
-            layout_words(option, option.accelerator, option.num_replicas),
+            bought_words(option, option.accelerator, option.num_replicas),
             option.weight_dtype,
             f"{digits(option.duration_s.value / HOUR_S)} "
-            f"({range_words(option.duration_s.low / HOUR_S, option.duration_s.high / HOUR_S)})",
+            f"{range_words(option.duration_s.low / HOUR_S, option.duration_s.high / HOUR_S)}",
             option.meets_deadline,
             usd(option.usd_per_hour).removeprefix("$"),
-            usd_quantity(option.usd),
+            f"{usd(option.usd.value)} {range_words(option.usd.low, option.usd.high)}",
             digits(option.usd_per_million_tokens.value, 2),
-            f"{option.provider}, {option.term.replace('_', '-')}",
+            option.term.replace("_", "-"),
+            price_words(option.provider, option.price_kind, option.price_tenancy, option.price_age_days),
+            option.usd.basis,
         )
         for option in found.options
     )
-    header = columns("> | deployment~ | weights | hours | in time | $/h> | $ for all | $/Mtok> | from~")
+    header = columns(
+        "#> | take~ | weights? | hours | in time | $/h> | $ for all | $/Mtok>? | term? | price~ | basis?"
+    )
     text = (
         f"Machines start in two minutes and load weights at 1 GB/s per accelerator; spot machines are lost "
-        f"{job.spot_losses_per_day:g} times a day. Billed for the time used.\n{LEGEND}"
+        f"{job.spot_losses_per_day:g} times a day. Billed for the time used."
     )
     return (
         Paragraph(found.headline, emphasis=True),
-        Table(header, rows),
-        *rejected_words(found.rejected, everything=explain),
-        Paragraph(text),
+        Table(header, rows, title="Best ways, one per accelerator"),
+        Paragraph(standing_words(found.options, lambda option: option.usd)),
+        *(rejected_words(found.rejected, everything=True) if explain else ()),
+        Paragraph(text if explain else f"{text} --explain shows the rest."),
     )
 
 
@@ -84,36 +90,76 @@ def item_answer(
 ) -> Answer:
     """The ranked fleets of a question about items."""
     return Answer(
-        result={name: getattr(found, name) for name in (*_FIELDS, "unit", "search")},
+        result={name: getattr(found, name) for name in (*_FIELDS, "unit", "search", "ladder")},
         inputs=inputs,
-        blocks=_item_blocks(found, explain=explain),
+        blocks=_item_blocks(found, inputs["latency_p99_s"], explain=explain),
         records="options",
         warnings=found.warnings,
         notes=notes,
     )
 
 
-def _item_blocks(found: ItemRecommendation, *, explain: bool) -> tuple[Block, ...]:
+def _taken(option: ItemOption) -> str:
+    split = f" ({option.num_replicas} x {option.split})" if option.split else ""
+    return f"{option.num_accelerators} x {option.accelerator}{split}"
+
+
+def _item_ladder(found: ItemRecommendation) -> list[Block]:
+    """What to take for each of several loads."""
+    if not found.ladder:
+        return []
+    rows = tuple(
+        (
+            f"{digits(rung.rate_per_s)}/s",
+            *(
+                (MISSING, "nothing carries it", *(MISSING,) * 5)
+                if (pick := rung.pick) is None
+                else (
+                    _taken(pick),
+                    usd(pick.usd_per_hour),
+                    usd(pick.usd_per_hour * HOURS_PER_DAY * DAYS_PER_MONTH),
+                    usd(pick.usd_per_thousand_items.value),
+                    show(pick.latency_s["p50"].value, TIME),
+                    show(pick.latency_s["p99"].value, TIME),
+                    price_words(pick.provider, pick.price_kind, pick.price_tenancy, pick.price_age_days),
+                )
+            ),
+        )
+        for rung in found.ladder
+    )
+    header = columns(f"{found.unit}s> | take~ | $/h> | $/month>? | $/1000> | p50> | p99> | price~")
+    return [Table(header, rows, title="What to take for which load")]
+
+
+def _item_blocks(found: ItemRecommendation, promise_s: float, *, explain: bool) -> tuple[Block, ...]:
     rows = tuple(
         (
             str(option.rank),
-            f"{option.num_accelerators} x {option.accelerator}"
-            + (f" ({option.num_replicas} x {option.split})" if option.split else ""),
+            _taken(option),
             str(option.max_batch),
             show(option.latency_s["p50"].value, TIME),
-            show_quantity(option.latency_s["p99"], TIME),
+            show(option.latency_s["p99"].value, TIME),
             percent(option.busy_fraction),
             usd(option.usd_per_hour).removeprefix("$"),
-            usd_quantity(option.usd_per_thousand_items),
-            option.provider,
+            f"{usd(cost.value)} {range_words(cost.low, cost.high)}",
+            price_words(option.provider, option.price_kind, option.price_tenancy, option.price_age_days),
+            cost.basis,
         )
         for option in found.options
+        for cost in (option.usd_per_thousand_items,)
     )
-    per_thousand = f"$ per 1000 {found.unit}s"
-    header = columns("> | accelerators~ | batch> | p50 | p99 | busy> | $/h>", f"{per_thousand}~ | provider~")
+    per_thousand = f"$/1000 {found.unit}s"
+    header = columns(
+        "#> | take~ | batch>? | p50> | p99> | busy> | $/h>", f"{per_thousand}~ | price~ | basis?"
+    )
+    at = f" at {digits(found.ladder[-1].rate_per_s)} {found.unit}s/s" if found.ladder else ""
+    shown = found.options if explain or not found.ladder else found.options[:SHOWN_BESIDE_LADDER]
+    asked = f"Asked: 99 % of {found.unit}s within {show(promise_s, TIME)}; $/1000 with its 80 % interval."
     return (
         Paragraph(found.headline, emphasis=True),
-        Table(header, rows),
-        *rejected_words(found.rejected, everything=explain),
-        Paragraph(LEGEND),
+        *_item_ladder(found),
+        Table(header, rows[: len(shown)], title=f"Best options{at}, one per accelerator"),
+        Paragraph(standing_words(shown, lambda option: option.usd_per_thousand_items)),
+        *(rejected_words(found.rejected, everything=True) if explain else ()),
+        Paragraph(asked if explain else f"{asked} --explain shows the rest."),
     )

@@ -11,6 +11,7 @@ from advisor.cli.measures import parse_count, parse_seconds
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
 from advisor.cli.scenario_input import (
+    LADDER_PER_S,
     constraints_of,
     needed_model,
     parse_budget,
@@ -32,7 +33,8 @@ from advisor.simulator.workloads.encoder_pass import pass_flop
 from advisor.simulator.workloads.services import ItemWorkload
 from advisor.simulator.workloads.vision import ImageTokens, tokens_of_image
 
-_DEFAULT_LATENCY_S: Final = 1.0
+_DEFAULT_LATENCY_S: Final = {"diffusion": 10.0}
+"""What people wait for: an image some seconds, everything else one."""
 _DEFAULT_DEADLINE: Final = "24h"
 _BATCH_PROFILE: Final = "batch"
 
@@ -54,9 +56,14 @@ def _items(model: str, asked: RecommendInput, shared: Shared) -> Answer:
     item, workload, budget = asked.item, cast(ItemWorkload, asked.workload), asked.objectives.budget
     found = models.get(model)
     constraints, notes = constraints_of(asked.where)
-    latency_s = parse_seconds(item.latency_p99, "--latency-p99") if item.latency_p99 else _DEFAULT_LATENCY_S
+    latency_s = (
+        parse_seconds(item.latency_p99, "--latency-p99")
+        if item.latency_p99
+        else _DEFAULT_LATENCY_S.get(workload, 1.0)
+    )
     tokens = asked.load.input_tokens or asked.load.output_tokens
     job = item_job(found.record, workload, replace(item, tokens=tokens))
+    asks_ladder = asked.load.rate is None and budget is None and not constraints.own
     scenario = ItemScenario(
         model=found.record.id,
         job=job,
@@ -68,6 +75,7 @@ def _items(model: str, asked: RecommendInput, shared: Shared) -> Answer:
         budget_usd_per_hour=None if budget is None else parse_budget(budget),
         calibration=given_calibration(shared.calibration),
         top=asked.shown.top,
+        ladder_per_s=LADDER_PER_S if asks_ladder else (),
     )
     inputs = {
         "model": found.record.id,

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from advisor.catalog.units import DAY_S, GB, MINUTE_S
+from advisor.catalog.units import DAY_S, GB, KILO, MINUTE_S
 from advisor.commands.recommend.rejected import rejected_tables
+from advisor.recommend.standing import standing_words
 from advisor.recommend.training_option import ESTIMATED_RESERVATION
 from advisor.recommend.training_result import Bill, Reinforcement, TrainingOption, TrainingRecommendation
 from advisor.recommend.training_scenario import TrainingScenario
@@ -12,17 +13,16 @@ from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Tab
 from advisor.render.document import fields_of
 from advisor.render.numbers import (
     COUNT,
-    LEGEND,
     POWER,
     SIZE,
     TIME,
     digits,
     percent,
+    price_words,
     range_words,
     show,
     show_quantity,
     usd,
-    usd_quantity,
 )
 from advisor.render.training_charts import days_chart, stage_chart, waterfall_chart
 
@@ -33,25 +33,20 @@ ENVELOPE_FIELDS: Final = ("warnings", "notes")
 def training_answer(
     found: TrainingRecommendation, scenario: TrainingScenario, notes: tuple[str, ...], *, explain: bool
 ) -> Answer:
-    """The whole answer; with explain also failures, memory by stage and the arithmetic."""
+    """What to take and what starts it; with explain also charts, memory, bills, failures and every reason against."""
     first = found.options[0]
-    blocks: list[Block] = [Paragraph(found.headline, emphasis=True), _options_table(found.options)]
-    chart = days_chart(found.options, found.pareto)
-    if not chart.is_empty:
-        blocks.append(chart)
+    blocks: list[Block] = [
+        Paragraph(found.headline, emphasis=True),
+        _options_table(found.options),
+        Paragraph(standing_words(found.options, lambda option: option.usd)),
+    ]
     if first.reinforcement is not None:
         blocks.append(_loop_table(found.options))
-    blocks.append(waterfall_chart(first.breakdown, f"One step of option 1 ({first.plan.words})"))
-    blocks.append(_memory_block(first, explain=explain))
-    blocks.append(_bills_table(first))
     if explain:
-        blocks += _explanation(first, found)
-    blocks += rejected_tables(found.rejected, most=MAX_REJECTED, everything=explain)
-    if found.what_would_change:
-        blocks.append(bulleted("What would change this answer", found.what_would_change))
+        blocks += _explained(first, found)
     blocks.append(flags_figure(first))
     question = question_words(scenario, found)
-    blocks.append(Paragraph(f"{question}\n{LEGEND}"))
+    blocks.append(Paragraph(question if explain else f"{question} --explain shows the rest."))
     return Answer(
         result=fields_of(found, *ENVELOPE_FIELDS),
         inputs=fields_of(scenario),
@@ -62,6 +57,17 @@ def training_answer(
         warnings=found.warnings,
         notes=tuple(dict.fromkeys((*notes, *found.notes))),
     )
+
+
+def _explained(first: TrainingOption, found: TrainingRecommendation) -> list[Block]:
+    chart = days_chart(found.options, found.pareto)
+    blocks: list[Block] = [] if chart.is_empty else [chart]
+    blocks.append(waterfall_chart(first.breakdown, f"One step of option 1 ({first.plan.words})"))
+    blocks += [_memory_block(first, explain=True), _bills_table(first), *_explanation(first, found)]
+    blocks += rejected_tables(found.rejected, most=MAX_REJECTED, everything=True)
+    if found.what_would_change:
+        blocks.append(bulleted("What would change this answer", found.what_would_change))
+    return blocks
 
 
 def question_words(scenario: TrainingScenario, found: TrainingRecommendation) -> str:
@@ -92,26 +98,26 @@ def _options_table(options: Sequence[TrainingOption]) -> Table:
             str(option.rank),
             f"{option.num_accelerators} x {option.accelerator}",
             f"{option.plan.framework} {option.plan.words}",
-            f"{option.provider} {usd(option.usd_per_accelerator_hour)}/h",
+            usd(option.usd_per_accelerator_hour),
             show(option.step_time_s.value, TIME),
             percent(option.mfu_fraction.value),
             show(option.days.value * DAY_S, TIME),
             _dollars(option),
+            price_words(option.provider, option.price_kind, option.price_tenancy, option.price_age_days),
+            option.usd.basis,
         )
         for option in options
     )
     return Table(
-        columns("#> | cluster~ | plan~ | from~ | step> | MFU> | takes> | dollars~"),
+        columns("#> | take~ | plan~ | $/h each>? | step>? | MFU>? | takes> | dollars | price~ | basis?"),
         rows,
         title="Best clusters, one per accelerator",
     )
 
 
 def _dollars(option: TrainingOption) -> str:
-    if option.usd.value < 1000:
-        return usd_quantity(option.usd)
-    span = range_words(option.usd.low / 1000, option.usd.high / 1000)
-    return f"{usd(option.usd.value)} ({span} k) {usd_quantity(option.usd)[-1]}"
+    factor, unit = (KILO, "k") if option.usd.value >= KILO else (1.0, "")
+    return f"{usd(option.usd.value)} {range_words(option.usd.low / factor, option.usd.high / factor)}{unit}"
 
 
 def _loop_table(options: Sequence[TrainingOption]) -> Table:

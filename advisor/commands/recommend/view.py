@@ -11,14 +11,26 @@ from advisor.recommend.result import Option, Recommendation, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
 from advisor.render.document import fields_of
-from advisor.render.numbers import MISSING, POWER, TIME, digits, percent, range_words, rung, show, usd
+from advisor.render.numbers import (
+    MISSING,
+    POWER,
+    TIME,
+    bought_words,
+    digits,
+    percent,
+    price_words,
+    range_words,
+    rung,
+    runs_words,
+    show,
+    usd,
+)
 from advisor.simulator.quantity import Quantity
 
 MAX_REJECTED: Final = 8
 """Reasons that the terminal lists without --explain; JSON has all."""
-_SHOWN_BESIDE_LADDER: Final = 3
+SHOWN_BESIDE_LADDER: Final = 3
 """Options of the last load of a ladder that the terminal lists; --explain and JSON have all."""
-_SHORT: Final = {"tensorrt-llm": "trt-llm"}
 ENVELOPE_FIELDS: Final = ("warnings", "notes")
 
 
@@ -28,7 +40,7 @@ def recommendation_answer(
     """What to take and how sure it is; with explain also the arithmetic and every reason against."""
     best = found.options[0]
     blocks: list[Block] = [Paragraph(found.headline, emphasis=True)]
-    shown = found.options if explain or not found.ladder else found.options[:_SHOWN_BESIDE_LADDER]
+    shown = found.options if explain or not found.ladder else found.options[:SHOWN_BESIDE_LADDER]
     if found.ladder:
         blocks.append(ladder_table(found.ladder))
     blocks += [_options_table(shown, scenario), Paragraph(_how_sure(found, shown))]
@@ -88,8 +100,8 @@ def ladder_table(ladder: Sequence[Rung]) -> Table:
                 (MISSING, "nothing carries it", *(MISSING,) * 6)
                 if rung.pick is None
                 else (
-                    bought_words(rung.pick),
-                    f"{_SHORT.get(rung.pick.engine, rung.pick.engine)} {rung.pick.weight_dtype}",
+                    bought_words(rung.pick, rung.pick.accelerator, rung.pick.num_replicas),
+                    runs_words(rung.pick.engine, rung.pick.weight_dtype),
                     usd(rung.pick.usd_per_hour),
                     usd(rung.pick.usd_per_month),
                     usd(rung.pick.usd_per_million_tokens.value),
@@ -155,34 +167,17 @@ def _option_row(option: Option, *, rated: bool) -> tuple[str, ...]:
     load = () if rated else (digits(option.requests_per_s.value),)
     return (
         str(option.rank),
-        bought_words(option),
-        f"{_SHORT.get(option.engine, option.engine)} {option.weight_dtype}",
+        bought_words(option, option.accelerator, option.num_replicas),
+        runs_words(option.engine, option.weight_dtype),
         usd(option.usd_per_hour),
         *load,
         f"{usd(cost.value)} {range_words(cost.low, cost.high)}",
         _p99(option.ttft_s),
         _p99(option.tpot_s),
         option.holds,
-        price_words(option),
+        price_words(option.provider, option.price.kind, option.price.tenancy, option.price.age_days),
         option.usd_per_million_tokens.basis,
     )
-
-
-def bought_words(option: Option) -> str:
-    """What is bought, short: `29 x b200-sxm`, `4 x TP2 h100-sxm` where replicas span several."""
-    degrees = (("TP", option.tensor_parallel), ("PP", option.pipeline_parallel), ("DP", option.data_parallel))
-    inner = " ".join(f"{name}{degree}" for name, degree in degrees if degree > 1)
-    count = option.num_replicas if inner else option.num_accelerators
-    return " ".join(filter(None, (f"{count} x", inner, option.accelerator)))
-
-
-def price_words(option: Option) -> str:
-    """Who sells it, what kind of price it is and how old."""
-    price = option.price
-    kind = [] if price.kind == "list" else [price.kind.replace("_", " ")]
-    shared = {"unknown": ["others' hosts"], "shared": ["shared"]}.get(price.tenancy, [])
-    age = "undated" if price.age_days is None else f"{price.age_days}d"
-    return ", ".join((option.provider, *kind, *shared, age))
 
 
 def _p99(times: Mapping[str, Quantity]) -> str:

@@ -17,6 +17,7 @@ from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel, model_replica
+from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.step_cost import decode_iteration_s
 from advisor.simulator.workloads.long_context import (
     CACHE_POLICIES,
@@ -115,10 +116,7 @@ def _tiers(deployment: Deployment, tokens: int, usd_per_gpu_hour: float) -> list
 
 
 def _predicted(value: float, metric: str, replica: ReplicaModel) -> Quantity:
-    engine = replica.deployment.engine.id
-    return with_interval(
-        value, metric, prediction_class(engine, transferred=bool(replica.transferred)), replica.basis
-    )
+    return with_interval(value, metric, class_of(replica), replica.basis)
 
 
 def _prefill_quantity(deployment: Deployment, prefill: LongPrefill) -> Quantity:

@@ -7,9 +7,14 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.prices import bundled_prices
+from advisor.catalog.schema import Price
+from advisor.recommend.item_result import ItemOption
 from advisor.recommend.item_scenario import ItemScenario
 from advisor.recommend.items import recommend_items
 from advisor.recommend.scenario import Constraints
+from advisor.recommend.standing import by_standing, standing_words
+from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import poisson_arrivals, simulate_batches
 from advisor.simulator.workloads.diffusion import ImageJob
 from advisor.simulator.workloads.embedding import Texts
@@ -122,3 +127,68 @@ def test_what_cannot_be_done_is_told() -> None:
 def test_the_same_question_has_the_same_answer() -> None:
     first, second = (recommend_items(images(10, chips=("l40s",))) for _ in range(2))
     assert first.options == second.options
+
+
+def test_a_ladder_answers_every_load_as_if_it_were_asked_alone() -> None:
+    found = recommend_items(replace(images(10, rate=None, latency_s=1.0), ladder_per_s=(1.0, 64.0, 256.0)))
+    picks = [rung.pick for rung in found.ladder]
+    assert picks[2] == found.options[0]
+    assert all(pick is not None for pick in picks)
+    alone = recommend_items(images(10, rate=64.0, latency_s=1.0)).options[0]
+    assert picks[1] == alone
+    per_item = [pick.usd_per_thousand_items.value for pick in picks if pick]
+    assert per_item == sorted(per_item, reverse=True)
+
+
+PRICE = bundled_prices()[0]
+
+
+def offered(kind: str, days: int, tenancy: str = "dedicated") -> Price:
+    day = DAY - datetime.timedelta(days=days)
+    return PRICE.model_copy(update={"price_kind": kind, "observed_on": day, "tenancy": tenancy})
+
+
+def options(*costs: tuple[float, float, str]) -> list[ItemOption]:
+    one = recommend_items(images(10)).options[0]
+    return [
+        replace(
+            one,
+            rank=rank,
+            accelerator=f"chip{rank}",
+            usd_per_thousand_items=Quantity(v, v * 0.8, high, basis),
+        )  # type: ignore[arg-type]
+        for rank, (v, high, basis) in enumerate(costs, 1)
+    ]
+
+
+SWAPPED = "safe_pick cheapest_if_it_holds"
+
+
+@pytest.mark.parametrize(
+    ("costs", "prices", "order", "roles"),
+    [
+        # an assumed row gives way to a measured one that may cost no more, and says what it would save
+        (((1.0, 1.6, "assumed"), (1.5, 1.9, "modelled")), ("list 9", "list 9"), "21", SWAPPED),
+        # not to one that costs more in any case
+        (((1.0, 1.1, "assumed"), (1.5, 1.9, "modelled")), ("list 9", "list 9"), "12", "cheapest_if_it_holds other"),
+        # nor does a tracker's price, a shared host's or an old one head the list
+        (((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled")), ("tracker 9", "list 9"), "21", SWAPPED),
+        (((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled")), ("shared 9", "list 9"), "21", SWAPPED),
+        (((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled")), ("list 600", "list 9"), "21", SWAPPED),
+        # what is founded and cheapest stays
+        (((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled")), ("list 9", "list 9"), "12", "safe_pick other"),
+    ],
+)  # fmt: skip
+def test_what_is_assumed_or_foreign_heads_no_list(costs, prices, order, roles) -> None:
+    sold = [
+        offered(
+            "list" if kind == "shared" else kind, int(days), "shared" if kind == "shared" else "dedicated"
+        )
+        for kind, days in (text.split() for text in prices)
+    ]
+    found = by_standing(options(*costs), sold, lambda option: option.usd_per_thousand_items, DAY)
+    assert "".join(option.accelerator.removeprefix("chip") for option in found) == order
+    assert " ".join(option.role for option in found) == roles
+    assert [option.rank for option in found] == [1, 2]
+    words = standing_words(found, lambda option: option.usd_per_thousand_items)
+    assert ("saves 33 % if it holds" in words) == (order == "21")

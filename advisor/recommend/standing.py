@@ -1,0 +1,73 @@
+"""Which option may head a list of items, jobs or training runs: `ranking` does the same for served deployments."""
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from advisor.catalog.prices import spread_of
+from advisor.catalog.schema import Price
+from advisor.recommend.batch_result import BatchOption
+from advisor.recommend.item_result import ItemOption
+from advisor.recommend.offers import OWN
+from advisor.recommend.ranking import Role, is_firm
+from advisor.recommend.training_result import TrainingOption
+from advisor.simulator.quantity import Quantity
+
+Option = TypeVar("Option", ItemOption, BatchOption, TrainingOption)
+_SAFE: Final = 2
+
+
+def by_standing(
+    options: Sequence[Option],
+    prices: Sequence[Price],
+    cost: Callable[[Option], Quantity],
+    as_of: datetime.date,
+) -> tuple[Option, ...]:
+    """Options, cheapest first, in their places and roles: one of assumed kernels, or of an old price, a tracker's or a
+    shared host's, does not head the list while a better founded one may cost no more.
+
+    Source: own policy.
+    """
+    if not options:
+        return ()
+    standings = [_standing(cost(each), price, as_of) for each, price in zip(options, prices, strict=True)]
+    order = list(range(len(options)))
+    first = standings.index(max(standings))
+    if standings[first] > standings[0] and cost(options[0]).high >= cost(options[first]).low:
+        order.remove(first)
+        order.insert(0, first)
+    roles: dict[int, Role] = {}
+    if standings[0] < _SAFE:
+        roles[0] = "cheapest_if_it_holds"
+    if standings[order[0]] == _SAFE:
+        roles[order[0]] = "safe_pick"
+    return tuple(
+        replace(options[place], rank=rank, role=roles.get(place, "other"))
+        for rank, place in enumerate(order, 1)
+    )
+
+
+def standing_words(options: Sequence[Option], cost: Callable[[Option], Quantity]) -> str:
+    """Whether the first option is safe to take, and what another saves if it holds.
+
+    Source: own words.
+    """
+    safe = next((option for option in options if option.role == "safe_pick"), None)
+    words = f"{safe.rank} is the safe pick" if safe else "none is safe to take: try 1 first"
+    bold = next((each for each in options if each.role == "cheapest_if_it_holds"), None)
+    if bold is None:
+        return f"{words}."
+    if bold is options[0]:
+        return f"{words}; 1 is the cheapest if it holds."
+    saved = 1.0 - cost(bold).value / cost(options[0]).value
+    return f"{words}; {bold.rank} saves {100.0 * saved:.0f} % if it holds: try it first."
+
+
+def _standing(cost: Quantity, price: Price, as_of: datetime.date) -> int:
+    """2: kernels measured and a seller's own fresh price; 1: an old one; 0: something is assumed or foreign."""
+    if cost.basis == "assumed":
+        return 0
+    if price.provider == OWN or is_firm(price, spread_of(price, as_of)):
+        return _SAFE
+    return int(price.tenancy == "dedicated" and price.price_kind in ("list", "quote"))
