@@ -79,6 +79,7 @@ def test_rows_are_counted_by_how_they_were_found(capsys: pytest.CaptureFixture[s
     counts = Counter(term.kind for term in all_terms())
     with capsys.disabled():
         print("\nterms:", ", ".join(f"{count} {kind}" for kind, count in counts.most_common()))
+    assert counts["fitted on runs"] <= 51
     assert sum(counts.values()) < 250
     of_engines = [term for term in all_terms() if term.scope == "engine" and term.kind == "fitted on runs"]
     assert all(term.fitted_on and term.residual for term in of_engines)

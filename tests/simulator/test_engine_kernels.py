@@ -59,7 +59,8 @@ def test_some_releases_lack_a_configuration_of_latent_attentions_projections(
 @pytest.mark.parametrize(
     ("gpu", "weight_dtype", "model", "version", "expected"),
     [
-        ("h200-sxm", "fp8", "deepseek-r1", "1.1.0rc2.post2", 5.4e-5), ("b200-sxm", "fp8", "deepseek-r1", "1.0.0", 5.4e-5),
+        ("h200-sxm", "fp8", "deepseek-r1", "1.1.0rc2.post2", 5.4e-5),
+        ("b200-sxm", "fp8", "deepseek-r1", "1.0.0", 5.4e-5),
         ("b200-sxm", "nvfp4", "deepseek-r1", "1.1.0", 0.0), ("b200-sxm", "fp8", "deepseek-r1", "1.2.0rc6", 0.0),
         ("h100-sxm", "fp8", "deepseek-r1", "1.2.0", 0.0), ("h200-sxm", "fp8", "deepseek-r1", "1.3.0rc14", 0.0),
         ("h200-sxm", "fp8", "deepseek-r1", "", 0.0), ("h200-sxm", "fp8", "qwen3-235b-a22b", "1.1.0", 0.0),
