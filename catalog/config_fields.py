@@ -9,6 +9,9 @@ from typing import Any, Final, NoReturn
 from advisor.catalog.errors import InputFileError
 
 _LARGEST_COUNT: Final = 100_000_000
+_MOST_LAYERS: Final = 10_000
+"""Ten times the deepest that was published; each costs work here."""
+_LAYERS: Final = ("layers", "n_layer", "depth")
 _TEXT_TOWER_KEYS: Final = ("text_config", "llm_config", "language_config", "thinker_config")
 
 
@@ -107,8 +110,9 @@ class ConfigFields:
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             self.fail(name, f"is {value!r}, not a whole number")
-        if not minimum <= value <= _LARGEST_COUNT:
-            self.fail(name, f"is {value}, outside {minimum}..{_LARGEST_COUNT}")
+        largest = _MOST_LAYERS if name.endswith(_LAYERS) else _LARGEST_COUNT
+        if not minimum <= value <= largest:
+            self.fail(name, f"is {value}, outside {minimum}..{largest}")
         return value
 
 

@@ -1,8 +1,8 @@
 """Data files in the field's customary units: reading them, and telling a person what is wrong with one."""
 
 import csv
-import io
 import json
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,27 +19,39 @@ RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
 def read_text(path: Path) -> str:
-    """The whole text of a file.
+    """The whole text of a file, its lines ending in a line feed.
 
-    Raises: InputFileError: it is missing, a folder, unreadable or not UTF-8.
+    Raises: InputFileError: it is missing, a folder, too large, unreadable or not UTF-8.
+    """
+    return "".join(read_lines(path))
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a file, one at a time; each ends in a line feed, but for the last where the file does not.
+
+    Raises: InputFileError: it is missing, a folder, too large, unreadable or not UTF-8.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_FILE_BYTES + 1)
-        if len(content) > MOST_FILE_BYTES:
+        with path.open(encoding="utf-8-sig") as file:
+            size, num_read = os.fstat(file.fileno()).st_size, 0  # a pipe's size is known when it ends
+            for line in file if size <= MOST_FILE_BYTES else ():
+                num_read += len(line)
+                if num_read > MOST_FILE_BYTES:
+                    break
+                yield line
+        if max(size, num_read) > MOST_FILE_BYTES:
             raise InputFileError(
                 f"{path}: is too large",
                 why=f"more than {MOST_FILE_BYTES / MB:g} MB",
                 fix="split it, or leave out what is not needed",
             )
-        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise InputFileError(f"{path}: no such file", fix="check the path") from None
     except IsADirectoryError:
         raise InputFileError(f"{path}: is a folder, not a file", fix="name a file in it") from None
-    except UnicodeDecodeError as error:
+    except UnicodeDecodeError:
         raise InputFileError(
-            f"{path}: not a text file", why=f"byte {error.start} is not UTF-8", fix="save it as UTF-8 text"
+            f"{path}: not a text file", why="its bytes are not UTF-8", fix="save it as UTF-8 text"
         ) from None
     except (OSError, ValueError) as error:  # a null byte in the name
         why = getattr(error, "strerror", None) or str(error)
@@ -86,7 +98,7 @@ def read_csv(
 
     def lines() -> Iterator[str]:
         nonlocal number
-        for number, line in enumerate(io.StringIO(read_text(path), newline=""), 1):  # noqa: B007
+        for number, line in enumerate(read_lines(path), 1):  # noqa: B007
             if line.strip() and not line.startswith("#"):
                 yield line
 

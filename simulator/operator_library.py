@@ -39,7 +39,9 @@ def matmul_key(weight_dtype: str, activation_dtype: str, *, block_scaled: bool =
     Source: kernel choice of vLLM and TensorRT-LLM: equal low-bit formats use the low-bit unit, unequal ones
     dequantise weights on the fly.
     """
-    if weight_dtype in ("bf16", "fp16", "fp32", "tf32"):
+    if weight_dtype in ("fp32", "tf32"):
+        return weight_dtype
+    if weight_dtype in ("bf16", "fp16"):
         return "bf16"
     if weight_dtype == activation_dtype:
         return "fp8_block" if weight_dtype == "fp8" and block_scaled else weight_dtype

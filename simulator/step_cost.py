@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from advisor.catalog.units import PICOSECONDS_PER_S
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StepSurface:
     """Time of one engine iteration of one replica [integer ps].
 

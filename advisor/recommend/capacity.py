@@ -27,6 +27,8 @@ _SHOWN_REQUESTS = 1200
 _MOST_REQUESTS = 20_000
 _RESIDENCES = 8
 """Mean residence times that a confirming run lasts at least: it begins with an empty replica."""
+_LONGER = 1.1
+"""Times the length that an earlier run asks for: residence grows with the load."""
 _TTFT_LIMITS = 20
 """Times the TTFT objective that a confirming run lasts at least: a backlog that grows by a twentieth of the arrivals
 then shows as a missed objective."""
@@ -51,6 +53,21 @@ _LEAST_RATE = 2e-3
 _FIRST_STEP = 0.8
 _USUALLY_HELD = 0.75
 """Part of an estimate that long runs usually hold: where their bracket begins."""
+_USUALLY_SETTLED = 0.94
+"""Part of the most that settling allows for that usually holds: a tenth above what the search confirmed."""
+_USUALLY_ESTIMATED = 0.8
+"""Part of the bound of a surface that short runs usually hold."""
+_NEAR = 0.6
+"""Part of the first load to be tried from which on the least that is of use is tried first instead."""
+_CLEAR: Final = (0.75, 0.85, 0.9)
+"""Strain of the runs of the hardest seed, two and more up to which the others need not be asked on the way to the
+answer: all seeds together are no harder than the hardest."""
+_CLOSE = 0.97
+"""Strain of a load that holds from which on no higher one need be tried: it grows about as fast as the load."""
+_MISSED_SLACK = 1.25
+"""Times a hundredth of all requests: where so many miss some objective, one of them is missed for certain."""
+_MISSED = 1.01
+"""Least strain of a load that was given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +85,10 @@ class Capacity:
     """What breaks first above this load: ttft, tpot, throughput or kv cache."""
 
 
-_Run = Callable[[float], tuple[ServingResult, float, str]]
-"""Of a load: its run, how near that comes to the tightest objective, and which one it is."""
+_Judged = tuple[ServingResult, float, str]
+"""A run, how near it comes to the tightest objective, and which one it is."""
+_Run = Callable[[float], _Judged]
+"""Of a load."""
 
 
 def highest_load(
@@ -92,7 +111,7 @@ def highest_load(
     """
     most = bound_per_s if traffic.concurrency is None else float(traffic.concurrency)
 
-    def run(load: float) -> tuple[ServingResult, float, str]:
+    def run(load: float) -> _Judged:
         result = run_at(
             replica,
             traffic,
@@ -104,7 +123,9 @@ def highest_load(
         )
         return result, *strain(result, objectives)
 
-    return _highest(run, most, whole=traffic.concurrency is not None, least=least)
+    whole = traffic.concurrency is not None
+    start = None if whole else _USUALLY_ESTIMATED * most
+    return _highest(run, most, whole=whole, least=least, start=start)
 
 
 def confirm(
@@ -117,41 +138,87 @@ def confirm(
     least: float = 0.0,
     tolerance: float = TOLERANCE,
     purpose: Purpose = "search",
+    order: list[int] | None = None,
 ) -> Capacity | None:
     """The highest load up to the one found that long runs of several seeds hold together, within a tolerance; None
     where none does, or none from `least` on.
 
+    `order` are seeds that were found to be hard for other candidates, kept up to date: all see the same arrivals.
+
     Source: own procedure.
     """
-    order = list(seeds_of(seed, purpose))
-    hold = partial(
-        _long_run,
-        replica,
-        traffic,
-        objectives=objectives,
-        spacing_s=1.0 / found.requests_per_s,
-        give_up_fraction=len(order) / 100,
-    )
-
-    def run(load: float) -> tuple[ServingResult, float, str]:
-        runs = []
-        for each in tuple(order):
-            result, tightest, name = hold(load, seed=each)
-            if result.gave_up or tightest == math.inf:
-                order.remove(each)
-                order.insert(0, each)  # the hardest first: most loads that miss are told by one run
-                return result, tightest, name
-            runs.append(result)
-        together = pooled(runs)
-        return together, *_held(together, load, objectives, open_loop=traffic.concurrency is None)
-
+    order = [] if order is None else order
+    order += [each for each in seeds_of(seed, purpose) if each not in order]
+    spacing_s = 1.0 / found.requests_per_s
+    hold = partial(_long_run, replica, traffic, objectives=objectives, spacing_s=spacing_s, residences_s=[])
     whole = traffic.concurrency is not None
-    start = found.load if whole or least or purpose == "settle" else _USUALLY_HELD * found.load
-    held = _highest(run, found.load, whole=whole, least=least, tolerance=tolerance, start=start)
+    jury = _Jury(order, hold, partial(_held, objectives=objectives, open_loop=not whole))
+    usual = _USUALLY_SETTLED if purpose == "settle" else _USUALLY_HELD
+    start = found.load if whole else usual * found.load
+    search = partial(_highest, most=found.load, whole=whole, least=least, tolerance=tolerance, start=start)
+    held = search(jury.run)
+    if held is not None and not jury.all_heard(held.load):
+        result, tightest, _ = jury.run(held.load, clear=())
+        if tightest > 1.0:
+            held = search(partial(jury.run, clear=()))
+        else:
+            held = replace(held, result=result, requests_per_s=_served(result, held.load, whole=whole))
     if held is None:
         return None
     binding = held.binding if held.load < found.load else found.binding
     return replace(held, num_requests=found.num_requests + held.num_requests, binding=binding)
+
+
+def usually_held(estimate: Capacity) -> Capacity:
+    """What long runs usually confirm of an estimate, where none is made.
+
+    Source: own definition; the same part begins their bracket.
+    """
+    part = _USUALLY_HELD
+    return replace(estimate, load=part * estimate.load, requests_per_s=part * estimate.requests_per_s)
+
+
+class _Jury:
+    """Seeds whose long runs decide together whether a load holds; the hardest are asked first, and no more of them
+    than needed.
+
+    Source: own procedure, a sequential test under common random numbers.
+    """
+
+    def __init__(
+        self, order: list[int], hold: Callable[..., _Judged], judge: Callable[..., tuple[float, str]]
+    ) -> None:
+        self.order, self.hold, self.judge = order, hold, judge
+        self.most_missed = _MISSED_SLACK * len(order) / 100
+        self.known: dict[tuple[float, int], _Judged] = {}
+
+    def all_heard(self, load: float) -> bool:
+        """Whether every seed has had its run at a load."""
+        return all((load, seed) in self.known for seed in self.order)
+
+    def run(self, load: float, clear: Sequence[float] = _CLEAR) -> _Judged:
+        """Runs at a load pooled, up to the seed that tells that it misses, or, within `clear`, that it holds."""
+        order, strains, missed = self.order, list[float](), 0.0
+        together: ServingResult | None = None
+        for seed in order:
+            one = self.known.get((load, seed)) or self.hold(
+                load, seed=seed, give_up_fraction=max(0.0, self.most_missed - missed)
+            )
+            result, tightest, name = one
+            if result.gave_up or tightest == math.inf:
+                strains.append(math.inf)
+                tightest = max(tightest, _MISSED)
+                break
+            self.known[load, seed] = one
+            strains.append(tightest)
+            missed += result.num_violations / result.num_requests
+            result = together = pooled([together, result]) if together else result
+            tightest, name = self.judge(result, load)
+            if clear and tightest <= clear[min(len(strains), len(clear)) - 1]:
+                break
+        hardest_first = sorted(range(len(strains)), key=lambda place: -strains[place])
+        order[: len(strains)] = [order[place] for place in hardest_first]
+        return result, tightest, name
 
 
 def seeds_of(seed: int, purpose: Purpose) -> tuple[int, ...]:
@@ -215,17 +282,24 @@ def _long_run(
     seed: int,
     spacing_s: float,
     give_up_fraction: float,
-) -> tuple[ServingResult, float, str]:
-    """A run of several that are long together against what they hold; each must keep up with its arrivals."""
+    residences_s: list[float],
+) -> _Judged:
+    """A run of several that are long together against what they hold; each must keep up with its arrivals.
+
+    `residences_s` are mean ones of earlier runs, from which the length is guessed.
+    """
     open_loop = traffic.concurrency is None
     wait_s = min(objectives.largest_ttft_s, _LONGEST_WAIT_S)
     length = _run_length(_TTFT_LIMITS * load * wait_s) if open_loop else CONFIRM_REQUESTS
+    if open_loop and residences_s:
+        length = max(length, _run_length(_LONGER * _RESIDENCES * load * residences_s[-1]))
     run = partial(run_at, replica, traffic, load, objectives=objectives, give_up_fraction=give_up_fraction)
     result = run(length, seed, spacing_s=spacing_s)
     if open_loop and not result.gave_up:
         needed = _run_length(_RESIDENCES * load * result.e2e.mean_s)
         if needed > length:
             result = run(needed, seed)
+        residences_s.append(result.e2e.mean_s)
     return result, *_held(result, load, objectives, open_loop=open_loop)
 
 
@@ -245,27 +319,33 @@ def _highest(
     """Search down from `most`, or from where to `start`: steps that grow until a load holds, then interpolation between
     hold and miss.
 
-    With `least` above zero that load comes first: where it misses, nothing else need be tried. `whole`: the load is a
-    number of clients.
+    With `least` above zero no load below it is tried, and where it is near that one comes first: most candidates miss
+    it, and nothing else need be tried then. `whole`: the load is a number of clients.
     """
     held: tuple[float, float, ServingResult] | None = None
     missed_load, missed_strain, binding = most, math.inf, "throughput"
-    load, spent, misses = min(most, least) or start or most, 0, 0
-    least = max(least, 1.0 if whole else _LEAST_RATE)
+    load, spent, misses = start or most, 0, 0
+    if least > _NEAR * load:
+        load = min(most, least)
+    lowest = max(least, 1.0 if whole else _LEAST_RATE)
     for _ in range(_MAX_RUNS):
-        if load < least:
+        if load < lowest:
             break
         result, tightest, name = run(load)
         spent += result.num_requests
         if tightest > 1.0:
-            missed_load, missed_strain, binding = load, tightest, name
+            missed_load, missed_strain, binding = load, math.inf if result.gave_up else tightest, name
         else:
             held = load, tightest, result
-        if held is not None and missed_load - held[0] <= (1.0 if whole else tolerance * missed_load):
+        if held is not None and (
+            missed_load - held[0] <= (1.0 if whole else tolerance * missed_load)
+            or (held[1] >= _CLOSE and not whole)
+        ):
             break
         if held is None:
             misses += 1
-            load *= _step_down(result, tightest) ** misses
+            lower = load * _step_down(result, tightest) ** misses
+            load = least if lower < least < load else lower
         else:
             load = _between(held[0], held[1], missed_load, missed_strain)
         load = float(math.floor(load)) if whole else load
@@ -283,11 +363,12 @@ def _step_down(result: ServingResult, strain_of_miss: float) -> float:
 
 
 def _between(low: float, low_strain: float, high: float, high_strain: float) -> float:
-    """The load at which the strain reaches 1 by logarithmic interpolation, well inside the interval."""
+    """The load at which the strain reaches 1 by logarithmic interpolation, well inside the interval; its middle where
+    nothing tells by how much the higher one misses."""
     part = 0.5
     if low_strain > 0.0 and math.isfinite(high_strain):
         part = math.log(1.0 / low_strain) / math.log(high_strain / low_strain)
-    return low * math.exp(math.log(high / low) * min(0.8, max(0.2, part)))
+    return low * math.exp(math.log(high / low) * min(0.7, max(0.3, part)))
 
 
 def _served(result: ServingResult, load: float, *, whole: bool) -> float:

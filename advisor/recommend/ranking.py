@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Final, Literal
 
 from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
-from advisor.recommend.capacity import Capacity, confirm, planning_point
+from advisor.recommend.capacity import CONFIRM_REQUESTS, Capacity, confirm, planning_point, seeds_of
 from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
-from advisor.recommend.load_runs import strain
+from advisor.recommend.load_runs import run_at, strain
 from advisor.recommend.offers import OWN
 from advisor.recommend.purchase import Demand, cheapest_purchase, planned_load
 from advisor.recommend.scenario import Scenario
@@ -125,8 +125,13 @@ def _spread(price: Price, scenario: Scenario) -> PriceSpread:
     return NO_SPREAD if price.provider == OWN else spread_of(price, scenario.as_of)
 
 
-Settled = dict[int, Capacity | None]
-"""Capacities that have been settled, by identity of their candidate: one deployment may be picked for several loads."""
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Capacities that have been settled, by identity of their candidate: one deployment may be picked for several
+    loads; and the seeds that did, the hardest first."""
+
+    capacities: dict[int, Capacity | None] = field(default_factory=dict)
+    seeds: list[int] = field(default_factory=list)
 
 
 def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | None:
@@ -138,12 +143,17 @@ def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | No
     settled: Planned | None = plan
     if _is_open(scenario, plan):
         found, key = plan.found, id(plan.found.candidate)
-        if key not in known:
-            aim = replace(found.capacity, load=_HIGHER * found.capacity.load)
-            known[key] = confirm(
-                found.replica, scenario.traffic, scenario.objectives, aim, scenario.seed, purpose="settle"
+        if key not in known.capacities:
+            known.capacities[key] = confirm(
+                found.replica,
+                scenario.traffic,
+                scenario.objectives,
+                replace(found.capacity, load=_HIGHER * found.capacity.load),
+                scenario.seed,
+                purpose="settle",
+                order=known.seeds,
             )
-        capacity = known[key]
+        capacity = known.capacities[key]
         settled = None if capacity is None else _with_capacity(scenario, plan, capacity)
     for _ in range(_MOST_STEPS):
         if settled is None:
@@ -153,6 +163,17 @@ def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | No
             return at_point
         settled = _with_capacity(scenario, settled, _scaled(settled.found.capacity, _STEP))
     return None
+
+
+def screened(scenario: Scenario, plan: Planned) -> Planned:
+    """The deployment with what one run of a confirming length shows at its planning point, held to nothing.
+
+    Source: recommend.load_runs.
+    """
+    seed, *_ = seeds_of(scenario.seed, "show")
+    return replace(
+        plan, result=run_at(plan.found.replica, scenario.traffic, plan.load, CONFIRM_REQUESTS, seed)
+    )
 
 
 def shown(scenario: Scenario, plan: Planned) -> Planned:

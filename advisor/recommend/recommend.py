@@ -24,7 +24,7 @@ from advisor.recommend.ranking import (
     plans_of,
     ranked,
     roles,
-    shown,
+    screened,
 )
 from advisor.recommend.result import Option, Recommendation, Rejected, Rung, SearchStatistics
 from advisor.recommend.scenario import Scenario
@@ -32,6 +32,10 @@ from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcom
 from advisor.recommend.search import Progress, search
 
 _MAX_VARIANTS = 2
+SCREENED_ONLY = (
+    "screened only: capacities rest on short runs and none was confirmed, so order and counts may change; "
+    "ask again without --fast before you rent"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,8 @@ class Searched:
     accelerators: Mapping[str, Accelerator]
     offers: Mapping[str, tuple[Price, ...]]
     outcome: SearchOutcome
-    settled: Settled = field(default_factory=dict)
+    settled: Settled = field(default_factory=Settled)
+    screened_only: bool = False
 
     def ranked(self, top: int, demand: int = -1) -> list[list[Found]]:
         """Confirmed deployments of the cheapest accelerators for a demand, each cheapest first."""
@@ -57,7 +62,9 @@ class Searched:
         return sorted(confirmed, key=lambda options: options[0].cost(demand))[:top]
 
 
-def searched(scenario: Scenario, *, progress: Progress = lambda message: None) -> Searched:
+def searched(
+    scenario: Scenario, *, progress: Progress = lambda message: None, screened_only: bool = False
+) -> Searched:
     """The search that a scenario asks for.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
@@ -67,26 +74,36 @@ def searched(scenario: Scenario, *, progress: Progress = lambda message: None) -
     model, model_note = model_catalog.get(scenario.model)
     scenario, window_note = windowed(scenario, model)
     offers, accelerators = market(scenario.constraints, scenario.as_of, None)
-    outcome = search(scenario, model, accelerators, _engines(scenario), offers, progress=progress)
+    outcome = search(
+        scenario,
+        model,
+        accelerators,
+        _engines(scenario),
+        offers,
+        progress=progress,
+        screened_only=screened_only,
+    )
     notes = tuple(note for note in (model_note, window_note) if note)
-    done = Searched(scenario, model, notes, accelerators, offers, outcome)
+    done = Searched(scenario, model, notes, accelerators, offers, outcome, screened_only=screened_only)
     if not done.ranked(1):
         raise _nothing(scenario, model, outcome)
     return done
 
 
-def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) -> Recommendation:
+def recommend(
+    scenario: Scenario, *, progress: Progress = lambda message: None, screened_only: bool = False
+) -> Recommendation:
     """Which accelerator, how many, which layout, precision and engine, at which cost, with which latencies.
 
     Every accelerator of the catalog is considered; the options shown were simulated, and no other could be cheaper
-    by its optimistic bound.
+    by its optimistic bound. `screened_only` rests on short runs alone and says so.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     Source: own composition.
     """
     started = time.perf_counter()
-    done = searched(scenario, progress=progress)
+    done = searched(scenario, progress=progress, screened_only=screened_only)
     scenario, model, outcome = done.scenario, done.model, done.outcome
     demands = demands_of(scenario)
     last = len(demands) - 1
@@ -130,7 +147,7 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
             wall_s=time.perf_counter() - started,
         ),
         warnings=stale_price_warnings(options),
-        notes=(*done.notes, *_owned_note(scenario)),
+        notes=(*done.notes, *_owned_note(scenario), *((SCREENED_ONLY,) if screened_only else ())),
     )
 
 
@@ -158,7 +175,7 @@ def _confirmed(order: Sequence[Planned], done: Searched, scenario: Scenario, top
     for plan in order:
         if len(held) == top:
             break
-        settled = confirmed(scenario, plan, done.settled)
+        settled = screened(scenario, plan) if done.screened_only else confirmed(scenario, plan, done.settled)
         if settled is not None:
             held.append(settled)
     return ranked(held)
@@ -180,7 +197,7 @@ def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tu
         ]
         others.sort(key=lambda each: each.cost(-1))
         variants = tuple(
-            option_of(rank, shown(scenario, planned(scenario, plan.demand, each.at(-1))), scenario)
+            option_of(rank, screened(scenario, planned(scenario, plan.demand, each.at(-1))), scenario)
             for each in others[:_MAX_VARIANTS]
         )
         found.append(replace(option_of(rank, plan, scenario), role=role, variants=variants))

@@ -69,6 +69,8 @@ class SearchOutcome:
     reasons: dict[str, str] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
     """Best bound [usd per million tokens] of accelerators that were left out because it is too dear."""
+    hard_seeds: list[int] = field(default_factory=list)
+    """Of long runs, the hardest first."""
     num_candidates: int = 0
     num_modelled: int = 0
     num_simulated: int = 0

@@ -9,7 +9,7 @@ from functools import partial
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
-from advisor.recommend.capacity import VARIANT_TOLERANCE, Capacity, confirm, highest_load
+from advisor.recommend.capacity import VARIANT_TOLERANCE, Capacity, confirm, highest_load, usually_held
 from advisor.recommend.purchase import (
     cheapest_purchase,
     least_costs,
@@ -39,12 +39,14 @@ def search(
     *,
     progress: Progress = lambda message: None,
     exhaustive: bool = False,
+    screened_only: bool = False,
 ) -> SearchOutcome:
     """Rank accelerators by dollars per million tokens, simulating only candidates whose bound could still win.
 
     A heap holds every candidate at its optimistic cost. The cheapest is tightened: from the roofline to the step-cost
     surface, to an estimate by short simulated runs, to a long confirming run. The search ends when the next bound is
-    dearer than the `top`-th best confirmed accelerator. `exhaustive` confirms everything (to check the search).
+    dearer than the `top`-th best confirmed accelerator. `exhaustive` confirms everything (to check the search);
+    `screened_only` nothing: what long runs usually hold of an estimate stands for them.
 
     Source: best-first branch and bound; own formulation.
     """
@@ -68,7 +70,7 @@ def search(
             progress(f"simulating {deployment.model.id} on {size} x {name} ({deployment.engine.id})")
             _estimate(question, entry, outcome, heap, exhaustive=exhaustive)
         else:
-            _confirm(question, entry, outcome, exhaustive=exhaustive)
+            _confirm(question, entry, outcome, exhaustive=exhaustive, screened_only=screened_only)
     return outcome
 
 
@@ -146,7 +148,9 @@ def _estimate(
     heapq.heappush(heap, replace(entry, promise=question.promise(costs), bounds=costs, capacity=capacity))
 
 
-def _confirm(question: Question, entry: Entry, outcome: SearchOutcome, *, exhaustive: bool) -> None:
+def _confirm(
+    question: Question, entry: Entry, outcome: SearchOutcome, *, exhaustive: bool, screened_only: bool
+) -> None:
     """Hold a candidate to long runs at the load that it will carry, headroom included."""
     assert entry.replica is not None
     assert entry.capacity is not None
@@ -159,8 +163,15 @@ def _confirm(question: Question, entry: Entry, outcome: SearchOutcome, *, exhaus
     least = 0.0
     if not exhaustive and not given:
         least = _least_load(question, outcome, entry, aim.load, aim.requests_per_s)
-    hold = partial(confirm, entry.replica, scenario.traffic, scenario.objectives, seed=scenario.seed)
-    capacity = hold(aim, least=least)
+    hold = partial(
+        confirm,
+        entry.replica,
+        scenario.traffic,
+        scenario.objectives,
+        seed=scenario.seed,
+        order=outcome.hard_seeds,
+    )
+    capacity = usually_held(entry.capacity) if screened_only else hold(aim, least=least)
     if capacity is None and own and least and question.demands[-1].kind in ("unit", "budget"):
         # Not better than what the accelerator already offers: shown beside it, found with less care.
         capacity = hold(replace(aim, load=least), tolerance=VARIANT_TOLERANCE)

@@ -36,17 +36,18 @@ def max_requests_per_s(replica: ReplicaModel, traffic: Traffic, objectives: Obje
     allowed = token_s <= objectives.largest_tpot_s
     if not allowed.any():
         return 0.0
-    mixed_ps = np.asarray(surface.mixed_base_ps, dtype=np.float64)
+    decoding_ps = np.asarray(surface.mixed_base_ps[: most + 1], dtype=np.float64)
     iterations = max(0.0, traffic.mean_output_tokens - 1.0) / batch
     pair_ps = surface.prefill_pair_ps * prompt / 2.0
     least_s = math.inf
     for tokens in _iteration_tokens(policy.max_num_batched_tokens):
         if policy.kind != "mixed":
-            prefill_s = (mixed_ps[tokens] / tokens + pair_ps) * prompt / PICOSECONDS_PER_S
+            prefill_s = (surface.mixed_base_ps[tokens] / tokens + pair_ps) * prompt / PICOSECONDS_PER_S
             least_s = min(least_s, float((iterations * decode_s + prefill_s)[allowed].min()))
             continue
         chunk = np.maximum(1, tokens - batch)
-        mixed_s = (mixed_ps[np.maximum(tokens, batch)] + attend + pair_ps * chunk) / PICOSECONDS_PER_S
+        alone_ps = np.where(batch > tokens, decoding_ps[batch], surface.mixed_base_ps[tokens])
+        mixed_s = (alone_ps + attend + pair_ps * chunk) / PICOSECONDS_PER_S
         carrying = prompt / chunk
         seconds = np.maximum(0.0, iterations - carrying) * decode_s + carrying * mixed_s
         least_s = min(least_s, float(seconds[allowed].min()))

@@ -113,11 +113,12 @@ def price_words(provider: str, kind: str, tenancy: str, age_days: int | None) ->
     return ", ".join(filter(None, (provider, kind.replace("_", " ") if kind != "list" else "", whose, age)))
 
 
-def bought_words(laid: LaidOut, accelerator: str, num_replicas: int) -> str:
-    """What is bought, short: `29 x b200-sxm`, `4 x TP2 h100-sxm` where replicas span several."""
-    degrees = (("TP", laid.tensor_parallel), ("PP", laid.pipeline_parallel), ("DP", laid.data_parallel))
-    inner = " ".join(f"{name}{degree}" for name, degree in degrees if degree > 1)
-    return " ".join(filter(None, (f"{num_replicas} x", inner, accelerator)))
+def bought_words(laid: LaidOut, accelerator: str, num_accelerators: int) -> str:
+    """What is bought, short: `29 x b200-sxm`, `4 x TP2 h100-sxm` where a replica spans several."""
+    degrees = {"TP": laid.tensor_parallel, "PP": laid.pipeline_parallel, "DP": laid.data_parallel}
+    inner = " ".join(f"{name}{degree}" for name, degree in degrees.items() if degree > 1)
+    count = num_accelerators // math.prod(degrees.values())
+    return " ".join(filter(None, (f"{count} x", inner, accelerator)))
 
 
 def show_quantity(quantity: Quantity | None, ladder: Ladder = PLAIN) -> str:

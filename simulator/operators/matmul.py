@@ -31,6 +31,8 @@ class MatmulFormat:
 
 # 4-bit formats carry scales: an fp8 per 16 elements (nvfp4), an e8m0 per 32 (mxfp4), an fp16 per 128 (int4).
 FORMATS: Final[dict[str, MatmulFormat]] = {
+    "fp32": MatmulFormat(("fp32", "bf16", "fp16"), 4.0, 4.0),
+    "tf32": MatmulFormat(("tf32", "fp32", "bf16", "fp16"), 4.0, 4.0),
     "bf16": MatmulFormat(("bf16", "fp16"), 2.0, 2.0),
     "fp8": MatmulFormat(("fp8", "bf16", "fp16"), 1.0, 1.0),
     "fp8_block": MatmulFormat(("fp8", "bf16", "fp16"), 1.0, 1.0),

@@ -3,6 +3,7 @@
 from advisor.simulator.serving.batch import MicroBatch, Prefill, Request
 from advisor.simulator.serving.cache import PrefixCache
 from advisor.simulator.serving.content import Contents
+from advisor.simulator.serving.ordered_queue import Rank
 from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.serving.replica import Replica
 from advisor.simulator.step_cost import StepSurface
@@ -26,9 +27,15 @@ class CachingReplica(Replica):
     """
 
     def __init__(
-        self, tables: StepSurface, policy: SchedulerPolicy, contents: Contents, *, jump: bool = True
+        self,
+        tables: StepSurface,
+        policy: SchedulerPolicy,
+        contents: Contents,
+        *,
+        jump: bool = True,
+        rank: Rank | None = None,
     ) -> None:
-        super().__init__(tables, policy, jump=jump)
+        super().__init__(tables, policy, jump=jump, rank=rank)
         self.prompts, self.answers = contents.prompts, contents.answers
         self.cache = PrefixCache(contents.tree, policy.block_tokens)
         for node in contents.kept:

@@ -68,9 +68,7 @@ class Distribution:
         self._max = max(self._max, int((last * (weight > 0)).max()))
         low, high = _bins(first), _bins(last)
         inside = low == high
-        self._counts += np.bincount(
-            low[inside], weights=(num_values * weight)[inside].astype(np.float64), minlength=_NUM_BINS
-        ).astype(np.int64)
+        np.add.at(self._counts, low[inside], (num_values * weight)[inside])
         if not inside.all():
             wide = ~inside
             bins, counts = _spread(first[wide], slope[wide], num_values[wide], low[wide], high[wide])

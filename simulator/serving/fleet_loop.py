@@ -3,13 +3,12 @@
 from heapq import heappush
 from typing import Literal
 
-from advisor.simulator.serving.caching_replica import CachingReplica
 from advisor.simulator.serving.fleet import Fleet, Pool
 from advisor.simulator.serving.fleet_recorder import FleetRecorder
 from advisor.simulator.serving.load import FleetLoad, seconds_to_ps
 from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
 from advisor.simulator.serving.metrics import END, INDEX, NUM_FIELDS
-from advisor.simulator.serving.ordered_queue import OrderedCachingReplica, OrderedReplica, Rank
+from advisor.simulator.serving.ordered_queue import Rank
 from advisor.simulator.serving.pipeline import NEVER, step_tables
 from advisor.simulator.serving.replica import Replica
 from advisor.simulator.serving.router import FULL, Router
@@ -193,15 +192,8 @@ def fleet_replica(
 
     Source: own definition.
     """
-    policy, contents = pool.policy, load.contents
-    replica = new_replica(tables, policy, contents, jump=jump)
-    if pool.order != "arrival":
-        rank = _rank(pool, load)
-        if isinstance(replica, CachingReplica):
-            assert contents is not None
-            replica = OrderedCachingReplica(rank, tables, policy, contents, jump=jump)
-        else:
-            replica = OrderedReplica(rank, tables, policy, jump=jump)
+    rank = None if pool.order == "arrival" else _rank(pool, load)
+    replica = new_replica(tables, pool.policy, load.contents, jump=jump, rank=rank)
     replica.finished, replica.token_gaps = reports
     return replica
 

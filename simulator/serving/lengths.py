@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,7 @@ class EmpiricalLengths:
 Lengths = FixedLengths | UniformLengths | LognormalLengths | EmpiricalLengths
 
 
+@lru_cache(maxsize=64)
 def lognormal_location(mean: float, sigma: float, largest: float) -> float:
     """Mean of the logarithm for which a lognormal clipped to [1, largest] has the given mean [log tokens].
 

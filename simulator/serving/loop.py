@@ -143,7 +143,7 @@ class EventLoop:
     @property
     def expects_nobody(self) -> bool:
         """Whether no request is to come whose instant is known."""
-        return self.next_known is _NOBODY and not self.due
+        return self.next_known[0] == NEVER and not self.due
 
     def touch(self, site: Site) -> None:
         """Let a replica start what it can once all of this instant has come."""

@@ -106,7 +106,7 @@ class Recorder:
         """Take in finished requests in order of completion, and empty the list."""
         if not flat:
             return
-        rows = np.array(flat, dtype=np.int64).reshape(-1, NUM_FIELDS)
+        rows = np.fromiter(flat, np.int64, len(flat)).reshape(-1, NUM_FIELDS)
         flat.clear()
         self.take_rows(rows)
 
@@ -143,7 +143,7 @@ class Recorder:
         """Take in decode runs: inter-token times and cached tokens; and empty the list."""
         if not flat:
             return
-        runs = np.array(flat, dtype=np.int64).reshape(-1, NUM_GAP_FIELDS)
+        runs = np.fromiter(flat, np.int64, len(flat)).reshape(-1, NUM_GAP_FIELDS)
         flat.clear()
         first, slope, num_iterations, num_sequences, context, growth = (
             runs[:, i] for i in range(NUM_GAP_FIELDS)

@@ -4,11 +4,9 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from typing import Any
 
-from advisor.simulator.serving.batch import MicroBatch, Request
-from advisor.simulator.serving.caching_replica import CachingReplica
-from advisor.simulator.serving.replica import Replica
+from advisor.simulator.serving.batch import Request
+from advisor.simulator.serving.pipeline import NEVER
 
 Rank = Callable[[Request], int]
 """Less is served first."""
@@ -17,7 +15,10 @@ Rank = Callable[[Request], int]
 class OrderedInbox:
     """An inbox whose visible requests are taken by rank; those of one rank in order of arrival.
 
-    It answers what a replica asks of its inbox: its first request, its last, how many.
+    It answers what a replica asks of its inbox: its first request, its last, how many. Preempted requests still go
+    first, and the youngest is still the one that is preempted.
+
+    Source: own design; vLLM's --scheduling-policy priority, earliest deadline first.
     """
 
     def __init__(self, rank: Rank) -> None:
@@ -34,9 +35,9 @@ class OrderedInbox:
             request = later.popleft()
             heappush(self.visible, (self.rank(request), request))
 
-    def next_ps(self) -> int | None:
-        """When the next request is seen that has not been ranked [ps]."""
-        return self.later[0][0] if self.later else None
+    def next_ps(self) -> int:
+        """When the next request is seen that has not been ranked, or NEVER [ps]."""
+        return self.later[0][0] if self.later else NEVER
 
     def __len__(self) -> int:
         return len(self.visible) + len(self.later)
@@ -63,50 +64,3 @@ class OrderedInbox:
             later.append(request)
         else:
             later.insert(bisect_right(later, request[0], key=lambda other: other[0]), request)
-
-
-class _Ordered(Replica):
-    """What a replica does otherwise where its queue is ordered.
-
-    Preempted requests still go first, and the youngest is still the one that is preempted.
-    """
-
-    inbox: OrderedInbox  # type: ignore[assignment]
-
-    def __init__(self, rank: Rank, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.inbox = OrderedInbox(rank)
-
-    def _plan(self, batch: MicroBatch, now_ps: int) -> bool:
-        late = self.overlap and not batch.is_empty()
-        self.inbox.reveal(batch.cutoff_ps if late else now_ps)
-        return super()._plan(batch, now_ps)
-
-    def _start_decode(self, batch: MicroBatch, made_room: bool) -> None:
-        """Decode until the next completion or arrival: whoever comes may go before those who wait."""
-        super()._start_decode(batch, made_room)
-        if batch.num_iterations > 1 and not self.batch_closed and self.num_running < self.num_slots:
-            batch.open_to_arrivals = True
-            next_ps = self.inbox.next_ps()
-            if next_ps is not None and next_ps < batch.end_ps:
-                self.pipeline.end_at(batch, next_ps)
-
-    def _most_iterations(self, batch: MicroBatch, waiting: bool) -> int:
-        next_ps = self.inbox.next_ps()
-        if next_ps is not None and next_ps <= batch.start_ps and not self.batch_closed:
-            return 1  # seen too late for this iteration, in time for the next
-        return super()._most_iterations(batch, waiting)
-
-
-class OrderedReplica(_Ordered):
-    """A replica that serves waiting requests by rank.
-
-    Source: own design; vLLM's --scheduling-policy priority, earliest deadline first.
-    """
-
-
-class OrderedCachingReplica(_Ordered, CachingReplica):
-    """A replica with a prefix cache that serves waiting requests by rank.
-
-    Source: own design.
-    """

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -122,11 +123,15 @@ class Delivery:
         A run's iterations get longer from one to the next, if anything: the longest wait begins with what is there
         already, with its first iteration or with its last.
         """
-        num_tokens = len(batch.decoding) * batch.ticking + len(batch.completing)
+        num_tokens = len(batch.completing)
+        if batch.ticking:
+            num_tokens += len(batch.decoding)
         work_ps = num_tokens * self.token_ps
         all_ps = batch.num_iterations * work_ps
-        behind_first_ps = batch.start_ps + batch.first_ps + all_ps
-        self.done_ps = max(self.done_ps + all_ps, behind_first_ps, batch.end_ps + work_ps)
+        begin_ps, done_ps = batch.start_ps + batch.first_ps, batch.end_ps + work_ps
+        if self.done_ps > begin_ps:
+            begin_ps = self.done_ps
+        self.done_ps = begin_ps + all_ps if begin_ps + all_ps > done_ps else done_ps
 
 
 def mixed_ps(surface: StepSurface, batch: MicroBatch, riding: int) -> int:
@@ -164,6 +169,7 @@ def decode_ps(surface: StepSurface, batch: MicroBatch) -> tuple[int, int]:
     return time_ps, slope_ps
 
 
+@lru_cache(maxsize=8)
 def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepSurface:
     """The surface with plain lists, once it is known to cover everything that the policy can compose.
 

@@ -13,6 +13,7 @@ from operator import attrgetter, itemgetter, methodcaller
 
 from advisor.simulator.serving.batch import MicroBatch, Prefill, Request, iterations_until_full
 from advisor.simulator.serving.cache import BlockLedger
+from advisor.simulator.serving.ordered_queue import OrderedInbox, Rank
 from advisor.simulator.serving.pipeline import NEVER, Delivery, Pipeline, decode_ps, mixed_ps
 from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
@@ -25,7 +26,9 @@ class Replica:
     which something happens, and `advance(now)`, which completes what is due then.
     """
 
-    def __init__(self, tables: StepSurface, policy: SchedulerPolicy, *, jump: bool = True) -> None:
+    def __init__(
+        self, tables: StepSurface, policy: SchedulerPolicy, *, jump: bool = True, rank: Rank | None = None
+    ) -> None:
         self.tables = tables
         self.jump = jump
         self.num_slots = policy.num_slots
@@ -37,7 +40,8 @@ class Replica:
         self.admission_ps = policy.admission_ps
         self.delivery = Delivery(policy.delivery_ps)
 
-        self.inbox: deque[Request] = deque()
+        self.ordered = None if rank is None else OrderedInbox(rank)
+        self.inbox: deque[Request] = deque() if rank is None else self.ordered  # type: ignore[assignment]
         """Requests not yet admitted in the order in which the scheduler sees them, future ones included."""
         self.refill: Callable[[], None] | None = None
         """Called when the inbox has run empty: adds further requests if there are any."""
@@ -141,6 +145,8 @@ class Replica:
         elif batch.is_empty():
             batch.cutoff_ps = now_ps
             batch.freed_sequences = batch.freed_blocks = 0
+        if self.ordered is not None:
+            self.ordered.reveal(batch.cutoff_ps)
         free = self.blocks.surely_free(batch)
         made_room = free < 0 and self.may_fill and self._make_room(batch)
         if batch.partial is not None:
@@ -254,16 +260,23 @@ class Replica:
         most = self._most_iterations(batch, waiting) if self.jump and not made_room else 1
         self.pipeline.start(batch, stage_ps, slope_ps, most)
         batch.open_to_arrivals = (
-            most > 1 and not waiting and not self.batch_closed and self.num_running < self.num_slots
+            most > 1
+            and not self.batch_closed
+            and self.num_running < self.num_slots
+            and (not waiting or self.ordered is not None)  # whoever comes may go before those who wait
         )
-        if batch.open_to_arrivals and inbox and inbox[0][0] < batch.end_ps:
-            self.pipeline.end_at(batch, inbox[0][0])
+        if batch.open_to_arrivals and inbox:
+            next_ps = inbox[0][0] if self.ordered is None else self.ordered.next_ps()
+            if next_ps < batch.end_ps:
+                self.pipeline.end_at(batch, next_ps)
 
     def _most_iterations(self, batch: MicroBatch, waiting: bool) -> int:
         """Decode iterations until something other than an arrival must end the run.
 
         A waiting request that could not be admitted cannot be until a sequence ends: blocks only get scarcer.
         """
+        if self.ordered is not None and self.ordered.next_ps() <= batch.start_ps and not self.batch_closed:
+            return 1  # seen too late for this iteration, in time for the next
         if waiting and self.overlap and not self.batch_closed:
             late = not self.preempted and self.inbox[0][0] > batch.cutoff_ps
             if late or batch.freed_sequences or batch.freed_blocks:
@@ -278,14 +291,8 @@ class Replica:
         if most > 1 and self.may_fill:
             free = self.blocks.capacity - batch.prefill_blocks
             most = iterations_until_full(
-                batch.context_sum,
-                batch.num_decoding,
-                batch.phase_counts,
-                batch.tick,
-                batch.weights,
-                free,
-                most,
-            )
+                batch.context_sum, batch.num_decoding, batch.phase_counts, batch.tick, batch.weights, free, most
+            )  # fmt: skip
         return most
 
     # Committing ----------------------------------------------------------------------------------------------

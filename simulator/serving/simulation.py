@@ -11,6 +11,7 @@ from advisor.simulator.serving.content import Contents
 from advisor.simulator.serving.fleet import Fleet, Pool, RouterRule
 from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
 from advisor.simulator.serving.metrics import Recorder, ServingResult
+from advisor.simulator.serving.ordered_queue import Rank
 from advisor.simulator.serving.pipeline import NEVER, step_tables
 from advisor.simulator.serving.policy import SchedulerPolicy, Slo
 from advisor.simulator.serving.replica import Replica
@@ -18,7 +19,7 @@ from advisor.simulator.serving.router import Router
 from advisor.simulator.serving.workload import Client, Workload, draw_contents
 from advisor.simulator.step_cost import StepSurface
 
-WATCHED_BLOCK = 1 << 9
+WATCHED_BLOCK = 1 << 10
 """Integers that replicas collect while violations are watched."""
 
 
@@ -111,8 +112,11 @@ class _Service(EventLoop):
         """Record, and send the next request of every client that has been answered."""
         if self.router is not None:
             site.answered(num_finished)
-        if len(self.finished) > self.block or len(self.gaps) > BLOCK:
-            self.record()
+        if len(self.finished) > self.block:
+            self.recorder.take_finished(self.finished)
+            self.enough = self.recorder.num_violations > self.limit
+        if len(self.gaps) > BLOCK:
+            self.recorder.take_gaps(self.gaps)
         if self.is_closed_loop:
             heard_ps, done_ps = self.now_ps, site.replica.delivery.done_ps
             if done_ps > heard_ps:
@@ -128,7 +132,12 @@ class _Service(EventLoop):
 
 
 def new_replica(
-    tables: StepSurface, policy: SchedulerPolicy, contents: Contents | None, *, jump: bool = True
+    tables: StepSurface,
+    policy: SchedulerPolicy,
+    contents: Contents | None,
+    *,
+    jump: bool = True,
+    rank: Rank | None = None,
 ) -> Replica:
     """A replica, with a prefix cache where the policy has one and the requests have anything in common.
 
@@ -136,8 +145,8 @@ def new_replica(
     Source: own definition.
     """
     if contents is None or not policy.prefix_caching or policy.kind == "static":
-        return Replica(tables, policy, jump=jump)
-    return CachingReplica(tables, policy, contents, jump=jump)
+        return Replica(tables, policy, jump=jump, rank=rank)
+    return CachingReplica(tables, policy, contents, jump=jump, rank=rank)
 
 
 def result_of(

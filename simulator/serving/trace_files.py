@@ -2,16 +2,16 @@
 
 import csv
 import datetime
-import io
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.catalog.files import read_text
+from advisor.catalog.files import read_lines
 from advisor.catalog.units import HOUR_S, MILLISECOND_S
 
 HASH_TOKENS: Final = 512
@@ -32,7 +32,7 @@ class Trace:
     pairs: tuple[tuple[int, int], ...]
     hash_ids: tuple[tuple[int, ...], ...] | None = None
     """Of each prompt, one for every HASH_TOKENS tokens, equal where two prompts begin alike; None: not recorded."""
-    rows: tuple[int, ...] = ()
+    rows: Sequence[int] = ()
     """Row of the file that each request stands in."""
 
     @property
@@ -118,9 +118,10 @@ def read_trace(path: Path) -> Trace:
     """
     is_lines = path.suffix.lower() in (".jsonl", ".ndjson")
     rows = _json_rows(path) if is_lines else _csv_rows(path)
-    times: list[float] = []
+    times = array("d")
     pairs: list[tuple[int, int]] = []
-    numbers: list[int] = []
+    numbers = array("q")
+    counts: dict[int, int] = {}  # millions of rows share few numbers of tokens
     hashes: list[tuple[int, ...]] = []
     layout: _Layout | None = None
     for number, row in rows:
@@ -130,7 +131,8 @@ def read_trace(path: Path) -> Trace:
         if times:
             _check_step(instant - times[-1], layout, where)
         times.append(instant)
-        pairs.append((_tokens(row, layout.inputs, where), _tokens(row, layout.outputs, where)))
+        pair = _tokens(row, layout.inputs, where), _tokens(row, layout.outputs, where)
+        pairs.append((counts.setdefault(pair[0], pair[0]), counts.setdefault(pair[1], pair[1])))
         numbers.append(number)
         if row.get("hash_ids") not in (None, ""):
             hashes.append(_hash_ids(row["hash_ids"], pairs[-1][0], where))
@@ -140,7 +142,7 @@ def read_trace(path: Path) -> Trace:
         tuple(instant - times[0] for instant in times),
         tuple(pairs),
         tuple(hashes) if len(hashes) == len(pairs) else None,
-        tuple(numbers),
+        numbers,
     )
 
 
@@ -175,7 +177,7 @@ def _hash_ids(value: Any, input_tokens: int, where: str) -> tuple[int, ...]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+    reader = csv.DictReader(read_lines(path), strict=True)
     try:
         for row in reader:
             yield reader.line_num, row
@@ -186,7 +188,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
         try:

@@ -3,7 +3,9 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, islice
+from operator import methodcaller
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,10 +79,28 @@ def draw_length_chunks(workload: Workload, seed: int) -> Iterator[LengthChunk]:
 
     Source: own definition.
     """
-    inputs, outputs = _generator(seed, _INPUT_STREAM), _generator(seed, _OUTPUT_STREAM)
     prefix_tokens = workload.contents.num_tokens if isinstance(workload.contents, SharedPrefixes) else 0
-    for input_tokens, output_tokens in workload.lengths.chunks(inputs, outputs):
+    for input_tokens, output_tokens in _length_chunks(workload.lengths, seed):
         yield input_tokens + prefix_tokens if prefix_tokens else input_tokens, output_tokens
+
+
+def _length_chunks(lengths: Lengths, seed: int) -> Iterator[LengthChunk]:
+    """The first chunk is kept: a search asks for the same few requests over and over."""
+    if isinstance(lengths, EmpiricalLengths):
+        return _drawn_lengths(lengths, seed)
+    return chain((_first_chunk(lengths, seed),), islice(_drawn_lengths(lengths, seed), 1, None))
+
+
+@lru_cache(maxsize=32)
+def _first_chunk(lengths: Lengths, seed: int) -> LengthChunk:
+    chunk = next(_drawn_lengths(lengths, seed))
+    for tokens in chunk:
+        tokens.flags.writeable = False
+    return chunk
+
+
+def _drawn_lengths(lengths: Lengths, seed: int) -> Iterator[LengthChunk]:
+    return lengths.chunks(_generator(seed, _INPUT_STREAM), _generator(seed, _OUTPUT_STREAM))
 
 
 def draw_arrivals(workload: Workload, seed: int) -> Iterator[int]:
@@ -88,7 +108,7 @@ def draw_arrivals(workload: Workload, seed: int) -> Iterator[int]:
 
     Source: own definition.
     """
-    return chain.from_iterable(chunk.tolist() for chunk in draw_arrival_chunks(workload, seed))
+    return chain.from_iterable(map(methodcaller("tolist"), draw_arrival_chunks(workload, seed)))
 
 
 def draw_arrival_chunks(workload: Workload, seed: int) -> Iterator[NDArray[np.int64]]:

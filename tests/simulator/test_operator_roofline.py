@@ -113,3 +113,15 @@ def test_a_prompt_takes_longer_than_its_parts_launches():
     )
     assert sum(slow.values()) > 32.0  # every layer launches several operators
     assert slow["host"] > 0.9 * sum(slow.values())
+
+
+@pytest.mark.parametrize(
+    "weights", ["fp32", "tf32", "bf16", "fp8", "int8", "int4", "nvfp4", "mxfp4", "q4_k_m"]
+)
+@pytest.mark.parametrize("gpu", ["h100-sxm", "b200-sxm", "a100-sxm-80gb"])
+def test_no_format_multiplies_above_its_roof(weights, gpu):
+    engine = "llama.cpp" if weights == "q4_k_m" else "vllm"
+    for one in passes(gpu=gpu, batch=1, weight_dtype=weights, engine=engine):
+        for name in ("feed_forward", "attention_projections"):
+            operator = named(one)[name]
+            assert operator.predicted_s.value >= operator.floor_s, (name, one.phase)

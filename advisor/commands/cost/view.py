@@ -161,7 +161,7 @@ def _cost(usd_per_million: float) -> str:
 
 
 def _layout(row: CostRow) -> str:
-    return bought_words(row, row.accelerator, row.num_replicas)
+    return bought_words(row, row.accelerator, row.num_accelerators)
 
 
 def _row_details(row: CostRow) -> tuple[Block, ...]:

@@ -55,7 +55,7 @@ def _batch_blocks(found: BatchRecommendation, job: BatchJob, *, explain: bool) -
     rows = tuple(
         (
             str(option.rank),
-            bought_words(option, option.accelerator, option.num_replicas),
+            bought_words(option, option.accelerator, option.num_accelerators),
             option.weight_dtype,
             f"{digits(option.duration_s.value / HOUR_S)} "
             f"{range_words(option.duration_s.low / HOUR_S, option.duration_s.high / HOUR_S)}",

@@ -100,7 +100,7 @@ def ladder_table(ladder: Sequence[Rung]) -> Table:
                 (MISSING, "nothing carries it", *(MISSING,) * 6)
                 if rung.pick is None
                 else (
-                    bought_words(rung.pick, rung.pick.accelerator, rung.pick.num_replicas),
+                    bought_words(rung.pick, rung.pick.accelerator, rung.pick.num_accelerators),
                     runs_words(rung.pick.engine, rung.pick.weight_dtype),
                     usd(rung.pick.usd_per_hour),
                     usd(rung.pick.usd_per_month),
@@ -167,7 +167,7 @@ def _option_row(option: Option, *, rated: bool) -> tuple[str, ...]:
     load = () if rated else (digits(option.requests_per_s.value),)
     return (
         str(option.rank),
-        bought_words(option, option.accelerator, option.num_replicas),
+        bought_words(option, option.accelerator, option.num_accelerators),
         runs_words(option.engine, option.weight_dtype),
         usd(option.usd_per_hour),
         *load,
