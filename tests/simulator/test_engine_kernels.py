@@ -59,10 +59,10 @@ def test_some_releases_lack_a_configuration_of_latent_attentions_projections(
 @pytest.mark.parametrize(
     ("gpu", "weight_dtype", "model", "version", "expected"),
     [
-        ("h200-sxm", "fp8", "deepseek-r1", "1.1.0rc2.post2", 5.4e-5),
-        ("b200-sxm", "fp8", "deepseek-r1", "1.0.0", 5.4e-5),
+        ("h200-sxm", "fp8", "deepseek-r1", "1.1.0rc2.post2", 4.8e-5),
+        ("b200-sxm", "fp8", "deepseek-r1", "1.0.0", 6e-5),
         ("b200-sxm", "nvfp4", "deepseek-r1", "1.1.0", 0.0), ("b200-sxm", "fp8", "deepseek-r1", "1.2.0rc6", 0.0),
-        ("h100-sxm", "fp8", "deepseek-r1", "1.2.0", 0.0), ("h200-sxm", "fp8", "deepseek-r1", "1.3.0rc14", 0.0),
+        ("h100-sxm", "fp8", "deepseek-r1", "1.2.0", 4.8e-5), ("h200-sxm", "fp8", "deepseek-r1", "1.3.0rc14", 0.0),
         ("h200-sxm", "fp8", "deepseek-r1", "", 0.0), ("h200-sxm", "fp8", "qwen3-235b-a22b", "1.1.0", 0.0),
     ],
 )  # fmt: skip
@@ -114,7 +114,7 @@ def test_added_layers_take_as_long_whatever_the_batch(batch: int) -> None:
     deployment = named_deployment(
         "deepseek-r1", "h200-sxm", "tensorrt-llm", weight_dtype="fp8", tensor_parallel=8
     )
-    settings = (EngineSettings(version=version, date="2025-12-20") for version in ("1.1.0", "1.3.0"))
+    settings = (EngineSettings(version=version, date="2025-12-20") for version in ("1.2.0", "1.3.0"))
     old, new = (
         model_replica(
             deployment,
@@ -126,7 +126,7 @@ def test_added_layers_take_as_long_whatever_the_batch(batch: int) -> None:
         for chosen in settings
     )
     times_s = [decode_iteration_s(found.surface, batch, 600.0) for found in (old, new)]
-    assert times_s[0] - times_s[1] == pytest.approx(61 * 5.4e-5, rel=1e-6)
+    assert times_s[0] - times_s[1] == pytest.approx(61 * 4.8e-5, rel=1e-6)
 
 
 def test_what_a_release_lacks_counts_once_however_often_costs_are_handed_on() -> None:
