@@ -145,13 +145,7 @@ def plan_memory(
     state = footprint.state_bytes_per_sequence / deployment.tensor_parallel / deployment.pipeline_parallel
     per_token = _bytes_per_token(footprint, mean_context_tokens) * share
     if left <= 0:
-        short = -left / GB
-        raise InfeasibleError(
-            f"{deployment.model.id} ({deployment.weight_dtype}) does not fit {ranks} × {accelerator.id}",
-            why=f"weights {weights / GB:.1f} GB per accelerator and reserves exceed {total * fraction / GB:.1f} GB "
-            f"by {short:.1f} GB",
-            fix="more accelerators per replica, or a smaller weight format",
-        )
+        raise _too_small(deployment, weights, total * fraction, -left)
     tokens = _tokens_that_fit(left, per_token, state, mean_context_tokens)
     if engine.memory_reserve is not None:
         # Nothing is set aside for the most sequences that are allowed: as many are sampled as the cache holds.
@@ -166,6 +160,16 @@ def plan_memory(
         kv_bytes_per_token=per_token,
         state_bytes_per_sequence=state,
         kv_capacity_tokens=tokens * deployment.data_parallel,
+    )
+
+
+def _too_small(deployment: Deployment, weights: float, usable: float, short: float) -> InfeasibleError:
+    where = f"{deployment.accelerators_per_replica} × {deployment.accelerator.id}"
+    return InfeasibleError(
+        f"{deployment.model.id} ({deployment.weight_dtype}) does not fit {where}",
+        why=f"weights {weights / GB:.1f} GB per accelerator and reserves exceed {usable / GB:.1f} GB by "
+        f"{short / GB:.1f} GB",
+        fix="more accelerators per replica, or a smaller weight format",
     )
 
 
