@@ -1,4 +1,4 @@
-"""The serving engines of the catalog: records, the defaults that apply on an accelerator, launch commands."""
+"""The serving engines of the catalog: records, the defaults that apply on an accelerator."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -9,7 +9,6 @@ from advisor.catalog.resolve import resolve
 from advisor.catalog.schema import Engine
 
 _FOLDER: Final = DATA_DIR / "engines"
-_SIXTEEN_BIT: Final = ("bf16", "fp16")
 
 
 class ChosenEngine(NamedTuple):
@@ -134,49 +133,3 @@ def _memory_fraction(
     if memory_bytes >= reserve.floor_from_bytes:
         reserved_bytes = max(reserved_bytes, reserve.floor_bytes)
     return round(1.0 - reserved_bytes / memory_bytes, 3)
-
-
-def launch_command(
-    engine: Engine,
-    model: str,
-    *,
-    tp: int = 1,
-    pp: int = 1,
-    dp: int = 1,
-    ep: int = 1,
-    weight_dtype: str = "bf16",
-    checkpoint_dtype: str = "bf16",
-    kv_dtype: str = "bf16",
-    max_num_seqs: int | None = None,
-    max_num_batched_tokens: int | None = None,
-    max_model_len: int = 8192,
-) -> str:
-    """The shell command that starts the engine in this layout and precision.
-
-    A weight format that the checkpoint already has needs no flag; another one is asked for by the engine's
-    flag for quantising on loading, where it has one.
-
-    Assumes: one command per replica; several nodes need the engine's own multi-node flags in addition.
-    Source: the engines' command-line references, cited in each record.
-    """
-    flags = engine.flags
-    quantise = weight_dtype != checkpoint_dtype and weight_dtype not in _SIXTEEN_BIT
-    num_seqs = max_num_seqs or engine.max_num_seqs
-    yaml_lines = [flags.yaml_data_parallel if dp > 1 else "", flags.yaml_kv.get(kv_dtype, "")]
-    options = "\\n".join(line for line in yaml_lines if line)
-    command = engine.launch_template.format(
-        model=model,
-        tp=tp * dp if flags.tp_counts_dp_ranks else tp,
-        pp=pp,
-        dp=dp,
-        dp_flag=flags.data_parallel.format(dp=dp) if dp > 1 else "",
-        ep_flag=flags.expert_parallel.format(ep=ep) if ep > 1 else "",
-        dtype_flag=flags.weights.get(weight_dtype, "") if quantise else "",
-        kv_flag=flags.kv.get(kv_dtype, "") if kv_dtype not in _SIXTEEN_BIT else "",
-        max_num_seqs=num_seqs,
-        max_num_batched_tokens=max_num_batched_tokens or engine.max_num_batched_tokens,
-        max_model_len=max_model_len,
-        total_context=max_model_len * num_seqs,
-        yaml_flag=f"--extra_llm_api_options <(printf '{options}')" if options else "",
-    )
-    return " ".join(command.split())

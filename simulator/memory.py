@@ -153,6 +153,10 @@ def plan_memory(
             fix="more accelerators per replica, or a smaller weight format",
         )
     tokens = _tokens_that_fit(left, per_token, state, mean_context_tokens)
+    if engine.memory_reserve is not None:
+        # Nothing is set aside for the most sequences that are allowed: as many are sampled as the cache holds.
+        num_held = max(1, min(num_seqs, int(tokens * deployment.data_parallel / mean_context_tokens)))
+        activations = activation_bytes(deployment, num_batched_tokens, num_held)
     return MemoryPlan(
         total_bytes=total,
         weight_bytes=weights,

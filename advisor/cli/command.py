@@ -103,6 +103,8 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
         if is_group and values["context"].invoked_subcommand is not None:
             return None
         check_numbers(values)
+        if values.get("emit") and values["output"] is not None and not values["output"].suffix:
+            values |= {"emit_dir": values["output"], "output": None}
         check_files(found.name, values)
         shared = check_shared(gathered(Shared, values))
         answer = found.answer(gathered(found.inputs, values), shared)

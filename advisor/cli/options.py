@@ -292,6 +292,36 @@ class Layout:
     engine: Annotated[str, named("NAME", "Serving engine.")] = "vllm"
 
 
+@dataclass(frozen=True, slots=True)
+class Levers:
+    """What may be changed beside hardware and layout, as typed."""
+
+    levers: Annotated[
+        str,
+        LIMITS(
+            "NAME,...",
+            "none; auto: reuse of prompts, others tried on what is shown; or those to search with: prefix, kv-fp8, "
+            "kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL.",
+            True,
+        ),
+    ] = "auto"
+    acceptance: Annotated[
+        float | None,
+        LIMITS("A", "Chance that a guess is accepted, with --levers.", "as published", min=0.0, max=1.0),
+    ] = None
+    adapters: Annotated[
+        str | None,
+        LOAD("N|FOLDER", "LoRA adapters, of which each request uses one; or their folder.", "none"),
+    ] = None
+    adapter_rank: Annotated[
+        int | None, LOAD("N", "Their rank, with --adapters.", "16, or the folder's", min=1, max=4096)
+    ] = None
+    adapter_slots: Annotated[
+        int | None,
+        LOAD("N", "Adapters in the accelerators' memory at once.", "all, at most 64", min=1, max=100_000),
+    ] = None
+
+
 MethodName = Literal["full", "lora", "qlora", "dora"]
 OptimizerName = Literal["adamw", "adamw_bf16", "adamw_8bit", "adafactor", "lion", "muon", "sgd"]
 

@@ -17,7 +17,9 @@ from advisor.cli.options import Load, Shared, Where
 from advisor.cli.options import Objectives as TypedObjectives
 from advisor.cli.own_data import given_calibration, kept_prices, kept_prices_note
 from advisor.recommend.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel, Traffic
-from advisor.simulator.serving.trace_files import read_trace
+from advisor.simulator.serving.content import mean_reused_tokens
+from advisor.simulator.serving.trace_files import Trace, read_trace
+from advisor.simulator.serving.trace_replay import contents_of
 
 _RATE: Final = re.compile(r"([^/]+?)\s*(?:/\s*(s|min|h))?")
 _RATE_UNIT_S: Final = {"s": 1.0, "min": MINUTE_S, "h": HOUR_S}
@@ -81,24 +83,49 @@ def traffic_of(load: Load) -> Traffic:
             rate_per_s=rate or trace.rate_per_s,
             concurrency=load.concurrency,
             trace=load.trace,
+            reused_input_tokens=_reused_tokens(trace, load),
             source=str(load.trace),
         )
     name = load.profile or "chat"
     profile = profiles.get(name)
     typed = load.input_tokens is not None or load.output_tokens is not None
+    mean_input, common = load.input_tokens or profile.mean_input_tokens, load.shared_prefix_tokens or 0
+    if common >= mean_input:
+        raise AdvisorError(
+            f"--shared-prefix-tokens {common} leaves nothing of a prompt of {mean_input} tokens",
+            why="the mean prompt counts its shared beginning",
+            fix=f"at most {mean_input - 1}",
+        )
     return Traffic(
         profile="custom" if typed else name,
-        mean_input_tokens=load.input_tokens or profile.mean_input_tokens,
+        mean_input_tokens=mean_input,
         mean_output_tokens=load.output_tokens or profile.mean_output_tokens,
         input_sigma=profile.input_sigma,
         output_sigma=profile.output_sigma,
         rate_per_s=rate,
         concurrency=load.concurrency,
+        shared_prefix_tokens=common,
+        shared_prefixes=load.shared_prefixes or 1,
+        reused_input_tokens=float(common),
         source=f"token counts as typed, spread of the profile {name}" if typed else profile.source,
     )
 
 
+def _reused_tokens(trace: Trace, load: Load) -> float:
+    """Tokens of a trace's mean prompt that earlier ones had; none where clients do not follow it."""
+    contents = contents_of(trace) if load.concurrency is None else None
+    return mean_reused_tokens(contents) if contents is not None else 0.0
+
+
 def _check_one_of(load: Load) -> None:
+    if load.shared_prefix_tokens is not None and load.trace is not None:
+        raise AdvisorError(
+            "--trace and --shared-prefix-tokens exclude each other",
+            why="hash_ids of the trace say which prompts begin alike",
+            fix="drop one",
+        )
+    if load.shared_prefixes is not None and load.shared_prefix_tokens is None:
+        raise AdvisorError("--shared-prefixes needs their length", fix="--shared-prefix-tokens N")
     if load.rate is not None and load.concurrency is not None:
         raise AdvisorError(
             "--rate and --concurrency exclude each other",

@@ -13,6 +13,7 @@ from advisor.cli.known import known_dtype
 from advisor.cli.measures import positive
 from advisor.cli.options import Layout, Load
 from advisor.cli.scenario_input import traffic_of
+from advisor.recommend.load_runs import shared_prefixes
 from advisor.recommend.scenario import Traffic
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.serving import (
@@ -26,7 +27,6 @@ from advisor.simulator.serving import (
     UniformLengths,
     Workload,
 )
-from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.trace_files import read_trace
 from advisor.simulator.serving.trace_replay import replay
 
@@ -120,20 +120,16 @@ def load_of(load: Load) -> LoadPlan:
     Raises: AdvisorError: neither rate nor concurrency nor trace is given, or parts of the load exclude each other.
         InputFileError: the trace is malformed.
     """
-    _check_form(load)
     traffic = traffic_of(load)
     if load.trace is not None:
         return _trace_plan(load.trace, traffic, load.requests)
-    prefixes = _shared_prefixes(load, traffic)
-    own = traffic
-    if prefixes is not None:
-        own = traffic.model_copy(
-            update={"mean_input_tokens": traffic.mean_input_tokens - prefixes.num_tokens}
-        )
+    prefixes, common = shared_prefixes(traffic), traffic.shared_prefix_tokens
+    own = traffic.model_copy(
+        update={"mean_input_tokens": traffic.own_input_tokens, "shared_prefix_tokens": 0}
+    )
     lengths, arrivals = _lengths(load.length_dist, own), _arrivals(traffic)
     count = load.requests or max(DEFAULT_REQUESTS, REQUESTS_PER_CLIENT * (traffic.concurrency or 0))
     mean = _mean_fraction(lengths)
-    common = 0 if prefixes is None else prefixes.num_tokens
     return LoadPlan(
         traffic,
         Workload(arrivals, lengths, count, prefixes),
@@ -141,31 +137,6 @@ def load_of(load: Load) -> LoadPlan:
         mean * own.mean_output_tokens,
         common + (own.longest_request_tokens if isinstance(lengths, LognormalLengths) else _nominal(own)),
     )
-
-
-def _check_form(load: Load) -> None:
-    """Refuse options that say nothing about this kind of load."""
-    if load.shared_prefix_tokens is not None and load.trace is not None:
-        raise AdvisorError(
-            "--trace and --shared-prefix-tokens exclude each other",
-            why="hash_ids of the trace say which prompts begin alike",
-            fix="drop one",
-        )
-    if load.shared_prefixes is not None and load.shared_prefix_tokens is None:
-        raise AdvisorError("--shared-prefixes needs their length", fix="--shared-prefix-tokens N")
-
-
-def _shared_prefixes(load: Load, traffic: Traffic) -> SharedPrefixes | None:
-    if load.shared_prefix_tokens is None:
-        return None
-    if load.shared_prefix_tokens >= traffic.mean_input_tokens:
-        raise AdvisorError(
-            f"--shared-prefix-tokens {load.shared_prefix_tokens} leaves nothing of a prompt of "
-            f"{traffic.mean_input_tokens} tokens",
-            why="the mean prompt counts its shared beginning",
-            fix=f"at most {traffic.mean_input_tokens - 1}",
-        )
-    return SharedPrefixes(load.shared_prefix_tokens, load.shared_prefixes or 1)
 
 
 def _trace_plan(path: Path, traffic: Traffic, num_requests: int | None) -> LoadPlan:

@@ -13,6 +13,7 @@ from advisor.simulator.graph.model import is_moe
 from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.replica_model import engine_defaults, token_budget
+from advisor.simulator.speculation_choice import ChosenSpeculation
 
 _MAX_REPLICA = 64
 """Accelerators of one replica; larger serving replicas are not sold as one answer."""
@@ -28,6 +29,9 @@ class Candidate:
     memory: MemoryPlan
     max_num_seqs: int
     max_num_batched_tokens: int
+    caches_prefixes: bool = True
+    """Whether it keeps the cache of prompts for others that begin alike."""
+    speculation: ChosenSpeculation | None = None
 
 
 def candidates_of(
@@ -68,7 +72,7 @@ def candidates_of(
                         weight_dtype, activation_dtype_for(weight_dtype, accelerator), "bf16", is_calibrated,
                     )  # fmt: skip
                     try:
-                        fitting.append(_fit(deployment, mean_context_tokens, max_context_tokens))
+                        fitting.append(fitted(deployment, mean_context_tokens, max_context_tokens))
                     except InfeasibleError as error:
                         reason = error.why or error.what
                     if fitting and pp > 1:
@@ -135,7 +139,12 @@ def _staged_layouts(accelerator: Accelerator, largest: int) -> Iterator[tuple[in
         stages *= 2
 
 
-def _fit(deployment: Deployment, mean_context_tokens: float, max_context_tokens: float) -> Candidate:
+def fitted(deployment: Deployment, mean_context_tokens: float, max_context_tokens: float) -> Candidate:
+    """A replica with its memory, that holds one request of `max_context_tokens`.
+
+    Raises: InfeasibleError: the layout is refused, or it does not.
+    Source: simulator.layout; simulator.memory.
+    """
     check_layout(deployment)
     chosen = engine_defaults(deployment)
     num_batched_tokens = token_budget(deployment.engine, chosen.max_num_batched_tokens, max_context_tokens)

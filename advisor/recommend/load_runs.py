@@ -18,6 +18,7 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
+from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.trace_files import Trace, read_trace
 from advisor.simulator.serving.trace_replay import share_of_replay
 
@@ -56,7 +57,10 @@ def run_at(
     else:
         clients = max(1, round(load))
         workload = Workload(
-            _clients(clients, spacing_s), lengths_of(traffic), max(num_requests, _CLIENT_ROUNDS * clients)
+            _clients(clients, spacing_s),
+            lengths_of(traffic),
+            max(num_requests, _CLIENT_ROUNDS * clients),
+            shared_prefixes(traffic, is_warm=True),
         )
     if objectives is None:
         return simulate(replica.surface, replica.policy, workload, seed=seed)
@@ -76,13 +80,15 @@ def run_at(
 
 
 def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalLengths:
-    """The length distribution of a traffic: a trace's pairs, lognormal around the means, or fixed without spread.
+    """The length distribution of a traffic behind shared beginnings: a trace's pairs, lognormal around the means, or
+    fixed without spread.
 
     Source: own definition.
     """
     if traffic.trace is not None:
         return EmpiricalLengths(_trace(traffic.trace).pairs)
-    inputs, outputs = traffic.mean_input_tokens, traffic.mean_output_tokens
+    common, outputs = traffic.shared_prefix_tokens, traffic.mean_output_tokens
+    inputs, most = traffic.own_input_tokens, traffic.max_input_tokens
     if traffic.input_sigma <= 0 and traffic.output_sigma <= 0:
         return FixedLengths(inputs, outputs)
     tiny = 1e-3  # a lognormal needs a spread; this one stays within a token
@@ -91,7 +97,7 @@ def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalL
         outputs,
         sigma=max(traffic.input_sigma, tiny),
         output_sigma=max(traffic.output_sigma, tiny),
-        max_input_tokens=traffic.max_input_tokens,
+        max_input_tokens=None if most is None else most - common,
         max_output_tokens=traffic.max_output_tokens,
     )
 
@@ -126,7 +132,16 @@ def _open_loop(traffic: Traffic, load: float, num_requests: int) -> Workload:
         trace = _trace(traffic.trace)
         if trace.rate_per_s is not None:
             return share_of_replay(trace, load, num_requests)
-    return Workload(Poisson(load), lengths_of(traffic), num_requests)
+    return Workload(Poisson(load), lengths_of(traffic), num_requests, shared_prefixes(traffic, is_warm=True))
+
+
+def shared_prefixes(traffic: Traffic, *, is_warm: bool = False) -> SharedPrefixes | None:
+    """The beginnings that prompts of a traffic share, cached at first or not; None where they share none.
+
+    Source: own definition.
+    """
+    common = traffic.shared_prefix_tokens
+    return SharedPrefixes(common, traffic.shared_prefixes, is_warm=is_warm) if common else None
 
 
 @lru_cache(maxsize=4)

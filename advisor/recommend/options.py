@@ -3,14 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
+from advisor.catalog import models
+from advisor.catalog.checkpoints import checkpoint_for
+from advisor.catalog.dtypes import GGUF_DTYPES
 from advisor.catalog.engine_formats import quality_note
-from advisor.catalog.engines import launch_command
+from advisor.catalog.launch import Guess, Launch, LaunchSettings, launch
 from advisor.catalog.prices import age_days, commitment_usd
 from advisor.catalog.providers import all_providers
 from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Accelerator, Model
 from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY
 from advisor.recommend.bottleneck import bottleneck_of
+from advisor.recommend.candidates import Candidate
+from advisor.recommend.levers import LEVERS, eagle_head
 from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option
 from advisor.recommend.scenario import Objectives, Scenario
@@ -18,6 +23,7 @@ from advisor.recommend.screening import Found
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.serving_prediction import class_of, statistics
+from advisor.simulator.speculation_choice import widened
 from advisor.simulator.surface import decode_breakdown_s
 
 _SHOWN = (50, 90, 95, 99)
@@ -52,8 +58,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
     num_accelerators = found.purchase.num_units * found.purchase.placement.accelerators_per_unit
     total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))
     usd = _cost(plan, basis)
-    ttft = statistics(result.ttft, "ttft", class_name, basis, _SHOWN)
-    tpot = statistics(result.tpot, "tpot", class_name, basis, _SHOWN)
+    times, started = _times(plan, class_name), _launch(plan, scenario)
     return Option(
         rank=rank,
         **_layout(found),
@@ -62,17 +67,14 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         usd_per_million_output_tokens=usd.scaled((tokens_in + tokens_out) / tokens_out),
         expected_usd_per_million_tokens=plan.expected_cost,
         usd_per_month=found.purchase.usd_per_hour * HOURS_PER_DAY * DAYS_PER_MONTH,
-        ttft_s=ttft,
-        tpot_s=tpot,
-        e2e_s=statistics(result.e2e, "ttft", class_name, basis, _SHOWN),
-        itl_s=statistics(result.itl, "tpot", class_name, basis, _SHOWN),
+        **times,
         output_tokens_per_s=throughput.scaled(float(tokens_out)),
         total_tokens_per_s=total_tokens_per_s,
         requests_per_s=throughput,
         **_safety(plan, scenario),
         utilisation_fraction=result.busy_fraction,
         mean_batch=result.mean_batch,
-        slo_confidence=_confidence(ttft["p99"], tpot.get("p99"), scenario.objectives),
+        slo_confidence=_confidence(times["ttft_s"]["p99"], times["tpot_s"].get("p99"), scenario.objectives),
         price=_price(plan, scenario),
         checkpoint=plan.checkpoint,
         max_num_seqs=found.candidate.max_num_seqs,
@@ -81,11 +83,30 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         step_breakdown=breakdown,
         memory=_memory(found),
         **_power(deployment.accelerator, num_accelerators, result.busy_fraction, total_tokens_per_s.value),
-        quality_note=quality_note(deployment.model, deployment.weight_dtype),
-        launch_command=_launch(plan, scenario),
+        quality_note=_quality(found),
+        levers=_levers(found, scenario),
+        launch_command=started.command,
+        launch_argv=started.argv,
+        launch_config=started.config,
+        accelerators_per_unit=found.purchase.placement.accelerators_per_unit,
         simulate_args=simulate_args(plan, scenario),
         basis_notes=replica.transferred,
     )
+
+
+def _times(plan: Planned, class_name: str) -> dict[str, Any]:
+    """Every latency with its percentiles; those after the first token also err as far as acceptance is not known."""
+    result, basis, guess = plan.result, plan.found.replica.basis, plan.found.candidate.speculation
+    slower = guess.time_factors if guess else (1.0, 1.0)
+    found = {"ttft_s": statistics(result.ttft, "ttft", class_name, basis, _SHOWN)}
+    for name, times, kind in (
+        ("tpot_s", result.tpot, "tpot"),
+        ("e2e_s", result.e2e, "ttft"),
+        ("itl_s", result.itl, "tpot"),
+    ):
+        values = statistics(times, kind, class_name, basis, _SHOWN)
+        found[name] = {key: widened(value, slower) for key, value in values.items()}
+    return found
 
 
 def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
@@ -111,9 +132,56 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
     else:
         args += ["--input-tokens", str(traffic.mean_input_tokens)]
         args += ["--output-tokens", str(traffic.mean_output_tokens)]
+    args += _lever_args(found, scenario)
     if plan.demand.kind == "clients":
         return (*args, "--concurrency", str(round(plan.demand.size)))
     return (*args, "--rate", f"{plan.load * replicas:.9g}")
+
+
+def _lever_args(found: Found, scenario: Scenario) -> list[str]:
+    """Options of `advisor simulate serve` for what is pulled and for what prompts share."""
+    candidate, traffic, adapters = found.candidate, scenario.traffic, scenario.adapters
+    args = []
+    if traffic.reused_input_tokens:
+        args.append("--prefix-caching" if candidate.caches_prefixes else "--no-prefix-caching")
+    if traffic.shared_prefix_tokens:
+        args += ["--shared-prefix-tokens", str(traffic.shared_prefix_tokens)]
+        args += ["--shared-prefixes", str(traffic.shared_prefixes)]
+    if candidate.speculation:
+        guess = candidate.speculation.speculation
+        args += ["--speculative", candidate.speculation.name, "--draft-tokens", str(guess.draft_tokens)]
+        args += ["--acceptance", f"{guess.acceptance:g}"]
+    if adapters is not None:
+        args += ["--adapters", str(adapters.count), "--adapter-rank", str(adapters.rank)]
+        args += ["--adapter-slots", str(adapters.slots)]
+    return args
+
+
+def _levers(found: Found, scenario: Scenario) -> dict[str, object]:
+    candidate, guess = found.candidate, found.candidate.speculation
+    chosen = None
+    if guess is not None:
+        chosen = {
+            "method": guess.name,
+            "draft_tokens": guess.speculation.draft_tokens,
+            "acceptance": Quantity(guess.speculation.acceptance, guess.low, guess.high, "assumed"),
+            "source": guess.source,
+        }
+    return {
+        "prefix_caching": candidate.caches_prefixes,
+        "reused_input_tokens": scenario.traffic.reused_input_tokens if candidate.caches_prefixes else 0.0,
+        "kv_dtype": candidate.deployment.kv_dtype,
+        "speculation": chosen,
+        "adapters": scenario.adapters,
+    }
+
+
+def _quality(found: Found) -> str:
+    """What the formats of weights and cache cost in quality."""
+    deployment = found.candidate.deployment
+    weights = quality_note(deployment.model, deployment.weight_dtype)
+    used = next((each.name for each in LEVERS.values() if deployment.kv_dtype in each.formats), "")
+    return f"{weights} {quality_note(deployment.model, used)}" if used else weights
 
 
 def _layout(found: Found) -> dict[str, Any]:
@@ -226,13 +294,14 @@ def _price(plan: Planned, scenario: Scenario) -> OfferedPrice:
     )
 
 
-def _launch(plan: Planned, scenario: Scenario) -> str:
-    found, checkpoint = plan.found, plan.checkpoint
-    deployment = found.candidate.deployment
+def _launch(plan: Planned, scenario: Scenario) -> Launch:
+    found, checkpoint, adapters = plan.found, plan.checkpoint, scenario.adapters
+    deployment, candidate = found.candidate.deployment, found.candidate
     first = checkpoint.origin == "quantise first"
-    return launch_command(
-        deployment.engine,
-        f"./{deployment.model.id}-{deployment.weight_dtype}" if first else checkpoint.repository,
+    repository = checkpoint.repository
+    if deployment.weight_dtype in GGUF_DTYPES and not first:
+        repository = f"{repository}:{deployment.weight_dtype.upper()}"
+    settings = LaunchSettings(
         tp=deployment.tensor_parallel,
         pp=deployment.pipeline_parallel,
         dp=deployment.data_parallel,
@@ -240,10 +309,29 @@ def _launch(plan: Planned, scenario: Scenario) -> str:
         weight_dtype=deployment.weight_dtype,
         checkpoint_dtype=deployment.weight_dtype if first else checkpoint.format,
         kv_dtype=deployment.kv_dtype,
-        max_num_seqs=found.candidate.max_num_seqs,
-        max_num_batched_tokens=found.candidate.max_num_batched_tokens,
+        max_num_seqs=candidate.max_num_seqs,
+        max_num_batched_tokens=candidate.max_num_batched_tokens,
         max_model_len=_round_up(scenario.traffic.longest_request_tokens, deployment.model),
+        prefix_caching=candidate.caches_prefixes if scenario.traffic.reused_input_tokens else None,
+        guess=_guess(candidate),
+        adapters=(adapters.count, adapters.rank, adapters.slots) if adapters else None,
     )
+    model = f"./{deployment.model.id}-{deployment.weight_dtype}" if first else repository
+    return launch(deployment.engine, model, settings)
+
+
+def _guess(candidate: Candidate) -> Guess | None:
+    chosen = candidate.speculation
+    if chosen is None:
+        return None
+    kind, _, draft = chosen.name.partition(":")
+    head, model = "", candidate.deployment.model
+    if draft:
+        record = models.get(draft).record
+        head = checkpoint_for(record, record.weights).hf_id
+    elif kind == "eagle":
+        head = eagle_head(model, candidate.deployment.engine.id) or f"./{model.id}-eagle3"
+    return Guess(kind, chosen.speculation.draft_tokens, head)
 
 
 def _round_up(tokens: int, model: Model) -> int:

@@ -10,6 +10,7 @@ from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
 from advisor.recommend.capacity import CONFIRM_REQUESTS, Capacity, confirm, planning_point, seeds_of
 from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
+from advisor.recommend.levers import lacks_head
 from advisor.recommend.load_runs import run_at, strain
 from advisor.recommend.offers import OWN
 from advisor.recommend.purchase import Demand, cheapest_purchase, planned_load
@@ -73,6 +74,7 @@ class Planned:
         return (
             self.found.replica.basis != "assumed"
             and self.checkpoint.origin != "quantise first"
+            and not lacks_head(self.found.candidate)
             and is_firm(price, self.price_spread)
         )
 
@@ -266,7 +268,13 @@ def _throughput_factors(found: Found) -> tuple[float, float]:
     replica = found.replica
     class_name = class_of(replica, found.capacity.result.mean_batch)
     low, high = factors("throughput", class_name)
-    return min(low, 1.0), max(high, 1.0)
+    low, high = min(low, 1.0), max(high, 1.0)
+    guess = found.candidate.speculation
+    if guess is None:
+        return low, high
+    # How many guesses are accepted is an error of its own, which adds in squares on the logarithm.
+    slow, fast = (math.log(factor) for factor in reversed(guess.time_factors))
+    return math.exp(-math.hypot(math.log(low), slow)), math.exp(math.hypot(math.log(high), fast))
 
 
 def ranked(options: Sequence[Planned]) -> list[Planned]:

@@ -11,6 +11,8 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.changes import compared, what_would_change
 from advisor.recommend.checkpoint import windowed
+from advisor.recommend.lever_trials import tried_levers
+from advisor.recommend.levers import lever, pulled
 from advisor.recommend.market import loosened, market, seller_words, stale_price_warnings
 from advisor.recommend.offers import OWN
 from advisor.recommend.options import option_of
@@ -50,7 +52,6 @@ class Searched:
     offers: Mapping[str, tuple[Price, ...]]
     outcome: SearchOutcome
     settled: Settled = field(default_factory=Settled)
-    screened_only: bool = False
 
     def ranked(self, top: int, demand: int = -1) -> list[list[Found]]:
         """Confirmed deployments of the cheapest accelerators for a demand, each cheapest first."""
@@ -62,9 +63,7 @@ class Searched:
         return sorted(confirmed, key=lambda options: options[0].cost(demand))[:top]
 
 
-def searched(
-    scenario: Scenario, *, progress: Progress = lambda message: None, screened_only: bool = False
-) -> Searched:
+def searched(scenario: Scenario, *, progress: Progress = lambda message: None) -> Searched:
     """The search that a scenario asks for.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
@@ -81,29 +80,26 @@ def searched(
         _engines(scenario),
         offers,
         progress=progress,
-        screened_only=screened_only,
     )
     notes = tuple(note for note in (model_note, window_note) if note)
-    done = Searched(scenario, model, notes, accelerators, offers, outcome, screened_only=screened_only)
+    done = Searched(scenario, model, notes, accelerators, offers, outcome)
     if not done.ranked(1):
         raise _nothing(scenario, model, outcome)
     return done
 
 
-def recommend(
-    scenario: Scenario, *, progress: Progress = lambda message: None, screened_only: bool = False
-) -> Recommendation:
+def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) -> Recommendation:
     """Which accelerator, how many, which layout, precision and engine, at which cost, with which latencies.
 
     Every accelerator of the catalog is considered; the options shown were simulated, and no other could be cheaper
-    by its optimistic bound. `screened_only` rests on short runs alone and says so.
+    by its optimistic bound. One that is screened only rests on short runs alone, and says so.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     Source: own composition.
     """
     started = time.perf_counter()
-    done = searched(scenario, progress=progress, screened_only=screened_only)
+    done = searched(scenario, progress=progress)
     scenario, model, outcome = done.scenario, done.model, done.outcome
     demands = demands_of(scenario)
     last = len(demands) - 1
@@ -138,6 +134,7 @@ def recommend(
         rejected=_rejected(done, names, options[-1]),
         what_would_change=what_would_change(scenario, options, comparisons),
         comparisons=comparisons,
+        levers_tried=tried_levers(scenario, _worth_trying(done, scenario, demands, order)),
         search=SearchStatistics(
             num_candidates=outcome.num_candidates,
             num_modelled=outcome.num_modelled,
@@ -147,7 +144,12 @@ def recommend(
             wall_s=time.perf_counter() - started,
         ),
         warnings=stale_price_warnings(options),
-        notes=(*done.notes, *_owned_note(scenario), *((SCREENED_ONLY,) if screened_only else ())),
+        notes=(
+            *done.notes,
+            *_owned_note(scenario),
+            *_idle_levers(scenario, model, order),
+            *((SCREENED_ONLY,) if scenario.screened_only else ()),
+        ),
     )
 
 
@@ -175,7 +177,9 @@ def _confirmed(order: Sequence[Planned], done: Searched, scenario: Scenario, top
     for plan in order:
         if len(held) == top:
             break
-        settled = screened(scenario, plan) if done.screened_only else confirmed(scenario, plan, done.settled)
+        settled = (
+            screened(scenario, plan) if scenario.screened_only else confirmed(scenario, plan, done.settled)
+        )
         if settled is not None:
             held.append(settled)
     return ranked(held)
@@ -184,6 +188,21 @@ def _confirmed(order: Sequence[Planned], done: Searched, scenario: Scenario, top
 def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int) -> Option | None:
     order = _confirmed(_order(done, scenario, demands, place, PICKS), done, scenario, 1)
     return replace(option_of(1, order[0], scenario), role=roles(order)[0]) if order else None
+
+
+def _worth_trying(
+    done: Searched, scenario: Scenario, demands: Sequence[Demand], order: Sequence[Planned]
+) -> list[tuple[int, Planned]]:
+    """The deployments on which levers are tried, with their ranks: the first option, and what a ladder's smallest load
+    takes, as 0; none where only short runs are made."""
+    if scenario.screened_only:
+        return []
+    small = _small_pick(done, scenario, demands) if scenario.ladder_per_s else []
+    return [(1, order[0]), *((0, plan) for plan in small)]
+
+
+def _small_pick(done: Searched, scenario: Scenario, demands: Sequence[Demand]) -> list[Planned]:
+    return _confirmed(_order(done, scenario, demands, 0, PICKS), done, scenario, 1)[:1]
 
 
 def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tuple[Option, ...]:
@@ -280,6 +299,17 @@ def _owned_note(scenario: Scenario) -> tuple[str, ...]:
         f"own hardware is charged its electricity only: {tariff:.4g} USD/kWh at a PUE of {pue:.4g}; "
         "advisor cost adds the purchase",
     )
+
+
+def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> tuple[str, ...]:
+    """Levers that the search was allowed and that nothing shown gains from."""
+    candidates = [plan.found.candidate for plan in order]
+    idle = [
+        name
+        for name in pulled(scenario, model)
+        if not any(lever(name).is_pulled(candidate) for candidate in candidates)
+    ]
+    return (f"none of the options gains from {', '.join(idle)}: searched with and without",) if idle else ()
 
 
 def _nothing(scenario: Scenario, model: Model, outcome: SearchOutcome) -> AdvisorError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from advisor.recommend.checkpoint import ServedCheckpoint
 from advisor.simulator.quantity import Quantity
@@ -105,6 +106,14 @@ class Option:
     """safe_pick, cheapest_if_it_holds or other."""
     tie_with: tuple[int, ...] = ()
     """Ranks of options that may be as cheap."""
+    levers: Mapping[str, object] = field(default_factory=dict)
+    """What is pulled beside hardware and layout: prefix_caching, kv_dtype, speculation, adapters."""
+    launch_argv: tuple[str, ...] = ()
+    """The words of the command."""
+    launch_config: Mapping[str, object] = field(default_factory=dict)
+    """Options that it reads from a file."""
+    accelerators_per_unit: int = 1
+    """In one machine, or what is bought as one."""
     simulate_args: tuple[str, ...] = ()
     """Options of `advisor simulate serve` that show this point again."""
     basis_notes: tuple[str, ...] = ()
@@ -142,6 +151,43 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class BeforeAfter:
+    """A figure without and with a lever."""
+
+    before: float
+    after: float
+
+    @property
+    def ratio(self) -> float:
+        return self.after / self.before if self.before > 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeverTrial:
+    """A lever pulled on one of the options, simulated at the same demand."""
+
+    lever: str
+    words: str
+    rank: int
+    """Of the option; 0 for the pick of a ladder's smallest load."""
+    accelerator: str
+    verdict: Literal["cheaper", "faster", "no gain", "refused"]
+    costs_quality: bool
+    note: str
+    """What it asks beside money, or why it was refused."""
+    usd_per_million_tokens: BeforeAfter | None = None
+    usd_per_hour: BeforeAfter | None = None
+    ttft_p99_s: BeforeAfter | None = None
+    tpot_p99_s: BeforeAfter | None = None
+
+    @property
+    def gain(self) -> tuple[float, float]:
+        """By what trials are ordered, the best first."""
+        cost, time = self.usd_per_million_tokens, self.tpot_p99_s
+        return (cost.ratio if cost else 1.0, time.ratio if time else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
 class SearchStatistics:
     num_candidates: int
     num_modelled: int
@@ -166,6 +212,7 @@ class Recommendation:
     what_would_change: tuple[str, ...]
     search: SearchStatistics
     comparisons: tuple[Comparison, ...] = ()
+    levers_tried: tuple[LeverTrial, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     extra: Mapping[str, object] = field(default_factory=dict)

@@ -39,6 +39,9 @@ def max_requests_per_s(
     the slower of memory and matrix time, prompts included. Larger batches serve more, so the largest within cache
     and TPOT counts, the next on a grid where it lies between two.
 
+    Beginnings that a prefix cache holds are not computed and take no room of their own; a step of speculation yields
+    its expected tokens for the reads of one.
+
     Assumes: one prompt alone must meet the TTFT objective; of windows and sparse attention only the dense layers'
     cache is read.
     Source: roofline model (Williams et al. 2009, doi:10.1145/1498765.1498785); own derivation.
@@ -46,30 +49,33 @@ def max_requests_per_s(
     if not candidates:
         return np.zeros(0)
     columns = np.array([_numbers(candidate) for candidate in candidates]).T
-    dense, expert, hit, kv_per_token, layer_flop, head_flop, bandwidth, peak, cache_tokens, max_seqs, dp = (
-        column[:, None] for column in columns
-    )
-    context = traffic.mean_context_tokens
-    most = np.minimum(max_seqs, np.maximum(1.0, cache_tokens / context))
+    (
+        dense, expert, hit, kv_per_token, layer_flop, head_flop, bandwidth, peak, cache_tokens, max_seqs, dp, reuses,
+        yielded,
+    ) = (column[:, None] for column in columns)  # fmt: skip
+    context, reused = traffic.mean_context_tokens, reuses * traffic.reused_input_tokens
+    most = np.minimum(max_seqs, np.maximum(1.0, cache_tokens / (context - reused)))
     grid = np.unique(np.geomspace(1, _LARGEST_BATCH, _NUM_BATCHES).round())[None, :]
     batch = np.minimum(grid, most)
     touched = dense + expert * (1.0 - (1.0 - hit) ** batch)
-    memory_s = (touched + batch / dp * context * kv_per_token) / bandwidth
+    memory_s = (touched + batch / dp * context * kv_per_token) / bandwidth / yielded
     step_s = np.maximum(memory_s, batch * (layer_flop + head_flop) / peak)
     allowed = step_s <= objectives.largest_tpot_s
     nearly = allowed.copy()
     nearly[:, 1:] |= allowed[:, :-1]  # the largest batch within the objective lies up to one point further
     steps = max(0.0, traffic.mean_output_tokens - 1.0)
-    flop = (traffic.mean_input_tokens + steps) * layer_flop + traffic.mean_output_tokens * head_flop
+    computed = traffic.mean_input_tokens - reused
+    flop = (computed + steps) * layer_flop + traffic.mean_output_tokens * head_flop
     per_request_s = np.maximum(steps / batch * memory_s, flop / peak)
     rate = np.where(nearly, 1.0 / per_request_s, 0.0).max(axis=1)
-    prompt_s = (traffic.mean_input_tokens * layer_flop / peak)[:, 0]
+    prompt_s = (computed * layer_flop / peak)[:, 0]
     return np.where(prompt_s <= objectives.largest_ttft_s, rate, 0.0)
 
 
 def _numbers(candidate: Candidate) -> tuple[float, ...]:
     """Per accelerator: dense bytes, expert bytes, chance that a token hits an expert, cache bytes per token, flop
-    per token of layers and head; bandwidth, peak; per replica: cache tokens, sequences, attention ranks."""
+    per token of layers and head; bandwidth, peak; per replica: cache tokens, sequences, attention ranks,
+    whether it keeps prefixes, tokens of a step."""
     deployment = candidate.deployment
     model, accelerator = deployment.model, deployment.accelerator
     dense_bytes = expert_bytes = 0.0
@@ -99,6 +105,8 @@ def _numbers(candidate: Candidate) -> tuple[float, ...]:
         float(candidate.memory.kv_capacity_tokens),
         float(candidate.max_num_seqs),
         float(deployment.data_parallel),
+        float(candidate.caches_prefixes),
+        candidate.speculation.speculation.tokens_per_step if candidate.speculation else 1.0,
     )
 
 

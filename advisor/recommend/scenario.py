@@ -28,13 +28,19 @@ class Traffic(Record):
     concurrency: int | None = Field(default=None, ge=1)
     """Users that send their next request when the last is answered."""
     trace: Path | None = None
+    shared_prefix_tokens: int = Field(default=0, ge=0)
+    """Of the mean prompt, tokens at its beginning that others have too."""
+    shared_prefixes: int = Field(default=1, ge=1)
+    """How many such beginnings there are."""
+    reused_input_tokens: float = Field(default=0.0, ge=0)
+    """Tokens of the mean prompt that a prefix cache without end would hold from earlier ones."""
     source: str = ""
 
     @property
     def longest_request_tokens(self) -> int:
         """Tokens of the longest request that a replica must hold: the 99.9th percentile, or the stated maxima."""
-        longest_input = self.max_input_tokens or _lognormal_quantile(self.mean_input_tokens, self.input_sigma)
-        return round(longest_input + self.longest_output_tokens)
+        own = _lognormal_quantile(self.own_input_tokens, self.input_sigma) + self.shared_prefix_tokens
+        return round((self.max_input_tokens or own) + self.longest_output_tokens)
 
     @property
     def longest_output_tokens(self) -> int:
@@ -42,6 +48,11 @@ class Traffic(Record):
         return self.max_output_tokens or round(
             _lognormal_quantile(self.mean_output_tokens, self.output_sigma)
         )
+
+    @property
+    def own_input_tokens(self) -> int:
+        """Tokens of the mean prompt behind its shared beginning."""
+        return self.mean_input_tokens - self.shared_prefix_tokens
 
     @property
     def mean_context_tokens(self) -> float:
@@ -131,6 +142,15 @@ class Constraints(Record):
     """Folder of refreshed prices, which count before the bundled ones."""
 
 
+class AdapterLoad(Record):
+    """LoRA adapters on the model, of which each request uses one."""
+
+    count: int = Field(ge=1, le=1_000_000)
+    rank: int = Field(ge=1, le=4096)
+    slots: int = Field(ge=1, le=100_000)
+    """In the accelerators' memory at once."""
+
+
 class Scenario(Record):
     """One question about serving, with everything resolved."""
 
@@ -145,11 +165,18 @@ class Scenario(Record):
     """Measured figures of one machine, which count for the accelerator that they name."""
     ladder_per_s: tuple[float, ...] = ()
     """Loads [requests/s] of which each gets an answer, where none is given."""
+    screened_only: bool = False
+    """No capacity is confirmed: quick, and called so."""
     headroom_fraction: float = Field(default=0.2, ge=0, le=0.9)
     """Part of the confirmed capacity that stays free at the planning point."""
     redundancy: Literal["none", "n+1"] = "none"
     """n+1: one replica more than the load needs."""
     top: int = Field(default=5, ge=1, le=100)
+    levers: tuple[str, ...] = ("auto",)
+    """Names of those that the search may pull; auto: reuse of prompts, others tried on what is shown; none."""
+    acceptance: float | None = Field(default=None, ge=0, le=1)
+    """Chance that a guess of speculation is accepted; None as published."""
+    adapters: AdapterLoad | None = None
 
     @model_validator(mode="after")
     def _finite(self) -> "Scenario":

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.capacity import Capacity
+from advisor.recommend.levers import check_pulled, variants
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import Demand, Purchase, demands_of, least_costs
 from advisor.recommend.roofline_bound import max_requests_per_s as roofline_requests_per_s
@@ -133,8 +134,10 @@ def screen(
     )
     demands, entries = demands_of(scenario), []
     offered = zip(pool, rates.tolist(), strict=True)
-    # Of equally cheap ones the engine that is predicted best comes first.
-    surest = sorted(offered, key=lambda each: -_least_throughput(each[0][0]))
+    # Of equally cheap ones the engine that is predicted best comes first, and with it whoever guesses ahead.
+    surest = sorted(
+        offered, key=lambda each: (-_least_throughput(each[0][0]), each[0][0].speculation is None)
+    )
     for order, ((candidate, ways), rate) in enumerate(surest):
         name = candidate.deployment.accelerator.id
         if rate <= 0:
@@ -183,8 +186,9 @@ def _pool(
             reasons[accelerator.id] = NOT_FOR_SALE
             continue
         placed = [
-            (candidate, tuple(found))
+            (variant, tuple(found))
             for candidate in candidates
+            for variant in variants(scenario, model, candidate)
             if (
                 found := placements(
                     candidate.deployment.accelerators_per_replica, offers[accelerator.id], accelerator
@@ -194,6 +198,7 @@ def _pool(
         if not placed:
             reasons[accelerator.id] = "nobody sells enough of them in one node for this model"
         pool += placed
+    check_pulled(scenario, model, [candidate for candidate, _ in pool])
     return pool
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.capacity import VARIANT_TOLERANCE, Capacity, confirm, highest_load, usually_held
+from advisor.recommend.levers import replica_of
 from advisor.recommend.purchase import (
     cheapest_purchase,
     least_costs,
@@ -21,7 +22,6 @@ from advisor.recommend.screening import Entry, Found, Question, SearchOutcome, n
 from advisor.recommend.surface_bound import max_requests_per_s as surface_requests_per_s
 from advisor.simulator.engine_costs import operator_library
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.replica_model import model_replica
 
 Progress = Callable[[str], None]
 _LEAST_HELD = 0.1
@@ -39,14 +39,13 @@ def search(
     *,
     progress: Progress = lambda message: None,
     exhaustive: bool = False,
-    screened_only: bool = False,
 ) -> SearchOutcome:
     """Rank accelerators by dollars per million tokens, simulating only candidates whose bound could still win.
 
     A heap holds every candidate at its optimistic cost. The cheapest is tightened: from the roofline to the step-cost
     surface, to an estimate by short simulated runs, to a long confirming run. The search ends when the next bound is
     dearer than the `top`-th best confirmed accelerator. `exhaustive` confirms everything (to check the search);
-    `screened_only` nothing: what long runs usually hold of an estimate stands for them.
+    of a scenario that is screened only nothing: what long runs usually hold of an estimate stands for them.
 
     Source: best-first branch and bound; own formulation.
     """
@@ -70,7 +69,7 @@ def search(
             progress(f"simulating {deployment.model.id} on {size} x {name} ({deployment.engine.id})")
             _estimate(question, entry, outcome, heap, exhaustive=exhaustive)
         else:
-            _confirm(question, entry, outcome, exhaustive=exhaustive, screened_only=screened_only)
+            _confirm(question, entry, outcome, exhaustive=exhaustive)
     return outcome
 
 
@@ -82,23 +81,16 @@ def _tighten(
     heap: list[Entry],
 ) -> None:
     scenario, deployment = question.scenario, entry.candidate.deployment
-    traffic = scenario.traffic
     key = (deployment.accelerator.id, deployment.engine.id, deployment.weight_dtype)
     if key not in libraries:
         libraries[key] = operator_library(deployment)
     try:
-        replica = model_replica(
-            deployment,
-            mean_input_tokens=traffic.mean_input_tokens,
-            mean_output_tokens=traffic.mean_output_tokens,
-            max_context_tokens=traffic.longest_request_tokens,
-            library=libraries[key],
-        )
+        replica = replica_of(entry.candidate, scenario, libraries[key])
     except AdvisorError as error:
         outcome.reasons.setdefault(deployment.accelerator.id, error.why or error.what)
         return
     outcome.num_modelled += 1
-    rate = min(entry.rate_bound, surface_requests_per_s(replica, traffic, scenario.objectives))
+    rate = min(entry.rate_bound, surface_requests_per_s(replica, scenario.traffic, scenario.objectives))
     if rate <= 0:
         outcome.reasons.setdefault(
             deployment.accelerator.id, "misses the time per output token even when alone"
@@ -148,9 +140,7 @@ def _estimate(
     heapq.heappush(heap, replace(entry, promise=question.promise(costs), bounds=costs, capacity=capacity))
 
 
-def _confirm(
-    question: Question, entry: Entry, outcome: SearchOutcome, *, exhaustive: bool, screened_only: bool
-) -> None:
+def _confirm(question: Question, entry: Entry, outcome: SearchOutcome, *, exhaustive: bool) -> None:
     """Hold a candidate to long runs at the load that it will carry, headroom included."""
     assert entry.replica is not None
     assert entry.capacity is not None
@@ -171,7 +161,7 @@ def _confirm(
         seed=scenario.seed,
         order=outcome.hard_seeds,
     )
-    capacity = usually_held(entry.capacity) if screened_only else hold(aim, least=least)
+    capacity = usually_held(entry.capacity) if question.scenario.screened_only else hold(aim, least=least)
     if capacity is None and own and least and question.demands[-1].kind in ("unit", "budget"):
         # Not better than what the accelerator already offers: shown beside it, found with less care.
         capacity = hold(replace(aim, load=least), tolerance=VARIANT_TOLERANCE)

@@ -18,18 +18,22 @@ def max_requests_per_s(replica: ReplicaModel, traffic: Traffic, objectives: Obje
     At batch d a request needs (output − 1) / d decode iterations, its first token comes from its prompt, and
     prompt / P iterations that carry P prompt tokens instead of pure decoding. Where prompts run apart from
     decoding, both times add up. The best (d, P) within cache and TPOT counts. Stages of a pipeline work on
-    different batches, so one stage's time counts, but a token passes them all.
+    different batches, so one stage's time counts, but a token passes them all. Beginnings that the cache holds are
+    neither computed nor held again.
 
     Assumes: decoding sequences have the mean context at least; windows hold no more than the prompt fills.
     Source: own derivation; the simulator can only be slower, tests/advisor/recommend/test_bounds.py.
     """
     surface, policy = replica.surface, replica.policy
-    context, prompt = traffic.mean_context_tokens, float(traffic.mean_input_tokens)
-    most = min(policy.num_slots, int(max(replica.memory.kv_capacity_tokens / context, 1.0)))
+    context, reused = traffic.mean_context_tokens, 0.0
+    if policy.prefix_caching:
+        reused = traffic.reused_input_tokens
+    prompt = traffic.mean_input_tokens - reused
+    most = min(policy.num_slots, int(max(replica.memory.kv_capacity_tokens / (context - reused), 1.0)))
     batch = np.arange(1, most + 1)
     attend = np.asarray(surface.decode_context_ps)[batch] * batch * context
     if surface.window_tokens is not None:
-        windowed = _mean_up_to(prompt, traffic.input_sigma, surface.window_tokens)
+        windowed = _mean_up_to(float(traffic.mean_input_tokens), traffic.input_sigma, surface.window_tokens)
         attend = attend + np.asarray(surface.decode_window_ps)[batch] * batch * windowed
     decode_s = (np.asarray(surface.decode_base_ps)[batch] + attend) / PICOSECONDS_PER_S
     token_s = surface.num_stages * (decode_s + surface.stage_transfer_ps / PICOSECONDS_PER_S)

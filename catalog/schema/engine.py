@@ -74,6 +74,24 @@ class LaunchFlags(Record):
     yaml_data_parallel: str = ""
     """Line of an options file, where the engine has no flag for it (TensorRT-LLM)."""
     yaml_kv: dict[str, str] = Field(default_factory=dict)
+    yaml_file: str = ""
+    """Names that file."""
+    prefix_caching_on: str = ""
+    prefix_caching_off: str = ""
+    yaml_prefix_off: str = ""
+    speculation: dict[str, str] = Field(default_factory=dict)
+    """By method (mtp, eagle, ngram, draft): with $tokens guesses, $verified = $tokens + 1, and $head."""
+    yaml_speculation: dict[str, str] = Field(default_factory=dict)
+    adapters: str = ""
+    """With $count, $rank and $slots."""
+    yaml_adapters: str = ""
+    address: str = ""
+    """Listens to everybody on {port}."""
+    images: dict[str, str] = Field(default_factory=dict)
+    """Container by vendor of the accelerator."""
+    local: str = ""
+    """Names a file of weights, and `repository` one on the hub, where the engine tells them apart."""
+    repository: str = ""
     tp_counts_dp_ranks: bool = False
     """{tp} is the number of accelerators of the replica, attention data-parallel ranks included (SGLang)."""
 
@@ -208,7 +226,7 @@ class Engine(Record):
     """Weight formats by vendor, where not all of weight_dtypes."""
     launch_template: str = ""
     """Launch command with {model}, {tp}, {pp}, {dp}, {dp_flag}, {ep_flag}, {dtype_flag}, {kv_flag},
-    {max_num_seqs}, {max_num_batched_tokens}, {max_model_len}, {total_context}, {yaml_flag}."""
+    {max_num_seqs}, {max_num_batched_tokens}, {max_model_len}, {total_context}."""
     flags: LaunchFlags = LaunchFlags()
     notes: str = ""
     sources: tuple[Source, ...] = ()

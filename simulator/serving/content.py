@@ -117,6 +117,22 @@ def infinite_cache_hit_fraction(hash_ids: Sequence[Sequence[int]]) -> float:
     return num_hits / num_blocks if num_blocks else 0.0
 
 
+def mean_reused_tokens(contents: Contents) -> float:
+    """Tokens of the mean prompt that a cache without end would hold from earlier ones [tokens].
+
+    Source: own definition.
+    """
+    parents, ends, seen, reused = contents.tree.parents, contents.tree.ends, {ROOT}, 0
+    num_prompts = len(contents.prompts)
+    for index in range(num_prompts):
+        node = contents.prompts[index]
+        while node not in seen:
+            seen.add(node)
+            node = parents[node]
+        reused += ends[node]
+    return reused / num_prompts if num_prompts else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class SharedPrefixes:
     """Every prompt begins with one of `num_prefixes` texts of num_tokens, before the tokens of its own.
@@ -129,6 +145,8 @@ class SharedPrefixes:
     num_tokens: int
     num_prefixes: int = 1
     skew: float = 0.0
+    is_warm: bool = False
+    """Earlier requests have left all of them in the cache, as far as it holds them."""
 
     def __post_init__(self) -> None:
         whole("num_tokens of shared prefixes", self.num_tokens, most=10_000_000)
@@ -145,4 +163,5 @@ class SharedPrefixes:
         weights = np.arange(1, self.num_prefixes + 1, dtype=np.float64) ** -self.skew
         edges = np.cumsum(weights / weights.sum())
         chosen = np.searchsorted(edges, rng.random(num_requests), side="right")
-        return Contents(tree, (first + np.minimum(chosen, self.num_prefixes - 1)).tolist())
+        kept = range(first, first + self.num_prefixes) if self.is_warm else ()
+        return Contents(tree, (first + np.minimum(chosen, self.num_prefixes - 1)).tolist(), kept=kept)

@@ -49,7 +49,8 @@ def share_of_replay(trace: Trace, rate_per_s: float, num_requests: int) -> Workl
     """What one of several replicas sees of a trace at a mean rate: every n-th request at its own instants.
 
     n is the whole number that comes nearest; time is stretched by the rest. A share that is shorter than asked for
-    goes on with the shares of further replicas, up to the whole trace.
+    goes on with the shares of further replicas, up to the whole trace. Where prompts begin alike, as many requests as
+    half the number asked for come before those that are replayed, and only leave their prompts in the cache.
 
     Raises: AdvisorError: all requests of the trace come at once.
     Source: own definition; a router that deals requests out in turn thins bursts as it thins the rate.
@@ -60,6 +61,8 @@ def share_of_replay(trace: Trace, rate_per_s: float, num_requests: int) -> Workl
         )
     every = max(1, min(len(trace.pairs), round(trace.rate_per_s / rate_per_s)))
     stretch = trace.rate_per_s / every / rate_per_s
+    warming = 0 if trace.hash_ids is None else num_requests // 2
+    num_requests += warming
     chosen: list[int] = []
     parts: list[NDArray[np.float64]] = []
     times, span_s = np.array(trace.times_s), trace.duration_s + every / trace.rate_per_s
@@ -69,13 +72,21 @@ def share_of_replay(trace: Trace, rate_per_s: float, num_requests: int) -> Workl
         parts.append((times[indices.start : indices.stop : every] + offset * span_s) * stretch)
         if len(chosen) >= num_requests:
             break
-    return _picked(trace, chosen, np.concatenate(parts))
+    warming = min(warming, len(chosen) // 3)
+    return _picked(trace, chosen[warming:], np.concatenate(parts)[warming:], chosen[:warming])
 
 
-def _picked(trace: Trace, indices: Sequence[int], times_s: NDArray[np.float64]) -> Workload:
+def _picked(
+    trace: Trace, indices: Sequence[int], times_s: NDArray[np.float64], before: Sequence[int] = ()
+) -> Workload:
     contents = contents_of(trace)
     if contents is not None:
-        contents = Contents(contents.tree, [contents.prompts[index] for index in indices])
+        prompts = contents.prompts
+        contents = Contents(
+            contents.tree,
+            [prompts[index] for index in indices],
+            kept=[prompts[index] for index in before],
+        )
     pairs = [trace.pairs[index] for index in indices]
     arrivals = TraceArrivals((times_s - times_s[0]).tolist())
     return Workload(arrivals, EmpiricalLengths(pairs, in_order=True), len(pairs), contents)

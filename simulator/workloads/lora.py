@@ -20,6 +20,9 @@ FloatArray = NDArray[np.float64]
 _KERNELS: Final = 2
 """Shrink to the rank and expand from it, for every adapted matrix."""
 _BYTES: Final = 2.0
+USUAL_RANK: Final = 16
+MOST_SLOTS: Final = 64
+"""Adapters in the accelerators' memory at once, where nobody says: more hardly fit into one batch."""
 OVERHEAD_RANGE: Final = (0.5, 2.5)
 """Real over predicted time that adapters add to a step: Punica's 2 ms against 0.8 to 2.4 ms predicted."""
 

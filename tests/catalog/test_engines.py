@@ -1,9 +1,14 @@
 """Engine records: complete, sourced, and with the defaults that the engines themselves choose."""
 
+import itertools
+from typing import Any
+
 import pytest
 
 from advisor.catalog import engines
-from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.errors import AdvisorError, UnknownNameError
+from advisor.catalog.launch import Guess, LaunchSettings, launch, with_address
+from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GIB
 
@@ -117,36 +122,95 @@ def test_tensorrt_llm_takes_its_fraction_of_what_is_free() -> None:
     assert (engine.max_num_seqs, engine.max_num_batched_tokens) == (2048, 8192)
 
 
-@pytest.mark.parametrize(
-    "engine", [engine for engine in ALL if engine.launch_template], ids=lambda engine: engine.id
-)
-def test_launch_command_is_filled_completely(engine: Engine) -> None:
-    for kwargs in ({}, {"tp": 4, "dp": 2, "ep": 8, "weight_dtype": "fp8", "kv_dtype": "fp8"}):
-        command = engines.launch_command(engine, "org/model", max_model_len=4096, **kwargs)  # type: ignore[arg-type]
-        assert "org/model" in command
-        assert "  " not in command
-        assert "{m" not in command
+def command(name: str, model: str = "m", **settings: Any) -> str:
+    return launch(engines.get(name).record, model, LaunchSettings(**settings)).command
+
+
+LAUNCHED = [engine for engine in ALL if engine.launch_template]
+
+
+@pytest.mark.parametrize("engine", LAUNCHED, ids=lambda engine: engine.id)
+def test_commands_are_filled_and_every_option_is_of_the_release(engine: Engine) -> None:
+    flags = engine.flags
+    guesses = [None, *(Guess(name, 4, "org/head") for name in (*flags.speculation, *flags.yaml_speculation))]
+    formats = ["bf16", *flags.kv, *flags.yaml_kv]
+    adapters = [None, (50, 16, 32)] if flags.adapters or flags.yaml_adapters else [None]
+    wide = {"tp": 4, "dp": 2, "ep": 8, "weight_dtype": "fp8"}
+    for layout, kv, guess, loras, caches in itertools.product(
+        ({}, wide), formats, guesses, adapters, (None, True, False)
+    ):
+        settings = LaunchSettings(
+            **layout, kv_dtype=kv, guess=guess, adapters=loras, prefix_caching=caches, max_model_len=4096
+        )
+        started = with_address(engine, launch(engine, "org/model", settings))
+        check_command(engine.id, started.words("engine.yaml"))
+        assert "org/model" in started.argv
+        assert not any("$" in word or "{" in word for word in started.argv)
+
+
+def test_a_model_with_a_space_in_its_path_stays_one_word() -> None:
+    assert "'/models/my model'" in command(
+        "vllm", "/models/my model", guess=Guess("eagle", 4, "/heads/my head")
+    )
+    assert "'/heads/my head'" in command("vllm", "m", guess=Guess("eagle", 4, "/heads/my head"))
 
 
 def test_launch_flags_say_what_differs_from_the_checkpoint() -> None:
-    vllm = engines.get("vllm").record
-    plain = engines.launch_command(vllm, "m", tp=2)
+    plain = command("vllm", tp=2)
     assert "--tensor-parallel-size 2" in plain
     assert "--quantization" not in plain
     assert "--kv-cache-dtype" not in plain
     assert "--enable-expert-parallel" not in plain
-    online = engines.launch_command(vllm, "m", weight_dtype="fp8", kv_dtype="fp8", ep=4)
+    online = command("vllm", weight_dtype="fp8", kv_dtype="fp8", ep=4)
     assert "--quantization fp8" in online
     assert "--kv-cache-dtype fp8" in online
     assert "--enable-expert-parallel" in online
-    published = engines.launch_command(vllm, "m", weight_dtype="fp8", checkpoint_dtype="fp8")
-    assert "--quantization" not in published
+    assert "--quantization" not in command("vllm", weight_dtype="fp8", checkpoint_dtype="fp8")
 
 
 def test_attention_data_parallelism_is_counted_as_each_engine_counts_it() -> None:
-    vllm = engines.launch_command(engines.get("vllm").record, "m", tp=1, dp=8)
+    vllm = command("vllm", tp=1, dp=8)
     assert "--tensor-parallel-size 1" in vllm
     assert "--data-parallel-size 8" in vllm
-    sglang = engines.launch_command(engines.get("sglang").record, "m", tp=1, dp=8)
+    sglang = command("sglang", tp=1, dp=8)
     assert "--tp-size 8" in sglang
     assert "--dp-size 8 --enable-dp-attention" in sglang
+
+
+def test_options_of_a_file_are_merged() -> None:
+    started = launch(
+        engines.get("tensorrt-llm").record,
+        "m",
+        LaunchSettings(dp=2, kv_dtype="fp8", prefix_caching=False, guess=Guess("mtp", 1)),
+    )
+    assert started.config == {
+        "kv_cache_config": {"dtype": "fp8", "enable_block_reuse": False},
+        "enable_attention_dp": True,
+        "speculative_config": {"decoding_type": "MTP", "max_draft_len": 1, "num_nextn_predict_layers": 1},
+    }
+    assert started.words("o.yaml")[-2:] == ("--extra_llm_api_options", "o.yaml")
+    assert "--extra_llm_api_options <(echo " in started.command
+
+
+@pytest.mark.parametrize(
+    ("engine", "words", "part"),
+    [
+        ("vllm", ("vllm", "serve", "m", "--tensor-paralel-size", "2"), "has no option --tensor-paralel-size"),
+        ("vllm", ("vllm", "serve", "m", "--max-num-seqs"), "lacks its value"),
+        ("mindie", ("mindie",), "no list of mindie's options"),
+    ],
+)
+def test_an_option_that_the_release_lacks_refuses_the_command(
+    engine: str, words: tuple[str, ...], part: str
+) -> None:
+    with pytest.raises(AdvisorError, match=part) as refused:
+        check_command(engine, words)
+    assert refused.value.fix
+
+
+def test_every_list_of_options_names_release_and_source() -> None:
+    for engine, known in launch_options().items():
+        assert engine in engines.all_ids()
+        assert known.release
+        assert "(" in known.source
+        assert len(known.takes_value) > 15

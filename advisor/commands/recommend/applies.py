@@ -28,7 +28,12 @@ _ROLLOUTS: Final = _words(
     "algorithm prompts samples rl_steps placement off_policy reward_time reward_model input_tokens output_tokens"
 )
 ACTS: Final[dict[str, frozenset[str]]] = {
-    "serve": _ANY | _CHAT | _words("trace trace_speed goal from_plan"),
+    "serve": _ANY
+    | _CHAT
+    | _words(
+        "trace trace_speed goal from_plan fast shared_prefix_tokens shared_prefixes levers acceptance adapters "
+        "adapter_rank adapter_slots emit emit_dir"
+    ),
     "diffusion": _ANY | _ITEMS | _words("steps image_size guidance"),
     "embed": _ANY | _ITEMS | _words("input_tokens"),
     "rerank": _ANY | _ITEMS | _words("input_tokens query_tokens"),

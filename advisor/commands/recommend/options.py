@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from typer import Argument, Option
 
 from advisor.cli.command import Studied, command, only
-from advisor.cli.options import ItemInput, Load, Objectives, Top, Where
+from advisor.cli.options import ItemInput, Levers, Load, Objectives, Top, Where
 from advisor.commands.recommend.training_options import TrainingInput
 
 TRAINING: Final = ("train", "finetune", "rl")
@@ -21,6 +21,20 @@ PlanFile = Annotated[
         show_default=False,
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """In which form the first option is written down, and where."""
+
+    emit: Annotated[
+        Literal["command", "docker", "compose", "k8s", "skypilot", "slurm"] | None,
+        Option(help="Files that start the first option, printed or in a folder.", show_default=False),
+    ] = None
+    emit_dir: Annotated[
+        Path | None,
+        Option(metavar="FOLDER", help="Where they go; -o FOLDER says the same.", show_default=False),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +52,7 @@ class Shown:
     studied=Studied(
         best_of="options",
         pareto=("min options_usd_per_million_tokens", "min options_ttft_s_p99"),
-        left_out=("plan", "explain", "from_plan"),
+        left_out=("plan", "explain", "from_plan", "emit", "emit_dir"),
     ),
 )
 @dataclass(frozen=True, slots=True)
@@ -55,12 +69,21 @@ class RecommendInput:
         ],
         Option(help="What the hardware is for."),
     ] = "serve"
+    fast: Annotated[bool, Option("--fast", help="Screen only: a third of the time, nothing confirmed.")] = (
+        False
+    )
     load: Annotated[
-        Load, only("rate", "concurrency", "input_tokens", "output_tokens", "trace", "trace_speed", "profile")
-    ] = Load()
+        Load,
+        only(
+            "rate", "concurrency", "input_tokens", "output_tokens", "trace", "trace_speed", "profile",
+            "shared_prefix_tokens", "shared_prefixes",
+        ),
+    ] = Load()  # fmt: skip
+    levers: Levers = Levers()
     objectives: Objectives = Objectives()
     where: Where = Where()
     shown: Shown = Shown()
+    emission: Emission = Emission()
     training: TrainingInput = TrainingInput()
     item: Annotated[
         ItemInput,

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from advisor.commands.recommend.charts import layout, load_chart, memory_chart, pareto_chart, step_chart
-from advisor.recommend.result import Option, Recommendation, Rejected
+from advisor.recommend.result import LeverTrial, Option, Recommendation, Rejected
 from advisor.recommend.scenario import Scenario
-from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, columns
+from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
 from advisor.render.numbers import (
     LEGEND,
     POWER,
@@ -72,11 +72,34 @@ def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[
     if found.what_would_change:
         text = "\n".join(f"- {line}" for line in found.what_would_change)
         sections.append(Section("What would change it", (Paragraph(text),)))
+    gains = lever_lines(found.levers_tried)
+    if gains:
+        sections.append(
+            Section("What would make it cheaper or faster", (bulleted("By --levers NAME", gains),))
+        )
     if found.rejected:
         sections.append(Section("Why not the others", (rejected_table(found.rejected),)))
     if options:
         sections.append(Section("Prices", (prices_table(options),)))
     return tuple(sections)
+
+
+def lever_lines(tried: Sequence[LeverTrial], *, whole: bool = True) -> tuple[str, ...]:
+    """The levers that gain something, best first: what changes and what it asks, in short unless `whole`."""
+    lines = []
+    for trial in tried:
+        cost, tpot = trial.usd_per_million_tokens, trial.tpot_p99_s
+        if trial.verdict not in ("cheaper", "faster") or cost is None or tpot is None:
+            continue
+        which = f"option {trial.rank}" if trial.rank else "the smallest load"
+        price = f"{usd(cost.before)} to {usd(cost.after)} per million tokens"
+        asks = "quality: check your tasks" if trial.costs_quality and not whole else trial.note
+        if trial.verdict == "faster":
+            price = "at the same cost"
+        lines.append(
+            f"{trial.lever}: {which} {price}, p99 TPOT {show(tpot.before, TIME)} to {show(tpot.after, TIME)}; {asks}"
+        )
+    return tuple(lines)
 
 
 def options_table(options: Sequence[Option]) -> Table:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from advisor.cli.lever_input import with_levers
 from advisor.cli.options import Shared
 from advisor.cli.scenario_input import needed_model, scenario_of
 from advisor.commands.recommend.applies import refuse_idle
@@ -31,9 +32,10 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
     scenario, notes = scenario_of(
         model, asked.load, asked.objectives, asked.where, shown.top, shared, ladder=goal is None
     )
+    scenario = with_levers(scenario, asked.levers).model_copy(update={"screened_only": asked.fast})
     if goal is not None:
         return goal_answer_of(goal, scenario, notes, shown, shared)
-    return recommended(scenario, notes, shown, shared)
+    return recommended(scenario, notes, shown, shared, asked.emission)
 
 
 def replay(asked: ReplayInput, shared: Shared) -> Answer:

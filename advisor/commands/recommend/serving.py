@@ -6,7 +6,8 @@ from pathlib import Path
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.notes import progress
 from advisor.cli.options import Shared
-from advisor.commands.recommend.options import Shown
+from advisor.commands.recommend.emission import NOTHING, check_emission, with_files
+from advisor.commands.recommend.options import Emission, Shown
 from advisor.commands.recommend.view import recommendation_answer
 from advisor.recommend.recommend import recommend
 from advisor.recommend.result import SearchStatistics
@@ -17,11 +18,18 @@ from advisor.render.calibration_view import with_calibration
 from advisor.render.numbers import TIME, show
 
 
-def recommended(scenario: Scenario, notes: tuple[str, ...], shown: Shown, shared: Shared) -> Answer:
-    """The answer to a scenario; writes the plan file if asked.
+def recommended(
+    scenario: Scenario,
+    notes: tuple[str, ...],
+    shown: Shown,
+    shared: Shared,
+    emission: Emission = NOTHING,
+) -> Answer:
+    """The answer to a scenario; writes the plan file and the files that start its first option if asked.
 
-    Raises: AdvisorError and its kinds: nothing satisfies the scenario, or the plan cannot be written.
+    Raises: AdvisorError and its kinds: nothing satisfies the scenario, or something cannot be written.
     """
+    check_emission(emission)
     if shown.plan is not None:
         check_writable(shown.plan)
     with progress(quiet=shared.quiet) as line:
@@ -30,6 +38,7 @@ def recommended(scenario: Scenario, notes: tuple[str, ...], shown: Shown, shared
     limits = scenario.constraints
     considered = tuple(name for _, name in limits.own) or limits.accelerators
     answer = with_calibration(answer, scenario.calibration, considered)
+    answer = with_files(answer, found, emission)
     if shared.verbose:
         answer = replace(answer, notes=(*answer.notes, _effort(found.search)))
     if shown.plan is None:
@@ -67,6 +76,7 @@ def goal_answer_of(
         ("--rate", traffic.rate_per_s),
         ("--concurrency", traffic.concurrency),
         ("--plan", shown.plan),
+        ("--fast", scenario.screened_only),
     ):
         if given:
             raise AdvisorError(

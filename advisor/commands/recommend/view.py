@@ -6,7 +6,12 @@ from typing import Final
 from advisor.catalog.units import GB
 from advisor.commands.recommend.charts import layout, pareto_chart
 from advisor.commands.recommend.rejected import rejected_tables
-from advisor.commands.recommend.report import latency_table, recommendation_sections, recommendation_tiles
+from advisor.commands.recommend.report import (
+    latency_table,
+    lever_lines,
+    recommendation_sections,
+    recommendation_tiles,
+)
 from advisor.recommend.result import Option, Recommendation, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
@@ -44,6 +49,10 @@ def recommendation_answer(
     if found.ladder:
         blocks.append(ladder_table(found.ladder))
     blocks += [_options_table(shown, scenario), Paragraph(_how_sure(found, shown))]
+    gains = lever_lines(found.levers_tried, whole=explain)
+    if gains:
+        title = "What would make it cheaper or faster, by --levers NAME"
+        blocks.append(bulleted(title, gains if explain else gains[:2]))
     if explain:
         blocks += [pareto_chart(found.options), *_explanation(best)]
         blocks += rejected_tables(found.rejected, most=MAX_REJECTED, everything=True)

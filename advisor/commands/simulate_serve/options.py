@@ -53,6 +53,23 @@ class Guessing:
 
 
 @dataclass(frozen=True, slots=True)
+class Adapting:
+    """LoRA adapters, as typed."""
+
+    adapters: Annotated[
+        int | None,
+        LAYOUT("N", "LoRA adapters, of which each request uses one.", "none", min=1, max=1_000_000),
+    ] = None
+    adapter_rank: Annotated[
+        int | None, LAYOUT("N", "Rank of each, with --adapters.", "16", min=1, max=4096)
+    ] = None
+    adapter_slots: Annotated[
+        int | None,
+        LAYOUT("N", "Adapters in memory at once, with --adapters.", "all, at most 64", min=1, max=100_000),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class TwoPools:
     """Two pools, as typed; all None for one pool."""
 
@@ -103,6 +120,7 @@ class ServeInput:
         ),
     ] = None
     guessing: Guessing = Guessing()
+    adapting: Adapting = Adapting()
     pools: TwoPools = TwoPools()
     load: Load = Load()
     ttft: Annotated[str | None, _objective("Time to the first token", "1s")] = None

@@ -26,6 +26,7 @@ from advisor.simulator.serving.disaggregated import simulate_disaggregated
 from advisor.simulator.serving.trace_files import read_trace
 from advisor.simulator.serving_prediction import predicted
 from advisor.simulator.speculation_choice import with_acceptance_range
+from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK, Adapters, lora_replica
 
 
 def serve(asked: ServeInput, shared: Shared) -> Answer:
@@ -44,7 +45,7 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
     plan = load_of(asked.load)
     pools, plain = _modelled(deployment, plan, asked, calibration)
     speculating = speculating_replica(asked.guessing, plain, plan, _settings(asked))
-    replica = plain if speculating is None else speculating.replica
+    replica = _with_adapters(plain if speculating is None else speculating.replica, asked)
     started = time.perf_counter()
     result = (
         _run(replica, plan.workload, asked, shared.seed, slo)
@@ -89,6 +90,16 @@ def _modelled(
         )
     pools = pools_of(asked.pools, deployment, plan, _settings(asked), calibration)
     return pools, pools.model.decode_worker
+
+
+def _with_adapters(replica: ReplicaModel, asked: ServeInput) -> ReplicaModel:
+    typed = asked.adapting
+    if typed.adapters is None:
+        if typed.adapter_rank is not None or typed.adapter_slots is not None:
+            raise AdvisorError("--adapter-rank and --adapter-slots need adapters", fix="--adapters 50")
+        return replica
+    slots = min(typed.adapters, typed.adapter_slots or MOST_SLOTS)
+    return lora_replica(replica, Adapters(typed.adapters, typed.adapter_rank or USUAL_RANK, slots))
 
 
 def _run_pools(

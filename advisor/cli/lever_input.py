@@ -1,0 +1,118 @@
+"""Levers and adapters as typed, turned into what the search takes."""
+
+from pathlib import Path
+from typing import Final
+
+from advisor.catalog import models
+from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
+from advisor.catalog.files import read_json
+from advisor.catalog.resolve import near_misses
+from advisor.cli.options import Levers
+from advisor.cli.scenario_input import names_of
+from advisor.recommend.levers import LEVERS, NAMES, NOT_SEARCHED
+from advisor.recommend.scenario import AdapterLoad, Scenario
+from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK
+
+_PLAIN: Final = tuple(name for name, lever in LEVERS.items() if lever.kind != "speculation")
+_CONFIG: Final = "adapter_config.json"
+
+
+def with_levers(scenario: Scenario, typed: Levers) -> Scenario:
+    """The scenario with the levers that may be pulled, and the adapters that requests use.
+
+    Raises: AdvisorError and its kinds: a name is not known or not searched, says nothing about this load, or adapters
+        are of another model.
+    """
+    names = _names(typed.levers)
+    guessing = set(names).difference(("auto", "none", *_PLAIN))
+    if "prefix" in names and not scenario.traffic.reused_input_tokens:
+        raise _no_reuse(scenario)
+    if typed.acceptance is not None and not guessing:
+        raise AdvisorError("--acceptance needs a way of guessing ahead", fix="--levers eagle, or drop it")
+    found = scenario.model_copy(update={"levers": names, "acceptance": typed.acceptance})
+    if typed.adapters is None:
+        if typed.adapter_rank is not None or typed.adapter_slots is not None:
+            raise AdvisorError("--adapter-rank and --adapter-slots need adapters", fix="--adapters 50")
+        return found
+    return found.model_copy(update={"adapters": _adapters(typed, scenario.model)})
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = names_of(text, "--levers")
+    if len(names) > 1 and {"auto", "none"} & set(names):
+        raise AdvisorError(f"--levers {text}: auto and none stand alone", fix="--levers auto, or names alone")
+    for name in names:
+        if name in NOT_SEARCHED:
+            raise AdvisorError(
+                f"--levers {name} is not searched",
+                why=NOT_SEARCHED[name],
+                fix=f"--levers {', '.join(LEVERS)}",
+            )
+        if name in ("auto", "none", "speculation", *LEVERS):
+            continue
+        kind, _, draft = name.partition(":")
+        if kind == "draft" and draft:
+            models.get(draft)
+            continue
+        near = near_misses(name, [*LEVERS, "speculation", "auto", "none"], {})
+        raise UnknownNameError(
+            f"unknown lever '{name}'",
+            why=f"there are none, auto, {', '.join(NAMES)}",
+            fix=f"--levers {near[0] if near else 'auto'}",
+        )
+    return names
+
+
+def _no_reuse(scenario: Scenario) -> AdvisorError:
+    trace = scenario.traffic.trace
+    if trace is not None and scenario.traffic.concurrency is not None:
+        return AdvisorError(
+            "--levers prefix: clients draw lengths from a trace, not what its prompts have in common",
+            why="--concurrency replaces its instants and its order",
+            fix="drop --concurrency, or --input-tokens with --shared-prefix-tokens N instead of --trace",
+        )
+    what = f"{trace} has no hash_ids, or none comes twice" if trace else "prompts have nothing in common"
+    return AdvisorError(
+        f"--levers prefix: {what}",
+        why="only what an earlier prompt began with can be reused",
+        fix="a trace with hash_ids, or --shared-prefix-tokens N with --input-tokens",
+    )
+
+
+def _adapters(typed: Levers, model: str) -> AdapterLoad:
+    text = typed.adapters or ""
+    count, rank = (int(text), USUAL_RANK) if text.isdecimal() else _folder(Path(text), model)
+    if not 1 <= count <= 1_000_000:
+        raise AdvisorError(f"--adapters {text}: from 1 to 1,000,000", fix="--adapters 50")
+    slots = typed.adapter_slots or min(count, MOST_SLOTS)
+    return AdapterLoad(count=count, rank=typed.adapter_rank or rank, slots=min(slots, count))
+
+
+def _folder(folder: Path, model: str) -> tuple[int, int]:
+    """How many adapters a folder holds, and their largest rank.
+
+    Raises: InputFileError: there is no adapter, or one of another base.
+    """
+    files = sorted(folder.glob(f"**/{_CONFIG}")) if folder.is_dir() else []
+    if not files:
+        raise InputFileError(
+            f"--adapters {folder}: neither a number nor a folder with adapters",
+            why=f"an adapter has a file {_CONFIG}",
+            fix="--adapters 50 --adapter-rank 16",
+        )
+    ranks = []
+    for file in files:
+        content = read_json(file, f"name a folder of adapters, each with its {_CONFIG}")
+        rank = content.get("r") if isinstance(content, dict) else None
+        if not isinstance(content, dict) or not isinstance(rank, int) or rank < 1:
+            raise InputFileError(f"{file}: r is no rank", fix='"r": 16, as peft writes it')
+        base = content.get("base_model_name_or_path")
+        known = models.by_hf_id(base) if isinstance(base, str) else None
+        if known is not None and known.id != model:
+            raise InputFileError(
+                f"{file}: an adapter of {known.id}, not of {model}",
+                why="an adapter only fits the model on which it was trained",
+                fix=f"--model {known.id}, or a folder without it",
+            )
+        ranks.append(rank)
+    return len(files), max(ranks)

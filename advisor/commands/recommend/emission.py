@@ -1,0 +1,48 @@
+"""`--emit`: the files that start the first option, in a folder or below the answer."""
+
+from dataclasses import replace
+from typing import Final
+
+from advisor.catalog.errors import AdvisorError
+from advisor.commands.recommend.options import Emission
+from advisor.emit.formats import emitted
+from advisor.recommend.result import Recommendation
+from advisor.render.answer import Answer, Figure
+from advisor.render.atomic import write_text
+
+NOTHING: Final = Emission()
+
+
+def check_emission(typed: Emission) -> None:
+    """Refuse a folder without a form, or one that is a file, before the work starts.
+
+    Raises: AdvisorError: so it is.
+    """
+    folder = typed.emit_dir
+    if folder is not None and typed.emit is None:
+        raise AdvisorError(
+            "--emit-dir says where, not in which form", fix=f"--emit compose --emit-dir {folder}"
+        )
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise AdvisorError(
+            f"--emit-dir {folder} is a file", fix="name a folder, or one that does not exist yet"
+        )
+
+
+def with_files(answer: Answer, found: Recommendation, typed: Emission) -> Answer:
+    """The answer with the files that start its first option, written where a folder is named and shown otherwise.
+
+    Raises: AdvisorError: they cannot be made for this hardware or engine. UnwritableError: the system refused.
+    """
+    if typed.emit is None:
+        return answer
+    files = emitted(found.model, found.options[0], typed.emit)
+    result = {**answer.result, "deployment": {"format": typed.emit, "files": files}}
+    if typed.emit_dir is None:
+        blocks = (*answer.blocks, *(Figure(text.rstrip(), title=name) for name, text in files.items()))
+        return replace(answer, result=result, blocks=blocks)
+    typed.emit_dir.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        write_text(typed.emit_dir / name, text)
+    wrote = f"wrote {', '.join(sorted(files))} into {typed.emit_dir}"
+    return replace(answer, result=result, notes=(*answer.notes, wrote))

@@ -1,0 +1,1 @@
+"""Files that start what an option priced: commands, containers, manifests."""

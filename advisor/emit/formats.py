@@ -1,0 +1,58 @@
+"""The formats in which a plan is written, and the folder that it becomes."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
+
+from advisor.catalog.errors import AdvisorError
+from advisor.emit.manifests import compose_files, kubernetes_files, skypilot_files
+from advisor.emit.plan import Plan, plan_of
+from advisor.emit.shell import command_files, docker_files, slurm_files
+from advisor.recommend.result import Option
+
+Format = Literal["command", "docker", "compose", "k8s", "skypilot", "slurm"]
+_WRITERS: Final[Mapping[Format, tuple[Callable[[Plan], dict[str, str]], str]]] = {
+    "command": (command_files, "bash start.sh"),
+    "docker": (docker_files, "bash start.sh"),
+    "compose": (compose_files, "docker compose up --detach"),
+    "k8s": (kubernetes_files, "kubectl apply -f plan.k8s.yaml"),
+    "skypilot": (skypilot_files, "sky serve up service.sky.yaml"),
+    "slurm": (slurm_files, "sbatch replicas.sbatch"),
+}
+_IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot")
+
+
+def emitted(model: str, option: Option, form: Format) -> dict[str, str]:
+    """Files that start an option, by name; README.md says in three lines what, how and what to look at.
+
+    Raises: AdvisorError: an option of the command is not the release's, or this form does not go with the hardware.
+    """
+    plan = plan_of(model, option)
+    if form in _IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
+        raise AdvisorError(
+            f"--emit {form} is for accelerators of NVIDIA and AMD, not for {option.accelerator}",
+            why="what a container needs to see it is not in the catalog",
+            fix="--emit command",
+        )
+    write, start = _WRITERS[form]
+    files = {**write(plan), **plan.files()}
+    return {**files, "README.md": _readme(plan, form, start, files)}
+
+
+def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> str:
+    first, *rest = plan.comments
+    before = "bash quantise.sh, then " if "quantise.sh" in files else ""
+    by_machine = form in ("command", "docker", "compose")
+    where = f" on each of {plan.num_hosts} machines" if by_machine and plan.num_hosts > 1 else ""
+    router = ""
+    if plan.num_replicas > 1:
+        router = "; then nginx with nginx.conf" if "nginx.conf" in files else "; the router comes with it"
+        router = {"slurm": "; then bash router.sh", "compose": router}.get(form, router)
+        if form == "compose" and plan.num_hosts == 1:
+            router = "; the service named router answers"
+    doubts = [line for line in rest if line.startswith(("verify", "first"))]
+    return (
+        f"{first}; {rest[0]}.\n"
+        f"Start: {before}`{start}`{where}{router}.\n"
+        f"Look: {'; '.join(doubts) or 'all names were read in a source'}; options are those of {plan.engine.name} "
+        f"{plan.release}.\n"
+    )

@@ -1,0 +1,208 @@
+"""Plans as YAML: Docker Compose, Kubernetes, SkyPilot."""
+
+import shlex
+from typing import Any, Final
+
+import yaml
+
+from advisor.catalog import accelerators
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch import PORT
+from advisor.emit.plan import CONFIG, HEALTH, MOUNTED, START_S, Plan
+from advisor.emit.shell import commented, router_conf, router_files
+
+_RESOURCE: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
+_NGINX: Final = "nginx:1.29"
+_CACHE: Final = "/root/.cache/huggingface"
+
+
+class _Readable(yaml.SafeDumper):  # type: ignore[misc]  # the library has no types
+    """Writes out what stands twice, and texts of several lines as such."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> Any:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Readable.add_representer(str, _text)
+
+
+def _dumped(plan: Plan, *documents: dict[str, Any]) -> str:
+    text: str = yaml.dump_all(
+        documents, Dumper=_Readable, sort_keys=False, width=110, explicit_start=len(documents) > 1
+    )
+    return commented(plan.comments) + text
+
+
+def compose_files(plan: Plan) -> dict[str, str]:
+    """Services of one machine: its replicas, each on its accelerators, and the router."""
+    services: dict[str, Any] = {}
+    names = [f"replica-{place}" for place in range(plan.replicas_per_host)]
+    each = plan.accelerators_per_replica
+    for place, name in enumerate(names):
+        devices = [str(place * each + number) for number in range(each)]
+        services[name] = _compose_replica(plan, devices, is_alone=plan.num_replicas == 1)
+        if plan.num_hosts > 1:
+            services[name]["ports"] = [f"{PORT + 1 + place}:{PORT}"]
+    files = {}
+    if plan.num_replicas > 1 and plan.num_hosts == 1:
+        servers = "\n    ".join(f"server {name}:{PORT};" for name in names)
+        files["nginx.conf"] = commented(plan.comments) + router_conf(plan, servers)
+        services["router"] = {
+            "image": _NGINX,
+            "ports": [f"{PORT}:{PORT}"],
+            "volumes": ["./nginx.conf:/etc/nginx/nginx.conf:ro"],
+            "depends_on": {name: {"condition": "service_healthy"} for name in names},
+            "restart": "unless-stopped",
+        }
+    elif plan.num_hosts > 1:
+        files |= router_files(plan)
+    return {"compose.yaml": _dumped(plan, {"name": plan.name, "services": services}), **files}
+
+
+def _compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[str, Any]:
+    words = plan.all_words()
+    service: dict[str, Any] = {
+        "image": plan.image,
+        "entrypoint": [words[0]],
+        "command": [word.replace("$", "$$") for word in words[1:]],
+        "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
+        "volumes": [f"${{HOME}}/.cache/huggingface:{_CACHE}", f".:{MOUNTED}"],
+        "ipc": "host",
+        "restart": "unless-stopped",
+        "healthcheck": {
+            "test": ["CMD-SHELL", f"curl --silent --fail http://localhost:{PORT}{HEALTH} || exit 1"],
+            "interval": "10s",
+            "timeout": "5s",
+            "retries": 6,
+            "start_period": f"{START_S}s",
+        },
+        "deploy": {"resources": {"limits": {"cpus": str(plan.num_cpus), "memory": f"{plan.memory_gib}g"}}},
+    }
+    if is_alone:
+        service["ports"] = [f"{PORT}:{PORT}"]
+    if plan.vendor == "nvidia":
+        reserved = {"driver": "nvidia", "device_ids": devices, "capabilities": ["gpu"]}
+        service["deploy"]["resources"]["reservations"] = {"devices": [reserved]}
+    else:
+        service["devices"] = ["/dev/kfd:/dev/kfd", "/dev/dri:/dev/dri"]
+        service["group_add"] = ["video"]
+        service["environment"][plan.visible] = ",".join(devices)
+    return service
+
+
+def kubernetes_files(plan: Plan) -> dict[str, str]:
+    """A Deployment with one pod for each replica, and the Service before them."""
+    labels = {"app": plan.name}
+    documents: list[dict[str, Any]] = []
+    if plan.launch.config:
+        text = yaml.safe_dump(dict(plan.launch.config))
+        documents.append(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": plan.name, "labels": labels},
+                "data": {CONFIG: text},
+            }
+        )
+    documents += [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": plan.name, "labels": labels},
+            "spec": {
+                "replicas": plan.num_replicas,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": _pod(plan)},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": plan.name, "labels": labels},
+            "spec": {"selector": labels, "ports": [{"name": "http", "port": PORT, "targetPort": PORT}]},
+        },
+    ]
+    return {"plan.k8s.yaml": _dumped(plan, *documents)}
+
+
+def _pod(plan: Plan) -> dict[str, Any]:
+    probe = {"httpGet": {"path": HEALTH, "port": PORT}}
+    resources = {
+        "cpu": str(plan.num_cpus),
+        "memory": f"{plan.memory_gib}Gi",
+        _RESOURCE[plan.vendor]: str(plan.accelerators_per_replica),
+    }
+    volumes: list[dict[str, Any]] = [
+        {"name": "shm", "emptyDir": {"medium": "Memory"}},
+        {"name": "cache", "emptyDir": {}},
+    ]
+    mounts = [{"name": "shm", "mountPath": "/dev/shm"}, {"name": "cache", "mountPath": _CACHE}]
+    local = [word for word in plan.launch.argv if word.startswith("./")]
+    if local:  # weights or heads that nobody published
+        volumes.append({"name": "plan", "persistentVolumeClaim": {"claimName": "models"}})
+        mounts.append({"name": "plan", "mountPath": MOUNTED})
+    if plan.launch.config:
+        volumes.append({"name": "config", "configMap": {"name": plan.name}})
+        mounts.append({"name": "config", "mountPath": f"{MOUNTED}/{CONFIG}", "subPath": CONFIG})
+    token = {"secretKeyRef": {"name": "hf-token", "key": "token", "optional": True}}
+    container = {
+        "name": "engine",
+        "image": plan.image,
+        "command": list(plan.all_words()),
+        "ports": [{"containerPort": PORT}],
+        "env": [{"name": "HF_TOKEN", "valueFrom": token}],
+        "resources": {"requests": dict(resources), "limits": dict(resources)},
+        "startupProbe": {**probe, "periodSeconds": 10, "failureThreshold": START_S // 10},
+        "readinessProbe": {**probe, "periodSeconds": 10},
+        "livenessProbe": {**probe, "periodSeconds": 30, "failureThreshold": 3},
+        "volumeMounts": mounts,
+    }
+    return {"containers": [container], "volumes": volumes}
+
+
+def skypilot_files(plan: Plan) -> dict[str, str]:
+    """A service of SkyPilot, which brings the router and the replicas."""
+    task: dict[str, Any] = {
+        "name": plan.name,
+        "service": {
+            "readiness_probe": {"path": HEALTH, "initial_delay_seconds": START_S},
+            "replicas": plan.num_replicas,
+        },
+        "resources": {
+            "accelerators": f"{_sky_name(plan)}:{plan.accelerators_per_replica}",
+            "cpus": f"{plan.num_cpus}+",
+            "memory": f"{plan.memory_gib}+",
+            "image_id": f"docker:{plan.image}",
+            "ports": PORT,
+        },
+        "envs": {"HF_TOKEN": ""},
+    }
+    if plan.option.term == "spot":
+        task["resources"]["use_spot"] = True
+    files = [CONFIG] if plan.launch.config else []
+    if files:
+        task["file_mounts"] = {f"{MOUNTED}/{name}": f"./{name}" for name in files}
+    task["run"] = shlex.join(plan.all_words()) + "\n"
+    return {"service.sky.yaml": _dumped(plan, task)}
+
+
+_SKY: Final = {
+    "a100-sxm-40gb": "A100", "a100-pcie-40gb": "A100", "a100-sxm-80gb": "A100-80GB", "a100-pcie-80gb": "A100-80GB",
+    "rtx-pro-6000-server": "RTXPRO6000", "rtx-pro-6000-ws": "RTXPRO6000",
+}  # fmt: skip
+
+
+def _sky_name(plan: Plan) -> str:
+    """SkyPilot's name of the accelerator: the chip's, without its form.
+
+    Source: `sky show-gpus` of SkyPilot, whose names are those of the chips.
+    """
+    name = plan.option.accelerator
+    chip = accelerators.by_id(name)
+    if chip.vendor not in _RESOURCE:
+        raise AdvisorError(f"SkyPilot rents no {name} under a name that is known", fix="--emit command")
+    return _SKY.get(name) or name.upper().removesuffix("-SXM").removesuffix("-PCIE").removesuffix("-NVL")

@@ -1,0 +1,183 @@
+"""What is started: an option of a recommendation with its replicas on machines, the same for every format."""
+
+import math
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.catalog import accelerators, engines
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch import PORT, Launch
+from advisor.catalog.launch_options import check_command, launch_options
+from advisor.catalog.schema import Engine
+from advisor.catalog.units import GB, GIB
+from advisor.emit.quantise import recipe
+from advisor.recommend.result import Option
+
+CONFIG: Final = "engine.yaml"
+HEALTH: Final = "/health"
+"""Path that answers once a replica is ready, of all engines whose commands are written."""
+START_S: Final = 1800
+"""Until a replica must answer: weights may have to be downloaded first."""
+MOUNTED: Final = "/plan"
+"""Where a container sees the folder of the plan."""
+_VISIBLE: Final = {
+    "nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES", "intel": "ZE_AFFINITY_MASK",
+    "huawei": "ASCEND_RT_VISIBLE_DEVICES", "google": "TPU_VISIBLE_CHIPS",
+}  # fmt: skip
+_CPUS: Final = 8
+"""Per accelerator: one process each, tokenisers and the server."""
+_SPARE_BYTES: Final = 32 * GIB
+_LOADING: Final = 1.2
+"""Host memory over weights while they load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An option ready to be written down."""
+
+    name: str
+    model: str
+    option: Option
+    engine: Engine
+    vendor: str
+    launch: Launch
+    """Of one replica, without its address."""
+
+    @property
+    def release(self) -> str:
+        return launch_options()[self.engine.id].release
+
+    @property
+    def num_replicas(self) -> int:
+        return self.option.num_replicas
+
+    @property
+    def accelerators_per_replica(self) -> int:
+        one = self.option
+        return one.tensor_parallel * one.pipeline_parallel * one.data_parallel
+
+    @property
+    def replicas_per_host(self) -> int:
+        """On one machine, or on what is bought as one."""
+        return min(
+            self.num_replicas, max(1, self.option.accelerators_per_unit // self.accelerators_per_replica)
+        )
+
+    @property
+    def num_hosts(self) -> int:
+        return math.ceil(self.num_replicas / self.replicas_per_host)
+
+    @property
+    def visible(self) -> str:
+        """The variable by which a process is given its accelerators."""
+        return _VISIBLE.get(self.vendor, "")
+
+    @property
+    def num_cpus(self) -> int:
+        """Of one replica."""
+        return _CPUS * self.accelerators_per_replica
+
+    @property
+    def memory_gib(self) -> int:
+        """Of the host, for one replica: its weights as they load, and room for the server."""
+        weights = self.option.memory["weight_bytes"] * self.accelerators_per_replica
+        return math.ceil((_LOADING * weights + _SPARE_BYTES) / GIB)
+
+    @property
+    def image(self) -> str:
+        """The container of the engine's release.
+
+        Raises: AdvisorError: none is known for this hardware.
+        """
+        found = self.engine.flags.images.get(self.vendor, "")
+        if not found or not self.engine.flags.address:
+            raise AdvisorError(
+                f"no container of {self.engine.name} for {self.option.accelerator} is in the catalog",
+                fix="--emit command",
+            )
+        return found
+
+    def words(self, *, in_container: bool = False) -> tuple[str, ...]:
+        """The words that start a replica beside the plan's files, without its address."""
+        folder = MOUNTED if in_container else "."
+        words = self.launch.words(f"{folder}/{CONFIG}")
+        return tuple(
+            f"{MOUNTED}/{word[2:]}" if in_container and word.startswith("./") else word for word in words
+        )
+
+    def address(self, port: object = PORT) -> str:
+        return self.engine.flags.address.format(port=port)
+
+    def all_words(self) -> tuple[str, ...]:
+        """The words in a container, its address included."""
+        return (*self.words(in_container=True), *shlex.split(self.address()))
+
+    @property
+    def comments(self) -> tuple[str, ...]:
+        """What stands above every file: what this is, and what to look at before it is started."""
+        one = self.option
+        each = f"{self.accelerators_per_replica} x {one.accelerator}"
+        lines = [
+            f"{self.model} ({one.weight_dtype}, cache {one.kv_dtype}) with {self.engine.name} {self.release}",
+            f"{self.num_replicas} x {each}: TP{one.tensor_parallel} PP{one.pipeline_parallel} "
+            f"DP{one.data_parallel} EP{one.expert_parallel}; weights {one.memory['weight_bytes'] / GB:.1f} GB each",
+        ]
+        if self.num_hosts > 1:
+            rest = self.num_replicas - (self.num_hosts - 1) * self.replicas_per_host
+            lines.append(
+                f"{self.num_hosts} machines with {self.replicas_per_host} replicas each, the last one with {rest}"
+            )
+        if one.checkpoint.origin == "quantise first":
+            lines.append(f"first: quantise {one.checkpoint.repository} as quantise.sh does")
+        elif not one.checkpoint.verified:
+            lines.append(
+                f"verify: {one.checkpoint.repository} follows a pattern of names; look whether it is there"
+            )
+        guess = one.levers.get("speculation")
+        head = next(
+            (word for word in self.launch.argv if word.endswith("-eagle3") and word.startswith("./")), ""
+        )
+        if guess and head:
+            lines.append(f"verify: no EAGLE head of {self.model} is in the catalog; put one into {head}")
+        if one.levers.get("adapters"):
+            lines.append("adapters are loaded by name: see the engine's documentation for their paths")
+        return tuple(lines)
+
+    def files(self) -> dict[str, str]:
+        """Files that every format may need: the options' file, and the recipe where nobody published the weights."""
+        import yaml
+
+        found = {}
+        if self.launch.config:
+            found[CONFIG] = yaml.safe_dump(dict(self.launch.config), sort_keys=True)
+        if self.option.checkpoint.origin == "quantise first":
+            target = next(word for word in self.launch.argv if word.startswith("./"))
+            found["quantise.sh"] = recipe(
+                self.option.checkpoint.repository, self.option.weight_dtype, target, self.engine.id
+            )
+        return found
+
+
+def plan_of(model: str, option: Option) -> Plan:
+    """An option as it is started.
+
+    Raises: AdvisorError: its engine's options are not known, one of the command is not among them, or a replica spans
+        machines.
+    """
+    engine, chip = engines.by_id(option.engine), accelerators.by_id(option.accelerator)
+    started = Launch(option.launch_argv, option.launch_config, engine.flags.yaml_file)
+    if not option.launch_argv:
+        raise AdvisorError(f"{engine.name} has no start command", fix="another --engine")
+    check_command(engine.id, (*started.words(CONFIG), *shlex.split(engine.flags.address.format(port=PORT))))
+    name = re.sub(r"[^a-z0-9]+", "-", f"{model}-{option.accelerator}".lower()).strip("-")
+    plan = Plan(name, model, option, engine, chip.vendor, started)
+    if plan.accelerators_per_replica > option.accelerators_per_unit:
+        raise AdvisorError(
+            f"a replica of {plan.accelerators_per_replica} {option.accelerator} spans machines of "
+            f"{option.accelerators_per_unit}",
+            why="engines of several machines need addresses of each other, which no file can know",
+            fix=f"--max-gpus {option.accelerators_per_unit}",
+        )
+    return plan

@@ -1,0 +1,77 @@
+"""How weights are quantised that nobody published: the recipe of the tool that each engine loads from."""
+
+import shlex
+from string import Template
+from typing import Final
+
+_HEADER: Final = """#!/usr/bin/env bash
+# Quantises $source to $format, which nobody is known to have published. Check the result on your own tasks.
+set -euo pipefail
+"""
+_COMPRESSOR: Final = """pip install llmcompressor
+python - <<'EOF'
+from llmcompressor import oneshot
+from llmcompressor.modifiers.quantization import $modifier
+
+oneshot(
+    model=$model,
+    recipe=$modifier(targets="Linear", scheme="$scheme", ignore=["lm_head"]),$data
+    output_dir=$target,
+)
+EOF
+"""
+_DATA: Final = """
+    dataset="open_platypus",
+    num_calibration_samples=512,
+    max_seq_length=2048,"""
+_MODEL_OPT: Final = """git clone https://github.com/NVIDIA/Model-Optimizer
+python Model-Optimizer/examples/llm_ptq/hf_ptq.py --pyt_ckpt_path $quoted --qformat $scheme --export_path $quoted_target
+"""
+_GGUF: Final = """git clone https://github.com/ggml-org/llama.cpp
+pip install huggingface_hub -r llama.cpp/requirements.txt
+cmake -S llama.cpp -B llama.cpp/build && cmake --build llama.cpp/build --target llama-quantize
+hf download $quoted --local-dir source
+python llama.cpp/convert_hf_to_gguf.py source --outfile source.gguf
+llama.cpp/build/bin/llama-quantize source.gguf $quoted_target $scheme
+"""
+_EXL3: Final = """git clone https://github.com/turboderp-org/exllamav3
+hf download $quoted --local-dir source
+python exllamav3/convert.py -i source -o $quoted_target -w work -b $scheme
+"""
+_MLX: Final = """pip install mlx-lm
+mlx_lm.convert --hf-path $quoted -q --q-bits $scheme --mlx-path $quoted_target
+"""
+_RECIPES: Final = {
+    "fp8": (_COMPRESSOR, "QuantizationModifier", "FP8_DYNAMIC", ""),
+    "int8": (_COMPRESSOR, "GPTQModifier", "W8A8", _DATA),
+    "int4": (_COMPRESSOR, "GPTQModifier", "W4A16", _DATA),
+    "nvfp4": (_COMPRESSOR, "QuantizationModifier", "NVFP4", _DATA),
+}
+
+
+def recipe(repository: str, weight_dtype: str, target: str, engine: str) -> str:
+    """A script that quantises a checkpoint into a folder (a file, for GGUF).
+
+    Source: READMEs and examples of vllm-project/llm-compressor, NVIDIA/Model-Optimizer, ggml-org/llama.cpp,
+        turboderp-org/exllamav3, ml-explore/mlx-lm.
+    """
+    body, modifier, scheme, data = _RECIPES.get(weight_dtype, (_MODEL_OPT, "", weight_dtype, ""))
+    if engine == "llama.cpp":
+        body, scheme = _GGUF, weight_dtype.upper()
+    elif engine == "exllamav3":
+        body, scheme = _EXL3, weight_dtype.removeprefix("exl3-").removesuffix("bpw")
+    elif engine == "mlx":
+        body, scheme = _MLX, "8" if weight_dtype == "int8" else "4"
+    elif engine == "tensorrt-llm":
+        body, scheme = _MODEL_OPT, {"int4": "int4_awq", "int8": "int8_sq"}.get(weight_dtype, weight_dtype)
+    return Template(_HEADER + body).substitute(
+        source=repository,
+        format=weight_dtype,
+        modifier=modifier,
+        scheme=scheme,
+        data=data,
+        model=repr(repository),
+        target=repr(target),
+        quoted=shlex.quote(repository),
+        quoted_target=shlex.quote(target),
+    )

@@ -1,0 +1,153 @@
+"""Plans as shell scripts: plain commands, docker, Slurm; and the router before several replicas."""
+
+import shlex
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch import PORT
+from advisor.emit.plan import HEALTH, MOUNTED, START_S, Plan
+
+FIRST_PORT = PORT + 1
+"""Of the replicas of a machine that has several."""
+
+
+def commented(lines: tuple[str, ...]) -> str:
+    """Lines as comments of a script, a manifest or a configuration."""
+    return "".join(f"# {line}\n" for line in lines)
+
+
+def _script(plan: Plan, body: str, *directives: str) -> str:
+    head = "".join(f"{line}\n" for line in directives)
+    return f"#!/usr/bin/env bash\n{head}{commented(plan.comments)}set -euo pipefail\n\n{body}"
+
+
+def _replicas(plan: Plan) -> str:
+    """The loop over the replicas of a machine: their number, accelerators and ports."""
+    each = plan.accelerators_per_replica
+    several = f"  # of {plan.num_replicas}; the last machine has fewer" if plan.num_hosts > 1 else ""
+    return (
+        f"REPLICAS=${{REPLICAS:-{plan.replicas_per_host}}}{several}\n"
+        "for ((i = 0; i < REPLICAS; i++)); do\n"
+        f"  devices=$(seq -s, $((i * {each})) $((i * {each} + {each - 1})))\n"
+        f"  port=$(({FIRST_PORT} + i))\n"
+    )
+
+
+def _until_healthy(port: str) -> str:
+    return f"until curl --silent --fail http://localhost:{port}{HEALTH} > /dev/null; do sleep 5; done\n"
+
+
+def command_files(plan: Plan) -> dict[str, str]:
+    """One script that starts the replicas of a machine and waits until they answer."""
+    if plan.replicas_per_host == 1:
+        alone = plan.address(PORT if plan.num_replicas == 1 else FIRST_PORT)
+        line = f"{shlex.join(plan.words())} {alone}".rstrip()
+        files = {"start.sh": _script(plan, f"exec {line}\n")}
+    elif not plan.address():
+        raise AdvisorError(
+            f"no option is known by which {plan.engine.name} is told its port",
+            why="several replicas on one machine need one each",
+            fix="--engine vllm",
+        )
+    else:
+        port = '"$port"'
+        line = f'{plan.visible}="$devices" {shlex.join(plan.words())} {plan.address(port)}'
+        body = f"{_replicas(plan)}  {line} &\ndone\n"
+        wait = _until_healthy("$port").rstrip()
+        body += f"for ((port = {FIRST_PORT}; port < {FIRST_PORT} + REPLICAS; port++)); do\n  {wait}\ndone\n"
+        files = {"start.sh": _script(plan, f"{body}wait\n")}
+    return files | router_files(plan)
+
+
+def docker_files(plan: Plan) -> dict[str, str]:
+    """One script that starts a container for each replica of a machine."""
+    words = plan.all_words()
+    devices = {
+        "nvidia": '--gpus "\\"device=$devices\\""',
+        "amd": '--device /dev/kfd --device /dev/dri --group-add video --env HIP_VISIBLE_DEVICES="$devices"',
+    }[plan.vendor]
+    health = shlex.quote(f"curl --silent --fail http://localhost:{PORT}{HEALTH} || exit 1")
+    port = "$port" if plan.num_replicas > 1 else str(PORT)
+    body = (
+        f"{_replicas(plan)}"
+        f'  docker run --detach --name {plan.name}-"$i" --restart unless-stopped \\\n'
+        f"    {devices} --ipc host --cpus {plan.num_cpus} --memory {plan.memory_gib}g \\\n"
+        f'    --publish "{port}":{PORT} --env HF_TOKEN \\\n'
+        f'    --volume "$HOME/.cache/huggingface":/root/.cache/huggingface --volume "$PWD":{MOUNTED} \\\n'
+        f"    --health-cmd {health} --health-interval 10s --health-start-period {START_S}s \\\n"
+        f"    --entrypoint {shlex.quote(words[0])} {plan.image} \\\n"
+        f"    {shlex.join(words[1:])}\n"
+        "done\n"
+    )
+    return {"start.sh": _script(plan, body)} | router_files(plan)
+
+
+def slurm_files(plan: Plan) -> dict[str, str]:
+    """A job array with one task for each replica, and a script that puts a router before them."""
+    last = plan.num_replicas - 1
+    directives = (
+        f"#SBATCH --job-name={plan.name}",
+        f"#SBATCH --array=0-{last}",
+        "#SBATCH --nodes=1",
+        "#SBATCH --ntasks=1",
+        f"#SBATCH --gpus-per-node={plan.accelerators_per_replica}",
+        f"#SBATCH --cpus-per-task={plan.num_cpus}",
+        f"#SBATCH --mem={plan.memory_gib}G",
+    )
+    if not plan.address():
+        raise AdvisorError(
+            f"no option is known by which {plan.engine.name} is told its port", fix="--engine vllm"
+        )
+    port = '"$port"'
+    body = (
+        "# A port of its own for each replica, as several may share a machine.\n"
+        f"port=$(({FIRST_PORT} + SLURM_ARRAY_TASK_ID))\n"
+        "mkdir -p endpoints\n"
+        'echo "server $(hostname):$port;" > "endpoints/$SLURM_ARRAY_TASK_ID"\n'
+        f"srun {shlex.join(plan.words())} {plan.address(port)}\n"
+    )
+    files = {"replicas.sbatch": _script(plan, body, *directives)}
+    if plan.num_replicas > 1:
+        filled = router_conf(plan, "$(cat endpoints/*)")
+        body = (
+            "# Once the replicas run: writes nginx.conf with their addresses and starts it.\n"
+            f'[ "$(ls endpoints | wc -l)" -eq {plan.num_replicas} ]\n'
+            f'cat > nginx.conf <<EOF\n{filled}EOF\nnginx -c "$PWD/nginx.conf" -g "daemon off;"\n'
+        )
+        files["router.sh"] = _script(plan, body)
+    return files
+
+
+def router_files(plan: Plan) -> dict[str, str]:
+    """A router before several replicas: whoever has the fewest requests gets the next."""
+    if plan.num_replicas == 1:
+        return {}
+    local = plan.num_hosts == 1
+    servers = "\n".join(
+        f"    server {'127.0.0.1' if local else f'HOST_{place // plan.replicas_per_host + 1}'}:"
+        f"{FIRST_PORT + place % plan.replicas_per_host};"
+        for place in range(plan.num_replicas)
+    )
+    note = "" if local else "# Put the names of your machines in place of HOST_1 and so on.\n"
+    return {"nginx.conf": f"{commented(plan.comments)}{note}{router_conf(plan, servers.lstrip())}"}
+
+
+def router_conf(plan: Plan, servers: str) -> str:
+    """The router's configuration; `servers` are lines such as `server HOST:PORT;`."""
+    return (
+        f"# {plan.num_replicas} replicas; whoever has the fewest open requests gets the next.\n"
+        "events {}\n"
+        "http {\n"
+        "  upstream replicas {\n"
+        "    least_conn;\n"
+        f"    {servers}\n"
+        "  }\n"
+        "  server {\n"
+        f"    listen {PORT};\n"
+        "    location / {\n"
+        "      proxy_pass http://replicas;\n"
+        "      proxy_buffering off;\n"
+        "      proxy_read_timeout 1h;\n"
+        "    }\n"
+        "  }\n"
+        "}\n"
+    )

@@ -1,0 +1,267 @@
+"""Levers: what people change about a deployment beside its hardware, layout and weights, each only where it can act."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.engine_formats import quality_note
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.published import all_published, best_first
+from advisor.catalog.schema import Model
+from advisor.catalog.support import support
+from advisor.recommend.candidates import Candidate, fitted
+from advisor.recommend.scenario import Scenario
+from advisor.simulator.graph.model import has_state
+from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.replica_model import ReplicaModel, model_replica
+from advisor.simulator.speculation import speculative_replica
+from advisor.simulator.speculation_choice import chosen_speculation
+from advisor.simulator.workloads.lora import Adapters, lora_replica
+
+Kind = Literal["prefix", "cache", "speculation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """Something to pull, and as what the support matrix knows it."""
+
+    name: str
+    kind: Kind
+    feature: str
+    words: str
+    formats: tuple[str, ...] = ()
+    """Of the cache, as engines call them."""
+
+    @property
+    def costs_quality(self) -> bool:
+        """Whether answers change; guesses are verified, so that speculation changes nothing."""
+        return self.kind == "cache"
+
+    def is_pulled(self, candidate: Candidate) -> bool:
+        """Whether a candidate has it. Prompts that begin alike are reused where the engine can, so it always counts."""
+        guess = candidate.speculation
+        return {
+            "prefix": True,
+            "cache": candidate.deployment.kv_dtype in self.formats,
+            "speculation": guess is not None and guess.name == self.name,
+        }[self.kind]
+
+
+LEVERS: Final = {
+    lever.name: lever
+    for lever in (
+        Lever("prefix", "prefix", "feature:prefix_caching", "keep the cache of prompts that begin alike"),
+        Lever("kv-fp8", "cache", "kv:fp8", "keep the cache in fp8", ("fp8",)),
+        Lever("kv-int8", "cache", "kv:int8", "keep the cache in 8-bit integers", ("int8", "q8_0")),
+        Lever("kv-nvfp4", "cache", "kv:nvfp4", "keep the cache in nvfp4", ("nvfp4",)),
+        Lever("mtp", "speculation", "feature:speculative_mtp", "guess ahead with the model's own module"),
+        Lever("eagle", "speculation", "feature:speculative_eagle", "guess ahead with an EAGLE head"),
+        Lever("ngram", "speculation", "feature:speculative_ngram", "guess ahead from n-grams of the text"),
+    )
+}
+_HEADS: Final = ("draft-eagle3", "draft-speculator")
+_DRAFT: Final = Lever(
+    "draft:MODEL", "speculation", "feature:speculative_draft_model", "guess ahead with a small model"
+)
+NAMES: Final = (*LEVERS, _DRAFT.name, "speculation")
+NOT_SEARCHED: Final = {
+    "pools": "advisor simulate serve --prefill-workers N --decode-workers N tries two pools",
+    "split": "advisor simulate fleet FILE.toml tries pools by length of prompt",
+    "models": "advisor simulate fleet FILE.toml tries several models on one fleet",
+    "power-cap": "no measurement of clocks under a cap is in the catalog",
+}
+"""Levers that people know and that the search does not pull, and what does instead."""
+
+
+def lever(name: str) -> Lever:
+    """The lever with a name, draft:MODEL included. Source: own table."""
+    return LEVERS[name] if name in LEVERS else replace(_DRAFT, name=name)
+
+
+def pulled(scenario: Scenario, model: Model) -> tuple[str, ...]:
+    """Names of the levers that the search may pull: `auto` pulls what costs nobody anything, reuse of prompts, and so
+    does a list of others.
+
+    Source: own policy.
+    """
+    if scenario.levers in (("auto",), ("none",)):
+        return ("prefix",) if scenario.levers == ("auto",) else ()
+    usual = "mtp" if model.mtp_layers else "eagle"
+    names = (usual if name == "speculation" else name for name in scenario.levers)
+    return tuple(dict.fromkeys(("prefix", *names)))
+
+
+def to_try(scenario: Scenario, candidate: Candidate) -> tuple[Lever, ...]:
+    """What `auto` tries on the deployments that it shows: the cache's smaller formats and speculation.
+
+    Source: own policy.
+    """
+    if scenario.levers != ("auto",):
+        return ()
+    usual = "mtp" if candidate.deployment.model.mtp_layers else "eagle"
+    return tuple(LEVERS[name] for name in ("kv-fp8", "kv-int8", usual))
+
+
+def variants(scenario: Scenario, model: Model, candidate: Candidate) -> Iterator[Candidate]:
+    """A candidate without and with each of the levers that the search may pull, as far as they can act on it.
+
+    Source: own enumeration.
+    """
+    names = pulled(scenario, model)
+    reuses = "prefix" in names or not scenario.traffic.reused_input_tokens
+    kept = [_with_prefixes(candidate, is_asked=reuses)]
+    for kind in ("cache", "speculation"):
+        for one in tuple(kept):
+            for name in names:
+                if lever(name).kind == kind:
+                    try:
+                        kept.append(with_lever(one, lever(name), scenario))
+                    except InfeasibleError:
+                        continue
+    yield from kept
+
+
+def check_pulled(scenario: Scenario, model: Model, candidates: Sequence[Candidate]) -> None:
+    """Refuse a named lever that acts on no candidate at all.
+
+    Raises: InfeasibleError: as the first candidate refuses it.
+    Source: own policy.
+    """
+    for one in map(lever, pulled(scenario, model)):
+        if candidates and not any(one.is_pulled(candidate) for candidate in candidates):
+            with_lever(candidates[0], one, scenario)
+
+
+def with_lever(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> Candidate:
+    """The candidate with a lever of the cache or of speculation.
+
+    Raises: InfeasibleError: its engine, chip or model lacks it, or nothing fits any more; with the nearest that works.
+    Source: catalog.support; engine records; simulator.speculation_choice.
+    """
+    deployment, traffic = candidate.deployment, scenario.traffic
+    engine, chip = deployment.engine, deployment.accelerator
+    if pulled_one.kind == "cache":
+        found = next((name for name in pulled_one.formats if name in engine.kv_dtypes), "")
+        if not found or not support(engine.id, chip.architecture, pulled_one.feature).is_usable:
+            raise InfeasibleError(
+                f"{engine.name} does not {pulled_one.words} on {chip.id}",
+                why=f"cache formats that it has: {', '.join(engine.kv_dtypes)}",
+                fix=_nearest_cache(candidate),
+            )
+        if bytes_per_element(found) >= bytes_per_element(deployment.kv_dtype):
+            raise InfeasibleError(f"the cache is in {deployment.kv_dtype} already")
+        changed = replace(deployment, kv_dtype=found)
+        fits = fitted(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))
+        return replace(candidate, deployment=changed, memory=fits.memory)
+    if not support(engine.id, chip.architecture, pulled_one.feature).is_usable:
+        others = [
+            each.name
+            for each in LEVERS.values()
+            if each.kind == "speculation" and support(engine.id, chip.architecture, each.feature).is_usable
+        ]
+        raise InfeasibleError(
+            f"{engine.name} is not known to {pulled_one.words} on {chip.id}",
+            why="its sources do not say so",
+            fix=f"--levers {others[0]}" if others else "another --engine, or --levers none",
+        )
+    told = pulled_one.name.partition(":")[0]
+    if told not in engine.flags.speculation and told not in engine.flags.yaml_speculation:
+        raise InfeasibleError(f"no option is known by which {engine.name} is told to {pulled_one.words}")
+    try:
+        chosen = chosen_speculation(pulled_one.name, deployment, acceptance=scenario.acceptance)
+    except AdvisorError as error:
+        fix = (error.fix or "--levers none").replace("--speculative", "--levers")
+        raise InfeasibleError(error.what, why=error.why, fix=fix) from None
+    return replace(candidate, speculation=chosen)
+
+
+def _with_prefixes(candidate: Candidate, *, is_asked: bool) -> Candidate:
+    """The candidate with its prefix cache as it will be started: the engine's own, or on where it is known to have
+    one; off where reuse is not to count."""
+    deployment = candidate.deployment
+    engine, architecture = deployment.engine, deployment.accelerator.architecture
+    known = support(engine.id, architecture, LEVERS["prefix"].feature)
+    caches = known.verdict != "no" if engine.prefix_caching else known.is_usable
+    return replace(candidate, caches_prefixes=is_asked and caches and not has_state(deployment.model))
+
+
+def _nearest_cache(candidate: Candidate) -> str:
+    deployment = candidate.deployment
+    for each in LEVERS.values():
+        usable = support(deployment.engine.id, deployment.accelerator.architecture, each.feature).is_usable
+        if usable and any(name in deployment.engine.kv_dtypes for name in each.formats):
+            return f"--levers {each.name}"
+    return "--levers none"
+
+
+def replica_of(
+    candidate: Candidate, scenario: Scenario, library: OperatorLibrary | None = None
+) -> ReplicaModel:
+    """A candidate's replica for the traffic of a scenario, with its levers pulled and its adapters loaded.
+
+    Assumes: an adapter costs each token what it costs a step, also where a step yields several.
+    Raises: InfeasibleError: it does not fit.
+    Source: own composition.
+    """
+    traffic, adapters = scenario.traffic, scenario.adapters
+    replica = model_replica(
+        candidate.deployment,
+        mean_input_tokens=traffic.mean_input_tokens,
+        mean_output_tokens=traffic.mean_output_tokens,
+        max_context_tokens=traffic.longest_request_tokens,
+        library=library,
+    )
+    replica = replace(replica, policy=replace(replica.policy, prefix_caching=candidate.caches_prefixes))
+    if candidate.speculation is not None:
+        replica = speculative_replica(
+            replica,
+            candidate.speculation.speculation,
+            mean_input_tokens=traffic.mean_input_tokens,
+            mean_output_tokens=traffic.mean_output_tokens,
+        )
+    if adapters is not None:
+        engine, architecture = candidate.deployment.engine, candidate.deployment.accelerator.architecture
+        told = engine.flags.adapters or engine.flags.yaml_adapters
+        if not told or not support(engine.id, architecture, "feature:lora_adapters").is_usable:
+            raise InfeasibleError(f"{engine.name} is not known to serve adapters on {architecture}")
+        replica = lora_replica(replica, Adapters(adapters.count, adapters.rank, adapters.slots))
+    return replica
+
+
+def lever_note(one: Lever, candidate: Candidate) -> str:
+    """What a lever asks beside money: quality, or a head that somebody must have.
+
+    Source: data/quality.toml; catalog.published; simulator.speculation_choice.
+    """
+    chosen = candidate.speculation
+    if one.kind == "cache" or chosen is None:
+        return quality_note(candidate.deployment.model, one.name)
+    needs = ""
+    if chosen.speculation.method == "eagle":
+        head = eagle_head(candidate.deployment.model, candidate.deployment.engine.id)
+        needs = f", with {head}" if head else "; its head must be found or trained"
+    part = 100.0 * chosen.speculation.acceptance
+    return f"counts on {part:.0f} % of guesses{needs}"
+
+
+def lacks_head(candidate: Candidate) -> bool:
+    """Whether a candidate guesses ahead with a head that nobody is known to have published.
+
+    Source: eagle_head.
+    """
+    guess, deployment = candidate.speculation, candidate.deployment
+    if guess is None or guess.speculation.method != "eagle":
+        return False
+    return not eagle_head(deployment.model, deployment.engine.id)
+
+
+def eagle_head(model: Model, engine: str) -> str:
+    """A published EAGLE head of a model that an engine loads; empty where no source names one.
+
+    Source: catalog.published.
+    """
+    heads = [
+        one for one in all_published().get(model.id, ()) if one.format in _HEADS and engine in one.engines
+    ]
+    return best_first(model, heads)[0].repository if heads else ""

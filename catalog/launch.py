@@ -1,0 +1,156 @@
+"""How engines are started: the words of a command and the options of a file, from an engine's record and settings."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from string import Template
+from typing import Any, Final
+
+import yaml
+
+from advisor.catalog.schema import Engine
+
+PORT: Final = 8000
+_SIXTEEN_BIT: Final = ("bf16", "fp16")
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """Speculation as an engine is told of it."""
+
+    method: str
+    """mtp, eagle, ngram or draft."""
+    num_tokens: int
+    head: str = ""
+    """Checkpoint of the head or of the draft model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSettings:
+    """What a replica is started with."""
+
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    ep: int = 1
+    weight_dtype: str = "bf16"
+    checkpoint_dtype: str = "bf16"
+    """In which the weights are stored."""
+    kv_dtype: str = "bf16"
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    max_model_len: int = 8192
+    prefix_caching: bool | None = None
+    """None: as the engine has it."""
+    guess: Guess | None = None
+    adapters: tuple[int, int, int] | None = None
+    """How many, of which rank, how many at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The words that start one replica, and what it reads from a file."""
+
+    argv: tuple[str, ...]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    config_flag: str = ""
+
+    @property
+    def command(self) -> str:
+        """One line for a shell (bash, where there is a file)."""
+        line = shlex.join(self.argv)
+        if not self.config:
+            return line
+        return f"{line} {self.config_flag} <(echo {shlex.quote(json.dumps(self.config))})"
+
+    def words(self, config_path: str) -> tuple[str, ...]:
+        """The words with the options' file in its place."""
+        return (*self.argv, self.config_flag, config_path) if self.config else self.argv
+
+
+def launch(engine: Engine, model: str, settings: LaunchSettings) -> Launch:
+    """How the engine is started in a layout and precision.
+
+    A weight format that the checkpoint already has needs no flag; another one is asked for by the engine's
+    flag for quantising on loading, where it has one.
+
+    Assumes: one command per replica; several nodes need the engine's own multi-node flags in addition.
+    Source: the engines' command-line references, cited in each record.
+    """
+    flags = engine.flags
+    quantise = (
+        settings.weight_dtype != settings.checkpoint_dtype and settings.weight_dtype not in _SIXTEEN_BIT
+    )
+    num_seqs = settings.max_num_seqs or engine.max_num_seqs
+    dp, ep = settings.dp, settings.ep
+    values = {
+        "model": model,
+        "tp": settings.tp * dp if flags.tp_counts_dp_ranks else settings.tp,
+        "pp": settings.pp,
+        "dp": dp,
+        "dp_flag": flags.data_parallel.format(dp=dp) if dp > 1 else "",
+        "ep_flag": flags.expert_parallel.format(ep=ep) if ep > 1 else "",
+        "dtype_flag": flags.weights.get(settings.weight_dtype, "") if quantise else "",
+        "kv_flag": flags.kv.get(settings.kv_dtype, "") if settings.kv_dtype not in _SIXTEEN_BIT else "",
+        "max_num_seqs": num_seqs,
+        "max_num_batched_tokens": settings.max_num_batched_tokens or engine.max_num_batched_tokens,
+        "max_model_len": settings.max_model_len,
+        "total_context": settings.max_model_len * num_seqs,
+    }
+    words: list[str] = []
+    for word in engine.launch_template.split():
+        filled = word.format(**values)
+        words += shlex.split(filled) if word.endswith("_flag}") else [filled]
+    if flags.repository and "/" in model and model[0] not in "./~":
+        words = [flags.repository if word == flags.local else word for word in words]
+    more, lines = _lever_options(engine, settings)
+    lines += [flags.yaml_data_parallel if dp > 1 else "", flags.yaml_kv.get(settings.kv_dtype, "")]
+    return Launch((*words, *more), _merged(lines), flags.yaml_file)
+
+
+def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str], list[str]]:
+    """Words and lines of the options' file for prefixes, speculation and adapters."""
+    flags, templates = engine.flags, []
+    if settings.prefix_caching is not None and settings.prefix_caching != engine.prefix_caching:
+        on = settings.prefix_caching
+        templates.append(
+            (flags.prefix_caching_on, "") if on else (flags.prefix_caching_off, flags.yaml_prefix_off)
+        )
+    values: dict[str, object] = {}
+    if settings.guess is not None:
+        guess = settings.guess
+        values = {"tokens": guess.num_tokens, "verified": guess.num_tokens + 1, "head": guess.head}
+        templates.append(
+            (flags.speculation.get(guess.method, ""), flags.yaml_speculation.get(guess.method, ""))
+        )
+    if settings.adapters is not None:
+        count, rank, slots = settings.adapters
+        values |= {"count": count, "rank": _usual_rank(rank), "slots": slots}
+        templates.append((flags.adapters, flags.yaml_adapters))
+    words = [Template(word).substitute(values) for one, _ in templates for word in shlex.split(one)]
+    return words, [Template(line).substitute(values) for _, line in templates]
+
+
+def _usual_rank(rank: int) -> int:
+    """The next rank that engines are built for. Source: vLLM's LoRAConfig, multiples of two up to 512."""
+    return next((known for known in (8, 16, 32, 64, 128, 256, 320, 512) if known >= rank), rank)
+
+
+def _merged(lines: list[str]) -> dict[str, Any]:
+    """The options of a file from its lines, which may name the same section."""
+    merged: dict[str, Any] = {}
+    for line in filter(None, lines):
+        for key, value in yaml.safe_load(line).items():
+            inner = merged.get(key)
+            merged[key] = {**inner, **value} if isinstance(inner, dict) else value
+    return merged
+
+
+def with_address(engine: Engine, started: Launch, port: int = PORT) -> Launch:
+    """The same, listening to everybody on a port; as it was where the engine's options do not say so.
+
+    Source: engine records.
+    """
+    address = shlex.split(engine.flags.address.format(port=port))
+    return Launch((*started.argv, *address), started.config, started.config_flag)

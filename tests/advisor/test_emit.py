@@ -1,0 +1,289 @@
+"""Files that start an option: each parses, options of a command are the release's, numbers are the option's."""
+
+import dataclasses
+import datetime
+import json
+import random
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from advisor.catalog import accelerators, engines
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch import Guess, LaunchSettings, launch
+from advisor.catalog.launch_options import check_command
+from advisor.emit.formats import emitted
+from advisor.recommend.checkpoint import ServedCheckpoint
+from advisor.recommend.recommend import recommend
+from advisor.recommend.result import Option
+from advisor.recommend.scenario import Constraints, Scenario, Traffic
+
+Cli = Callable[[str], Any]
+FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
+TEXT, WHOLE = {"type": "string"}, {"type": "integer", "minimum": 0}
+WORDS = {"type": "array", "items": TEXT, "minItems": 1}
+
+
+def record(required: str = "", **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object", "properties": properties, "required": required.split(), "additionalProperties": False,
+    }  # fmt: skip
+
+
+ANY_OF_TEXTS = {"type": "object", "additionalProperties": TEXT}
+# What is used of compose-spec/compose-spec schema/compose-spec.json.
+COMPOSE = record(
+    "services",
+    name={"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$"},
+    services={
+        "type": "object",
+        "additionalProperties": record(
+            "image", image=TEXT, entrypoint=WORDS, command=WORDS, environment=ANY_OF_TEXTS, volumes=WORDS, ipc=TEXT,
+            restart={"enum": ["no", "always", "on-failure", "unless-stopped"]}, ports=WORDS, devices=WORDS,
+            group_add=WORDS,
+            healthcheck=record("test", test=WORDS, interval=TEXT, timeout=TEXT, retries=WHOLE, start_period=TEXT),
+            depends_on={
+                "type": "object",
+                "additionalProperties": record("condition", condition={"enum": ["service_healthy"]}),
+            },
+            deploy=record("resources", resources=record(
+                limits=record(cpus=TEXT, memory={"type": "string", "pattern": "^[0-9]+[bkmg]$"}),
+                reservations=record(devices={"type": "array", "items": record(
+                    "capabilities", driver=TEXT, device_ids=WORDS, capabilities=WORDS)}),
+            )),
+        ),
+    },
+)  # fmt: skip
+# What is used of the OpenAPI schema of Kubernetes 1.34: ConfigMap, Deployment (apps/v1), Service.
+NAME = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
+META = record("name", name=NAME, labels=ANY_OF_TEXTS)
+PROBE = record(
+    "httpGet", httpGet=record("path port", path=TEXT, port=WHOLE), periodSeconds=WHOLE, failureThreshold=WHOLE
+)
+CONTAINER = record(
+    "name image command resources startupProbe readinessProbe livenessProbe", name=NAME, image=TEXT, command=WORDS,
+    ports={"type": "array", "items": record("containerPort", containerPort=WHOLE)},
+    env={"type": "array", "items": record("name valueFrom", name=TEXT, valueFrom=record(
+        "secretKeyRef", secretKeyRef=record("name key", name=NAME, key=TEXT, optional={"type": "boolean"})))},
+    resources=record("requests limits", requests=ANY_OF_TEXTS, limits=ANY_OF_TEXTS),
+    startupProbe=PROBE, readinessProbe=PROBE, livenessProbe=PROBE,
+    volumeMounts={"type": "array", "items": record("name mountPath", name=NAME, mountPath=TEXT, subPath=TEXT)},
+)  # fmt: skip
+VOLUME = record(
+    "name", name=NAME, emptyDir=record(medium=TEXT), configMap=record("name", name=NAME),
+    persistentVolumeClaim=record("claimName", claimName=NAME),
+)  # fmt: skip
+POD = record(
+    "containers", containers={"type": "array", "items": CONTAINER, "minItems": 1},
+    volumes={"type": "array", "items": VOLUME},
+)  # fmt: skip
+KUBERNETES = {
+    "ConfigMap": record(
+        "apiVersion kind metadata data", apiVersion={"const": "v1"}, kind=TEXT, metadata=META, data=ANY_OF_TEXTS),
+    "Deployment": record(
+        "apiVersion kind metadata spec", apiVersion={"const": "apps/v1"}, kind=TEXT, metadata=META, spec=record(
+            "selector template", replicas=WHOLE, selector=record(matchLabels=ANY_OF_TEXTS),
+            template=record("metadata spec", metadata=record(labels=ANY_OF_TEXTS), spec=POD))),
+    "Service": record(
+        "apiVersion kind metadata spec", apiVersion={"const": "v1"}, kind=TEXT, metadata=META, spec=record(
+            "ports", selector=ANY_OF_TEXTS, ports={"type": "array", "items": record(
+                "port", name=NAME, port=WHOLE, targetPort=WHOLE)})),
+}  # fmt: skip
+# What is used of SkyPilot's task and service YAML, docs.skypilot.co/en/latest/reference/yaml-spec.html.
+SKYPILOT = record(
+    "service resources run", name=TEXT, run=TEXT, envs=ANY_OF_TEXTS, file_mounts=ANY_OF_TEXTS,
+    service=record("readiness_probe replicas", replicas=WHOLE,
+                   readiness_probe=record("path", path=TEXT, initial_delay_seconds=WHOLE)),
+    resources=record("accelerators", accelerators={"type": "string", "pattern": "^[A-Z0-9-]+:[0-9]+$"}, cpus=TEXT,
+                     memory=TEXT, image_id=TEXT, ports=WHOLE, use_spot={"type": "boolean"}),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def answered() -> Option:
+    """Some option of a real answer, whose other figures do not matter here."""
+    traffic = Traffic(mean_input_tokens=300, mean_output_tokens=50, rate_per_s=2.0)
+    limits = Constraints(accelerators=("l40s",), engines=("vllm",))
+    day = datetime.date(2026, 11, 20)
+    return recommend(Scenario(model="llama-3.1-8b", traffic=traffic, constraints=limits, as_of=day)).options[
+        0
+    ]
+
+
+def question(base: Option, seed: int) -> tuple[Option, LaunchSettings]:
+    """An option as a search might return it: engine, chip, layout, format, levers and replicas drawn at random."""
+    draw = random.Random(seed)
+    name, chip = draw.choice(
+        [("vllm", "h100-sxm"), ("vllm", "mi300x"), ("vllm", "l40s"), ("sglang", "h200-sxm"), ("sglang", "mi355x"),
+         ("tensorrt-llm", "b200-sxm"), ("tensorrt-llm", "h100-sxm"), ("llama.cpp", "rtx-4090"),
+         ("lmdeploy", "a100-sxm-80gb")]
+    )  # fmt: skip
+    engine = engines.by_id(name)
+    flags, local = engine.flags, name == "llama.cpp"
+    tp = 1 if local else draw.choice((1, 2, 4, 8))
+    dtype = "q4_k_m" if local else draw.choice(("bf16", "fp8", "int4", "nvfp4"))
+    origin = draw.choice(("published", "pattern", "quantise first"))
+    kv = draw.choice(["bf16", *flags.kv, *flags.yaml_kv])
+    guesses = [None, *(Guess(one, 3, "org/head") for one in (*flags.speculation, *flags.yaml_speculation))]
+    loras = draw.choice([None, (50, 16, 50)]) if flags.adapters or flags.yaml_adapters else None
+    settings = LaunchSettings(
+        tp=tp, weight_dtype=dtype, checkpoint_dtype=dtype, kv_dtype=kv, max_num_seqs=draw.choice((8, 256)),
+        max_num_batched_tokens=2048, max_model_len=draw.choice((8192, 32768)), guess=draw.choice(guesses),
+        adapters=loras, prefix_caching=draw.choice((None, True, False)),
+    )  # fmt: skip
+    repository = "./llama-quantised" if origin == "quantise first" else "org/Llama-3.1-8B"
+    started = launch(engine, repository, settings)
+    replicas, unit = draw.choice((1, 2, 5, 29)), draw.choice((tp, 8))
+    return dataclasses.replace(
+        base, engine=name, accelerator=chip, tensor_parallel=tp, weight_dtype=dtype, kv_dtype=kv,
+        num_replicas=replicas, num_accelerators=tp * replicas, accelerators_per_unit=unit,
+        checkpoint=ServedCheckpoint("org/Llama-3.1-8B", dtype, origin),  # type: ignore[arg-type]
+        levers={"speculation": settings.guess, "adapters": loras},
+        launch_argv=started.argv, launch_config=started.config,
+    ), settings  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_generated_questions_in_every_format(answered: Option, seed: int, tmp_path: Path) -> None:
+    option, settings = question(answered, seed)
+    for form in FORMATS:
+        files = emitted("llama-3.1-8b", option, form)  # type: ignore[arg-type]
+        assert files["README.md"].count("\n") == 3
+        assert ("quantise.sh" in files) is (option.checkpoint.origin == "quantise first")
+        text = "\n".join(files.values())
+        assert ("verify: org/Llama-3.1-8B" in text) is (option.checkpoint.origin == "pattern")
+        for name, content in files.items():
+            if name.endswith((".sh", ".sbatch")):
+                (tmp_path / name).write_text(content)
+                subprocess.run(["bash", "-n", tmp_path / name], check=True)
+            elif name == "nginx.conf":
+                assert content.count("    server ") == option.num_replicas
+        words, replicas, per_replica = {
+            "command": in_script, "docker": in_docker, "slurm": in_slurm,
+            "compose": in_compose, "k8s": in_kubernetes, "skypilot": in_skypilot,
+        }[form](files, option)  # fmt: skip
+        check_command(option.engine, words)
+        on_host = min(option.num_replicas, option.accelerators_per_unit // per_replica)
+        assert replicas == (option.num_replicas if form in ("k8s", "skypilot", "slurm") else on_host)
+        assert per_replica == option.tensor_parallel
+        if option.engine == "llama.cpp":
+            assert str(settings.max_model_len * (settings.max_num_seqs or 1)) in words
+        if option.engine in ("vllm", "sglang", "tensorrt-llm"):
+            assert {str(settings.tp), str(settings.max_model_len), str(settings.max_num_seqs)} <= set(words)
+        if "engine.yaml" in files:
+            assert yaml.safe_load(files["engine.yaml"]) == option.launch_config
+
+
+Found = tuple[list[str], int, int]
+
+
+def unquoted(line: str) -> list[str]:
+    return [word for word in shlex.split(line) if word != "&"]
+
+
+def visible(text: str) -> int:
+    """Accelerators that one replica of a loop gets."""
+    found = re.search(r"\$\(\(i \* (\d+)\)\)", text)
+    return int(found.group(1)) if found else 1
+
+
+def in_script(files: dict[str, str], option: Option) -> Found:
+    text = files["start.sh"]
+    replicas = re.search(r"REPLICAS:-(\d+)", text)
+    line = next(
+        line for line in text.splitlines() if option.launch_argv[0] in line and not line.startswith("#")
+    )
+    words = unquoted(line)
+    per_replica = visible(text) if replicas else option.tensor_parallel
+    return words[1:], int(replicas.group(1)) if replicas else 1, per_replica
+
+
+def in_docker(files: dict[str, str], option: Option) -> Found:
+    text = files["start.sh"]
+    replicas = re.search(r"REPLICAS:-(\d+)", text)
+    assert replicas
+    assert "--health-cmd" in text
+    assert "--memory" in text
+    first = re.search(r"--entrypoint (\S+)", text)
+    assert first
+    line = text.split("--entrypoint")[1].split("\n")[1]
+    return [first.group(1), *unquoted(line)], int(replicas.group(1)), visible(text)
+
+
+def in_slurm(files: dict[str, str], option: Option) -> Found:
+    text = files["replicas.sbatch"]
+    last = re.search(r"--array=0-(\d+)", text)
+    each = re.search(r"--gpus-per-node=(\d+)", text)
+    assert last
+    assert each
+    assert ("router.sh" in files) is (option.num_replicas > 1)
+    line = next(line for line in text.splitlines() if line.startswith("srun "))
+    return unquoted(line)[1:], int(last.group(1)) + 1, int(each.group(1))
+
+
+def in_compose(files: dict[str, str], option: Option) -> Found:
+    content = yaml.safe_load(files["compose.yaml"])
+    jsonschema.validate(content, COMPOSE)
+    replicas = [one for name, one in content["services"].items() if name.startswith("replica")]
+    first = replicas[0]
+    if "reservations" in first["deploy"]["resources"]:
+        devices = first["deploy"]["resources"]["reservations"]["devices"][0]["device_ids"]
+    else:
+        devices = first["environment"]["HIP_VISIBLE_DEVICES"].split(",")
+    return [*first["entrypoint"], *first["command"]], len(replicas), len(devices)
+
+
+def in_kubernetes(files: dict[str, str], option: Option) -> Found:
+    documents = list(yaml.safe_load_all(files["plan.k8s.yaml"]))
+    for document in documents:
+        jsonschema.validate(document, KUBERNETES[document["kind"]])
+    (deployment,) = (one for one in documents if one["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    vendor = accelerators.by_id(option.accelerator).vendor
+    count = container["resources"]["limits"][f"{vendor}.com/gpu"]
+    assert ("ConfigMap" in {one["kind"] for one in documents}) is bool(option.launch_config)
+    return container["command"], deployment["spec"]["replicas"], int(count)
+
+
+def in_skypilot(files: dict[str, str], option: Option) -> Found:
+    task = yaml.safe_load(files["service.sky.yaml"])
+    jsonschema.validate(task, SKYPILOT)
+    count = int(task["resources"]["accelerators"].split(":")[1])
+    return shlex.split(task["run"]), task["service"]["replicas"], count
+
+
+def test_what_cannot_be_started_is_refused_with_what_can(answered: Option) -> None:
+    tpu = dataclasses.replace(answered, accelerator="tpu-v6e")
+    with pytest.raises(AdvisorError, match="of NVIDIA and AMD"):
+        emitted("llama-3.1-8b", tpu, "k8s")
+    wide = dataclasses.replace(answered, tensor_parallel=8, pipeline_parallel=2, accelerators_per_unit=8)
+    with pytest.raises(AdvisorError, match="spans machines") as refused:
+        emitted("llama-3.1-8b", wide, "command")
+    assert refused.value.fix == "--max-gpus 8"
+    unknown = dataclasses.replace(answered, launch_argv=(*answered.launch_argv, "--made-up"))
+    with pytest.raises(AdvisorError, match="has no option --made-up"):
+        emitted("llama-3.1-8b", unknown, "compose")
+
+
+@pytest.mark.slow
+def test_a_folder_for_each_plan(cli: Cli, tmp_path: Path) -> None:
+    asked = "advisor recommend --model 8b --rate 1 --gpu l40s --engine vllm --as-of 2026-11-20"
+    run = cli(f"{asked} --emit compose -o {tmp_path / 'plan'}")
+    assert run.code == 0, run.err
+    assert {path.name for path in (tmp_path / "plan").iterdir()} == {"compose.yaml", "README.md"}
+    assert "wrote README.md, compose.yaml" in run.err
+    printed = cli(f"{asked} --emit k8s")
+    assert "kind: Deployment" in printed.out
+    told = json.loads(cli(f"{asked} --emit k8s --json").out)["deployment"]
+    assert told["format"] == "k8s"
+    assert set(told["files"]) == {"plan.k8s.yaml", "README.md"}
+    refused = cli(f"{asked} --emit-dir {tmp_path}")
+    assert refused.code == 2
+    assert "To fix: --emit compose" in refused.err
