@@ -6,7 +6,7 @@ import json
 import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ class Trace:
     pairs: tuple[tuple[int, int], ...]
     hash_ids: tuple[tuple[int, ...], ...] | None = None
     """Of each prompt, one for every HASH_TOKENS tokens, equal where two prompts begin alike; None: not recorded."""
-    rows: Sequence[int] = ()
+    rows: Sequence[int] = field(default=(), hash=False)  # may be an array, which has no hash
     """Row of the file that each request stands in."""
 
     @property
