@@ -8,8 +8,7 @@ from typing import Final
 
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, read_csv
-from advisor.catalog.own_rows import check_currency, check_day, check_repeat
+from advisor.catalog.files import DATA_DIR, check_currency, check_day, check_repeat, checked, read_csv
 from advisor.catalog.prices import newest_reading, price_sources
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.economics import ApiPrice
@@ -51,7 +50,6 @@ def api_prices_as_of(
     A user's row wins over a bundled one of the same provider and model, whatever its date.
 
     Raises: UnknownNameError: no such provider has any price. InputFileError: the user's file is wrong.
-    Source: own definition.
     """
     own = read_api_prices(user_file) if user_file is not None else ()
     known = sorted({price.provider for price in (*bundled_api_prices(), *own)})

@@ -69,8 +69,6 @@ def grouped_bits(bits: float, group_size: int, scale_bits: float, zero_point_bit
     """Storage of one element of a format whose groups share a scale, and a zero point where it has one [bits].
 
     bits + (scale_bits + zero_point_bits) / group_size
-
-    Source: definition.
     """
     return bits + (scale_bits + zero_point_bits) / group_size
 
@@ -138,7 +136,6 @@ def dtype_of(name: str, kind: str = "precision") -> Resolution:
     int4, as both hold groups of 4 bits.
 
     Raises: UnknownNameError: there is no such format; `hint` lists near misses.
-    Source: own definition.
     """
     if name.casefold() in DTYPES:
         return Resolution(name.casefold())
@@ -153,6 +150,17 @@ def dtype_of(name: str, kind: str = "precision") -> Resolution:
             fix=f"--{kind} {near[0] if near else 'fp8'}",
             hint=f"did you mean: {', '.join(near)}" if near else "",
         ) from None
+
+
+def known_dtype(name: str | None, option: str = "precision") -> tuple[str | None, str]:
+    """The number format that an option names, and a note where it goes by another name; None where none is named.
+
+    Raises: UnknownNameError: there is no such format.
+    """
+    if name is None:
+        return None, ""
+    found = dtype_of(name, option)
+    return found.id, found.note
 
 
 def bytes_per_element(dtype: str) -> float:

@@ -223,7 +223,6 @@ class Fitted:
         """The parameters of a record; a field for the number format takes the record's.
 
         Raises: TypeError: a parameter is missing.
-        Source: own definition.
         """
         values: dict[str, Any] = record.parameters | {"dtype": record.dtype, "compute_dtype": record.dtype}
         return cls(**{name: values[name] for name in cls.__match_args__ if name in values})

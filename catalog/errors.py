@@ -40,7 +40,6 @@ def whole(name: str, value: object, least: int = 1, most: int | None = None) -> 
     """Refuse what is not a whole number in a range.
 
     Raises: AdvisorError: it is none, or too small, or too large.
-    Source: own definition.
     """
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or value < least or (most is not None and value > most):  # type: ignore[operator]
@@ -51,7 +50,6 @@ def positive(name: str, value: float) -> None:
     """Refuse what is not a positive and finite number.
 
     Raises: AdvisorError: it is not.
-    Source: own definition.
     """
     if isinstance(value, bool) or not (math.isfinite(value) and value > 0):
         raise AdvisorError(f"{name} must be positive and finite, not {value}")

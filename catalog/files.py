@@ -1,10 +1,11 @@
 """Data files in the field's customary units: reading them, and telling a person what is wrong with one."""
 
 import csv
+import datetime
 import json
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -155,6 +156,20 @@ def checked(record_type: type[RecordT], values: Mapping[str, Any], where: str) -
         ) from None
 
 
+def named_records(
+    record_type: type[RecordT], entries: Mapping[str, Mapping[str, Any]], where: str
+) -> dict[str, RecordT]:
+    """Tables by name as records, each with its name as its id where its kind has one.
+
+    Raises: InputFileError: as `checked`.
+    """
+    has_id = "id" in record_type.model_fields
+    return {
+        name: checked(record_type, {"id": name, **entry} if has_id else entry, f"{where}: {name}")
+        for name, entry in entries.items()
+    }
+
+
 def _problem(detail: Any) -> tuple[str, str, str]:
     field = ".".join(str(part) for part in detail["loc"]) or "record"
     value = "missing" if detail["type"] == "missing" else repr(detail["input"])
@@ -183,3 +198,42 @@ def read_cited_tables(path: Path, table: str) -> Iterator[tuple[str, dict[str, A
                 fix="add it to [sources]",
             )
         yield where, {**entry, "sources": [sources[name] for name in entry.get("sources", ())]}
+
+
+def check_currency(values: dict[str, object], where: str) -> None:
+    """Take a column `currency` out of a row, and refuse another one than dollars.
+
+    Raises: InputFileError: it says another currency.
+    """
+    currency = str(values.pop("currency", "USD") or "USD").strip().upper()
+    if currency != "USD":
+        raise InputFileError(
+            f"{where}: field currency: {currency!r}", why="prices are in USD", fix="convert the price to USD"
+        )
+
+
+def check_day(observed_on: datetime.date, latest: datetime.date, where: str) -> None:
+    """Refuse a price that was read after the latest day that it can have.
+
+    Raises: InputFileError: it was.
+    """
+    if observed_on > latest:
+        raise InputFileError(
+            f"{where}: field observed_on: {observed_on}",
+            why="that day is in the future",
+            fix="write the day on which the price was read",
+        )
+
+
+def check_repeat(seen: dict[Hashable, int], key: Hashable, number: int, place: str, *, fix: str) -> None:
+    """Note the row of a price, and refuse the same one twice.
+
+    Raises: InputFileError: an earlier row has it.
+    """
+    if key in seen:
+        raise InputFileError(
+            f"{place}: row {number} repeats row {seen[key]}",
+            why="both are the price of the same thing on the same day",
+            fix=fix,
+        )
+    seen[key] = number

@@ -110,10 +110,7 @@ def model_from_hf_config(path: str | Path) -> Model:
 
 
 def grouped(layers: list[_Layer]) -> tuple[LayerGroup, ...]:
-    """Equal layers as one group, in the order in which they first occur.
-
-    Source: own definition.
-    """
+    """Equal layers as one group, in the order in which they first occur."""
     counts = Counter(layers)
     return tuple(
         LayerGroup(count=count, mixer=mixer, feed_forward=feed_forward)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, read_toml
+from advisor.catalog.files import DATA_DIR, checked, named_records, read_toml
 from advisor.catalog.part_prices import accelerator_price, price_book
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.schema import Accelerator
@@ -84,8 +84,6 @@ def ownership(as_of: datetime.date, user_file: Path | None = None) -> Ownership:
 def purchase_price(known: Ownership, accelerator: Accelerator) -> PurchasePrice | None:
     """What one accelerator costs to buy: the user's figure, else what the planner of workstations pays for it; None
     where nobody says.
-
-    Source: catalog.part_prices.
     """
     if accelerator.id in known.purchases:
         return known.purchases[accelerator.id]
@@ -111,12 +109,7 @@ def purchase_price(known: Ownership, accelerator: Accelerator) -> PurchasePrice 
 @functools.cache
 def _bundled() -> Ownership:
     path = DATA_DIR / "ownership.toml"
-    data = read_toml(path)
-    assumptions = {
-        name: checked(Assumption, entry, f"{path.name}: {name}")
-        for name, entry in data["assumptions"].items()
-    }
-    return Ownership(assumptions, {})
+    return Ownership(named_records(Assumption, read_toml(path)["assumptions"], path.name), {})
 
 
 def _with_user_values(

@@ -8,8 +8,7 @@ from typing import Final
 
 from advisor.catalog.accelerators import all_accelerators
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import checked, read_csv
-from advisor.catalog.own_rows import check_currency, check_day, check_repeat
+from advisor.catalog.files import check_currency, check_day, check_repeat, checked, read_csv
 from advisor.catalog.parts import FOLDER, all_parts, systems
 from advisor.catalog.prices import newest_reading
 from advisor.catalog.resolve import near_misses

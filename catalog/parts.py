@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
-from advisor.catalog.files import DATA_DIR, checked, read_csv, read_toml
+from advisor.catalog.files import DATA_DIR, checked, named_records, read_csv, read_toml
 from advisor.catalog.schema.part import (
     Board,
     Bridge,
@@ -45,9 +45,7 @@ def gpu_cards() -> tuple[GpuCard, ...]:
 def cpu_series() -> dict[str, CpuSeries]:
     """What CPUs of one series share, by id."""
     path = FOLDER / "cpu_series.toml"
-    return {
-        name: checked(CpuSeries, {"id": name, **entry}, path.name) for name, entry in read_toml(path).items()
-    }
+    return named_records(CpuSeries, read_toml(path), path.name)
 
 
 @functools.cache

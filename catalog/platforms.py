@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from advisor.catalog.files import DATA_DIR, checked, read_toml
+from advisor.catalog.files import DATA_DIR, named_records, read_toml
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.record import Record
 
@@ -90,7 +90,7 @@ def all_platforms() -> tuple[Platform, ...]:
     Source: data/platforms.toml, each fact with its own source.
     """
     entries = read_toml(_PATH)["platform"]
-    return tuple(checked(Platform, {"id": name, **entry}, name) for name, entry in entries.items())
+    return tuple(named_records(Platform, entries, _PATH.name).values())
 
 
 @functools.cache
@@ -101,4 +101,4 @@ def all_described() -> tuple[Described, ...]:
     Source: data/platforms.toml.
     """
     entries = read_toml(_PATH)["described"]
-    return tuple(checked(Described, {"id": name, **entry}, name) for name, entry in entries.items())
+    return tuple(named_records(Described, entries, _PATH.name).values())

@@ -14,8 +14,15 @@ from typing import Any, Final, NamedTuple
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, read_csv, read_toml
-from advisor.catalog.own_rows import check_currency, check_day, check_repeat
+from advisor.catalog.files import (
+    DATA_DIR,
+    check_currency,
+    check_day,
+    check_repeat,
+    checked,
+    read_csv,
+    read_toml,
+)
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.price import Price, PriceKind, Term
 from advisor.catalog.units import DAY_S, GIB, HOUR_S
@@ -119,7 +126,6 @@ def prices_as_of(
     Assumes: `accelerators` are ids. None means all; COMPARED_KINDS are the kinds that one can expect to pay.
     Raises: UnknownNameError: a provider is in no layer; `hint` lists near misses.
         InputFileError: the user's file or the cache is wrong.
-    Source: own definition.
     """
     cached = refreshed_prices(cache_dir) if cache_dir is not None else ()
     own = read_prices(user_file, as_of) if user_file is not None else ()
@@ -162,8 +168,6 @@ def age_days(price: Price, as_of: datetime.date) -> int:
 def commitment_usd(price: Price) -> float | None:
     """What renting one SKU at this price commits to pay, used or not [USD]: usd_per_hour · hours of the term; 0 where
     the term commits to nothing, None where its length is not stated.
-
-    Source: definition.
     """
     if price.term == "reserved_unspecified":
         return None
@@ -309,10 +313,7 @@ def price_spread(age_days: float | None, kind: str) -> PriceSpread:
 
 
 def spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
-    """The same of one price on a day: by its kind, or as spot where it is; without a date as the oldest.
-
-    Source: price_spread.
-    """
+    """The same of one price on a day: by its kind, or as spot where it is; without a date as the oldest."""
     age = age_days(price, as_of) if price.is_dated else None
     return price_spread(age, "spot" if price.term == "spot" else price.price_kind)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from advisor.catalog.errors import UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, read_toml
+from advisor.catalog.files import DATA_DIR, checked, named_records, read_toml
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.economics import LoadShape
 from advisor.catalog.schema.record import Record
@@ -54,7 +54,6 @@ def get(name: str) -> Profile:
     """The profile of a name.
 
     Raises: UnknownNameError: no such profile; near misses are in the hint.
-    Source: own definition.
     """
     profiles = all_profiles()
     return profiles[resolve(name, tuple(profiles), {}, "profile").id]
@@ -68,10 +67,7 @@ def all_load_shapes() -> dict[str, LoadShape]:
     Source: data/load_shapes.toml, each with its own source.
     """
     path = DATA_DIR / "load_shapes.toml"
-    return {
-        name: checked(LoadShape, {"id": name, **entry}, f"{path.name}: {name}")
-        for name, entry in read_toml(path).items()
-    }
+    return named_records(LoadShape, read_toml(path), path.name)
 
 
 def get_load_shape(name: str) -> LoadShape:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from advisor.catalog.files import DATA_DIR, checked, read_toml
+from advisor.catalog.files import DATA_DIR, named_records, read_toml
 from advisor.catalog.schema.record import Record
 
 
@@ -35,6 +35,4 @@ def all_providers() -> dict[str, Provider]:
     Raises: InputFileError: the bundled file is damaged.
     """
     path = DATA_DIR / "providers.toml"
-    return {
-        name: checked(Provider, {"id": name, **entry}, path.name) for name, entry in read_toml(path).items()
-    }
+    return named_records(Provider, read_toml(path), path.name)

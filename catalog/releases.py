@@ -13,10 +13,7 @@ _YEAR_DIGITS: Final = 4
 
 
 def belongs(since: str, until: str, *, version: str = "", date: str = "") -> bool:
-    """Whether a run, by its version or else by its date, used one of a span's releases; without either, the newest.
-
-    Source: own definition.
-    """
+    """Whether a run, by its version or else by its date, used one of a span's releases; without either, the newest."""
     if since and is_before(version, date, since):
         return False
     return not until or is_before(version, date, until)
@@ -68,10 +65,7 @@ def _is_at_least(release: str, other: str) -> bool:
 
 
 def middle_of(date: str) -> str:
-    """A date as ISO text: that of a year (2025) or of two (2025-2026) is its middle; others stay as they are.
-
-    Source: own definition.
-    """
+    """A date as ISO text: that of a year (2025) or of two (2025-2026) is its middle; others stay as they are."""
     years = date.split("-")
     if not all(len(year) == _YEAR_DIGITS and year.isdigit() for year in years):
         return date

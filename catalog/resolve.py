@@ -28,7 +28,6 @@ def resolve(name: str, ids: Iterable[str], aliases: Mapping[str, str], kind: str
 
     Assumes: alias targets are ids.
     Raises: UnknownNameError: no id or alias equals the name, or several do; `hint` lists near misses.
-    Source: own definition.
     """
     known = tuple(ids)
     if name in known:
@@ -56,6 +55,22 @@ def near_misses(name: str, ids: Iterable[str], aliases: Mapping[str, str]) -> tu
     Source: Ratcliff-Obershelp similarity of the standard library (difflib).
     """
     return _near_misses(name, [(spelling, spelling) for spelling in ids] + list(aliases.items()))
+
+
+def known_value(name: str | None, known: Iterable[str], kind: str) -> None:
+    """Refuse a filter value that no record has: an empty list would hide the typing mistake.
+
+    Raises: UnknownNameError: it is not among the known ones.
+    """
+    values = sorted(set(known))
+    if name is None or name in values:
+        return
+    near = near_misses(name, values, {})
+    raise UnknownNameError(
+        f"unknown {kind} '{name}'",
+        why=f"no record of the catalog has it; there are {', '.join(values)}",
+        fix=f"--{kind} {near[0] if near else values[0]}" if values else "",
+    )
 
 
 def _near_misses(name: str, spellings: list[tuple[str, str]]) -> tuple[str, ...]:

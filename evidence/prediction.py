@@ -27,10 +27,7 @@ class Prediction:
 
 
 def answered(case_id: str, parse: Callable[[], CaseT], predict: Callable[[CaseT], Prediction]) -> Prediction:
-    """What is predicted for a row; a row that cannot be read or is not modelled says so in its status.
-
-    Source: own definition.
-    """
+    """What is predicted for a row; a row that cannot be read or is not modelled says so in its status."""
     try:
         return predict(parse())
     except UnsupportedCaseError as error:

@@ -13,10 +13,7 @@ MISSING_ERROR = 1.0
 
 
 def measured_value(cells: Mapping[str, str], metric: str) -> float | None:
-    """What was measured of a metric, where a row gives it as a positive number; in the column's unit.
-
-    Source: definition.
-    """
+    """What was measured of a metric, where a row gives it as a positive number; in the column's unit."""
     try:
         value = float(cells.get(metric) or "nan")
     except ValueError:
@@ -74,10 +71,7 @@ class MetricScore:
 
 
 def comparisons(rows: Iterable[JudgedRow], metric: str) -> list[Comparison]:
-    """What was measured of a metric and what was predicted, in the order of the rows that give it.
-
-    Source: own definition.
-    """
+    """What was measured of a metric and what was predicted, in the order of the rows that give it."""
     return [
         Comparison(metric, measured, row.predicted.get(metric), row.cells)
         for row in rows
@@ -86,10 +80,7 @@ def comparisons(rows: Iterable[JudgedRow], metric: str) -> list[Comparison]:
 
 
 def score_metrics(comparisons: Iterable[Comparison], columns: Sequence[str]) -> dict[str, MetricScore]:
-    """Scores of every metric that was measured at all, in the order in which metrics first appear.
-
-    Source: own definition.
-    """
+    """Scores of every metric that was measured at all, in the order in which metrics first appear."""
     by_metric: dict[str, list[Comparison]] = {}
     for comparison in comparisons:
         by_metric.setdefault(comparison.metric, []).append(comparison)

@@ -6,6 +6,8 @@ import torch
 import triton
 import triton.language as tl
 
+from advisor.kernels.backend import normal
+
 Activation = Literal["gelu", "swiglu"]
 _BLOCK: Final = 4096
 _NUM_WARPS: Final = 8
@@ -100,5 +102,4 @@ def make_inputs(
 
     Shapes: [num_rows, num_columns].
     """
-    generator = torch.Generator(device=device).manual_seed(seed)
-    return (torch.randn((num_rows, num_columns), generator=generator, device=device, dtype=dtype),)
+    return (normal(seed, device, dtype)(num_rows, num_columns),)

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from advisor.kernels.backend import INTERPRET, dot
+from advisor.kernels.backend import INTERPRET, dot, normal
 
 LOG2_E: Final = 1.4426950408889634
 _MASKED = tl.constexpr(-1e30)
@@ -224,10 +224,5 @@ def make_inputs(
 
     Shapes: q [B, S, H, D], k [B, T, G, D], v [B, T, G, D].
     """
-    generator = torch.Generator(device=device).manual_seed(seed)
-
-    def draw(tokens: int, heads: int) -> torch.Tensor:
-        shape = (batch, tokens, heads, head_dim)
-        return torch.randn(shape, generator=generator, device=device, dtype=dtype)
-
-    return draw(num_queries, num_heads), draw(num_keys, num_kv_heads), draw(num_keys, num_kv_heads)
+    draw, kv_shape = normal(seed, device, dtype), (batch, num_keys, num_kv_heads, head_dim)
+    return draw(batch, num_queries, num_heads, head_dim), draw(*kv_shape), draw(*kv_shape)

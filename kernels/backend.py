@@ -1,6 +1,7 @@
 """Where a kernel runs, on a GPU or in Triton's interpreter on a CPU, and what differs between the two."""
 
 import functools
+from collections.abc import Callable
 
 import torch
 import triton
@@ -22,6 +23,14 @@ def num_sms(device_index: int) -> int:
 def persistent_programs(device: torch.device) -> int:
     """Programs of a persistent grid with one program per multiprocessor [count]."""
     return num_sms(device.index or 0) if device.type == "cuda" else DEFAULT_NUM_SMS
+
+
+def normal(
+    seed: int, device: torch.device, dtype: torch.dtype = torch.float32
+) -> Callable[..., torch.Tensor]:
+    """Draws of normal numbers by their shape, one after the other from a seed."""
+    generator = torch.Generator(device=device).manual_seed(seed)
+    return lambda *shape: torch.randn(shape, generator=generator, device=device, dtype=dtype)
 
 
 def has_fp8(device: torch.device) -> bool:

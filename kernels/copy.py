@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.backend import INTERPRET, persistent_programs, wide
+from advisor.kernels.backend import INTERPRET, normal, persistent_programs, wide
 
 Pattern = Literal["read", "copy", "triad"]
 SCALAR = 0.5
@@ -153,7 +153,5 @@ def make_inputs(
 
     Shapes: x [numel], y [numel].
     """
-    generator = torch.Generator(device=device).manual_seed(seed)
-    x = torch.randn(numel, generator=generator, device=device, dtype=dtype)
-    y = torch.randn(numel, generator=generator, device=device, dtype=dtype)
-    return x, y
+    draw = normal(seed, device, dtype)
+    return draw(numel), draw(numel)

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from advisor.kernels.backend import INTERPRET, dot, persistent_programs
+from advisor.kernels.backend import INTERPRET, dot, normal, persistent_programs
 
 DESCRIPTOR_ALIGNMENT_BYTES: Final = 16
 """A tensor descriptor needs rows that start on multiples of this."""
@@ -39,6 +39,20 @@ class Config:
     """Speed per output element relative to the fastest tile shape (measured on an H200)."""
     piece_rate: float = 1.0
     """The same of a piece."""
+
+    @property
+    def launch(self) -> dict[str, int]:
+        """Arguments of a kernel that walks over tiles."""
+        blocks = {"BLOCK_M": self.block_m, "BLOCK_N": self.block_n, "BLOCK_K": self.block_k}
+        return blocks | {
+            "GROUP_M": self.group_m,
+            "num_warps": self.num_warps,
+            "num_stages": self.num_stages,
+        }
+
+    def num_tiles(self, m: int, n: int) -> int:
+        """Tiles of a product of m rows and n columns [count]."""
+        return int(triton.cdiv(m, self.block_m) * triton.cdiv(n, self.block_n))
 
 
 CONFIGS: Final[dict[int, tuple[Config, ...]]] = {
@@ -96,9 +110,7 @@ def _gemm_kernel(
     HAS_SCALE: tl.constexpr,
     NUM_PROGRAMS: tl.constexpr,
 ):
-    num_tiles_m = tl.cdiv(M, BLOCK_M)
-    num_tiles_n = tl.cdiv(N, BLOCK_N)
-    num_tiles_k = tl.cdiv(K, BLOCK_K)
+    num_tiles_m, num_tiles_n, num_tiles_k = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
     scale = tl.load(scale_ptr) if HAS_SCALE else 1.0
     for tile_id in tl.range(tl.program_id(0), whole_tiles, NUM_PROGRAMS, flatten=True):
         tile_m, tile_n = tile_position(tile_id, num_tiles_m, num_tiles_n, GROUP_M)
@@ -154,7 +166,7 @@ def choose_config(m: int, n: int, element_bytes: int, programs: int) -> Config:
         return _INTERPRETER_CONFIG
 
     def cost(config: Config) -> float:
-        tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
+        tiles = config.num_tiles(m, n)
         if config.pieces == 1:
             waves = triton.cdiv(tiles, programs) / config.rate
         elif _can_cut(tiles % programs, config.pieces, programs) and 2 * m > config.block_m:
@@ -216,7 +228,7 @@ def run(
     if out is None:
         out = empty_output(m, n, torch.bfloat16 if a.element_size() == 1 else a.dtype, a.device)
     store_n = config.block_n // 2 if config.split_epilogue else config.block_n
-    tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
+    tiles = config.num_tiles(m, n)
     rest = tiles % programs if config.pieces > 1 else 0
     if config.pieces > 1 and not _can_cut(rest, config.pieces, programs):
         raise ValueError(f"cannot cut {rest} tiles into {config.pieces} pieces for {programs} programs")
@@ -234,17 +246,12 @@ def run(
         n,
         a.shape[1],
         whole_tiles,
-        BLOCK_M=config.block_m,
-        BLOCK_N=config.block_n,
-        BLOCK_K=config.block_k,
-        GROUP_M=config.group_m,
         PIECES=config.pieces,
         PIECE_STAGES=_PIECE_STAGES,
         SPLIT_EPILOGUE=config.split_epilogue,
         HAS_SCALE=scale is not None,
         NUM_PROGRAMS=programs,
-        num_warps=config.num_warps,
-        num_stages=config.num_stages,
+        **config.launch,
     )
     return out
 
@@ -266,8 +273,5 @@ def make_inputs(
 
     Shapes: a [m, k], b [n, k].
     """
-    generator = torch.Generator(device=device).manual_seed(seed)
-    exact = torch.float32 if dtype.itemsize == 1 else dtype
-    a = torch.randn((m, k), generator=generator, device=device, dtype=exact).to(dtype)
-    b = torch.randn((n, k), generator=generator, device=device, dtype=exact).to(dtype)
-    return a, b
+    draw = normal(seed, device, torch.float32 if dtype.itemsize == 1 else dtype)
+    return draw(m, k).to(dtype), draw(n, k).to(dtype)

@@ -138,13 +138,8 @@ def run(
         num_slots,
         n,
         k,
-        BLOCK_M=config.block_m,
-        BLOCK_N=config.block_n,
-        BLOCK_K=config.block_k,
-        GROUP_M=config.group_m,
         NUM_PROGRAMS=programs,
-        num_warps=config.num_warps,
-        num_stages=config.num_stages,
+        **config.launch,
     )
     return out
 

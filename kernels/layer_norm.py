@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.backend import INTERPRET
+from advisor.kernels.backend import INTERPRET, normal
 from advisor.kernels.rms_norm import row_launch
 
 _ELEMENTS_PER_PROGRAM: Final = 4096 if INTERPRET else 16384
@@ -98,8 +98,5 @@ def make_inputs(
 
     Shapes: [num_rows, num_columns], [num_columns], [num_columns].
     """
-    generator = torch.Generator(device=device).manual_seed(seed)
-    x = 3 + torch.randn((num_rows, num_columns), generator=generator, device=device, dtype=dtype)
-    weight = 1 + 0.1 * torch.randn(num_columns, generator=generator, device=device, dtype=dtype)
-    bias = 0.1 * torch.randn(num_columns, generator=generator, device=device, dtype=dtype)
-    return x, weight, bias
+    draw = normal(seed, device, dtype)
+    return 3 + draw(num_rows, num_columns), 1 + 0.1 * draw(num_columns), 0.1 * draw(num_columns)

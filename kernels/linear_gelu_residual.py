@@ -8,7 +8,7 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from advisor.kernels.activations import gelu
-from advisor.kernels.backend import INTERPRET, dot, persistent_programs
+from advisor.kernels.backend import INTERPRET, dot, normal, persistent_programs
 from advisor.kernels.gemm import Config, align_rows, empty_output, tile_position
 
 CONFIG: Final = Config(128, 256, 64, num_warps=8, num_stages=3, group_m=16)
@@ -39,9 +39,7 @@ def _linear_kernel(
     GROUP_M: tl.constexpr,
     NUM_PROGRAMS: tl.constexpr,
 ):
-    num_tiles_m = tl.cdiv(M, BLOCK_M)
-    num_tiles_n = tl.cdiv(N, BLOCK_N)
-    num_tiles_k = tl.cdiv(K, BLOCK_K)
+    num_tiles_m, num_tiles_n, num_tiles_k = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
     for tile_id in tl.range(tl.program_id(0), num_tiles_m * num_tiles_n, NUM_PROGRAMS):
         tile_m, tile_n = tile_position(tile_id, num_tiles_m, num_tiles_n, GROUP_M)
         row = tile_m * BLOCK_M
@@ -81,8 +79,7 @@ def run(
     a, b, residual = align_rows(a), align_rows(b), align_rows(residual)
     config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIG)
     out = empty_output(m, n, a.dtype, a.device) if out is None else out
-    tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
-    programs = min(persistent_programs(a.device), tiles)
+    programs = min(persistent_programs(a.device), config.num_tiles(m, n))
     half_tile = [config.block_m, config.block_n // 2]
     _linear_kernel[(programs,)](
         TensorDescriptor.from_tensor(a, [config.block_m, config.block_k]),
@@ -93,13 +90,8 @@ def run(
         m,
         n,
         a.shape[1],
-        BLOCK_M=config.block_m,
-        BLOCK_N=config.block_n,
-        BLOCK_K=config.block_k,
-        GROUP_M=config.group_m,
         NUM_PROGRAMS=programs,
-        num_warps=config.num_warps,
-        num_stages=config.num_stages,
+        **config.launch,
     )
     return out
 
@@ -121,9 +113,5 @@ def make_inputs(
 
     Shapes: a [m, k], b [n, k], bias [n], residual [m, n].
     """
-    generator = torch.Generator(device=device).manual_seed(seed)
-    a = torch.randn((m, k), generator=generator, device=device, dtype=dtype)
-    b = torch.randn((n, k), generator=generator, device=device, dtype=dtype) / k**0.5
-    bias = torch.randn(n, generator=generator, device=device, dtype=dtype)
-    residual = torch.randn((m, n), generator=generator, device=device, dtype=dtype)
-    return a, b, bias, residual
+    draw = normal(seed, device, dtype)
+    return draw(m, k), draw(n, k) / k**0.5, draw(n), draw(m, n)

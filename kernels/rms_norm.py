@@ -9,6 +9,8 @@ import torch
 import triton
 import triton.language as tl
 
+from advisor.kernels.backend import normal
+
 MAX_COLUMNS: Final = 65536
 """A whole row stays in registers; no published model is wider than a third of this."""
 _ELEMENTS_PER_PROGRAM: Final = 4096
@@ -117,8 +119,5 @@ def make_inputs(
 
     Shapes: [num_rows, num_columns], [num_rows, num_columns], [num_columns].
     """
-    generator = torch.Generator(device=device).manual_seed(seed)
-    x = torch.randn((num_rows, num_columns), generator=generator, device=device, dtype=dtype)
-    residual = torch.randn((num_rows, num_columns), generator=generator, device=device, dtype=dtype)
-    weight = 1 + 0.1 * torch.randn(num_columns, generator=generator, device=device, dtype=dtype)
-    return x, residual, weight
+    draw = normal(seed, device, dtype)
+    return draw(num_rows, num_columns), draw(num_rows, num_columns), 1 + 0.1 * draw(num_columns)

@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.backend import INTERPRET
+from advisor.kernels.backend import INTERPRET, normal
 
 _CHUNK: Final = 8 if INTERPRET else 32
 _BLOCK_D: Final = 8 if INTERPRET else 16
@@ -159,11 +159,7 @@ def make_inputs(
 
     Shapes: u [B, L, D], delta [B, L, D], a [D, N], b [B, L, N], c [B, L, N], skip [D].
     """
-    generator = torch.Generator(device=device).manual_seed(seed)
-
-    def draw(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=generator, device=device)
-
+    draw = normal(seed, device)
     u = draw(num_sequences, num_tokens, num_channels).to(dtype)
     delta = torch.nn.functional.softplus(draw(num_sequences, num_tokens, num_channels) - 2).to(dtype)
     a = -torch.arange(1, num_states + 1, device=device, dtype=torch.float32).repeat(num_channels, 1)

@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.backend import INTERPRET
+from advisor.kernels.backend import INTERPRET, normal
 from advisor.kernels.rms_norm import row_launch
 
 WIDEST_RESIDENT_ROW: Final = 256 if INTERPRET else 16384
@@ -93,5 +93,4 @@ def make_inputs(
 
     Shapes: [num_rows, num_columns].
     """
-    generator = torch.Generator(device=device).manual_seed(seed)
-    return (3 * torch.randn((num_rows, num_columns), generator=generator, device=device, dtype=dtype),)
+    return (3 * normal(seed, device, dtype)(num_rows, num_columns),)

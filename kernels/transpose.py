@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.backend import INTERPRET
+from advisor.kernels.backend import INTERPRET, normal
 
 _TILE: Final = 64 if INTERPRET else 128
 _NUM_WARPS: Final = 8
@@ -59,5 +59,4 @@ def make_inputs(
 
     Shapes: [num_rows, num_columns].
     """
-    generator = torch.Generator(device=device).manual_seed(seed)
-    return (torch.randn((num_rows, num_columns), generator=generator, device=device, dtype=dtype),)
+    return (normal(seed, device, dtype)(num_rows, num_columns),)

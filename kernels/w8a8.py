@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from advisor.kernels.backend import INTERPRET, persistent_programs
+from advisor.kernels.backend import INTERPRET, normal, persistent_programs
 from advisor.kernels.gemm import Config, align_rows, empty_output, tile_position
 
 LARGEST: Final = 127
@@ -31,9 +31,7 @@ def _w8a8_kernel(
     GROUP_M: tl.constexpr,
     NUM_PROGRAMS: tl.constexpr,
 ):
-    num_tiles_m = tl.cdiv(M, BLOCK_M)
-    num_tiles_n = tl.cdiv(N, BLOCK_N)
-    num_tiles_k = tl.cdiv(K, BLOCK_K)
+    num_tiles_m, num_tiles_n, num_tiles_k = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
     for tile_id in tl.range(tl.program_id(0), num_tiles_m * num_tiles_n, NUM_PROGRAMS, flatten=True):
         tile_m, tile_n = tile_position(tile_id, num_tiles_m, num_tiles_n, GROUP_M)
         row = tile_m * BLOCK_M
@@ -89,8 +87,7 @@ def run(
     a, b = align_rows(a), align_rows(b)
     config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIG)
     out = empty_output(m, n, torch.bfloat16, a.device) if out is None else out
-    tiles = triton.cdiv(m, config.block_m) * triton.cdiv(n, config.block_n)
-    programs = min(persistent_programs(a.device), tiles)
+    programs = min(persistent_programs(a.device), config.num_tiles(m, n))
     _w8a8_kernel[(programs,)](
         TensorDescriptor.from_tensor(a, [config.block_m, config.block_k]),
         TensorDescriptor.from_tensor(b, [config.block_n, config.block_k]),
@@ -100,13 +97,8 @@ def run(
         m,
         n,
         a.shape[1],
-        BLOCK_M=config.block_m,
-        BLOCK_N=config.block_n,
-        BLOCK_K=config.block_k,
-        GROUP_M=config.group_m,
         NUM_PROGRAMS=programs,
-        num_warps=config.num_warps,
-        num_stages=config.num_stages,
+        **config.launch,
     )
     return out
 
@@ -128,7 +120,5 @@ def make_inputs(
 
     Shapes: a [m, k] int8, a_scale [m], b [n, k] int8, b_scale [n].
     """
-    generator = torch.Generator(device=device).manual_seed(seed)
-    a, a_scale = quantize(torch.randn((m, k), generator=generator, device=device))
-    b, b_scale = quantize(torch.randn((n, k), generator=generator, device=device))
-    return a, a_scale, b, b_scale
+    draw = normal(seed, device)
+    return *quantize(draw(m, k)), *quantize(draw(n, k))

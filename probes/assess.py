@@ -110,14 +110,5 @@ def _covered(gpu: int | None, missing: Sequence[str], lost: Sequence[Measurement
     hung = any(HUNG in m.note for m in lost)
     reasons = dict.fromkeys(f"{m.id.removeprefix('step.')}: {m.note}" for m in lost)
     status: Status = "fail" if hung else "warn" if missing else "pass"
-    return Measurement(
-        id="health.coverage",
-        gpu=gpu,
-        value=f"without {', '.join(missing)}" if missing else "complete",
-        expected="complete",
-        required="complete",
-        operator="==",
-        source="rule",
-        status=status,
-        note="; ".join(reasons),
-    )
+    words = f"without {', '.join(missing)}" if missing else "complete"
+    return Measurement.ruled("health.coverage", words, "complete", status, gpu=gpu, note="; ".join(reasons))

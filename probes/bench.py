@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -87,35 +87,31 @@ class Bench:
         sampler: Sampler | None = None,
     ) -> Measurement:
         """The measurement of a rate; p5 and p95 are of the rate, so the slow end comes first."""
-        return Measurement(
-            id=check,
-            gpu=self.gpu,
-            instrument=instrument,
-            pattern=pattern,
-            value=amount / timing.median_s,
-            p5=amount / timing.p95_s,
-            p95=amount / timing.p5_s,
-            num_samples=timing.num_samples,
-            variation=timing.variation,
-            unit=unit,
-            conditions=sampler.conditions() if sampler is not None else None,
-        )
+        found = rated(check, instrument, pattern, timing, amount, unit)
+        conditions = sampler.conditions() if sampler is not None else None
+        return found.model_copy(update={"gpu": self.gpu, "conditions": conditions})
 
     def duration(self, check: str, instrument: str, pattern: str, timing: Timing) -> Measurement:
         """The measurement of a time [s]."""
-        return Measurement(
-            id=check,
-            gpu=self.gpu,
-            instrument=instrument,
-            pattern=pattern,
-            value=timing.median_s,
-            p5=timing.p5_s,
-            p95=timing.p95_s,
-            num_samples=timing.num_samples,
-            variation=timing.variation,
-            unit="s",
-        )
+        return lasted(check, instrument, pattern, timing).model_copy(update={"gpu": self.gpu})
 
     def skipped(self, check: str, reason: str) -> Measurement:
         """What was not measured, and why."""
         return Measurement(id=check, gpu=self.gpu, status="not_measured", note=reason)
+
+
+def rated(check: str, instrument: str, pattern: str, timing: Timing, amount: float, unit: str) -> Measurement:
+    """A rate: `amount` over the time; p5 and p95 are of the rate, so the slow end comes first."""
+    value, p5, p95 = (amount / seconds for seconds in (timing.median_s, timing.p95_s, timing.p5_s))
+    return _measured(check, instrument, pattern, timing, value=value, p5=p5, p95=p95, unit=unit)
+
+
+def lasted(check: str, instrument: str, pattern: str, timing: Timing) -> Measurement:
+    """A time [s]."""
+    spread = {"value": timing.median_s, "p5": timing.p5_s, "p95": timing.p95_s}
+    return _measured(check, instrument, pattern, timing, unit="s", **spread)
+
+
+def _measured(check: str, instrument: str, pattern: str, timing: Timing, **values: Any) -> Measurement:
+    samples = {"num_samples": timing.num_samples, "variation": timing.variation}
+    return Measurement(id=check, instrument=instrument, pattern=pattern, **samples, **values)

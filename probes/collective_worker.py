@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from advisor.catalog.units import GIB, KIB, MIB, MICROSECOND_S
 from advisor.kernels.timing import Call, Timing, summarize, time_once
+from advisor.probes.bench import lasted, rated
 from advisor.probes.events import claim_stdout, emit
 from advisor.probes.record import Measurement
 
@@ -109,33 +110,11 @@ def measure(
     moved = bus_factor(operation, num_ranks) * num_bytes
     found = []
     for how, timing in timings.items():
-        found.append(
-            Measurement(
-                id=f"collective.{operation}{suffix}",
-                instrument="nccl",
-                pattern=pattern + how,
-                value=moved / timing.median_s,
-                p5=moved / timing.p95_s,
-                p95=moved / timing.p5_s,
-                num_samples=timing.num_samples,
-                variation=timing.variation,
-                unit="bytes/s",
-                note=f"{timing.median_s / MICROSECOND_S:.1f} us per call",
-            )
-        )
+        rate = rated(f"collective.{operation}{suffix}", "nccl", pattern + how, timing, moved, "bytes/s")
+        note = f"{timing.median_s / MICROSECOND_S:.1f} us per call"
+        found.append(rate.model_copy(update={"note": note}))
         if num_bytes <= 8 * KIB:
-            found.append(
-                Measurement(
-                    id=f"collective.{operation}.latency",
-                    instrument="nccl",
-                    pattern=pattern + how,
-                    value=timing.median_s,
-                    p5=timing.p5_s,
-                    p95=timing.p95_s,
-                    num_samples=timing.num_samples,
-                    unit="s",
-                )
-            )
+            found.append(lasted(f"collective.{operation}.latency", "nccl", pattern + how, timing))
     return found
 
 
@@ -164,16 +143,10 @@ def main() -> int:
 
 
 def _verified(num_ranks: int, right: bool) -> Measurement:
-    return Measurement(
-        id="collective.sum_is_right",
-        instrument="nccl",
-        pattern=f"{num_ranks} ranks, 4 MiB fp32",
-        value="right" if right else "wrong",
-        expected="right",
-        required="right",
-        operator="==",
-        source="rule",
-        status="pass" if right else "fail",
+    words = "right" if right else "wrong"
+    pattern = f"{num_ranks} ranks, 4 MiB fp32"
+    return Measurement.ruled(
+        "collective.sum_is_right", words, "right", right, instrument="nccl", pattern=pattern
     )
 
 

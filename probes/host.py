@@ -37,21 +37,13 @@ def processor(quick: bool) -> list[Measurement]:
     a = np.random.default_rng(0).standard_normal((size, size), dtype=np.float32)
     copy_s = _best_s(lambda: np.copyto(target, source))
     product_s = _best_s(lambda: a @ a, 3)
+    rates = (
+        ("memory_copy", "256 MiB, one thread, read plus write", 2.0 * _ARRAY_BYTES / copy_s, "bytes/s"),
+        ("matmul.fp32", f"{size} x {size} x {size}", 2.0 * size**3 / product_s, "flop/s"),
+    )
     return [
-        Measurement(
-            id="host.memory_copy",
-            instrument="numpy",
-            pattern="256 MiB, one thread, read plus write",
-            value=2.0 * _ARRAY_BYTES / copy_s,
-            unit="bytes/s",
-        ),
-        Measurement(
-            id="host.matmul.fp32",
-            instrument="numpy",
-            pattern=f"{size} x {size} x {size}",
-            value=2.0 * size**3 / product_s,
-            unit="flop/s",
-        ),
+        Measurement(id=f"host.{name}", instrument="numpy", pattern=pattern, value=value, unit=unit)
+        for name, pattern, value, unit in rates
     ]
 
 
@@ -74,22 +66,10 @@ def storage(quick: bool, folder: Path | None = None) -> list[Measurement]:
         with contextlib.suppress(OSError):
             Path(name).unlink()
     note = "" if is_direct else "through the page cache: an upper bound"
+    how = {"instrument": "os", "pattern": pattern, "unit": "bytes/s"}
     return [
-        Measurement(
-            id="host.storage_write",
-            instrument="os",
-            pattern=pattern,
-            value=num_bytes / written_s,
-            unit="bytes/s",
-        ),
-        Measurement(
-            id="host.storage_read",
-            instrument="os",
-            pattern=pattern,
-            value=num_bytes / read_s,
-            unit="bytes/s",
-            note=note,
-        ),
+        Measurement(id="host.storage_write", value=num_bytes / written_s, **how),
+        Measurement(id="host.storage_read", value=num_bytes / read_s, note=note, **how),
     ]
 
 

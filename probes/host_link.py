@@ -37,34 +37,15 @@ def host_link(bench: Bench) -> list[Measurement]:
         for check, (call, total) in calls.items()
     ]
     intact = torch.equal(other, host)
-    found.append(
-        Measurement(
-            id="host_link.intact",
-            gpu=bench.gpu,
-            instrument="torch",
-            pattern="random bytes there and back",
-            value="intact" if intact else "altered",
-            expected="intact",
-            required="intact",
-            operator="==",
-            source="rule",
-            status="pass" if intact else "fail",
-        )
-    )
+    words = "intact" if intact else "altered"
+    how = {"gpu": bench.gpu, "instrument": "torch", "pattern": "random bytes there and back"}
+    found.append(Measurement.ruled("host_link.intact", words, "intact", intact, **how))
     found.append(_affinity(bench))
     if not bench.quick:
         pageable = torch.empty(_BYTES, dtype=torch.uint8)
-        found.append(
-            bench.time_rate(
-                "host_link.h2d_pageable",
-                "torch",
-                "512 MiB pageable",
-                lambda: device.copy_(pageable),
-                amount,
-                "bytes/s",
-                num_samples=5,
-            )
-        )
+        copy = lambda: device.copy_(pageable)  # noqa: E731
+        what = ("host_link.h2d_pageable", "torch", "512 MiB pageable")
+        found.append(bench.time_rate(*what, copy, amount, "bytes/s", num_samples=5))
         found.append(_overlap(bench, host, device))
     return found
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GIB
@@ -57,7 +57,7 @@ def _compare(
     gpu: Gpu | None,
     actual: float | str | None,
     wanted: float | str | None,
-    status: Status,
+    status: Status | bool,
     *,
     unit: str = "",
     source: str = "catalog",
@@ -76,7 +76,7 @@ def _compare(
         required=wanted if required is None else required,
         operator="==" if isinstance(wanted, str) else operator or ">=",
         source=source,
-        status=status,
+        status=("pass" if status else "fail") if isinstance(status, bool) else status,
         note=note,
     )
 
@@ -85,14 +85,11 @@ def check_count(machine: Machine, num_expected: int | None) -> Measurement:
     """As many GPUs as were ordered; without an order, a number in which machines are sold."""
     number = len(machine.gpus)
     if num_expected is not None:
-        status: Status = "pass" if number == num_expected else "fail"
-        return _compare("count", None, float(number), float(num_expected), status, source="order")
+        fits = number == num_expected
+        return _compare("count", None, float(number), float(num_expected), fits, source="order")
     usual = number in USUAL_COUNTS
-    note = (
-        ""
-        if usual
-        else f"machines are sold with {', '.join(map(str, USUAL_COUNTS))} GPUs: one may be missing"
-    )
+    sold = f"machines are sold with {', '.join(map(str, USUAL_COUNTS))} GPUs: one may be missing"
+    note = "" if usual else sold
     larger = float(min((n for n in USUAL_COUNTS if n >= number), default=number))
     return _compare(
         "count", None, float(number), larger, "pass" if usual else "warn", source="usual", note=note
@@ -116,8 +113,8 @@ def check_sms(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     """All multiprocessors of the board."""
     if gpu.num_sms is None or accelerator.num_sms is None:
         return None
-    status: Status = "pass" if gpu.num_sms == accelerator.num_sms else "fail"
-    return _compare("sms", gpu, float(gpu.num_sms), float(accelerator.num_sms), status)
+    fits = gpu.num_sms == accelerator.num_sms
+    return _compare("sms", gpu, float(gpu.num_sms), float(accelerator.num_sms), fits)
 
 
 def check_memory(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
@@ -146,19 +143,10 @@ def check_bandwidth_peak(gpu: Gpu, accelerator: Accelerator) -> Measurement | No
     if not gpu.bus_width_bits or not gpu.max_memory_clock_hz or not accelerator.bandwidth_bytes_per_s:
         return None
     peak = gpu.bus_width_bits / 8 * gpu.max_memory_clock_hz * DATA_RATE
-    required = (1 - BANDWIDTH_TOLERANCE) * accelerator.bandwidth_bytes_per_s
-    status: Status = "pass" if peak >= required else "fail"
-    note = f"{gpu.bus_width_bits} bit"
-    return _compare(
-        "bandwidth_peak",
-        gpu,
-        peak,
-        accelerator.bandwidth_bytes_per_s,
-        status,
-        unit="bytes/s of the bus",
-        note=note,
-        required=required,
-    )
+    wanted = accelerator.bandwidth_bytes_per_s
+    required = (1 - BANDWIDTH_TOLERANCE) * wanted
+    told: dict[str, Any] = {"unit": "bytes/s of the bus", "note": f"{gpu.bus_width_bits} bit"}
+    return _compare("bandwidth_peak", gpu, peak, wanted, peak >= required, required=required, **told)
 
 
 def check_power_limit(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
@@ -173,17 +161,8 @@ def check_power_limit(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     status: Status = "fail" if gpu.power_limit_w < required else "warn" if lowered else "pass"
     note = f"this board's own default is {gpu.power_default_w:.0f} W" if lowered else ""
     source = known.source if known else "catalog" if sheet else "the board's default"
-    return _compare(
-        "power_limit",
-        gpu,
-        gpu.power_limit_w,
-        wanted,
-        status,
-        unit="W",
-        source=source,
-        required=required,
-        note=note,
-    )
+    told: dict[str, Any] = {"unit": "W", "source": source, "note": note}
+    return _compare("power_limit", gpu, gpu.power_limit_w, wanted, status, required=required, **told)
 
 
 def check_pcie(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
@@ -193,10 +172,8 @@ def check_pcie(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     if not generation or not width or not wanted_generation or not wanted_width:
         return None
     wide = width >= wanted_width and generation >= wanted_generation
-    status: Status = "pass" if wide else "fail"
-    return _compare(
-        "pcie", gpu, f"gen {generation} x{width}", f"gen {wanted_generation} x{wanted_width}", status
-    )
+    wanted = f"gen {wanted_generation} x{wanted_width}"
+    return _compare("pcie", gpu, f"gen {generation} x{width}", wanted, wide)
 
 
 def check_ecc(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
@@ -229,8 +206,7 @@ def check_mig(gpu: Gpu) -> Measurement | None:
     """The GPU is not sliced."""
     if gpu.mig_enabled is None:
         return None
-    status: Status = "fail" if gpu.mig_enabled else "pass"
-    return _compare("mig", gpu, "on" if gpu.mig_enabled else "off", "off", status, source="rule")
+    return _compare("mig", gpu, "on" if gpu.mig_enabled else "off", "off", not gpu.mig_enabled, source="rule")
 
 
 def check_virtualization(gpu: Gpu) -> Measurement | None:
@@ -240,8 +216,7 @@ def check_virtualization(gpu: Gpu) -> Measurement | None:
         return None
     whole = gpu.virtualization in ("", "none", "passthrough") and not is_slice
     found = gpu.name if is_slice else gpu.virtualization
-    status: Status = "pass" if whole else "fail"
-    return _compare("virtualization", gpu, found, "none or passthrough", status, source="rule")
+    return _compare("virtualization", gpu, found, "none or passthrough", whole, source="rule")
 
 
 def check_shared(gpu: Gpu) -> Measurement | None:
@@ -330,36 +305,20 @@ def _clock(name: str, gpu: Gpu, seen_hz: float, highest_hz: float) -> Measuremen
 def _throttle(gpu: Gpu, reasons: Sequence[str]) -> Measurement:
     slowed = [reason for reason in reasons if reason in _SLOWDOWNS]
     note = "" if slowed or not reasons else f"{', '.join(reasons)}: normal at full load"
-    status: Status = "fail" if slowed else "pass"
     told = ", ".join(slowed) or "none"
-    return _compare("throttle", gpu, told, "none", status, source="rule", note=note, is_health=True)
+    return _compare("throttle", gpu, told, "none", not slowed, source="rule", note=note, is_health=True)
 
 
 def _link_under_load(gpu: Gpu, generation: int, width: int) -> Measurement:
     wanted_generation, wanted_width = gpu.pcie_max_generation or generation, gpu.pcie_max_width or width
     trained = generation >= wanted_generation and width >= wanted_width
-    return _compare(
-        "pcie_under_load",
-        gpu,
-        f"gen {generation} x{width}",
-        f"gen {wanted_generation} x{wanted_width}",
-        "pass" if trained else "fail",
-        source="the link's own maximum",
-    )
+    found, wanted = f"gen {generation} x{width}", f"gen {wanted_generation} x{wanted_width}"
+    return _compare("pcie_under_load", gpu, found, wanted, trained, source="the link's own maximum")
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    check_sku,
-    check_sms,
-    check_memory,
-    check_bandwidth_peak,
-    check_power_limit,
-    check_pcie,
-    check_ecc,
-)
+    check_sku, check_sms, check_memory, check_bandwidth_peak, check_power_limit, check_pcie, check_ecc,
+)  # fmt: skip
 PLAIN_RULES: Final[tuple[Callable[[Gpu], Measurement | None], ...]] = (
-    check_ecc_errors,
-    check_mig,
-    check_virtualization,
-    check_shared,
-)
+    check_ecc_errors, check_mig, check_virtualization, check_shared,
+)  # fmt: skip

@@ -50,6 +50,21 @@ class Case:
     """The same with torch's own operators; empty where it has none."""
 
 
+def _case(
+    name: str,
+    pattern: str,
+    call: Call | Sequence[Call],
+    vendor: Call | None = None,
+    *,
+    num_bytes: float = 0.0,
+    flop: float = 0.0,
+) -> Case:
+    """An operator by the bytes that it moves, or by its operations."""
+    amount, unit = (flop, "flop/s") if flop else (num_bytes, "bytes/s")
+    calls = [call] if callable(call) else call
+    return Case(f"operator.{name}", pattern, calls, float(amount), unit, [vendor] if vendor else ())
+
+
 def _copies(num_bytes: float) -> int:
     return max(1, min(64, round(_COLD_BYTES / num_bytes + 0.5)))
 
@@ -58,13 +73,11 @@ def rms_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192) 
     """RMSNorm with residual: two arrays read, two written."""
     inputs = rms_norm.make_inputs(rows, columns, 0, device)
     out = (torch.empty_like(inputs[0]), torch.empty_like(inputs[0]))
-    amount = float(rms_norm.bytes(rows, columns, 2))
-    return Case(
-        "operator.rms_norm",
+    return _case(
+        "rms_norm",
         f"{rows} x {columns} bf16, with residual",
-        [lambda: rms_norm.run(*inputs, out=out)],
-        amount,
-        "bytes/s",
+        lambda: rms_norm.run(*inputs, out=out),
+        num_bytes=rms_norm.bytes(rows, columns, 2),
     )
 
 
@@ -72,13 +85,12 @@ def layer_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192
     """LayerNorm: one array read, one written."""
     x, weight, bias = layer_norm.make_inputs(rows, columns, 0, device)
     out = torch.empty_like(x)
-    return Case(
-        "operator.layer_norm",
+    return _case(
+        "layer_norm",
         f"{rows} x {columns} bf16",
-        [lambda: layer_norm.run(x, weight, bias, out=out)],
-        float(layer_norm.bytes(rows, columns, 2)),
-        "bytes/s",
-        [lambda: torch.nn.functional.layer_norm(x, (columns,), weight, bias)],
+        lambda: layer_norm.run(x, weight, bias, out=out),
+        lambda: torch.nn.functional.layer_norm(x, (columns,), weight, bias),
+        num_bytes=layer_norm.bytes(rows, columns, 2),
     )
 
 
@@ -86,13 +98,12 @@ def softmax_case(device: torch.device, rows: int = 32768, columns: int = 8192) -
     """Softmax over rows."""
     (x,) = softmax.make_inputs(rows, columns, 0, device)
     out = torch.empty_like(x)
-    return Case(
-        "operator.softmax",
+    return _case(
+        "softmax",
         f"{rows} x {columns} bf16",
-        [lambda: softmax.run(x, out)],
-        float(softmax.bytes(rows, columns, 2)),
-        "bytes/s",
-        [lambda: torch.softmax(x, dim=1)],
+        lambda: softmax.run(x, out),
+        lambda: torch.softmax(x, dim=1),
+        num_bytes=softmax.bytes(rows, columns, 2),
     )
 
 
@@ -100,12 +111,11 @@ def swiglu_case(device: torch.device, rows: int = 16384, columns: int = 28672) -
     """SwiGLU of gate and up."""
     (x,) = activations.make_inputs(rows, columns, 0, device)
     out = x.new_empty((rows, columns // 2))
-    return Case(
-        "operator.swiglu",
+    return _case(
+        "swiglu",
         f"{rows} x {columns} bf16",
-        [lambda: activations.run("swiglu", x, out)],
-        float(activations.bytes("swiglu", rows * columns // 2, 2)),
-        "bytes/s",
+        lambda: activations.run("swiglu", x, out),
+        num_bytes=activations.bytes("swiglu", rows * columns // 2, 2),
     )
 
 
@@ -113,13 +123,12 @@ def gelu_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> C
     """GELU of one array."""
     (x,) = activations.make_inputs(rows, columns, 0, device)
     out = torch.empty_like(x)
-    return Case(
-        "operator.gelu",
+    return _case(
+        "gelu",
         f"{rows} x {columns} bf16",
-        [lambda: activations.run("gelu", x, out)],
-        float(activations.bytes("gelu", rows * columns, 2)),
-        "bytes/s",
-        [partial(torch.nn.functional.gelu, x)],
+        lambda: activations.run("gelu", x, out),
+        partial(torch.nn.functional.gelu, x),
+        num_bytes=activations.bytes("gelu", rows * columns, 2),
     )
 
 
@@ -127,13 +136,12 @@ def transpose_case(device: torch.device, rows: int = 32768, columns: int = 8192)
     """Matrix transpose."""
     (x,) = transpose.make_inputs(rows, columns, 0, device)
     out = x.new_empty((columns, rows))
-    return Case(
-        "operator.transpose",
+    return _case(
+        "transpose",
         f"{rows} x {columns} bf16",
-        [lambda: transpose.run(x, out)],
-        float(transpose.bytes(rows, columns, 2)),
-        "bytes/s",
-        [x.T.contiguous],
+        lambda: transpose.run(x, out),
+        x.T.contiguous,
+        num_bytes=transpose.bytes(rows, columns, 2),
     )
 
 
@@ -142,17 +150,14 @@ def attention_case(device: torch.device, tokens: int = 16384) -> Case:
     q, k, v = attention.make_inputs(1, tokens, tokens, 32, 8, 128, 0, device)
     out = torch.empty_like(q)
     q_bhsd, k_bgtd, v_bgtd = (x.transpose(1, 2) for x in (q, k, v))
-    return Case(
-        "operator.attention",
+    return _case(
+        "attention",
         f"{tokens} tokens, causal, 32 heads of 128 over 8, bf16",
-        [lambda: attention.run(q, k, v, True, out)],
-        float(attention.flop(1, tokens, tokens, 32, 128, True)),
-        "flop/s",
-        [
-            lambda: torch.nn.functional.scaled_dot_product_attention(
-                q_bhsd, k_bgtd, v_bgtd, is_causal=True, enable_gqa=True
-            )
-        ],
+        lambda: attention.run(q, k, v, True, out),
+        lambda: torch.nn.functional.scaled_dot_product_attention(
+            q_bhsd, k_bgtd, v_bgtd, is_causal=True, enable_gqa=True
+        ),
+        flop=attention.flop(1, tokens, tokens, 32, 128, True),
     )
 
 
@@ -160,12 +165,11 @@ def decode_case(device: torch.device, sequences: int = 64, tokens: int = 8192) -
     """One token per sequence over a paged cache, 32 heads of 128 over 8, pages of 16."""
     inputs = decode_attention.make_inputs(32, 8, 128, [tokens] * sequences, 16, 0, device)
     out = torch.empty_like(inputs[0])
-    return Case(
-        "operator.decode_attention",
+    return _case(
+        "decode_attention",
         f"{sequences} sequences of {tokens} tokens, 32 heads of 128 over 8, pages of 16, bf16",
-        [lambda: decode_attention.run(*inputs, out=out)],
-        float(decode_attention.bytes(8, 128, sequences * tokens, 2)),
-        "bytes/s",
+        lambda: decode_attention.run(*inputs, out=out),
+        num_bytes=decode_attention.bytes(8, 128, sequences * tokens, 2),
     )
 
 
@@ -176,25 +180,23 @@ def w4a16_case(device: torch.device, m: int = 1, n: int = 57344, k: int = 8192) 
     run: Callable[..., object] = w4a16_row.fastest(sets[0][0], n)
     if run is not w4a16.run and torch.cuda.get_device_capability(device) >= _HOPPER:
         run = partial(run, early=True)
-    return Case(
-        "operator.w4a16",
+    return _case(
+        "w4a16",
         f"{m} x {n} x {k}, int4 weights in groups of 128, bf16",
         [partial(run, *inputs) for inputs in sets],
-        float(weight_bytes),
-        "bytes/s",
+        num_bytes=weight_bytes,
     )
 
 
 def w8a8_case(device: torch.device, size: int = 8192) -> Case:
     """8-bit integers with a scale per row."""
     inputs = w8a8.make_inputs(size, size, size, 0, device)
-    return Case(
-        "operator.w8a8",
+    return _case(
+        "w8a8",
         f"{size} x {size} x {size}",
-        [lambda: w8a8.run(*inputs)],
-        float(w8a8.flop(size, size, size)),
-        "flop/s",
-        [lambda: torch._int_mm(inputs[0], inputs[2].T)],
+        lambda: w8a8.run(*inputs),
+        lambda: torch._int_mm(inputs[0], inputs[2].T),
+        flop=w8a8.flop(size, size, size),
     )
 
 
@@ -204,25 +206,23 @@ def grouped_case(
     """Rows sorted by expert times each expert's weights."""
     a, b, sizes = grouped_gemm.make_inputs(rows, experts, n, k, 0, device)
     out = a.new_empty((rows, n))
-    return Case(
-        "operator.grouped_gemm",
+    return _case(
+        "grouped_gemm",
         f"{rows} rows, {experts} experts of {n} x {k}, bf16",
-        [lambda: grouped_gemm.run(a, b, sizes, out)],
-        float(grouped_gemm.flop(rows, n, k)),
-        "flop/s",
+        lambda: grouped_gemm.run(a, b, sizes, out),
+        flop=grouped_gemm.flop(rows, n, k),
     )
 
 
 def linear_case(device: torch.device, size: int = 8192) -> Case:
     """Linear layer with GELU and residual in its epilogue, against the three operators one by one."""
     a, b, bias, residual = linear_gelu_residual.make_inputs(size, size, size, 0, device)
-    return Case(
-        "operator.linear_gelu_residual",
+    return _case(
+        "linear_gelu_residual",
         f"{size} x {size} x {size}, bf16",
-        [lambda: linear_gelu_residual.run(a, b, bias, residual)],
-        float(linear_gelu_residual.flop(size, size, size)),
-        "flop/s",
-        [lambda: residual + torch.nn.functional.gelu(torch.nn.functional.linear(a, b, bias))],
+        lambda: linear_gelu_residual.run(a, b, bias, residual),
+        lambda: residual + torch.nn.functional.gelu(torch.nn.functional.linear(a, b, bias)),
+        flop=linear_gelu_residual.flop(size, size, size),
     )
 
 
@@ -231,30 +231,18 @@ def scan_case(device: torch.device, sequences: int = 8, tokens: int = 4096, chan
     inputs = selective_scan.make_inputs(sequences, tokens, channels, 16, 0, device)
     twin = selective_scan_registers
     run: Callable[..., object] = twin.run if twin.is_supported(inputs[0]) else selective_scan.run
-    return Case(
-        "operator.selective_scan",
+    return _case(
+        "selective_scan",
         f"{sequences} sequences of {tokens} tokens, {channels} channels, 16 states",
-        [lambda: run(*inputs)],
-        float(selective_scan.bytes(sequences, tokens, channels, 16)),
-        "bytes/s",
+        lambda: run(*inputs),
+        num_bytes=selective_scan.bytes(sequences, tokens, channels, 16),
     )
 
 
 CASES: Final[tuple[Callable[[torch.device], Case], ...]] = (
-    rms_norm_case,
-    layer_norm_case,
-    softmax_case,
-    gelu_case,
-    swiglu_case,
-    transpose_case,
-    attention_case,
-    decode_case,
-    w4a16_case,
-    w8a8_case,
-    grouped_case,
-    linear_case,
-    scan_case,
-)
+    rms_norm_case, layer_norm_case, softmax_case, gelu_case, swiglu_case, transpose_case, attention_case, decode_case,
+    w4a16_case, w8a8_case, grouped_case, linear_case, scan_case,
+)  # fmt: skip
 
 
 def operators(bench: Bench) -> list[Measurement]:

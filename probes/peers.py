@@ -6,6 +6,7 @@ import torch
 
 from advisor.catalog.units import MIB
 from advisor.kernels.timing import Call, summarize, time_once
+from advisor.probes.bench import rated
 from advisor.probes.record import Measurement
 
 _BYTES: Final = int(256 * MIB)
@@ -25,17 +26,7 @@ def peer(num_gpus: int, quick: bool) -> list[Measurement]:
 
 def _rate(check: str, pattern: str, call: Call, device: torch.device, num_bytes: float) -> Measurement:
     timing = summarize([time_once(call, device) for _ in range(_NUM_SAMPLES + 1)][1:])
-    return Measurement(
-        id=check,
-        instrument="torch",
-        pattern=pattern,
-        value=num_bytes / timing.median_s,
-        p5=num_bytes / timing.p95_s,
-        p95=num_bytes / timing.p5_s,
-        num_samples=timing.num_samples,
-        variation=timing.variation,
-        unit="bytes/s",
-    )
+    return rated(check, "torch", pattern, timing, num_bytes, "bytes/s")
 
 
 def _one_way(buffers: list[torch.Tensor], source: int, target: int) -> Measurement:
@@ -43,13 +34,8 @@ def _one_way(buffers: list[torch.Tensor], source: int, target: int) -> Measureme
     has_access = torch.cuda.can_device_access_peer(source, target)
     path = "peer access" if has_access else "through the host"
     pattern = f"2 GPUs, {source} to {target} of {len(buffers)}, {path}"
-    found = _rate(
-        "peer.copy",
-        pattern,
-        lambda: out.copy_(buffers[source], non_blocking=True),
-        buffers[source].device,
-        float(_BYTES),
-    )
+    call = lambda: out.copy_(buffers[source], non_blocking=True)  # noqa: E731
+    found = _rate("peer.copy", pattern, call, buffers[source].device, float(_BYTES))
     torch.cuda.synchronize(target)
     if not bool((out[::4096] == source).all()):
         return found.model_copy(update={"status": "fail", "note": "the copy arrived altered"})

@@ -3,7 +3,7 @@
 import re
 import socket
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -63,6 +63,14 @@ class Measurement(Record):
     conditions: Conditions | None = None
     step: str = ""
     """Where and by which step it was measured, e.g. gpu0/matmul; empty for what follows from other measurements."""
+
+    @classmethod
+    def ruled(cls, id: str, value: str, wanted: str, status: Status | bool, **more: Any) -> "Measurement":
+        """What is so or not, by a rule."""
+        if isinstance(status, bool):
+            status = "pass" if status else "fail"
+        against: dict[str, Any] = {"expected": wanted, "required": wanted, "operator": "=="}
+        return cls(id=id, value=value, source="rule", status=status, **against, **more)
 
 
 class Gpu(Record):

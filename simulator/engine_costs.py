@@ -62,8 +62,10 @@ class EngineCosts:
     request_s: float = 0.0
     """From arrival to the scheduler and from the first token back: HTTP, tokenizer, detokenizer."""
     request_launch_s: float = 0.0
-    """Latency of a first token per operator of the model, which delays nobody else's tokens: the host launches a
-    prompt's operators ahead of the device."""
+    """Latency of a first token per layer that the engine's own Python launches, which delays nobody else's tokens: the
+    host launches a prompt's layers ahead of the device."""
+    state_launch_s: float = 0.0
+    """The same on top of it, per layer with a recurrent state."""
 
 
 def unmeasured_scale(architecture: str) -> float:
@@ -111,6 +113,23 @@ def engine_costs(engine: Engine, *, version: str = "", date: str = "") -> Engine
 @lru_cache(maxsize=512)
 def _engine_costs(engine_id: str, version: str, date: str) -> EngineCosts:
     return filled(EngineCosts, "engine", Case(engine_id, version, date))
+
+
+def prompt_launch_s(deployment: Deployment, costs: EngineCosts) -> float:
+    """Host time to launch the layers of a prompt that the engine's own Python launches [s].
+
+    Every layer; those with routed experts alone where the others are compiled or fused into a few operators, which the
+    floor of an iteration with prompts holds.
+
+    Source: engine costs, fitted by evidence/fit/engines.py; published dense prompts of TensorRT-LLM and vLLM wait for
+    nothing, those with experts as long whatever their length. TensorRT-LLM looks its tuned experts up in Python for
+    every call (NVIDIA/TensorRT-LLM pull request 13116).
+    """
+    every = deployment.engine.prompt_launches in ("each", "in_turns")
+    layers = layers_of(deployment.model)
+    launched = sum(layer.count for layer in layers if every or layer.experts is not None)
+    with_state = sum(layer.count for layer in layers if layer.mixer and layer.mixer.recurrence_kernel)
+    return costs.request_launch_s * launched + costs.state_launch_s * with_state
 
 
 def release_costs(

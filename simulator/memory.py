@@ -129,29 +129,22 @@ def plan_memory(
     ranks = deployment.accelerators_per_replica
     fraction = memory_fraction if memory_fraction is not None else engine.memory_fraction
     context = _CONTEXT_BYTES + (_COMMUNICATOR_BYTES if ranks > 1 else 0.0)
+    runtime = _GRAPH_AND_LIBRARY_BYTES
     if engine.memory_reserve is not None:
         # The fraction already leaves room for activations and graphs; it applies to what was free before loading.
-        runtime = _GRAPH_AND_LIBRARY_BYTES
         left = (total - context) * fraction - weights
     elif engine.memory_fraction_of == "total":
         # Context and communicators live in the part that is not requested.
-        runtime = _GRAPH_AND_LIBRARY_BYTES
         left = total * fraction - weights - activations - runtime
     else:
-        runtime = _GRAPH_AND_LIBRARY_BYTES + context
+        runtime += context
         left = (total - weights - activations - runtime) * fraction
     footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
     share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
     state = footprint.state_bytes_per_sequence / deployment.tensor_parallel / deployment.pipeline_parallel
     per_token = _bytes_per_token(footprint, mean_context_tokens) * share
     if left <= 0:
-        short = -left / GB
-        raise InfeasibleError(
-            f"{deployment.model.id} ({deployment.weight_dtype}) does not fit {ranks} × {accelerator.id}",
-            why=f"weights {weights / GB:.1f} GB per accelerator and reserves exceed {total * fraction / GB:.1f} GB "
-            f"by {short:.1f} GB",
-            fix="more accelerators per replica, or a smaller weight format",
-        )
+        raise _too_small(deployment, weights, total * fraction, -left)
     tokens = _tokens_that_fit(left, per_token, state, mean_context_tokens)
     if engine.memory_reserve is not None:
         # Nothing is set aside for the most sequences that are allowed: as many are sampled as the cache holds.
@@ -166,6 +159,16 @@ def plan_memory(
         kv_bytes_per_token=per_token,
         state_bytes_per_sequence=state,
         kv_capacity_tokens=tokens * deployment.data_parallel,
+    )
+
+
+def _too_small(deployment: Deployment, weights: float, usable: float, short: float) -> InfeasibleError:
+    where = f"{deployment.accelerators_per_replica} × {deployment.accelerator.id}"
+    return InfeasibleError(
+        f"{deployment.model.id} ({deployment.weight_dtype}) does not fit {where}",
+        why=f"weights {weights / GB:.1f} GB per accelerator and reserves exceed {usable / GB:.1f} GB by "
+        f"{short / GB:.1f} GB",
+        fix="more accelerators per replica, or a smaller weight format",
     )
 
 

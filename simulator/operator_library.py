@@ -141,7 +141,6 @@ class OperatorLibrary:
         """Fitted parameters of an operator in a format on this device, transferred where nobody measured them.
 
         Raises: UnknownNameError: the operator has no records at all.
-        Source: catalog.efficiencies.
         """
         key = (operator, dtype)
         if key not in self._resolved:

@@ -27,11 +27,14 @@ class Quantity:
 
         Assumes: the factor has no error of its own, so the relative range stays.
         Raises: ValueError: the factor is not positive.
-        Source: definition.
         """
         if not factor > 0:
             raise ValueError(f"scale factor must be positive, not {factor}")
         return Quantity(self.value * factor, self.low * factor, self.high * factor, self.basis)
+
+    def __rtruediv__(self, amount: float) -> "Quantity":
+        """An exactly known positive amount over the quantity: a rate from a time, whose low end is the slow one's."""
+        return Quantity(amount / self.value, amount / self.high, amount / self.low, self.basis)
 
 
 def weakest(*bases: Basis) -> Basis:

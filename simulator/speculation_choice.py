@@ -35,10 +35,7 @@ class ChosenSpeculation:
 
     @property
     def time_factors(self) -> tuple[float, float]:
-        """(low, high) factors of the time per token between the highest and the lowest likely acceptance.
-
-        Source: expected_tokens.
-        """
+        """(low, high) factors of the time per token between the highest and the lowest likely acceptance."""
         guess = self.speculation
         most, least = (
             expected_tokens(chance, guess.draft_tokens, guess.branches) for chance in (self.high, self.low)

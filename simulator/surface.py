@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.collectives import send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import EngineCosts, unmeasured_scale
+from advisor.simulator.engine_costs import EngineCosts, prompt_launch_s, unmeasured_scale
 from advisor.simulator.graph.forward_pass import (
     DecodeLines,
     TokenCosts,
@@ -312,12 +312,7 @@ def _prompt_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
     floor_s = _launch_floor_s(deployment, costs)
     if deployment.engine.prompt_launches != "in_turns":
         return floor_s
-    return max(
-        floor_s,
-        costs.request_launch_s
-        * num_operators(deployment.model, deployment.engine.expert_operators)
-        / deployment.pipeline_parallel,
-    )
+    return max(floor_s, prompt_launch_s(deployment, costs) / deployment.pipeline_parallel)
 
 
 def _grid(largest: int) -> FloatArray:

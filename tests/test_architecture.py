@@ -3,10 +3,14 @@
 import ast
 import importlib
 import inspect
+import json
 import re
+import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 from typing import get_type_hints
@@ -21,6 +25,10 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("advisor", "catalog", "simulator", "evidence", "probes", "kernels")
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
+MAX_SIMULATOR_FILES = 140
+MAX_FILES_OF_A_QUESTION = 112
+MAX_FRAMES_OF_A_QUESTION = 30
+MAX_HELP_S = 0.45
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".csv", ".txt", ".json", ".sh", ".yml", ""}
 CONVERSION = re.compile(r"[*/] ?1e-?(?:3|6|9|12)\b|\b1e-?(?:3|6|9|12) ?[*/]|\b1024 ?\*\* ?\d")
 HEAVY = ("torch", "triton", "rich", "typer", "pandas", "scipy")
@@ -50,6 +58,64 @@ def functions(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
+
+
+def module_of(file: Path) -> str:
+    """The name by which a room's file is imported."""
+    parts = file.with_suffix("").parts
+    parts = parts if parts[0] == "advisor" else ("advisor", *parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_by(file: Path, modules: Collection[str]) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules else node.module for name in whole}
+    return found & set(modules)
+
+
+def followed(arguments: list[str]) -> tuple[set[str], list[str]]:
+    """The rooms' files whose functions a command runs, and the deepest stack of such functions."""
+    script = f"""
+import json, os, sys
+from advisor.__main__ import main
+rooms = tuple(f"{{os.getcwd()}}/{{room}}/" for room in {ROOMS!r})
+paths, files, depth, deepest, stack = {{}}, set(), 0, 0, []
+def path_of(code):
+    if code not in paths:
+        path = os.path.realpath(code.co_filename)
+        is_function = code.co_flags & 1  # bodies of classes and modules run when they are imported
+        paths[code] = path if is_function and path.startswith(rooms) else None
+    return paths[code]
+def watch(frame, event, argument):
+    global depth, deepest, stack
+    if event not in ("call", "return") or path_of(frame.f_code) is None:
+        return
+    depth += 1 if event == "call" else -1
+    if event == "call":
+        files.add(paths[frame.f_code])
+    if depth > deepest:
+        names, above = [], frame
+        while above is not None:
+            if path_of(above.f_code):
+                names.append(f"{{paths[above.f_code]}}:{{above.f_code.co_qualname}}")
+            above = above.f_back
+        deepest, stack = depth, names[::-1]
+sys.setprofile(watch)
+code = main({[*arguments, "--quiet", "--json"]!r})
+sys.setprofile(None)
+print(json.dumps([code, sorted(files), stack]), file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    code, files, stack = json.loads(done.stderr.splitlines()[-1])
+    assert code == 0
+    return set(files), stack
 
 
 def test_import_contracts_hold() -> None:
@@ -112,6 +178,46 @@ def test_functions_are_short() -> None:
         if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
     }
     assert long == {}
+
+
+def test_the_simulator_has_few_files() -> None:
+    assert sum(file.parts[0] == "simulator" for file in python_files()) <= MAX_SIMULATOR_FILES
+
+
+def test_no_place_within_a_room_is_called_like_another() -> None:
+    """`folder/file.py` says which file is meant; commands alone repeat the names of their parts on purpose."""
+    for room in ROOMS:
+        files = [f for f in python_files() if f.parts[0] == room and f.name != "__init__.py"]
+        tails = Counter("/".join(f.parts[-2:]) for f in files if f.parts[:2] != ("advisor", "commands"))
+        assert [tail for tail, times in tails.items() if times > 1] == []
+
+
+def test_nothing_imports_itself_by_a_detour() -> None:
+    """No circle of imports, those inside of functions included."""
+    modules = {module_of(file): file for file in python_files() if file.parts[0] in ROOMS}
+    graph = {name: imported_by(file, modules) - {name} for name, file in modules.items()}
+    TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.slow
+def test_a_question_runs_few_files_and_frames() -> None:
+    """`recommend` for one accelerator, as a reader would follow it with a debugger."""
+    question = ["recommend", "--model", "8b", "--gpu", "h100-sxm", "--engine", "vllm", "--top", "1"]
+    files, frames = followed(question)
+    assert len(files) <= MAX_FILES_OF_A_QUESTION, sorted(files)
+    assert len(frames) <= MAX_FRAMES_OF_A_QUESTION, frames
+
+
+def test_help_is_quick() -> None:
+    """Below 0.3 s on an idle machine; in processor time, which a busy one makes half as long again."""
+    command = [sys.executable, "-m", "advisor", "--help"]
+    times = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(times) <= MAX_HELP_S
 
 
 def test_options_only_declare() -> None:

@@ -32,12 +32,8 @@ from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import default_costs, engine_costs
 from advisor.simulator.graph.model import num_operators
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.operators.attention import (
-    DecodeEfficiency,
-    PrefillEfficiency,
-    attention_decode_s,
-    attention_prefill_s,
-)
+from advisor.simulator.operators.attention import attention_decode_s, attention_prefill_s
+from advisor.simulator.operators.attention_kernels import DecodeEfficiency, PrefillEfficiency
 from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, moe_s
 from advisor.simulator.surface import decode_breakdown_s, prefill_breakdown_s
 

@@ -208,10 +208,7 @@ class Check:
 
 
 def running_power_w(cards: Cards | None, cpu: Cpu | None) -> float:
-    """Power behind the supply while the cards run a model [W]: cards at their limit, the CPU at its share, the rest.
-
-    Source: own simplification.
-    """
+    """Power behind the supply while the cards run a model [W]: cards at their limit, the CPU at its share, the rest."""
     cpu_w = cpu.power_w * CPU_RUNNING_FRACTION if cpu else 0.0
     return OTHERS_W + (cards.power_w if cards else 0.0) + cpu_w
 

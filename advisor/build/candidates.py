@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from advisor.build.assembly import Cards, Memory, Risers, Setting, Supplies, slot_widths
 from advisor.build.hardware import POWER_POINTS, Hardware, Run, power_points_of
 from advisor.build.performance import Load, best_run
-from advisor.build.rules_power import CASE_AIRFLOW, EIGHT_PIN_W, NOISE_DB, cooler_capacity_w
+from advisor.build.rules_power import EIGHT_PIN_W, NOISE_DB, case_airflow, cooler_capacity_w
 from advisor.catalog import parts
 from advisor.catalog.part_prices import PriceBook, price_of
-from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, GpuCard, Part, Psu, RamKit
+from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, GpuCard, Part, RamKit
 from advisor.catalog.units import MEGA
 
 COUNTS: Final = (1, 2, 3, 4, 6, 8)
@@ -26,7 +26,6 @@ MAX_KITS: Final = 2
 CASE_SHARE: Final = 0.01
 """Part of a budget that a case costs at least: thousands of dollars of cards do not go into the cheapest box."""
 MOST_OF_CASE_USD: Final = 150.0
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,11 @@ class Candidate:
     usd: float
     run: Run | None = None
     """Of a set of cards: what it does with the model."""
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Of a set of cards, else 0."""
+        return self.run.output_tokens_per_s.value if self.run else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ def all_candidates(
     Source: parts of the catalog with a price; dominance over every figure that a rule reads.
     """
     cards = card_candidates(load, setting, book, limits)
+    budget = limits.max_usd if math.isfinite(limits.max_usd) else 0.0
     most = max((candidate.choice.num for candidate in cards), default=1)
     return {
         "cards": cards,
@@ -66,7 +71,7 @@ def all_candidates(
         "board": board_candidates(book),
         "memory": memory_candidates(book),
         "supplies": supply_candidates(book),
-        "case": case_candidates(book, _least_case_usd(limits)),
+        "case": case_candidates(book, min(CASE_SHARE * budget, MOST_OF_CASE_USD)),
         "cooler": cooler_candidates(book),
         "storage": storage_candidates(book),
         "risers": riser_candidates(book, most),
@@ -105,7 +110,7 @@ def _card_sets(
                 found += [
                     Candidate("cards", Cards((card,) * num, fraction), usd * num, run) for card, usd in cards
                 ]
-    return undominated(found, lambda c: (), _card_cost)
+    return undominated(found, cost=_card_cost)
 
 
 def _cards_by_accelerator(book: PriceBook, limits: Limits) -> dict[str, list[tuple[GpuCard, float]]]:
@@ -117,17 +122,12 @@ def _cards_by_accelerator(book: PriceBook, limits: Limits) -> dict[str, list[tup
         wanted = not limits.accelerators or card.accelerator in limits.accelerators
         if usd is not None and wanted and card.cooling in ("open", "blower"):
             groups.setdefault(card.accelerator, []).append(Candidate("card", card, usd))
-    kept = {
-        name: undominated(
-            cards,
-            lambda c: (),
-            lambda c: (
-                c.usd, slot_widths(Cards((c.choice,)))[0], c.choice.length_m, c.choice.power_w,
-                _plugs(c.choice), c.choice.num_16_pin, NOISE_DB[c.choice.cooling],
-            ),
-        )
-        for name, cards in groups.items()
-    }  # fmt: skip
+
+    def cost(card: GpuCard) -> tuple[float, ...]:
+        width = slot_widths(Cards((card,)))[0]
+        return width, card.length_m, card.power_w, _plugs(card), card.num_16_pin, NOISE_DB[card.cooling]
+
+    kept = {name: undominated(cards, cost=cost) for name, cards in groups.items()}
     return {name: [(c.choice, c.usd) for c in cards] for name, cards in kept.items()}
 
 
@@ -136,78 +136,59 @@ def _plugs(card: GpuCard) -> float:
     return card.num_8_pin + card.num_6_pin + card.num_16_pin * -(-card.power_w // EIGHT_PIN_W)
 
 
-def _card_cost(candidate: Candidate) -> tuple[float, ...]:
-    cards: Cards = candidate.choice
-    speed = candidate.run.output_tokens_per_s.value if candidate.run else 0.0
-    card = cards.cards[0]
-    return (
-        candidate.usd, -speed, cards.num, cards.power_w, card.power_w, max(slot_widths(cards)), card.length_m,
-        _plugs(card), card.num_16_pin,
-    )  # fmt: skip
+def _card_cost(cards: Cards) -> tuple[float, ...]:
+    card, width = cards.cards[0], max(slot_widths(cards))
+    return cards.num, cards.power_w, card.power_w, width, card.length_m, _plugs(card), card.num_16_pin
 
 
 def cpu_candidates(book: PriceBook) -> list[Candidate]:
     """CPUs: of each series the cheapest for its cores and power."""
 
-    def cost(c: Candidate) -> tuple[float, ...]:
-        cpu: Cpu = c.choice
-        return (c.usd, -cpu.cores, cpu.power_w, -cpu.ecc, -cpu.max_ram_bytes)
+    def cost(cpu: Cpu) -> tuple[float, ...]:
+        return -cpu.cores, cpu.power_w, -cpu.ecc, -cpu.max_ram_bytes
 
-    return undominated(_priced("cpu", parts.cpus(), book), lambda c: c.choice.series.id, cost)
+    return undominated(_priced("cpu", parts.cpus(), book), lambda cpu: cpu.series.id, cost=cost)
 
 
 def board_candidates(book: PriceBook) -> list[Candidate]:
     """Boards: of each kind of slots and memory the cheapest."""
 
-    def kind(c: Candidate) -> object:
-        board: Board = c.choice
+    def kind(board: Board) -> object:
         runs = tuple(s.id for s in parts.cpu_series().values() if board.chipset in s.chipsets)
-        return (
-            runs,
-            board.form_factor,
-            board.ram_type,
-            board.registered,
-            board.lane_modes,
-            board.m2_slots > 0,
-        )
+        memory = (board.ram_type, board.registered)
+        return runs, board.form_factor, memory, board.lane_modes, board.m2_slots > 0
 
-    def cost(c: Candidate) -> tuple[float, ...]:
-        board: Board = c.choice
+    def cost(board: Board) -> tuple[float, ...]:
         generation = -min(slot.pcie_generation for slot in board.slots)
-        return (c.usd, -board.ram_max_bytes, -board.ram_slots, board.num_eps, generation, -board.ecc)
+        return -board.ram_max_bytes, -board.ram_slots, board.num_eps, generation, -board.ecc
 
-    return undominated(_priced("board", parts.boards(), book), kind, cost)
+    return undominated(_priced("board", parts.boards(), book), kind, cost=cost)
 
 
 def memory_candidates(book: PriceBook) -> list[Candidate]:
     """Memory: of each kind of module the cheapest for its capacity and its number of slots."""
 
-    def cost(c: Candidate) -> tuple[float, ...]:
-        memory: Memory = c.choice
-        return (c.usd, -memory.capacity_bytes)
-
-    def kind(c: Candidate) -> object:
-        kit: RamKit = c.choice.kit
-        return (kit.ram_type, kit.registered, kit.ecc, c.choice.num_modules)
+    def kind(memory: Memory) -> object:
+        return memory.kit.ram_type, memory.kit.registered, memory.kit.ecc, memory.num_modules
 
     found = [
         Candidate("memory", Memory(c.choice, num), c.usd * num)
         for c in _priced("memory", parts.ram_kits(), book)
         for num in range(1, MAX_KITS + 1)
     ]
-    return undominated(found, kind, cost)
+    return undominated(found, kind, cost=lambda memory: (-memory.capacity_bytes,))
 
 
 def supply_candidates(book: PriceBook) -> list[Candidate]:
     """Power supplies, and pairs of equal ones with the lead that joins them."""
 
-    def cost(c: Candidate) -> tuple[float, ...]:
-        psu: Psu = c.choice.psus[0]
-        supplies: Supplies = c.choice
-        return (
-            c.usd, -supplies.power_w, -supplies.efficiency, -psu.num_eps, -psu.num_16_pin, -psu.num_8_pin,
-            psu.length_m or 0.0,
-        )  # fmt: skip
+    def kind(supplies: Supplies) -> object:
+        return len(supplies.psus), supplies.psus[0].is_atx3
+
+    def cost(supplies: Supplies) -> tuple[float, ...]:
+        psu = supplies.psus[0]
+        plugs = (-psu.num_eps, -psu.num_16_pin, -psu.num_8_pin)
+        return -supplies.power_w, -supplies.efficiency, *plugs, psu.length_m or 0.0
 
     priced = _priced("supplies", parts.psus(), book)
     single = [Candidate("supplies", Supplies((c.choice,)), c.usd) for c in priced]
@@ -218,51 +199,39 @@ def supply_candidates(book: PriceBook) -> list[Candidate]:
         for c in priced
         if c.choice.power_w >= 1000
     ]
-    kind: Callable[[Candidate], object] = lambda c: (len(c.choice.psus), c.choice.psus[0].is_atx3)  # noqa: E731
-    return undominated([*single, *double], kind, cost)
-
-
-def _least_case_usd(limits: Limits) -> float:
-    """What a case costs at least in a machine of that budget [USD]; 0 where there is none."""
-    return min(CASE_SHARE * limits.max_usd, MOST_OF_CASE_USD) if math.isfinite(limits.max_usd) else 0.0
+    return undominated([*single, *double], kind, cost=cost)
 
 
 def case_candidates(book: PriceBook, least_usd: float = 0.0) -> list[Candidate]:
     """Cases: of each size the cheapest for the room inside, from a price on that fits the money spent; frames stay."""
 
-    def kind(c: Candidate) -> object:
-        case: Case = c.choice
-        return (frozenset(case.boards), case.num_psus, case.open_frame)
+    def kind(case: Case) -> object:
+        return frozenset(case.boards), case.num_psus, case.open_frame
 
-    def cost(c: Candidate) -> tuple[float, ...]:
-        case: Case = c.choice
-        air = CASE_AIRFLOW.coefficient("case", case, Setting())
-        return (
-            c.usd, -case.max_gpu_m, -(case.max_cooler_m or 1.0), -(case.max_psu_m or 1.0), -case.expansion_slots, air,
-        )  # fmt: skip
+    def cost(case: Case) -> tuple[float, ...]:
+        air = case_airflow.coefficient("case", case, Setting())
+        room = (-case.max_gpu_m, -(case.max_cooler_m or 1.0), -(case.max_psu_m or 1.0))
+        return *room, -case.expansion_slots, air
 
     priced = _priced("case", parts.cases(), book)
-    return undominated([c for c in priced if c.usd >= least_usd or c.choice.open_frame], kind, cost)
+    return undominated([c for c in priced if c.usd >= least_usd or c.choice.open_frame], kind, cost=cost)
 
 
 def cooler_candidates(book: PriceBook) -> list[Candidate]:
     """Coolers: of each set of sockets the cheapest for its height."""
 
-    def cost(c: Candidate) -> tuple[float, ...]:
-        cooler: Cooler = c.choice
-        return (c.usd, cooler.height_m or 0.0, -cooler_capacity_w(cooler, Setting()))
+    def cost(cooler: Cooler) -> tuple[float, ...]:
+        return cooler.height_m or 0.0, -cooler_capacity_w(cooler, Setting())
 
     sockets = {series.socket for series in parts.cpu_series().values()}
-    return undominated(
-        _priced("cooler", parts.coolers(), book), lambda c: frozenset(c.choice.sockets) & sockets, cost
-    )
+    priced = _priced("cooler", parts.coolers(), book)
+    return undominated(priced, lambda cooler: frozenset(cooler.sockets) & sockets, cost=cost)
 
 
 def storage_candidates(book: PriceBook) -> list[Candidate]:
     """Drives: the cheapest for each capacity."""
-    return undominated(
-        _priced("storage", parts.storages(), book), lambda c: (), lambda c: (c.usd, -c.choice.capacity_bytes)
-    )
+    priced = _priced("storage", parts.storages(), book)
+    return undominated(priced, cost=lambda drive: (-drive.capacity_bytes,))
 
 
 def riser_candidates(book: PriceBook, most: int) -> list[Candidate]:
@@ -272,7 +241,7 @@ def riser_candidates(book: PriceBook, most: int) -> list[Candidate]:
         usd = usd_of(riser, book)
         if usd is not None and riser.pcie_generation >= SCREEN_GENERATION:
             found += [Candidate("risers", Risers(riser, num), usd * num) for num in COUNTS if num <= most]
-    return undominated(found, lambda c: (), lambda c: (c.usd, -c.choice.num))
+    return undominated(found, cost=lambda risers: (-risers.num,))
 
 
 def _priced(place: str, found: Iterable[Part], book: PriceBook) -> list[Candidate]:
@@ -282,17 +251,23 @@ def _priced(place: str, found: Iterable[Part], book: PriceBook) -> list[Candidat
 
 def undominated(
     candidates: Sequence[Candidate],
-    kind: Callable[[Candidate], object],
-    cost: Callable[[Candidate], tuple[float, ...]],
+    kind: Callable[[Any], object] = lambda choice: (),
+    *,
+    cost: Callable[[Any], tuple[float, ...]],
 ) -> list[Candidate]:
-    """Those of each kind that no other beats or equals in every part of its cost; of equals the plainest."""
+    """Those of each kind that no other beats or equals in price, speed and every part of its cost; of equals the
+    plainest."""
+
+    def whole(candidate: Candidate) -> tuple[float, ...]:
+        return candidate.usd, -candidate.tokens_per_s, *cost(candidate.choice)
+
     groups: dict[object, list[Candidate]] = {}
     for candidate in candidates:
-        groups.setdefault(kind(candidate), []).append(candidate)
+        groups.setdefault(kind(candidate.choice), []).append(candidate)
     kept: list[Candidate] = []
     for group in groups.values():
-        group.sort(key=lambda c: (cost(c), *_plainness(c.choice)))
-        costs = np.array([cost(c) for c in group], dtype=np.float64)
+        group.sort(key=lambda c: (whole(c), *_plainness(c.choice)))
+        costs = np.array([whole(c) for c in group], dtype=np.float64)
         kept += [c for c, keep in zip(group, _front(costs), strict=True) if keep]
     return kept
 

@@ -87,7 +87,6 @@ def break_even_hours(loss_usd: float, rent_usd_per_hour: float, running_usd_per_
     loss / (rent − running); None where running it costs as much as renting.
 
     Assumes: the machine loses its value with time, not with hours, and is sold at the end.
-    Source: definition.
     """
     saved = rent_usd_per_hour - running_usd_per_hour
     return loss_usd / saved if saved > 0 else None
@@ -96,10 +95,7 @@ def break_even_hours(loss_usd: float, rent_usd_per_hour: float, running_usd_per_
 def economics(
     usd: float, power_w: float, tokens_per_s: tuple[float, float], rent: Rent | None, use: Ownership
 ) -> Economics:
-    """Owning a machine against renting; tokens_per_s is all tokens, then output alone.
-
-    Source: own composition.
-    """
+    """Owning a machine against renting; tokens_per_s is all tokens, then output alone."""
     resale = usd * use.resale_fraction
     energy = energy_usd_per_hour(power_w, use.usd_per_kwh)
     own = (usd - resale) / use.hours + energy

@@ -44,10 +44,7 @@ def tuning_plans(num: int) -> tuple[tuple[str, TrainingPlan], ...]:
 
 
 def best_tuning(hardware: Hardware, model: Model, sequence_tokens: int) -> Run | None:
-    """The fastest layout of QLoRA that fits; its speed is trained tokens per second; None where none fits.
-
-    Source: simulator.training.
-    """
+    """The fastest layout of QLoRA that fits; its speed is trained tokens per second; None where none fits."""
     accelerator = hardware.record()
     if accelerator.vendor not in VENDORS:
         return None
@@ -88,19 +85,13 @@ def _interval(seconds: float, class_name: str) -> Quantity:
 
 @lru_cache(maxsize=256)
 def tuning_bytes(model_id: str, num: int, sequence_tokens: int) -> float:
-    """Least memory per card that QLoRA of a model takes on so many cards [bytes].
-
-    Source: simulator.training.memory.
-    """
+    """Least memory per card that QLoRA of a model takes on so many cards [bytes]."""
     job = tuning_job(models.get(model_id).record, sequence_tokens)
     return float(peak_memory(job, PlanLattice.of(plan for _, plan in tuning_plans(num))).peak_bytes.min())
 
 
 def largest_tuning(hardware: Hardware, sequence_tokens: int) -> str:
-    """The largest of a few dense models that QLoRA fits on the hardware; empty if none does.
-
-    Source: tuning_bytes.
-    """
+    """The largest of a few dense models that QLoRA fits on the hardware; empty if none does."""
     memory = hardware.record().memory_bytes or 0.0
     fitting = [name for name in SIZES if tuning_bytes(name, hardware.num, sequence_tokens) <= memory]
     return fitting[-1] if fitting else ""

@@ -27,10 +27,7 @@ class Step:
 
 
 def steps(builds: Sequence[Build]) -> tuple[Step, ...]:
-    """The machines that no other beats in price and speed, cheapest first, each with what it gives over the one before.
-
-    Source: definition.
-    """
+    """The machines that no other beats in price and speed, cheapest first, each with what it adds to the one before."""
     found: list[Step] = []
     speeds = ((build, build.performance.decode_tokens_per_s.value) for build in builds if build.performance)
     for build, speed in sorted(speeds, key=lambda pair: (pair[0].total_usd, -pair[1])):

@@ -1,7 +1,6 @@
 """A person's list of parts, free text or fields, turned into a machine with its bill."""
 
 import difflib
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from advisor.build.part_names import (
     without_words,
 )
 from advisor.build.picker_text import read_picker_text
-from advisor.build.plan import PartLine
+from advisor.build.plan import PartLine, part_line, total_of
 from advisor.build.typed_line import TypedLine, price_number, read_line
 from advisor.catalog import parts
 from advisor.catalog.errors import InputFileError
@@ -63,7 +62,7 @@ class Listing:
 
     @property
     def total_usd(self) -> float:
-        return round(math.fsum(line.usd for line in self.bill), 2)
+        return total_of(self.bill)
 
 
 def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) -> Listing:
@@ -241,22 +240,15 @@ class _Reader:
         return None if price is None else price.usd * count
 
     def _bill_line(self, line: TypedLine, category: str, part: Part | None, count: int) -> PartLine:
-        name = part.name if part is not None else line.what
-        flags = part.flags if part is not None else ("not judged",)
-        source = part.source if part is not None else ""
-        if line.usd is not None:
-            low, high = (None if v is None else v / count for v in (line.usd_low, line.usd_high))
-            return PartLine(
-                category, name, count, line.usd / count, "user", None, low, high, source="your list",
-                part_source=source, flags=flags,
-            )  # fmt: skip
-        price = price_of(part, self._book) if part is not None else None
-        if price is None:
-            return PartLine(category, name, count, None, None, None, part_source=source, flags=flags)
-        return PartLine(
-            category, name, count, price.usd, price.basis, price.observed_on, price.usd_low, price.usd_high,
-            price.condition, price.num_listings, price.source.title, source, flags,
-        )  # fmt: skip
+        price = price_of(part, self._book) if part is not None and line.usd is None else None
+        found = PartLine(category, line.what, count, flags=("not judged",))
+        if part is not None:
+            found = part_line(category, part, count, price)
+        if line.usd is None:
+            return found
+        usd, low, high = (None if v is None else v / count for v in (line.usd, line.usd_low, line.usd_high))
+        stated = replace(found, unit_price_usd=usd, price_low_usd=low, price_high_usd=high)
+        return replace(stated, price_basis="user", source="your list")
 
     # One resolver for each category: the part that a line means, and how many.
 

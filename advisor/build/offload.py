@@ -80,10 +80,7 @@ def offloaded(
 
 
 def with_layers(model: Model, num: int) -> Model:
-    """The model with so many of its layers, of each kind about the same part.
-
-    Source: definition.
-    """
+    """The model with so many of its layers, of each kind about the same part."""
     total = sum(group.count for group in model.layers)
     left, groups = num, []
     for group in model.layers:

@@ -54,9 +54,7 @@ class Program:
         self.candidates = [candidate for found in usable.values() for candidate in found]
         self._places = _indices(usable, self.candidates)
         self.usd: FloatArray = np.array([c.usd for c in self.candidates], dtype=np.float64)
-        self.speed: FloatArray = np.array(
-            [c.run.output_tokens_per_s.value if c.run else 0.0 for c in self.candidates], dtype=np.float64
-        )
+        self.speed: FloatArray = np.array([c.tokens_per_s for c in self.candidates], dtype=np.float64)
         self._rows: list[_Row] = []
         for rule in self._rules if not self.is_empty else ():
             self._add(rule)
@@ -78,7 +76,7 @@ class Program:
         min_tokens_per_s: float = 0.0,
         maximise_speed: bool,
         without: str = "",
-        time_limit_s: float = 3.0,
+        time_limit_s: float = 60.0,
     ) -> Solution | None:
         """The fastest machine for the money, or the cheapest that is fast enough; None where there is none.
 
@@ -115,7 +113,7 @@ class Program:
         machine = Assembly(**{candidate.place: candidate.choice for candidate in taken})
         gap = float(getattr(found, "mip_gap", 0.0) or 0.0)
         gap = 0.0 if gap < SOLVER_TOLERANCE else gap
-        speed = max((c.run.output_tokens_per_s.value for c in taken if c.run), default=0.0)
+        speed = max((c.tokens_per_s for c in taken), default=0.0)
         return Solution(machine, taken, sum(c.usd for c in taken), speed, gap)
 
     def _inequalities(self, max_usd: float, min_speed: float, without: str) -> tuple[FloatArray, FloatArray]:

@@ -190,22 +190,8 @@ def without_words(text: str, words: Iterable[str]) -> str:
 
 def is_bare(text: str, category: str) -> bool:
     """Whether a line names nothing but the kind of part."""
-    words = set(re.findall(r"[a-z]+", text.lower()))
-    generic = {
-        *WORDS[category],
-        *FILLER,
-        "air",
-        "water",
-        "liquid",
-        "full",
-        "mid",
-        "atx",
-        "eatx",
-        "big",
-        "good",
-        "airflow",
-    }
-    return words <= generic
+    generic = {"air", "water", "liquid", "full", "mid", "atx", "eatx", "big", "good", "airflow"}
+    return set(re.findall(r"[a-z]+", text.lower())) <= {*WORDS[category], *FILLER, *generic}
 
 
 def gpu_names() -> list[str]:

@@ -5,7 +5,7 @@ from typing import Final
 
 from advisor.build.finetune import best_tuning
 from advisor.build.hardware import Hardware, Run
-from advisor.build.offload import Offloaded, offloaded
+from advisor.build.offload import offloaded
 from advisor.catalog import accelerators, engines
 from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES, bytes_per_element, dtype_of
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -114,13 +114,12 @@ def _engines(hardware: Hardware, load: Load) -> list[str]:
 
 
 def _runs(hardware: Hardware, load: Load, engine: str) -> list[Run]:
-    found = []
-    for weights in formats(load, engine):
-        for split, tp, pp in _splits(hardware.num, engine):
-            replica = _replica(hardware, load, engine, weights, tp, pp)
-            if replica is not None:
-                found.append(_run(replica, load, split))
-    return found
+    return [
+        _run(replica, load, split)
+        for weights in formats(load, engine)
+        for split, tp, pp in _splits(hardware.num, engine)
+        if (replica := _replica(hardware, load, engine, weights, tp, pp)) is not None
+    ]
 
 
 def _splits(num: int, engine: str) -> list[tuple[str, int, int]]:
@@ -144,17 +143,13 @@ def _replica(
         model=load.model, accelerator=accelerator, engine=record, tensor_parallel=tp, pipeline_parallel=pp,
         weight_dtype=weights, activation_dtype=activation_dtype_for(weights, accelerator),
     )  # fmt: skip
-    return _modelled(deployment, load.concurrency, load.input_tokens, load.output_tokens)
-
-
-def _modelled(deployment: Deployment, concurrency: int, inputs: int, outputs: int) -> ReplicaModel | None:
     try:
         return model_replica(
             deployment,
-            mean_input_tokens=inputs,
-            mean_output_tokens=outputs,
-            max_context_tokens=concurrency * (inputs + outputs),
-            settings=EngineSettings(max_num_seqs=concurrency, max_num_batched_tokens=TOKEN_BUDGET),
+            mean_input_tokens=load.input_tokens,
+            mean_output_tokens=load.output_tokens,
+            max_context_tokens=load.concurrency * load.context_tokens,
+            settings=EngineSettings(max_num_seqs=load.concurrency, max_num_batched_tokens=TOKEN_BUDGET),
         )
     except (AdvisorError, ValueError, KeyError):
         return None  # does not fit, or a figure of the record is missing
@@ -179,10 +174,15 @@ def _run(replica: ReplicaModel, load: Load, split: str) -> Run:
 def _partly_on_cpu(hardware: Hardware, load: Load) -> Run | None:
     """The model with the layers that do not fit the cards on the CPU; None where nothing fits."""
     for weights in formats(load, OFFLOADING):
-        found = _offloaded(hardware, load, weights)
+
+        def modelled(part: Model, weights: str = weights) -> ReplicaModel | None:
+            stages = min(hardware.num, sum(group.count for group in part.layers))
+            return _replica(hardware, replace(load, model=part), OFFLOADING, weights, 1, stages)
+
+        context = load.input_tokens + load.output_tokens / 2.0
+        found = offloaded(load.model, hardware, weights, context, load.concurrency, modelled)
         if found is None:
             continue
-        context = load.input_tokens + load.output_tokens / 2.0
         replica = found.replica
         step_s = decode_iteration_s(replica.surface, load.concurrency, context) + found.step_s
         budget = replica.policy.max_num_batched_tokens
@@ -204,21 +204,6 @@ def _partly_on_cpu(hardware: Hardware, load: Load) -> Run | None:
             kv_tokens=replica.memory.kv_capacity_tokens,
         )
     return None
-
-
-def _offloaded(hardware: Hardware, load: Load, weights: str) -> Offloaded | None:
-    def modelled(part: Model) -> ReplicaModel | None:
-        stages = min(hardware.num, sum(group.count for group in part.layers))
-        return _replica(hardware, replace(load, model=part), OFFLOADING, weights, 1, stages)
-
-    return offloaded(
-        load.model,
-        hardware,
-        weights,
-        load.input_tokens + load.output_tokens / 2.0,
-        load.concurrency,
-        modelled,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +275,5 @@ def ram_needed_bytes(load: Load) -> float:
 
     Assumes: weights are read once through memory, as llama.cpp and safetensors map them; a smaller memory loads too,
     but reads files again whenever another process pushes them out.
-    Source: own definition.
     """
     return model_file_bytes(load) + SYSTEM_MEMORY_BYTES

@@ -1,8 +1,9 @@
 """The answer of the planner: machines with their bill, their checks, what they run and what that costs."""
 
 import datetime
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from advisor.build.assembly import Assembly, Check, Setting
@@ -10,7 +11,7 @@ from advisor.build.candidates import Limits
 from advisor.build.economics import Economics, Ownership
 from advisor.build.hardware import Run
 from advisor.build.performance import Load
-from advisor.catalog.schema.part import PriceBasis
+from advisor.catalog.schema.part import Part, PartPrice, PriceBasis
 from advisor.simulator.quantity import Quantity
 
 
@@ -41,9 +42,9 @@ class PartLine:
     category: str
     name: str
     quantity: int
-    unit_price_usd: float | None
-    price_basis: PriceBasis | None
-    price_observed_on: datetime.date | None
+    unit_price_usd: float | None = None
+    price_basis: PriceBasis | None = None
+    price_observed_on: datetime.date | None = None
     price_low_usd: float | None = None
     price_high_usd: float | None = None
     condition: str = "new"
@@ -58,6 +59,23 @@ class PartLine:
     def usd(self) -> float:
         """Of all of them, to the cent."""
         return round((self.unit_price_usd or 0.0) * self.quantity, 2)
+
+
+def part_line(category: str, part: Part, quantity: int, price: PartPrice | None) -> PartLine:
+    """A line of the bill; a part that nobody prices keeps an empty price."""
+    line = PartLine(category, part.name, quantity, part_source=part.source, flags=part.flags)
+    if price is None:
+        return line
+    return replace(
+        line, unit_price_usd=price.usd, price_basis=price.basis, price_observed_on=price.observed_on,
+        price_low_usd=price.usd_low, price_high_usd=price.usd_high, condition=price.condition,
+        num_listings=price.num_listings, source=price.source.title,
+    )  # fmt: skip
+
+
+def total_of(lines: Sequence[PartLine]) -> float:
+    """Sum of a bill, to the cent [USD]."""
+    return round(math.fsum(line.usd for line in lines), 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,19 @@
 
 from advisor.build.assembly import Assembly, Check, Setting
 from advisor.build.rules import Rule
-from advisor.build.rules_fit import ECC, ECC_REQUIRED, FIT_RULES
+from advisor.build.rules_fit import ECC_REQUIRED, FIT_RULES, ecc
 from advisor.build.rules_links import LINK_RULES
 from advisor.build.rules_power import POWER_RULES
 
 
 def rules_for(setting: Setting) -> tuple[Rule, ...]:
     """The rules under a setting: error correction is advice unless it is asked for."""
-    return (*FIT_RULES, ECC_REQUIRED if setting.needs_ecc else ECC, *LINK_RULES, *POWER_RULES)
+    return (*FIT_RULES, ECC_REQUIRED if setting.needs_ecc else ecc, *LINK_RULES, *POWER_RULES)
 
 
 def judge(machine: Assembly, setting: Setting) -> tuple[Check, ...]:
     """Every rule that concerns the machine, in order; hard ones that fail first."""
-    found = [rule.check(machine, setting) for rule in rules_for(setting)]
-    checks = [check for check in found if check is not None]
+    checks = [check for rule in rules_for(setting) if (check := rule.check(machine, setting)) is not None]
     return tuple(sorted(checks, key=worst_first))
 
 

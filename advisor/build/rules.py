@@ -1,5 +1,6 @@
 """Two shapes of rule; each is stated once and read by the check of a machine and by the optimiser's model alike."""
 
+import inspect
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -20,6 +21,21 @@ class Finding(NamedTuple):
     remedy: str = ""
     is_unknown: bool = False
     """Nobody can say: what the rule reads is in no record. It does not pass, and is not broken either."""
+
+
+def at_most(actual: float, limit: float, why: str, remedy: str) -> Finding:
+    """What passes up to its limit."""
+    return Finding(actual, limit, actual <= limit, why, remedy)
+
+
+def at_least(actual: float, limit: float, why: str, remedy: str) -> Finding:
+    """What passes from its limit on."""
+    return Finding(actual, limit, actual >= limit, why, remedy)
+
+
+def holds(fits: bool, why: str, remedy: str) -> Finding:
+    """What is so or not."""
+    return Finding(float(fits), 1, fits, why, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +65,10 @@ class MatchRule:
         found = self.judge(*parts, setting)
         if found is None:
             return None
+        actual, limit, passed, why, remedy, is_unknown = found
         return Check(
-            self.id, self.title, found.actual, found.limit, self.unit, found.passed, self.severity, found.why,
-            found.remedy, found.is_unknown,
-        )  # fmt: skip
+            self.id, self.title, actual, limit, self.unit, passed, self.severity, why, remedy, is_unknown
+        )
 
     def allows(self, parts: tuple[Choice, ...], setting: Setting) -> bool:
         """Whether the parts go together."""
@@ -96,13 +112,13 @@ class SumRule:
         """The rule applied to a machine; None where a part that it needs to know is missing."""
         if any(getattr(machine, place) is None for place in self.required):
             return None
-        need, give = self.base_need(setting), self.base_give(setting)
-        for place, amount in self.needs.items():
-            part = getattr(machine, place)
-            need += amount(part, setting) if part is not None else 0.0
-        for place, amount in self.gives.items():
-            part = getattr(machine, place)
-            give += amount(part, setting) if part is not None else 0.0
+
+        def total(base: float, amounts: dict[str, Callable[[Choice, Setting], float]]) -> float:
+            parts = ((amount, getattr(machine, place)) for place, amount in amounts.items())
+            return sum((amount(part, setting) for amount, part in parts if part is not None), base)
+
+        need = total(self.base_need(setting), self.needs)
+        give = total(self.base_give(setting), self.gives)
         passed = need <= give * (1 + 1e-9)
         actual, limit = self.show(need), self.show(give)
         why, remedy = self.words(actual, limit, machine, setting)
@@ -113,3 +129,26 @@ class SumRule:
 
 
 Rule = MatchRule | SumRule
+
+
+def match_rule(
+    id: str,
+    title: str,
+    unit: str = "",
+    severity: Severity = "hard",
+    *,
+    planned: bool = True,
+    **reads: Callable[[Choice], Hashable],
+) -> Callable[[Callable[..., Finding | None]], MatchRule]:
+    """The function below as a rule between the parts that its parameters name; the setting is the last."""
+
+    def rule(judge: Callable[..., Finding | None]) -> MatchRule:
+        between = tuple(inspect.signature(judge).parameters)[:-1]
+        return MatchRule(id, title, between, judge, unit, severity, planned, reads)
+
+    return rule
+
+
+def sum_rule(id: str, title: str, **fields: Any) -> Callable[[Callable[..., tuple[str, str]]], SumRule]:
+    """The function below as the words of a rule on sums."""
+    return lambda words: SumRule(id, title, words=words, **fields)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from advisor.build.assembly import Assembly, Cards, Risers, Setting
-from advisor.build.rules import Finding, MatchRule, SumRule
+from advisor.build.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
 from advisor.catalog import accelerators
 from advisor.catalog.schema.part import Board, Bridge, Cpu
 from advisor.catalog.units import KILO
@@ -17,12 +17,15 @@ CORES_FOR_SYSTEM: Final = 2
 
 def lanes_of(cards: Cards, board: Board) -> tuple[int, ...]:
     """Electrical lanes of each card's slot; empty where no source says."""
-    if cards.num > board.max_cards:
-        return ()
-    return board.lane_modes[cards.num - 1]
+    return board.lane_modes[cards.num - 1] if cards.num <= board.max_cards else ()
 
 
-def judge_lanes(cards: Cards, board: Board, setting: Setting) -> Finding:
+@match_rule(
+    "pcie-lanes", "PCIe lanes of each card", "lanes",
+    cards=lambda cards: cards.num,
+    board=lambda board: board.lane_modes,
+)  # fmt: skip
+def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
     """The narrowest slot against what a card needs."""
     lanes = lanes_of(cards, board)
     if not lanes:
@@ -32,24 +35,17 @@ def judge_lanes(cards: Cards, board: Board, setting: Setting) -> Finding:
         why = f"no source says how {board.name} wires {cards.num} cards; known for {board.max_cards}"
         remedy = "a board whose lanes are known, or look them up"
         return Finding(0, setting.min_lanes, False, why, remedy, True)
-    narrow = min(lanes)
     why = "cards run at " + ", ".join(f"x{n}" for n in lanes)
-    return Finding(
-        narrow, setting.min_lanes, narrow >= setting.min_lanes, why, "a board with more lanes (HEDT, server)"
-    )
+    return at_least(min(lanes), setting.min_lanes, why, "a board with more lanes (HEDT, server)")
 
 
-LANES: Final = MatchRule(
-    "pcie-lanes",
-    "PCIe lanes of each card",
-    ("cards", "board"),
-    judge_lanes,
-    "lanes",
-    reads={"cards": lambda cards: cards.num, "board": lambda board: board.lane_modes},
-)
-
-
-def judge_cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding | None:
+@match_rule(
+    "cpu-lanes", "PCIe lanes of the CPU", "lanes",
+    cards=lambda cards: cards.num,
+    board=lambda board: board.lane_modes,
+    cpu=lambda cpu: cpu.series.slot_lanes,
+)  # fmt: skip
+def cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding | None:
     """Lanes of occupied slots against those that the CPU gives to slots."""
     lanes = lanes_of(cards, board)
     if not lanes:
@@ -58,21 +54,7 @@ def judge_cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> F
     # Desktop boards: the first two slots share the CPU's lanes, or the second hangs on the chipset, as a third does.
     used = sum(lanes) if given > 16 or lanes[0] > given else sum(lanes[: 2 if lanes[0] < given else 1])
     why = f"slots want {used} lanes of the CPU, {cpu.name} gives {given} to slots"
-    return Finding(used, given, used <= given, why, "a CPU with more lanes, or fewer cards")
-
-
-CPU_LANES: Final = MatchRule(
-    "cpu-lanes",
-    "PCIe lanes of the CPU",
-    ("cards", "board", "cpu"),
-    judge_cpu_lanes,
-    "lanes",
-    reads={
-        "cards": lambda cards: cards.num,
-        "board": lambda board: board.lane_modes,
-        "cpu": lambda cpu: cpu.series.slot_lanes,
-    },
-)
+    return at_most(used, given, why, "a CPU with more lanes, or fewer cards")
 
 
 def generation_of(cards: Cards, board: Board, cpu: Cpu | None, risers: Risers | None = None) -> int:
@@ -86,41 +68,28 @@ def generation_of(cards: Cards, board: Board, cpu: Cpu | None, risers: Risers | 
     return min(found)
 
 
-def judge_generation(cards: Cards, board: Board, cpu: Cpu, risers: Risers, setting: Setting) -> Finding:
+@match_rule("pcie-generation", "PCIe generation", "gen", "advice", planned=False)
+def generation(cards: Cards, board: Board, cpu: Cpu, risers: Risers, setting: Setting) -> Finding:
     """The link against what the card could do."""
     able = max(accelerators.by_id(name).pcie_generation or 4 for name in cards.accelerators)
     gen = generation_of(cards, board, cpu, risers)
     why = f"links run at PCIe {gen}.0, the cards do {able}.0"
-    return Finding(
-        gen, able, gen >= able, why, "matters for tensor parallelism and loading, not for layers in turn"
-    )
+    return at_least(gen, able, why, "matters for tensor parallelism and loading, not for layers in turn")
 
 
-GENERATION: Final = MatchRule(
-    "pcie-generation",
-    "PCIe generation",
-    ("cards", "board", "cpu", "risers"),
-    judge_generation,
-    "gen",
-    "advice",
-    planned=False,
-)
-
-
-def judge_riser_length(risers: Risers, setting: Setting) -> Finding | None:
+@match_rule("riser-length", "riser length", "mm")
+def riser_length(risers: Risers, setting: Setting) -> Finding | None:
     """Length of a cable against what its generation bears."""
     riser = risers.riser
     if riser is None or not risers.num:
         return None
     length, most = riser.length_m * KILO, MAX_RISER_M.get(riser.pcie_generation, 0.2) * KILO
     why = f"{length:.0f} mm at PCIe {riser.pcie_generation}.0; passive cables train up to about {most:.0f} mm"
-    return Finding(length, most, length <= most, why, "a shorter cable, or set the slot one generation down")
+    return at_most(length, most, why, "a shorter cable, or set the slot one generation down")
 
 
-RISER_LENGTH: Final = MatchRule("riser-length", "riser length", ("risers",), judge_riser_length, "mm")
-
-
-def judge_bridges(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Finding | None:
+@match_rule("nvlink", "NVLink bridge", "bridges")
+def nvlink(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Finding | None:
     """NVLink bridges only where the cards have the connector, and one for two cards."""
     if not bridges:
         return None
@@ -132,46 +101,32 @@ def judge_bridges(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -
         return Finding(len(bridges), 0, False, why, "leave the bridge out: cards talk over PCIe")
     most = cards.num // 2
     why = f"{len(bridges)} bridges for {cards.num} cards; each joins two"
-    return Finding(len(bridges), most, len(bridges) <= most, why, "one bridge for two cards")
+    return at_most(len(bridges), most, why, "one bridge for two cards")
 
 
-BRIDGES: Final = MatchRule("nvlink", "NVLink bridge", ("cards", "bridges"), judge_bridges, "bridges")
-
-
-def judge_pooling(cards: Cards, setting: Setting) -> Finding | None:
+@match_rule("peer-to-peer", "cards as one", "", "advice", planned=False)
+def pooling(cards: Cards, setting: Setting) -> Finding | None:
     """Memory of several cards is not one memory: a model is split among them."""
     if cards.num < 2:
         return None
     peer = all(accelerators.by_id(name).pcie_peer_to_peer for name in cards.accelerators)
     why = f"{cards.num} memories, not one: each card holds a part of the model"
     why += "" if peer else "; the driver sends peer traffic through the host"
-    return Finding(
-        float(peer),
-        1,
-        peer,
-        why,
-        "nothing for layers in turn; for tensor parallelism professional cards or a bridge",
+    return holds(
+        peer, why, "nothing for layers in turn; for tensor parallelism professional cards or a bridge"
     )
 
 
-POOLING: Final = MatchRule(
-    "peer-to-peer", "cards as one", ("cards",), judge_pooling, "", "advice", planned=False
-)
-
-
-def _cores_words(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
-    return f"{actual:.0f} cores keep the cards fed, the CPU has {limit:.0f}", "a CPU with more cores"
-
-
-CORES: Final = SumRule(
-    "cpu-cores",
-    "CPU cores",
+@sum_rule(
+    "cpu-cores", "CPU cores", unit="cores",
     needs={"cards": lambda cards, setting: float(CORES_PER_CARD * cards.num)},
     gives={"cpu": lambda cpu, setting: float(cpu.cores)},
     base_need=lambda setting: float(CORES_FOR_SYSTEM),
-    words=_cores_words,
-    unit="cores",
     required=("cards", "cpu"),
-)
+)  # fmt: skip
+def cores(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
+    """Cores of the CPU against those that cards and system keep busy."""
+    return f"{actual:.0f} cores keep the cards fed, the CPU has {limit:.0f}", "a CPU with more cores"
 
-LINK_RULES: Final = (LANES, CPU_LANES, GENERATION, RISER_LENGTH, BRIDGES, POOLING, CORES)
+
+LINK_RULES: Final = (lanes_of_cards, cpu_lanes, generation, riser_length, nvlink, pooling, cores)

@@ -1,6 +1,5 @@
 """A machine described: its bill with prices, what it runs on its own links, what that costs."""
 
-import math
 from collections import defaultdict
 from dataclasses import replace
 from typing import Final
@@ -10,7 +9,7 @@ from advisor.build.economics import Economics, economics
 from advisor.build.finetune import largest_tuning, tuning_bytes
 from advisor.build.hardware import Hardware, Run, power_points_of
 from advisor.build.performance import ENGINES, Load, best_run, finest_format, simulate_run
-from advisor.build.plan import Build, PartLine, Performance, PowerPoint, Question
+from advisor.build.plan import Build, PartLine, Performance, PowerPoint, Question, part_line, total_of
 from advisor.build.rents import RentMarket
 from advisor.build.rule_book import judge
 from advisor.build.rules_links import generation_of, lanes_of
@@ -18,7 +17,7 @@ from advisor.build.rules_power import wall_power_w
 from advisor.build.rules_systems import judge_system
 from advisor.catalog import accelerators
 from advisor.catalog.part_prices import PriceBook, price_of
-from advisor.catalog.schema.part import Part, System
+from advisor.catalog.schema.part import System
 from advisor.catalog.units import MEGA
 
 BUS_BYTES: Final = 8
@@ -32,33 +31,10 @@ POWER_COMMANDS: Final = defaultdict(
 """How a power limit is set, by vendor."""
 
 
-def part_line(category: str, part: Part, quantity: int, book: PriceBook) -> PartLine:
-    """A line of the bill; a part that nobody prices keeps an empty price."""
-    price = price_of(part, book)
-    known = {"category": category, "name": part.name, "quantity": quantity, "part_source": part.source}
-    if price is None:
-        return PartLine(
-            **known, unit_price_usd=None, price_basis=None, price_observed_on=None, flags=part.flags  # type: ignore[arg-type]
-        )  # fmt: skip
-    return PartLine(
-        **known,  # type: ignore[arg-type]
-        unit_price_usd=price.usd,
-        price_basis=price.basis,
-        price_observed_on=price.observed_on,
-        price_low_usd=price.usd_low,
-        price_high_usd=price.usd_high,
-        condition=price.condition,
-        num_listings=price.num_listings,
-        source=price.source.title,
-        flags=part.flags,
-    )
-
-
 def hardware_of(machine: Assembly) -> Hardware | None:
     """The machine's accelerators with the links that its board gives them.
 
     Assumes: of unlike cards all as the slowest, with the memory of the smallest; where lanes are not known, x8.
-    Source: own definition.
     """
     cards = machine.cards
     if cards is None or not cards.cards:
@@ -143,16 +119,10 @@ def build_of(
     name: str, machine: Assembly, question: Question, book: PriceBook, market: RentMarket, *, gap: float = 0.0
 ) -> Build:
     """A machine made of parts, priced, judged and simulated."""
-    lines = tuple(part_line(category, part, num, book) for category, part, num in machine.bill())
+    lines = tuple(
+        part_line(category, part, num, price_of(part, book)) for category, part, num in machine.bill()
+    )
     return assembled(name, machine, lines, question, market, gap=gap)
-
-
-def total_of(lines: tuple[PartLine, ...]) -> float:
-    """Sum of a bill, to the cent [USD].
-
-    Source: definition.
-    """
-    return round(math.fsum(line.usd for line in lines), 2)
 
 
 def assembled(
@@ -186,7 +156,7 @@ def assembled(
 
 def system_of(system: System, question: Question, book: PriceBook, market: RentMarket) -> Build | None:
     """A complete machine, priced and simulated; None where it has no price or the model does not fit."""
-    line = part_line("system", system, 1, book)
+    line = part_line("system", system, 1, price_of(system, book))
     hardware = Hardware(
         system.accelerator, system.num_accelerators, memory_bytes=system.memory_bytes, bridged=True
     )

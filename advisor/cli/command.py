@@ -21,7 +21,6 @@ from advisor.catalog.errors import AdvisorError
 from advisor.cli.errors import EXIT_CODES
 from advisor.cli.options import Shared, check_shared
 from advisor.cli.output_files import check_files
-from advisor.cli.plausibility import implausible
 
 if TYPE_CHECKING:
     from advisor.render.answer import Answer
@@ -100,6 +99,8 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
     """
 
     def run(**values: Any) -> Delivery | None:
+        from advisor.cli.notes import implausible
+
         if is_group and values["context"].invoked_subcommand is not None:
             return None
         check_numbers(values)

@@ -6,12 +6,13 @@ from difflib import get_close_matches
 from typing import Final, Literal, cast, get_args
 
 from advisor.catalog import accelerators, engines, models, profiles
+from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.prices import bundled_prices
 from advisor.catalog.regions import EU_COUNTRIES
+from advisor.catalog.resolve import known_value
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.catalog.units import DAYS_PER_MONTH, HOUR_S, HOURS_PER_DAY, MINUTE_S
-from advisor.cli.known import known_dtype, known_value
 from advisor.cli.measures import parse_seconds, positive
 from advisor.cli.options import Load, Shared, Where
 from advisor.cli.options import Objectives as TypedObjectives

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.catalog import accelerators, engines, models
-from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.engine_formats import lacks_arithmetic, weight_formats
+from advisor.catalog.dtypes import bytes_per_element, known_dtype
+from advisor.catalog.engines import lacks_arithmetic, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine
-from advisor.cli.known import known_dtype
 from advisor.cli.measures import positive
 from advisor.cli.options import Layout, Load
 from advisor.cli.scenario_input import traffic_of

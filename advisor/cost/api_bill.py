@@ -39,10 +39,7 @@ def usd_per_request(price: ApiPrice, tokens: RequestTokens) -> float:
 
 
 def api_cost(price: ApiPrice, tokens: RequestTokens, age_days: int) -> ApiCost:
-    """A provider's price for a kind of request.
-
-    Source: own composition.
-    """
+    """A provider's price for a kind of request."""
     cached = price.usd_per_million_cached_input
     return ApiCost(
         provider=price.provider,

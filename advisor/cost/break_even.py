@@ -24,8 +24,6 @@ def utilisation(
     """Share of its capacity at which a rented or owned deployment costs as much per token as the other way.
 
     Dollars per hour over (share × tokens per hour at full load) = price; None where it is dearer even when full.
-
-    Source: definition.
     """
     share = usd_per_hour * MILLION / (full_tokens_per_hour * other_usd_per_million)
     return share if share <= 1.0 else None
@@ -35,7 +33,6 @@ def tokens_per_day(usd_per_hour: float, other_usd_per_million: float) -> float:
     """Tokens a day at which a deployment that is paid all day costs as much as buying them singly [tokens/day].
 
     Assumes: the deployment can serve that many; see `utilisation`.
-    Source: definition.
     """
     return usd_per_hour * HOURS_PER_DAY * MILLION / other_usd_per_million
 
@@ -44,8 +41,6 @@ def payback_months(purchase_usd: float, rent_per_month: float, running_per_month
     """Months after which a purchase has saved its price against renting the same machines all the time.
 
     None where running costs as much as the rent. Resale and interest are left out: they belong to the whole life.
-
-    Source: definition.
     """
     saved = rent_per_month - running_per_month
     return purchase_usd / saved if saved > 0.0 else None

@@ -29,8 +29,6 @@ def ways(
     """The tokens of a day by every way, cheapest per token first; fleets are (what, date of the price, cost).
 
     Without a volume of its own each deployment serves what it can, and APIs `api_tokens_per_day`.
-
-    Source: own composition.
     """
     found = [
         _way("rent", _deal(row), row.usd_per_hour * HOURS_PER_DAY, row.tokens_per_day, row.load_fraction,
@@ -95,8 +93,6 @@ def break_evens(
     """Where renting and owning meet the cheapest APIs, and where owning meets renting the same accelerator.
 
     `rent_instead`: of an accelerator and how many are owned, what renting it is and costs by the hour.
-
-    Source: cost.break_even.
     """
     cheapest = sorted(apis, key=lambda api: api.usd_per_million_tokens)[:_NUM_APIS]
     found = [_against_api(rented, f"renting {_deal(rented)}", rented.usd_per_hour, api) for api in cheapest]

@@ -64,20 +64,14 @@ class Day:
 def day_of(
     mean_rate_per_s: float, relative: Sequence[float], capacity_per_s: float, replicas_per_unit: int = 1
 ) -> Day:
-    """A day under a load of a shape.
-
-    Source: own definition.
-    """
+    """A day under a load of a shape."""
     needed = units_needed(mean_rate_per_s, relative, capacity_per_s, replicas_per_unit)
     used = HOURS_PER_DAY * mean_rate_per_s / (capacity_per_s * replicas_per_unit)
     return Day(needed, used)
 
 
 def always_on(day: Day, price: UnitPrice, policy: str = "always on") -> FleetCost:
-    """The busiest part's units all day.
-
-    Source: definition.
-    """
+    """The busiest part's units all day."""
     units = max(day.needed)
     return _cost(policy, day, units, units, units * HOURS_PER_DAY, units * HOURS_PER_DAY * price.usd_per_hour)
 
@@ -85,10 +79,7 @@ def always_on(day: Day, price: UnitPrice, policy: str = "always on") -> FleetCos
 def autoscaled(
     day: Day, price: UnitPrice, startup_minutes: float, policy: str = "autoscaled on demand"
 ) -> FleetCost:
-    """Units follow the load; each start is paid from its order until it serves.
-
-    Source: own definition.
-    """
+    """Units follow the load; each start is paid from its order until it serves."""
     hours = _hours_above(day, 0, startup_minutes)
     return _cost(policy, day, 0, max(day.needed), hours, hours * price.usd_per_hour)
 

@@ -32,7 +32,6 @@ def goal_report(
     """Families of hardware for a model and a team, best first.
 
     Raises: UnknownNameError: the model or a provider is not known.
-    Source: own composition.
     """
     model = model_catalog.get(scenario.model)[0]
     wanted = [entry for entry in all_platforms() if not goal.platforms or entry.id in goal.platforms]

@@ -50,8 +50,6 @@ class Market:
         """What it is to rent an accelerator instead of owning so many, in words, and USD per hour.
 
         For a given load it is the cheapest row of that accelerator, else as many of them at the cheapest price.
-
-        Source: definition.
         """
         rows = [row for row in self.rows if row.accelerator == accelerator] if self.served else []
         if rows:

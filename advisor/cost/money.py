@@ -26,18 +26,12 @@ class Line:
 
 
 def whole_cents(usd: float) -> int:
-    """An amount in cents, rounded to the nearest; a tie goes to the even cent [cents].
-
-    Source: definition.
-    """
+    """An amount in cents, rounded to the nearest; a tie goes to the even cent [cents]."""
     return round(usd * CENTS_PER_USD)
 
 
 def rounded(usd: float) -> float:
-    """An amount in whole cents [USD].
-
-    Source: definition.
-    """
+    """An amount in whole cents [USD]."""
     return whole_cents(usd) / CENTS_PER_USD
 
 

@@ -28,8 +28,6 @@ def owned_options(
 
     `count` is how many accelerators there are; without it as many are bought as the load needs, modules by the server
     of eight.
-
-    Source: own composition.
     """
     options = []
     for found in candidates:
@@ -51,10 +49,7 @@ def owned_option(
     region: str,
     count: int | None = None,
 ) -> OwnedOption | None:
-    """One deployment on hardware of one's own; None where the hardware that there is cannot carry the load.
-
-    Source: own composition.
-    """
+    """One deployment on hardware of one's own; None where the hardware that there is cannot carry the load."""
     deployment = found.candidate.deployment
     size = deployment.accelerators_per_replica
     unit = count or _unit(found)
@@ -75,10 +70,7 @@ def owned_option(
 def whole_life(
     found: Found, bought: PurchasePrice, known: Ownership, *, num_accelerators: int, busy_fraction: float
 ) -> Tco:
-    """Total cost of owning the hardware of a deployment.
-
-    Source: cost.ownership.
-    """
+    """Total cost of owning the hardware of a deployment."""
     deployment = found.candidate.deployment
     accelerator = deployment.accelerator
     holding = Holding(

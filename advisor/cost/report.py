@@ -53,7 +53,6 @@ def cost_report(question: CostQuestion, *, progress: Progress = lambda message: 
     Capacities come from the simulator; prices, lists and figures of ownership from the catalog or the user's files.
 
     Raises: AdvisorError and its kinds: nothing serves the model, a name is unknown, or a file is wrong.
-    Source: own composition.
     """
     started = time.perf_counter()
     scenario = question.scenario

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.schema import Price
@@ -10,7 +10,6 @@ from advisor.catalog.units import HOUR_S, HOURS_PER_DAY, MILLION
 from advisor.cost.carbon import site_kwh_per_million_tokens
 from advisor.cost.result import CostRow
 from advisor.cost.token_split import RequestTokens, TokenPrices, request_tokens, token_prices, used_seconds
-from advisor.recommend.bottleneck import NEARLY_FULL
 from advisor.recommend.capacity import Capacity
 from advisor.recommend.checkpoint import served_checkpoint
 from advisor.recommend.offers import OWN, Placement, placements
@@ -18,9 +17,9 @@ from advisor.recommend.options import mean_power_w, option_of
 from advisor.recommend.purchase import Demand, Purchase, replicas_for
 from advisor.recommend.ranking import NO_SPREAD, Planned, chance_of_capacity
 from advisor.recommend.result import Option
+from advisor.recommend.roofline_bound import NEARLY_FULL
 from advisor.recommend.scenario import Scenario, Traffic
 from advisor.recommend.screening import Found
-from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 
@@ -56,8 +55,6 @@ def split_prices(
     """Prices of the classes of tokens at the batch of a simulated run of one replica [USD per million].
 
     The batch is the steady one, by Little's law: rate × time between first and last token.
-
-    Source: token_split.
     """
     batch = requests_per_s * max(0.0, result.e2e.mean_s - result.ttft.mean_s)
     used = used_seconds(
@@ -75,8 +72,6 @@ def purchase_for(way: Placement, capacity: Capacity, traffic: Traffic, served: S
     """Units of one offer that carry a load at its peak, or all clients; one unit where the load is the highest.
 
     Every accelerator that is paid for serves: a unit of eight runs eight replicas though seven would do.
-
-    Source: definition.
     """
     per_replica = capacity.requests_per_s
     needed = way.replicas_per_unit
@@ -93,10 +88,7 @@ def purchase_for(way: Placement, capacity: Capacity, traffic: Traffic, served: S
 def ways_by_provider(
     found: Found, offers: Iterable[Price], *, largest: int | None = None
 ) -> tuple[Placement, ...]:
-    """The cheapest placement of every provider and term, cheapest per replica first.
-
-    Source: recommend.offers.
-    """
+    """The cheapest placement of every provider and term, cheapest per replica first."""
     deployment = found.candidate.deployment
     best: dict[tuple[str, str], Placement] = {}
     for way in placements(deployment.accelerators_per_replica, offers, deployment.accelerator):
@@ -117,7 +109,6 @@ def row_of(
     """One simulated deployment on one offer under a load, priced.
 
     Assumes: replicas share the load evenly; the split is that of the simulated load.
-    Source: own composition.
     """
     capacity_per_s = found.capacity.requests_per_s
     traffic = scenario.traffic
@@ -161,66 +152,41 @@ def _row(
     tokens_per_s = purchase.requests_per_s * (option.total_tokens_per_s.value / option.requests_per_s.value)
     interval = option.usd_per_million_tokens
 
-    def with_range(value: float) -> Quantity:
-        low, high = interval.low / interval.value, interval.high / interval.value
-        return Quantity(value, value * low, value * high, interval.basis)
-
-    return CostRow(
-        way="own" if option.provider == OWN else "rent",
-        accelerator=option.accelerator,
-        accelerator_name=option.accelerator_name,
-        num_accelerators=option.num_accelerators,
-        num_replicas=option.num_replicas,
-        tensor_parallel=option.tensor_parallel,
-        pipeline_parallel=option.pipeline_parallel,
-        data_parallel=option.data_parallel,
-        expert_parallel=option.expert_parallel,
-        engine=option.engine,
-        weight_dtype=option.weight_dtype,
-        provider=option.provider,
-        provider_class=option.provider_class,
-        sku=option.sku,
-        region=option.region,
-        term=option.term,
-        usd_per_hour=option.usd_per_hour,
-        price_basis=price_basis,
-        price_kind=option.price.kind,
-        price_tenancy=option.price.tenancy,
-        price_observed_on=option.price_observed_on,
-        price_age_days=option.price_age_days,
-        price_url=option.price_url,
-        load_fraction=load,
-        requests_per_s=purchase.requests_per_s,
-        tokens_per_day=tokens_per_s * HOURS_PER_DAY * HOUR_S,
-        usd_per_million_tokens=with_range(blended),
-        usd_per_million_input_tokens=with_range(prices.usd_per_million_input),
-        usd_per_million_cached_tokens=with_range(prices.usd_per_million_cached),
-        usd_per_million_output_tokens=with_range(prices.usd_per_million_output),
-        share=prices.share,
-        ttft_p99_s=option.ttft_s["p99"],
-        tpot_p99_s=option.tpot_s.get("p99"),
-        power_w=power_w,
-        kwh_per_million_tokens=site_kwh_per_million_tokens(
+    same = {
+        field.name: getattr(option, field.name) for field in fields(CostRow) if hasattr(option, field.name)
+    }
+    own = {
+        "way": "own" if option.provider == OWN else "rent",
+        "price_basis": price_basis,
+        "price_kind": option.price.kind,
+        "price_tenancy": option.price.tenancy,
+        "load_fraction": load,
+        "requests_per_s": purchase.requests_per_s,
+        "tokens_per_day": tokens_per_s * HOURS_PER_DAY * HOUR_S,
+        "usd_per_million_tokens": interval.scaled(blended / interval.value),
+        "usd_per_million_input_tokens": interval.scaled(prices.usd_per_million_input / interval.value),
+        "usd_per_million_cached_tokens": interval.scaled(prices.usd_per_million_cached / interval.value),
+        "usd_per_million_output_tokens": interval.scaled(prices.usd_per_million_output / interval.value),
+        "share": prices.share,
+        "ttft_p99_s": option.ttft_s["p99"],
+        "tpot_p99_s": option.tpot_s.get("p99"),
+        "power_w": power_w,
+        "kwh_per_million_tokens": site_kwh_per_million_tokens(
             power_w, tokens_per_s, known.value("system_power_factor"), known.value("pue")
         ),
-    )
+    }
+    return CostRow(**{**same, **own})
 
 
 def cheapest_first(rows: Iterable[CostRow]) -> tuple[CostRow, ...]:
-    """Rows by cost per token; equal ones by accelerator and provider.
-
-    Source: definition.
-    """
+    """Rows by cost per token; equal ones by accelerator and provider."""
     return tuple(
         sorted(rows, key=lambda row: (row.usd_per_million_tokens.value, row.accelerator, row.provider))
     )
 
 
 def best_by_precision(options: Sequence[Found]) -> dict[str, Found]:
-    """The cheapest deployment of each weight format among those of one accelerator.
-
-    Source: definition.
-    """
+    """The cheapest deployment of each weight format among those of one accelerator."""
     best: dict[str, Found] = {}
     for found in sorted(options, key=lambda found: found.usd_per_million_tokens):
         best.setdefault(found.candidate.deployment.weight_dtype, found)

@@ -91,10 +91,7 @@ class TokenPrices:
     """Of the bill: prefill, cached read, decoding, KV residency of prompts, KV residency of answers."""
 
     def bill_usd(self, new_input: float, cached_input: float, output: float) -> float:
-        """What so many tokens of each class cost [USD].
-
-        Source: definition.
-        """
+        """What so many tokens of each class cost [USD]."""
         usd = (
             new_input * self.usd_per_million_input
             + cached_input * self.usd_per_million_cached

@@ -12,10 +12,7 @@ _OLD_FIGURE_DAYS = 365
 
 
 def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
-    """One sentence: what is cheapest for the volume, or what a token costs at full load.
-
-    Source: own words.
-    """
+    """One sentence: what is cheapest for the volume, or what a token costs at full load."""
     row = report.rows[0]
     deal = (
         f"{row.num_accelerators} × {row.accelerator_name} from {seller_words(row.provider, row.price_kind)}"

@@ -18,14 +18,13 @@ from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommend
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.load_runs import lengths_of
 from advisor.recommend.market import market, seller_words
-from advisor.recommend.offers import Placement, placements
+from advisor.recommend.offers import Placement, named, placements
 from advisor.recommend.result import Rejected
 from advisor.recommend.roofline_bound import max_requests_per_s as roofline_requests_per_s
 from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.standing import by_standing
 from advisor.recommend.surface_bound import max_requests_per_s as surface_requests_per_s
 from advisor.simulator.intervals import with_interval
-from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.serving import ClosedLoop, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
@@ -53,7 +52,6 @@ def recommend_batch(scenario: Scenario, job: BatchJob) -> BatchRecommendation:
     closed loop that keeps every slot full; none that was not simulated could be cheaper.
 
     Raises: InfeasibleError: nothing is done in time. UnknownNameError: a name is in no record.
-    Source: own composition.
     """
     started = time.perf_counter()
     model = model_catalog.get(scenario.model).record
@@ -209,8 +207,8 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> BatchOpt
     class_name = class_of(run.replica, run.mean_batch)
     per_replica = with_interval(run.requests_per_s, "throughput", class_name, run.replica.basis)
     rate = per_replica.scaled(purchase.num_replicas)
-    duration = _inverse(rate, purchase.duration_s)
-    usd = _inverse(rate, purchase.usd)
+    duration = purchase.duration_s * rate.value / rate
+    usd = purchase.usd * rate.value / rate
     tokens = job.num_requests * (traffic.mean_input_tokens + traffic.mean_output_tokens)
     meets = "sure" if duration.high <= job.deadline_s else "likely"
     return BatchOption(
@@ -225,14 +223,7 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> BatchOpt
         data_parallel=deployment.data_parallel,
         weight_dtype=deployment.weight_dtype,
         engine=deployment.engine.id,
-        provider=price.provider,
-        sku=price.sku,
-        region=price.region,
-        term=price.term,
-        price_kind=price.price_kind,
-        price_tenancy=price.tenancy,
-        price_observed_on=price.observed_on.isoformat(),
-        price_age_days=(scenario.as_of - price.observed_on).days,
+        **named(price, scenario.as_of),
         usd_per_hour=purchase.num_units * purchase.way.usd_per_unit_hour,
         usd=usd,
         usd_per_million_tokens=usd.scaled(MEGA / tokens),
@@ -242,11 +233,6 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> BatchOpt
         mean_batch=run.mean_batch,
         meets_deadline=meets,
     )
-
-
-def _inverse(rate: Quantity, value: float) -> Quantity:
-    """What falls as the rate rises, with the rate's range."""
-    return Quantity(value, value * rate.value / rate.high, value * rate.value / rate.low, rate.basis)
 
 
 def _headline(option: BatchOption, model: Model, job: BatchJob) -> str:

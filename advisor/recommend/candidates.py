@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.engine_formats import weight_formats
+from advisor.catalog.engines import weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.support import support

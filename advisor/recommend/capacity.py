@@ -107,7 +107,6 @@ def highest_load(
     None where even the lightest load misses an objective, or the `least` that is of use.
 
     Assumes: `bound_per_s` is an upper bound on requests per second.
-    Source: own procedure.
     """
     most = bound_per_s if traffic.concurrency is None else float(traffic.concurrency)
 
@@ -144,8 +143,6 @@ def confirm(
     where none does, or none from `least` on.
 
     `order` are seeds that were found to be hard for other candidates, kept up to date: all see the same arrivals.
-
-    Source: own procedure.
     """
     order = [] if order is None else order
     order += [each for each in seeds_of(seed, purpose) if each not in order]
@@ -224,8 +221,6 @@ class _Jury:
 def seeds_of(seed: int, purpose: Purpose) -> tuple[int, ...]:
     """Seeds of the runs that decide, or show, together: others to rank candidates, to settle the capacity of what is
     shown, and to show it.
-
-    Source: own definition.
     """
     first = _SEED_BLOCK * (3 * seed + ("search", "settle", "show").index(purpose))
     return tuple(range(first, first + _NUM_SEEDS[purpose]))
@@ -236,8 +231,6 @@ def planning_point(
 ) -> ServingResult:
     """What one replica shows at the load that it is planned for: runs of seeds that the search did not use, long
     enough for percentiles with a sampling error below a twentieth.
-
-    Source: own procedure.
     """
     length = max(CONFIRM_REQUESTS, _SHOWN_REQUESTS)
     seeds = seeds_of(seed, "show")

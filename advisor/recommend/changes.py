@@ -64,10 +64,7 @@ def _surest(options: tuple[Option, ...]) -> list[str]:
 
 
 def compared(order: Sequence[Planned]) -> tuple[Comparison, ...]:
-    """The first option against each of the others, by what they may really cost.
-
-    Source: recommend.ranking.
-    """
+    """The first option against each of the others, by what they may really cost."""
     found, first = [], order[0]
     for rank, option in enumerate(order[1:], start=2):
         ratio, factor = option.expected_cost / first.expected_cost, math.exp(log_error(first, option))

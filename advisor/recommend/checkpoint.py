@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.catalog.checkpoints import checkpoint_for
-from advisor.catalog.engine_formats import weight_formats
+from advisor.catalog.engines import weight_formats
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.published import context_limits, published
+from advisor.catalog.published import checkpoint_for, context_limits, published
 from advisor.catalog.schema import Model
 from advisor.recommend.scenario import Scenario, Traffic
 from advisor.simulator.deployment import Deployment
@@ -53,7 +52,6 @@ def within_window(traffic: Traffic, model: Model) -> tuple[Traffic, str]:
 
     Assumes: the scaling that the publisher states may be switched on.
     Raises: InfeasibleError: the mean request is longer than the window.
-    Source: catalog.published.context_limits.
     """
     limits = context_limits(model)
     window = max(limits.with_scaling or 0, limits.native or 0)
@@ -75,7 +73,6 @@ def windowed(scenario: Scenario, model: Model) -> tuple[Scenario, str]:
     """The scenario with its requests within the model's window, and a note where that changed them.
 
     Raises: InfeasibleError: the mean request is longer than the window.
-    Source: within_window.
     """
     traffic, note = within_window(scenario.traffic, model)
     return (scenario.model_copy(update={"traffic": traffic}) if note else scenario), note

@@ -9,7 +9,7 @@ from advisor.catalog.units import HOUR_S, KILO
 from advisor.recommend.item_result import ItemOption, ItemRung
 from advisor.recommend.item_scenario import ItemScenario
 from advisor.recommend.market import seller_words
-from advisor.recommend.offers import Placement
+from advisor.recommend.offers import Placement, named
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import BatchFleet, poisson_arrivals, simulate_batches
 from advisor.simulator.workloads.services import ItemService, quantity
@@ -72,14 +72,7 @@ def item_option(rank: int, found: ItemFound, scenario: ItemScenario) -> ItemOpti
         max_batch=fleet.max_batch,
         weight_dtype=service.deployment.weight_dtype,
         runtime=service.runtime.name,
-        provider=price.provider,
-        sku=price.sku,
-        region=price.region,
-        term=price.term,
-        price_kind=price.price_kind,
-        price_tenancy=price.tenancy,
-        price_observed_on=price.observed_on.isoformat(),
-        price_age_days=(scenario.as_of - price.observed_on).days,
+        **named(price, scenario.as_of),
         usd_per_hour=found.usd_per_hour,
         usd_per_thousand_items=usd,
         items_per_s=served,

@@ -43,7 +43,6 @@ def recommend_items(scenario: ItemScenario) -> ItemRecommendation:
     options shown were simulated, and none that was not could be cheaper by its bound.
 
     Raises: AdvisorError: the model does not do such work. InfeasibleError: nothing keeps the promise.
-    Source: own composition.
     """
     started = time.perf_counter()
     model = models.get(scenario.model).record

@@ -22,10 +22,7 @@ _FASTER = 0.9
 
 
 def tried_levers(scenario: Scenario, plans: Sequence[tuple[int, Planned]]) -> tuple[LeverTrial, ...]:
-    """Each lever that may be tried on each of the ranked deployments, best first; those that gain nothing last.
-
-    Source: own procedure.
-    """
+    """Each lever that may be tried on each of the ranked deployments, best first; those that gain nothing last."""
     trials = [
         _tried(scenario, rank, plan, one)
         for rank, plan in plans

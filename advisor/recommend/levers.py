@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.engine_formats import quality_note
+from advisor.catalog.engines import quality_note
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import all_published, best_first
 from advisor.catalog.schema import Model
@@ -82,8 +82,6 @@ def lever(name: str) -> Lever:
 def pulled(scenario: Scenario, model: Model) -> tuple[str, ...]:
     """Names of the levers that the search may pull: `auto` pulls what costs nobody anything, reuse of prompts, and so
     does a list of others.
-
-    Source: own policy.
     """
     if scenario.levers in (("auto",), ("none",)):
         return ("prefix",) if scenario.levers == ("auto",) else ()
@@ -93,10 +91,7 @@ def pulled(scenario: Scenario, model: Model) -> tuple[str, ...]:
 
 
 def to_try(scenario: Scenario, candidate: Candidate) -> tuple[Lever, ...]:
-    """What `auto` tries on the deployments that it shows: the cache's smaller formats and speculation.
-
-    Source: own policy.
-    """
+    """What `auto` tries on the deployments that it shows: the cache's smaller formats and speculation."""
     if scenario.levers != ("auto",):
         return ()
     usual = "mtp" if candidate.deployment.model.mtp_layers else "eagle"
@@ -104,10 +99,7 @@ def to_try(scenario: Scenario, candidate: Candidate) -> tuple[Lever, ...]:
 
 
 def variants(scenario: Scenario, model: Model, candidate: Candidate) -> Iterator[Candidate]:
-    """A candidate without and with each of the levers that the search may pull, as far as they can act on it.
-
-    Source: own enumeration.
-    """
+    """A candidate without and with each of the levers that the search may pull, as far as they can act on it."""
     names = pulled(scenario, model)
     reuses = "prefix" in names or not scenario.traffic.reused_input_tokens
     kept = [_with_prefixes(candidate, is_asked=reuses)]
@@ -126,7 +118,6 @@ def check_pulled(scenario: Scenario, model: Model, candidates: Sequence[Candidat
     """Refuse a named lever that acts on no candidate at all.
 
     Raises: InfeasibleError: as the first candidate refuses it.
-    Source: own policy.
     """
     for one in map(lever, pulled(scenario, model)):
         if candidates and not any(one.is_pulled(candidate) for candidate in candidates):
@@ -202,7 +193,6 @@ def replica_of(
 
     Assumes: an adapter costs each token what it costs a step, also where a step yields several.
     Raises: InfeasibleError: it does not fit.
-    Source: own composition.
     """
     traffic, adapters = scenario.traffic, scenario.adapters
     replica = model_replica(
@@ -246,10 +236,7 @@ def lever_note(one: Lever, candidate: Candidate) -> str:
 
 
 def lacks_head(candidate: Candidate) -> bool:
-    """Whether a candidate guesses ahead with a head that nobody is known to have published.
-
-    Source: eagle_head.
-    """
+    """Whether a candidate guesses ahead with a head that nobody is known to have published."""
     guess, deployment = candidate.speculation, candidate.deployment
     if guess is None or guess.speculation.method != "eagle":
         return False
@@ -257,10 +244,7 @@ def lacks_head(candidate: Candidate) -> bool:
 
 
 def eagle_head(model: Model, engine: str) -> str:
-    """A published EAGLE head of a model that an engine loads; empty where no source names one.
-
-    Source: catalog.published.
-    """
+    """A published EAGLE head of a model that an engine loads; empty where no source names one."""
     heads = [
         one for one in all_published().get(model.id, ()) if one.format in _HEADS and engine in one.engines
     ]

@@ -49,8 +49,6 @@ def run_at(
 
     With objectives the run ends as soon as it is certain that a 99th percentile misses one. Clients begin
     `spacing_s` apart: people do not all press the key at once, as a benchmark does.
-
-    Source: simulator.serving.
     """
     if traffic.concurrency is None:
         workload = _open_loop(traffic, load, num_requests)
@@ -82,8 +80,6 @@ def run_at(
 def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalLengths:
     """The length distribution of a traffic behind shared beginnings: a trace's pairs, lognormal around the means, or
     fixed without spread.
-
-    Source: own definition.
     """
     if traffic.trace is not None:
         return EmpiricalLengths(_trace(traffic.trace).pairs)
@@ -103,10 +99,7 @@ def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalL
 
 
 def strain(result: ServingResult, objectives: Objectives) -> tuple[float, str]:
-    """How near a run comes to its tightest objective, as a ratio that is above 1 where it misses, and which it is.
-
-    Source: own definition.
-    """
+    """How near a run comes to its tightest objective, as a ratio that is above 1 where it misses, and which it is."""
     if result.num_refused > _REFUSED_FRACTION * result.num_requests:
         return math.inf, "kv cache"
     ratios = [(percentile_s(result, level) / level.limit_s, level.metric) for level in objectives.levels]
@@ -114,10 +107,7 @@ def strain(result: ServingResult, objectives: Objectives) -> tuple[float, str]:
 
 
 def percentile_s(result: ServingResult, level: ServiceLevel) -> float:
-    """The percentile of a run that an objective speaks of [s].
-
-    Source: own definition.
-    """
+    """The percentile of a run that an objective speaks of [s]."""
     times: Distribution = getattr(result, level.metric)
     return times.percentile_s(level.percent)
 
@@ -136,10 +126,7 @@ def _open_loop(traffic: Traffic, load: float, num_requests: int) -> Workload:
 
 
 def shared_prefixes(traffic: Traffic, *, is_warm: bool = False) -> SharedPrefixes | None:
-    """The beginnings that prompts of a traffic share, cached at first or not; None where they share none.
-
-    Source: own definition.
-    """
+    """The beginnings that prompts of a traffic share, cached at first or not; None where they share none."""
     common = traffic.shared_prefix_tokens
     return SharedPrefixes(common, traffic.shared_prefixes, is_warm=is_warm) if common else None
 

@@ -30,7 +30,6 @@ def market(
     """Offers and records by accelerator id; own hardware is offered at the price of its electricity.
 
     Raises: UnknownNameError: an accelerator or provider is not known. InputFileError: the price file is wrong.
-    Source: recommend.offers.
     """
     names = [name for _, name in constraints.own] or list(constraints.accelerators)
     records = [accelerator_catalog.by_id(name) for name in names]
@@ -47,10 +46,7 @@ def market(
 
 
 def loosened(constraints: Constraints, as_of: datetime.date) -> str | None:
-    """What to type so that something is for sale that is not now, by loosening a single limit; None where none helps.
-
-    Source: recommend.offers.
-    """
+    """What to type so that something is for sale that is not now, by loosening one limit; None where none helps."""
     everything = {"tenancies": get_args(Tenancy), "terms": get_args(Term)}
     for option, field in _LIMITS.items():
         wider = (
@@ -67,10 +63,7 @@ def loosened(constraints: Constraints, as_of: datetime.date) -> str | None:
 
 
 def seller_words(provider: str, price_kind: str) -> str:
-    """Who sells and what kind of price it is where nobody lists or quotes it: `TensorWave (tracker price)`.
-
-    Source: own words.
-    """
+    """Who sells and what kind of price it is where nobody lists or quotes it: `TensorWave (tracker price)`."""
     known = all_providers().get(provider)
     name = known.name if known else provider
     return name if price_kind in ("list", "quote") else f"{name} ({price_kind.replace('_', ' ')} price)"
@@ -84,10 +77,7 @@ class Priced(Protocol):
 
 
 def stale_price_warnings(options: Sequence[Priced]) -> tuple[str, ...]:
-    """How many prices are stale and how old the oldest is; empty where all are fresh.
-
-    Source: own definition.
-    """
+    """How many prices are stale and how old the oldest is; empty where all are fresh."""
     stale = [option.price_age_days for option in options if option.price_age_days > STALE_AFTER_DAYS]
     if not stale:
         return ()

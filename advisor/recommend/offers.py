@@ -4,6 +4,7 @@ import datetime
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from advisor.catalog.ownership import ownership
 from advisor.catalog.prices import COMPARED_KINDS, age_days, prices_as_of
@@ -95,13 +96,25 @@ def owned_offer(count: int, accelerator: Accelerator, as_of: datetime.date) -> P
     )
 
 
+def named(price: Price, as_of: datetime.date) -> dict[str, Any]:
+    """The fields by which answers about items, jobs and training name an offer."""
+    return {
+        "provider": price.provider,
+        "sku": price.sku,
+        "region": price.region,
+        "term": price.term,
+        "price_kind": price.price_kind,
+        "price_tenancy": price.tenancy,
+        "price_observed_on": price.observed_on.isoformat(),
+        "price_age_days": age_days(price, as_of),
+    }
+
+
 def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> list[Placement]:
     """Ways to buy replicas of `size` accelerators, cheapest per replica first.
 
     A replica stays inside one node where it can: several replicas share a larger SKU; a price per accelerator is
     multiplied within one node; only full nodes are joined, and only with a network between them.
-
-    Source: own definition.
     """
     domain = accelerator.scale_up.max_domain if accelerator.scale_up else _NODE
     found = []

@@ -4,20 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from advisor.catalog import models
-from advisor.catalog.checkpoints import checkpoint_for
 from advisor.catalog.dtypes import GGUF_DTYPES
-from advisor.catalog.engine_formats import quality_note
+from advisor.catalog.engines import quality_note
 from advisor.catalog.launch import Guess, Launch, LaunchSettings, launch
 from advisor.catalog.prices import age_days, commitment_usd
 from advisor.catalog.providers import all_providers
-from advisor.catalog.published import context_limits
+from advisor.catalog.published import checkpoint_for, context_limits
 from advisor.catalog.schema import Accelerator, Model
 from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY
-from advisor.recommend.bottleneck import bottleneck_of
 from advisor.recommend.candidates import Candidate
 from advisor.recommend.levers import LEVERS, eagle_head
 from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option
+from advisor.recommend.roofline_bound import bottleneck_of
 from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.screening import Found
 from advisor.simulator.intervals import with_interval
@@ -36,7 +35,6 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
     """The option that a deployment at its planning point becomes.
 
     Assumes: replicas behind a router share the load evenly.
-    Source: own composition.
     """
     found, result = plan.found, plan.result
     deployment, replica = found.candidate.deployment, found.replica
@@ -110,10 +108,7 @@ def _times(plan: Planned, class_name: str) -> dict[str, Any]:
 
 
 def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
-    """Options of `advisor simulate serve` that show a planning point again, of the whole deployment.
-
-    Source: own definition.
-    """
+    """Options of `advisor simulate serve` that show a planning point again, of the whole deployment."""
     found, traffic = plan.found, scenario.traffic
     deployment = found.candidate.deployment
     replicas = found.purchase.num_replicas

@@ -25,10 +25,7 @@ class Demand:
 
 
 def demands_of(scenario: Scenario) -> tuple[Demand, ...]:
-    """The loads that a scenario asks about: the one that it names, its ladder, its budget, or one full unit.
-
-    Source: own definition.
-    """
+    """The loads that a scenario asks about: the one that it names, its ladder, its budget, or one full unit."""
     traffic, budget = scenario.traffic, scenario.objectives.budget_usd_per_hour
     if traffic.rate_per_s is not None:
         return (Demand("rate", traffic.rate_per_s),)
@@ -64,8 +61,6 @@ def cheapest_purchase(
 
     `load` and `requests_per_s` are what one replica carries and serves at most; it is planned with the scenario's
     headroom.
-
-    Source: own definition.
     """
     found = [bought for way in ways if (bought := _purchase(scenario, demand, way, load, requests_per_s))]
     return min(found, key=lambda purchase: purchase.cost, default=None)
@@ -76,8 +71,6 @@ def least_costs(
 ) -> tuple[float, ...]:
     """Least cost of each demand if one replica serves at most so many requests per second [USD per million tokens];
     infinite where no way stays within the budget and the units that can be had.
-
-    Source: own definition.
     """
     return tuple(
         _least_of_clients(scenario, ways, requests_per_s)
@@ -88,10 +81,7 @@ def least_costs(
 
 
 def replicas_for(asked: float, load_per_replica: float) -> int:
-    """Replicas that carry a load together, evenly shared.
-
-    Source: definition.
-    """
+    """Replicas that carry a load together, evenly shared."""
     return max(1, math.ceil(asked / load_per_replica - _ROUNDING))
 
 

@@ -82,8 +82,6 @@ class Planned:
 def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
     """A deployment judged by what is known of the model's errors: where the real capacity is smaller, a given load
     needs more replicas, and an open one gets less.
-
-    Source: own policy.
     """
     load, purchase, capacity = load_per_replica(scenario, demand, found), found.purchase, found.capacity.load
     costs = []
@@ -110,10 +108,7 @@ def is_firm(price: Price, spread: PriceSpread) -> bool:
 
 
 def plans_of(scenario: Scenario, demand: Demand, found: Found, place: int) -> list[Planned]:
-    """A deployment bought where it is cheapest for one of the demands, and where a firm price is cheapest.
-
-    Source: own policy.
-    """
+    """A deployment bought where it is cheapest for one of the demands, and where a firm price is cheapest."""
     plans = [planned(scenario, demand, found.at(place))]
     firm = [way for way in found.ways if is_firm(way.price, _spread(way.price, scenario))]
     capacity = found.capacity
@@ -139,8 +134,6 @@ class Settled:
 def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | None:
     """The deployment with its capacity settled, and what it shows at its planning point, held to its objectives with
     seeds that decided nothing; with less load per replica where it misses them; None where that cannot be bought.
-
-    Source: own policy.
     """
     settled: Planned | None = plan
     if _is_open(scenario, plan):
@@ -168,10 +161,7 @@ def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | No
 
 
 def screened(scenario: Scenario, plan: Planned) -> Planned:
-    """The deployment with what one run of a confirming length shows at its planning point, held to nothing.
-
-    Source: recommend.load_runs.
-    """
+    """The deployment with what one run of a confirming length shows at its planning point, held to nothing."""
     seed, *_ = seeds_of(scenario.seed, "show")
     return replace(
         plan, result=run_at(plan.found.replica, scenario.traffic, plan.load, CONFIRM_REQUESTS, seed)
@@ -212,10 +202,7 @@ def _with_capacity(scenario: Scenario, plan: Planned, capacity: Capacity) -> Pla
 
 
 def at_planned_load(scenario: Scenario, found: Found) -> Found:
-    """The deployment as if its planned load were the most that it carries, with what it shows there.
-
-    Source: own policy.
-    """
+    """The deployment as if its planned load were the most that it carries, with what it shows there."""
     part = planned_load(scenario, found.capacity.load) / found.capacity.load
     result = planning_point(
         found.replica, scenario.traffic, scenario.objectives, part * found.capacity.load, scenario.seed
@@ -246,7 +233,6 @@ def capacity_factor(found: Found, quantile: float) -> float:
 
     Assumes: ln of the ratio is normal on either side of a median of 1, as wide as its class's 80 % interval of
     throughput.
-    Source: simulator.intervals.
     """
     low, high = _throughput_factors(found)
     z = _NORMAL.inv_cdf(quantile) / _Z80
@@ -280,8 +266,6 @@ def _throughput_factors(found: Found) -> tuple[float, float]:
 def ranked(options: Sequence[Planned]) -> list[Planned]:
     """Options by expected cost; one that is assumed or marginal does not head the list while a better founded one may
     cost no more, nor one of an old or foreign price while none is founded.
-
-    Source: own policy.
     """
     order = sorted(options, key=lambda option: option.expected_cost)
     founded = [option for option in order if option.is_founded] or [
@@ -322,7 +306,6 @@ def chance_cheaper(first: Planned, other: Planned) -> float:
     """Chance that the first of two options costs less, given the errors of model and prices.
 
     Assumes: ln of the ratio of costs is normal.
-    Source: log_error.
     """
     ratio = math.log(other.expected_cost / first.expected_cost)
     return _NORMAL.cdf(_Z80 * ratio / max(log_error(first, other), _TINY))
@@ -348,10 +331,7 @@ def _log_sigma(option: Planned) -> float:
 
 
 def roles(order: Sequence[Planned]) -> list[Role]:
-    """The safe pick, and what is cheaper if it holds; the others have no role.
-
-    Source: own policy.
-    """
+    """The safe pick, and what is cheaper if it holds; the others have no role."""
     found: list[Role] = ["other"] * len(order)
     safe = next((place for place, option in enumerate(order) if option.is_founded), None)
     if safe is not None:

@@ -68,7 +68,6 @@ def searched(scenario: Scenario, *, progress: Progress = lambda message: None) -
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
-    Source: own composition.
     """
     model, model_note = model_catalog.get(scenario.model)
     scenario, window_note = windowed(scenario, model)
@@ -96,7 +95,6 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
-    Source: own composition.
     """
     started = time.perf_counter()
     done = searched(scenario, progress=progress)
@@ -113,17 +111,8 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     )
     names = {option.accelerator for option in options}
     comparisons = compared(order)
-    options = tuple(
-        replace(
-            option,
-            tie_with=tuple(
-                each.rank for each in comparisons if 1.0 - LIKELY < each.chance_first_is_cheaper < LIKELY
-            ),
-        )
-        if option.rank == 1
-        else option
-        for option in options
-    )
+    ties = [each.rank for each in comparisons if 1.0 - LIKELY < each.chance_first_is_cheaper < LIKELY]
+    options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
     return Recommendation(
         kind="plan",
         model=model.id,
@@ -135,14 +124,7 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         what_would_change=what_would_change(scenario, options, comparisons),
         comparisons=comparisons,
         levers_tried=tried_levers(scenario, _worth_trying(done, scenario, demands, order)),
-        search=SearchStatistics(
-            num_candidates=outcome.num_candidates,
-            num_modelled=outcome.num_modelled,
-            num_simulated=outcome.num_simulated,
-            num_simulated_requests=outcome.num_requests,
-            screen_wall_s=outcome.screen_wall_s,
-            wall_s=time.perf_counter() - started,
-        ),
+        search=_statistics(outcome, time.perf_counter() - started),
         warnings=stale_price_warnings(options),
         notes=(
             *done.notes,
@@ -150,6 +132,17 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
             *_idle_levers(scenario, model, order),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
         ),
+    )
+
+
+def _statistics(outcome: SearchOutcome, wall_s: float) -> SearchStatistics:
+    return SearchStatistics(
+        num_candidates=outcome.num_candidates,
+        num_modelled=outcome.num_modelled,
+        num_simulated=outcome.num_simulated,
+        num_simulated_requests=outcome.num_requests,
+        screen_wall_s=outcome.screen_wall_s,
+        wall_s=wall_s,
     )
 
 
@@ -268,8 +261,6 @@ def rejected_of(
     """Every accelerator that is not shown: dearer ones first, then those that cannot answer.
 
     `limit` is what the dearest one that is shown, called `named`, costs [USD per million tokens].
-
-    Source: own words.
     """
     outcome = done.outcome
     dearer, others = [], []

@@ -124,8 +124,6 @@ def screen(
 ) -> tuple[Question, list[Entry]]:
     """The question and a heap of every candidate that somebody sells, at its cost by datasheet limits; accelerators
     that have none leave their reason in the outcome.
-
-    Source: own procedure.
     """
     pool = _pool(scenario, model, accelerators, engines, offers, outcome.reasons)
     outcome.num_candidates = len(pool)
@@ -211,10 +209,7 @@ def _least_throughput(candidate: Candidate) -> float:
 
 
 def not_to_be_had(scenario: Scenario) -> str:
-    """Why nothing that can be bought carries the load.
-
-    Source: own definition.
-    """
+    """Why nothing that can be bought carries the load."""
     if scenario.constraints.own:
         return "the hardware that is there does not carry this load"
     return "costs more than the budget"

@@ -26,8 +26,6 @@ def by_standing(
 ) -> tuple[Option, ...]:
     """Options, cheapest first, in their places and roles: one of assumed kernels, or of an old price, a tracker's or a
     shared host's, does not head the list while a better founded one may cost no more.
-
-    Source: own policy.
     """
     if not options:
         return ()
@@ -49,10 +47,7 @@ def by_standing(
 
 
 def standing_words(options: Sequence[Option], cost: Callable[[Option], Quantity]) -> str:
-    """Whether the first option is safe to take, and what another saves if it holds.
-
-    Source: own words.
-    """
+    """Whether the first option is safe to take, and what another saves if it holds."""
     safe = next((option for option in options if option.role == "safe_pick"), None)
     words = f"{safe.rank} is the safe pick" if safe else "none is safe to take: try 1 first"
     bold = next((each for each in options if each.role == "cheapest_if_it_holds"), None)

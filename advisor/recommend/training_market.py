@@ -51,7 +51,6 @@ def search_training(scenario: TrainingScenario, model: Model, progress: Progress
     """All runs worth showing, by accelerator.
 
     Raises: UnknownNameError: an accelerator or provider is not known.
-    Source: own composition.
     """
     outcome = Outcome()
     records = candidates(scenario)
@@ -76,7 +75,6 @@ def candidates(scenario: TrainingScenario) -> dict[str, Accelerator]:
     """Accelerators that may be the answer, with a calibration's figures where it names one.
 
     Raises: UnknownNameError: an accelerator is not known.
-    Source: own definition.
     """
     limits = scenario.limits
     names = tuple(name for _, name in limits.own) or limits.accelerators
@@ -97,7 +95,6 @@ def offers_of(
     """What is for sale within the limits, by accelerator; own hardware at the price of its electricity.
 
     Raises: UnknownNameError: a provider is not known. InputFileError: the price file is wrong.
-    Source: advisor.recommend.offers.
     """
     limits = scenario.limits
     if limits.own:
@@ -291,26 +288,17 @@ def _misses(scenario: TrainingScenario, run: Run) -> str:
 
 
 def is_fastest_wanted(scenario: TrainingScenario) -> bool:
-    """Whether days decide: only money is limited.
-
-    Source: own definition.
-    """
+    """Whether days decide: only money is limited."""
     return scenario.limits.budget_usd is not None and scenario.limits.deadline_s is None
 
 
 def order_key(scenario: TrainingScenario) -> Callable[[Run], float]:
-    """What decides between runs that keep the limits: days where only money is limited, else dollars.
-
-    Source: own definition.
-    """
+    """What decides between runs that keep the limits: days where only money is limited, else dollars."""
     return (lambda run: run.days) if is_fastest_wanted(scenario) else (lambda run: run.usd)
 
 
 def ranked_runs(scenario: TrainingScenario, outcome: Outcome) -> list[list[Run]]:
-    """The runs of the best accelerators, best first, each accelerator's best first.
-
-    Source: own definition.
-    """
+    """The runs of the best accelerators, best first, each accelerator's best first."""
     key = order_key(scenario)
     groups = [sorted(runs, key=key) for runs in outcome.runs.values() if runs]
     return sorted(groups, key=lambda runs: key(runs[0]))[: scenario.top]

@@ -82,10 +82,7 @@ def largest_cluster(price: Price) -> int:
 
 
 def cheapest_by_term(offers: Iterable[ClusterOffer]) -> Mapping[str, ClusterOffer]:
-    """The cheapest offer of each term.
-
-    Source: own definition.
-    """
+    """The cheapest offer of each term."""
     found: dict[str, ClusterOffer] = {}
     for offer in offers:
         rival = found.get(offer.price.term)

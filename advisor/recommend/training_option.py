@@ -7,9 +7,8 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.ownership import Ownership
-from advisor.catalog.prices import age_days
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.recommend.offers import OWN
+from advisor.recommend.offers import OWN, named
 from advisor.recommend.training_money import ClusterOffer, cheapest_by_term, energy_of, owned_usd_per_hour
 from advisor.recommend.training_result import (
     Bill,
@@ -29,7 +28,6 @@ from advisor.recommend.training_runs import (
 from advisor.recommend.training_scenario import RolloutTask, TrainingScenario
 from advisor.recommend.training_space import peak_flop_per_s
 from advisor.recommend.training_uncertainty import memory_quantity, step_quantity
-from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
@@ -47,10 +45,7 @@ _LONGEST_ANSWER = 4.0
 
 
 def plan_columns(job: TrainingJob, plan: TrainingPlan) -> PlanColumns:
-    """A layout under the names of the contract.
-
-    Source: own definition.
-    """
+    """A layout under the names of the contract."""
     etp = plan.expert_tensor_parallel or (plan.tensor_parallel if plan.expert_parallel > 1 else 1)
     offloaded = [
         name for name in ("optimizer", "parameters", "activations") if getattr(plan, f"offload_{name}")
@@ -87,10 +82,7 @@ def option_of(
     known: Ownership,
     others: Sequence[ClusterOffer],
 ) -> TrainingOption:
-    """The option that a run stands for, with the same run at every other term as further bills.
-
-    Source: own composition.
-    """
+    """The option that a run stands for, with the same run at every other term as further bills."""
     found, price = run.found, run.offer.price
     job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
     count, step = run.num_accelerators, step_quantity(found, run.step_s)
@@ -106,9 +98,9 @@ def option_of(
         num_accelerators=count,
         plan=plan_columns(job, plan),
         step_time_s=step,
-        tokens_per_s_per_accelerator=_inverse(step, per_step),
-        mfu_fraction=_inverse(training, per_step * model_flop_per_token(job) / peak),
-        hfu_fraction=_inverse(training, per_step * hardware_flop_per_token(job, plan) / peak),
+        tokens_per_s_per_accelerator=per_step / step,
+        mfu_fraction=per_step * model_flop_per_token(job) / peak / training,
+        hfu_fraction=per_step * hardware_flop_per_token(job, plan) / peak / training,
         peak_memory_bytes=memory_quantity(found),
         memory_limit_bytes=accelerator.memory_bytes or 0.0,
         memory=found.memory_bytes,
@@ -120,14 +112,7 @@ def option_of(
         failures=_failures(run),
         breakdown=breakdown_s,
         bubble_fraction=breakdown_s.get("bubble", 0.0) / sum(breakdown_s.values()),
-        provider=price.provider,
-        sku=price.sku,
-        region=price.region,
-        term=price.term,
-        price_kind=price.price_kind,
-        price_tenancy=price.tenancy,
-        price_observed_on=price.observed_on.isoformat(),
-        price_age_days=age_days(price, scenario.as_of),
+        **named(price, scenario.as_of),
         price_url=price.url,
         usd_per_hour=run.offer.usd_per_hour,
         usd_per_accelerator_hour=run.offer.usd_per_accelerator_hour,
@@ -181,11 +166,6 @@ def _trl_loop(
     return {"trl": trl_flags(job, plan, "grpo", f"{generated} --use_vllm --vllm_mode colocate")}
 
 
-def _inverse(time: Quantity, amount: float) -> Quantity:
-    """amount / time, ends exchanged."""
-    return Quantity(amount / time.value, amount / time.high, amount / time.low, time.basis)
-
-
 def _failures(run: Run) -> Failures:
     left, checkpoint = run.goodput, run.checkpoint
     return Failures(
@@ -237,10 +217,7 @@ def _bills(
 
 
 def memory_stages(job: TrainingJob, plan: TrainingPlan) -> tuple[StageMemory, ...]:
-    """Memory of every pipeline stage at its fullest instant.
-
-    Source: advisor.simulator.training.memory.
-    """
+    """Memory of every pipeline stage at its fullest instant."""
     parts = ("weight", "gradient", "optimizer", "activation", "loss", "workspace", "buffer")
     return tuple(
         StageMemory(
@@ -268,10 +245,7 @@ _RESOURCES: Mapping[str, tuple[str, ...]] = {
 
 
 def bottleneck_of(breakdown_s: Mapping[str, float]) -> str:
-    """What costs most beside useful computation, where it is a tenth of the step or more; else compute.
-
-    Source: own definition.
-    """
+    """What costs most beside useful computation, where it is a tenth of the step or more; else compute."""
     total = sum(breakdown_s.values())
     shares = {name: sum(breakdown_s.get(p, 0.0) for p in parts) / total for name, parts in _RESOURCES.items()}
     shares.pop("compute")

@@ -58,7 +58,6 @@ def recommend_training(
 
     Raises: UnknownNameError: a name is in no record. InfeasibleError: nothing satisfies the scenario; with reasons and
         the nearest that would.
-    Source: own composition.
     """
     started = time.perf_counter()
     model, note = model_catalog.get(scenario.model)
@@ -117,10 +116,7 @@ def _every_term(scenario: TrainingScenario, run: Run) -> list[ClusterOffer]:
 
 
 def headline(option: TrainingOption, model: Model) -> str:
-    """The answer in one sentence.
-
-    Source: own definition.
-    """
+    """The answer in one sentence."""
     own = option.provider == "own"
     where = "your own" if own else f"from {seller_words(option.provider, option.price_kind)}"
     return (
@@ -130,10 +126,7 @@ def headline(option: TrainingOption, model: Model) -> str:
 
 
 def duration_words(days: float) -> str:
-    """Days as people say them: hours below one, minutes below an hour.
-
-    Source: own definition.
-    """
+    """Days as people say them: hours below one, minutes below an hour."""
     hours = days * DAY_S / HOUR_S
     if hours >= 24.0:
         return f"{days:.3g} days"
@@ -167,10 +160,7 @@ def pareto(outcome: Outcome) -> tuple[ParetoPoint, ...]:
 
 
 def rejected(outcome: Outcome, shown: set[str], last: TrainingOption) -> tuple[Rejected, ...]:
-    """Every accelerator that is not an option, those that were only dearer first.
-
-    Source: own definition.
-    """
+    """Every accelerator that is not an option, those that were only dearer first."""
     limit = f"against {usd_words(last.usd.value)} for option {last.rank}"
     dearer = sorted(
         [(min(run.usd for run in runs), name, "found") for name, runs in outcome.runs.items() if runs]
@@ -211,10 +201,7 @@ def what_would_change(scenario: TrainingScenario, options: Sequence[TrainingOpti
 
 
 def compute_of(scenario: TrainingScenario, model: Model) -> Mapping[str, float]:
-    """6ND and what it rests on; for pre-training of a dense model also what the loss law says.
-
-    Source: advisor.simulator.training.flop.
-    """
+    """6ND and what it rests on; for pre-training of a dense model also what the loss law says."""
     count = parameter_count(model)
     tokens = scenario.task.tokens
     flop = training_flop(model, tokens)
@@ -246,10 +233,7 @@ def _other_models(model: Model) -> tuple[str, ...]:
 
 
 def nothing_found(scenario: TrainingScenario, model: Model, outcome: Outcome) -> AdvisorError:
-    """Why there is no answer: the most common reasons, and what would help.
-
-    Source: own definition.
-    """
+    """Why there is no answer: the most common reasons, and what would help."""
     counts: dict[str, int] = {}
     for reason in outcome.reasons.values():
         counts[reason] = counts.get(reason, 0) + 1
@@ -264,10 +248,7 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: Outcome) ->
 
 
 def nearest_hint(scenario: TrainingScenario, outcome: Outcome) -> str:
-    """The nearest that would do: the run that misses a limit least, or the largest cluster that is sold.
-
-    Source: own definition.
-    """
+    """The nearest that would do: the run that misses a limit least, or the largest cluster that is sold."""
     limits = scenario.limits
     if outcome.near:
         by_days = limits.deadline_s is not None

@@ -114,8 +114,6 @@ def run_of(
     """A plan's whole run at an offer: steps, failures of its term, days, dollars.
 
     Where the plan is part of a loop of generation and training, the loop's step counts.
-
-    Source: advisor.simulator.training.goodput.
     """
     reliability, count = scenario.reliability, offer.num_accelerators
     nodes = -(-count // node_of(found))
@@ -127,10 +125,7 @@ def run_of(
 
 
 def num_steps_of(scenario: TrainingScenario) -> int:
-    """Optimizer steps of a run; loops of generation and training for reinforcement learning.
-
-    Source: definition.
-    """
+    """Optimizer steps of a run; loops of generation and training for reinforcement learning."""
     if scenario.rollout is not None:
         return scenario.rollout.num_steps
     task = scenario.task
@@ -159,10 +154,7 @@ def checkpoint_of(job: TrainingJob, count: int, nodes: int, reliability: Reliabi
 
 
 def trained_parameters(job: TrainingJob) -> float:
-    """Parameters that learn [parameters]: all, or the adapters.
-
-    Source: advisor.simulator.training.memory.
-    """
+    """Parameters that learn [parameters]: all, or the adapters."""
     if job.method == "full":
         return parameter_count(job.model).total
     if job.trainable_parameters:
@@ -180,10 +172,7 @@ def goodput_of(
     is_spot: bool,
     count: int,
 ) -> Goodput:
-    """What failures leave of a plan's time.
-
-    Source: advisor.simulator.training.goodput.
-    """
+    """What failures leave of a plan's time."""
     model = FailureModel(
         cluster_mtbf_s(count, reliability.accelerator_mtbf_s),
         checkpoint.stall_s,

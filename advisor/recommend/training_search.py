@@ -92,10 +92,7 @@ def best_of_lattice(
     keep: int = 4,
     num_models: int = 1,
 ) -> list[PlanFound]:
-    """The fastest plans of a lattice that fit, fastest first.
-
-    Source: advisor.simulator.training.memory, advisor.simulator.training.step.
-    """
+    """The fastest plans of a lattice that fit, fastest first."""
     effort.num_considered += len(lattice)
     if not len(lattice):
         return []
@@ -134,10 +131,7 @@ def evaluate_plan(job: TrainingJob, cluster: TrainingCluster, plan: TrainingPlan
 
 
 def does_fit(found: PlanFound) -> bool:
-    """Whether a plan fits its accelerators.
-
-    Source: advisor.simulator.training.memory.
-    """
+    """Whether a plan fits its accelerators."""
     memory = peak_memory(found.job, PlanLattice.of([found.plan]))
     return bool(fits(memory, found.cluster.accelerator.memory_bytes or 0.0)[0])
 
@@ -183,7 +177,6 @@ def simulated(found: PlanFound, effort: Effort | None = None) -> PlanFound:
 
     Assumes: the last stage is the busiest (it computes the loss), the others are alike; sends
         stay as the step's closed form counts them.
-    Source: advisor.simulator.training.pipeline.
     """
     plan = found.plan
     if plan.pipeline_parallel == 1:
@@ -257,10 +250,7 @@ def _run(plan: TrainingPlan, num_micro_batches: int, times: ChunkTimes) -> tuple
 
 
 def unlayable(variants: Sequence[Variant], num_accelerators: int) -> str:
-    """Why no plan of the variants fits so many accelerators, in words, from the plan that needs least.
-
-    Source: own definition.
-    """
+    """Why no plan of the variants fits so many accelerators, in words, from the plan that needs least."""
     least = None
     for variant in variants:
         try:

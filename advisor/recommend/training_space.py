@@ -205,8 +205,6 @@ def counts_of(accelerator: Accelerator, largest: int, *, single_node: bool = Fal
     """Cluster sizes worth considering, ascending: powers of two, in whole nodes beyond one node.
 
     Accelerators without a network to other machines stay in one.
-
-    Source: own definition.
     """
     domain = accelerator.scale_up.max_domain if accelerator.scale_up else 1
     node = max(_CLUSTER_NODE, min(domain, 72) if domain <= 72 else _CLUSTER_NODE)

@@ -165,7 +165,7 @@ def _unchanged(
 
 def _current(prices: Sequence[Price]) -> list[Price]:
     """The last row of every offer that has not ended."""
-    last = {(price.provider, price.sku, price.region, price.term): price for price in prices}
+    last = {price.offer: price for price in prices}
     return [price for price in last.values() if price.valid_to is None]
 
 
@@ -179,9 +179,8 @@ def _outcome(
     *,
     reason: str = "",
 ) -> Outcome:
-    before = {(p.provider, p.sku, p.region, p.term): p.usd_per_hour for p in _current(old)}
+    before = {price.offer: price.usd_per_hour for price in _current(old)}
     current = _current(now)
-    keys = [((p.provider, p.sku, p.region, p.term), p.usd_per_hour) for p in current]
     return Outcome(
         name=one.name,
         source=one.source,
@@ -189,8 +188,10 @@ def _outcome(
         status=status,
         reason=reason,
         num_prices=len(current),
-        num_new=sum(key not in before for key, _ in keys),
-        num_changed=sum(key in before and before[key] != usd for key, usd in keys),
+        num_new=sum(price.offer not in before for price in current),
+        num_changed=sum(
+            before.get(price.offer, price.usd_per_hour) != price.usd_per_hour for price in current
+        ),
         newest=max((price.observed_on for price in current), default=None),
         refused=refused,
         unknown=unknown,

@@ -34,8 +34,6 @@ def points_of(
 
     `common` holds what the whole study shares (seed, day); a field of the study wins over it. Draws of a field
     depend on seed and name only, so that more points or fields leave the others as they were.
-
-    Source: own definition.
     """
     seed = study.draw_seed if study.draw_seed is not None else common.get("seed", 0)
     draws = list(_draws(study, fields, int(seed))) or [{}]

@@ -28,10 +28,7 @@ def read_table(path: Path) -> list[dict[str, Any]]:
 
 
 def with_numbers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows whose columns of inputs hold numbers where every value reads as one: a rate written 10/s stays text.
-
-    Source: own definition.
-    """
+    """Rows whose columns of inputs hold numbers where every value reads as one: a rate written 10/s stays text."""
     columns = {name for row in rows for name in row if name.startswith("in_")}
     numeric = {
         name

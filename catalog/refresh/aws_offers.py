@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from advisor.catalog.refresh.quote import FeedError, Quote, number, required, whole
+from advisor.catalog.refresh.quote import FeedError, Quote, day, number, required, whole
 from advisor.catalog.schema.price import Term
 from advisor.catalog.units import GIB
 
@@ -82,7 +82,7 @@ def _quote(row: dict[str, str], region: str, url: str, observed_on: datetime.dat
         usd_per_hour=number(row["PricePerUnit"]),
         url=url,
         observed_on=observed_on,
-        valid_from=_day(row["EffectiveDate"]),
+        valid_from=day(row["EffectiveDate"][:10]),
         num_accelerators=number(row["GPU"]) if row["GPU"] else None,
         vcpus=whole(row.get("vCPU")),
         ram_bytes=number(memory) * GIB if memory else None,
@@ -96,10 +96,3 @@ def _term(row: dict[str, str]) -> Term | None:
     if row["OfferingClass"] == "standard" and row["PurchaseOption"] == "No Upfront":
         return _RESERVED.get(row["LeaseContractLength"])
     return None
-
-
-def _day(text: str) -> datetime.date | None:
-    try:
-        return datetime.date.fromisoformat(text[:10])
-    except ValueError:
-        return None

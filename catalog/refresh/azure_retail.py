@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from advisor.catalog.refresh.quote import FeedError, Quote, number, read_document, required
+from advisor.catalog.refresh.quote import FeedError, Quote, day, number, read_document, required
 from advisor.catalog.schema.price import Term
 from advisor.catalog.units import DAY_S, HOUR_S
 
@@ -63,7 +63,7 @@ def _quote(item: object, url: str, observed_on: datetime.date) -> Quote | None:
         usd_per_hour=usd_per_hour,
         url=url,
         observed_on=observed_on,
-        valid_from=_day(item.get("effectiveStartDate")),
+        valid_from=day(item.get("effectiveStartDate")),
         currency=str(item["currencyCode"]),
     )
 
@@ -77,10 +77,3 @@ def _term(item: Mapping[str, Any]) -> Term | None:
     if item["type"] != "Consumption":
         return None
     return "spot" if "Spot" in str(item["skuName"]) else "on_demand"
-
-
-def _day(value: object) -> datetime.date | None:
-    try:
-        return datetime.datetime.fromisoformat(str(value)).date()
-    except ValueError:
-        return None

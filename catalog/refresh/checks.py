@@ -28,6 +28,9 @@ LEAST_KEPT_FRACTION: Final = 0.5
 """Of the offers that a list held last time; a list that lost more than half has changed its form."""
 MOST_REFUSED_FRACTION: Final = 0.5
 MAX_NAMES: Final = 5
+_COPIED: Final = (
+    "provider", "region", "term", "usd_per_hour", "observed_on", "url", "tenancy", "price_kind", "vcpus",
+)  # fmt: skip
 LONGEST_SHOWN: Final = 100
 
 
@@ -112,7 +115,7 @@ class _History:
         self.of_offer: dict[tuple[str, str, str, str], float] = {}
         by_accelerator: dict[tuple[str, str], list[float]] = defaultdict(list)
         for price in sorted(known, key=lambda price: price.observed_on):
-            self.of_offer[price.provider, price.sku, price.region, price.term] = price.usd_per_hour
+            self.of_offer[price.offer] = price.usd_per_hour
             by_accelerator[price.accelerator, price.term].append(price.usd_per_accelerator_hour)
         self.typical = {key: median(prices) for key, prices in by_accelerator.items()}
 
@@ -169,21 +172,12 @@ def _price(quote: Quote, product: Product) -> Price:
     Raises: InputFileError: a field is out of bounds.
     """
     since = quote.valid_from or quote.observed_on
-    values: Mapping[str, object] = {
-        "provider": quote.provider,
+    values: Mapping[str, object] = {name: getattr(quote, name) for name in _COPIED} | {
         "sku": product.sku,
-        "region": quote.region,
         "accelerator": product.accelerator,
         "num_accelerators": _count(quote, product),
-        "term": quote.term,
-        "usd_per_hour": quote.usd_per_hour,
-        "observed_on": quote.observed_on,
         "valid_from": min(since, quote.observed_on),
-        "url": quote.url,
-        "tenancy": quote.tenancy,
-        "price_kind": quote.price_kind,
         "country": country_of(quote.provider, quote.region),
-        "vcpus": quote.vcpus,
         "ram_bytes": quote.ram_bytes if quote.ram_bytes and math.isfinite(quote.ram_bytes) else None,
     }
     return checked(Price, values, f"{quote.provider} {quote.sku}")

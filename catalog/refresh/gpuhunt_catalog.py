@@ -1,6 +1,5 @@
 """The gpuhunt catalogue of dstack: a zip with a CSV per cloud; asked for Google Cloud, whose own list needs a key."""
 
-import csv
 import datetime
 import io
 import re
@@ -8,7 +7,7 @@ import zipfile
 import zlib
 from typing import Final
 
-from advisor.catalog.refresh.quote import FeedError, Quote, number, required, whole
+from advisor.catalog.refresh.quote import FeedError, Quote, number, read_rows, whole
 from advisor.catalog.units import GIB
 
 ORIGIN: Final = "https://dstack-gpu-pricing.s3.eu-west-1.amazonaws.com"
@@ -57,15 +56,7 @@ def parse_catalog(content: bytes, url: str, observed_on: datetime.date) -> list[
                 for provider in PROVIDERS
                 for quote in _quotes(provider, _member(archive, f"{provider}.csv"), url, observed_on)
             ]
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        LookupError,
-        ValueError,
-        csv.Error,
-        RuntimeError,
-        EOFError,
-    ) as error:
+    except (zipfile.BadZipFile, zlib.error, LookupError, ValueError, RuntimeError, EOFError) as error:
         raise FeedError(f"no catalogue: {error}") from None
 
 
@@ -86,20 +77,8 @@ def _member(archive: zipfile.ZipFile, name: str) -> str:
 
 
 def _quotes(provider: str, text: str, url: str, observed_on: datetime.date) -> list[Quote]:
-    rows = csv.DictReader(io.StringIO(text), strict=True)
-    required(
-        dict.fromkeys(rows.fieldnames or ()),
-        "instance_name",
-        "location",
-        "price",
-        "gpu_count",
-        "gpu_name",
-        "spot",
-    )
     found = []
-    for row in rows:
-        if None in row.values() or None in row:
-            raise FeedError(f"row {rows.line_num} has another number of cells than the header")
+    for row in read_rows(text, "instance_name", "location", "price", "gpu_count", "gpu_name", "spot"):
         if number(row["gpu_count"]) == 0:
             continue
         memory = row.get("memory")

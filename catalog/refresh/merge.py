@@ -2,7 +2,7 @@
 
 import datetime
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from advisor.catalog.prices import bundled_prices
@@ -25,13 +25,11 @@ def merge(
     A price that did not change keeps the first and the last day on which it was read. An offer that is no longer
     listed ends on `day`, except of a doubtful product: it is listed, but its new price was refused. A second reading
     on one day replaces the first.
-
-    Source: own definition.
     """
     histories: dict[Offer, list[Price]] = defaultdict(list)
     for price in sorted((*old, *new), key=lambda price: price.observed_on):
-        _append(histories[_offer(price)], price)
-    listed = {_offer(price) for price in new}
+        _append(histories[price.offer], price)
+    listed = {price.offer for price in new}
     for offer, history in histories.items():
         last = history[-1]
         is_gone = offer not in listed and (last.provider, last.sku, last.term) not in doubtful
@@ -53,35 +51,24 @@ def _same(one: Price, other: Price) -> bool:
     return one.usd_per_hour == other.usd_per_hour and one.valid_to is None and other.valid_to is None
 
 
-def _offer(price: Price) -> Offer:
-    return price.provider, price.sku, price.region, price.term
-
-
 def to_known_regions(prices: Iterable[Price]) -> list[Price]:
     """Prices under the regions that the bundled rows use for the same product.
 
     Where a bundled row has a coarse region (`us`, `any`), the cheapest region of the list takes its place;
     otherwise the old row would stand beside the new ones for ever.
-
-    Source: own definition.
     """
-    bundled: Mapping[Offer, set[str]] = _bundled_regions()
+    bundled: dict[Offer, set[str]] = defaultdict(set)
+    for price in bundled_prices():
+        bundled[price.provider, price.sku, price.accelerator, price.term].add(price.region)
     groups: dict[Offer, list[Price]] = defaultdict(list)
     for price in prices:
         groups[price.provider, price.sku, price.accelerator, price.term].append(price)
     found: list[Price] = []
     for key, group in groups.items():
-        coarse = sorted(bundled.get(key, set()) & COARSE_REGIONS)
+        coarse = sorted(bundled[key] & COARSE_REGIONS)
         if coarse:
             cheapest = min(group, key=lambda price: price.usd_per_hour)
             found += [cheapest.model_copy(update={"region": region}) for region in coarse]
         else:
             found += group
     return found
-
-
-def _bundled_regions() -> dict[Offer, set[str]]:
-    regions: dict[Offer, set[str]] = defaultdict(set)
-    for price in bundled_prices():
-        regions[price.provider, price.sku, price.accelerator, price.term].add(price.region)
-    return regions

@@ -1,9 +1,11 @@
 """One offer as a seller's document states it, before anybody has checked it."""
 
+import csv
 import datetime
+import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -91,3 +93,27 @@ def required(record: Mapping[str, Any], *names: str) -> None:
     missing = [name for name in names if name not in record]
     if missing:
         raise FeedError(f"a record has no field {', '.join(missing)}")
+
+
+def read_rows(text: str, *names: str) -> Iterator[dict[str, str]]:
+    """The rows of a document that is CSV with these columns.
+
+    Raises: FeedError: it is none, a column is missing, or a row is not as long as the header.
+    """
+    rows = csv.DictReader(io.StringIO(text), strict=True)
+    try:
+        required(dict.fromkeys(rows.fieldnames or ()), *names)
+        for row in rows:
+            if None in row.values() or None in row:
+                raise FeedError(f"row {rows.line_num} has another number of cells than the header")
+            yield row
+    except csv.Error as error:
+        raise FeedError(f"not CSV: {error}") from None
+
+
+def day(value: object) -> datetime.date | None:
+    """The day of a time as a document writes it; None where it is none."""
+    try:
+        return datetime.datetime.fromisoformat(str(value)).date()
+    except ValueError:
+        return None

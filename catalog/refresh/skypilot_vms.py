@@ -1,17 +1,16 @@
 """SkyPilot's catalogue: a CSV per cloud, kept in a repository; many are refreshed there every few hours."""
 
-import csv
 import datetime
-import io
 from typing import Final
 
-from advisor.catalog.refresh.quote import FeedError, Quote, number, read_document, required, whole
+from advisor.catalog.refresh.quote import FeedError, Quote, number, read_document, read_rows, whole
 from advisor.catalog.schema.price import Term
 from advisor.catalog.units import GIB
 
 ORIGIN: Final = "https://raw.githubusercontent.com"
 API_ORIGIN: Final = "https://api.github.com"
 REPOSITORY: Final = "skypilot-org/skypilot-catalog"
+_COLUMNS: Final[dict[Term, str]] = {"on_demand": "Price", "spot": "SpotPrice"}
 PROVIDERS: Final = ("lambda", "nebius", "verda", "hyperstack", "runpod")
 """Clouds whose machines are told apart by their names; AWS and Azure are asked themselves."""
 
@@ -46,30 +45,18 @@ def parse_vms(provider: str, text: str, url: str, observed_on: datetime.date) ->
 
     Raises: FeedError: the text is not what SkyPilot's catalogues look like.
     """
-    rows = csv.DictReader(io.StringIO(text), strict=True)
     found: dict[tuple[str, str, Term], Quote] = {}
-    try:
-        required(dict.fromkeys(rows.fieldnames or ()), "InstanceType", "AcceleratorName", "AcceleratorCount",
-                 "Region", "Price", "SpotPrice")  # fmt: skip
-        for row in rows:
-            if None in row.values() or None in row:
-                raise FeedError(f"row {rows.line_num} has another number of cells than the header")
-            if not row["AcceleratorName"]:
-                continue
-            for term, column in _COLUMNS.items():
-                if row[column]:
-                    _keep_cheaper(found, _quote(provider, row, term, column, url, observed_on))
-            if not any(
-                row[column] for column in _COLUMNS.values()
-            ):  # listed without a price: the old one stays
-                quote = _quote(provider, row, "on_demand", "Price", url, observed_on)
-                found.setdefault((quote.sku, quote.region, quote.term), quote)
-    except csv.Error as error:
-        raise FeedError(f"not CSV: {error}") from None
+    fields = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Region", *_COLUMNS.values())
+    for row in read_rows(text, *fields):
+        if not row["AcceleratorName"]:
+            continue
+        for term, column in _COLUMNS.items():
+            if row[column]:
+                _keep_cheaper(found, _quote(provider, row, term, column, url, observed_on))
+        if not any(row[column] for column in _COLUMNS.values()):  # listed without a price: the old one stays
+            quote = _quote(provider, row, "on_demand", "Price", url, observed_on)
+            found.setdefault((quote.sku, quote.region, quote.term), quote)
     return list(found.values())
-
-
-_COLUMNS: Final[dict[Term, str]] = {"on_demand": "Price", "spot": "SpotPrice"}
 
 
 def _quote(

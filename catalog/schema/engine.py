@@ -199,10 +199,10 @@ class Engine(Record):
     overlap_scheduling: bool = False
     """The next batch is composed while one runs, so arrivals and freed slots count one iteration later."""
     prompt_launches: Literal["ahead", "each", "in_step", "in_turns"] = "each"
-    """How a first token waits for the host that launches a prompt's operators. ahead: not at all, as the host runs
-    ahead of the device (vLLM's compiled prompts); each: for every operator; in_step: for every operator, the longer the
-    more ranks have to keep step, and not at all on one; in_turns: for every operator, and everybody else's next token
-    waits as long."""
+    """How a first token waits for the host that launches a prompt's layers. ahead: little, for routed experts alone, as
+    the rest is compiled and the host runs ahead of the device (vLLM); each: for every layer; in_step: for those with
+    routed experts, the longer the more ranks have to keep step, and not at all on one; in_turns: for every layer, and
+    everybody else's next token waits as long."""
     expert_operators: int = Field(default=12, gt=0)
     """Operators that the host launches for a feed-forward part with routed experts, norm included."""
     in_turns_with_state: ReleasesInTurns | None = None

@@ -67,5 +67,10 @@ class Price(Record):
         return self
 
     @property
+    def offer(self) -> tuple[str, str, str, str]:
+        """Seller, product, region and term: what a price is of."""
+        return self.provider, self.sku, self.region, self.term
+
+    @property
     def usd_per_accelerator_hour(self) -> float:
         return self.usd_per_hour / self.num_accelerators

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from advisor.catalog.releases import is_release
 from advisor.catalog.schema.record import Record
 
-Scope = Literal["engine", "framework", "device", "fabric"]
+Scope = Literal["engine", "framework", "device"]
 """Whose number it is: a serving engine's, a training framework's, an accelerator's, a network's."""
 Kind = Literal["read in source", "measured", "fitted on kernels", "fitted on runs", "assumed"]
 """How it was found. Measured: with a probe or a running engine of our own; fitted on runs: of published ones."""

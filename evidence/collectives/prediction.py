@@ -26,10 +26,7 @@ _EXCHANGE_FACTOR: Final = 1.4
 
 
 def predict_rows(rows: Iterable[Mapping[str, str]], first_row: int = 2) -> list[Prediction]:
-    """Predictions of all rows, in order; a bad row is reported by its number and does not stop the others.
-
-    Source: own composition of simulator.collectives.
-    """
+    """Predictions of all rows, in order; a bad row is reported by its number and does not stop the others."""
     return [predict_row(row, number) for number, row in enumerate(rows, first_row)]
 
 
@@ -39,8 +36,6 @@ def predict_row(
     """Prediction of one row; never raises for what a row can contain.
 
     A calibration counts for rows of its accelerator alone.
-
-    Source: own composition of simulator.collectives.
     """
 
     def predict(case: CollectiveCase) -> Prediction:
@@ -52,10 +47,7 @@ def predict_row(
 
 
 def predict_case(case: CollectiveCase) -> dict[str, Quantity]:
-    """time_us, algbw_gbs and busbw_gbs of a case [µs, GB/s].
-
-    Source: own composition of simulator.collectives.
-    """
+    """time_us, algbw_gbs and busbw_gbs of a case [µs, GB/s]."""
     basis = _basis(case)
     if case.collective in EXPERT_EXCHANGES:
         return {"busbw_gbs": _exchange_bandwidth(case, basis)}

@@ -17,13 +17,8 @@ from advisor.evidence.fit.kernels import (
     source_of,
 )
 from advisor.simulator.device import Device
-from advisor.simulator.operators.attention import (
-    DecodeEfficiency,
-    PrefillEfficiency,
-    attention_decode_s,
-    attention_encoder_s,
-    attention_prefill_s,
-)
+from advisor.simulator.operators.attention import attention_decode_s, attention_encoder_s, attention_prefill_s
+from advisor.simulator.operators.attention_kernels import DecodeEfficiency, PrefillEfficiency
 
 PREFILL = (
     Parameter("launch_s", 1e-5, 1e-6, 2e-4),

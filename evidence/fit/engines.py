@@ -34,7 +34,15 @@ from advisor.evidence.fit.engine_rows import (
     thinned,
     weight_of,
 )
-from advisor.evidence.fit.engine_solver import PRIORS, Line, Shifts, chosen_levels, solve
+from advisor.evidence.fit.engine_solver import (
+    OF_ENGINE,
+    PRIORS,
+    Line,
+    Shifts,
+    chosen_levels,
+    of_place,
+    solve,
+)
 from advisor.evidence.fit.term_rows import write_found
 from advisor.evidence.serving.case import dated
 from advisor.simulator.engine_costs import EngineCosts, engine_costs
@@ -78,7 +86,7 @@ def lines_of(job: tuple[Row, int]) -> list[Line]:
 def with_shifts(row: Row, shifts: Shifts) -> EngineCosts:
     """A row's parameters with what was fitted."""
     costs = costs_of(row)
-    own = shifts.get(place_of(row)) or next(iter(shifts.values()), {})
+    own = of_place(shifts, place_of(row))
     return replace(costs, **{name: getattr(costs, name) * math.exp(value) for name, value in own.items()})
 
 
@@ -109,10 +117,12 @@ def rows_of(shifts: Shifts, rows: list[Row], ratios: list[Ratios]) -> list[Term]
     errors = ", ".join(f"{name} {error:.3f}" for name, error in medians(ratios).items())
     found = []
     for name in names:
-        values = {place: PRIORS[name][0] * math.exp(own[name]) for place, own in shifts.items()}
+        values = {
+            place: PRIORS[name][0] * math.exp(own[name]) for place, own in shifts.items() if name in own
+        }
         common = float(np.median(list(values.values())))
         special = {place: value for place, value in values.items() if abs(value / common - 1.0) > SAME}
-        owners = {("", ""): common} | special
+        owners = {(OF_ENGINE.get(name, ""), ""): common} | special
         found += [
             Term(
                 scope="engine",

@@ -27,11 +27,11 @@ from advisor.evidence.fit.kernels import (
     source_of,
 )
 from advisor.simulator.device import Device
+from advisor.simulator.operators.attention_kernels import PrefillEfficiency
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
 from advisor.simulator.operators.latent_attention import (
     AbsorbEfficiency,
     LatentDecodeEfficiency,
-    LatentPrefillEfficiency,
     absorbed_product_s,
     mla_absorb_s,
     mla_decode_s,
@@ -149,7 +149,7 @@ def judged_from(core_s: float, module_s: float) -> Callable[[pd.DataFrame], NDAr
 
 def predict_prefill(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
     """Times of prompts, with what modules spend beside the core [s]."""
-    efficiency = LatentPrefillEfficiency(**parameters, compute_dtype=dtype)
+    efficiency = PrefillEfficiency(**parameters, compute_dtype=dtype)
 
     def price(device: Device, _: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
         calls = (rows["isl"], rows["step"], rows["batch_size"], rows["num_heads"])

@@ -220,7 +220,7 @@ def text_of(pairs: Sequence[Pair], points: Sequence[Point]) -> str:
 
 def run(options: Options) -> None:
     """Derive the quantiles."""
-    points = read_points(options.published("serving"))
+    points = [point for path in options.all_published("serving") for point in read_points(path)]
     text = text_of(pairs_of(points), points)
     if options.write:
         (DATA_DIR / "paired_intervals.toml").write_text(text, encoding="utf-8")

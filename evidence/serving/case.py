@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 from advisor.catalog import models
-from advisor.catalog.checkpoints import checkpoint_format
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.published import checkpoint_format
 from advisor.catalog.releases import middle_of
 from advisor.evidence.table import Cells
 
@@ -173,10 +173,7 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
 
 
 def contradictions(case: ServingCase) -> tuple[str, ...]:
-    """What in a case's conditions cannot all be so, and how it is taken.
-
-    Source: own definition.
-    """
+    """What in a case's conditions cannot all be so, and how it is taken."""
     found = []
     if case.shared_prefix_tokens and case.isl <= case.shared_prefix_tokens:
         found.append(

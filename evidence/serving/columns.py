@@ -70,10 +70,7 @@ def stream_rates(records: Records) -> dict[str, float]:
 
 
 def of_all_replicas(measured: Measured, num_replicas: int) -> Measured:
-    """Columns of one replica as those of all together: rates add up, latencies stay.
-
-    Source: definition.
-    """
+    """Columns of one replica as those of all together: rates add up, latencies stay."""
     values, sampling = measured
     return {
         name: value * num_replicas if name in _RATES else value for name, value in values.items()

@@ -47,7 +47,6 @@ def replica_of(
     """The replica that a case describes.
 
     Raises: AdvisorError: a name is unknown, a mechanism is not modelled, or it does not fit.
-    Source: own composition.
     """
     deployment = deployment_of(case, calibration)
     chosen = speculation_of(case, deployment)
@@ -92,7 +91,6 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
     """The deployment that a case describes.
 
     Raises: UnknownNameError: model, accelerator or engine is not in the catalog.
-    Source: own composition.
     """
     model, found, engine = _records(case.model, case.gpu, case.engine)
     accelerator = calibrated_accelerator(found, calibration)
@@ -200,7 +198,6 @@ def share_of(case: ServingCase, num_replicas: int) -> ServingCase:
     """The load of one of equal replicas.
 
     Assumes: requests are dealt out evenly.
-    Source: own definition.
     """
 
     def part(number: int | None) -> int | None:

@@ -70,7 +70,6 @@ def disaggregated_loop(case: ServingCase, model: DisaggregatedModel, lengths: Le
     """A closed loop over both pools.
 
     Raises: AdvisorError: another load, or no concurrency.
-    Source: own composition.
     """
     if case.load != "closed" or not case.concurrency:
         raise AdvisorError("disaggregated serving is simulated for closed loops of at least one client")

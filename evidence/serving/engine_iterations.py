@@ -53,7 +53,6 @@ def predicted_iteration_s(row: EngineIteration) -> float:
 
     Assumes: tokens spread evenly over experts, as they do with random weights: what real routing spares or crowds
     (`expert_scale`, `expert_prefill_scale`) is left out.
-    Source: own composition.
     """
     costs = engine_costs(engines.by_id(row.engine), version=row.release)
     replica = model_replica(

@@ -53,8 +53,6 @@ def predict_case(
     """Predicted metrics of one case; never raises for what a row can contain. Its reason names what contradicts itself.
 
     A calibration counts for rows of its accelerator.
-
-    Source: own composition.
     """
     remarks = "; ".join(contradictions(case))
     try:
@@ -96,8 +94,6 @@ def predict_row(
 
     A `replay` starts engine and client as the scripts do that the row's protocol is known by; for a `stranger` an
     engine is on its release's defaults and has what the row states.
-
-    Source: own composition.
     """
     return answered(
         row.get("case_id") or f"row-{row_number}",
@@ -142,7 +138,6 @@ def load_metrics(case: ServingCase, replica: ReplicaModel, seed: int = 0) -> Mea
     """Values by column of a case's load on a replica, and their sampling errors.
 
     Raises: AdvisorError: the case lacks what its load needs.
-    Source: own composition.
     """
     recipe = recipe_for(case, replica.deployment)
     if recipe is not None and recipe.in_process:

@@ -202,7 +202,6 @@ def with_admission_wait(
     """A replica whose requests wait as the recipe makes the engine look at its queue.
 
     Assumes: the mean wait, in decode steps of the full batch, counts like time before the scheduler.
-    Source: polling_wait_steps, gathering_wait_steps.
     """
     steps = 0.0 if recipe is None else _wait_steps(replica, case, recipe)
     if not steps or not case.concurrency:

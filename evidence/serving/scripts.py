@@ -60,10 +60,7 @@ class BenchmarkRuns(Record):
     """Versions of the engine, or how they begin."""
 
     def concerns(self, run: PublishedRun) -> bool:
-        """Whether a run is among these; one without a date is in no period with a beginning or an end.
-
-        Source: own definition.
-        """
+        """Whether a run is among these; one without a date is in no period with a beginning or an end."""
         return (
             (self.benchmark, self.engine) == (run.benchmark, run.engine)
             and (not self.models or run.model.startswith(self.models))

@@ -49,7 +49,6 @@ def speculating(
     """A replica that guesses ahead as a case does.
 
     Raises: InfeasibleError: the draft leaves no room for a request.
-    Source: simulator.speculation.
     """
     if chosen is None:
         return replica
@@ -68,7 +67,6 @@ def speculating_pools(
     """Two pools of which the decode workers guess ahead as a case does.
 
     Raises: InfeasibleError: the draft leaves no room for a request.
-    Source: simulator.speculation.
     """
     if chosen is None:
         return model

@@ -216,10 +216,7 @@ def _job(
 
 
 def usual_accumulation(plan: TrainingPlan) -> int:
-    """Micro-batches of a rank and step where nothing is said: one, or enough that a pipeline's bubble stays small.
-
-    Source: own rule.
-    """
+    """Micro-batches of a rank and step where nothing is said: one, or enough that a pipeline's bubble stays small."""
     return _ROUNDS * plan.pipeline_parallel if plan.pipeline_parallel > 1 else 1
 
 

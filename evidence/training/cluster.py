@@ -28,7 +28,6 @@ def cluster_of(cells: Cells, unstated: set[str]) -> tuple[TrainingCluster, int]:
     number that is not told follows from the degrees, or is the smallest power of two whose memory holds 16 bytes per
     parameter in 70 % of it.
     Raises: InputFileError: a number is none. UnsupportedCaseError: the catalog does not know the accelerator.
-    Source: own definition.
     """
     tested = (cells.positive("gpu_mem_gb"), cells.positive("mem_bw_tb_s"), cells.positive("power_cap_w"))
     accelerator = _as_tested(_accelerator_id(cells, unstated), *tested)

@@ -35,7 +35,6 @@ def family_of(framework: str, sharding: str) -> str:
     """Family of a framework, as `TrainingJob.framework` names it.
 
     Assumes: what is not recognised is plain PyTorch (fsdp), unless it divides the optimizer alone.
-    Source: own definition.
     """
     words = framework.casefold()
     for family, names in _FAMILIES:

@@ -186,7 +186,6 @@ def mixture_of(cells: Cells, name: str, vocabulary: int) -> Model | None:
     Assumes: `8x2B` is eight experts, two per token, on the decoder of a dense model of 2B, as Mixtral is on Mistral;
     with sizes alone (all and active parameters), eight of many small experts per token, as in DeepSeek's and Qwen's.
     Raises: InputFileError: a number is none.
-    Source: own definition.
     """
     named = _NAMED.search(name.casefold())
     total, active = ((cells.positive(column) or 0.0) * GIGA for column in ("params_b", "active_params_b"))

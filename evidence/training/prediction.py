@@ -25,19 +25,13 @@ _PEAKS: Final = {"mxfp8": "fp8", "nvfp4": "fp4", "fp32": "bf16", "tf32": "bf16"}
 
 
 def predict_row(row: Mapping[str, str], row_number: int) -> Prediction:
-    """Predicted metrics of one CSV row; never raises for what a row can contain.
-
-    Source: own composition.
-    """
+    """Predicted metrics of one CSV row; never raises for what a row can contain."""
     case_id = (row.get("case_id") or "").strip() or f"row-{row_number}"
     return answered(case_id, lambda: parse_case(row, row_number), predict_case)
 
 
 def predict_case(case: TrainingCase, costs: FrameworkCosts | None = None) -> Prediction:
-    """Predicted metrics of one case.
-
-    Source: own composition of simulator.training.
-    """
+    """Predicted metrics of one case."""
     try:
         found = resolved(case, costs)
     except InfeasibleError as error:
@@ -63,7 +57,7 @@ def _time_metrics(case: TrainingCase, found: ResolvedCase, basis: Basis) -> dict
     real = job.tokens_per_step
     if job.mean_sequence_tokens:
         real = round(job.global_batch * min(job.mean_sequence_tokens, job.sequence_tokens))
-    metrics = {"tokens_per_s_per_gpu": _rate(real / ranks, step)}
+    metrics = {"tokens_per_s_per_gpu": real / ranks / step}
     if "global_batch" not in case.unstated:
         metrics["step_time_s"] = step
         convergence = convergence_of(job)
@@ -72,7 +66,7 @@ def _time_metrics(case: TrainingCase, found: ResolvedCase, basis: Basis) -> dict
             train_s = time_to_train_s(job, seconds, share, convergence)
             metrics["time_to_train_min"] = widened(step.scaled(train_s / seconds / MINUTE_S))
     flop = counted_flop_per_token(job.framework_version, case, found)
-    achieved = _rate(flop * job.tokens_per_step / ranks, step)
+    achieved = flop * job.tokens_per_step / ranks / step
     metrics["tflops_per_gpu"] = achieved.scaled(1.0 / TERA)
     peak = case.cluster.accelerator.peak_flop_per_s.get(_PEAKS.get(job.compute_dtype, job.compute_dtype))
     peak = peak or case.cluster.accelerator.peak_flop_per_s.get("bf16")
@@ -105,8 +99,3 @@ def counted_flop_per_token(version: str, case: TrainingCase, found: ResolvedCase
     if case.job.framework == "megatron" and version >= _CAUSAL_SINCE:
         return flop
     return flop + 3.0 * attention_flop_per_token(found.job.model, found.job.sequence_tokens)
-
-
-def _rate(amount: float, step: Quantity) -> Quantity:
-    """An amount per step as a rate: its low end belongs to the slow end of the time."""
-    return Quantity(amount / step.value, amount / step.high, amount / step.low, step.basis)

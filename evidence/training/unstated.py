@@ -47,7 +47,6 @@ def resolved(case: TrainingCase, costs: FrameworkCosts | None = None) -> Resolve
 
     Assumes: a published run was tuned as far as its memory allows.
     Raises: InfeasibleError: the layout has more stages than layers.
-    Source: own rule.
     """
     jobs = [case.job]
     plans = list(_candidates(case))

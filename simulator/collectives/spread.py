@@ -1,13 +1,15 @@
 """How far measured collectives scatter around the prediction."""
 
 import math
-from typing import Final
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
 
 from advisor.catalog.collectives import collective
+from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.units import MIB
 from advisor.simulator.collectives.topology import Topology
 from advisor.simulator.quantity import Basis, Quantity
-from advisor.simulator.terms import Case, value
 
 _LARGE_BYTES: Final = 16 * MIB
 _STANDARD_DEVIATIONS_OF_80_PERCENT: Final = 1.2816
@@ -19,14 +21,20 @@ def interval_factor(operation: str, num_bytes: float, topology: Topology) -> flo
     Assumes: log-normal errors, one width per class of fabric and size; more where the fabric was not measured.
     Below 16 MiB the width holds what differs between ways to launch.
     Error: coverage in docs/collectives.md.
-    Source: catalog/data/terms.csv: errors on published measurements, whole sources left out.
+    Source: catalog/data/collective_intervals.toml: errors on published measurements, whole sources left out.
     """
     within = "pcie" if topology.intra_fabric.startswith("pcie") else "node"
-    case = Case("network" if topology.num_nodes > 1 else within, operator=operation)
-    sigma = value("fabric", "spread_large" if num_bytes >= _LARGE_BYTES else "spread_small", case)
+    known = _deviations()["network" if topology.num_nodes > 1 else within]
+    own = known.get(operation, known)
+    sigma = float(own["large" if num_bytes >= _LARGE_BYTES else "small"])
     if is_transferred(topology):
-        sigma += value("fabric", "spread_transferred", case)
+        sigma += float(_deviations()["transferred"]["added"])
     return math.exp(_STANDARD_DEVIATIONS_OF_80_PERCENT * sigma)
+
+
+@cache
+def _deviations() -> Mapping[str, Mapping[str, Any]]:
+    return dict(read_toml(DATA_DIR / "collective_intervals.toml"))
 
 
 def is_transferred(topology: Topology) -> bool:

@@ -12,19 +12,9 @@ from advisor.simulator.operators.attention_kernels import (
     DecodeEfficiency,
     Floats,
     PrefillEfficiency,
-    attended_pairs,
     decode_kernel_s,
     prefill_kernel_s,
 )
-
-__all__ = [
-    "DecodeEfficiency",
-    "PrefillEfficiency",
-    "attended_pairs",
-    "attention_decode_s",
-    "attention_encoder_s",
-    "attention_prefill_s",
-]
 
 
 def attention_prefill_s(

@@ -4,18 +4,17 @@ Tokens pick experts; the busiest rank of the expert-parallel group sets the time
 of the experts that got a token at all, its compute that of whole tiles per expert.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.schema.efficiency import EfficiencyRecord
 from advisor.simulator.device import Device
 from advisor.simulator.operators.matmul import (
-    DTYPE_ALIASES,
     FORMATS,
+    ProductEfficiency,
     datasheet_peak_flop_per_s,
     overlapped_s,
     paid_waves,
@@ -63,49 +62,15 @@ class ExpertLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupedMatmulEfficiency:
-    """Fitted parameters of one (architecture, format, engine)."""
+class GroupedMatmulEfficiency(ProductEfficiency):
+    """Fitted parameters of routed experts; a launch is routing, permutation, both multiplications and the sum."""
 
-    dtype: str
-    launch_s: float
-    """Routing, permutation, both multiplications and the sum, inside a captured graph."""
     expert_s: float
     """Extra per expert that the rank holds: sorting tokens, descriptors, empty groups."""
-    compute_fraction: float
-    """Of the dense peak, reached by endless big tiles."""
-    memory_fraction: float
-    """Of the bandwidth, reached when every SM streams weights."""
-    tile_half: float
-    """Tile side at which feeding the tile costs as much as multiplying it [elements]."""
-    ramp_depth: float
-    """Depth of K that filling and draining one tile's pipeline costs [elements]."""
-    wave_smoothing: float
-    """0: every wave of tiles is paid in full; 1: tiles spread over the SMs without remainder."""
-    depth_cycles: float
-    """Least time of one step of depth in a tile's loop, however small the tile: load latency [cycles]."""
-    overlap_norm: float
-    """p of the norm that joins compute and memory time."""
     row_passes: float
     """How often activations travel to memory around the multiplications, relative to once per tensor."""
     foreign_passes: float
     """The same for rows that belong to other ranks, in kernels that do not compact their rows."""
-    sm_flop_per_cycle: float
-    """Dense rate of one SM of the devices that were measured [flop per cycle]."""
-
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord, dtype: str = "") -> "GroupedMatmulEfficiency":
-        """The parameters of a catalog record, used for `dtype` (default: the format it was fitted for).
-
-        Assumes: the record is of operator grouped_matmul; a related format's record may stand in.
-        Raises: KeyError: a parameter is missing or the format unknown.
-        Source: own definition.
-        """
-        names = [field.name for field in fields(cls) if field.name != "dtype"]
-        used = dtype or record.dtype
-        used = DTYPE_ALIASES.get(used, used)
-        if used not in FORMATS:
-            raise KeyError(f"no matmul format {used!r}; known: {', '.join(FORMATS)}")
-        return cls(used, *(record.parameters[name] for name in names))
 
 
 def moe_s(

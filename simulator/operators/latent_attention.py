@@ -24,8 +24,6 @@ from advisor.simulator.operators.attention_kernels import (
     prefill_kernel_s,
 )
 
-LatentPrefillEfficiency = PrefillEfficiency
-
 _MOST_HEADS = (24, 47)
 _TILES = np.array((1, 2, 1))
 """Tiles that read the cache, with up to so many heads and with more: TensorRT-LLM's and FlashInfer's kernel for
@@ -73,7 +71,7 @@ def mla_prefill_s(
     v_head_dim: int,
     kv_lora_rank: int,
     device: Device,
-    efficiency: LatentPrefillEfficiency,
+    efficiency: PrefillEfficiency,
 ) -> Floats:
     """Time of causal latent attention in its expanded form, without any projection [s].
 

@@ -5,8 +5,8 @@ tiles and whole waves of tiles over the SMs, for filling its pipeline along K, f
 for the bytes it moves with as many SMs as it keeps busy; the fastest candidate is the answer.
 """
 
-from dataclasses import dataclass, fields
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,12 +62,12 @@ _TILE_ROWS, _TILE_COLUMNS, _SPLIT = (column[:, None] for column in _CANDIDATES.T
 
 
 @dataclass(frozen=True, slots=True)
-class MatmulEfficiency:
-    """Fitted parameters of one (architecture, format, engine)."""
+class ProductEfficiency:
+    """Fitted parameters of products on one (architecture, format, engine)."""
 
     dtype: str
     launch_s: float
-    """Start, drain and quantisation kernels of one call inside a captured graph."""
+    """All kernels of one call inside a captured graph."""
     compute_fraction: float
     """Of the dense peak, reached by an endless big tile."""
     memory_fraction: float
@@ -80,10 +80,33 @@ class MatmulEfficiency:
     """0: every wave of tiles is paid in full; 1: tiles spread over the SMs without remainder."""
     depth_cycles: float
     """Least time of one step of depth in a tile's loop, however small the tile: load latency [cycles]."""
-    split_cycles: float
-    """Fixed cost of summing the parts of a split K [cycles]."""
     overlap_norm: float
     """p of the norm that joins compute and memory time; infinite = perfect overlap."""
+    sm_flop_per_cycle: float
+    """Dense rate of one SM of the devices that were measured [flop per cycle]."""
+
+    @classmethod
+    def from_record(cls, record: EfficiencyRecord, dtype: str = "") -> Self:
+        """The parameters of a catalog record, used for `dtype` (default: the format it was fitted for).
+
+        Assumes: a record of a related format may stand in for one that nobody measured, with the bytes and the peak
+        of the format that is asked for.
+        Raises: KeyError: a parameter is missing or the format unknown.
+        """
+        used = dtype or record.dtype
+        used = DTYPE_ALIASES.get(used, used)
+        if used not in FORMATS:
+            raise KeyError(f"no matmul format {used!r}; known: {', '.join(FORMATS)}")
+        values: dict[str, Any] = record.parameters | {"dtype": used}
+        return cls(**{name: values[name] for name in cls.__match_args__})
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulEfficiency(ProductEfficiency):
+    """Fitted parameters of one multiplication, whose launch holds its quantisation's kernels too."""
+
+    split_cycles: float
+    """Fixed cost of summing the parts of a split K [cycles]."""
     quantize_bytes: float
     """Extra traffic per activation element of quantisation in front of the multiplication."""
     quantize_row_cycles: float
@@ -92,24 +115,6 @@ class MatmulEfficiency:
     """Slow-down of calls so big that power, not the matrix unit, limits them."""
     throttle_flop: float
     """Work of a call per SM at which half of that slow-down is reached [flop]."""
-    sm_flop_per_cycle: float
-    """Dense rate of one SM of the devices that were measured [flop per cycle]."""
-
-    @classmethod
-    def from_record(cls, record: EfficiencyRecord, dtype: str = "") -> "MatmulEfficiency":
-        """The parameters of a catalog record, used for `dtype` (default: the format it was fitted for).
-
-        Assumes: the record is of operator matmul; a record of a related format may stand in for one that
-        nobody measured, with the bytes and the peak of the format that is asked for.
-        Raises: KeyError: a parameter is missing or the format unknown.
-        Source: own definition.
-        """
-        names = [field.name for field in fields(cls) if field.name != "dtype"]
-        used = dtype or record.dtype
-        used = DTYPE_ALIASES.get(used, used)
-        if used not in FORMATS:
-            raise KeyError(f"no matmul format {used!r}; known: {', '.join(FORMATS)}")
-        return cls(used, *(record.parameters[name] for name in names))
 
 
 def matmul_s(

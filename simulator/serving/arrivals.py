@@ -23,7 +23,6 @@ class ClosedLoop:
 
     burst: all clients start at once, as benchmark clients do; staggered: evenly over ramp_s.
     With concurrency = number of requests this is the offline load, everything submitted at once.
-    Source: own definition.
     """
 
     concurrency: int
@@ -50,7 +49,6 @@ class Poisson:
     """Independent arrivals at a mean rate [1/s].
 
     Request i arrives at (Σ unit exponentials up to i) / rate: two rates see the same pattern, stretched.
-    Source: own definition.
     """
 
     rate_per_s: float
@@ -68,7 +66,6 @@ class Gamma:
     """Arrivals whose gaps are gamma-distributed with mean 1/rate and coefficient of variation cv; cv > 1 is bursty.
 
     Gaps have shape 1/cv² and scale cv²/rate; cv = 1 is Poisson.
-    Source: own definition.
     """
 
     rate_per_s: float
@@ -86,10 +83,7 @@ class Gamma:
 
 @dataclass(frozen=True, slots=True)
 class TraceArrivals:
-    """Arrivals at given instants [s], ascending.
-
-    Source: own definition.
-    """
+    """Arrivals at given instants [s], ascending."""
 
     times_s: Sequence[float]
 

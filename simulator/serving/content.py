@@ -37,10 +37,7 @@ class ContentTree:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """Which content each request has: the node of its prompt, and of prompt and answer where others continue it.
-
-    Source: own definition.
-    """
+    """Which content each request has: the node of its prompt, and of prompt and answer where others continue it."""
 
     tree: ContentTree
     prompts: Mapping[int, int] | Sequence[int]

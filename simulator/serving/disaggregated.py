@@ -23,8 +23,6 @@ class KvLink:
 
     A worker has `num_channels` independent links (its attention data-parallel ranks), each of which carries one
     request's cache at a time.
-
-    Source: own definition.
     """
 
     bytes_per_token: float

@@ -85,10 +85,7 @@ def wanted_replicas(scaling: Scaling, current: int, per_replica: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """Replicas that break now and then: exponential time between failures, a fixed time until another serves.
-
-    Source: own definition.
-    """
+    """Replicas that break now and then: exponential time between failures, a fixed time until another serves."""
 
     mtbf_s: float
     repair_s: float
@@ -134,10 +131,7 @@ class Deploy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Equal replicas that are bought and scaled together.
-
-    Source: own definition.
-    """
+    """Equal replicas that are bought and scaled together."""
 
     name: str
     surface: StepSurface
@@ -201,10 +195,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """Pools in order of preference, and the router before them.
-
-    Source: own definition.
-    """
+    """Pools in order of preference, and the router before them."""
 
     pools: tuple[Pool, ...]
     router: RouterRule = "least_outstanding"

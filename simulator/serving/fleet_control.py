@@ -33,8 +33,6 @@ class FleetControl:
 
     Random lives are drawn per replica from (seed, stream, number of the replica), so that they do not depend on the
     order in which things happen.
-
-    Source: own design.
     """
 
     def __init__(self, loop: FleetLoop, seed: int) -> None:

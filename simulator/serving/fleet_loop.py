@@ -17,10 +17,7 @@ from advisor.simulator.step_cost import StepSurface
 
 
 class FleetSite(Site):
-    """A replica of a pool from the moment at which it is ordered until it is given back.
-
-    Source: own design.
-    """
+    """A replica of a pool from the moment at which it is ordered until it is given back."""
 
     __slots__ = ("opened_ps", "pool_number", "started_ps", "state", "stopped_ps")
 
@@ -33,10 +30,7 @@ class FleetSite(Site):
 
 
 class FleetLoop(EventLoop):
-    """Routes what arrives, records what is finished, sends what follows it.
-
-    Source: own design.
-    """
+    """Routes what arrives, records what is finished, sends what follows it."""
 
     def __init__(self, fleet: Fleet, load: FleetLoad, recorder: FleetRecorder, *, jump: bool = True) -> None:
         super().__init__()

@@ -22,8 +22,6 @@ class Timeline:
     """Counts per interval of time: sums of what happened in it.
 
     Where more intervals would be needed than may be, each two become one. What is counted does not depend on the order.
-
-    Source: own definition.
     """
 
     COLUMNS = ("arrived", "finished", "good", "turned_away", "output_tokens", "ttft_ps")
@@ -68,10 +66,7 @@ class Timeline:
 
 
 class FleetRecorder:
-    """Takes in what the replicas of all pools report.
-
-    Source: own design.
-    """
+    """Takes in what the replicas of all pools report."""
 
     def __init__(self, fleet: Fleet, load: FleetLoad, timeline: Timeline, *, keep: bool) -> None:
         self.lists: list[tuple[list[int], list[int]]] = [([], []) for _ in fleet.pools]

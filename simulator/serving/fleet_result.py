@@ -73,10 +73,7 @@ class TimelineRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FleetResult:
-    """A fleet that served a load to its last request.
-
-    Source: own definition.
-    """
+    """A fleet that served a load to its last request."""
 
     num_requests: int
     """Sent: finished, refused and rejected."""

@@ -19,10 +19,7 @@ _LONGEST_TOKENS = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class FixedLengths:
-    """Every request has the same lengths. In a closed loop this locks the clients in step: prefer some spread.
-
-    Source: own definition.
-    """
+    """Every request has the same lengths. In a closed loop this locks the clients in step: prefer some spread."""
 
     input_tokens: int
     output_tokens: int
@@ -113,10 +110,7 @@ class LognormalLengths:
 
 @dataclass(frozen=True, slots=True)
 class EmpiricalLengths:
-    """Observed (input, output) pairs, drawn with replacement, or replayed in order where in_order is set.
-
-    Source: own definition.
-    """
+    """Observed (input, output) pairs, drawn with replacement, or replayed in order where in_order is set."""
 
     pairs: Sequence[tuple[int, int]]
     in_order: bool = False

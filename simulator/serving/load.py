@@ -37,10 +37,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FleetLoad:
-    """`N` requests by index. Those without an instant follow others.
-
-    Source: own definition.
-    """
+    """`N` requests by index. Those without an instant follow others."""
 
     instants_ps: NDArray[np.int64]
     """When a request is sent, where that is known beforehand; -1 where it follows others."""

@@ -18,8 +18,6 @@ class LoadIndex:
     """Replicas that take requests, by how many unfinished ones each has; the least loaded in constant time.
 
     Replicas of one number of requests are the bits of one whole number, so that the first of them is its lowest bit.
-
-    Source: own design.
     """
 
     __slots__ = ("least", "loads", "masks", "members")
@@ -83,10 +81,7 @@ class LoadIndex:
 
 
 class Site:
-    """A replica among others: what it is, what it has to do, when it next changes.
-
-    Source: own design.
-    """
+    """A replica among others: what it is, what it has to do, when it next changes."""
 
     __slots__ = ("is_touched", "load_index", "num_outstanding", "number", "replica", "ticket")
 
@@ -111,8 +106,6 @@ class EventLoop:
     Each replica's next instant stands in a heap. A replica goes on without it as long as nothing else happens, which
     is all the time where it is alone and knows its requests beforehand. What changes the replicas themselves (scaling,
     failures) happens between two calls of `run_until`.
-
-    Source: own design.
     """
 
     def __init__(self) -> None:

@@ -78,10 +78,7 @@ NUM_GAP_FIELDS = 6
 
 
 class Recorder:
-    """Takes in what replicas report, in blocks; memory does not grow with the number of requests.
-
-    Source: own design.
-    """
+    """Takes in what replicas report, in blocks; memory does not grow with the number of requests."""
 
     def __init__(
         self, *, api_overhead_ps: int, slo: Slo | None, keep: bool, num_expected: int = 0, ramp: int = 0
@@ -198,8 +195,6 @@ class ServingResult:
 
     TTFT counts from arrival, queueing and api overhead included; TPOT = (last - first token) / (output tokens - 1),
     undefined for one token; goodput_fraction is the share of finished requests that met the objective.
-
-    Source: own definition.
     """
 
     num_requests: int

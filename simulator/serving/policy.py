@@ -94,7 +94,6 @@ class SchedulerPolicy:
         The last token that a request generates is never cached, hence the one beyond the cache.
         Assumes: without chunked prefill a preempted request must fit into one iteration when it is recomputed; where
         the whole output is reserved, nothing is preempted.
-        Source: own derivation.
         """
         limits = [] if self.max_context_tokens is None else [self.max_context_tokens]
         if self.kv_capacity_blocks is not None:

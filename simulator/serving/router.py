@@ -24,7 +24,6 @@ class Router:
     has room, the request is rejected.
 
     Assumes: routing takes no time; the router knows of answers at once.
-    Source: own design.
     """
 
     def __init__(

@@ -26,8 +26,6 @@ class Sessions:
     sent a thinking time after the answer: exponential with a mean. With `branches` above 0 the answer to each turn
     but the last starts as many sub-agents, whose prompts continue it by new tokens; the next turn waits for all of
     them and holds their answers too.
-
-    Source: own definition.
     """
 
     arrivals: Poisson | Gamma | VaryingRate | TraceArrivals | ClosedLoop

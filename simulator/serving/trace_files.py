@@ -23,16 +23,13 @@ LARGEST_TOKENS: Final = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Requests in order of arrival: instants [s] from the first one on, and (input, output) tokens.
-
-    Source: own definition.
-    """
+    """Requests in order of arrival: instants [s] from the first one on, and (input, output) tokens."""
 
     times_s: tuple[float, ...]
     pairs: tuple[tuple[int, int], ...]
     hash_ids: tuple[tuple[int, ...], ...] | None = None
     """Of each prompt, one for every HASH_TOKENS tokens, equal where two prompts begin alike; None: not recorded."""
-    rows: Sequence[int] = field(default=(), hash=False)  # may be an array, which has no hash
+    rows: Sequence[int] = field(default=(), hash=False)
     """Row of the file that each request stands in."""
 
     @property

@@ -109,10 +109,7 @@ class LengthFit:
 
 @dataclass(frozen=True, slots=True)
 class TraceFit:
-    """A trace in a few numbers, from which traffic like it can be drawn.
-
-    Source: own definition.
-    """
+    """A trace in a few numbers, from which traffic like it can be drawn."""
 
     num_requests: int
     duration_s: float

@@ -25,10 +25,7 @@ _ARRIVAL_STREAM, _INPUT_STREAM, _OUTPUT_STREAM, _PREFIX_STREAM = 0, 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`num_requests` requests with their arrivals and lengths, and what their prompts have in common.
-
-    Source: own definition.
-    """
+    """`num_requests` requests with their arrivals and lengths, and what their prompts have in common."""
 
     arrivals: Arrivals
     lengths: Lengths
@@ -141,8 +138,6 @@ class Client:
 
     A closed loop sends the next request when one has finished, as long as there are any; the others know their
     instants beforehand.
-
-    Source: own design.
     """
 
     def __init__(self, workload: Workload, policy: SchedulerPolicy, seed: int) -> None:

@@ -51,7 +51,6 @@ class TrainingCluster:
 
         Assumes: ranks are numbered through a domain before the next begins, as launchers do.
         Raises: ValueError: fewer than one rank.
-        Source: own definition.
         """
         return self.group_in_nodes(num_ranks, self.domain // max(1, stride))
 
@@ -59,7 +58,6 @@ class TrainingCluster:
         """The same for a group of which each domain holds `ranks_in_node`.
 
         Raises: ValueError: fewer than one rank.
-        Source: own definition.
         """
         in_node = max(1, min(num_ranks, ranks_in_node))
         found = topology_of(self.accelerator, num_ranks, ranks_per_node=in_node)

@@ -33,15 +33,11 @@ class Convergence:
         """Sequences until the target at this batch: between references linear in the logarithm of the batch.
 
         Assumes: below the smallest and above the largest reference as at it.
-        Source: own interpolation.
         """
         return float(np.interp(np.log(global_batch), np.log(self.batches), self.samples))
 
     def evaluated_at(self, global_batch: int) -> float:
-        """Sequences evaluated on the way [sequences].
-
-        Source: own definition.
-        """
+        """Sequences evaluated on the way [sequences]."""
         trained = self.samples_at(global_batch)
         rounds = 1.0 + max(0.0, trained - self.first_evaluation) // self.evaluation_interval
         return rounds * self.evaluation_samples

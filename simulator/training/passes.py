@@ -218,7 +218,6 @@ def _stage_layers(
 
     Assumes: the stages that differ are those with other layers, with the input table, or with the head.
     Raises: InfeasibleError: a plan has more stages than layers.
-    Source: own composition of simulator.training.stages.
     """
     shape = shape_of(job)
     times = {name: np.stack([layer[name] for layer in layers]) for name in layers[0]}

@@ -25,10 +25,7 @@ class ChunkTimes:
     def equal(
         cls, num_chunks: int, forward_s: float, input_s: float, weight_s: float, send_s: float = 0.0
     ) -> Self:
-        """The same times for every chunk [s].
-
-        Source: own definition.
-        """
+        """The same times for every chunk [s]."""
         return cls((forward_s,) * num_chunks, (input_s,) * num_chunks, (weight_s,) * num_chunks, send_s)
 
     def of(self, step: Pass) -> float:

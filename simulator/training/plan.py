@@ -100,10 +100,7 @@ class PlanLattice:
 
     @classmethod
     def of(cls, plans: Iterable[TrainingPlan]) -> Self:
-        """The lattice of these plans, in their order.
-
-        Source: own definition.
-        """
+        """The lattice of these plans, in their order."""
         rows = list(plans)
         columns: dict[str, IntArray] = {}
         for field in fields(cls):
@@ -117,17 +114,11 @@ class PlanLattice:
         return len(self.tensor_parallel)
 
     def take(self, rows: IntArray | NDArray[np.bool_]) -> Self:
-        """The plans at these positions, or where the mask holds.
-
-        Source: own definition.
-        """
+        """The plans at these positions, or where the mask holds."""
         return type(self)(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
     def plan(self, row: int) -> TrainingPlan:
-        """One plan of the lattice.
-
-        Source: own definition.
-        """
+        """One plan of the lattice."""
         values: dict[str, object] = {}
         for field in fields(self):
             code = int(getattr(self, field.name)[row])

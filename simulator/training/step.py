@@ -62,10 +62,7 @@ class StepColumns:
         return np.asarray(sum(getattr(self, name) for name in _PARTS), dtype=np.float64)
 
     def breakdown_s(self, row: int) -> dict[str, float]:
-        """The parts of one plan's step by name [s].
-
-        Source: own definition.
-        """
+        """The parts of one plan's step by name [s]."""
         return {name[:-2]: float(getattr(self, name)[row]) for name in _PARTS}
 
 

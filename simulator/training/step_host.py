@@ -33,8 +33,6 @@ class PassTimes:
 
         Without a pipeline the host runs ahead, so that only the sum of both passes counts; in a pipeline it stands
         still between them until a neighbour has sent.
-
-        Source: own model.
         """
         together = np.maximum(0.0, self.forward_s + self.backward_s - forward_s - backward_s)
         return type(self)(

@@ -11,7 +11,7 @@ from advisor.commands.recommend.applies import ACTS, given
 from advisor.commands.recommend.options import RecommendInput
 
 Cli = Callable[[str], Any]
-FLAGS = ("guidance", "explain", "compute_optimal", "elastic")
+FLAGS = ("fast", "guidance", "explain", "compute_optimal", "elastic")
 VALUES = {
     "rate": "7", "concurrency": "16", "input_tokens": "700", "output_tokens": "90", "trace": "t.csv",
     "trace_speed": "2", "profile": "rag", "ttft_p99": "5s", "tpot_p99": "55ms", "ttft_p95": "1s", "ttft_p50": "1s",

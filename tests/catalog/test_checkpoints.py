@@ -3,7 +3,7 @@
 import pytest
 
 from advisor.catalog import models
-from advisor.catalog.checkpoints import checkpoint_for
+from advisor.catalog.published import checkpoint_for
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from advisor.catalog import engines, models
-from advisor.catalog.engine_formats import quality_note
+from advisor.catalog.engines import quality_note
 from advisor.catalog.files import DATA_DIR, read_toml
 
 LLAMA = models.by_id("llama-3.1-8b")

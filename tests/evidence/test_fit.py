@@ -15,7 +15,7 @@ from advisor.evidence.fit import engine_intervals, kernels, training_parameters
 from advisor.evidence.fit.__main__ import NAMES
 from advisor.evidence.fit.base import Options, cauchy, errors_in_words
 from advisor.evidence.fit.engine_intervals import METRICS, Error
-from advisor.evidence.fit.engine_solver import Line, chosen_levels, shifted, solve
+from advisor.evidence.fit.engine_solver import PRIORS, Line, chosen_levels, shifted, solve
 from advisor.evidence.fit.engines import rows_of
 from advisor.evidence.fit.term_rows import merged
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
@@ -113,22 +113,22 @@ def test_a_fit_replaces_rows_of_the_table_of_terms_and_keeps_their_sources() -> 
     assert [(row.name, row.term, row.fitted_on) for row in of_engines] == [
         ((), "request_launch_s", "a campaign; another")
     ]
-    assert of_engines[0].value == pytest.approx(4.5e-5 * np.exp(0.7), rel=0.01)
+    assert of_engines[0].value == pytest.approx(PRIORS["request_launch_s"][0] * np.exp(0.7), rel=0.01)
 
 
 def line(campaign: str, engine: str, miss: float) -> Line:
-    return Line(campaign, (engine, ""), "tpot", miss, {"launch_scale": 1.0}, 1.0)
+    return Line(campaign, (engine, ""), "tpot", miss, {"request_launch_s": 1.0}, 1.0)
 
 
 def test_a_level_stays_only_where_campaigns_that_were_left_out_are_predicted_better() -> None:
     agree = [line(campaign, engine, -0.3) for campaign in "abcd" for engine in ("vllm", "sglang")]
-    assert chosen_levels(agree) == {"launch_scale": (1.0, 0.0, 0.0)}
+    assert chosen_levels(agree) == {"request_launch_s": (1.0, 0.0, 0.0)}
     apart = [
         line(campaign, engine, miss)
         for campaign in "abcd"
         for engine, miss in (("vllm", -0.3), ("sglang", 0.3))
     ]
-    assert chosen_levels(apart)["launch_scale"][1] > 0.0
+    assert chosen_levels(apart)["request_launch_s"][1] > 0.0
     strangers = [
         line(campaign, "vllm", miss) for campaign, miss in (("a", 0.3), ("b", -0.3), ("c", 0.3), ("d", -0.3))
     ]
@@ -136,8 +136,8 @@ def test_a_level_stays_only_where_campaigns_that_were_left_out_are_predicted_bet
 
 
 def test_an_era_that_nobody_ran_is_as_its_kin() -> None:
-    shifts = solve([line("a", "vllm", -0.3), line("b", "vllm", -0.3)], {"launch_scale": (1.0, 0.3, 0.0)})
-    unseen = Line("c", ("vllm", "0.14.0"), "tpot", -0.3, {"launch_scale": 1.0}, 1.0)
+    shifts = solve([line("a", "vllm", -0.3), line("b", "vllm", -0.3)], {"request_launch_s": (1.0, 0.3, 0.0)})
+    unseen = Line("c", ("vllm", "0.14.0"), "tpot", -0.3, {"request_launch_s": 1.0}, 1.0)
     assert abs(shifted(unseen, shifts)) < 0.1
     assert shifted(unseen, {}) == -0.3
 

@@ -260,3 +260,20 @@ def test_lmdeploys_script_keeps_its_threads_in_step_and_has_no_server() -> None:
     assert alone.metrics["ttft_ms_mean"].value == pytest.approx(11.0, rel=0.25)
     unknown = predict_row({**LMDEPLOY, "script": ""}, 2)
     assert unknown.metrics["ttft_ms_mean"].value != pytest.approx(129.0, rel=0.25)
+
+
+def test_equal_answers_stay_in_step_where_prompts_go_first() -> None:
+    """128 streams of SGLang that end together wait for each other's prompts; under vLLM their prompts ride along."""
+    row = {
+        "model": "Qwen/Qwen3-32B", "gpu": "h100-sxm", "n_gpus": "8", "tp": "8", "weight_dtype": "bf16",
+        "load": "closed", "concurrency": "128", "isl": "1024", "osl": "256", "engine": "sglang",
+        "engine_version": "0.5.1.post1",
+    }  # fmt: skip
+    in_step = predict_row(row | {"length_dist": "fixed"}, 2).metrics
+    apart = predict_row(row, 2).metrics  # a row that does not say how its lengths are spread
+    assert in_step["ttft_ms_mean"].value == pytest.approx(1615.4, rel=0.15)  # measured
+    assert in_step["tpot_ms_mean"].value == pytest.approx(16.2, rel=0.15)
+    assert in_step["ttft_ms_mean"].value > 2.5 * apart["ttft_ms_mean"].value
+    mixed = row | {"engine": "vllm", "engine_version": "0.20.2"}
+    first, second = (predict_row(mixed | {"length_dist": kind}, 2).metrics for kind in ("fixed", ""))
+    assert first["ttft_ms_mean"] == second["ttft_ms_mean"]

@@ -13,15 +13,14 @@ from advisor.catalog.accelerators import by_id
 from advisor.catalog.efficiencies import efficiency, records
 from advisor.catalog.units import TERA
 from advisor.simulator.device import Device, device_of
-from advisor.simulator.operators.attention import (
+from advisor.simulator.operators.attention import attention_decode_s, attention_encoder_s, attention_prefill_s
+from advisor.simulator.operators.attention_kernels import (
     DecodeEfficiency,
     PrefillEfficiency,
     attended_pairs,
-    attention_decode_s,
-    attention_encoder_s,
-    attention_prefill_s,
+    secant_over_cache,
+    secant_over_context,
 )
-from advisor.simulator.operators.attention_kernels import secant_over_cache, secant_over_context
 
 MICRO = 1e-6
 SHARED = Path(os.environ.get("ADVISOR_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))

@@ -52,9 +52,10 @@ def test_prompts_scale_by_themselves() -> None:
     assert prompt == pytest.approx(0.5 * prefill_iteration_s(SURFACE, 512), rel=0.05)
 
 
-def test_a_release_without_terms_has_none_and_another_architecture_borrows_hoppers() -> None:
+def test_a_release_without_terms_has_none_and_architectures_of_a_vendor_share_theirs() -> None:
     assert era_kernels("vllm", "hopper", version="0.20.0") is None
     hopper, ampere, ada = (era_kernels("vllm", name, version="0.2.0") for name in ("hopper", "ampere", "ada"))
-    assert hopper == ada != ampere
+    assert hopper == ada == ampere
+    assert era_kernels("vllm", "cdna3", version="0.7.0") != era_kernels("vllm", "hopper", version="0.7.0")
     assert hopper is not None
     assert hopper.step_s == pytest.approx(15.5e-3)

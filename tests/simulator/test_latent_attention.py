@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from advisor.catalog.accelerators import by_id
 from advisor.catalog.efficiencies import efficiency, records
 from advisor.simulator.device import Device, device_of
-from advisor.simulator.operators.attention_kernels import secant_over_cache, secant_over_context
+from advisor.simulator.operators.attention_kernels import (
+    PrefillEfficiency,
+    secant_over_cache,
+    secant_over_context,
+)
 from advisor.simulator.operators.latent_attention import (
     AbsorbEfficiency,
     LatentDecodeEfficiency,
-    LatentPrefillEfficiency,
     mla_absorb_s,
     mla_decode_s,
     mla_prefill_s,
@@ -32,8 +35,8 @@ def device(name: str) -> Device:
     return device_of(by_id(name))
 
 
-def prefill_of(architecture: str, engine: str = "any", dtype: str = "bf16") -> LatentPrefillEfficiency:
-    return LatentPrefillEfficiency.from_record(efficiency(architecture, "mla_prefill", dtype, engine).record)
+def prefill_of(architecture: str, engine: str = "any", dtype: str = "bf16") -> PrefillEfficiency:
+    return PrefillEfficiency.from_record(efficiency(architecture, "mla_prefill", dtype, engine).record)
 
 
 def decode_of(architecture: str, engine: str = "any", dtype: str = "bf16") -> LatentDecodeEfficiency:

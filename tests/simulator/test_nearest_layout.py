@@ -3,7 +3,7 @@
 import pytest
 
 from advisor.catalog import accelerators, engines
-from advisor.catalog.engine_formats import lacks_arithmetic, weight_formats
+from advisor.catalog.engines import lacks_arithmetic, weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.replica_model import model_replica, nearest_layout

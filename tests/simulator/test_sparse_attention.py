@@ -9,7 +9,8 @@ import pytest
 from advisor.catalog.accelerators import by_id
 from advisor.catalog.efficiencies import efficiency, records
 from advisor.simulator.device import Device, device_of
-from advisor.simulator.operators.latent_attention import LatentPrefillEfficiency, mla_prefill_s
+from advisor.simulator.operators.attention_kernels import PrefillEfficiency
+from advisor.simulator.operators.latent_attention import mla_prefill_s
 from advisor.simulator.operators.sparse_attention import (
     IndexerEfficiency,
     SparseLatentEfficiency,
@@ -69,7 +70,7 @@ def test_few_heads_cost_as_many() -> None:
 
 def test_short_prompts_pay_for_all_keys_that_might_be_chosen() -> None:
     """Expanded, a prompt of 1 000 tokens on 16 heads takes a fraction of that."""
-    dense = LatentPrefillEfficiency.from_record(efficiency("hopper", "mla_prefill", "bf16").record)
+    dense = PrefillEfficiency.from_record(efficiency("hopper", "mla_prefill", "bf16").record)
     expanded_s = mla_prefill_s(1000, 0, 1, 16, 128, ROPE, 128, RANK, device(), dense)
     assert sparse_us(1000, 16) * MICRO > 5 * float(expanded_s)
 

@@ -14,7 +14,8 @@ from advisor.simulator.device import device_of
 from advisor.simulator.graph.forward_pass import prefill_lines
 from advisor.simulator.graph.mixers.gqa import runs_unified
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.operators.attention import PrefillEfficiency, attention_prefill_s
+from advisor.simulator.operators.attention import attention_prefill_s
+from advisor.simulator.operators.attention_kernels import PrefillEfficiency
 from advisor.simulator.operators.unified_attention import (
     UnifiedAttentionEfficiency,
     unified_decode_s,

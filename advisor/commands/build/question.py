@@ -9,9 +9,9 @@ from advisor.build.economics import usual_ownership
 from advisor.build.performance import Load
 from advisor.build.plan import Question
 from advisor.catalog import accelerators, engines, models
+from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import KILO
-from advisor.cli.known import known_dtype
 from advisor.cli.measures import positive
 from advisor.cli.options import Shared
 from advisor.cli.own_data import kept_prices

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar, get_args
 
 from advisor.catalog import accelerators, engines, models, prices
+from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError, InfeasibleError, UnknownNameError
 from advisor.catalog.part_prices import price_book, price_of
 from advisor.catalog.parts import all_parts
+from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Accelerator, Engine, Model, Price, Record
 from advisor.catalog.schema.part import Part, PartPrice
 from advisor.catalog.schema.price import Term
-from advisor.cli.known import known_dtype, known_value, nothing_left
 from advisor.cli.measures import parse_count
 from advisor.cli.own_data import kept_prices
 from advisor.commands.catalog.options import EnginesInput, GpusInput, ModelsInput, PartsInput, PricesInput
@@ -105,7 +106,7 @@ def _ordered(kept: Sequence[T], kind: str, key: Callable[[T], float | None] | No
     Raises: InfeasibleError: there is none.
     """
     if not kept:
-        raise nothing_left(kind)
+        raise _nothing_left(kind)
     return kept if key is None else sorted(kept, key=lambda record: -(key(record) or 0.0))
 
 
@@ -221,7 +222,7 @@ def select_parts(wanted: PartsInput, as_of: datetime.date) -> list[tuple[str, Pa
     if wanted.max_price is not None:
         rows = [row for row in rows if row[2] is not None and row[2].usd <= wanted.max_price]
     if not rows:
-        raise nothing_left("part")
+        raise _nothing_left("part")
     order = list(found)
 
     def rank(row: tuple[str, Part, PartPrice | None]) -> tuple[int, bool, float, str]:
@@ -229,3 +230,8 @@ def select_parts(wanted: PartsInput, as_of: datetime.date) -> list[tuple[str, Pa
         return order.index(category), price is None, price.usd if price else 0.0, part.name
 
     return sorted(rows, key=rank)
+
+
+def _nothing_left(kind: str) -> InfeasibleError:
+    """The failure of filters that exclude each other."""
+    return InfeasibleError(f"no {kind} passes all filters together", fix="loosen one of them")

@@ -36,8 +36,6 @@ def paired_within_error(
     """Whether a figure's ratio lies within what ratios of such deployments err by; None where that is not known.
 
     The same deployment errs in the same way twice: what moved its figures is price or load, not the model.
-
-    Source: simulator.paired_intervals.
     """
     if figure not in _BY_THROUGHPUT or not ratio > 0:
         return None

@@ -77,10 +77,7 @@ def refuse_idle(asked: RecommendInput) -> None:
 
 
 def given(inputs: Any, default: Any = None) -> list[str]:
-    """Names of the options whose value is not their default, groups opened.
-
-    Source: own definition.
-    """
+    """Names of the options whose value is not their default, groups opened."""
     plain = type(inputs)() if default is None else default
     names = []
     for field in fields(inputs):

@@ -142,7 +142,6 @@ def encoder_work_tokens(model: Model, scheme: vision.ImageScheme, image: ImageTo
     passes · flop of a pass / (2 · active parameters)
 
     Assumes: encoder and language model reach the same share of the peak.
-    Source: definition.
     """
     tower = Deployment(scheme.tower_model(), accelerators.by_id("h100-sxm"), engines.by_id("vllm"))
     flop = image.num_passes * pass_flop(tower, image.patches_per_pass)

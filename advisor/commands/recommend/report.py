@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from advisor.commands.recommend.charts import layout, load_chart, memory_chart, pareto_chart, step_chart
+from advisor.commands.recommend.charts import load_chart, memory_chart, pareto_chart, step_chart
+from advisor.commands.recommend.tables import how_sure, ladder_table, options_table, start_words
 from advisor.recommend.result import LeverTrial, Option, Recommendation, Rejected
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
 from advisor.render.numbers import (
-    LEGEND,
     POWER,
     REQUEST_RATE,
     TIME,
@@ -63,10 +63,12 @@ def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[
     if options:
         best = options[0]
         asked = scenario.traffic.rate_per_s
-        launch = Figure(best.launch_command, title="Start the first option with")
+        launch = Figure(best.launch_command, title=start_words(best))
+        ladder = [ladder_table(found.ladder)] if found.ladder else []
+        ranked = options_table(options, scenario, [_details(option) for option in options])
         sections = [
+            Section("What to take", (*ladder, ranked, Paragraph(how_sure(found, options)), launch)),
             Section("Cost and latency", (pareto_chart(options, is_in_terminal=False), load_chart(options, asked))),
-            Section("Options", (options_table(options), Paragraph(LEGEND), launch)),
             Section("Time and memory", (step_chart(best), memory_chart(options))),
         ]  # fmt: skip
     if found.what_would_change:
@@ -100,37 +102,6 @@ def lever_lines(tried: Sequence[LeverTrial], *, whole: bool = True) -> tuple[str
             f"{trial.lever}: {which} {price}, p99 TPOT {show(tpot.before, TIME)} to {show(tpot.after, TIME)}; {asks}"
         )
     return tuple(lines)
-
-
-def options_table(options: Sequence[Option]) -> Table:
-    """Every option and, in a row's details, all that is known about it."""
-    return Table(
-        columns(
-            "#> | deployment | engine | from | $/h> | $/M tokens> | TTFT p99> | TPOT p99> | requests/s> | limit"
-        ),
-        tuple(_row(option) for option in options),
-        title="Best options, one per accelerator",
-        details=tuple(_details(option) for option in options),
-    )
-
-
-def option_row(option: Option, *numbers: str) -> tuple[str, ...]:
-    """An option's cells: what it is and costs, the numbers that a table shows of its speed, what limits it."""
-    return (
-        str(option.rank),
-        layout(option),
-        f"{option.engine} {option.weight_dtype}",
-        option.provider,
-        usd(option.usd_per_hour),
-        usd_quantity(option.usd_per_million_tokens),
-        *numbers,
-        option.bottleneck + ("" if option.meets_slo else ", misses the SLO"),
-    )
-
-
-def _row(option: Option) -> tuple[str, ...]:
-    p99 = (show_quantity(times.get("p99"), TIME) for times in (option.ttft_s, option.tpot_s))
-    return option_row(option, *p99, show_quantity(option.requests_per_s))
 
 
 def latency_table(option: Option, end_to_end: str) -> Table:

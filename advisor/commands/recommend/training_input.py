@@ -7,9 +7,9 @@ from typing import Final, cast
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.regions import DEFAULT_REGION, get_region
+from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, GIGA, HOUR_S, MEGA, TERA
-from advisor.cli.known import known_value
 from advisor.cli.measures import parse_count, parse_seconds, positive
 from advisor.cli.options import Load, Shared, Where
 from advisor.cli.own_data import given_calibration

@@ -1,10 +1,10 @@
 """What `advisor roofline` does between its options and its answer."""
 
 from advisor.catalog import accelerators, models
+from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Calibration
 from advisor.catalog.units import GB
-from advisor.cli.known import known_dtype
 from advisor.cli.measures import parse_bytes
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration

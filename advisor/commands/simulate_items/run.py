@@ -4,10 +4,10 @@ from dataclasses import asdict
 from typing import Any
 
 from advisor.catalog import accelerators
+from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.units import KILO
 from advisor.cli.item_input import item_job, named_model
-from advisor.cli.known import known_dtype
 from advisor.cli.measures import parse_seconds
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration

@@ -10,9 +10,9 @@ from typing import Any, Final
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError, InputFileError
 from advisor.catalog.files import read_text, read_toml
+from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
-from advisor.cli.known import known_value
 from advisor.cli.measures import parse_count
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration

@@ -41,10 +41,10 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
     step = step_quantity(found, found.step_s)
     per_step = job.tokens_per_step / plan.num_accelerators
-    rate = _over(per_step, step)
+    rate = per_step / step
     peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
-    mfu = _over(per_step * model_flop_per_token(job) / peak, step)
-    hfu = _over(per_step * hardware_flop_per_token(job, plan) / peak, step)
+    mfu = per_step * model_flop_per_token(job) / peak / step
+    hfu = per_step * hardware_flop_per_token(job, plan) / peak / step
     days = step.scaled(run.tokens / job.tokens_per_step / DAY_S) if run.tokens else None
     stages = memory_stages(job, plan)
     measures = {
@@ -119,10 +119,6 @@ def _result(
 def _launch(found: PlanFound) -> Mapping[str, str]:
     bus = on_bus(found.cluster, found.plan.tensor_parallel)
     return launch_flags(found.job, found.plan, on_bus=bus)
-
-
-def _over(amount: float, time: Quantity) -> Quantity:
-    return Quantity(amount / time.value, amount / time.high, amount / time.low, time.basis)
 
 
 def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: Quantity | None) -> str:

@@ -9,7 +9,8 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.mixers import gqa
 from advisor.simulator.graph.operator import FloatArray, Line, Rank
 from advisor.simulator.graph.weights import Block, Matrix, Projection
-from advisor.simulator.operators.attention import DecodeEfficiency, attention_decode_s
+from advisor.simulator.operators.attention import attention_decode_s
+from advisor.simulator.operators.attention_kernels import DecodeEfficiency
 
 _KEY_VALUE = "cross_key_value"
 

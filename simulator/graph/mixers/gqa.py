@@ -17,14 +17,13 @@ from advisor.simulator.graph.operator import (
 )
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.operators.attention import (
+from advisor.simulator.operators.attention import attention_decode_s, attention_encoder_s, attention_prefill_s
+from advisor.simulator.operators.attention_kernels import (
     DecodeEfficiency,
     PrefillEfficiency,
-    attention_decode_s,
-    attention_encoder_s,
-    attention_prefill_s,
+    secant_over_cache,
+    secant_over_context,
 )
-from advisor.simulator.operators.attention_kernels import secant_over_cache, secant_over_context
 from advisor.simulator.operators.unified_attention import (
     UnifiedAttentionEfficiency,
     unified_decode_s,

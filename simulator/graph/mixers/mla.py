@@ -21,11 +21,14 @@ from advisor.simulator.graph.operator import (
 )
 from advisor.simulator.graph.weights import Block, Matrix, Projection
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.operators.attention_kernels import secant_over_cache, secant_over_context
+from advisor.simulator.operators.attention_kernels import (
+    PrefillEfficiency,
+    secant_over_cache,
+    secant_over_context,
+)
 from advisor.simulator.operators.latent_attention import (
     AbsorbEfficiency,
     LatentDecodeEfficiency,
-    LatentPrefillEfficiency,
     mla_absorb_s,
     mla_decode_s,
     mla_prefill_s,
@@ -149,7 +152,7 @@ class Operators(MixerOperators):
             return mla_prefill_s(
                 tokens, before, 1, record.num_heads // at.deployment.tensor_parallel, record.qk_nope_head_dim,
                 record.qk_rope_head_dim, record.v_head_dim, record.kv_lora_rank, at.library.device,
-                at.library.parameters(LatentPrefillEfficiency, _expanded_prefill(at.library), "bf16"),
+                at.library.parameters(PrefillEfficiency, _expanded_prefill(at.library), "bf16"),
             )  # fmt: skip
 
         line = secant_over_cache(time_s, chunk, 0.0, cached)
@@ -175,7 +178,7 @@ class Operators(MixerOperators):
             mla_prefill_s(
                 tokens, 0.0, batch, np.maximum(1.0, record.num_heads / np.asarray(ranks, dtype=np.float64)),
                 record.qk_nope_head_dim, record.qk_rope_head_dim, record.v_head_dim, record.kv_lora_rank,
-                library.device, library.parameters(LatentPrefillEfficiency, "mla_prefill", "bf16"),
+                library.device, library.parameters(PrefillEfficiency, "mla_prefill", "bf16"),
             )
         )  # fmt: skip
 

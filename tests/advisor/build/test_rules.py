@@ -235,10 +235,10 @@ def test_cards_in_slots_against_every_order(widths: list[int], positions: list[i
 
 @given(st.floats(0.3, 1.0), st.floats(0.3, 1.0))
 def test_less_power_never_breaks_a_rule_on_power(a: float, b: float) -> None:
-    from advisor.build.rules_power import CIRCUIT, NOISE, PSU_HEADROOM, PSU_TRANSIENT, ROOM_HEAT
+    from advisor.build.rules_power import circuit, noise, psu_headroom, psu_transient, room_heat
 
     low, high = min(a, b), max(a, b)
-    for rule in (PSU_HEADROOM, PSU_TRANSIENT, CIRCUIT, ROOM_HEAT, NOISE):
+    for rule in (psu_headroom, psu_transient, circuit, room_heat, noise):
         needs = rule.needs["cards"]
         card = next(c for c in parts.gpu_cards() if c.cooling == "open")
         assert needs(Cards((card,), low), Setting()) <= needs(Cards((card,), high), Setting()) + 1e-9

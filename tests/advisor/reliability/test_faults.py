@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from advisor.__main__ import main
-from advisor.cli.plausibility import implausible
+from advisor.cli.notes import implausible
 from advisor.probes.assess import assess
 from advisor.probes.record import Gpu, Machine, without_traces
 from advisor.probes.verdict import verdict

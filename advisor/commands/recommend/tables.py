@@ -1,0 +1,121 @@
+"""Ladder and options of a recommendation as tables, and how sure their order is: for terminal and page alike."""
+
+from collections.abc import Mapping, Sequence
+
+from advisor.recommend.result import Option, Recommendation, Rung
+from advisor.recommend.scenario import Scenario
+from advisor.render.answer import Block, Table, columns
+from advisor.render.numbers import (
+    MISSING,
+    TIME,
+    bought_words,
+    digits,
+    percent,
+    price_words,
+    range_words,
+    rung,
+    runs_words,
+    usd,
+)
+from advisor.simulator.quantity import Quantity
+
+
+def shown_rate(scenario: Scenario) -> float | None:
+    """The load of the options that are shown [1/s]; None where it is not given."""
+    return scenario.traffic.rate_per_s or (scenario.ladder_per_s[-1] if scenario.ladder_per_s else None)
+
+
+def ladder_table(ladder: Sequence[Rung]) -> Table:
+    """What to take for each of several loads."""
+    rows = tuple((f"{digits(rung.rate_per_s)}/s", *_rung_cells(rung.pick)) for rung in ladder)
+    header = columns("requests> | take~ | runs~? | $/h> | $/month>? | $/Mtok> | TTFT> | TPOT> | price~")
+    return Table(header, rows, title="What to take for which load; 99 % of requests keep TTFT and TPOT")
+
+
+def _rung_cells(pick: Option | None) -> tuple[str, ...]:
+    if pick is None:
+        return (MISSING, "nothing carries it", *(MISSING,) * 6)
+    return (
+        bought_words(pick, pick.accelerator, pick.num_accelerators),
+        runs_words(pick.engine, pick.weight_dtype),
+        usd(pick.usd_per_hour),
+        usd(pick.usd_per_month),
+        usd(pick.usd_per_million_tokens.value),
+        _p99(pick.ttft_s),
+        _p99(pick.tpot_s),
+        price_words(pick.provider, pick.price.kind, pick.price.tenancy, pick.price.age_days),
+    )
+
+
+def options_table(
+    options: Sequence[Option], scenario: Scenario, details: Sequence[Sequence[Block]] = ()
+) -> Table:
+    """The options as rows; how much each carries where the load is not the same for all. A page opens their details."""
+    rate = shown_rate(scenario)
+    at, load = (f" at {digits(rate)} requests/s", "") if rate else ("", " | requests/s>")
+    return Table(
+        columns(f"#> | take~ | runs~ | $/h>{load} | $/Mtok~ | TTFT> | TPOT> | holds | price~ | basis?"),
+        tuple(_option_row(option, rated=bool(rate)) for option in options),
+        title=f"Best options{at}, one per accelerator, by expected cost",
+        details=tuple(tuple(blocks) for blocks in details),
+    )
+
+
+def how_sure(found: Recommendation, shown: Sequence[Option]) -> str:
+    """What the first option is, how sure it is cheaper than the others shown, and what is cheaper if it holds."""
+    best, ranks = shown[0], {option.rank for option in shown}
+    safe = next((option.rank for option in shown if option.role == "safe_pick"), None)
+    lines = [f"{safe} is the safe pick" if safe else "none is safe to take: benchmark 1 first"]
+    if best.role == "cheapest_if_it_holds":
+        lines.append("1 is the cheapest if it holds")
+    ties = [rank for rank in best.tie_with if rank in ranks]
+    if ties:
+        lines.append(f"a tie with {', '.join(map(str, ties))} (less than 75 % sure which is cheaper)")
+    chances = [
+        f"{100 * each.chance_first_is_cheaper:.0f} % sure it is cheaper than {each.rank}"
+        for each in found.comparisons
+        if each.rank in ranks.difference(ties) and each.chance_first_is_cheaper >= 0.5
+    ]
+    bold = next((each for each in shown if each.role == "cheapest_if_it_holds" and each is not best), None)
+    if bold is not None:
+        saved = 1.0 - bold.usd_per_million_tokens.value / best.usd_per_million_tokens.value
+        chances.append(f"{bold.rank} saves {percent(saved)} if it holds: benchmark it first")
+    return "; ".join((*lines, *chances[:3])) + "."
+
+
+def start_words(option: Option) -> str:
+    first = option.checkpoint.origin
+    if first == "quantise first":
+        return (
+            f"Nobody published {option.weight_dtype}: quantise {option.checkpoint.repository} first, then start each "
+            "replica with"
+        )
+    look = "; look whether the checkpoint is there" if first == "pattern" else ""
+    which = f"each of {option.num_replicas} replicas" if option.num_replicas > 1 else "it"
+    return f"Start {which} with{look}"
+
+
+def _option_row(option: Option, *, rated: bool) -> tuple[str, ...]:
+    cost = option.usd_per_million_tokens
+    load = () if rated else (digits(option.requests_per_s.value),)
+    return (
+        str(option.rank),
+        bought_words(option, option.accelerator, option.num_accelerators),
+        runs_words(option.engine, option.weight_dtype),
+        usd(option.usd_per_hour),
+        *load,
+        f"{usd(cost.value)} {range_words(cost.low, cost.high)}",
+        _p99(option.ttft_s),
+        _p99(option.tpot_s),
+        option.holds,
+        price_words(option.provider, option.price.kind, option.price.tenancy, option.price.age_days),
+        option.usd_per_million_tokens.basis,
+    )
+
+
+def _p99(times: Mapping[str, Quantity]) -> str:
+    quantity = times.get("p99")
+    if quantity is None:
+        return MISSING
+    factor, unit = rung(quantity.value, TIME)
+    return f"{digits(quantity.value / factor, 2)} {unit}"
