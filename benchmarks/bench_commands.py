@@ -21,7 +21,8 @@ from advisor.catalog.units import KIB, MB
 COMMANDS = (
     ("--help", 0.3, None),
     ("catalog gpus", None, None),
-    ("recommend --model 70b --workload serve", 2.0, 300.0),
+    ("recommend --model 70b --workload serve", 6.0, 300.0),
+    ("recommend --model 70b --workload serve --fast", 3.0, 300.0),
     ("cost --model 70b", 5.0, 300.0),
     ("simulate serve --model 70b --gpu h100 --tp 4 --precision fp8 --rate 5", None, None),
 )
