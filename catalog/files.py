@@ -2,8 +2,8 @@
 
 import csv
 import datetime
+import io
 import json
-import os
 import tomllib
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
@@ -33,19 +33,15 @@ def read_lines(path: Path) -> Iterator[str]:
     Raises: InputFileError: it is missing, a folder, too large, unreadable or not UTF-8.
     """
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            size, num_read = os.fstat(file.fileno()).st_size, 0  # a pipe's size is known when it ends
-            for line in file if size <= MOST_FILE_BYTES else ():
-                num_read += len(line)
-                if num_read > MOST_FILE_BYTES:
-                    break
-                yield line
-        if max(size, num_read) > MOST_FILE_BYTES:
+        with path.open("rb") as file:  # not open while a reader waits, which may never go on
+            content = file.read(MOST_FILE_BYTES + 1)
+        if len(content) > MOST_FILE_BYTES:
             raise InputFileError(
                 f"{path}: is too large",
                 why=f"more than {MOST_FILE_BYTES / MB:g} MB",
                 fix="split it, or leave out what is not needed",
             )
+        yield from io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputFileError(f"{path}: no such file", fix="check the path") from None
     except IsADirectoryError:

@@ -120,7 +120,7 @@ def _nvml_gpu(index: int) -> Gpu:
         power_min_w=_scaled(limits[0], nvml.MILLIWATT) if limits else None,
         power_max_w=_scaled(limits[1], nvml.MILLIWATT) if limits else None,
         ecc_enabled=_flag(ecc[0]) if ecc else None,
-        ecc_uncorrected=nvml.field("nvmlDeviceGetTotalEccErrors", device, 1, 1),
+        ecc_uncorrected=nvml.field("nvmlDeviceGetTotalEccErrors", device, 1, 0),
         rows_remap_pending=_flag(remapped[2]) if remapped else None,
         rows_remap_failed=_flag(remapped[3]) if remapped else None,
         num_retired_pages=None if retired is None else len(retired),

@@ -113,12 +113,27 @@ def price_words(provider: str, kind: str, tenancy: str, age_days: int | None) ->
     return ", ".join(filter(None, (provider, kind.replace("_", " ") if kind != "list" else "", whose, age)))
 
 
-def bought_words(laid: LaidOut, accelerator: str, num_accelerators: int) -> str:
-    """What is bought, short: `29 x b200-sxm`, `4 x TP2 h100-sxm` where a replica spans several."""
-    degrees = {"TP": laid.tensor_parallel, "PP": laid.pipeline_parallel, "DP": laid.data_parallel}
+class Bought(LaidOut, Protocol):
+    """Replicas of a layout on what is bought for them, which may be more than they need."""
+
+    @property
+    def accelerator(self) -> str: ...
+    @property
+    def num_accelerators(self) -> int: ...
+    @property
+    def num_replicas(self) -> int: ...
+
+
+def bought_words(option: Bought) -> str:
+    """What is bought, short: `29 x b200-sxm`, `4 x TP2 h100-sxm`, or `8 x h100-sxm as 2 x TP2` where some stay idle."""
+    degrees = {"TP": option.tensor_parallel, "PP": option.pipeline_parallel, "DP": option.data_parallel}
     inner = " ".join(f"{name}{degree}" for name, degree in degrees.items() if degree > 1)
-    count = num_accelerators // math.prod(degrees.values())
-    return " ".join(filter(None, (f"{count} x", inner, accelerator)))
+    whole = f"{option.num_accelerators} x {option.accelerator}"
+    if not inner:
+        return whole
+    if option.num_replicas * math.prod(degrees.values()) < option.num_accelerators:
+        return f"{whole} as {option.num_replicas} x {inner}"
+    return f"{option.num_replicas} x {inner} {option.accelerator}"
 
 
 def show_quantity(quantity: Quantity | None, ladder: Ladder = PLAIN) -> str:

@@ -26,6 +26,7 @@ from advisor.render.numbers import (
     percent,
     price_words,
     range_words,
+    runs_words,
     show,
     usd,
 )
@@ -144,7 +145,7 @@ def _row(row: CostRow) -> tuple[str, ...]:
     cost = row.usd_per_million_tokens
     return (
         _layout(row),
-        f"{row.engine} {row.weight_dtype}",
+        runs_words(row.engine, row.weight_dtype),
         usd(row.usd_per_hour),
         _cost(row.usd_per_million_input_tokens.value),
         _cost(row.usd_per_million_cached_tokens.value),
@@ -161,7 +162,7 @@ def _cost(usd_per_million: float) -> str:
 
 
 def _layout(row: CostRow) -> str:
-    return bought_words(row, row.accelerator, row.num_accelerators)
+    return bought_words(row)
 
 
 def _row_details(row: CostRow) -> tuple[Block, ...]:

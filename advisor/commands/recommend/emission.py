@@ -5,7 +5,6 @@ from typing import Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.commands.recommend.options import Emission
-from advisor.emit.formats import emitted
 from advisor.recommend.result import Recommendation
 from advisor.render.answer import Answer, Figure
 from advisor.render.atomic import write_text
@@ -36,6 +35,8 @@ def with_files(answer: Answer, found: Recommendation, typed: Emission) -> Answer
     """
     if typed.emit is None:
         return answer
+    from advisor.emit.formats import emitted
+
     files = emitted(found.model, found.options[0], typed.emit)
     result = {**answer.result, "deployment": {"format": typed.emit, "files": files}}
     if typed.emit_dir is None:

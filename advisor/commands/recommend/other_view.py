@@ -55,7 +55,7 @@ def _batch_blocks(found: BatchRecommendation, job: BatchJob, *, explain: bool) -
     rows = tuple(
         (
             str(option.rank),
-            bought_words(option, option.accelerator, option.num_accelerators),
+            bought_words(option),
             option.weight_dtype,
             f"{digits(option.duration_s.value / HOUR_S)} "
             f"{range_words(option.duration_s.low / HOUR_S, option.duration_s.high / HOUR_S)}",
@@ -110,7 +110,7 @@ def _item_ladder(found: ItemRecommendation) -> list[Block]:
         return []
     rows = tuple(
         (
-            f"{digits(rung.rate_per_s)}/s",
+            f"{rung.rate_per_s:g}/s",
             *(
                 (MISSING, "nothing carries it", *(MISSING,) * 5)
                 if (pick := rung.pick) is None
@@ -152,7 +152,7 @@ def _item_blocks(found: ItemRecommendation, promise_s: float, *, explain: bool) 
     header = columns(
         "#> | take~ | batch>? | p50> | p99> | busy> | $/h>", f"{per_thousand}~ | price~ | basis?"
     )
-    at = f" at {digits(found.ladder[-1].rate_per_s)} {found.unit}s/s" if found.ladder else ""
+    at = f" at {found.ladder[-1].rate_per_s:g} {found.unit}s/s" if found.ladder else ""
     shown = found.options if explain or not found.ladder else found.options[:SHOWN_BESIDE_LADDER]
     asked = f"Asked: 99 % of {found.unit}s within {show(promise_s, TIME)}; $/1000 with its 80 % interval."
     return (

@@ -27,7 +27,7 @@ def shown_rate(scenario: Scenario) -> float | None:
 
 def ladder_table(ladder: Sequence[Rung]) -> Table:
     """What to take for each of several loads."""
-    rows = tuple((f"{digits(rung.rate_per_s)}/s", *_rung_cells(rung.pick)) for rung in ladder)
+    rows = tuple((f"{rung.rate_per_s:g}/s", *_rung_cells(rung.pick)) for rung in ladder)
     header = columns("requests> | take~ | runs~? | $/h> | $/month>? | $/Mtok> | TTFT> | TPOT> | price~")
     return Table(header, rows, title="What to take for which load; 99 % of requests keep TTFT and TPOT")
 
@@ -36,7 +36,7 @@ def _rung_cells(pick: Option | None) -> tuple[str, ...]:
     if pick is None:
         return (MISSING, "nothing carries it", *(MISSING,) * 6)
     return (
-        bought_words(pick, pick.accelerator, pick.num_accelerators),
+        bought_words(pick),
         runs_words(pick.engine, pick.weight_dtype),
         usd(pick.usd_per_hour),
         usd(pick.usd_per_month),
@@ -52,7 +52,7 @@ def options_table(
 ) -> Table:
     """The options as rows; how much each carries where the load is not the same for all. A page opens their details."""
     rate = shown_rate(scenario)
-    at, load = (f" at {digits(rate)} requests/s", "") if rate else ("", " | requests/s>")
+    at, load = (f" at {rate:g} requests/s", "") if rate else ("", " | requests/s>")
     return Table(
         columns(f"#> | take~ | runs~ | $/h>{load} | $/Mtok~ | TTFT> | TPOT> | holds | price~ | basis?"),
         tuple(_option_row(option, rated=bool(rate)) for option in options),
@@ -100,7 +100,7 @@ def _option_row(option: Option, *, rated: bool) -> tuple[str, ...]:
     load = () if rated else (digits(option.requests_per_s.value),)
     return (
         str(option.rank),
-        bought_words(option, option.accelerator, option.num_accelerators),
+        bought_words(option),
         runs_words(option.engine, option.weight_dtype),
         usd(option.usd_per_hour),
         *load,
