@@ -21,6 +21,8 @@ _SMI_FIELDS: Final = (
     "clocks.max.sm,clocks.max.memory,temperature.gpu,driver_version"
 )
 _DOUBLE_BIT: Final = 1
+_UNCORRECTED, _VOLATILE = 1, 0
+"""NVML_MEMORY_ERROR_TYPE_UNCORRECTED, and NVML_VOLATILE_ECC: since the driver was loaded, not in a lifetime."""
 _TIMEOUT_S: Final = 20.0
 
 
@@ -120,7 +122,7 @@ def _nvml_gpu(index: int) -> Gpu:
         power_min_w=_scaled(limits[0], nvml.MILLIWATT) if limits else None,
         power_max_w=_scaled(limits[1], nvml.MILLIWATT) if limits else None,
         ecc_enabled=_flag(ecc[0]) if ecc else None,
-        ecc_uncorrected=nvml.field("nvmlDeviceGetTotalEccErrors", device, 1, 0),
+        ecc_uncorrected=nvml.field("nvmlDeviceGetTotalEccErrors", device, _UNCORRECTED, _VOLATILE),
         rows_remap_pending=_flag(remapped[2]) if remapped else None,
         rows_remap_failed=_flag(remapped[3]) if remapped else None,
         num_retired_pages=None if retired is None else len(retired),

@@ -29,6 +29,17 @@ def test_every_pci_id_names_a_board_of_the_catalog():
     assert len({row["pci_id"] for row in rows}) == len(rows)
 
 
+def test_errors_of_a_lifetime_are_not_those_since_the_driver_was_loaded(monkeypatch):
+    class Nvml:
+        @staticmethod
+        def nvmlDeviceGetTotalEccErrors(device, kind, counter):
+            return {0: 0, 1: 2}[counter]
+
+    monkeypatch.setattr(nvml, "library", lambda: Nvml)
+    monkeypatch.setattr(nvml, "handle", lambda index: index)
+    assert machine._nvml_gpu(0).ecc_uncorrected == 0
+
+
 def test_nvidia_smi_lines_are_read_where_nvml_is_missing():
     line = (
         "0, NVIDIA H200, 0x233510DE, 0x18BF10DE, GPU-1, 165, 143771, 0, 700.00, 700.00, Enabled, Disabled, 5, 16, "
