@@ -152,8 +152,8 @@ def test_a_report_of_a_recommendation_has_its_parts(report: Path, visit: Callabl
     page = visit(report).page
     headings = page.locator("h2").all_inner_texts()
     assert headings == [
-        "Cost and latency", "Options", "Time and memory", "What would change it", "Why not the others", "Prices",
-        "Inputs", "Provenance",
+        "What to take", "Cost and latency", "Time and memory", "What would change it",
+        "What would make it cheaper or faster", "Why not the others", "Prices", "Inputs", "Provenance",
     ]  # fmt: skip
     names = [name.split(":")[0] for name in page.locator("section > figure.chart .name").all_inner_texts()]
     assert names == [
@@ -347,4 +347,4 @@ def test_paper_shows_whole_drawings_and_no_controls(report: Path, visit: Callabl
     assert "viewBox" in page.evaluate("window.box")
     page.emulate_media(media="print")
     assert page.locator(".bar:visible, .filter:visible, button.more:visible, .tools:visible").count() == 0
-    assert page.locator("section:visible").count() == 8
+    assert page.locator("section:visible").count() == 9
