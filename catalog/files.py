@@ -2,7 +2,6 @@
 
 import csv
 import datetime
-import io
 import json
 import tomllib
 from collections.abc import Hashable, Iterator, Mapping
@@ -24,16 +23,8 @@ def read_text(path: Path) -> str:
 
     Raises: InputFileError: it is missing, a folder, too large, unreadable or not UTF-8.
     """
-    return "".join(read_lines(path))
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a file, one at a time; each ends in a line feed, but for the last where the file does not.
-
-    Raises: InputFileError: it is missing, a folder, too large, unreadable or not UTF-8.
-    """
     try:
-        with path.open("rb") as file:  # not open while a reader waits, which may never go on
+        with path.open("rb") as file:
             content = file.read(MOST_FILE_BYTES + 1)
         if len(content) > MOST_FILE_BYTES:
             raise InputFileError(
@@ -41,20 +32,32 @@ def read_lines(path: Path) -> Iterator[str]:
                 why=f"more than {MOST_FILE_BYTES / MB:g} MB",
                 fix="split it, or leave out what is not needed",
             )
-        yield from io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig")
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise InputFileError(f"{path}: no such file", fix="check the path") from None
     except IsADirectoryError:
         raise InputFileError(f"{path}: is a folder, not a file", fix="name a file in it") from None
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as error:
         raise InputFileError(
-            f"{path}: not a text file", why="its bytes are not UTF-8", fix="save it as UTF-8 text"
+            f"{path}: not a text file", why=f"byte {error.start} is not UTF-8", fix="save it as UTF-8 text"
         ) from None
     except (OSError, ValueError) as error:  # a null byte in the name
         why = getattr(error, "strerror", None) or str(error)
         raise InputFileError(
             f"{path}: cannot be read", why=why, fix="check the path and its rights"
         ) from None
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a file, one at a time; each ends in a line feed, but for the last where the file does not.
+
+    Raises: InputFileError: as `read_text`.
+    """
+    text, start = read_text(path), 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
 
 
 def read_toml(path: Path) -> dict[str, Any]:

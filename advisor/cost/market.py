@@ -104,7 +104,7 @@ def survey(
         rejected=rejected_of(
             done, {found.accelerator_id for found in best}, ordered[-1].usd_per_million_tokens.value
         ),
-        search=_statistics(done),
+        search=done.outcome.statistics(0.0),
     )
 
 
@@ -173,15 +173,3 @@ def _other_precisions(
 def _within_budget(scenario: Scenario, usd_per_hour: float) -> bool:
     budget = scenario.objectives.budget_usd_per_hour
     return budget is None or usd_per_hour <= budget
-
-
-def _statistics(done: Searched) -> SearchStatistics:
-    outcome = done.outcome
-    return SearchStatistics(
-        num_candidates=outcome.num_candidates,
-        num_modelled=outcome.num_modelled,
-        num_simulated=outcome.num_simulated,
-        num_simulated_requests=outcome.num_requests,
-        screen_wall_s=outcome.screen_wall_s,
-        wall_s=0.0,
-    )

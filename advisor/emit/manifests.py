@@ -8,12 +8,11 @@ import yaml
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
-from advisor.emit.plan import CONFIG, HEALTH, MOUNTED, START_S, Plan
+from advisor.emit.plan import CACHE, CONFIG, HEALTH, MOUNTED, START_S, Plan
 from advisor.emit.shell import commented, router_conf, router_files
 
 _RESOURCE: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _NGINX: Final = "nginx:1.29"
-_CACHE: Final = "/root/.cache/huggingface"
 
 
 class _Readable(yaml.SafeDumper):  # type: ignore[misc]  # the library has no types
@@ -70,7 +69,7 @@ def _compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[
         "entrypoint": [words[0]],
         "command": [word.replace("$", "$$") for word in words[1:]],
         "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
-        "volumes": [f"${{HOME}}/.cache/huggingface:{_CACHE}", f".:{MOUNTED}"],
+        "volumes": [f"${{HOME}}/.cache/huggingface:{CACHE}", f".:{MOUNTED}"],
         "ipc": "host",
         "restart": "unless-stopped",
         "healthcheck": {
@@ -140,7 +139,7 @@ def _pod(plan: Plan) -> dict[str, Any]:
         {"name": "shm", "emptyDir": {"medium": "Memory"}},
         {"name": "cache", "emptyDir": {}},
     ]
-    mounts = [{"name": "shm", "mountPath": "/dev/shm"}, {"name": "cache", "mountPath": _CACHE}]
+    mounts = [{"name": "shm", "mountPath": "/dev/shm"}, {"name": "cache", "mountPath": CACHE}]
     local = [word for word in plan.launch.argv if word.startswith("./")]
     if local:  # weights or heads that nobody published
         volumes.append({"name": "plan", "persistentVolumeClaim": {"claimName": "models"}})

@@ -22,6 +22,8 @@ START_S: Final = 1800
 """Until a replica must answer: weights may have to be downloaded first."""
 MOUNTED: Final = "/plan"
 """Where a container sees the folder of the plan."""
+CACHE: Final = "/root/.cache/huggingface"
+"""Where a container keeps weights: the publishers' images run as root."""
 _VISIBLE: Final = {
     "nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES", "intel": "ZE_AFFINITY_MASK",
     "huawei": "ASCEND_RT_VISIBLE_DEVICES", "google": "TPU_VISIBLE_CHIPS",

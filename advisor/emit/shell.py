@@ -4,7 +4,7 @@ import shlex
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
-from advisor.emit.plan import HEALTH, MOUNTED, START_S, Plan
+from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
 
 FIRST_PORT = PORT + 1
 """Of the replicas of a machine that has several."""
@@ -72,7 +72,7 @@ def docker_files(plan: Plan) -> dict[str, str]:
         f'  docker run --detach --name {plan.name}-"$i" --restart unless-stopped \\\n'
         f"    {devices} --ipc host --cpus {plan.num_cpus} --memory {plan.memory_gib}g \\\n"
         f'    --publish "{port}":{PORT} --env HF_TOKEN \\\n'
-        f'    --volume "$HOME/.cache/huggingface":/root/.cache/huggingface --volume "$PWD":{MOUNTED} \\\n'
+        f'    --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED} \\\n'
         f"    --health-cmd {health} --health-interval 10s --health-start-period {START_S}s \\\n"
         f"    --entrypoint {shlex.quote(words[0])} {plan.image} \\\n"
         f"    {shlex.join(words[1:])}\n"

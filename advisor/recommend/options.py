@@ -11,7 +11,7 @@ from advisor.catalog.prices import age_days, commitment_usd
 from advisor.catalog.providers import all_providers
 from advisor.catalog.published import checkpoint_for, context_limits
 from advisor.catalog.schema import Accelerator, Model
-from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY
+from advisor.catalog.units import HOURS_PER_MONTH
 from advisor.recommend.candidates import Candidate
 from advisor.recommend.levers import LEVERS, eagle_head
 from advisor.recommend.ranking import Planned, cost_range
@@ -64,7 +64,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         usd_per_million_tokens=usd,
         usd_per_million_output_tokens=usd.scaled((tokens_in + tokens_out) / tokens_out),
         expected_usd_per_million_tokens=plan.expected_cost,
-        usd_per_month=found.purchase.usd_per_hour * HOURS_PER_DAY * DAYS_PER_MONTH,
+        usd_per_month=found.purchase.usd_per_hour * HOURS_PER_MONTH,
         **times,
         output_tokens_per_s=throughput.scaled(float(tokens_out)),
         total_tokens_per_s=total_tokens_per_s,

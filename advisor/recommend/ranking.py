@@ -1,10 +1,10 @@
 """From simulated deployments to a ranking that a person can act on: planning points, what is at risk, roles, ties."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
@@ -21,6 +21,7 @@ from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving_prediction import class_of
 
 Holds = Literal["likely", "marginal"]
+Each = TypeVar("Each")
 Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
 LIKELY: Final = 0.75
 """Chance from which on objectives are called likely to hold, and an order of two options settled."""
@@ -271,10 +272,14 @@ def ranked(options: Sequence[Planned]) -> list[Planned]:
     founded = [option for option in order if option.is_founded] or [
         option for option in order if option.is_known
     ]
-    if founded and order[0] is not founded[0] and overlap(order[0], founded[0]):
-        order.remove(founded[0])
-        order.insert(0, founded[0])
-    return order
+    return led_by(order, founded[0], overlap) if founded else order
+
+
+def led_by(order: Sequence[Each], leader: Each, overlaps: Callable[[Each, Each], bool]) -> list[Each]:
+    """The same order, with one of its options first where that may cost no more than what heads it."""
+    if order[0] is leader or not overlaps(order[0], leader):
+        return list(order)
+    return [leader, *(option for option in order if option is not leader)]
 
 
 def overlap(first: Planned, second: Planned) -> bool:

@@ -28,7 +28,7 @@ from advisor.recommend.ranking import (
     roles,
     screened,
 )
-from advisor.recommend.result import Option, Recommendation, Rejected, Rung, SearchStatistics
+from advisor.recommend.result import Option, Recommendation, Rejected, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcome
 from advisor.recommend.search import Progress, search
@@ -106,8 +106,10 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     if not order:
         raise _nothing(scenario, model, outcome)
     options = _options(order, done, scenario)
+    picks = [_pick(done, scenario, demands, place) for place in range(len(scenario.ladder_per_s))]
     ladder = tuple(
-        Rung(rate, _pick(done, scenario, demands, place)) for place, rate in enumerate(scenario.ladder_per_s)
+        Rung(rate, None if pick is None else replace(option_of(1, pick, scenario), role=roles([pick])[0]))
+        for rate, pick in zip(scenario.ladder_per_s, picks, strict=True)
     )
     names = {option.accelerator for option in options}
     comparisons = compared(order)
@@ -123,8 +125,8 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         rejected=_rejected(done, names, options[-1]),
         what_would_change=what_would_change(scenario, options, comparisons),
         comparisons=comparisons,
-        levers_tried=tried_levers(scenario, _worth_trying(done, scenario, demands, order)),
-        search=_statistics(outcome, time.perf_counter() - started),
+        levers_tried=tried_levers(scenario, _worth_trying(scenario, order[0], picks)),
+        search=outcome.statistics(time.perf_counter() - started),
         warnings=stale_price_warnings(options),
         notes=(
             *done.notes,
@@ -132,17 +134,6 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
             *_idle_levers(scenario, model, order),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
         ),
-    )
-
-
-def _statistics(outcome: SearchOutcome, wall_s: float) -> SearchStatistics:
-    return SearchStatistics(
-        num_candidates=outcome.num_candidates,
-        num_modelled=outcome.num_modelled,
-        num_simulated=outcome.num_simulated,
-        num_simulated_requests=outcome.num_requests,
-        screen_wall_s=outcome.screen_wall_s,
-        wall_s=wall_s,
     )
 
 
@@ -178,24 +169,20 @@ def _confirmed(order: Sequence[Planned], done: Searched, scenario: Scenario, top
     return ranked(held)
 
 
-def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int) -> Option | None:
+def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int) -> Planned | None:
+    """What to take for one of the demands."""
     order = _confirmed(_order(done, scenario, demands, place, PICKS), done, scenario, 1)
-    return replace(option_of(1, order[0], scenario), role=roles(order)[0]) if order else None
+    return order[0] if order else None
 
 
 def _worth_trying(
-    done: Searched, scenario: Scenario, demands: Sequence[Demand], order: Sequence[Planned]
+    scenario: Scenario, best: Planned, picks: Sequence[Planned | None]
 ) -> list[tuple[int, Planned]]:
     """The deployments on which levers are tried, with their ranks: the first option, and what a ladder's smallest load
     takes, as 0; none where only short runs are made."""
     if scenario.screened_only:
         return []
-    small = _small_pick(done, scenario, demands) if scenario.ladder_per_s else []
-    return [(1, order[0]), *((0, plan) for plan in small)]
-
-
-def _small_pick(done: Searched, scenario: Scenario, demands: Sequence[Demand]) -> list[Planned]:
-    return _confirmed(_order(done, scenario, demands, 0, PICKS), done, scenario, 1)[:1]
+    return [(1, best), *((0, pick) for pick in picks[:1] if pick)]
 
 
 def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tuple[Option, ...]:

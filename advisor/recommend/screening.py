@@ -12,6 +12,7 @@ from advisor.recommend.capacity import Capacity
 from advisor.recommend.levers import check_pulled, variants
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import Demand, Purchase, demands_of, least_costs
+from advisor.recommend.result import SearchStatistics
 from advisor.recommend.roofline_bound import max_requests_per_s as roofline_requests_per_s
 from advisor.recommend.scenario import Scenario
 from advisor.simulator.calibrated_device import calibrated_accelerator
@@ -77,6 +78,17 @@ class SearchOutcome:
     num_simulated: int = 0
     num_requests: int = 0
     screen_wall_s: float = 0.0
+
+    def statistics(self, wall_s: float) -> SearchStatistics:
+        """The counts as an answer shows them, after so long a search [s]."""
+        return SearchStatistics(
+            num_candidates=self.num_candidates,
+            num_modelled=self.num_modelled,
+            num_simulated=self.num_simulated,
+            num_simulated_requests=self.num_requests,
+            screen_wall_s=self.screen_wall_s,
+            wall_s=wall_s,
+        )
 
 
 @dataclass(order=True, slots=True)

@@ -10,7 +10,7 @@ from advisor.catalog.schema import Price
 from advisor.recommend.batch_result import BatchOption
 from advisor.recommend.item_result import ItemOption
 from advisor.recommend.offers import OWN
-from advisor.recommend.ranking import Role, is_firm
+from advisor.recommend.ranking import Role, is_firm, led_by
 from advisor.recommend.training_result import TrainingOption
 from advisor.simulator.quantity import Quantity
 
@@ -30,19 +30,16 @@ def by_standing(
     if not options:
         return ()
     standings = [_standing(cost(each), price, as_of) for each, price in zip(options, prices, strict=True)]
-    order = list(range(len(options)))
-    first = standings.index(max(standings))
-    if standings[first] > standings[0] and cost(options[0]).high >= cost(options[first]).low:
-        order.remove(first)
-        order.insert(0, first)
+    cheapest, leader = options[0], options[standings.index(max(standings))]
+    order = led_by(options, leader, lambda first, other: cost(first).high >= cost(other).low)
     roles: dict[int, Role] = {}
     if standings[0] < _SAFE:
-        roles[0] = "cheapest_if_it_holds"
-    if standings[order[0]] == _SAFE:
-        roles[order[0]] = "safe_pick"
+        roles[id(cheapest)] = "cheapest_if_it_holds"
+    if max(standings) == _SAFE and order[0] is leader:
+        roles[id(leader)] = "safe_pick"
     return tuple(
-        replace(options[place], rank=rank, role=roles.get(place, "other"))
-        for rank, place in enumerate(order, 1)
+        replace(option, rank=rank, role=roles.get(id(option), "other"))
+        for rank, option in enumerate(order, 1)
     )
 
 

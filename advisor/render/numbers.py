@@ -153,6 +153,11 @@ def range_words(low: float, high: float) -> str:
     return f"{digits(low, significant)}-{digits(high, significant)}"
 
 
+def usd_range(quantity: Quantity) -> str:
+    """Dollars with their range beside them: `$0.18 0.15-0.24`."""
+    return f"{usd(quantity.value)} {range_words(quantity.low, quantity.high)}"
+
+
 def usd_quantity(quantity: Quantity) -> str:
     """Dollars with their range: `$0.42 (0.37-0.49) ≈`."""
     span = range_words(quantity.low, quantity.high)

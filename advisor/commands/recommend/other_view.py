@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from advisor.catalog.units import DAYS_PER_MONTH, HOUR_S, HOURS_PER_DAY
+from advisor.catalog.units import HOUR_S, HOURS_PER_MONTH
 from advisor.commands.recommend.rejected import rejected_words
 from advisor.commands.recommend.view import SHOWN_BESIDE_LADDER
 from advisor.recommend.batch_result import BatchJob, BatchRecommendation
@@ -20,6 +20,7 @@ from advisor.render.numbers import (
     range_words,
     show,
     usd,
+    usd_range,
 )  # fmt: skip
 
 _FIELDS: Final = ("kind", "model", "workload", "headline", "options", "rejected")
@@ -61,7 +62,7 @@ def _batch_blocks(found: BatchRecommendation, job: BatchJob, *, explain: bool) -
             f"{range_words(option.duration_s.low / HOUR_S, option.duration_s.high / HOUR_S)}",
             option.meets_deadline,
             usd(option.usd_per_hour).removeprefix("$"),
-            f"{usd(option.usd.value)} {range_words(option.usd.low, option.usd.high)}",
+            usd_range(option.usd),
             digits(option.usd_per_million_tokens.value, 2),
             option.term.replace("_", "-"),
             price_words(option.provider, option.price_kind, option.price_tenancy, option.price_age_days),
@@ -108,27 +109,23 @@ def _item_ladder(found: ItemRecommendation) -> list[Block]:
     """What to take for each of several loads."""
     if not found.ladder:
         return []
-    rows = tuple(
-        (
-            f"{rung.rate_per_s:g}/s",
-            *(
-                (MISSING, "nothing carries it", *(MISSING,) * 5)
-                if (pick := rung.pick) is None
-                else (
-                    _taken(pick),
-                    usd(pick.usd_per_hour),
-                    usd(pick.usd_per_hour * HOURS_PER_DAY * DAYS_PER_MONTH),
-                    usd(pick.usd_per_thousand_items.value),
-                    show(pick.latency_s["p50"].value, TIME),
-                    show(pick.latency_s["p99"].value, TIME),
-                    price_words(pick.provider, pick.price_kind, pick.price_tenancy, pick.price_age_days),
-                )
-            ),
-        )
-        for rung in found.ladder
-    )
+    rows = tuple((f"{rung.rate_per_s:g}/s", *_rung_cells(rung.pick)) for rung in found.ladder)
     header = columns(f"{found.unit}s> | take~ | $/h> | $/month>? | $/1000> | p50> | p99> | price~")
     return [Table(header, rows, title="What to take for which load")]
+
+
+def _rung_cells(pick: ItemOption | None) -> tuple[str, ...]:
+    if pick is None:
+        return (MISSING, "nothing carries it", *(MISSING,) * 5)
+    return (
+        _taken(pick),
+        usd(pick.usd_per_hour),
+        usd(pick.usd_per_hour * HOURS_PER_MONTH),
+        usd(pick.usd_per_thousand_items.value),
+        show(pick.latency_s["p50"].value, TIME),
+        show(pick.latency_s["p99"].value, TIME),
+        price_words(pick.provider, pick.price_kind, pick.price_tenancy, pick.price_age_days),
+    )
 
 
 def _item_blocks(found: ItemRecommendation, promise_s: float, *, explain: bool) -> tuple[Block, ...]:
@@ -141,12 +138,11 @@ def _item_blocks(found: ItemRecommendation, promise_s: float, *, explain: bool) 
             show(option.latency_s["p99"].value, TIME),
             percent(option.busy_fraction),
             usd(option.usd_per_hour).removeprefix("$"),
-            f"{usd(cost.value)} {range_words(cost.low, cost.high)}",
+            usd_range(option.usd_per_thousand_items),
             price_words(option.provider, option.price_kind, option.price_tenancy, option.price_age_days),
-            cost.basis,
+            option.usd_per_thousand_items.basis,
         )
         for option in found.options
-        for cost in (option.usd_per_thousand_items,)
     )
     per_thousand = f"$/1000 {found.unit}s"
     header = columns(

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from advisor.cli.lever_input import with_levers
 from advisor.cli.options import Shared
 from advisor.cli.scenario_input import needed_model, scenario_of
 from advisor.commands.recommend.applies import refuse_idle
@@ -26,6 +25,7 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
         from advisor.commands.recommend.other_work import other_work
 
         return other_work(asked, shared)
+    from advisor.cli.lever_input import with_levers
     from advisor.commands.recommend.serving import goal_answer_of, recommended
 
     model, shown, goal = needed_model(asked.model), asked.shown, asked.objectives.goal

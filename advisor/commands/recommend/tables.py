@@ -12,10 +12,10 @@ from advisor.render.numbers import (
     digits,
     percent,
     price_words,
-    range_words,
     rung,
     runs_words,
     usd,
+    usd_range,
 )
 from advisor.simulator.quantity import Quantity
 
@@ -96,7 +96,6 @@ def start_words(option: Option) -> str:
 
 
 def _option_row(option: Option, *, rated: bool) -> tuple[str, ...]:
-    cost = option.usd_per_million_tokens
     load = () if rated else (digits(option.requests_per_s.value),)
     return (
         str(option.rank),
@@ -104,7 +103,7 @@ def _option_row(option: Option, *, rated: bool) -> tuple[str, ...]:
         runs_words(option.engine, option.weight_dtype),
         usd(option.usd_per_hour),
         *load,
-        f"{usd(cost.value)} {range_words(cost.low, cost.high)}",
+        usd_range(option.usd_per_million_tokens),
         _p99(option.ttft_s),
         _p99(option.tpot_s),
         option.holds,
