@@ -168,6 +168,8 @@ def plan_of(model: str, option: Option) -> Plan:
     Raises: AdvisorError: its engine's options are not known, one of the command is not among them, or a replica spans
         machines.
     """
+    if option.parts:
+        raise AdvisorError("files of unlike parts are not written", fix="--levers none")
     engine, chip = engines.by_id(option.engine), accelerators.by_id(option.accelerator)
     started = Launch(option.launch_argv, option.launch_config, engine.flags.yaml_file)
     if not option.launch_argv:

@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 
 from advisor.commands.recommend.charts import load_chart, memory_chart, pareto_chart, step_chart
-from advisor.commands.recommend.tables import how_sure, ladder_table, options_table, start_words
+from advisor.commands.recommend.tables import (
+    how_sure,
+    ladder_table,
+    options_table,
+    start_command,
+    start_words,
+)
 from advisor.recommend.result import LeverTrial, Option, Recommendation, Rejected
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
@@ -63,7 +69,7 @@ def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[
     if options:
         best = options[0]
         asked = scenario.traffic.rate_per_s
-        launch = Figure(best.launch_command, title=start_words(best))
+        launch = Figure(start_command(best), title=start_words(best))
         ladder = [ladder_table(found.ladder)] if found.ladder else []
         ranked = options_table(options, scenario, [_details(option) for option in options])
         sections = [
@@ -137,7 +143,7 @@ def _details(option: Option) -> tuple[Block, ...]:
         latency_table(option, "end to end"),
         step_chart(option),
         memory_chart([option]),
-        Figure(option.launch_command, title="Start it with"),
+        Figure(start_command(option), title="Start it with"),
     ]
     remarks = [option.quality_note, *(f"taken from related hardware: {note}" for note in option.basis_notes)]
     text = "\n".join(f"- {remark}" for remark in remarks if remark)

@@ -32,7 +32,7 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
     scenario, notes = scenario_of(
         model, asked.load, asked.objectives, asked.where, shown.top, shared, ladder=goal is None
     )
-    scenario = with_levers(scenario, asked.levers).model_copy(update={"screened_only": asked.fast})
+    scenario = with_levers(scenario.model_copy(update={"screened_only": asked.fast}), asked.levers)
     if goal is not None:
         return goal_answer_of(goal, scenario, notes, shown, shared)
     return recommended(scenario, notes, shown, shared, asked.emission)
