@@ -64,6 +64,8 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
         start = f"`{each.format('prefill')}` and `{each.format('decode')}`{where}; then `bash router.sh`"
     before = "`bash quantise.sh`, then " if "quantise.sh" in files else ""
     doubts = [line for line in rest if line.startswith(("verify", "first"))]
+    if form in _IN_CONTAINERS:
+        doubts += fleet.whole.image_doubt
     told = f"{first}; {'; '.join(line for line in rest if line not in doubts)}.\nStart: {before}{start}.\n"
     whole = fleet.whole
     options = f"options are those of {whole.engine.name} {whole.release}"
@@ -82,6 +84,8 @@ def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> s
         if form == "compose" and plan.num_hosts == 1:
             router = "; the service named router answers"
     doubts = [line for line in rest if line.startswith(("verify", "first"))]
+    if form in _IN_CONTAINERS:
+        doubts += plan.image_doubt
     return (
         f"{first}; {rest[0]}.\n"
         f"Start: {before}`{start}`{where}{router}.\n"

@@ -95,13 +95,21 @@ class Plan:
 
         Raises: AdvisorError: none is known for this hardware.
         """
-        found = self.engine.flags.images.get(self.vendor, "")
+        images, chip = self.engine.flags.images, accelerators.by_id(self.option.accelerator)
+        found = images.get(chip.architecture) or images.get(self.vendor, "")
         if not found or not self.engine.flags.address:
             raise AdvisorError(
                 f"no container of {self.engine.name} for {self.option.accelerator} is in the catalog",
                 fix="--emit command",
             )
         return found
+
+    @property
+    def image_doubt(self) -> tuple[str, ...]:
+        """What to look at before the container is pulled."""
+        if self.image in self.engine.flags.images_seen:
+            return ()
+        return (f"verify: the tag of {self.image} follows its publisher's pattern",)
 
     def words(self, *, in_container: bool = False) -> tuple[str, ...]:
         """The words that start a replica beside the plan's files, without its address."""

@@ -72,7 +72,7 @@ _DRAFT: Final = Lever(
 NAMES: Final = (*LEVERS, _DRAFT.name, "speculation")
 NOT_SEARCHED: Final = {
     "split": "advisor simulate fleet FILE.toml tries pools by length of prompt",
-    "models": "advisor simulate fleet FILE.toml tries several models on one fleet",
+    "models": "engines of several models do not share an accelerator here: ask once for each model and add the bills",
     "power-cap": "no measurement of clocks under a cap is in the catalog",
 }
 """Levers that people know and that the search does not pull, and what does instead."""

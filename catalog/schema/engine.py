@@ -100,7 +100,9 @@ class LaunchFlags(Record):
     address: str = ""
     """Listens to everybody on {port}."""
     images: dict[str, str] = Field(default_factory=dict)
-    """Container by vendor of the accelerator."""
+    """Container by architecture or vendor of the accelerator."""
+    images_seen: tuple[str, ...] = ()
+    """Those of them that a source names with this tag; the others follow the publisher's pattern."""
     local: str = ""
     """Names a file of weights, and `repository` one on the hub, where the engine tells them apart."""
     repository: str = ""
