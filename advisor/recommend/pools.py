@@ -10,7 +10,7 @@ from advisor.recommend.capacity import ESTIMATE_REQUESTS, Capacity, confirm
 from advisor.recommend.levers import APART
 from advisor.recommend.load_runs import run_at, strain
 from advisor.recommend.offers import Placement, placements
-from advisor.recommend.pool_workers import LARGEST_WORKER, Pair, agree, sides_of
+from advisor.recommend.pool_workers import LARGEST_WORKER, Pair, Side, agree, sides_of
 from advisor.recommend.purchase import Demand, cheapest_purchase
 from advisor.recommend.ranking import Planned, Settled, confirmed, planned
 from advisor.recommend.result import Share
@@ -77,15 +77,31 @@ def with_pools(
     Pools are sought on the accelerators of the best: begun with what a worker's surface allows, grown until runs with
     headroom hold, held with several seeds, shown with others.
     """
-    asked, kept = Asked(scenario, demand, offers), list(plain)
+    kept = list(plain)
     sides = [sides_of(scenario, plan, accelerators, offers) for plan in plain[:_BASES]]
     prefill = [side for prompts, _ in sides for side in prompts]
     for place, (plan, (_, decode)) in enumerate(zip(plain[:_BASES], sides, strict=True)):
-        pairs = [Pair(first, second) for first in prefill for second in decode if agree(first, second)]
-        best = _best(asked, plan, pairs)
+        # At the seller of the plain deployment, so that what is compared is as firm and as near.
+        seller = _seller(plan.found.purchase.placement.price)
+        own = {name: tuple(row for row in rows if _seller(row) == seller) for name, rows in offers.items()}
+        pairs = [
+            Pair(_sold_by(seller, first), _sold_by(seller, second))
+            for first in prefill
+            for second in decode
+            if agree(first, second)
+        ]
+        best = _best(Asked(scenario, demand, own), plan, pairs)
         if best is not None and best.expected_cost < plan.expected_cost:
             kept[place] = best
     return kept
+
+
+def _seller(price: Price) -> tuple[str, ...]:
+    return price.provider, price.region, price.term, price.price_kind, price.tenancy
+
+
+def _sold_by(seller: tuple[str, ...], side: Side) -> Side:
+    return replace(side, ways=tuple(way for way in side.ways if _seller(way.price) == seller))
 
 
 def _best(asked: Asked, plan: Planned, pairs: Sequence[Pair]) -> Planned | None:
@@ -183,7 +199,7 @@ def _apart(pair: Pair, numbers: Sequence[int]) -> Iterator[Cell]:
     for first in pair.prefill.ways:
         for second in pair.decode.ways:
             one, two = first.price, second.price
-            if (one.provider, one.region, one.term) != (two.provider, two.region, two.term):
+            if _seller(one) != _seller(two):
                 continue
             ways = (first, second)
             units = tuple(
