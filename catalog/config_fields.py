@@ -130,7 +130,7 @@ def read_config(path: str | Path) -> ConfigFields:
         values = json.loads(read_text(file))
     except InputFileError as error:
         raise InputFileError(
-            f"cannot read {error.what}",
+            error.what,
             why=error.why,
             fix="give the path of a config.json or of the folder that holds it",
         ) from None

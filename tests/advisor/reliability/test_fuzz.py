@@ -369,8 +369,20 @@ def test_every_number_has_an_upper_limit() -> None:
         "build --model 8b --gpu rtx-4090 --output-tokens 1 --json",
         "roofline --model 8b --gpu h100-sxm --weight-dtype tf32",
         "roofline --model 8b --gpu h100-sxm --context 10000000",
+        "recommend --model rwkv7-2.9b --gpu h100-sxm --rate 1",
+        "simulate serve --model mamba2-2.7b --gpu h100-sxm --rate 1 --requests 50 --speculative ngram --acceptance 0.4",
     ],
 )
 def test_values_that_a_person_can_type_work(command: str) -> None:
     code, _, err = outcome(command.split())
     assert code == 0, err
+
+
+@pytest.mark.parametrize(
+    "command", ["simulate serve --gpu l4", "recommend", "cost", "simulate adapters --gpu l4"]
+)
+@pytest.mark.parametrize("model", ["bge-m3", "flux.1-dev", "whisper-large-v3"])
+def test_what_makes_no_text_is_not_served_as_text(command: str, model: str) -> None:
+    code, out, err = outcome(f"{command} --model {model} --rate 1".split())
+    assert (code, out) == (2, "")
+    assert f"{model} answers with no text" in err
