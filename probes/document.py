@@ -138,7 +138,7 @@ def read_probe(path: Path) -> Probe:
         raise InputFileError(
             f"{path}: written by another version of the benchmark",
             why=f"benchmark_version is {values.get('benchmark_version')!r}, this is {BENCHMARK_VERSION}",
-            fix="measure again with this version",
+            fix="measure again with this version: advisor probe -o FILE",
         )
     rows = _list_of(values, "measurements", path)
     machine = checked(Machine, _mapping(values.get("machine"), "machine", path), f"{path}: machine")

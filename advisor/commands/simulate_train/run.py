@@ -87,7 +87,11 @@ def _from_file(path: Path) -> dict[str, Any]:
     """
     if path.suffix == ".json":
         return _from_recommendation(path)
-    data = read_toml(path)
+    return _checked(path, read_toml(path))
+
+
+def _checked(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises: InputFileError: a field is no option, or holds what none may."""
     value: Any
     for name, value in data.items():
         where = f"{path}: field {name}"
@@ -127,19 +131,20 @@ def _from_recommendation(path: Path) -> dict[str, Any]:
             "sequence": task["sequence_tokens"], "method": task["method"], "optimizer": task["optimizer"],
             "precision": plan["compute_dtype"], "framework": plan["framework"], "sequence_parallel": plan["sp"],
         }  # fmt: skip
-    except (ValueError, RecursionError, KeyError, IndexError, TypeError):
+        if task.get("lora_rank"):
+            values["lora_rank"] = task["lora_rank"]
+        degrees = ("tp", "pp", "vpp", "cp", "ep", "dp", "micro_batch", "sharding", "recompute", "schedule")
+        values |= {name: plan[name] for name in degrees}
+        layers = ("etp", "shard_group", "recompute_layers", "first_stage_layers", "last_stage_layers")
+        values |= {name: plan[name] for name in layers if plan.get(name, 0) > 0}
+        values |= {"offload_optimizer": True} if "optimizer" in plan.get("offload", "") else {}
+    except (ValueError, RecursionError, KeyError, IndexError, TypeError, AttributeError):
         raise InputFileError(
             f"{path}: is no training plan",
             why="it has no first option with a plan",
             fix="name a file of --plan",
         ) from None
-    if task.get("lora_rank"):
-        values["lora_rank"] = task["lora_rank"]
-    degrees = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "micro_batch", "sharding", "recompute", "schedule")
-    values |= {name: plan[name] for name in degrees}
-    layers = ("shard_group", "recompute_layers", "first_stage_layers", "last_stage_layers")
-    values |= {name: plan[name] for name in layers if plan.get(name, 0) > 0}
-    return values | ({"offload_optimizer": True} if "optimizer" in plan.get("offload", "") else {})
+    return _checked(path, values)
 
 
 def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> TrainingJob:

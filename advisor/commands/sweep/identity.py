@@ -61,8 +61,10 @@ def opened(path: Path, asked: SweepInput, header: Header) -> tuple[Header, Kept]
 
 def _check_same(path: Path, asked: SweepInput, found: Header, header: Header) -> None:
     """Raises: AdvisorError: rows of both would not compare."""
-    again = f"advisor sweep {shlex.quote(str(asked.file))} --resume -o {shlex.quote(str(path)[: -len('.journal')])}"
-    anew = "begin anew without --resume and with another -o"
+    output = Path(str(path)[: -len(".journal")])
+    other = output.with_name(f"{output.stem}-anew{output.suffix}")
+    anew = f"begin anew: advisor sweep {shlex.quote(str(asked.file))} -o {shlex.quote(str(other))}"
+    again = f"advisor sweep {shlex.quote(str(asked.file))} --resume -o {shlex.quote(str(output))}"
     calibration = f" --calibration {shlex.quote(found.calibration_file)}" if found.calibration_file else ""
     for name, was, now, fix in (
         ("command", found.command, header.command, anew),
