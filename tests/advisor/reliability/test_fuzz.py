@@ -317,6 +317,23 @@ def test_every_number_has_an_upper_limit() -> None:
     assert without == []
 
 
+OF_NAMES = {"catalog prices --region", "catalog parts --name"}
+"""Texts that filter: one that nothing has finds nothing."""
+
+
+@pytest.mark.parametrize("name", sorted(set(commands()) - LEFT_OUT))
+def test_amounts_that_are_typed_as_text_have_limits_too(name: str, ask: Ask) -> None:
+    own = parameters_of(commands()[name].inputs)
+    given = {option.name for option in own}
+    usual = {"model": "8b", "gpu": "l4", "rate": "1", "requests": "20"}
+    words = [*name.split(), *(f"--{option}={usual[option]}" for option in sorted(given & set(usual)))]
+    for parameter in own:
+        kind, declared = kind_of(parameter)
+        option = "--" + parameter.name.replace("_", "-")
+        if kind is str and type(declared).__name__ != "ArgumentInfo" and f"{name} {option}" not in OF_NAMES:
+            assert ask([*words, f"{option}=1e40"])[0] in (2, 3), option
+
+
 @pytest.mark.parametrize(
     "command",
     [
