@@ -61,6 +61,8 @@ class Accelerator(Record):
     """Dense peak by number format: keys of fp64, fp32, tf32, fp16, bf16, fp8, int8, fp6, fp4, int4."""
     peak_scale: dict[str, float] = Field(default_factory=dict)
     """By number format, what of the datasheet's peak a calibration left in peak_flop_per_s; empty in the catalog."""
+    group_fraction: dict[int, float] = Field(default_factory=dict)
+    """By ranks of a group on the machine that was measured, what its slowest link leaves; empty in the catalog."""
     num_sms: int | None = Field(default=None, gt=0)
     """Streaming multiprocessors, compute units or cores."""
     clock_hz: float | None = Field(default=None, gt=0)
