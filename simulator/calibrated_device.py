@@ -152,7 +152,7 @@ def calibrated_accelerator(accelerator: Accelerator, calibration: Calibration | 
         return accelerator
     figures = accelerator_figures(accelerator, calibration)
     joined = _as_joined(accelerator, calibration)
-    if not figures and joined == accelerator:
+    if not figures and joined == accelerator and not calibration.power_points:
         return accelerator
     device, scale_up = _scaled(device_of(accelerator), figures), joined.scale_up
     if scale_up is not None:
@@ -164,6 +164,7 @@ def calibrated_accelerator(accelerator: Accelerator, calibration: Calibration | 
             "peak_flop_per_s": {name: device.peak_flop_per_s[name] for name in accelerator.peak_flop_per_s},
             "peak_scale": dict(device.peak_scale),
             "group_fraction": joined.group_fraction,
+            "power_points": calibration.power_points,
             "scale_up": scale_up,
         }
     )

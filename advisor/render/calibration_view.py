@@ -33,7 +33,8 @@ def with_calibration(
     figures = accelerator_figures(accelerators.by_id(name), calibration)
     groups = placed_groups(accelerators.by_id(name), calibration).values()
     differ = any(group.fraction < 1.0 for group in groups)
-    if not figures and not differ:
+    limits = [point.limit_w for point in calibration.power_points]
+    if not figures and not differ and not limits:
         text = "the calibration is not used: it holds neither a bandwidth nor a rate that predictions rest on"
         return replace(answer, warnings=(*answer.warnings, text))
     fields = {
@@ -43,6 +44,10 @@ def with_calibration(
     notes = ((calibration_note(name, figures),) if figures else ()) + (
         (groups_note(groups),) if differ else ()
     )
+    if limits:
+        notes += (
+            f"{name} under a power limit: as measured at {len(limits)} from {limits[0]:g} to {limits[-1]:g} W",
+        )
     return replace(answer, result={**answer.result, **fields}, notes=(*answer.notes, *notes))
 
 
