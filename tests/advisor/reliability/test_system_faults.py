@@ -304,3 +304,30 @@ def test_lines_are_read_one_at_a_time(tmp_path: Path, monkeypatch: pytest.Monkey
             patched.setattr(files, name, most)
             with pytest.raises(InputFileError, match="too large"):
                 list(files.read_lines(path))
+
+
+READ_TRACE = """
+import resource, sys, time
+from pathlib import Path
+from advisor.simulator.serving.trace_files import read_trace
+def memory(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before, began_s = memory(), time.process_time()
+read_trace(Path(sys.argv[1]))
+print((memory() - before) / 1e6, time.process_time() - began_s)
+"""
+
+
+@LINUX
+def test_traces_are_read_in_pieces(tmp_path: Path) -> None:
+    """Two million rows in 15 s and 500 MB: a fifth of them here, in a fifth of that."""
+    path = tmp_path / "trace.csv"
+    with path.open("w") as file:
+        file.write("arrived_at_s,input_tokens,output_tokens\n")
+        file.writelines(f"{0.1 * i:.1f},{100 + i % 7},{10 + i % 5}\n" for i in range(400_000))
+    done = subprocess.run(
+        [sys.executable, "-c", READ_TRACE, str(path)], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, check=True, text=True,
+    )  # fmt: skip
+    megabytes, cpu_s = map(float, done.stdout.split())
+    assert megabytes < 100
+    assert cpu_s < 15
