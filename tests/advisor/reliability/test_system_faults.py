@@ -138,6 +138,10 @@ def closed(tmp_path: Path) -> Iterator[Path]:
         ("sweep study.toml -q -o r.csv", "r.csv.journal"),
         ("sweep study.toml -q -o r.csv --resume", "r.csv.journal"),
         ("probe --quick -q -o read_only/p.json", "read_only/p.json"),
+        ("recommend --model 8b --emit docker --emit-dir read_only/new/files", "read_only/new"),
+        ("recommend --model 8b --emit docker --emit-dir closed/new", "closed/new"),
+        ("recommend --model 8b --plan read_only/p.json", "read_only/p.json"),
+        ("simulate serve --model 8b --gpu l4 --rate 1 --records read_only/r.csv", "read_only/r.csv"),
     ],
 )  # fmt: skip
 def test_missing_rights_are_told_with_the_path_before_the_work(closed: Path, words: str, path: str) -> None:
@@ -151,6 +155,7 @@ def test_missing_rights_are_told_with_the_path_before_the_work(closed: Path, wor
     assert path in done.stderr
     assert any(word in done.stderr.lower() for word in ("permission denied", "not readable"))
     assert "To fix" in done.stderr
+    assert not done.stdout
     assert time.monotonic() - began_s < 30
 
 
