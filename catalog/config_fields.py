@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import read_text
+from advisor.catalog.files import parsed_json, read_text
 
 _LARGEST_COUNT: Final = 100_000_000
 _MOST_LAYERS: Final = 10_000
@@ -127,7 +127,7 @@ def read_config(path: str | Path) -> ConfigFields:
     if file.is_dir():
         file = file / "config.json"
     try:
-        values = json.loads(read_text(file))
+        values = parsed_json(read_text(file))
     except InputFileError as error:
         raise InputFileError(
             error.what,

@@ -22,6 +22,7 @@ MOST_DOCUMENT_BYTES: Final = 64_000_000
 """Of what is parsed as a whole: a parsed JSON document takes up to twenty times its size."""
 MOST_TOML_BYTES: Final = 4_000_000
 _BLOCK_BYTES: Final = 1_000_000
+_MOST_DIGITS: Final = 300
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
@@ -107,13 +108,24 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputFileError(f"{path}: cannot be read", why=str(error), fix="simplify it") from None
 
 
+def parsed_json(text: str) -> Any:
+    """The value of a JSON text. Raises: ValueError: it is none, or holds a whole number that no float reaches."""
+    return json.loads(text, parse_int=_whole)
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
 def read_json(path: Path, fix: str) -> Any:
     """The content of a JSON file; `fix` says what to do where it is none.
 
     Raises: InputFileError: the file is missing, no text or no JSON.
     """
     try:
-        return json.loads(read_text(path))
+        return parsed_json(read_text(path))
     except json.JSONDecodeError as error:
         raise InputFileError(f"{path}: not valid JSON", why=str(error), fix=fix) from None
     except (RecursionError, ValueError) as error:

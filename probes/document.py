@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import DATA_DIR, checked, read_text
+from advisor.catalog.files import DATA_DIR, checked, parsed_json, read_text
 from advisor.catalog.schema import Accelerator
 from advisor.probes.assess import UNKNOWN
 from advisor.probes.record import Machine, Measurement, Status, redacted
@@ -121,7 +121,7 @@ def read_probe(path: Path) -> Probe:
         )
     path = found
     try:
-        values = json.loads(read_text(path))
+        values = parsed_json(read_text(path))
     except (ValueError, RecursionError) as error:
         raise InputFileError(
             f"{path}: not valid JSON",

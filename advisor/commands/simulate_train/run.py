@@ -1,6 +1,5 @@
 """Simulate one stated training plan: from a file, from options, or from both."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields
@@ -9,7 +8,7 @@ from typing import Any, Final
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError, InputFileError
-from advisor.catalog.files import read_text, read_toml
+from advisor.catalog.files import parsed_json, read_text, read_toml
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
@@ -123,7 +122,7 @@ def _type_of(name: str) -> type | tuple[type, ...]:
 
 def _from_recommendation(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(read_text(path))
+        content = parsed_json(read_text(path))
         option, task = content["options"][0], content["inputs"]["task"]
         plan = dict(option["plan"])
         values = {

@@ -130,3 +130,13 @@ def test_a_plan_of_a_later_release_is_refused_by_the_field_that_it_adds(here: Pa
     plan["inputs"]["colour"] = "green"
     (here / name).write_text(json.dumps(plan))
     assert main(["replay", name]) == 2
+
+
+@pytest.mark.parametrize("command", ["compare {0} {0}", "replay {0}"])
+def test_a_number_that_no_float_reaches_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    path = here / "plan-serve.json"
+    path.write_text(path.read_text().replace('"num_accelerators": 1', f'"num_accelerators": 1{"0" * 400}'))
+    assert main(command.format(path.name).split()) == 2
+    assert "a number of 401 digits" in capsys.readouterr().err
