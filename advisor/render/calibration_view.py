@@ -1,6 +1,6 @@
 """What a calibration changed in an answer: each figure as measured, beside the datasheet's and the model's."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -58,14 +58,15 @@ def calibration_note(accelerator: str, figures: Sequence[MeasuredFigure]) -> str
     return f"{accelerator} calibrated: {words}; ≈ stands for figures that rest on them"
 
 
-def groups_note(groups: Iterable[PlacedGroup]) -> str:
-    """Where a group of each size is placed: `links differ: 2 on GPUs 0,1 (250 GB/s between any two); ...`."""
-    words = "; ".join(
-        f"{len(group.members)} on GPUs {','.join(map(str, group.members))} "
-        f"({show(group.slowest_bytes_per_s, RATE)} between any two)"
+def groups_note(groups: Collection[PlacedGroup]) -> str:
+    """Where groups of usual sizes are placed: `links differ; best places: CUDA_VISIBLE_DEVICES=0,1 250 GB/s, ...`."""
+    largest = max(len(group.members) for group in groups)
+    words = ", ".join(
+        f"{','.join(map(str, group.members))} at {show(group.slowest_bytes_per_s, RATE)}"
         for group in groups
+        if len(group.members) in (2, 4, 8, largest)
     )
-    return f"links differ, so a group takes its best place, by CUDA_VISIBLE_DEVICES: {words}"
+    return f"links differ, so a group counts as on the GPUs that suit it best (set CUDA_VISIBLE_DEVICES): {words}"
 
 
 def calibration_fields(figures: Sequence[MeasuredFigure]) -> dict[str, dict[str, float]]:
