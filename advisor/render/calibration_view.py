@@ -59,7 +59,7 @@ def calibration_note(accelerator: str, figures: Sequence[MeasuredFigure]) -> str
 
 
 def groups_note(groups: Collection[PlacedGroup]) -> str:
-    """Where groups of usual sizes are placed: `links differ; best places: CUDA_VISIBLE_DEVICES=0,1 250 GB/s, ...`."""
+    """Where groups of usual sizes are placed, and the copy between the two members that are farthest apart."""
     largest = max(len(group.members) for group in groups)
     words = ", ".join(
         f"{','.join(map(str, group.members))} at {show(group.slowest_bytes_per_s, RATE)}"
