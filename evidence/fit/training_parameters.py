@@ -60,7 +60,7 @@ PARAMETERS = (
     Parameter(MODERN, "local_expert_kernels", 12.0, 0.4, 1.0, 100.0),
     Parameter(MODERN, "block_scaled_kernels", 1.8, 0.4, 1.0, 5.0),
     Parameter({"since": "2026-05"}, "expert_scale", 0.8, 0.15, 0.5, 3.0),
-    Parameter(LEGACY, "kernels_per_layer", 80.0, 0.7, 10.0, 300.0),
+    Parameter(LEGACY, "kernels_per_layer", 147.0, 0.2, 10.0, 300.0),
     Parameter(LEGACY, "tensor_kernels", 20.0, 0.7, 1.0, 200.0),
     Parameter(FSDP, "elementwise_passes", 1.8, 0.3, 0.7, 5.0),
     Parameter({**FSDP, "until": "2024-07"}, "attention_scale", 1.4, 0.3, 0.7, 3.0),

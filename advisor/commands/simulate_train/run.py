@@ -75,7 +75,7 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     tokens = parse_count(str(values["tokens"]), "--tokens") if "tokens" in values else None
     notes = tuple(filter(None, (chosen.note, chip.note, told)))
     warnings = () if fit else (_too_large(found),)
-    run = TrainRun(found, fit, tokens)
+    run = TrainRun(found, fit, tokens, "framework" in values)
     answer = train_answer(run, notes, warnings)
     return with_calibration(answer, calibration, (chip.record.id,))
 

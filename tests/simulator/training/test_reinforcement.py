@@ -17,7 +17,8 @@ from advisor.simulator.training.launch_flags import (
     nemo_flags,
     torchtitan_flags,
 )
-from advisor.simulator.training.launch_tuning import trl_flags, verl_flags
+from advisor.simulator.training.launch_loops import verl_flags
+from advisor.simulator.training.launch_tuning import trl_flags
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.reinforcement import (
     LoopTimes,
