@@ -32,7 +32,13 @@ from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import launch_flags
-from advisor.simulator.training.launch_loops import openrlhf_flags, openrlhf_runs, verl_flags
+from advisor.simulator.training.launch_loops import (
+    LoopShape,
+    openrlhf_flags,
+    openrlhf_runs,
+    verl_flags,
+    verl_runs,
+)
 from advisor.simulator.training.launch_tuning import trl_flags, trl_runs
 from advisor.simulator.training.memory import stage_memory
 from advisor.simulator.training.plan import TrainingPlan
@@ -149,18 +155,20 @@ def _launch(run: Run, scenario: TrainingScenario) -> Mapping[str, str]:
     flags = _trl_loop(job, plan, task, lengths, ways) if together or task.algorithm == "dpo" else {}
     if task.algorithm == "dpo":
         return flags
-    shared = {
-        "algorithm": task.algorithm, "prompts": task.prompts, "samples": task.samples_per_prompt, "lengths": lengths,
-        "rollout_tensor_parallel": loop.rollout_tensor_parallel, "ranks_per_node": domain,
-    }  # fmt: skip
+    shape = LoopShape(
+        task.algorithm,
+        task.prompts,
+        task.samples_per_prompt,
+        lengths,
+        ways,
+        loop.num_rollout_accelerators,
+        domain,
+    )
     if openrlhf_runs(job, plan):
-        flags["openrlhf"] = openrlhf_flags(
-            job, plan, **shared, num_rollout_accelerators=loop.num_rollout_accelerators,
-            steps_off_policy=loop.steps_off_policy, together=together,
-        )  # fmt: skip
-    if not together:
-        return flags
-    return {"verl": verl_flags(job, plan, **shared, num_accelerators=run.num_accelerators), **flags}
+        late = loop.steps_off_policy
+        flags["openrlhf"] = openrlhf_flags(job, plan, shape, steps_off_policy=late, together=together)
+    whole = {"verl": verl_flags(job, plan, shape)} if together and verl_runs(job, plan) else {}
+    return whole | flags
 
 
 def _trl_loop(

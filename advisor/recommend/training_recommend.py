@@ -262,7 +262,7 @@ def nearest_hint(scenario: TrainingScenario, outcome: Outcome) -> str:
     if sold and limits.num_accelerators is not None:
         wanted = limits.num_accelerators
         name = min(sold, key=lambda key: abs(sold[key] - wanted))
-        return f"the nearest cluster that is sold: {sold[name]} x {name}"
+        return f"the nearest cluster that works: {sold[name]} x {name}"
     if outcome.bounds:
         name = min(outcome.bounds, key=lambda key: outcome.bounds[key])
         return f"the least that perfect computation would cost: {usd_words(outcome.bounds[name])} on {name}"

@@ -175,7 +175,9 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
     if plan.recompute == "selective":
         flags.append("--recompute-granularity selective")
     elif plan.recompute == "modules":
-        flags.append(f"--recompute-granularity selective --recompute-modules {' '.join(_modules(job))}")
+        flags.append(
+            f"--recompute-granularity selective --recompute-modules {' '.join(recomputed_modules(job))}"
+        )
     elif plan.recompute == "full":
         how = "uniform --recompute-num-layers 1"
         if plan.recompute_layers > 0:
@@ -195,8 +197,8 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
     return " ".join(filter(None, flags))
 
 
-def _modules(job: TrainingJob) -> list[str]:
-    """The modules of `modules` recomputation that a model has."""
+def recomputed_modules(job: TrainingJob) -> list[str]:
+    """The modules of `modules` recomputation that a model has. Source: Megatron-LM, --recompute-modules."""
     limits = model_limits(job.model)
     latent = any(layer.attention is not None and layer.attention.latent for layer in layers_of(job.model))
     present = (True, latent, bool(limits.num_experts))
@@ -259,7 +261,7 @@ def nemo_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False) ->
     elif plan.recompute != "none":
         flags.append("model.recompute_granularity=selective")
     if plan.recompute == "modules":
-        flags.append(f"model.recompute_modules=[{','.join(_modules(job))}]")
+        flags.append(f"model.recompute_modules=[{','.join(recomputed_modules(job))}]")
     if plan.shard_group and plan.sharding != "none":
         copies = max(1, plan.data_parallel * plan.context_parallel // plan.shard_group)
         flags.append(f"ddp.num_distributed_optimizer_instances={copies}")

@@ -100,11 +100,11 @@ def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str) -> str:
 
 
 def _stage(plan: TrainingPlan) -> int:
-    """Of ZeRO; states go to the host from stage 2 on, parameters in stage 3."""
+    """Of ZeRO: states go to the host from stage 1 on, gradients with them from stage 2, parameters in stage 3."""
     if plan.offload_parameters:
         return 3
     stage = {"zero3": 3, "zero2": 2, "zero1": 1}.get(plan.sharding, 0)
-    return max(2, stage) if plan.offload_optimizer else stage
+    return max(1, stage) if plan.offload_optimizer else stage
 
 
 def deepspeed_runs(job: TrainingJob, plan: TrainingPlan) -> bool:

@@ -101,6 +101,7 @@ def _task(
         optimizer=typed.optimizer,
         frameworks=frameworks,
         compute_optimal=typed.compute_optimal,
+        may_offload=workload == "finetune",
     )
     return task, notes
 

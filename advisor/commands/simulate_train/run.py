@@ -18,6 +18,7 @@ from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
 from advisor.commands.simulate_train.options import TrainInput, TrainLayout
 from advisor.commands.simulate_train.view import TrainRun, train_answer
+from advisor.recommend.training_money import unsold
 from advisor.recommend.training_search import Effort as SearchEffort
 from advisor.recommend.training_search import PlanFound, best_plans, does_fit, evaluate_plan, simulated
 from advisor.recommend.training_space import (
@@ -40,6 +41,7 @@ from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, Sh
 from advisor.simulator.training.plan_check import check_plan, nearest_plan, plan_words
 
 _DEFAULT_BATCH: Final = 512
+_MACHINE: Final = 8
 _DEFAULT_SEQUENCE: Final = 8192
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "sharding": SHARDINGS, "recompute": RECOMPUTES, "schedule": SCHEDULES, "method": METHODS, "optimizer": OPTIMIZERS,
@@ -74,7 +76,10 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     fit = does_fit(found)
     tokens = parse_count(str(values["tokens"]), "--tokens") if "tokens" in values else None
     notes = tuple(filter(None, (chosen.note, chip.note, told)))
-    warnings = () if fit else (_too_large(found),)
+    sold = (
+        unsold(chip.record, plan.num_accelerators, shared.as_of) if plan.num_accelerators > _MACHINE else ""
+    )
+    warnings = tuple(filter(None, ("" if fit else _too_large(found), sold)))
     run = TrainRun(found, fit, tokens, "framework" in values)
     answer = train_answer(run, notes, warnings)
     return with_calibration(answer, calibration, (chip.record.id,))

@@ -13,7 +13,13 @@ from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.simulator.training.job import OPTIMIZERS, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice
 from advisor.simulator.training.launch_flags import launch_flags, megatron_flags, stage_layout
-from advisor.simulator.training.launch_loops import openrlhf_flags, openrlhf_runs, verl_flags
+from advisor.simulator.training.launch_loops import (
+    LoopShape,
+    openrlhf_flags,
+    openrlhf_runs,
+    verl_flags,
+    verl_runs,
+)
 from advisor.simulator.training.launch_tuning import trl_flags
 from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, TrainingPlan
 
@@ -121,12 +127,28 @@ def test_commands_of_tuning_parse(method: str, offload: dict[str, bool]) -> None
         replace(plan, context_parallel=2),
     ):
         for algorithm in ("grpo", "ppo"):
-            command = verl_flags(
-                job, layout, algorithm=algorithm, prompts=64, samples=8, lengths=(512, 1024),
-                rollout_tensor_parallel=1, num_accelerators=8, ranks_per_node=8,
-            )  # fmt: skip
-            assert not wrong("verl", command)
-            assert "log_prob_micro_batch_size_per_gpu" in command
+            loop = LoopShape(algorithm, 64, 8, (512, 1024), 1, 8, 8)
+            for family in ("megatron", "torchtitan"):
+                command = verl_flags(replace(job, framework=family), layout, loop)
+                assert not wrong("verl", command)
+                assert "log_prob_micro_batch_size_per_gpu" in command
+                assert ("megatron" in command) == (family == "megatron")
+
+
+def test_verl_carries_a_plan_or_is_not_offered() -> None:
+    plan = TrainingPlan(2, 2, data_parallel=2, sharding="zero1", recompute="full", recompute_layers=3)
+    loop = LoopShape("grpo", 64, 8, (512, 1024), 1, 8, 8)
+    assert verl_runs(DENSE, plan)
+    assert "recompute_method=block" in verl_flags(DENSE, plan, loop)
+    command = verl_flags(DENSE, replace(plan, recompute="modules", recompute_layers=-1), loop)
+    assert "recompute_modules=[layernorm]" in command
+    assert not wrong("verl", command)
+    apart = TrainingPlan(data_parallel=8, sharding="zero3")
+    in_torch = replace(DENSE, framework="torchtitan")
+    assert verl_runs(in_torch, apart)
+    assert not verl_runs(in_torch, replace(apart, recompute="selective"))
+    assert not verl_runs(DENSE, replace(plan, first_stage_layers=3))
+    assert not verl_runs(replace(DENSE, compute_dtype="fp8"), plan)
 
 
 FAMILIES = {
@@ -176,11 +198,11 @@ def test_loops_of_openrlhf_parse(together: bool) -> None:
     for job in (DENSE, replace(DENSE, method="lora", lora_rank=16)):
         for algorithm in ("grpo", "ppo"):
             assert openrlhf_runs(job, plan)
-            command = openrlhf_flags(
-                job, replace(plan, offload_optimizer=True), algorithm=algorithm, prompts=64, samples=8,
-                lengths=(512, 1024), rollout_tensor_parallel=2, num_rollout_accelerators=8, ranks_per_node=8,
-                steps_off_policy=1, together=together,
-            )  # fmt: skip
+            loop, moved = (
+                LoopShape(algorithm, 64, 8, (512, 1024), 2, 8, 8),
+                replace(plan, offload_optimizer=True),
+            )
+            command = openrlhf_flags(job, moved, loop, steps_off_policy=1, together=together)
             assert not wrong("openrlhf", command), command
             assert "--vllm_num_engines 4" in command
             assert "--ring_attn_size 2" in command
