@@ -93,7 +93,7 @@ def option_of(
     found, price = run.found, run.offer.price
     job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
     count, step = run.num_accelerators, step_quantity(found, run.step_s)
-    per_step = job.tokens_per_step / found.num_accelerators
+    per_step = job.real_tokens_per_step / found.num_accelerators
     peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
     training = step_quantity(found, found.step_s * run.straggler_factor)
     breakdown_s = _breakdown_s(run)

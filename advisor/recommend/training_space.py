@@ -203,7 +203,11 @@ def _layouts(
 ) -> Iterator[Variant]:
     """The plans of a framework on the accelerators, and as a last resort those with states in host memory."""
     limits, full = limits_of(job, cluster, whole=whole), task.method == "full"
-    asked = job.framework in task.frameworks or job.optimizer in _TRANSFORMERS_ONLY
+    asked = (
+        job.framework in task.frameworks
+        or job.optimizer in _TRANSFORMERS_ONLY
+        or bool(task.mean_sequence_tokens)
+    )
     if not full or job.framework not in ("deepspeed", "peft") or asked:
         yield Variant(job, cluster, limits)
     if task.may_offload and full:

@@ -69,6 +69,8 @@ def launch_flags(
 
 def _all_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool) -> dict[str, str]:
     found = {}
+    if job.mean_sequence_tokens and job.framework not in _FAMILIES["trl"]:
+        return {}  # data loaders of pre-training know no padding
     if deepspeed_runs(job, plan):
         found["deepspeed"] = deepspeed_flags(job, plan)
     if job.method != "full":

@@ -102,6 +102,7 @@ def _task(
         frameworks=frameworks,
         compute_optimal=typed.compute_optimal,
         may_offload=workload == "finetune",
+        mean_sequence_tokens=float(typed.mean_length or 0),
     )
     return task, notes
 

@@ -83,7 +83,9 @@ def test_gradients_that_ranks_divide_follow_the_optimizer_to_the_host() -> None:
     assert stays == pytest.approx(2 * 46.7e9, rel=0.01)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "adamw_bf16", "adamw_8bit", "adafactor", "lion", "muon", "sgd"])
+@pytest.mark.parametrize(
+    "optimizer", ["adamw", "adamw_bf16", "adamw_8bit", "adafactor", "lion", "muon", "sgd"]
+)
 def test_every_optimizer_is_tuned_by_a_framework_that_has_it(optimizer: str) -> None:
     option = tuned("llama-3.1-8b", 8, optimizer=optimizer)
     assert option.launch_flags
@@ -111,7 +113,9 @@ def test_smaller_states_take_less_memory() -> None:
         ("mi300x", "llama-3.1-8b", {}),
     ],
 )  # fmt: skip
-def test_every_plan_that_is_considered_has_a_command(gpu: str, model: str, changes: dict[str, object]) -> None:
+def test_every_plan_that_is_considered_has_a_command(
+    gpu: str, model: str, changes: dict[str, object]
+) -> None:
     task = TASK.model_copy(update=changes)
     variants, reason = variants_of(accelerators.by_id(gpu), models.get(model).record, task)
     assert variants, reason
