@@ -229,7 +229,7 @@ def _fits(variants: Sequence[Variant], count: int) -> bool:
 
 def _sizes_near(accelerator: Accelerator, count: int) -> list[int]:
     whole = {count // _MACHINE * _MACHINE, (count // _MACHINE + 1) * _MACHINE}
-    sizes = {*counts_of(accelerator, 2 * count), *whole} - {0, count}
+    sizes = {*counts_of(accelerator, 16 * count), *whole} - {0, count}
     return sorted(sizes, key=lambda size: abs(size - count))
 
 

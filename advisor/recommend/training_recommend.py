@@ -43,6 +43,7 @@ _OF_LIMITS = (
     "the smallest",
     "has no units",
     "no layout",
+    "no options",
     "not feasible",
 )
 """How reasons begin that other limits would remove; they are told first."""

@@ -1,13 +1,14 @@
 """Where a job may run: frameworks and number formats of an accelerator, the plans that each allows, cluster sizes."""
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog.schema import Accelerator, Model
 from advisor.recommend.training_scenario import TrainingTask
 from advisor.simulator.training.cluster import TrainingCluster
-from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.job import OPTIMIZERS, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
@@ -182,9 +183,25 @@ def variants_of(
             if accelerator.vendor not in _WITH_COMMANDS or launch_flags(job, TrainingPlan(), as_priced=True):
                 found += _layouts(job, cluster, task, whole=whole)
     if not found:
-        how = "full training" if task.method == "full" else task.method
-        return [], f"no framework on it has options for {how} with {task.optimizer} in {'/'.join(dtypes)}"
+        return [], _without_options(task, frameworks, dtypes, model)
     return found, ""
+
+
+def _without_options(
+    task: TrainingTask, frameworks: Sequence[str], dtypes: Sequence[str], model: Model
+) -> str:
+    """That no framework has options for a method, optimizer and format, and for which optimizers one has."""
+    how = "full training" if task.method == "full" else task.method
+    jobs = (
+        TrainingJob(
+            model, 1, 1, dtype, framework, method=task.method, lora_rank=task.lora_rank, optimizer=name
+        )
+        for framework, dtype, name in itertools.product(frameworks, dtypes, OPTIMIZERS)
+    )
+    usable = dict.fromkeys(job.optimizer for job in jobs if launch_flags(job, TrainingPlan(), as_priced=True))
+    instead = f"; they have {', '.join(usable)}" if usable else ""
+    names = " and ".join(frameworks)
+    return f"no options of {names} say {how} with {task.optimizer} in {'/'.join(dtypes)}{instead}"
 
 
 def _frameworks(vendor: str, task: TrainingTask) -> list[str]:
