@@ -268,8 +268,9 @@ def unlayable(variants: Sequence[Variant], num_accelerators: int) -> str:
         return f"no layout divides {num_accelerators} accelerators, the batch and the model"
     memory = variants[0].cluster.accelerator.memory_bytes or 0.0
     if least <= memory:
+        accelerators = "accelerators" if num_accelerators > 1 else "accelerator"
         return (
-            f"its states fit neither {num_accelerators} accelerator{'s' if num_accelerators > 1 else ''} nor {HOST_BYTES_PER_ACCELERATOR / GB:.0f} GB of "
+            f"its states fit neither {num_accelerators} {accelerators} nor {HOST_BYTES_PER_ACCELERATOR / GB:.0f} GB of "
             "host memory for each"
         )
     return f"the smallest plan needs {least / GB:.0f} GB per accelerator, it has {memory / GB:.0f}"
