@@ -32,7 +32,11 @@ _COARSE_MICRO_BATCH: Final = (1, 2, 4)
 _COARSE_CONTEXT: Final = (1, 2, 4)
 """What a first look leaves of a lattice."""
 _PEAKS: Final[Mapping[str, str]] = {"mxfp8": "fp8", "nvfp4": "fp4"}
-_SINGLE_NODE_FAMILIES: Final = ("peft",)
+_BLOCK_SCALED: Final[Mapping[str, tuple[str, ...]]] = {
+    "mxfp8": ("blackwell", "rubin", "cdna4", "cdna5", "trainium3"), "nvfp4": ("blackwell", "rubin"),
+}  # fmt: skip
+"""Architectures whose matrix units scale small blocks themselves: CUDA C++ Programming Guide, compute capabilities 10.0
+and 12.0; AMD CDNA 4 white paper; aws.amazon.com/ec2/instance-types/trn3."""
 _SOFTWARE: Final[Mapping[str, str]] = {"deepspeed": "trl"}
 """What a family's models run in, where not its own: DeepSpeed's under Transformers."""
 _WITH_COMMANDS: Final = ("nvidia", "amd", "google")
@@ -97,6 +101,8 @@ def peak_flop_per_s(accelerator: Accelerator, compute_dtype: str) -> float | Non
     Source: catalog record of the accelerator.
     """
     peaks = accelerator.peak_flop_per_s
+    if not accelerator.architecture.startswith(_BLOCK_SCALED.get(compute_dtype, "")):
+        return None
     if compute_dtype == "fp16":
         return peaks.get("fp16") or peaks.get("bf16")
     return peaks.get(_PEAKS.get(compute_dtype, compute_dtype))
@@ -144,8 +150,19 @@ def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, s
         yield f"{name} has no {plan.sharding} with {stages} stages", f"it has {', '.join(rules.shardings)}"
     if stages > 1 and plan.schedule not in rules.schedules:
         yield f"{name} has no schedule {plan.schedule}", f"it has {', '.join(rules.schedules)}"
+    moved = (plan.offload_optimizer, plan.offload_parameters)
+    if job.method == "full" and any(moved) and moved not in [held[:2] for held in rules.host]:
+        parts = " and ".join(w for w, there in zip(("optimizer", "weights"), moved, strict=True) if there)
+        yield f"{name} does not keep {parts} in host memory", _host_words(rules)
+    if plan.offload_activations and name != "megatron":
+        yield f"{name} does not keep activations in host memory", "Megatron does, by module"
     if plan.recompute not in rules.recompute:
         yield f"{name} recomputes no single modules", f"it has {', '.join(rules.recompute)}"
+
+
+def _host_words(rules: FrameworkRules) -> str:
+    known = {(True, False): "the optimizer", (False, True): "the weights", (True, True): "both together"}
+    return f"it has options for {' or '.join(known[held[:2]] for held in rules.host) or 'neither'}"
 
 
 def variants_of(

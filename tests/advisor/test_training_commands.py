@@ -220,6 +220,10 @@ BAD = (
     "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 200000",
     "recommend --model 32b --workload finetune --gpu h100 --gpus 1",
     "recommend --model 8b --workload train --tokens 1T --optimizer lion --gpu h100 --gpus 8",
+    "recommend --model 8b --workload train --tokens 1T --precision mxfp8 --gpu h100 --gpus 64",
+    "simulate train --model 8b --precision nvfp4 --gpu mi355x",
+    "simulate train --model 8b --framework megatron --offload-parameters --gpus 8",
+    "simulate train --model 8b --framework torchtitan --offload-optimizer --sharding zero3 --gpus 8",
     "recommend --from nowhere.json --gpus 8",
 )
 
@@ -323,3 +327,14 @@ def test_a_cluster_that_nobody_sells_is_said_of_a_simulated_plan(cli: Cli) -> No
     run = cli("advisor simulate train --model 8b --gpu rtx-4090 --gpus 1024 --cp 2 --global-batch 1024")
     assert run.code == 0
     assert "nobody sells 1,024 x rtx-4090 as one cluster; 8 can be had" in run.err
+
+
+def test_a_plan_with_host_memory_is_simulated_again(cli: Cli, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    asked = "--model qwen2.5-14b --workload finetune --gpu h100 --gpus 1 --tokens 10M"
+    option = json.loads(cli(f"advisor recommend {asked} --plan {plan} --json").out)["options"][0]
+    again = json.loads(cli(f"advisor simulate train {plan} --json").out)
+    assert again["plan"]["offload"] == option["plan"]["offload"] == "optimizer"
+    assert again["step_time_s"]["value"] == pytest.approx(option["step_time_s"]["value"])
+    moved = cli("advisor simulate train --model 8b --gpus 8 --offload-activations --offload-optimizer --json")
+    assert json.loads(moved.out)["plan"]["offload"] == "optimizer, activations"

@@ -115,7 +115,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _type_of(name: str) -> type | tuple[type, ...]:
-    if name in ("sequence_parallel", "offload_optimizer"):
+    if name == "sequence_parallel" or name.startswith("offload_"):
         return bool
     if name in ("model", "gpu", "precision", "framework", "gradients", *_WORDS):
         return str
@@ -144,7 +144,8 @@ def _from_recommendation(path: Path) -> dict[str, Any]:
     values |= {name: plan[name] for name in degrees}
     layers = ("shard_group", "recompute_layers", "first_stage_layers", "last_stage_layers")
     values |= {name: plan[name] for name in layers if plan.get(name, 0) > 0}
-    return values | ({"offload_optimizer": True} if "optimizer" in plan.get("offload", "") else {})
+    moved = plan.get("offload", "").split(", ")
+    return values | {f"offload_{part}": True for part in moved if part}
 
 
 def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> TrainingJob:
@@ -226,6 +227,8 @@ def _plan(values: Mapping[str, Any]) -> TrainingPlan:
         first_stage_layers=values.get("first_stage_layers", 0),
         last_stage_layers=values.get("last_stage_layers", 0),
         offload_optimizer=bool(values.get("offload_optimizer", False)),
+        offload_parameters=bool(values.get("offload_parameters", False)),
+        offload_activations=bool(values.get("offload_activations", False)),
     )
 
 

@@ -12,7 +12,7 @@ from advisor.recommend.training_recommend import recommend_training
 from advisor.recommend.training_result import TrainingOption
 from advisor.recommend.training_scenario import TrainingLimits, TrainingScenario, TrainingTask
 from advisor.recommend.training_search import Effort, best_plans, evaluate_plan
-from advisor.recommend.training_space import variants_of
+from advisor.recommend.training_space import COMPUTE_DTYPES, peak_flop_per_s, variants_of
 from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
@@ -144,3 +144,17 @@ def test_clusters_that_nobody_sells_are_said() -> None:
     assert "131,072 can be had" in unsold(H100, 262_144, DAY)
     assert unsold(H100, 1024, DAY) == ""
     assert "8 can be had" in unsold(accelerators.by_id("rtx-4090"), 1024, DAY)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "formats"),
+    [
+        ("h100-sxm", {"bf16", "fp16", "fp8"}),
+        ("b200-sxm", {"bf16", "fp16", "fp8", "mxfp8", "nvfp4"}),
+        ("mi355x", {"bf16", "fp16", "fp8", "mxfp8"}),
+        ("a100-sxm-80gb", {"bf16", "fp16"}),
+    ],
+)
+def test_block_scaled_formats_need_units_that_scale(gpu: str, formats: set[str]) -> None:
+    chip = accelerators.by_id(gpu)
+    assert {name for name in COMPUTE_DTYPES if peak_flop_per_s(chip, name)} == formats
