@@ -175,6 +175,9 @@ def variants_of(
     if accelerator.unranked_reason:
         return [], accelerator.unranked_reason
     frameworks = _frameworks(accelerator.vendor, task)
+    if not frameworks and task.loop and task.frameworks:
+        trained = "fsdp" if task.loop == "dpo" else "megatron or fsdp"
+        return [], f"no options of {', '.join(task.frameworks)} say {task.loop}: loops train in {trained}"
     if not frameworks:
         return [], "no training framework that the advisor models runs on it"
     wanted = task.compute_dtypes or (sixteen_bit(accelerator),)
@@ -225,9 +228,11 @@ def _frameworks(vendor: str, task: TrainingTask) -> list[str]:
     """Families to consider: what was asked for, or what trains on the vendor's chips; where states may leave the chips
     DeepSpeed too, and Transformers for the optimizers that Megatron and torchtitan lack."""
     usual = (FRAMEWORKS if task.method == "full" else ADAPTER_FRAMEWORKS).get(vendor, ())
+    if task.loop and "torchtitan" in usual:
+        usual = ("fsdp",) if task.loop == "dpo" else ("megatron", "fsdp")
     found = [f for f in usual if not task.frameworks or f in task.frameworks]
     if task.frameworks:
-        return found or [f for f in task.frameworks if f in RULES and usual]
+        return found or [f for f in task.frameworks if f in RULES and usual and not task.loop]
     tunes = task.may_offload and task.method == "full" and "torchtitan" in usual
     return [*found, "deepspeed", "peft"] if tunes else found
 

@@ -56,7 +56,7 @@ PARAMETERS = (
     Parameter(FSDP, "interference", 0.25, 0.4, 0.03, 0.8),
     Parameter({}, "recurrence_scale", 1.3, 0.3, 0.7, 3.0),
     Parameter({}, "expert_scale", 1.3, 0.2, 1.0, 3.0),  # permutation comes on top of the kernels
-    Parameter({}, "launch_s", 6e-6, 0.4, 2e-6, 2e-5),
+    Parameter({}, "launch_s", 6e-6, 0.2, 2e-6, 2e-5),
     Parameter({}, "communication_scale", 1.1, 0.12, 1.0, 1.6),
     Parameter(MEGATRON, "pipeline_sync_s", 3e-4, 0.7, 2e-5, 5e-3),
     Parameter(MODERN, "tensor_overlap", 0.5, 0.2, 0.0, 0.9),
