@@ -1,8 +1,8 @@
 """Distillation: a teacher writes answers as a batch, a student is tuned on them; both parts searched, one bill."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import DAY_S, HOUR_S
@@ -51,29 +51,30 @@ def distilled(asked: RecommendInput, shared: Shared) -> Answer:
 
 def _together(teacher: Answer, student: Answer, name: str) -> Answer:
     """Both answers as one, with the sum of their dollars and times."""
-    first: BatchOption = teacher.result["options"][0]
-    then: TrainingOption = student.result["options"][0]
+    first = cast(Sequence[BatchOption], teacher.result["options"])[0]
+    then = cast(Sequence[TrainingOption], student.result["options"])[0]
+    writer, learner = (str(part.result["model"]) for part in (teacher, student))
     dollars = first.usd.value + then.usd.value
     days = first.duration_s.value / DAY_S + then.days.value
     rows = (
-        ("teacher writes", teacher.result["model"], f"{first.num_accelerators} x {first.accelerator}",
+        ("teacher writes", writer, f"{first.num_accelerators} x {first.accelerator}",
          duration_words(first.duration_s.value / DAY_S), usd(first.usd.value)),
-        ("student learns", student.result["model"], f"{then.num_accelerators} x {then.accelerator}",
+        ("student learns", learner, f"{then.num_accelerators} x {then.accelerator}",
          duration_words(then.days.value), usd(then.usd.value)),
         ("together", "", "", duration_words(days), usd(dollars)),
     )  # fmt: skip
     headline = (
-        f"{teacher.result['model']} into {student.result['model']}: {usd(dollars)} and {duration_words(days)}, of "
+        f"{writer} into {learner}: {usd(dollars)} and {duration_words(days)}, of "
         f"which the teacher's answers {usd(first.usd.value)}"
     )
     result: dict[str, Any] = {
-        "kind": "distillation", "model": student.result["model"], "teacher": teacher.result["model"],
+        "kind": "distillation", "model": learner, "teacher": writer,
         "workload": "distill", "headline": headline, "usd": dollars, "duration_s": days * DAY_S,
         "parts": {"teacher": teacher.result, "student": student.result},
     }  # fmt: skip
     return Answer(
         result=result,
-        inputs={"teacher": _plain(teacher.inputs), "student": _plain(student.inputs)},
+        inputs={"teacher": dict(teacher.inputs), "student": dict(student.inputs)},
         blocks=(
             Paragraph(headline, emphasis=True),
             Table(columns("part | model | on~ | takes> | dollars>"), rows, title=f"Distilling into {name}"),
@@ -83,7 +84,3 @@ def _together(teacher: Answer, student: Answer, name: str) -> Answer:
         warnings=tuple(dict.fromkeys((*teacher.warnings, *student.warnings))),
         notes=tuple(dict.fromkeys((*teacher.notes, *student.notes))),
     )
-
-
-def _plain(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(inputs)

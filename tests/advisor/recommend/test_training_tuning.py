@@ -10,7 +10,14 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.recommend.training_money import unsold
 from advisor.recommend.training_recommend import recommend_training
 from advisor.recommend.training_result import TrainingOption
-from advisor.recommend.training_scenario import TrainingLimits, TrainingScenario, TrainingTask
+from advisor.recommend.training_scenario import (
+    Algorithm,
+    Placement,
+    RolloutTask,
+    TrainingLimits,
+    TrainingScenario,
+    TrainingTask,
+)
 from advisor.recommend.training_search import Effort, best_plans, evaluate_plan
 from advisor.recommend.training_space import COMPUTE_DTYPES, peak_flop_per_s, variants_of
 from advisor.simulator.training.lattice import enumerate_lattice
@@ -158,3 +165,24 @@ def test_clusters_that_nobody_sells_are_said() -> None:
 def test_block_scaled_formats_need_units_that_scale(gpu: str, formats: set[str]) -> None:
     chip = accelerators.by_id(gpu)
     assert {name for name in COMPUTE_DTYPES if peak_flop_per_s(chip, name)} == formats
+
+
+@pytest.mark.parametrize("algorithm", ["grpo", "ppo", "dpo"])
+@pytest.mark.parametrize("placement", ["colocated", "disaggregated"])
+def test_every_loop_has_a_command(algorithm: Algorithm, placement: Placement) -> None:
+    rollout = RolloutTask(algorithm=algorithm, placement=placement, prompts=64, num_steps=10)
+    task = TASK.model_copy(update={"loop": algorithm, "global_batch": 64 * 16, "sequence_tokens": 2560})
+    question = TrainingScenario(
+        model="qwen2.5-7b", workload="rl", task=task, as_of=DAY, rollout=rollout,
+        limits=TrainingLimits(accelerators=("h100-sxm",), num_accelerators=8),
+    )  # fmt: skip
+    flags = recommend_training(question).options[0].launch_flags
+    apart = placement == "disaggregated" and algorithm != "dpo"
+    assert ({"openrlhf"} if apart else {"trl"} if algorithm == "dpo" else {"verl"}) <= set(flags)
+
+
+def test_a_loop_in_a_framework_that_has_none_is_refused() -> None:
+    task = TASK.model_copy(update={"loop": "grpo", "frameworks": ("torchtitan",)})
+    variants, reason = variants_of(H100, models.get("qwen2.5-7b").record, task)
+    assert not variants
+    assert "megatron or fsdp" in reason
