@@ -36,6 +36,8 @@ class FrameworkCosts:
     """Time of state-space and linear-attention mixers over that of serving kernels."""
     expert_scale: float = 1.0
     """Time of routed experts and their permutation over that of serving kernels."""
+    low_bit_expert_scale: float = 1.0
+    """The same for formats below 16 bits, whose serving kernels are closer to the peak."""
     elementwise_passes: float = 1.0
     """Traffic of norms, activations and residuals over what fused kernels need."""
     eager_passes: float = 1.0
