@@ -7,12 +7,15 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import InfeasibleError
-from advisor.recommend.training_money import unsold
+from advisor.catalog.schema import Price
+from advisor.recommend.training_money import ClusterOffer, unsold
 from advisor.recommend.training_recommend import recommend_training
 from advisor.recommend.training_result import TrainingOption
+from advisor.recommend.training_runs import Run, run_of
 from advisor.recommend.training_scenario import (
     Algorithm,
     Placement,
+    Reliability,
     RolloutTask,
     TrainingLimits,
     TrainingScenario,
@@ -186,3 +189,35 @@ def test_a_loop_in_a_framework_that_has_none_is_refused() -> None:
     variants, reason = variants_of(H100, models.get("qwen2.5-7b").record, task)
     assert not variants
     assert "megatron or fsdp" in reason
+
+
+def bought(term: str, hours: float, *, mtbf_s: float = 1e9) -> Run:
+    """A run of so many hours on eight accelerators at a term, with failures so often."""
+    one = variants_of(H100, models.get("llama-3.1-8b").record, TASK)[0]
+    plan = best_plans(one, 8, Effort(), keep=1)[0]
+    price = Price(
+        provider="aws", sku="x8", region="", accelerator=H100.id, num_accelerators=8, term=term, usd_per_hour=80.0,
+        observed_on=DAY, valid_from=DAY,
+    )  # fmt: skip
+    question = TrainingScenario(
+        model="llama-3.1-8b", workload="train", as_of=DAY,
+        task=TASK.model_copy(update={"tokens": hours * 3600 / plan.step_s * plan.job.tokens_per_step}),
+        reliability=Reliability(accelerator_mtbf_s=mtbf_s, restart_s=1800.0),
+    )  # fmt: skip
+    return run_of(question, plan, ClusterOffer(price, 8, 80.0))
+
+
+def test_what_fails_more_than_half_of_the_time_is_not_feasible() -> None:
+    assert bought("on_demand", 100.0).infeasible == ""
+    failing = bought("on_demand", 100.0, mtbf_s=8 * 1800.0)
+    assert failing.goodput.goodput_fraction < 0.5
+    assert "not feasible" in failing.infeasible
+
+
+def test_commitments_are_billed_whole_and_only_worth_a_tenth_of_their_time() -> None:
+    year = 365 * 24
+    assert "less than a tenth of a commitment" in bought("reserved_1y", 0.05 * year).infeasible
+    long = bought("reserved_1y", 0.2 * year)
+    assert long.infeasible == ""
+    assert long.usd == pytest.approx(80.0 * year)
+    assert bought("on_demand", 0.2 * year).usd == pytest.approx(80.0 * 0.2 * year, rel=0.05)
