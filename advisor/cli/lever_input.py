@@ -1,4 +1,4 @@
-"""Levers and adapters as typed, turned into what the search takes."""
+"""Levers, adapters and what is paid for beside machines as typed, turned into what the search takes."""
 
 from pathlib import Path
 from typing import Final
@@ -7,10 +7,12 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.files import read_json
 from advisor.catalog.resolve import near_misses
+from advisor.catalog.units import TB
+from advisor.cli.options import Beside as TypedBeside
 from advisor.cli.options import Levers
 from advisor.cli.scenario_input import names_of
 from advisor.recommend.levers import LEVERS, NAMES, NOT_SEARCHED
-from advisor.recommend.scenario import AdapterLoad, Scenario
+from advisor.recommend.scenario import AdapterLoad, Beside, Scenario
 from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK
 
 _PLAIN: Final = tuple(name for name, lever in LEVERS.items() if lever.kind != "speculation")
@@ -35,6 +37,14 @@ def with_levers(scenario: Scenario, typed: Levers) -> Scenario:
             raise AdvisorError("--adapter-rank and --adapter-slots need adapters", fix="--adapters 50")
         return found
     return found.model_copy(update={"adapters": _adapters(typed, scenario.model)})
+
+
+def beside_of(typed: TypedBeside) -> Beside:
+    """What is paid for beside machines."""
+    return Beside(
+        storage_bytes=None if typed.storage_tb is None else typed.storage_tb * TB,
+        egress_bytes_per_month=None if typed.egress_tb is None else typed.egress_tb * TB,
+    )
 
 
 def _names(text: str) -> tuple[str, ...]:

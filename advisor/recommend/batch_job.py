@@ -15,6 +15,7 @@ from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MEGA
 from advisor.recommend.batch_purchase import BatchPurchase, cheapest_batch
 from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommendation
+from advisor.recommend.bill import bill_of, job_usd
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.load_runs import lengths_of
 from advisor.recommend.market import market, seller_words
@@ -25,6 +26,7 @@ from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.standing import by_standing
 from advisor.recommend.surface_bound import max_requests_per_s as surface_requests_per_s
 from advisor.simulator.intervals import with_interval
+from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.serving import ClosedLoop, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
@@ -208,7 +210,11 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> BatchOpt
     per_replica = with_interval(run.requests_per_s, "throughput", class_name, run.replica.basis)
     rate = per_replica.scaled(purchase.num_replicas)
     duration = purchase.duration_s * rate.value / rate
-    usd = purchase.usd * rate.value / rate
+    per_hour = purchase.num_units * purchase.way.usd_per_unit_hour
+    value, low, high = (
+        job_usd(price.term, per_hour, end) for end in (duration.value, duration.low, duration.high)
+    )
+    usd = Quantity(value, low, high, duration.basis)
     tokens = job.num_requests * (traffic.mean_input_tokens + traffic.mean_output_tokens)
     meets = "sure" if duration.high <= job.deadline_s else "likely"
     return BatchOption(
@@ -224,7 +230,8 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> BatchOpt
         weight_dtype=deployment.weight_dtype,
         engine=deployment.engine.id,
         **named(price, scenario.as_of),
-        usd_per_hour=purchase.num_units * purchase.way.usd_per_unit_hour,
+        usd_per_hour=per_hour,
+        bill=bill_of(price, per_hour, scenario.beside, job_s=purchase.duration_s),
         usd=usd,
         usd_per_million_tokens=usd.scaled(MEGA / tokens),
         duration_s=duration,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from advisor.recommend.bill import MonthlyBill
 from advisor.recommend.ranking import Role
 from advisor.recommend.result import Rejected
 from advisor.simulator.quantity import Quantity
@@ -42,6 +43,7 @@ class BatchOption:
     price_observed_on: str
     price_age_days: int
     usd_per_hour: float
+    bill: MonthlyBill
     usd: Quantity
     """Of the whole job."""
     usd_per_million_tokens: Quantity

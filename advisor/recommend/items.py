@@ -9,6 +9,7 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
+from advisor.recommend.bill import extra_usd_per_hour
 from advisor.recommend.item_option import (
     NUM_REQUESTS,
     ItemCandidate,
@@ -209,7 +210,8 @@ def _bought(
     units = math.ceil(replicas / way.replicas_per_unit)
     served = scenario.rate_per_s or replicas * per_replica
     found = ItemFound(candidate, replace(fleet, num_servers=replicas), units, served)
-    if scenario.budget_usd_per_hour is not None and found.usd_per_hour > scenario.budget_usd_per_hour:
+    paid = found.usd_per_hour + extra_usd_per_hour(way.price, scenario.beside)
+    if scenario.budget_usd_per_hour is not None and paid > scenario.budget_usd_per_hour:
         return None
     return None if way.max_units is not None and units > way.max_units else found
 

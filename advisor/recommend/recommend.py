@@ -273,9 +273,10 @@ def _owned_note(scenario: Scenario) -> tuple[str, ...]:
         return ()
     known = ownership(scenario.as_of)
     tariff, pue = known.value("electricity_usd_per_kwh"), known.value("pue")
+    hosts = known.value("system_power_factor")
     return (
-        f"own hardware is charged its electricity only: {tariff:.4g} USD/kWh at a PUE of {pue:.4g}; "
-        "advisor cost adds the purchase",
+        f"own hardware is charged its electricity only: {tariff:.4g} USD/kWh, {hosts:.3g} times its boards with hosts, "
+        f"PUE {pue:.3g}; advisor cost adds the purchase",
     )
 
 

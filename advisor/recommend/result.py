@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from advisor.recommend.bill import MonthlyBill
 from advisor.recommend.checkpoint import ServedCheckpoint
 from advisor.simulator.quantity import Quantity
 
@@ -97,6 +98,7 @@ class Option:
     expected_usd_per_million_tokens: float
     """Mean over the errors of model and price: what options are ranked by."""
     usd_per_month: float
+    bill: MonthlyBill
     price: OfferedPrice
     checkpoint: ServedCheckpoint
     redundancy: str

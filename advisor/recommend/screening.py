@@ -20,6 +20,7 @@ from advisor.simulator.intervals import factors, prediction_class
 from advisor.simulator.replica_model import ReplicaModel
 
 NOT_FOR_SALE = "no price within the constraints on this date"
+UNFED = "the power budget feeds none of them"
 PICKS = 2
 """Accelerators that compete for one rung of a ladder of loads, and at least for any answer: the cheapest may not be the
 one to take."""
@@ -193,7 +194,7 @@ def _pool(
             reasons[accelerator.id] = reason
             continue
         if accelerator.id not in offers:
-            reasons[accelerator.id] = NOT_FOR_SALE
+            reasons[accelerator.id] = UNFED if constraints.own else NOT_FOR_SALE
             continue
         placed = [
             (variant, tuple(found))

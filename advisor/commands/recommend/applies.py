@@ -13,7 +13,7 @@ def _words(text: str) -> frozenset[str]:
 
 _ANY: Final = _words(
     "model workload top explain gpu provider own precision term tenancy region residency max_price_age max_gpus "
-    "price_file budget"
+    "price_file budget power_budget storage_tb egress_tb"
 )
 _CHAT: Final = _words(
     "rate concurrency input_tokens output_tokens profile engine plan ttft_p99 tpot_p99 ttft_p95 ttft_p50 tpot_p95 "
@@ -59,7 +59,7 @@ _INSTEAD: Final = {
 def refuse_idle(asked: RecommendInput) -> None:
     """Tell of the first option given that does nothing for this work.
 
-    Raises: AdvisorError: there is one.
+    Raises: AdvisorError: there is one, or one needs another.
     """
     acts = ACTS[asked.workload]
     for name in given(asked):
@@ -73,6 +73,13 @@ def refuse_idle(asked: RecommendInput) -> None:
             f"{option} means nothing for --workload {asked.workload}",
             why=f"it acts for {', '.join(takers)}",
             fix=f"{instead}, or drop {option}" if fits else f"drop {option}",
+        )
+    where = asked.where
+    if where.power_budget is not None and where.own is None:
+        raise AdvisorError(
+            "--power-budget is for machines of your own",
+            why="a seller feeds what is rented",
+            fix="--own 8xh100-sxm, or drop --power-budget",
         )
 
 

@@ -7,6 +7,7 @@ from advisor.catalog import accelerators, engines, models, vision
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
 from advisor.cli.item_input import item_job, parse_size
+from advisor.cli.lever_input import beside_of
 from advisor.cli.measures import parse_count, parse_seconds
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
@@ -75,6 +76,7 @@ def _items(model: str, asked: RecommendInput, shared: Shared) -> Answer:
         budget_usd_per_hour=None if budget is None else parse_budget(budget),
         calibration=given_calibration(shared.calibration),
         top=asked.shown.top,
+        beside=beside_of(asked.beside),
         ladder_per_s=LADDER_PER_S if asks_ladder else (),
     )
     inputs = {
@@ -84,6 +86,7 @@ def _items(model: str, asked: RecommendInput, shared: Shared) -> Answer:
         "rate_per_s": scenario.rate_per_s,
         "latency_p99_s": latency_s,
         "constraints": constraints,
+        "beside": scenario.beside,
         "top": asked.shown.top,
     }
     answer = item_answer(
@@ -106,13 +109,14 @@ def _batch(model: str, asked: RecommendInput, shared: Shared) -> Answer:
     load = load if said else replace(load, profile=_BATCH_PROFILE)
     patient = replace(asked.objectives, ttft_p99="1d", tpot_p99="1d")
     scenario, notes = scenario_of(model, load, patient, asked.where, asked.shown.top, shared)
+    scenario = scenario.model_copy(update={"beside": beside_of(asked.beside)})
     job = BatchJob(
         num_requests=round(parse_count(asked.item.items, "--items")),
         deadline_s=parse_seconds(asked.training.deadline or _DEFAULT_DEADLINE, "--deadline"),
         spot_losses_per_day=asked.training.spot_losses_per_day,
     )
     inputs = {"model": scenario.model, "workload": "batch", "traffic": scenario.traffic, "job": job,
-              "constraints": scenario.constraints, "top": asked.shown.top}  # fmt: skip
+              "constraints": scenario.constraints, "beside": scenario.beside, "top": asked.shown.top}  # fmt: skip
     answer = batch_answer(recommend_batch(scenario, job), job, inputs, notes, explain=asked.shown.explain)
     return with_calibration(answer, scenario.calibration, scenario.constraints.accelerators)
 
@@ -128,6 +132,7 @@ def _vision(name: str, asked: RecommendInput, shared: Shared) -> Answer:
     tokens = text + item.images * (image.language_tokens + encoder_tokens)
     load = replace(asked.load, input_tokens=tokens)
     scenario, notes = scenario_of(name, load, asked.objectives, asked.where, asked.shown.top, shared)
+    scenario = scenario.model_copy(update={"beside": beside_of(asked.beside)})
     count = item.images
     told = (
         f"{count} x {width} x {height} pixels are {count * image.language_tokens:,} tokens under {scheme.id}; "

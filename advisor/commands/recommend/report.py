@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from advisor.commands.recommend.charts import load_chart, memory_chart, pareto_chart, step_chart
 from advisor.commands.recommend.tables import how_sure, ladder_table, options_table, start_words
+from advisor.recommend.bill import bill_words
 from advisor.recommend.result import LeverTrial, Option, Recommendation, Rejected
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
@@ -82,7 +83,7 @@ def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[
     if found.rejected:
         sections.append(Section("Why not the others", (rejected_table(found.rejected),)))
     if options:
-        sections.append(Section("Prices", (prices_table(options),)))
+        sections.append(Section("Prices", (prices_table(options), Paragraph(bill_words(options[0].bill)))))
     return tuple(sections)
 
 

@@ -12,6 +12,7 @@ from advisor.commands.recommend.report import (
     recommendation_tiles,
 )
 from advisor.commands.recommend.tables import how_sure, ladder_table, options_table, shown_rate, start_words
+from advisor.recommend.bill import bill_words
 from advisor.recommend.result import Option, Recommendation
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
@@ -42,6 +43,7 @@ def recommendation_answer(
     if found.ladder:
         blocks.append(ladder_table(found.ladder))
     blocks += [options_table(shown, scenario), Paragraph(how_sure(found, shown))]
+    blocks.append(Paragraph(bill_words(best.bill)))
     gains = lever_lines(found.levers_tried, whole=explain)
     if gains:
         title = "What would make it cheaper or faster, by --levers NAME"

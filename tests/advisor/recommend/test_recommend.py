@@ -134,8 +134,8 @@ def test_own_hardware_costs_its_electricity() -> None:
     (option,) = found.options
     assert (option.accelerator, option.provider, option.num_accelerators) == ("l4", "own", 2)
     known = ownership(DAY)
-    rate = known.value("pue") * known.value("electricity_usd_per_kwh")
-    assert option.usd_per_hour == pytest.approx(2 * 72 / 1000 * rate)
+    assert option.usd_per_hour == pytest.approx(known.energy_usd_per_hour(2 * 72.0))
+    assert option.bill.usd_per_month == option.usd_per_month
     assert any("electricity" in note for note in found.notes)
     assert "run your own 2 × NVIDIA L4" in found.headline
     with pytest.raises(InfeasibleError) as caught:

@@ -4,12 +4,9 @@ import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from advisor.catalog.units import CENTS_PER_USD, HOUR_S
+from advisor.catalog.units import CENTS_PER_USD
 
-HOURS_PER_MONTH = 730.0
-"""8 760 hours a year over twelve."""
 MONTHS_PER_YEAR = 12
-SECONDS_PER_HOUR = HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +38,8 @@ def total(lines: Iterable[Line]) -> float:
     Source: definition; cents are added as integers.
     """
     return sum(whole_cents(line.usd) for line in lines) / CENTS_PER_USD
+
+
+def usd_words(usd: float) -> str:
+    """Dollars with cents below a hundred: nothing that costs something is $0. Source: own definition."""
+    return f"${usd:,.2f}" if abs(usd) < 100.0 else f"${usd:,.0f}"
