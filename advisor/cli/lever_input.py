@@ -8,6 +8,7 @@ from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameErro
 from advisor.catalog.files import read_json
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.units import TB
+from advisor.cli.measures import parse_count
 from advisor.cli.options import Beside as TypedBeside
 from advisor.cli.options import Levers
 from advisor.cli.scenario_input import names_of
@@ -16,6 +17,7 @@ from advisor.recommend.scenario import AdapterLoad, Beside, Scenario
 from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK
 
 _PLAIN: Final = tuple(name for name, lever in LEVERS.items() if lever.kind != "speculation")
+MOST_TOKENS: Final = 10_000_000
 _CONFIG: Final = "adapter_config.json"
 
 
@@ -45,6 +47,33 @@ def beside_of(typed: TypedBeside) -> Beside:
         storage_bytes=None if typed.storage_tb is None else typed.storage_tb * TB,
         egress_bytes_per_month=None if typed.egress_tb is None else typed.egress_tb * TB,
     )
+
+
+_MOST_CONTEXTS: Final = 6
+_USUAL_RATE_PER_S: Final = 1.0
+"""At which context windows are compared where no load is given."""
+
+
+def with_contexts(scenario: Scenario, text: str | None) -> tuple[Scenario, tuple[str, ...]]:
+    """The scenario with the context windows that each get an answer, and a note on the load where none was given.
+
+    Raises: AdvisorError: one is no number of tokens, or there are too many.
+    """
+    names = names_of(text, "--max-context")
+    found = {round(parse_count(name, "--max-context")) for name in names}
+    if not found:
+        return scenario, ()
+    if len(found) > _MOST_CONTEXTS or not 2 <= min(found) <= max(found) <= MOST_TOKENS:
+        raise AdvisorError(
+            f"--max-context {text}: at most {_MOST_CONTEXTS} windows of 2 to {MOST_TOKENS:,} tokens",
+            fix="e.g. --max-context 64k,256k,1M",
+        )
+    windows: dict[str, object] = {"max_contexts": tuple(sorted(found))}
+    if not scenario.ladder_per_s:
+        return scenario.model_copy(update=windows), ()
+    traffic = scenario.traffic.model_copy(update={"rate_per_s": _USUAL_RATE_PER_S})
+    note = f"no load is given: each window is priced at {_USUAL_RATE_PER_S:g} request/s (--rate)"
+    return scenario.model_copy(update={**windows, "traffic": traffic, "ladder_per_s": ()}), (note,)
 
 
 def _names(text: str) -> tuple[str, ...]:

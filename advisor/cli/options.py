@@ -250,6 +250,10 @@ class Where:
         int, LIMITS("N", "Accelerators of one replica at most.", True, min=1, max=100_000)
     ] = 64
     price_file: Annotated[Path | None, LIMITS("CSV", "Your own prices, which win over the catalog's.")] = None
+    max_context: Annotated[
+        str | None,
+        LIMITS("N,...", "Servers that take requests of so many tokens: 64k,256k,1M; each gets an answer."),
+    ] = None
     power_budget: Annotated[
         str | None, LIMITS("kW", "That machines of your own may draw, hosts included: 5kW.")
     ] = None

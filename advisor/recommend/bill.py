@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from advisor.catalog.prices import commitment_usd, committed_hours
 from advisor.catalog.schema import Price
 from advisor.catalog.units import GB, HOUR_S, HOURS_PER_MONTH
-from advisor.recommend.money import usd_words
 from advisor.recommend.offers import OWN
 from advisor.recommend.ownership import Tco
 from advisor.recommend.scenario import Beside
@@ -83,6 +82,11 @@ def bill_words(bill: MonthlyBill, which: str = "Option 1") -> str:
     if len(known) > 1:
         parts = ": " + ", ".join(f"{usd_words(usd)} {name}" for name, usd in known.items())
     return _sentence(bill, f"{which} costs {usd_words(bill.usd_per_month)} a month{parts}")
+
+
+def usd_words(usd: float) -> str:
+    """Dollars with cents below a hundred: nothing that costs something is $0. Source: own definition."""
+    return f"${usd:,.2f}" if abs(usd) < 100.0 else f"${usd:,.0f}"
 
 
 def left_out(bill: MonthlyBill) -> str:

@@ -38,8 +38,3 @@ def total(lines: Iterable[Line]) -> float:
     Source: definition; cents are added as integers.
     """
     return sum(whole_cents(line.usd) for line in lines) / CENTS_PER_USD
-
-
-def usd_words(usd: float) -> str:
-    """Dollars with cents below a hundred: nothing that costs something is $0. Source: own definition."""
-    return f"${usd:,.2f}" if abs(usd) < 100.0 else f"${usd:,.0f}"

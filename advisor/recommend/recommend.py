@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
@@ -11,6 +12,7 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.changes import compared, what_would_change
 from advisor.recommend.checkpoint import windowed
+from advisor.recommend.context_tiers import context_tiers, searched_largest
 from advisor.recommend.lever_trials import tried_levers
 from advisor.recommend.levers import lever, pulled
 from advisor.recommend.market import loosened, market, seller_words, stale_price_warnings
@@ -28,7 +30,7 @@ from advisor.recommend.ranking import (
     roles,
     screened,
 )
-from advisor.recommend.result import Option, Recommendation, Rejected, Rung
+from advisor.recommend.result import ContextTier, Option, Recommendation, Rejected, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcome
 from advisor.recommend.search import Progress, search
@@ -97,7 +99,12 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     """
     started = time.perf_counter()
-    done = searched(scenario, progress=progress)
+    asked, refused = scenario, dict[int, str]()
+    if scenario.max_contexts:
+        named, _ = model_catalog.get(scenario.model)
+        done, refused = searched_largest(scenario, named, partial(searched, progress=progress))
+    else:
+        done = searched(scenario, progress=progress)
     scenario, model, outcome = done.scenario, done.model, done.outcome
     demands = demands_of(scenario)
     last = len(demands) - 1
@@ -122,6 +129,7 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         headline=_headline(options[0], model, scenario, ladder),
         options=options,
         ladder=ladder,
+        contexts=_contexts(asked, model, refused, order[0], progress),
         rejected=_rejected(done, names, options[-1]),
         what_would_change=what_would_change(scenario, options, comparisons),
         comparisons=comparisons,
@@ -173,6 +181,20 @@ def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: 
     """What to take for one of the demands."""
     order = _confirmed(_order(done, scenario, demands, place, PICKS), done, scenario, 1)
     return order[0] if order else None
+
+
+def _contexts(
+    scenario: Scenario, model: Model, refused: dict[int, str], best: Planned, progress: Progress
+) -> tuple[ContextTier, ...]:
+    """What to take for each of the scenario's context windows."""
+    if not scenario.max_contexts:
+        return ()
+
+    def taken(asked: Scenario) -> Planned | None:
+        done = searched(asked.model_copy(update={"top": 1}), progress=progress)
+        return _pick(done, done.scenario, demands_of(done.scenario), 0)
+
+    return context_tiers(scenario, model, refused, best, taken)
 
 
 def _worth_trying(

@@ -131,6 +131,22 @@ class Rung:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextTier:
+    """A context window and what to take for it."""
+
+    max_context_tokens: int
+    verdict: Literal["native", "with scaling", "refused"]
+    """with scaling: beyond the configured window, within what the publisher states for the model's own scaling."""
+    pick: Option | None
+    reason: str = ""
+    """Why there is none."""
+    requests_at_once: int | None = None
+    """Of that length, that the caches of all replicas hold together."""
+    first_token_s: float | None = None
+    """Of one such prompt on an idle replica."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rejected:
     """An accelerator that is not among the answers, and why."""
 
@@ -217,4 +233,5 @@ class Recommendation:
     levers_tried: tuple[LeverTrial, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    contexts: tuple[ContextTier, ...] = ()
     extra: Mapping[str, object] = field(default_factory=dict)

@@ -187,6 +187,8 @@ class Scenario(Record):
     acceptance: float | None = Field(default=None, ge=0, le=1)
     """Chance that a guess of speculation is accepted; None as published."""
     adapters: AdapterLoad | None = None
+    max_contexts: tuple[int, ...] = ()
+    """Longest requests [tokens] of which each gets an answer; the options are those of the largest that has one."""
     beside: Beside = Beside()
 
     @model_validator(mode="after")

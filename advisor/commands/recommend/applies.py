@@ -32,7 +32,7 @@ ACTS: Final[dict[str, frozenset[str]]] = {
     | _CHAT
     | _words(
         "trace trace_speed goal from_plan fast shared_prefix_tokens shared_prefixes levers acceptance adapters "
-        "adapter_rank adapter_slots emit emit_dir"
+        "adapter_rank adapter_slots emit emit_dir max_context"
     ),
     "diffusion": _ANY | _ITEMS | _words("steps image_size guidance"),
     "embed": _ANY | _ITEMS | _words("input_tokens"),
