@@ -10,7 +10,7 @@ from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
-from advisor.recommend.changes import compared, what_would_change
+from advisor.recommend.changes import compared, tried_changes, what_would_change
 from advisor.recommend.checkpoint import windowed
 from advisor.recommend.context_tiers import context_tiers, searched_largest
 from advisor.recommend.lever_trials import tried_levers
@@ -131,7 +131,7 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         ladder=ladder,
         contexts=_contexts(asked, model, refused, order[0], progress),
         rejected=_rejected(done, names, options[-1]),
-        what_would_change=what_would_change(scenario, options, comparisons),
+        what_would_change=what_would_change(options, comparisons, tried_changes(scenario, order[0])),
         comparisons=comparisons,
         levers_tried=tried_levers(scenario, _worth_trying(scenario, order[0], picks)),
         search=outcome.statistics(time.perf_counter() - started),

@@ -158,7 +158,7 @@ def _item_blocks(found: ItemRecommendation, promise_s: float, *, explain: bool) 
         *_item_ladder(found),
         Table(header, rows[: len(shown)], title=f"Best options{at}, one per accelerator"),
         Paragraph(standing_words(shown, lambda option: option.usd_per_thousand_items)),
-        Paragraph(bill_words(shown[0].bill)),
+        *(() if found.ladder else (Paragraph(bill_words(shown[0].bill)),)),
         *(rejected_words(found.rejected, everything=True) if explain else ()),
         Paragraph(asked if explain else f"{asked} --explain shows the rest."),
     )

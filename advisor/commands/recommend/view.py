@@ -21,7 +21,7 @@ from advisor.commands.recommend.tables import (
 )
 from advisor.recommend.bill import bill_words
 from advisor.recommend.result import Option, Recommendation
-from advisor.recommend.scenario import Scenario
+from advisor.recommend.scenario import Beside, Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
 from advisor.render.document import fields_of
 from advisor.render.numbers import (
@@ -52,7 +52,8 @@ def recommendation_answer(
     if found.contexts:
         blocks.append(contexts_table(found.contexts))
     blocks += [options_table(shown, scenario), Paragraph(how_sure(found, shown))]
-    blocks.append(Paragraph(bill_words(best.bill)))
+    if not found.ladder or scenario.beside != Beside() or best.bill.commitment_usd:
+        blocks.append(Paragraph(bill_words(best.bill)))
     gains = lever_lines(found.levers_tried, whole=explain)
     if gains:
         title = "What would make it cheaper or faster, by --levers NAME"
