@@ -4,8 +4,8 @@ import heapq
 import itertools
 import math
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
@@ -14,7 +14,7 @@ from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MEGA
 from advisor.recommend.batch_purchase import BatchPurchase, cheapest_batch
-from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommendation
+from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommendation, BatchRung
 from advisor.recommend.bill import bill_of, job_usd
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.load_runs import lengths_of
@@ -81,6 +81,25 @@ def recommend_batch(scenario: Scenario, job: BatchJob) -> BatchRecommendation:
         "batch_plan", model.id, "batch", _headline(options[0], model, job), options, rejected, len(entries), simulated,
         time.perf_counter() - started, ("some prices are older than 30 days: check before you rent",) if stale else (),
     )  # fmt: skip
+
+
+def with_deadlines(
+    found: BatchRecommendation, scenario: Scenario, job: BatchJob, deadlines_s: Sequence[float]
+) -> BatchRecommendation:
+    """An answer with what to take for each of several deadlines.
+
+    Raises: UnknownNameError: a name is in no record.
+    """
+    rungs = []
+    for deadline_s in deadlines_s:
+        pick: BatchOption | None = found.options[0]
+        if deadline_s != job.deadline_s:
+            try:
+                pick = recommend_batch(scenario, replace(job, deadline_s=deadline_s)).options[0]
+            except InfeasibleError:
+                pick = None
+        rungs.append(BatchRung(deadline_s, pick))
+    return replace(found, ladder=tuple(rungs))
 
 
 @dataclass(order=True, slots=True)

@@ -58,6 +58,14 @@ class BatchOption:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchRung:
+    """One deadline of a ladder and what to take for it; None where nothing is done by then."""
+
+    deadline_s: float
+    pick: BatchOption | None
+
+
+@dataclass(frozen=True, slots=True)
 class BatchRecommendation:
     """The ranked answer."""
 
@@ -71,3 +79,5 @@ class BatchRecommendation:
     num_simulated: int
     wall_s: float
     warnings: tuple[str, ...] = ()
+    ladder: tuple[BatchRung, ...] = ()
+    """Deadlines, where none is given; the options are those of the usual one."""

@@ -6,6 +6,7 @@ from typing import Final, cast
 from advisor.catalog import accelerators, engines, models, vision
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
+from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.cli.item_input import item_job, parse_size
 from advisor.cli.lever_input import beside_of
 from advisor.cli.measures import parse_count, parse_seconds
@@ -22,7 +23,7 @@ from advisor.cli.scenario_input import (
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.other_view import batch_answer, item_answer
 from advisor.commands.recommend.serving import recommended
-from advisor.recommend.batch_job import recommend_batch
+from advisor.recommend.batch_job import recommend_batch, with_deadlines
 from advisor.recommend.batch_result import BatchJob
 from advisor.recommend.item_scenario import ItemScenario
 from advisor.recommend.items import recommend_items
@@ -37,6 +38,8 @@ from advisor.simulator.workloads.vision import ImageTokens, tokens_of_image
 _DEFAULT_LATENCY_S: Final = {"diffusion": 10.0}
 """What people wait for: an image some seconds, everything else one."""
 _DEFAULT_DEADLINE: Final = "24h"
+_DEADLINES_S: Final = (HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S)
+"""That are compared where none is given."""
 _BATCH_PROFILE: Final = "batch"
 
 
@@ -117,7 +120,10 @@ def _batch(model: str, asked: RecommendInput, shared: Shared) -> Answer:
     )
     inputs = {"model": scenario.model, "workload": "batch", "traffic": scenario.traffic, "job": job,
               "constraints": scenario.constraints, "beside": scenario.beside, "top": asked.shown.top}  # fmt: skip
-    answer = batch_answer(recommend_batch(scenario, job), job, inputs, notes, explain=asked.shown.explain)
+    found = recommend_batch(scenario, job)
+    if asked.training.deadline is None:
+        found = with_deadlines(found, scenario, job, _DEADLINES_S)
+    answer = batch_answer(found, job, inputs, notes, explain=asked.shown.explain)
     return with_calibration(answer, scenario.calibration, scenario.constraints.accelerators)
 
 
