@@ -81,7 +81,7 @@ def survey(
         asked = scenario.model_copy(update={"constraints": limits, "top": 1})
     elif peak is not None:
         asked = _with_rate(scenario, peak)
-    done = searched(asked, progress=progress)
+    done = searched(asked, progress=progress, suggests=True)
     ranked = done.ranked(asked.top)
     best = [_at_planned_load(options[0], scenario, served) for options in ranked]
     others = _other_precisions(done, scenario, best[0], served, progress) if own is None else []

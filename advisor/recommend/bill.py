@@ -2,6 +2,7 @@
 is unknown, never nothing.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -69,6 +70,13 @@ def job_usd(term: str, usd_per_hour: float, duration_s: float) -> float:
 def extra_usd_per_hour(price: Price, beside: Beside) -> float:
     """Storage and egress, as far as their prices are known [USD/h]."""
     return sum(filter(None, _extra_usd_per_month(price, beside)[0].values())) / HOURS_PER_MONTH
+
+
+def smallest_budget(usd_per_hour: float, count: int, accelerator: str, provider: str) -> str:
+    """The budget that buys the cheapest deployment, as it is typed, up to the next cent."""
+    where = "of your own" if provider == OWN else f"from {provider}"
+    cents = math.ceil(100.0 * usd_per_hour - 1e-6) / 100.0
+    return f"--budget {cents:.2f}/h: {count} x {accelerator} {where} is enough"
 
 
 def bill_words(bill: MonthlyBill, which: str = "Option 1") -> str:

@@ -4,7 +4,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError
-from advisor.commands.recommend.options import RecommendInput
+from advisor.commands.recommend.options import TRAINING, RecommendInput
 
 
 def _words(text: str) -> frozenset[str]:
@@ -74,7 +74,27 @@ def refuse_idle(asked: RecommendInput) -> None:
             why=f"it acts for {', '.join(takers)}",
             fix=f"{instead}, or drop {option}" if fits else f"drop {option}",
         )
+    _refuse_for_own(asked)
+
+
+_OF_SELLERS: Final = (
+    "gpu", "provider", "term", "tenancy", "residency", "region", "max_price_age", "price_file",
+)  # fmt: skip
+
+
+def _refuse_for_own(asked: RecommendInput) -> None:
+    """What is there already is bought nowhere; what is rented is fed by its seller."""
     where = asked.where
+    named = [name for name in given(where) if name in _OF_SELLERS] if where.own is not None else []
+    if asked.workload in TRAINING and "region" in named:
+        named.remove("region")  # whose grid counts
+    if named:
+        option = f"--{named[0].replace('_', '-')}"
+        raise AdvisorError(
+            f"--own and {option} exclude each other",
+            why=f"{option} says what may be rented, and what is there already is not",
+            fix=f"drop {option}, or --own",
+        )
     if where.power_budget is not None and where.own is None:
         raise AdvisorError(
             "--power-budget is for machines of your own",
