@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from advisor.catalog.efficiencies import ANY_ENGINE, efficiency
+from advisor.catalog.efficiencies import efficiency
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Calibration
 from advisor.catalog.units import GIB
@@ -31,6 +31,8 @@ _LARGE_GPU_SMS: Final = 80
 _PROBE_MESSAGE_BYTES: Final = GIB
 _KERNELS: Final[Mapping[str, str]] = {"bf16": "bf16", "fp16": "bf16", "fp8": "fp8", "int8": "int8"}
 """Measured formats whose product the model predicts, with the kernel that it predicts it by."""
+_SAME_LIBRARY: Final = "tensorrt-llm"
+"""Level of the records of products that rest on the probe's own library, cuBLASLt; over all levels where none does."""
 _BY_WIDTH: Final = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp6", "fp4", "int4")
 """Formats whose units are alike stand side by side."""
 _LINK_OPERATIONS: Final[tuple[Operation, ...]] = ("all_gather", "reduce_scatter", "all_to_all")
@@ -208,7 +210,7 @@ def _figure(
 def _product_flop_per_s(name: str, device: Device, factor: float) -> float:
     """Rate of the probe's product, whose inputs are in their format already, with the peak times a factor."""
     kernel = _KERNELS[name]
-    record = efficiency(device.architecture, "matmul", kernel, ANY_ENGINE).record
+    record = efficiency(device.architecture, "matmul", kernel, _SAME_LIBRARY).record
     fitted = MatmulEfficiency.from_record(record, kernel)
     fitted = replace(fitted, quantize_bytes=0.0, quantize_row_cycles=0.0)
     key = FORMATS[kernel].peak[0]

@@ -83,6 +83,8 @@ class OperatorLibrary:
     expert_block_rows: float = 0.0
     """Rows to which the engine pads those of each expert that a rank holds; 0 where experts without a row are left
     out."""
+    fused_quantisation: bool = False
+    """Whether the operator in front of a product writes its fp8 input, where scales are those of a token or less."""
     kernels: Mapping[str, str] = field(default_factory=dict)
     """Level of the records by operator, where it is not the engine's own."""
     launch_scale: float = 1.0
@@ -104,11 +106,20 @@ class OperatorLibrary:
             self._queued[launch_scale] = library
         return self._queued[launch_scale]
 
-    def matmul_s(self, tokens: FloatArray, columns: int, depth: int, dtype: str) -> FloatArray:
-        """Dense multiplication of one layer [s], per entry of tokens. Source: operators.matmul."""
-        return matmul_s(
-            tokens, columns, depth, self.device, self.parameters(MatmulEfficiency, "matmul", dtype)
-        )
+    def matmul_s(
+        self, tokens: FloatArray, columns: int, depth: int, dtype: str, *, behind_kernel: bool = True
+    ) -> FloatArray:
+        """Dense multiplication of one layer [s], per entry of tokens.
+
+        `behind_kernel`: its input comes from a small operator, which may quantise it on the way, not from attention.
+
+        Source: operators.matmul.
+        """
+        efficiency = self.parameters(MatmulEfficiency, "matmul", dtype)
+        if self.fused_quantisation and dtype == "fp8" and behind_kernel:
+            launch_s = min(efficiency.launch_s, self.parameters(MatmulEfficiency, "matmul", "bf16").launch_s)
+            efficiency = replace(efficiency, launch_s=launch_s, quantize_bytes=0.0, quantize_row_cycles=0.0)
+        return matmul_s(tokens, columns, depth, self.device, efficiency)
 
     def experts_s(self, tokens: FloatArray, dtype: str, shape: ExpertLayer) -> FloatArray:
         """Routed experts of one layer on one accelerator [s]. Source: operators.grouped_matmul."""

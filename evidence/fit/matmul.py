@@ -37,6 +37,9 @@ TIMED_IN_AN_ENGINE = ("int8", "int8_wo", "int4_wo")
 ENGINE_START_S = 6e-6
 TENSORRT_LLM = "trtllm"
 QUANTISED = {"fp8", "fp8_block", "nvfp4", "int8"}
+CUTLASS = {"hopper": ("vllm", "sglang")}
+"""Engines whose fp8 products with scales per token are CUTLASS kernels of fixed tiles, by architecture."""
+CLUSTER_ROWS = 2.0
 
 PARAMETERS = (
     Parameter("launch_s", 3e-6, 1.5e-6, 6e-5),
@@ -134,9 +137,12 @@ def predict(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
 
 
 def known(rows: pd.DataFrame, dtype: str) -> Values:
-    """The rate of the devices, and that nothing is quantised where weights alone have fewer bits."""
+    """The rate of the devices, which kernels run, and that nothing is quantised where weights alone have fewer bits."""
     fixed = {} if dtype in QUANTISED else {"quantize_bytes": 0.0, "quantize_row_cycles": 0.0}
-    return fixed | sm_flop_per_cycle(rows, dtype)
+    engines = CUTLASS.get(rows["architecture"].iloc[0], ())
+    if dtype == "fp8" and rows["engine"].isin(engines).all():
+        return fixed | {"cluster_rows": CLUSTER_ROWS, "split_cycles": 0.0} | sm_flop_per_cycle(rows, dtype)
+    return fixed | {"cluster_rows": 0.0} | sm_flop_per_cycle(rows, dtype)
 
 
 def operator(options: Options) -> OperatorFit:

@@ -253,7 +253,7 @@ class _Pricing:
 
     def _mixer(self, mixer: MixerOperators, parts: dict[str, FloatArray]) -> None:
         projections = mixer.pass_projections(self.at)
-        _add(parts, "attention_projections", self._matmuls_s(projections))
+        _add(parts, "attention_projections", self._matmuls_s(projections, core=mixer.attention is not None))
         for category, seconds in mixer.pass_s(self.at).items():
             _add(parts, category, seconds)
         tp, normed = self.deployment.tensor_parallel, float(mixer.norm_values)
@@ -276,12 +276,18 @@ class _Pricing:
         else:
             self._all_reduce(parts, self.hidden * _BYTES)
 
-    def _matmuls_s(self, projections: tuple[Projection, ...]) -> FloatArray | int:
+    def _matmuls_s(self, projections: tuple[Projection, ...], *, core: bool = False) -> FloatArray | int:
+        """Time of some products, of which the last follows attention in a mixer whose core that is."""
+        last = len(projections) - 1 if core else -1
         return sum(
             self.library.matmul_s(
-                self.at.rank_tokens, p.columns, p.depth, self.dense_key if p.low_bit else "bf16"
+                self.at.rank_tokens,
+                p.columns,
+                p.depth,
+                self.dense_key if p.low_bit else "bf16",
+                behind_kernel=order != last,
             )
-            for p in projections
+            for order, p in enumerate(projections)
         )
 
     def _experts_s(self, experts: Experts) -> FloatArray:

@@ -58,7 +58,12 @@ _SPLITS: Final = (1, 2, 4, 8, 16)
 _MIN_SPLIT_DEPTH: Final = 256
 """No library splits K into pieces shorter than a few pipeline stages."""
 _CANDIDATES: Final = np.array([(*tile, split) for tile in _TILES for split in _SPLITS], dtype=np.float64)
-_TILE_ROWS, _TILE_COLUMNS, _SPLIT = (column[:, None] for column in _CANDIDATES.T)
+
+_SMALL_ROWS: Final = 64.0
+_MEDIUM_ROWS: Final = 128.0
+_LARGE_ROWS: Final = 8192.0
+_LARGE_DEPTH: Final = 6144.0
+"""Input from which on CUTLASS products of engines take tiles of 256 rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,9 @@ class MatmulEfficiency(ProductEfficiency):
     """Slow-down of calls so big that power, not the matrix unit, limits them."""
     throttle_flop: float
     """Work of a call per SM at which half of that slow-down is reached [flop]."""
+    cluster_rows: float
+    """Tiles below each other that run together in kernels with one tile for so many rows of the input; 0 where a
+    library picks the best of several kernels."""
 
 
 def matmul_s(
@@ -185,28 +193,66 @@ def relative_sm_rate(peak: float, device: Device, measured_flop_per_cycle: float
     return min(1.0, max(_LEAST_RELATIVE_RATE, flop_per_cycle / measured_flop_per_cycle))
 
 
+@dataclass(frozen=True, slots=True)
+class _Kernels:
+    """Kernels that may run each shape [candidate, shape]."""
+
+    tile_rows: FloatArray
+    tile_columns: FloatArray
+    split: FloatArray
+    cluster_rows: FloatArray | float = 1.0
+
+
+def _kernels(rows: FloatArray, depth: FloatArray, e: MatmulEfficiency) -> _Kernels:
+    """What runs y = x w: the best of a library's, or one kernel for so many rows, in clusters of tiles along them.
+
+    Source: vLLM, csrc/quantization/w8a8/cutlass/c3x/scaled_mm_sm90_fp8_dispatch.cuh (Apache-2.0): tiles of 64×64 up to
+    64 rows, of 64×128 in clusters of two up to 128, then of 128×128 in clusters of two, of 256×128 for the largest.
+    """
+    if not e.cluster_rows:
+        return _Kernels(*(column[:, None] for column in _CANDIDATES.T))
+    large = (rows >= _LARGE_ROWS) & (depth >= _LARGE_DEPTH)
+    tile_rows = np.where(rows <= _MEDIUM_ROWS, 64.0, np.where(large, 256.0, 128.0))
+    single = rows <= _SMALL_ROWS
+    columns = np.where(single, 64.0, 128.0)
+    clusters = np.where(single, 1.0, e.cluster_rows)
+    return _Kernels(tile_rows[None], columns[None], np.ones((1, len(rows))), clusters[None])
+
+
 def _candidates_s(
     rows: FloatArray, columns: FloatArray, depth: FloatArray, device: Device, e: MatmulEfficiency
 ) -> FloatArray:
     """Time of every candidate kernel without launch [candidate, shape]."""
-    num_tiles = np.ceil(rows / _TILE_ROWS) * np.ceil(columns / _TILE_COLUMNS) * _SPLIT
-    compute_s = _compute_s(num_tiles, rows * columns * depth, depth, device, e)
-    memory_s = _memory_s(rows, columns, depth, device, e)
-    latency_s = depth / _SPLIT * e.depth_cycles / device.clock_hz
+    kernels = _kernels(rows, depth, e)
+    split = kernels.split
+    tiles_down = np.ceil(rows / (kernels.tile_rows * kernels.cluster_rows)) * kernels.cluster_rows
+    num_tiles = tiles_down * np.ceil(columns / kernels.tile_columns) * split
+    compute_s = _compute_s(kernels, num_tiles, rows * columns * depth, depth, device, e)
+    memory_s = _memory_s(rows, columns, depth, split, device, e)
+    latency_s = depth / split * e.depth_cycles / device.clock_hz
     joined = overlapped_s(np.maximum(compute_s, latency_s), memory_s, e.overlap_norm)
-    joined += e.split_cycles / device.clock_hz * (_SPLIT > 1.0)
-    too_fine = (_SPLIT > 1.0) & (depth < _MIN_SPLIT_DEPTH * _SPLIT)
+    joined += e.split_cycles / device.clock_hz * (split > 1.0)
+    too_fine = (split > 1.0) & (depth < _MIN_SPLIT_DEPTH * split)
     return np.where(too_fine, np.inf, joined)
 
 
 def _compute_s(
-    num_tiles: FloatArray, volume: FloatArray, depth: FloatArray, device: Device, e: MatmulEfficiency
+    kernels: _Kernels,
+    num_tiles: FloatArray,
+    volume: FloatArray,
+    depth: FloatArray,
+    device: Device,
+    e: MatmulEfficiency,
 ) -> FloatArray:
     peak = peak_flop_per_s(e.dtype, device)
     relative = relative_sm_rate(datasheet_peak_flop_per_s(e.dtype, device), device, e.sm_flop_per_cycle)
     waves = paid_waves(num_tiles, device.num_sms, e.wave_smoothing)
     work = tile_flop(
-        _TILE_ROWS, _TILE_COLUMNS, depth / _SPLIT, e.ramp_depth * relative, e.tile_half * relative
+        kernels.tile_rows,
+        kernels.tile_columns,
+        depth / kernels.split,
+        e.ramp_depth * relative,
+        e.tile_half * relative,
     )
     flop_per_sm = 2.0 * volume / device.num_sms
     most = max(0.0, (1.0 + e.throttle) * relative - 1.0)
@@ -216,10 +262,15 @@ def _compute_s(
 
 
 def _memory_s(
-    rows: FloatArray, columns: FloatArray, depth: FloatArray, device: Device, e: MatmulEfficiency
+    rows: FloatArray,
+    columns: FloatArray,
+    depth: FloatArray,
+    split: FloatArray,
+    device: Device,
+    e: MatmulEfficiency,
 ) -> FloatArray:
     form = FORMATS[e.dtype]
-    partial_sums = _PARTIAL_SUM_BYTES * _SPLIT * (_SPLIT > 1.0)
+    partial_sums = _PARTIAL_SUM_BYTES * split * (split > 1.0)
     traffic = (
         form.weight_bytes * columns * depth
         + form.activation_bytes * rows * depth

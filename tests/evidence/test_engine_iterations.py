@@ -7,20 +7,31 @@ from advisor.evidence.serving.engine_iterations import measured_iterations, pred
 
 
 @pytest.mark.parametrize(
-    ("model", "iteration", "median", "worst"),
+    ("model", "dtype", "iteration", "median", "worst"),
     [
-        ("llama-3.1-8b", "decode", 0.03, 0.07),
-        ("llama-3.1-8b", "mixed", 0.08, 0.08),
-        ("qwen3-30b-a3b", "decode", 0.04, 0.1),
-        ("qwen3-30b-a3b", "mixed", 0.05, 0.11),
-        ("gpt-oss-20b", "decode", 0.19, 0.24),  # the record of mxfp4 experts on Hopper is of slower kernels
-        ("gpt-oss-20b", "mixed", 0.05, 0.12),
-        ("qwen3-14b", "decode", 0.02, 0.13),
-        ("qwen3-14b", "prompts", 0.04, 0.05),
+        ("llama-3.1-8b", "bf16", "decode", 0.03, 0.07),
+        ("llama-3.1-8b", "bf16", "mixed", 0.08, 0.08),
+        ("llama-3.1-8b", "fp8", "decode", 0.03, 0.11),
+        ("llama-3.1-8b", "fp8", "mixed", 0.05, 0.06),
+        ("qwen3-30b-a3b", "bf16", "decode", 0.04, 0.1),
+        ("qwen3-30b-a3b", "bf16", "mixed", 0.05, 0.11),
+        (
+            "gpt-oss-20b",
+            "mxfp4",
+            "decode",
+            0.19,
+            0.24,
+        ),  # the record of mxfp4 experts on Hopper is of slower kernels
+        ("gpt-oss-20b", "mxfp4", "mixed", 0.05, 0.12),
+        ("qwen3-14b", "bf16", "decode", 0.02, 0.13),
+        ("qwen3-14b", "bf16", "prompts", 0.04, 0.05),
     ],
 )
-def test_iterations_of_a_running_engine(model: str, iteration: str, median: float, worst: float) -> None:
-    rows = [row for row in measured_iterations() if (row.model, row.iteration) == (model, iteration)]
+def test_iterations_of_a_running_engine(
+    model: str, dtype: str, iteration: str, median: float, worst: float
+) -> None:
+    asked = (model, dtype, iteration)
+    rows = [row for row in measured_iterations() if (row.model, row.weight_dtype, row.iteration) == asked]
     wrong = np.abs([predicted_iteration_s(row) / row.median_s - 1.0 for row in rows])
     assert len(rows) >= 2
     assert np.median(wrong) < median

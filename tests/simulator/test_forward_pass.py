@@ -185,3 +185,19 @@ def test_windows_and_sparse_attention_count_as_windows() -> None:
     )
     dense = prefill_lines(deployment("qwen3-30b-a3b"), library(gemma), 2048.0, 4096.0)
     assert 0 < state_only.pair_s < dense.pair_s  # twelve layers of 48 attend
+
+
+def test_a_compiler_quantises_where_norms_and_activations_write():
+    """fp8 inputs cost nothing of their own but behind attention; other formats and 16 bits are as they were."""
+    layout = deployment("llama-3.1-8b", "h200-sxm", "fp8")
+    alone = library(layout)
+    fused = replace(alone, fused_quantisation=True)
+    tokens = np.array([2048.0])
+    saved_s = alone.matmul_s(tokens, 4096, 4096, "fp8") - fused.matmul_s(tokens, 4096, 4096, "fp8")
+    assert 10e-6 < float(saved_s[0]) < 40e-6
+    behind = {"behind_kernel": False}
+    assert fused.matmul_s(tokens, 4096, 4096, "fp8", **behind) == alone.matmul_s(tokens, 4096, 4096, "fp8")
+    for dtype in ("bf16", "fp8_block"):
+        assert fused.matmul_s(tokens, 4096, 4096, dtype) == alone.matmul_s(tokens, 4096, 4096, dtype)
+    first, last = (token_costs(layout, kernels, tokens, decode=False).total_s for kernels in (alone, fused))
+    assert 1.05 < float(first[0] / last[0]) < 1.3

@@ -190,3 +190,18 @@ def test_half_rate_boards_wait_half_as_long_for_operands():
     assert relative_sm_rate(rtx_4090.peak_flop_per_s["bf16"], rtx_4090, measured) == pytest.approx(
         0.5, rel=0.05
     )
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_kernel_of_fixed_tiles_pays_whole_clusters(engine):
+    """CUTLASS products of 512 rows by 4096 columns are 128 tiles, one for each SM; of 513 rows they are 192."""
+    record = efficiency("hopper", "matmul", "fp8", engine).record
+    alone = replace(
+        MatmulEfficiency.from_record(record), quantize_bytes=0.0, quantize_row_cycles=0.0, launch_s=0.0
+    )
+    one, two, library = (
+        float(matmul_s(rows, 4096, 8192, device_of(by_id("h200-sxm")), kernels)[0])
+        for rows, kernels in ((512, alone), (513, alone), (513, replace(alone, cluster_rows=0.0)))
+    )
+    assert 1.6 * one < two < 2.1 * one
+    assert library < 0.8 * two
