@@ -77,7 +77,7 @@ def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> I
             if told:
                 yield (
                     f"{told}: the nearest that was tried",
-                    scenario.model_copy(update={"objectives": looser}),
+                    scenario.model_copy(update={"objectives": looser, "screened_only": True}),
                 )
 
 
@@ -106,7 +106,8 @@ def _enough(scenario: Scenario, ask: Ask) -> str:
         if ask(_with_budget(scenario, usd_per_hour + 0.01)) is not None:
             purchase, price = found.purchase, found.purchase.placement.price
             count = purchase.num_units * purchase.placement.accelerators_per_unit
-            return smallest_budget(usd_per_hour, count, found.accelerator_id, price.provider)
+            told = smallest_budget(usd_per_hour, count, found.accelerator_id, price.provider)
+            return told if factor == 1.0 else f"{told.partition(':')[0]} is enough"
     return ""
 
 
