@@ -153,11 +153,11 @@ def _check_one_of(load: Load) -> None:
     if load.trace_speed is not None and load.trace is None:
         raise AdvisorError("--trace-speed belongs to --trace", fix="--trace FILE, or no --trace-speed")
     if load.trace_speed is not None and load.rate is not None:
-        raise AdvisorError(
-            "--trace-speed and --rate exclude each other",
-            why="both say how fast the trace goes",
-            fix="drop one",
-        )
+        what, why = "--trace-speed and --rate exclude each other", "both say how fast the trace goes"
+        raise AdvisorError(what, why=why, fix="drop one")
+    if load.concurrency is not None and load.concurrency < 1:
+        what = f"--concurrency {load.concurrency} is out of range"
+        raise AdvisorError(what, fix="a whole number of at least 1")
     if len(given) > 1 and "--trace" in given:
         raise AdvisorError(
             f"{' and '.join(given)} exclude each other", why="a trace has lengths of its own", fix="drop one"
