@@ -1,5 +1,6 @@
 """What a training run costs: clusters by provider and term, energy and carbon."""
 
+import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +10,8 @@ from advisor.catalog.providers import all_providers
 from advisor.catalog.regions import all_regions, get_region, region_of_offer
 from advisor.catalog.schema import Accelerator, Price
 from advisor.catalog.units import HOUR_S, KILO
-from advisor.recommend.offers import OWN, Placement, placements
+from advisor.recommend.offers import OWN, Placement, offers_by_accelerator, placements
+from advisor.recommend.scenario import Constraints
 
 _NODE: Final = 8
 BUSY_POWER_FRACTION: Final = 0.85
@@ -68,16 +70,37 @@ def _is_sold(way: Placement, num_accelerators: int) -> bool:
 def largest_cluster(price: Price) -> int:
     """Most accelerators that a provider joins with a network [accelerators].
 
-    A marketplace's machines belong to different hosts: one machine, unless the record says more.
+    A marketplace's machines belong to different hosts: one machine, unless the record says more. Of who says nothing no
+    more is taken than anybody says.
 
     Source: data/providers.toml.
     """
     provider = all_providers().get(price.provider)
-    if provider is None:
-        return 1 << 30
-    if provider.largest_cluster is not None:
+    if provider is not None and provider.largest_cluster is not None:
         return provider.largest_cluster
-    return _NODE if provider.kind == "marketplace" else 1 << 30
+    if provider is not None and provider.kind == "marketplace":
+        return _NODE
+    return max(known.largest_cluster or 0 for known in all_providers().values())
+
+
+def unsold(accelerator: Accelerator, num_accelerators: int, as_of: datetime.date) -> str:
+    """That nobody sells so many of an accelerator as one cluster on a day, and how many can be had; empty where
+    somebody does, or sells none at all.
+
+    Raises: InputFileError: the bundled prices are damaged.
+    """
+    wanted = Constraints(accelerators=(accelerator.id,), tenancies=())
+    offers = offers_by_accelerator(wanted, as_of).get(accelerator.id, ())
+    if not offers or cluster_offers(num_accelerators, offers, accelerator):
+        return ""
+    sizes = (num_accelerators // part * part for part in (8, 4, 2, 1))
+    halves = (1 << power for power in range(num_accelerators.bit_length() - 1, -1, -1))
+    near = next((size for size in (*sizes, *halves) if size and cluster_offers(size, offers, accelerator)), 0)
+    most = max(largest_cluster(price) for price in offers)
+    if most < num_accelerators and cluster_offers(most, offers, accelerator):
+        near = most
+    can = f"; {near:,} can be had" if near else ""
+    return f"nobody sells {num_accelerators:,} x {accelerator.id} as one cluster{can}"
 
 
 def cheapest_by_term(offers: Iterable[ClusterOffer]) -> Mapping[str, ClusterOffer]:

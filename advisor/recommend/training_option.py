@@ -33,7 +33,14 @@ from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import launch_flags
-from advisor.simulator.training.launch_tuning import trl_flags, trl_runs, verl_flags
+from advisor.simulator.training.launch_loops import (
+    LoopShape,
+    openrlhf_flags,
+    openrlhf_runs,
+    verl_flags,
+    verl_runs,
+)
+from advisor.simulator.training.launch_tuning import trl_flags, trl_runs
 from advisor.simulator.training.memory import stage_memory
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.plan_check import plan_words
@@ -85,7 +92,7 @@ def option_of(
     found, price = run.found, run.offer.price
     job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
     count, step = run.num_accelerators, step_quantity(found, run.step_s)
-    per_step = job.tokens_per_step / found.num_accelerators
+    per_step = job.real_tokens_per_step / found.num_accelerators
     peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
     training = step_quantity(found, found.step_s * run.straggler_factor)
     breakdown_s = _breakdown_s(run)
@@ -140,22 +147,32 @@ def _launch(run: Run, scenario: TrainingScenario) -> Mapping[str, str]:
     domain = min(run.found.cluster.domain, _NODE)
     task = scenario.rollout
     if task is None or loop is None:
-        return launch_flags(job, plan, on_bus=on_bus(run.found.cluster, plan.tensor_parallel))
+        bus = on_bus(run.found.cluster, plan.tensor_parallel)
+        return launch_flags(job, plan, on_bus=bus, as_priced=True)
     lengths = (task.prompt_tokens, round(task.response_tokens * _LONGEST_ANSWER))
-    flags = _trl_loop(job, plan, task, lengths)
-    if task.algorithm == "dpo" or loop.placement != "colocated":
+    together = loop.placement == "colocated"
+    ways = loop.rollout_tensor_parallel
+    flags = _trl_loop(job, plan, task, lengths, ways) if together or task.algorithm == "dpo" else {}
+    if task.algorithm == "dpo":
         return flags
-    whole = verl_flags(
-        job, plan, algorithm=task.algorithm, prompts=task.prompts, samples=task.samples_per_prompt,
-        lengths=lengths,
-        rollout_tensor_parallel=loop.rollout_tensor_parallel, num_accelerators=run.num_accelerators,
-        ranks_per_node=domain,
-    )  # fmt: skip
-    return {"verl": whole, **flags}
+    shape = LoopShape(
+        task.algorithm,
+        task.prompts,
+        task.samples_per_prompt,
+        lengths,
+        ways,
+        loop.num_rollout_accelerators,
+        domain,
+    )
+    if openrlhf_runs(job, plan):
+        late = loop.steps_off_policy
+        flags["openrlhf"] = openrlhf_flags(job, plan, shape, steps_off_policy=late, together=together)
+    whole = {"verl": verl_flags(job, plan, shape)} if together and verl_runs(job, plan) else {}
+    return whole | flags
 
 
 def _trl_loop(
-    job: TrainingJob, plan: TrainingPlan, task: RolloutTask, lengths: tuple[int, int]
+    job: TrainingJob, plan: TrainingPlan, task: RolloutTask, lengths: tuple[int, int], ways: int
 ) -> dict[str, str]:
     """TRL's own trainer of the algorithm, where it has one and options for the plan."""
     if task.algorithm == "ppo" or not trl_runs(job, plan):
@@ -163,7 +180,8 @@ def _trl_loop(
     if task.algorithm == "dpo":
         return {"trl": trl_flags(job, plan, "dpo", f"--max_length {sum(lengths)}")}
     generated = f"--num_generations {task.samples_per_prompt} --max_completion_length {lengths[1]}"
-    return {"trl": trl_flags(job, plan, "grpo", f"{generated} --use_vllm --vllm_mode colocate")}
+    engine = "--use_vllm --vllm_mode colocate" + (f" --vllm_tensor_parallel_size {ways}" if ways > 1 else "")
+    return {"trl": trl_flags(job, plan, "grpo", f"{generated} {engine}")}
 
 
 def _failures(run: Run) -> Failures:

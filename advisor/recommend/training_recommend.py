@@ -1,6 +1,7 @@
 """Pre-training and fine-tuning: a scenario in; accelerators, counts, plans, days and dollars out."""
 
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -44,6 +45,7 @@ _OF_LIMITS = (
     "the smallest",
     "has no units",
     "no layout",
+    "no options",
     "not feasible",
 )
 """How reasons begin that other limits would remove; they are told first."""
@@ -243,9 +245,20 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: Outcome) ->
     return InfeasibleError(
         f"nothing trains {model.id} within these limits",
         why=why,
-        fix="a later --deadline, a larger --budget, more --gpus, or fewer limits",
+        fix=_fix(common[0][0] if common else ""),
         hint=nearest_hint(scenario, outcome),
     )
+
+
+def _fix(reason: str) -> str:
+    """What to type instead, by the most common reason against."""
+    found = re.match(r"has no units for .*, but for (\w+)", reason)
+    if found:
+        return f"--precision {found[1]}"
+    found = re.match(r"no options of .*; they have (\w+)", reason)
+    if found:
+        return f"--optimizer {found[1]}"
+    return "a later --deadline, a larger --budget, more --gpus, or fewer limits"
 
 
 def nearest_hint(scenario: TrainingScenario, outcome: Outcome) -> str:
@@ -263,7 +276,7 @@ def nearest_hint(scenario: TrainingScenario, outcome: Outcome) -> str:
     if sold and limits.num_accelerators is not None:
         wanted = limits.num_accelerators
         name = min(sold, key=lambda key: abs(sold[key] - wanted))
-        return f"the nearest cluster that is sold: {sold[name]} x {name}"
+        return f"the nearest cluster that works: {sold[name]} x {name}"
     if outcome.bounds:
         name = min(outcome.bounds, key=lambda key: outcome.bounds[key])
         return f"the least that perfect computation would cost: {usd_words(outcome.bounds[name])} on {name}"

@@ -130,7 +130,8 @@ def num_steps_of(scenario: TrainingScenario) -> int:
     if scenario.rollout is not None:
         return scenario.rollout.num_steps
     task = scenario.task
-    return max(1, int(np.ceil(task.tokens / (task.global_batch * task.sequence_tokens))))
+    length = min(task.mean_sequence_tokens or task.sequence_tokens, task.sequence_tokens)
+    return max(1, int(np.ceil(task.tokens / (task.global_batch * length))))
 
 
 def node_of(found: PlanFound) -> int:

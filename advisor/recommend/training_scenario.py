@@ -39,6 +39,12 @@ class TrainingTask(Record):
     optimizer: Optimizer = "adamw"
     frameworks: tuple[str, ...] = ()
     compute_optimal: bool = False
+    mean_sequence_tokens: float = Field(default=0.0, ge=0, le=10_000_000)
+    """Real tokens of a padded sequence; 0: sequences are packed full."""
+    loop: Algorithm | None = None
+    """Of reinforcement learning, whose frameworks train in Megatron or FSDP."""
+    may_offload: bool = False
+    """States of what fits nowhere else may live in host memory."""
 
 
 class RolloutTask(Record):

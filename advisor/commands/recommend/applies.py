@@ -45,7 +45,9 @@ ACTS: Final[dict[str, frozenset[str]]] = {
         "input_tokens output_tokens profile trace engine items deadline spot_losses_per_day rate concurrency"
     ),
     "train": _ANY | _JOB | _words("sequence global_batch"),
-    "finetune": _ANY | _JOB | _words("sequence global_batch"),
+    "finetune": _ANY | _JOB | _words("sequence global_batch mean_length"),
+    "distill": (_ANY | _JOB | _words("teacher items input_tokens output_tokens engine sequence global_batch"))
+    - _words("precision budget compute_optimal plan from_plan"),
     "rl": _ANY | _JOB | _ROLLOUTS,
 }
 _INSTEAD: Final = {

@@ -65,7 +65,17 @@ class RecommendInput:
     ] = None
     workload: Annotated[
         Literal[
-            "serve", "train", "finetune", "rl", "diffusion", "embed", "rerank", "speech", "vision", "batch"
+            "serve",
+            "train",
+            "finetune",
+            "distill",
+            "rl",
+            "diffusion",
+            "embed",
+            "rerank",
+            "speech",
+            "vision",
+            "batch",
         ],
         Option(help="What the hardware is for."),
     ] = "serve"

@@ -27,6 +27,7 @@ from advisor.recommend.batch_job import recommend_batch, with_deadlines
 from advisor.recommend.batch_result import BatchJob
 from advisor.recommend.item_scenario import ItemScenario
 from advisor.recommend.items import recommend_items
+from advisor.recommend.scenario import Traffic
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.simulator.deployment import Deployment
@@ -50,7 +51,7 @@ def other_work(asked: RecommendInput, shared: Shared) -> Answer:
     """
     model = needed_model(asked.model)
     if asked.workload == "batch":
-        return _batch(model, asked, shared)
+        return batch_of_requests(model, asked, shared)[0]
     if asked.workload == "vision":
         return _vision(model, asked, shared)
     return _items(model, asked, shared)
@@ -101,8 +102,11 @@ def _items(model: str, asked: RecommendInput, shared: Shared) -> Answer:
     return with_calibration(answer, scenario.calibration, constraints.accelerators)
 
 
-def _batch(model: str, asked: RecommendInput, shared: Shared) -> Answer:
-    """Requests without anybody waiting: lengths of the profile `batch` where nothing is said."""
+def batch_of_requests(model: str, asked: RecommendInput, shared: Shared) -> tuple[Answer, Traffic]:
+    """Requests without anybody waiting, and their lengths: those of the profile `batch` where nothing is said.
+
+    Raises: AdvisorError and its kinds: something typed is malformed, or nothing is done in time.
+    """
     load = asked.load
     said = load.input_tokens or load.output_tokens or load.profile or load.trace
     if load.rate is not None or load.concurrency is not None:
@@ -121,10 +125,11 @@ def _batch(model: str, asked: RecommendInput, shared: Shared) -> Answer:
     inputs = {"model": scenario.model, "workload": "batch", "traffic": scenario.traffic, "job": job,
               "constraints": scenario.constraints, "beside": scenario.beside, "top": asked.shown.top}  # fmt: skip
     found = recommend_batch(scenario, job)
-    if asked.training.deadline is None:
+    if asked.training.deadline is None and asked.workload == "batch":
         found = with_deadlines(found, scenario, job, _DEADLINES_S)
     answer = batch_answer(found, job, inputs, notes, explain=asked.shown.explain)
-    return with_calibration(answer, scenario.calibration, scenario.constraints.accelerators)
+    answer = with_calibration(answer, scenario.calibration, scenario.constraints.accelerators)
+    return answer, scenario.traffic
 
 
 def _vision(name: str, asked: RecommendInput, shared: Shared) -> Answer:

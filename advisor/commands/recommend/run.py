@@ -21,6 +21,10 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
         from advisor.commands.recommend.training_run import trained_as_typed
 
         return trained_as_typed(asked, shared)
+    if asked.workload == "distill":
+        from advisor.commands.recommend.distillation import distilled
+
+        return distilled(asked, shared)
     if not is_serving:
         from advisor.commands.recommend.other_work import other_work
 

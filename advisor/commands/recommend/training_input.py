@@ -102,6 +102,9 @@ def _task(
         optimizer=typed.optimizer,
         frameworks=frameworks,
         compute_optimal=typed.compute_optimal,
+        loop=rollout.algorithm if rollout is not None else None,
+        may_offload=workload == "finetune",
+        mean_sequence_tokens=float(typed.mean_length or 0),
     )
     return task, notes
 

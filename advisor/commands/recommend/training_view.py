@@ -81,9 +81,10 @@ def question_words(scenario: TrainingScenario, found: TrainingRecommendation) ->
         f"for at most {usd(limits.budget_usd)}" if limits.budget_usd else "",
     ]
     method = "" if task.method == "full" else f", {task.method} of rank {task.lora_rank}"
+    formats = "/".join(task.compute_dtypes or sorted({option.plan.compute_dtype for option in found.options}))
     what = f"{show(task.tokens, COUNT)} tokens in steps of {task.global_batch} x {task.sequence_tokens}"
     return (
-        f"Asked: {scenario.workload}, {what}, {'/'.join(task.compute_dtypes) or 'bf16'}, {task.optimizer}{method}"
+        f"Asked: {scenario.workload}, {what}, {formats}, {task.optimizer}{method}"
         f"{', ' if any(within) else ''}{', '.join(filter(None, within))}; {', '.join(limits.terms)} prices as of "
         f"{scenario.as_of}. {search.num_considered:,} plans on {_clusters(search.num_clusters)} considered, memory and "
         f"time of {search.num_evaluated:,} computed, {search.num_simulated} simulated."

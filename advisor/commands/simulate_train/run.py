@@ -18,6 +18,7 @@ from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
 from advisor.commands.simulate_train.options import TrainInput, TrainLayout
 from advisor.commands.simulate_train.view import TrainRun, train_answer
+from advisor.recommend.training_money import unsold
 from advisor.recommend.training_search import Effort as SearchEffort
 from advisor.recommend.training_search import PlanFound, best_plans, does_fit, evaluate_plan, simulated
 from advisor.recommend.training_space import (
@@ -40,6 +41,7 @@ from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, Sh
 from advisor.simulator.training.plan_check import check_plan, nearest_plan, plan_words
 
 _DEFAULT_BATCH: Final = 512
+_MACHINE: Final = 8
 _DEFAULT_SEQUENCE: Final = 8192
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "sharding": SHARDINGS, "recompute": RECOMPUTES, "schedule": SCHEDULES, "method": METHODS, "optimizer": OPTIMIZERS,
@@ -74,8 +76,11 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     fit = does_fit(found)
     tokens = parse_count(str(values["tokens"]), "--tokens") if "tokens" in values else None
     notes = tuple(filter(None, (chosen.note, chip.note, told)))
-    warnings = () if fit else (_too_large(found),)
-    run = TrainRun(found, fit, tokens)
+    sold = (
+        unsold(chip.record, plan.num_accelerators, shared.as_of) if plan.num_accelerators > _MACHINE else ""
+    )
+    warnings = tuple(filter(None, ("" if fit else _too_large(found), sold)))
+    run = TrainRun(found, fit, tokens, "framework" in values)
     answer = train_answer(run, notes, warnings)
     return with_calibration(answer, calibration, (chip.record.id,))
 
@@ -110,7 +115,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _type_of(name: str) -> type | tuple[type, ...]:
-    if name in ("sequence_parallel", "offload_optimizer"):
+    if name == "sequence_parallel" or name.startswith("offload_"):
         return bool
     if name in ("model", "gpu", "precision", "framework", "gradients", *_WORDS):
         return str
@@ -139,7 +144,8 @@ def _from_recommendation(path: Path) -> dict[str, Any]:
     values |= {name: plan[name] for name in degrees}
     layers = ("shard_group", "recompute_layers", "first_stage_layers", "last_stage_layers")
     values |= {name: plan[name] for name in layers if plan.get(name, 0) > 0}
-    return values | ({"offload_optimizer": True} if "optimizer" in plan.get("offload", "") else {})
+    moved = plan.get("offload", "").split(", ")
+    return values | {f"offload_{part}": True for part in moved if part}
 
 
 def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> TrainingJob:
@@ -221,6 +227,8 @@ def _plan(values: Mapping[str, Any]) -> TrainingPlan:
         first_stage_layers=values.get("first_stage_layers", 0),
         last_stage_layers=values.get("last_stage_layers", 0),
         offload_optimizer=bool(values.get("offload_optimizer", False)),
+        offload_parameters=bool(values.get("offload_parameters", False)),
+        offload_activations=bool(values.get("offload_activations", False)),
     )
 
 

@@ -184,7 +184,7 @@ def test_failures_cost_time_and_money() -> None:
 def test_nothing_within_the_limits_tells_the_nearest() -> None:
     for limits, hint in (
         ({"deadline_s": DAY_S / 24, "accelerators": ("h100-sxm",), "max_accelerators": 64}, ""),
-        ({"num_accelerators": 100}, "nearest cluster that is sold"),
+        ({"num_accelerators": 100}, "nearest cluster that works"),
         ({"num_accelerators": 8, "deadline_s": DAY_S}, "the nearest plan"),
         ({"budget_usd": 10.0}, "would cost"),
     ):
