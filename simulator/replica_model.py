@@ -22,7 +22,7 @@ from advisor.simulator.engine_costs import (
 )
 from advisor.simulator.graph.forward_pass import expert_format
 from advisor.simulator.graph.model import has_state
-from advisor.simulator.layout import check_layout
+from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.local_surface import (
     build_local_surface,
     default_micro_batch,
@@ -114,9 +114,10 @@ def model_replica(
     nothing. A library that is given is used as it is.
 
     Raises: InfeasibleError: the layout is refused, weights do not fit, or the cache is smaller than one request.
-        AdvisorError: a figure of the calibration is implausible.
+        AdvisorError: the model makes no text, or a figure of the calibration is implausible.
     Source: own composition.
     """
+    check_generates(deployment.model)
     check_layout(deployment)
     settings = settings or EngineSettings()
     deployment = _as_started(calibrated_deployment(deployment, calibration), settings)

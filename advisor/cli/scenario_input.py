@@ -17,14 +17,8 @@ from advisor.cli.measures import parse_seconds, parse_watts, positive
 from advisor.cli.options import Load, Shared, Where
 from advisor.cli.options import Objectives as TypedObjectives
 from advisor.cli.own_data import given_calibration, kept_prices, kept_prices_note
-from advisor.recommend.scenario import (
-    Constraints,
-    Metric,
-    Objectives,
-    Scenario,
-    ServiceLevel,
-    Traffic,
-)
+from advisor.recommend.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel, Traffic
+from advisor.simulator.layout import check_generates
 from advisor.simulator.serving.content import mean_reused_tokens
 from advisor.simulator.serving.trace_files import Trace, read_trace
 from advisor.simulator.serving.trace_replay import contents_of
@@ -355,6 +349,7 @@ def scenario_of(
     Raises: AdvisorError and its kinds: something typed is malformed, unknown or out of range.
     """
     found = models.get(model)
+    check_generates(found.record)
     constraints, notes = constraints_of(where)
     traffic, goals = traffic_of(load), objectives_of(objectives)
     asks_ladder = (

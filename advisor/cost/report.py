@@ -20,8 +20,9 @@ from advisor.cost.fleets import fleet_costs
 from advisor.cost.loads import load_points
 from advisor.cost.market import Market, survey
 from advisor.cost.owned import owned_options
+from advisor.cost.power_limits import power_limits
 from advisor.cost.question import CostQuestion
-from advisor.cost.result import CostReport, CostRow, OwnedOption
+from advisor.cost.result import CostReport, CostRow, OwnedOption, PowerLimit
 from advisor.cost.rows import tokens_of
 from advisor.cost.swings import owned_swings, rented_swings
 from advisor.cost.words import headline, warnings_of
@@ -87,6 +88,7 @@ def cost_report(question: CostQuestion, *, progress: Progress = lambda message: 
         load=load_points(question, market, best),
         tco=owned.options[0].tco if owned.options else None,
         owned=owned.options,
+        power_limits=_power_limits(question, owned, known, home),
         sensitivity=rented_swings(best, [row for row in market.rows if row.accelerator == best.accelerator]),
         owned_sensitivity=owned_swings(owned.options[0], found, bought, known) if found and bought else (),
         break_even=break_evens(best, owned.options, apis, market.rent_instead),
@@ -148,6 +150,22 @@ def _owned(
         note = f"{count} x {question.own[1]} of one's own cannot carry this load: a replica takes {size}, and the load "
         note += f"more than {(count or 0) // size} of them; --own with more, or a smaller load"
     return _Owned(options, market, note)
+
+
+def _power_limits(
+    question: CostQuestion, owned: _Owned, known: Ownership, home: Region
+) -> tuple[PowerLimit, ...]:
+    if not owned.options:
+        return ()
+    found = owned.market.found_of(owned.options[0].row)
+    bought = purchase_price(known, found.candidate.deployment.accelerator)
+    count = question.own[0] if question.own else None
+    served, scenario = owned.market.served, question.scenario
+    return (
+        power_limits(found, bought, scenario, known, served=served, region=home.id, count=count)
+        if bought
+        else ()
+    )
 
 
 def _apis(question: CostQuestion, market: Market) -> tuple[tuple[ApiCost, ...], str]:

@@ -95,6 +95,19 @@ class OwnedOption:
 
 
 @dataclass(frozen=True, slots=True)
+class PowerLimit:
+    """One deployment of one's own under one limit, at the load that it is planned for there."""
+
+    limit_w: float
+    output_tokens_per_s: float
+    """Of one replica."""
+    output_tokens_per_joule: float
+    """Over the board power of its accelerators, each at the limit."""
+    num_accelerators: int
+    usd_per_million_tokens: float
+
+
+@dataclass(frozen=True, slots=True)
 class LoadPoint:
     """What a token costs on the cheapest rented deployment when it is used less than fully; simulated."""
 
@@ -126,6 +139,8 @@ class CostReport:
     load: tuple[LoadPoint, ...]
     tco: Tco | None
     owned: tuple[OwnedOption, ...]
+    power_limits: tuple[PowerLimit, ...]
+    """Of the first owned option, where a calibration holds a power sweep."""
     sensitivity: tuple[Swing, ...]
     owned_sensitivity: tuple[Swing, ...]
     break_even: tuple[BreakEven, ...]

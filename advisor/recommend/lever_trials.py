@@ -64,7 +64,7 @@ def carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
     if plan.demand.kind == "rate" and found.purchase.num_replicas == 1:
         at_point = shown(scenario, replace(plan, found=found))  # nothing can be saved; it may be faster
         return at_point if strain(at_point.result, scenario.objectives)[0] <= 1.0 else None
-    capacity = _capacity(scenario, found.replica)
+    capacity = capacity_of(scenario, found.replica)
     if capacity is None:
         return None
     way = found.purchase.placement
@@ -76,7 +76,8 @@ def carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
     )
 
 
-def _capacity(scenario: Scenario, replica: ReplicaModel) -> Capacity | None:
+def capacity_of(scenario: Scenario, replica: ReplicaModel) -> Capacity | None:
+    """The highest load that a replica holds within the objectives of a scenario; None where it holds none."""
     traffic, objectives, seed = scenario.traffic, scenario.objectives, scenario.seed
     bound = max_requests_per_s(replica, traffic, objectives)
     if bound <= 0:

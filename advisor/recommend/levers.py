@@ -69,7 +69,7 @@ NOT_SEARCHED: Final = {
     "pools": "advisor simulate serve --prefill-workers N --decode-workers N tries two pools",
     "split": "advisor simulate fleet FILE.toml tries pools by length of prompt",
     "models": "advisor simulate fleet FILE.toml tries several models on one fleet",
-    "power-cap": "no measurement of clocks under a cap is in the catalog",
+    "power-cap": "advisor cost --calibration FILE prices the limits that `advisor probe --power-sweep` measured",
 }
 """Levers that people know and that the search does not pull, and what does instead."""
 

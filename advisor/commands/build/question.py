@@ -1,6 +1,7 @@
 """What a person typed about a workstation, turned into a question for the planner."""
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from advisor.build.assembly import Circuit, Setting
@@ -13,7 +14,7 @@ from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.measures import parse_watts, positive
 from advisor.cli.options import Shared
-from advisor.cli.own_data import kept_prices
+from advisor.cli.own_data import given_calibration, kept_prices
 from advisor.cli.scenario_input import names_of
 from advisor.commands.build.options import BuildInput, Conditions
 
@@ -50,6 +51,7 @@ def question_of(typed: Conditions, wishes: BuildInput, shared: Shared) -> tuple[
     """
     chosen = [accelerators.get(name) for name in names_of(wishes.gpu, "--gpu")]
     load, note = _load_of(typed)
+    load = replace(load, calibration=given_calibration(shared.calibration))
     question = Question(
         load=load,
         budget_usd=_positive(wishes.budget, "--budget", "8600"),

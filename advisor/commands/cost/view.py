@@ -21,6 +21,7 @@ from advisor.render.document import fields_of
 from advisor.render.numbers import (
     LEGEND,
     MISSING,
+    POWER,
     TIME,
     bought_words,
     digits,
@@ -208,6 +209,7 @@ def _ownership_blocks(report: CostReport) -> list[Block]:
         return []
     return [
         _tco_table(report.tco),
+        *([_power_table(report)] if report.power_limits else []),
         ownership_chart(report.tco),
         tornado_chart(report.owned_sensitivity, "What moves the cost of an owned token"),
     ]
@@ -223,6 +225,25 @@ def _tco_table(cost: Tco) -> Table:
     details = (*((Paragraph(line.source),) for line in cost.lines), ())
     title = f"Owning {cost.num_accelerators} x {cost.accelerator} for {cost.life_years:g} years"
     return Table(columns("part | USD> | $/month> | basis | read on"), (*rows, total), title, details)
+
+
+def _power_table(report: CostReport) -> Table:
+    rows = tuple(
+        (
+            show(point.limit_w, POWER),
+            digits(point.output_tokens_per_s),
+            digits(point.output_tokens_per_joule),
+            str(point.num_accelerators),
+            _cost(point.usd_per_million_tokens),
+        )
+        for point in report.power_limits
+    )
+    name = report.owned[0].row.accelerator
+    return Table(
+        columns("limit> | tokens/s> | tokens/J> | accelerators> | $/M tokens>"),
+        rows,
+        f"{name} of one's own under each power limit that was measured, with the electricity of the region",
+    )
 
 
 def _load_table(points: Sequence[LoadPoint]) -> Table:

@@ -1,6 +1,5 @@
 """Simulate one stated training plan: from a file, from options, or from both."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields
@@ -9,7 +8,7 @@ from typing import Any, Final
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError, InputFileError
-from advisor.catalog.files import read_text, read_toml
+from advisor.catalog.files import parsed_json, read_text, read_toml
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
@@ -92,7 +91,11 @@ def _from_file(path: Path) -> dict[str, Any]:
     """
     if path.suffix == ".json":
         return _from_recommendation(path)
-    data = read_toml(path)
+    return _checked(path, read_toml(path))
+
+
+def _checked(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises: InputFileError: a field is no option, or holds what none may."""
     value: Any
     for name, value in data.items():
         where = f"{path}: field {name}"
@@ -124,7 +127,7 @@ def _type_of(name: str) -> type | tuple[type, ...]:
 
 def _from_recommendation(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(read_text(path))
+        content = parsed_json(read_text(path))
         option, task = content["options"][0], content["inputs"]["task"]
         plan = dict(option["plan"])
         values = {
@@ -132,20 +135,20 @@ def _from_recommendation(path: Path) -> dict[str, Any]:
             "sequence": task["sequence_tokens"], "method": task["method"], "optimizer": task["optimizer"],
             "precision": plan["compute_dtype"], "framework": plan["framework"], "sequence_parallel": plan["sp"],
         }  # fmt: skip
-    except (ValueError, RecursionError, KeyError, IndexError, TypeError):
+        if task.get("lora_rank"):
+            values["lora_rank"] = task["lora_rank"]
+        degrees = ("tp", "pp", "vpp", "cp", "ep", "dp", "micro_batch", "sharding", "recompute", "schedule")
+        values |= {name: plan[name] for name in degrees}
+        layers = ("etp", "shard_group", "recompute_layers", "first_stage_layers", "last_stage_layers")
+        values |= {name: plan[name] for name in layers if plan.get(name, 0) > 0}
+        values |= {f"offload_{part}": True for part in plan.get("offload", "").split(", ") if part}
+    except (ValueError, RecursionError, KeyError, IndexError, TypeError, AttributeError):
         raise InputFileError(
             f"{path}: is no training plan",
             why="it has no first option with a plan",
             fix="name a file of --plan",
         ) from None
-    if task.get("lora_rank"):
-        values["lora_rank"] = task["lora_rank"]
-    degrees = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "micro_batch", "sharding", "recompute", "schedule")
-    values |= {name: plan[name] for name in degrees}
-    layers = ("shard_group", "recompute_layers", "first_stage_layers", "last_stage_layers")
-    values |= {name: plan[name] for name in layers if plan.get(name, 0) > 0}
-    moved = plan.get("offload", "").split(", ")
-    return values | {f"offload_{part}": True for part in moved if part}
+    return _checked(path, values)
 
 
 def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> TrainingJob:
