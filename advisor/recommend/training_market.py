@@ -8,10 +8,11 @@ from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Model, Price
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.recommend.offers import offers_by_accelerator, owned_offer
+from advisor.recommend.bill import usd_words
+from advisor.recommend.offers import offers_by_accelerator, owned_offers
 from advisor.recommend.rl_search import best_loop
 from advisor.recommend.scenario import Constraints
-from advisor.recommend.training_money import ClusterOffer, cluster_offers, usd_words
+from advisor.recommend.training_money import ClusterOffer, cluster_offers
 from advisor.recommend.training_runs import Run, num_steps_of, run_of
 from advisor.recommend.training_scenario import RolloutTask, TrainingScenario
 from advisor.recommend.training_search import Effort, best_plans, simulated, unlayable
@@ -97,7 +98,7 @@ def offers_of(
     """
     limits = scenario.limits
     if limits.own:
-        return {name: (owned_offer(count, records[name], scenario.as_of),) for count, name in limits.own}
+        return owned_offers(limits.own, records, scenario.as_of, limits.power_budget_w)
     constraints = Constraints(
         accelerators=limits.accelerators,
         providers=limits.providers,

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
-from advisor.catalog.ownership import Ownership
+from advisor.catalog.ownership import Ownership, purchase_price
 from advisor.catalog.units import DAY_S, HOUR_S
+from advisor.recommend.bill import bill_of, job_usd
 from advisor.recommend.offers import OWN, named
-from advisor.recommend.training_money import ClusterOffer, cheapest_by_term, energy_of, owned_usd_per_hour
+from advisor.recommend.ownership import Holding, tco
+from advisor.recommend.training_money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of
 from advisor.recommend.training_result import (
     Bill,
     Failures,
@@ -18,9 +19,9 @@ from advisor.recommend.training_result import (
     TrainingOption,
 )
 from advisor.recommend.training_runs import (
+    ESTIMATED_RESERVATION,
     LEAST_GOODPUT,
     Run,
-    committed_hours,
     goodput_of,
     is_worth_committing,
     run_of,
@@ -44,8 +45,6 @@ from advisor.simulator.training.memory import stage_memory
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.plan_check import plan_words
 
-ESTIMATED_RESERVATION: Final = "reserved_1y_estimate"
-"""Term of a bill that rests on the usual discount, as nobody lists the price of such a commitment."""
 _NODE = 8
 _LONGEST_ANSWER = 4.0
 """Of the mean: where answers are cut off."""
@@ -123,6 +122,7 @@ def option_of(
         price_url=price.url,
         usd_per_hour=run.offer.usd_per_hour,
         usd_per_accelerator_hour=run.offer.usd_per_accelerator_hour,
+        bill=bill_of(price, run.offer.usd_per_hour, scenario.limits.beside, job_s=run.paid_s),
         bills=_bills(run, scenario, known, others),
         power_w=energy.power_w,
         energy_kwh=energy.energy_kwh,
@@ -219,17 +219,21 @@ def _bills(
     worth = rented is not None and is_worth_committing(ESTIMATED_RESERVATION, rented.days * DAY_S)
     if rented is not None and worth and "reserved_1y" not in terms and rented.provider != OWN:
         hourly = known.value("reserved_1y_fraction") * rented.usd_per_accelerator_hour
-        hours = max(np.ceil(rented.days * DAY_S / HOUR_S), committed_hours(ESTIMATED_RESERVATION))
         cheaper = replace(rented, term=ESTIMATED_RESERVATION, sku="", usd_per_accelerator_hour=hourly)
-        found.append(replace(cheaper, usd=hourly * run.num_accelerators * float(hours)))
+        paid_s = float(np.ceil(rented.days * DAY_S / HOUR_S)) * HOUR_S
+        usd = job_usd("reserved_1y", hourly * run.num_accelerators, paid_s)
+        found.append(replace(cheaper, usd=usd))
     accelerator, count = run.found.cluster.accelerator, run.num_accelerators
-    owned = owned_usd_per_hour(accelerator, count, known)
-    if owned is not None and run.offer.price.provider != OWN:
+    bought = purchase_price(known, accelerator)
+    if bought is not None and run.offer.price.provider != OWN:
         nodes = run.checkpoint.num_nodes
         left = goodput_of(
             run.found, run.checkpoint, scenario.reliability, nodes, is_spot=False, count=count
         ).goodput_fraction
         hours = run.num_steps * run.step_s / left / HOUR_S
+        power_w = BUSY_POWER_FRACTION * count * (accelerator.tdp_w or 0.0)
+        holding = Holding(accelerator, count, power_w, replicas_span_nodes=count > _NODE)
+        owned = tco(holding, bought, known).usd_per_hour
         found.append(Bill("owned", OWN, "", owned / count, hours * HOUR_S / DAY_S, left, owned * hours))
     return tuple(found)
 

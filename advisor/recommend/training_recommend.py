@@ -11,12 +11,13 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
+from advisor.recommend.bill import usd_words
 from advisor.recommend.market import seller_words, stale_price_warnings
 from advisor.recommend.result import Rejected
 from advisor.recommend.standing import by_standing
 from advisor.recommend.training_market import Outcome, Progress, offers_of, ranked_runs, search_training
-from advisor.recommend.training_money import ClusterOffer, cluster_offers, usd_words
-from advisor.recommend.training_option import ESTIMATED_RESERVATION, option_of
+from advisor.recommend.training_money import ClusterOffer, cluster_offers
+from advisor.recommend.training_option import option_of
 from advisor.recommend.training_result import (
     Bill,
     ParetoPoint,
@@ -24,7 +25,7 @@ from advisor.recommend.training_result import (
     TrainingRecommendation,
     TrainingSearch,
 )
-from advisor.recommend.training_runs import Run
+from advisor.recommend.training_runs import ESTIMATED_RESERVATION, Run
 from advisor.recommend.training_scenario import TrainingScenario
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.flop import (

@@ -25,7 +25,7 @@ VALUES = {
     "teacher": "70b", "mean_length": "300", "precision": "fp8", "reward_time": "3s", "reward_model": "8b",
     "shared_prefix_tokens": "100", "shared_prefixes": "3", "levers": "none", "acceptance": "0.5", "adapters": "50",
     "adapter_rank": "8", "adapter_slots": "9", "emit": "k8s", "emit_dir": "here",
-    "plan": "p.json", "from_plan": "p.json",
+    "plan": "p.json", "from_plan": "p.json", "max_context": "64k",
 }  # fmt: skip
 OPTIONS = [parameter.name for parameter in parameters_of(RecommendInput)]
 IDLE = [(workload, name) for workload, acts in ACTS.items() for name in OPTIONS if name not in acts]

@@ -12,15 +12,13 @@ from advisor.build.plan import Question
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.units import KILO
-from advisor.cli.measures import positive
+from advisor.cli.measures import parse_watts, positive
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration, kept_prices
 from advisor.cli.scenario_input import names_of
 from advisor.commands.build.options import BuildInput, Conditions
 
 _CIRCUIT: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*V?\s*[/x, ]\s*(\d+(?:\.\d+)?)\s*A?\s*", re.IGNORECASE)
-_WATTS: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(k?)W?\s*", re.IGNORECASE)
 _VOLTS: Final = (90.0, 480.0)
 
 
@@ -44,18 +42,6 @@ def parse_circuit(text: str) -> Circuit:
             fix="e.g. --circuit 120V/15A or 230V/16A",
         )
     return Circuit(volts, amps)
-
-
-def parse_watts(text: str, option: str) -> float:
-    """Power [W], written 1500, 1500W or 1.5kW.
-
-    Raises: AdvisorError: no number, or not positive.
-    """
-    match = _WATTS.fullmatch(text)
-    if match is None:
-        raise AdvisorError(f"{option} {text}: not a power", fix=f"watts, e.g. {option} 1500W")
-    factor = KILO if match.group(2) else 1.0
-    return positive(float(match.group(1)) * factor, option, text=text, example="1500W")
 
 
 def question_of(typed: Conditions, wishes: BuildInput, shared: Shared) -> tuple[Question, tuple[str, ...]]:

@@ -5,9 +5,10 @@ from typing import Final
 
 from advisor.catalog.units import DAY_S, GB, KILO, MINUTE_S
 from advisor.commands.recommend.rejected import rejected_tables
+from advisor.recommend.bill import job_words
 from advisor.recommend.standing import standing_words
-from advisor.recommend.training_option import ESTIMATED_RESERVATION
 from advisor.recommend.training_result import Bill, Reinforcement, TrainingOption, TrainingRecommendation
+from advisor.recommend.training_runs import ESTIMATED_RESERVATION
 from advisor.recommend.training_scenario import TrainingScenario
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
 from advisor.render.document import fields_of
@@ -39,6 +40,7 @@ def training_answer(
         Paragraph(found.headline, emphasis=True),
         _options_table(found.options),
         Paragraph(standing_words(found.options, lambda option: option.usd)),
+        Paragraph(job_words(first.bill)),
     ]
     if first.reinforcement is not None:
         blocks.append(_loop_table(found.options))
