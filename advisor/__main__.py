@@ -4,6 +4,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+_LEAST_WIDTH, _USUAL_WIDTH, _MOST_DIGITS = 40, 80, 5
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. A failure is told on stderr, as a traceback only if asked."""
@@ -122,6 +124,10 @@ def _prepare_streams() -> bool:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
+    if "COLUMNS" in os.environ:  # 0 is what a terminal without a size says
+        typed = os.environ["COLUMNS"]
+        width = int(typed) if typed.isdecimal() and len(typed) < _MOST_DIGITS else 0
+        os.environ["COLUMNS"] = str(max(_LEAST_WIDTH, width or _USUAL_WIDTH))
     if not sys.stdout.isatty() and not os.environ.get("FORCE_COLOR"):
         os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
     return is_closed

@@ -51,11 +51,6 @@ def records() -> tuple[CollectiveRecord, ...]:
 
 
 @functools.cache
-def _index() -> dict[tuple[str, str, str], CollectiveRecord]:
-    return {(record.fabric, record.operation, record.algorithm): record for record in records()}
-
-
-@functools.cache
 def collective(fabric: str, operation: str, algorithm: str) -> ResolvedCollective:
     """Fitted parameters of a collective, from the nearest relative where the fabric was not measured.
 
@@ -65,7 +60,7 @@ def collective(fabric: str, operation: str, algorithm: str) -> ResolvedCollectiv
     Raises: UnknownNameError: the operation with this algorithm was measured on no relative of the fabric.
     Source: own definition; how far relatives differ is in docs/collectives.md.
     """
-    index = _index()
+    index = {(record.fabric, record.operation, record.algorithm): record for record in records()}
     operations = dict.fromkeys((operation, "all_reduce")) if operation in _RING_LIKE else (operation,)
     for candidate in dict.fromkeys((fabric, *_relatives(fabric), *_FALLBACK)):
         for other in operations:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import parsed_json, read_text
 
 _LARGEST_COUNT: Final = 100_000_000
 _MOST_LAYERS: Final = 10_000
@@ -126,12 +127,11 @@ def read_config(path: str | Path) -> ConfigFields:
     if file.is_dir():
         file = file / "config.json"
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        values = parsed_json(read_text(file))
+    except InputFileError as error:
         raise InputFileError(
-            f"cannot read {file}",
-            why=str(reason),
+            error.what,
+            why=error.why,
             fix="give the path of a config.json or of the folder that holds it",
         ) from None
     except (

@@ -1,7 +1,9 @@
 """Data files in the field's customary units: reading them, and telling a person what is wrong with one."""
 
+import contextlib
 import csv
 import datetime
+import hashlib
 import json
 import tomllib
 from collections.abc import Hashable, Iterator, Mapping
@@ -15,31 +17,76 @@ from advisor.catalog.units import MB
 
 DATA_DIR: Final = Path(__file__).parent / "data"
 MOST_FILE_BYTES: Final = 512_000_000
+"""Of what is read line by line: prices, traces, results of sweeps."""
+MOST_DOCUMENT_BYTES: Final = 64_000_000
+"""Of what is parsed as a whole: a parsed JSON document takes up to twenty times its size."""
+MOST_TOML_BYTES: Final = 4_000_000
+_BLOCK_BYTES: Final = 1_000_000
+_MOST_DIGITS: Final = 300
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, most_bytes: int = MOST_DOCUMENT_BYTES) -> str:
     """The whole text of a file, its lines ending in a line feed.
 
     Raises: InputFileError: it is missing, a folder, too large, unreadable or not UTF-8.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_FILE_BYTES + 1)
-        if len(content) > MOST_FILE_BYTES:
-            raise InputFileError(
-                f"{path}: is too large",
-                why=f"more than {MOST_FILE_BYTES / MB:g} MB",
-                fix="split it, or leave out what is not needed",
-            )
+    with _told(path), path.open("rb") as file:
+        content = file.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise too_large(str(path), most_bytes)
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a file, one at a time; each ends in a line feed, but for the last where the file does not.
+
+    Raises: InputFileError: as `read_text`, or a line that is longer than a document may be.
+    """
+    with _told(path), path.open(encoding="utf-8-sig") as file:
+        num_read = 0
+        while line := file.readline(MOST_DOCUMENT_BYTES):
+            num_read += len(line)
+            if num_read > MOST_FILE_BYTES or len(line) == MOST_DOCUMENT_BYTES:
+                raise too_large(str(path), MOST_FILE_BYTES)
+            yield line
+
+
+def content_hash(path: Path) -> str:
+    """A hash of what a file holds. Raises: InputFileError: as `read_text`."""
+    digest, num_read = hashlib.sha256(), 0
+    with _told(path), path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            num_read += len(block)
+            if num_read > MOST_FILE_BYTES:
+                raise too_large(str(path), MOST_FILE_BYTES)
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def too_large(name: str, most_bytes: int) -> InputFileError:
+    """The refusal of an input that is larger than it may be."""
+    return InputFileError(
+        f"{name}: is too large",
+        why=f"more than {most_bytes / MB:g} MB",
+        fix="split it, or leave out what is not needed",
+    )
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What the system says of a file, as a person's mistake."""
+    try:
+        yield
     except FileNotFoundError:
         raise InputFileError(f"{path}: no such file", fix="check the path") from None
     except IsADirectoryError:
         raise InputFileError(f"{path}: is a folder, not a file", fix="name a file in it") from None
-    except UnicodeDecodeError as error:
+    except UnicodeDecodeError:
         raise InputFileError(
-            f"{path}: not a text file", why=f"byte {error.start} is not UTF-8", fix="save it as UTF-8 text"
+            f"{path}: not a text file",
+            why="it is not UTF-8",
+            fix="save it as UTF-8 text",
         ) from None
     except (OSError, ValueError) as error:  # a null byte in the name
         why = getattr(error, "strerror", None) or str(error)
@@ -48,29 +95,28 @@ def read_text(path: Path) -> str:
         ) from None
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a file, one at a time; each ends in a line feed, but for the last where the file does not.
-
-    Raises: InputFileError: as `read_text`.
-    """
-    text, start = read_text(path), 0
-    while start < len(text):
-        end = text.find("\n", start) + 1 or len(text)
-        yield text[start:end]
-        start = end
-
-
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file.
 
     Raises: InputFileError: it cannot be read or is not TOML; the message has line and column.
     """
     try:
-        return tomllib.loads(read_text(path))
+        return tomllib.loads(read_text(path, MOST_TOML_BYTES))
     except tomllib.TOMLDecodeError as error:
         raise InputFileError(f"{path}: not valid TOML", why=str(error), fix="correct that line") from None
     except (RecursionError, ValueError) as error:  # nested without end, a number of thousands of digits
         raise InputFileError(f"{path}: cannot be read", why=str(error), fix="simplify it") from None
+
+
+def parsed_json(text: str) -> Any:
+    """The value of a JSON text. Raises: ValueError: it is none, or holds a whole number that no float reaches."""
+    return json.loads(text, parse_int=_whole)
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
 
 
 def read_json(path: Path, fix: str) -> Any:
@@ -79,7 +125,7 @@ def read_json(path: Path, fix: str) -> Any:
     Raises: InputFileError: the file is missing, no text or no JSON.
     """
     try:
-        return json.loads(read_text(path))
+        return parsed_json(read_text(path))
     except json.JSONDecodeError as error:
         raise InputFileError(f"{path}: not valid JSON", why=str(error), fix=fix) from None
     except (RecursionError, ValueError) as error:

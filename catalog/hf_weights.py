@@ -8,6 +8,8 @@ from typing import Any, Final, Literal
 
 from advisor.catalog.config_fields import ConfigFields
 from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import parsed_json, read_text
 
 _PLAIN: Final = {
     "bfloat16": "bf16",
@@ -125,9 +127,9 @@ def _modelopt_algorithm(config: ConfigFields) -> str:
     """ModelOpt writes its algorithm into a file of its own beside config.json."""
     file = Path(config.file).with_name("hf_quant_config.json")
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
+        values = parsed_json(read_text(file))
         return str(values["quantization"]["quant_algo"] or "")
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+    except (InputFileError, ValueError, RecursionError, KeyError, TypeError):
         return ""
 
 

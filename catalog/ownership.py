@@ -14,6 +14,7 @@ from advisor.catalog.part_prices import accelerator_price, price_book
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.economics import Assumption, PurchasePrice, Region
+from advisor.catalog.units import KILO
 
 USER: Final = "given by the user"
 _LIMITS: Final = {
@@ -39,6 +40,18 @@ class Ownership:
 
     def value(self, name: str) -> float:
         return self.assumptions[name].value
+
+    def site_power_w(self, accelerator_power_w: float) -> float:
+        """Power of accelerators at the meter of the site, their hosts and cooling included [W]."""
+        return self.system_power_w(accelerator_power_w) * self.value("pue")
+
+    def system_power_w(self, accelerator_power_w: float) -> float:
+        """Power of whole machines around accelerators that draw so much [W]."""
+        return accelerator_power_w * self.value("system_power_factor")
+
+    def energy_usd_per_hour(self, accelerator_power_w: float) -> float:
+        """Electricity of an hour at which accelerators draw so much [USD/h], hosts and cooling included."""
+        return self.site_power_w(accelerator_power_w) / KILO * self.value("electricity_usd_per_kwh")
 
     def replaced(self, name: str, value: float) -> "Ownership":
         """The same with one assumption at another value within or beyond its range."""

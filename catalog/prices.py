@@ -24,7 +24,7 @@ from advisor.catalog.files import (
     read_toml,
 )
 from advisor.catalog.resolve import resolve
-from advisor.catalog.schema.price import Price, PriceKind, Term
+from advisor.catalog.schema.price import Price, PriceKind
 from advisor.catalog.units import DAY_S, GIB, HOUR_S
 
 STALE_AFTER_DAYS: Final = 30
@@ -42,7 +42,7 @@ COMPARED_KINDS: Final[tuple[PriceKind, ...]] = ("list", "quote", "tracker", "mar
 LEAST_USD, MOST_USD = 0.005, 250.0
 """Of one accelerator and hour; what lies beyond was written in other units."""
 _YEAR_H: Final = 365 * DAY_S / HOUR_S
-_COMMITTED_H: Final[Mapping[Term, float]] = {
+_COMMITTED_H: Final[Mapping[str, float]] = {
     "reserved_1m": _YEAR_H / 12,
     "reserved_3m": _YEAR_H / 4,
     "reserved_1y": _YEAR_H,
@@ -171,7 +171,12 @@ def commitment_usd(price: Price) -> float | None:
     """
     if price.term == "reserved_unspecified":
         return None
-    return price.usd_per_hour * _COMMITTED_H.get(price.term, 0.0)
+    return price.usd_per_hour * committed_hours(price.term)
+
+
+def committed_hours(term: str) -> float:
+    """Hours that a term is paid for, used or not [h]; 0 where it commits to nothing, or nobody states its length."""
+    return _COMMITTED_H.get(term, 0.0)
 
 
 def is_stale(price: Price, as_of: datetime.date, days: int = STALE_AFTER_DAYS) -> bool:

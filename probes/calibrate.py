@@ -5,6 +5,7 @@ from typing import Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import Calibration
+from advisor.catalog.schema.accelerator import PowerPoint
 from advisor.probes.document import Probe
 from advisor.probes.fabric import fast_groups, pair_rates
 from advisor.probes.record import Measurement
@@ -56,6 +57,7 @@ def calibration_of(probe: Probe) -> Calibration:
         },
         pair_bytes_per_s={f"{i}-{j}": rate for (i, j), rate in sorted(pairs.items())},
         fast_groups=fast_groups(pairs),
+        power_points=power_points(probe.measurements),
         host_to_device_bytes_per_s=slowest_gpu(probe.measurements, "host_link.h2d"),
     )
     if found.bandwidth_bytes_per_s is None and not found.matmul_flop_per_s:
@@ -65,6 +67,35 @@ def calibration_of(probe: Probe) -> Calibration:
             fix="probe a machine with a GPU and torch",
         )
     return found
+
+
+def power_points(measurements: Sequence[Measurement]) -> tuple[PowerPoint, ...]:
+    """Rates and draw by power limit, lowest first; of several GPUs the slowest rate and the highest draw.
+
+    A limit at which something is missing is left out, so that a sweep that was cut short is no curve with holes.
+    """
+    seen: dict[float, dict[str, list[float]]] = {}
+    for m in measurements:
+        if (
+            m.id.startswith("power.")
+            and m.pattern.startswith("at ")
+            and isinstance(m.value, float)
+            and m.value > 0
+        ):
+            seen.setdefault(float(m.pattern.split()[1]), {}).setdefault(m.id.partition(".")[2], []).append(
+                m.value
+            )
+    return tuple(
+        PowerPoint(
+            limit_w=limit_w,
+            matmul_flop_per_s=min(found["product"]),
+            matmul_w=max(found["product_draw"]),
+            bandwidth_bytes_per_s=min(found["read"]),
+            bandwidth_w=max(found["read_draw"]),
+        )
+        for limit_w, found in sorted(seen.items())
+        if limit_w > 0 and found.keys() >= {"product", "product_draw", "read", "read_draw"}
+    )
 
 
 def _num_ranks(measurement: Measurement) -> int:

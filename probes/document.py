@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import DATA_DIR, checked, read_text
+from advisor.catalog.files import DATA_DIR, checked, parsed_json, read_text
 from advisor.catalog.schema import Accelerator
 from advisor.probes.assess import UNKNOWN
 from advisor.probes.record import Machine, Measurement, Status, redacted
@@ -121,7 +121,7 @@ def read_probe(path: Path) -> Probe:
         )
     path = found
     try:
-        values = json.loads(read_text(path))
+        values = parsed_json(read_text(path))
     except (ValueError, RecursionError) as error:
         raise InputFileError(
             f"{path}: not valid JSON",
@@ -138,7 +138,7 @@ def read_probe(path: Path) -> Probe:
         raise InputFileError(
             f"{path}: written by another version of the benchmark",
             why=f"benchmark_version is {values.get('benchmark_version')!r}, this is {BENCHMARK_VERSION}",
-            fix="measure again with this version",
+            fix="measure again with this version: advisor probe -o FILE",
         )
     rows = _list_of(values, "measurements", path)
     machine = checked(Machine, _mapping(values.get("machine"), "machine", path), f"{path}: machine")

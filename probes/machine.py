@@ -74,7 +74,7 @@ def _find_gpus() -> tuple[tuple[Gpu, ...], list[str]]:
     if gpus := _amd_gpus():
         return gpus, ["advisor was never verified on an AMD GPU; its state is read from sysfs"]
     if platform.system() == "Darwin" and platform.machine() == "arm64":
-        return (), ["Apple GPUs are measured through torch alone; advisor was never verified on one"]
+        return (), ["Apple GPUs are measured by torch and MLX alone; advisor was never verified on one"]
     return (), ["no GPU driver answers: only the CPU, memory and storage are measured"]
 
 

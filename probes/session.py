@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,6 +83,7 @@ class Session:
                     self._measure_group(machine, keys)
                     if self.power_sweep:
                         self._sweep_power(machine, keys)
+                self._measure_steps(machine, "apple", _apple_steps(self.quick), -1, None, keys)
                 self._measure_steps(machine, "host", plan(self.quick, "host"), -1, None, keys)
         finally:
             for process in tuple(self._live):
@@ -101,7 +103,9 @@ class Session:
                 keys |= {f"gpu{gpu}/{step.name}": step for step in plan(self.quick, "gpu")}
             if len(machine.gpus) > 1:
                 keys |= {f"group/{step.name}": step for step in plan(self.quick, "group")}
-        return keys | {f"host/{step.name}": step for step in plan(self.quick, "host")}
+        for place, steps in (("apple", _apple_steps(self.quick)), ("host", plan(self.quick, "host"))):
+            keys |= {f"{place}/{step.name}": step for step in steps}
+        return keys
 
     def _tell(self, keys: dict[str, Step], text: str) -> None:
         with self._lock:
@@ -338,6 +342,11 @@ def resumed(measurements: Sequence[Measurement]) -> dict[str, list[Measurement]]
 def _indices(machine: Machine) -> list[int]:
     """GPUs to measure; -1 is the one that only torch sees (Apple)."""
     return [gpu.index for gpu in machine.gpus] or ([0] if sys.platform == "darwin" else [])
+
+
+def _apple_steps(quick: bool) -> list[Step]:
+    """What MLX measures, on a Mac where it is installed."""
+    return plan(quick, "apple") if sys.platform == "darwin" and find_spec("mlx") else []
 
 
 def _lost(step: Step, gpu: int, reason: str) -> Measurement:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Place = Literal["gpu", "host", "group", "power"]
+Place = Literal["gpu", "host", "group", "power", "apple"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ STEPS: Final[tuple[Step, ...]] = (
     Step("storage", "storage", "host:storage", 2, 8, place="host"),
     Step("peer", "copies between GPUs", "peers:peer", 8, 12, place="group"),
     Step("collective", "collectives", "collective_worker", 15, 40, place="group"),
+    Step("mlx", "memory and matrix products, MLX", "apple:mlx", 8, 12, place="apple"),
     Step("power", "work per joule at a power limit", "power_point:power_point", 12, 12, place="power"),
 )
 

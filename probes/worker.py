@@ -60,7 +60,7 @@ def _turn(lock: Path | None) -> Iterator[None]:
 def _run(step: Step, options: argparse.Namespace) -> list[Measurement]:
     module, _, name = step.function.partition(":")
     function = getattr(importlib.import_module(f"advisor.probes.{module}"), name)
-    if step.place == "host":
+    if step.place in ("host", "apple"):
         return list(function(options.quick))
     if step.place == "group":
         return list(function(options.num_gpus, options.quick))

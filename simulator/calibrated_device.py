@@ -13,6 +13,7 @@ from advisor.catalog.efficiencies import efficiency
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Calibration
 from advisor.catalog.units import GIB
+from advisor.simulator.collectives.measured_pairs import lacks_bridges, placed_groups
 from advisor.simulator.collectives.prediction import Operation, predict
 from advisor.simulator.collectives.topology import topology_of
 from advisor.simulator.deployment import Deployment
@@ -108,6 +109,7 @@ def link_figure(accelerator: Accelerator, calibration: Calibration) -> MeasuredF
     Raises: AdvisorError: the figure is implausible.
     Source: simulator.collectives.prediction.
     """
+    accelerator = _as_joined(accelerator, calibration)
     count, scale_up = calibration.num_accelerators, accelerator.scale_up
     if count < 2 or scale_up is None:
         return None
@@ -148,10 +150,13 @@ def calibrated_accelerator(accelerator: Accelerator, calibration: Calibration | 
     Raises: AdvisorError: a figure is implausible. InfeasibleError: the accelerator cannot be simulated.
     Source: own definition, see calibrated_device and link_figure.
     """
-    figures = accelerator_figures(accelerator, calibration) if calibration else ()
-    if not figures:
+    if calibration is None or calibration.accelerator != accelerator.id:
         return accelerator
-    device, scale_up = _scaled(device_of(accelerator), figures), accelerator.scale_up
+    figures = accelerator_figures(accelerator, calibration)
+    joined = _as_joined(accelerator, calibration)
+    if not figures and joined == accelerator and not calibration.power_points:
+        return accelerator
+    device, scale_up = _scaled(device_of(accelerator), figures), joined.scale_up
     if scale_up is not None:
         factor = next((figure.scale for figure in figures if figure.name == LINK), 1.0)
         scale_up = scale_up.model_copy(update={"bytes_per_s": scale_up.bytes_per_s * factor})
@@ -160,6 +165,8 @@ def calibrated_accelerator(accelerator: Accelerator, calibration: Calibration | 
             "bandwidth_bytes_per_s": device.bandwidth_bytes_per_s,
             "peak_flop_per_s": {name: device.peak_flop_per_s[name] for name in accelerator.peak_flop_per_s},
             "peak_scale": dict(device.peak_scale),
+            "group_fraction": joined.group_fraction,
+            "power_points": calibration.power_points,
             "scale_up": scale_up,
         }
     )
@@ -175,6 +182,15 @@ def calibrated_deployment(deployment: Deployment, calibration: Calibration | Non
     if accelerator is deployment.accelerator:
         return deployment
     return replace(deployment, accelerator=accelerator, is_calibrated=True)
+
+
+def _as_joined(accelerator: Accelerator, calibration: Calibration) -> Accelerator:
+    """The accelerator with the links that were found: slower groups, and no bridge where none carries a copy."""
+    if lacks_bridges(accelerator, calibration):
+        return accelerator.model_copy(update={"scale_up": None})
+    groups = placed_groups(accelerator, calibration)
+    slower = {size: group.fraction for size, group in groups.items() if group.fraction < 1.0}
+    return accelerator.model_copy(update={"group_fraction": slower}) if slower else accelerator
 
 
 def _bandwidth(device: Device, measured: float) -> MeasuredFigure:

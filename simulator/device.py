@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator
 from advisor.simulator.terms import Case, value
@@ -76,21 +78,33 @@ _CLOCK_EXPONENT = 1.0 / 3.0
 def with_power_cap(accelerator: Accelerator, power_cap_w: float | None) -> Accelerator:
     """The accelerator under a power limit: peaks, clock and bandwidth times (cap / rated power)^(1/3), at most 1.
 
-    Memory keeps its own clock, but cores and caches that run slower ask for less of it.
+    Where the machine was measured at several limits, times what it kept there of the highest one's rates, between two
+    limits in proportion. Memory keeps its own clock, but cores and caches that run slower ask for less of it.
 
     Assumes: work at full clocks draws the rated power, decoding too; a rated power that has no source leaves the
-    accelerator as it is.
+    accelerator as it is; below the lowest limit that was measured nothing changes any more.
     Raises: AdvisorError: the cap is not positive.
     Error: decoding on RTX 3090s held to 220 W of 350: 4 to 10 % where bandwidth without the factor gave 8 to 25 %.
-    Source: dynamic power of CMOS, P = C·V²·f; own simplification.
+    Source: dynamic power of CMOS, P = C·V²·f; own simplification; probes/power.py.
     """
-    if power_cap_w is None or accelerator.tdp_w is None:
+    points = accelerator.power_points
+    if power_cap_w is None or (accelerator.tdp_w is None and not points):
         return accelerator
     if not power_cap_w > 0:
         raise AdvisorError(f"a power cap must be positive, not {power_cap_w} W")
-    factor = min(1.0, power_cap_w / accelerator.tdp_w) ** _CLOCK_EXPONENT
-    peaks = {name: peak * factor for name, peak in accelerator.peak_flop_per_s.items()}
-    clock_hz = accelerator.clock_hz and accelerator.clock_hz * factor
-    bandwidth = accelerator.bandwidth_bytes_per_s and accelerator.bandwidth_bytes_per_s * factor
+    if points:
+        limits = [point.limit_w for point in points]
+        computing, reading = (
+            float(np.interp(power_cap_w, limits, rates)) / rates[-1]
+            for rates in (
+                [point.matmul_flop_per_s for point in points],
+                [point.bandwidth_bytes_per_s for point in points],
+            )
+        )
+    else:
+        computing = reading = min(1.0, power_cap_w / (accelerator.tdp_w or 0.0)) ** _CLOCK_EXPONENT
+    peaks = {name: peak * computing for name, peak in accelerator.peak_flop_per_s.items()}
+    clock_hz = accelerator.clock_hz and accelerator.clock_hz * computing
+    bandwidth = accelerator.bandwidth_bytes_per_s and accelerator.bandwidth_bytes_per_s * reading
     changes = {"peak_flop_per_s": peaks, "clock_hz": clock_hz, "bandwidth_bytes_per_s": bandwidth}
     return accelerator.model_copy(update=changes)

@@ -1,9 +1,26 @@
 """Which layouts engines accept: heads, layers and experts that divide among accelerators."""
 
-from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import check_parameters, is_moe, layers_of, num_layers, routed_layers
+
+_OTHER_WORK = {"encoder": "embed", "diffusion": "diffusion", "speech": "speech"}
+
+
+def check_generates(model: Model) -> None:
+    """Refuse to serve as text what makes none: encoders, images, speech.
+
+    Raises: AdvisorError: the model's record says that it does something else.
+    Source: Model.workload.
+    """
+    if model.workload in _OTHER_WORK:
+        work = _OTHER_WORK[model.workload]
+        raise AdvisorError(
+            f"{model.id} answers with no text",
+            why=f"its record says {model.workload}",
+            fix=f"advisor recommend --workload {work}, or advisor simulate {work}",
+        )
 
 
 def check_layout(deployment: Deployment) -> None:

@@ -22,7 +22,7 @@ from advisor.simulator.engine_costs import (
 )
 from advisor.simulator.graph.forward_pass import expert_format
 from advisor.simulator.graph.model import has_state
-from advisor.simulator.layout import check_layout
+from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.local_surface import (
     build_local_surface,
     default_micro_batch,
@@ -114,9 +114,10 @@ def model_replica(
     nothing. A library that is given is used as it is.
 
     Raises: InfeasibleError: the layout is refused, weights do not fit, or the cache is smaller than one request.
-        AdvisorError: a figure of the calibration is implausible.
+        AdvisorError: the model makes no text, or a figure of the calibration is implausible.
     Source: own composition.
     """
+    check_generates(deployment.model)
     check_layout(deployment)
     settings = settings or EngineSettings()
     deployment = _as_started(calibrated_deployment(deployment, calibration), settings)
@@ -183,12 +184,13 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
         return local_library(
             deployment.engine, deployment.accelerator, version=settings.version, date=settings.date
         )
-    return replace(
-        operator_library(deployment),
-        expert_block_rows=_expert_block_rows(deployment, settings),
-        fused_quantisation=_engine_value("fused_quantisation", deployment, settings, deployment.weight_dtype)
-        > 0,
-    )
+    fused = _engine_value("fused_quantisation", deployment, settings, deployment.weight_dtype) > 0
+    # Rows to which an engine pads those of each expert of a rank; 0 where experts without rows are left out.
+    rows = _engine_value("expert_block_rows", deployment, settings, expert_format(deployment))
+    ranks = deployment.engine.expert_blocks_below_ranks
+    if rows > 1 and ranks and deployment.expert_tensor_parallel >= ranks:
+        rows = 0.0
+    return replace(operator_library(deployment), expert_block_rows=rows, fused_quantisation=fused)
 
 
 def _engine_value(term: str, deployment: Deployment, settings: EngineSettings, dtype: str) -> float:
@@ -196,13 +198,6 @@ def _engine_value(term: str, deployment: Deployment, settings: EngineSettings, d
     engine, architecture = deployment.engine, deployment.accelerator.architecture
     found = find("engine", term, Case(engine.id, settings.version, settings.date, architecture, dtype=dtype))
     return found.value if found else 0.0
-
-
-def _expert_block_rows(deployment: Deployment, settings: EngineSettings) -> float:
-    """Rows to which an engine pads those of each expert of a rank; 0 where experts without rows are left out."""
-    rows = _engine_value("expert_block_rows", deployment, settings, expert_format(deployment))
-    ranks = deployment.engine.expert_blocks_below_ranks
-    return 0.0 if rows > 1 and ranks and deployment.expert_tensor_parallel >= ranks else rows
 
 
 def _hands_on(deployment: Deployment) -> bool:

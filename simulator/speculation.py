@@ -232,5 +232,7 @@ def _blocks_left(replica: ReplicaModel, speculation: Speculation) -> int | None:
         if speculation.method == "medusa":
             table = deployment.model.hidden_size * deployment.model.vocab_size * bytes_per_element("bf16")
             weights = speculation.draft_tokens * table / ranks
+    if memory.kv_bytes_per_token + per_token <= 0:
+        return blocks  # a state of fixed size holds any context
     left = max(0.0, memory.kv_bytes - weights) / memory.kv_bytes
     return int(blocks * left * memory.kv_bytes_per_token / (memory.kv_bytes_per_token + per_token))

@@ -78,7 +78,7 @@ def converted(row: Row, known: list[Row], source_ids: dict[tuple[str, str], str]
         qualifier = qualifier or ("" if row["tenancy"] == "unknown" else "secure")
         term = "community" if qualifier == "community" and term == "on_demand" else term
     day = row["observed_on"]
-    storage = re.search(r"\$([\d.]+)/gb/h", note)
+    storage = re.search(r"(?:storage|disk)[^;,.]*\$([\d.]+)/gb/h", note)
     return {
         "provider": provider,
         "sku": product(provider, row["sku"], row["gpu_id"], count, qualifier, row["price_kind"], known),

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog import accelerators, parts
-from advisor.catalog.schema import Accelerator
+from advisor.catalog.schema import Accelerator, Calibration
+from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.quantity import Quantity
 
@@ -61,9 +62,9 @@ class Hardware:
     host_bytes_per_s: float = 0.0
     """Bandwidth of the main memory, where layers may run on the CPU; 0 where they may not."""
 
-    def record(self) -> Accelerator:
-        """The accelerator as it runs here."""
-        found = accelerators.by_id(self.accelerator)
+    def record(self, calibration: Calibration | None = None) -> Accelerator:
+        """The accelerator as it runs here, with the figures of a machine that was measured."""
+        found = calibrated_accelerator(accelerators.by_id(self.accelerator), calibration)
         changes: dict[str, object] = {}
         if self.pcie_generation is not None:
             changes["pcie_generation"] = min(

@@ -9,7 +9,7 @@ from advisor.build.offload import offloaded
 from advisor.catalog import accelerators, engines
 from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES, bytes_per_element, dtype_of
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.schema import Model
+from advisor.catalog.schema import Calibration, Model
 from advisor.catalog.units import GB
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.graph.model import parameter_count
@@ -50,6 +50,7 @@ class Load:
     precision: str | None = None
     """Weight format; None is four bits, or what the model is published in if that is less."""
     engine: str | None = None
+    calibration: Calibration | None = None
 
     @property
     def context_tokens(self) -> int:
@@ -135,13 +136,14 @@ def _replica(
     hardware: Hardware, load: Load, engine: str, weights: str, tp: int, pp: int
 ) -> ReplicaModel | None:
     record = engines.by_id(engine)
-    accelerator = hardware.record()
+    accelerator = hardware.record(load.calibration)
     offered = record.vendor_weight_dtypes.get(accelerator.vendor, record.weight_dtypes)
     if weights not in offered:
         return None
     deployment = Deployment(
         model=load.model, accelerator=accelerator, engine=record, tensor_parallel=tp, pipeline_parallel=pp,
         weight_dtype=weights, activation_dtype=activation_dtype_for(weights, accelerator),
+        is_calibrated=load.calibration is not None and load.calibration.accelerator == accelerator.id,
     )  # fmt: skip
     try:
         return model_replica(

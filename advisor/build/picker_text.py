@@ -8,6 +8,7 @@ from typing import Final
 
 from advisor.build.typed_line import TypedLine, read_line
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import MOST_TOML_BYTES, read_text
 
 CATEGORIES: Final = {
     "cpu": "cpu", "cpu cooler": "cooler", "motherboard": "board", "memory": "ram", "storage": "storage",
@@ -39,13 +40,7 @@ def read_picker_text(path: Path) -> list[TypedLine]:
 
     Raises: InputFileError: the file cannot be read, or a row's price is wrong or in another currency.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputFileError(
-            f"{path}: cannot be read", why=str(error), fix="name a list in UTF-8, as TOML or as text"
-        ) from None
-    return _merged(_lines(text, path))
+    return _merged(_lines(read_text(path, MOST_TOML_BYTES), path))
 
 
 def _lines(text: str, path: Path) -> Iterator[TypedLine]:

@@ -1,4 +1,4 @@
-"""Levers and adapters as typed, turned into what the search takes."""
+"""Levers, adapters and what is paid for beside machines as typed, turned into what the search takes."""
 
 from pathlib import Path
 from typing import Final
@@ -7,13 +7,17 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.files import read_json
 from advisor.catalog.resolve import near_misses
+from advisor.catalog.units import TB
+from advisor.cli.measures import parse_count
+from advisor.cli.options import Beside as TypedBeside
 from advisor.cli.options import Levers
 from advisor.cli.scenario_input import names_of
 from advisor.recommend.levers import LEVERS, NAMES, NOT_SEARCHED
-from advisor.recommend.scenario import AdapterLoad, Scenario
+from advisor.recommend.scenario import AdapterLoad, Beside, Scenario
 from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK
 
 _PLAIN: Final = tuple(name for name, lever in LEVERS.items() if lever.kind != "speculation")
+MOST_TOKENS: Final = 10_000_000
 _CONFIG: Final = "adapter_config.json"
 
 
@@ -38,6 +42,41 @@ def with_levers(scenario: Scenario, typed: Levers) -> Scenario:
             raise AdvisorError("--adapter-rank and --adapter-slots need adapters", fix="--adapters 50")
         return found
     return found.model_copy(update={"adapters": _adapters(typed, scenario.model)})
+
+
+def beside_of(typed: TypedBeside) -> Beside:
+    """What is paid for beside machines."""
+    return Beside(
+        storage_bytes=None if typed.storage_tb is None else typed.storage_tb * TB,
+        egress_bytes_per_month=None if typed.egress_tb is None else typed.egress_tb * TB,
+    )
+
+
+_MOST_CONTEXTS: Final = 6
+_USUAL_RATE_PER_S: Final = 1.0
+"""At which context windows are compared where no load is given."""
+
+
+def with_contexts(scenario: Scenario, text: str | None) -> tuple[Scenario, tuple[str, ...]]:
+    """The scenario with the context windows that each get an answer, and a note on the load where none was given.
+
+    Raises: AdvisorError: one is no number of tokens, or there are too many.
+    """
+    names = names_of(text, "--max-context")
+    found = {round(parse_count(name, "--max-context")) for name in names}
+    if not found:
+        return scenario, ()
+    if len(found) > _MOST_CONTEXTS or not 2 <= min(found) <= max(found) <= MOST_TOKENS:
+        raise AdvisorError(
+            f"--max-context {text}: at most {_MOST_CONTEXTS} windows of 2 to {MOST_TOKENS:,} tokens",
+            fix="e.g. --max-context 64k,256k,1M",
+        )
+    windows: dict[str, object] = {"max_contexts": tuple(sorted(found))}
+    if not scenario.ladder_per_s:
+        return scenario.model_copy(update=windows), ()
+    traffic = scenario.traffic.model_copy(update={"rate_per_s": _USUAL_RATE_PER_S})
+    note = f"no load is given: each window is priced at {_USUAL_RATE_PER_S:g} request/s (--rate)"
+    return scenario.model_copy(update={**windows, "traffic": traffic, "ladder_per_s": ()}), (note,)
 
 
 def _names(text: str) -> tuple[str, ...]:

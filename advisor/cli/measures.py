@@ -10,6 +10,8 @@ from advisor.catalog.errors import AdvisorError
 
 _AMOUNT: Final = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµ]*)\s*")
 
+_WATTS: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(k?)W?\s*", re.IGNORECASE)
+
 _BYTES: Final = {
     "b": 1.0, "kb": units.KB, "mb": units.MB, "gb": units.GB, "tb": units.TB,
     "kib": units.KIB, "mib": units.MIB, "gib": units.GIB,
@@ -48,6 +50,18 @@ def parse_count(text: str, option: str) -> float:
     Raises: AdvisorError: no number, not positive, or a suffix that is none.
     """
     return _parse(text, option, _COUNT, "4096, 128k or 1.4T", MOST_COUNT)
+
+
+def parse_watts(text: str, option: str) -> float:
+    """Power [W], written 1500, 1500W or 1.5kW.
+
+    Raises: AdvisorError: no number, or not positive.
+    """
+    match = _WATTS.fullmatch(text)
+    if match is None:
+        raise AdvisorError(f"{option} {text}: not a power", fix=f"watts, e.g. {option} 1500W")
+    factor = units.KILO if match.group(2) else 1.0
+    return positive(float(match.group(1)) * factor, option, text=text, example="1500W")
 
 
 def positive(value: float, option: str, *, text: str = "", example: str = "1", most: float = MOST) -> float:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from typer import Option
 
 from advisor.catalog.errors import AdvisorError
+from advisor.cli.notes import warn
 
 
 class Panel(NamedTuple):
@@ -28,13 +29,21 @@ OUTPUT: Final = Panel("Output and reproducibility")
 LOAD: Final = Panel("Load")
 OBJECTIVES: Final = Panel("Objectives")
 LIMITS: Final = Panel("What the answer may use")
+BILL: Final = Panel("The bill beside machines")
 LAYOUT: Final = Panel("Layout and precision")
 ITEMS: Final = Panel("Images, texts, audio")
 
 
+_WRITTEN_ON: Final = datetime.date(2026, 11, 1)
+"""No question was asked before: a clock that says so has stopped or was never set."""
+
+
 def today() -> datetime.date:
     """The day on which the question is asked; documented examples are run on a fixed one."""
-    return datetime.date.today()
+    day = datetime.date.today()
+    if day < _WRITTEN_ON:
+        warn(f"this computer's clock says {day}, when nothing had a price yet: set it, or give --as-of")
+    return day
 
 
 def parse_day(text: str, option: str) -> datetime.date:
@@ -249,6 +258,26 @@ class Where:
         int, LIMITS("N", "Accelerators of one replica at most.", True, min=1, max=100_000)
     ] = 64
     price_file: Annotated[Path | None, LIMITS("CSV", "Your own prices, which win over the catalog's.")] = None
+    max_context: Annotated[
+        str | None,
+        LIMITS("N,...", "Servers that take requests of so many tokens: 64k,256k,1M; each gets an answer."),
+    ] = None
+    power_budget: Annotated[
+        str | None, LIMITS("kW", "That machines of your own may draw, hosts included: 5kW.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is paid for beside machines, as typed."""
+
+    storage_tb: Annotated[
+        float | None,
+        BILL("TB", "Weights, checkpoints, data that are kept; billed at the seller's price.", min=0, max=1e6),
+    ] = None
+    egress_tb: Annotated[
+        float | None, BILL("TB", "Sent out a month; billed at the seller's price.", min=0, max=1e6)
+    ] = None
 
 
 Router = Literal["round_robin", "least_outstanding", "prefix_affinity"]

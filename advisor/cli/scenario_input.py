@@ -12,19 +12,20 @@ from advisor.catalog.prices import bundled_prices
 from advisor.catalog.regions import EU_COUNTRIES
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema.price import Tenancy, Term
-from advisor.catalog.units import DAYS_PER_MONTH, HOUR_S, HOURS_PER_DAY, MINUTE_S
-from advisor.cli.measures import parse_seconds, positive
+from advisor.catalog.units import HOUR_S, HOURS_PER_DAY, HOURS_PER_MONTH, MINUTE_S
+from advisor.cli.measures import parse_seconds, parse_watts, positive
 from advisor.cli.options import Load, Shared, Where
 from advisor.cli.options import Objectives as TypedObjectives
 from advisor.cli.own_data import given_calibration, kept_prices, kept_prices_note
 from advisor.recommend.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel, Traffic
+from advisor.simulator.layout import check_generates
 from advisor.simulator.serving.content import mean_reused_tokens
 from advisor.simulator.serving.trace_files import Trace, read_trace
 from advisor.simulator.serving.trace_replay import contents_of
 
 _RATE: Final = re.compile(r"([^/]+?)\s*(?:/\s*(s|min|h))?")
 _RATE_UNIT_S: Final = {"s": 1.0, "min": MINUTE_S, "h": HOUR_S}
-_PERIOD_H: Final = {"h": 1.0, "day": HOURS_PER_DAY, "month": DAYS_PER_MONTH * HOURS_PER_DAY}
+_PERIOD_H: Final = {"h": 1.0, "day": HOURS_PER_DAY, "month": HOURS_PER_MONTH}
 _LEVELS: Final[tuple[tuple[Metric, Literal[50, 95, 99]], ...]] = (
     ("ttft", 95), ("ttft", 50), ("tpot", 95), ("tpot", 50), ("itl", 99), ("e2e", 99),
 )  # fmt: skip
@@ -120,11 +121,11 @@ def _reused_tokens(trace: Trace, load: Load) -> float:
 
 def _check_one_of(load: Load) -> None:
     if load.shared_prefix_tokens is not None and load.trace is not None:
-        raise AdvisorError(
+        what, why = (
             "--trace and --shared-prefix-tokens exclude each other",
-            why="hash_ids of the trace say which prompts begin alike",
-            fix="drop one",
+            "hash_ids say which prompts begin alike",
         )
+        raise AdvisorError(what, why=why, fix="drop one")
     if load.shared_prefixes is not None and load.shared_prefix_tokens is None:
         raise AdvisorError("--shared-prefixes needs their length", fix="--shared-prefix-tokens N")
     if load.rate is not None and load.concurrency is not None:
@@ -146,18 +147,14 @@ def _check_one_of(load: Load) -> None:
     if load.trace_speed is not None and load.trace is None:
         raise AdvisorError("--trace-speed belongs to --trace", fix="--trace FILE, or no --trace-speed")
     if load.trace_speed is not None and load.rate is not None:
-        raise AdvisorError(
-            "--trace-speed and --rate exclude each other",
-            why="both say how fast the trace goes",
-            fix="drop one",
-        )
+        what, why = "--trace-speed and --rate exclude each other", "both say how fast the trace goes"
+        raise AdvisorError(what, why=why, fix="drop one")
+    if load.concurrency is not None and load.concurrency < 1:
+        what = f"--concurrency {load.concurrency} is out of range"
+        raise AdvisorError(what, fix="a whole number of at least 1")
     if len(given) > 1 and "--trace" in given:
         raise AdvisorError(
             f"{' and '.join(given)} exclude each other", why="a trace has lengths of its own", fix="drop one"
-        )
-    if load.concurrency is not None and load.concurrency < 1:
-        raise AdvisorError(
-            f"--concurrency {load.concurrency} is out of range", fix="a whole number of at least 1"
         )
 
 
@@ -276,6 +273,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         regions=_regions(where.region),
         countries=_countries(where.residency),
         max_price_age_days=where.max_price_age,
+        power_budget_w=parse_watts(where.power_budget, "--power-budget") if where.power_budget else None,
         max_accelerators=where.max_gpus,
         price_file=where.price_file,
         price_cache=kept_prices(),
@@ -351,6 +349,7 @@ def scenario_of(
     Raises: AdvisorError and its kinds: something typed is malformed, unknown or out of range.
     """
     found = models.get(model)
+    check_generates(found.record)
     constraints, notes = constraints_of(where)
     traffic, goals = traffic_of(load), objectives_of(objectives)
     asks_ladder = (

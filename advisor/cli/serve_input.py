@@ -26,6 +26,7 @@ from advisor.simulator.serving import (
     UniformLengths,
     Workload,
 )
+from advisor.simulator.serving.arrivals import check_span
 from advisor.simulator.serving.trace_files import read_trace
 from advisor.simulator.serving.trace_replay import replay
 
@@ -128,6 +129,8 @@ def load_of(load: Load) -> LoadPlan:
     )
     lengths, arrivals = _lengths(load.length_dist, own), _arrivals(traffic)
     count = load.requests or max(DEFAULT_REQUESTS, REQUESTS_PER_CLIENT * (traffic.concurrency or 0))
+    if traffic.rate_per_s is not None:
+        check_span(count, traffic.rate_per_s)
     mean = _mean_fraction(lengths)
     return LoadPlan(
         traffic,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from advisor.catalog.ownership import Ownership
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.economics import Region
 from advisor.catalog.units import GIGA, JOULES_PER_KWH, MILLION
@@ -22,17 +23,12 @@ class Footprint:
     carbon_source: str
 
 
-def site_kwh_per_million_tokens(
-    accelerator_power_w: float, tokens_per_s: float, system_power_factor: float, pue: float
-) -> float:
-    """Energy of a million tokens at the meter of the site [kWh].
-
-    Accelerator power × system factor × PUE over tokens per second.
+def site_kwh_per_million_tokens(accelerator_power_w: float, tokens_per_s: float, known: Ownership) -> float:
+    """Energy of a million tokens at the meter of the site [kWh]; hosts and cooling as in catalog.ownership.
 
     Source: definition of PUE.
     """
-    joules = accelerator_power_w * system_power_factor * pue / tokens_per_s * MILLION
-    return joules / JOULES_PER_KWH
+    return known.site_power_w(accelerator_power_w) / tokens_per_s * MILLION / JOULES_PER_KWH
 
 
 def footprint(kwh_per_million_tokens: float, tokens_per_month: float, region: Region) -> Footprint:

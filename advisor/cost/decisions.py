@@ -2,49 +2,47 @@
 
 from collections.abc import Callable, Sequence
 
-from advisor.catalog.units import HOURS_PER_DAY, MILLION
+from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY, HOURS_PER_MONTH, MILLION
 from advisor.cost import break_even as crossing
 from advisor.cost.api_bill import ApiCost
 from advisor.cost.break_even import BreakEven
-from advisor.cost.fleet import FleetCost
-from advisor.cost.money import HOURS_PER_MONTH
-from advisor.cost.ownership import Tco
+from advisor.cost.fleet import PricedFleet
 from advisor.cost.result import CostRow, OwnedOption, Way
+from advisor.recommend.bill import left_out
+from advisor.recommend.ownership import Tco
 
 _NUM_APIS = 2
 _NUM_OWNED = 1
 ASSUMED = "(assumed)"
 """Marks a policy whose price nobody offers."""
-_DAYS_PER_MONTH = HOURS_PER_MONTH / HOURS_PER_DAY
 
 
 def ways(
     rented: Sequence[CostRow],
-    fleets: Sequence[tuple[str, str, FleetCost]],
+    fleets: Sequence[PricedFleet],
     owned: Sequence[OwnedOption],
     apis: Sequence[ApiCost],
     *,
     api_tokens_per_day: float,
 ) -> tuple[Way, ...]:
-    """The tokens of a day by every way, cheapest per token first; fleets are (what, date of the price, cost).
+    """The tokens of a day by every way, cheapest per token first.
 
     Without a volume of its own each deployment serves what it can, and APIs `api_tokens_per_day`.
     """
     found = [
-        _way("rent", _deal(row), row.usd_per_hour * HOURS_PER_DAY, row.tokens_per_day, row.load_fraction,
-             row.price_observed_on, _always_on(row))
+        _way("rent", _deal(row), row.bill.usd_per_hour * HOURS_PER_DAY, row.tokens_per_day, row.load_fraction,
+             row.price_observed_on, _always_on(row), row.standing)
         for row in rented
     ]  # fmt: skip
     found += [
-        _way(
-            "rent", what, fleet.usd_per_day, api_tokens_per_day, fleet.utilisation_fraction, day, fleet.policy
-        )
-        for what, day, fleet in fleets
-    ]
+        _way("rent", each.what, each.usd_per_day, api_tokens_per_day, each.cost.utilisation_fraction, each.priced_on,
+             each.note, each.standing)
+        for each in fleets
+    ]  # fmt: skip
     found += [
-        _way("own", _own_deal(option), option.tco.usd_per_hour * HOURS_PER_DAY, option.row.tokens_per_day,
+        _way("own", _own_deal(option), option.row.bill.usd_per_hour * HOURS_PER_DAY, option.row.tokens_per_day,
              option.row.load_fraction, option.row.price_observed_on,
-             f"{option.tco.life_years:g} years, resale counted")
+             f"{option.tco.life_years:g} years, resale counted{left_out(option.row.bill)}")
         for option in owned
     ]  # fmt: skip
     found += [
@@ -56,24 +54,33 @@ def ways(
 
 
 def _way(
-    way: str, what: str, usd_per_day: float, tokens: float, used: float | None, observed: str, note: str
+    way: str,
+    what: str,
+    usd_per_day: float,
+    tokens: float,
+    used: float | None,
+    observed: str,
+    note: str,
+    standing: int = 2,
 ) -> Way:
     return Way(
         way=way,
         what=what,
         usd_per_day=usd_per_day,
-        usd_per_month=usd_per_day * _DAYS_PER_MONTH,
+        usd_per_month=usd_per_day * DAYS_PER_MONTH,
         usd_per_million_tokens=usd_per_day / tokens * MILLION,
         utilisation_fraction=used,
         price_observed_on=observed,
         note=note,
+        standing=standing,
         is_assumed=ASSUMED in note,
     )
 
 
 def _always_on(row: CostRow) -> str:
     kind = row.price_kind.replace("_", " ")
-    return "always on" if kind in ("list", "quote") else f"always on, {kind} price"
+    said = "always on" if kind in ("list", "quote") else f"always on, {kind} price"
+    return f"{said}{left_out(row.bill)}"
 
 
 def _deal(row: CostRow) -> str:

@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.catalog.units import HOURS_PER_DAY, MINUTE_S
-from advisor.cost.money import SECONDS_PER_HOUR
+from advisor.catalog.units import HOUR_S, HOURS_PER_DAY, MINUTE_S
 
 _ROUNDING = 1e-9
 
@@ -32,6 +31,19 @@ class FleetCost:
     usd_per_day: float
     utilisation_fraction: float
     """Of what is paid for: load over capacity."""
+
+
+@dataclass(frozen=True, slots=True)
+class PricedFleet:
+    """One policy on one accelerator, with storage and egress as far as they are known."""
+
+    what: str
+    priced_on: str
+    cost: FleetCost
+    usd_per_day: float
+    note: str
+    standing: int
+    """As that of a row."""
 
 
 def units_needed(
@@ -117,7 +129,7 @@ def _hours_above(day: Day, base: int, startup_minutes: float) -> float:
     """Unit-hours above a base, with the time of the starts, the day following on itself."""
     above = [max(0, units - base) for units in day.needed]
     starts = sum(max(0, later - earlier) for earlier, later in zip(above[-1:] + above, above, strict=False))
-    return sum(above) * day.part_hours + starts * startup_minutes * MINUTE_S / SECONDS_PER_HOUR
+    return sum(above) * day.part_hours + starts * startup_minutes * MINUTE_S / HOUR_S
 
 
 def _cost(policy: str, day: Day, base: int, peak: int, unit_hours: float, usd: float) -> FleetCost:

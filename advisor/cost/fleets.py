@@ -3,21 +3,31 @@
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.prices import COMPARED_KINDS, prices_as_of
 from advisor.catalog.schema import Price
+from advisor.catalog.units import HOURS_PER_DAY
 from advisor.cost.decisions import ASSUMED
-from advisor.cost.fleet import Day, FleetCost, UnitPrice, always_on, autoscaled, day_of, reserved_base
+from advisor.cost.fleet import (
+    Day,
+    FleetCost,
+    PricedFleet,
+    UnitPrice,
+    always_on,
+    autoscaled,
+    day_of,
+    reserved_base,
+)
 from advisor.cost.market import Market
 from advisor.cost.question import CostQuestion
+from advisor.recommend.bill import bill_of, left_out
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.screening import Found
+from advisor.recommend.standing import standing_of
 
 _NUM_ACCELERATORS = 2
 _RESERVED = ("reserved_1y", "reserved_3y")
 
 
-def fleet_costs(
-    question: CostQuestion, market: Market, known: Ownership
-) -> tuple[tuple[str, str, FleetCost], ...]:
-    """(what, day of the price, cost) of each policy on the cheapest accelerators; none without a load of its own.
+def fleet_costs(question: CostQuestion, market: Market, known: Ownership) -> tuple[PricedFleet, ...]:
+    """Each policy on the cheapest accelerators; none without a load of its own.
 
     Reserved and spot prices are listed ones where there are any; else reserved is a fraction of on-demand.
 
@@ -25,15 +35,13 @@ def fleet_costs(
     """
     if market.served is None:
         return ()
-    found: list[tuple[str, str, FleetCost]] = []
+    found: list[PricedFleet] = []
     for candidate in market.best[:_NUM_ACCELERATORS]:
         found += _policies(question, market, known, candidate)
     return tuple(found)
 
 
-def _policies(
-    question: CostQuestion, market: Market, known: Ownership, found: Found
-) -> list[tuple[str, str, FleetCost]]:
+def _policies(question: CostQuestion, market: Market, known: Ownership, found: Found) -> list[PricedFleet]:
     mean, startup = question.mean_rate_per_s, known.value("startup_minutes")
     assert mean is not None
     deployment = found.candidate.deployment
@@ -49,9 +57,19 @@ def _policies(
             day, _unit(best), _unit(spot), startup, overhead_fraction=overhead, least_base=base, policy=policy
         )
         priced.append((spot, cost))
-    fixed = always_on(day, _unit(best))
+    fixed, scenario = always_on(day, _unit(best)), question.scenario
+    bill = bill_of(best.price, best.price.usd_per_hour, scenario.beside)
+    beside_usd = HOURS_PER_DAY * (bill.usd_per_hour - best.price.usd_per_hour)
+    standing = standing_of(found.replica.basis, best.price, scenario.as_of)
     return [
-        (_what(cost, best), way.price.observed_on.isoformat(), cost)
+        PricedFleet(
+            _what(cost, best),
+            way.price.observed_on.isoformat(),
+            cost,
+            cost.usd_per_day + beside_usd,
+            f"{cost.policy}{left_out(bill)}",
+            standing,
+        )
         for way, cost in priced
         if cost.usd_per_day < fixed.usd_per_day
     ]

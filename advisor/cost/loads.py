@@ -39,7 +39,7 @@ def _point(
 ) -> LoadPoint:
     """The whole deployment at a load of each of its replicas."""
     found = market.found_of(row)
-    tokens = tokens_of(question.scenario.traffic)
+    tokens = tokens_of(question.scenario.traffic, result.prefix_hit_fraction or 0.0)
     total_per_s = requests_per_s * row.num_replicas
     per_request = row.usd_per_hour / (total_per_s * HOUR_S)
     prices = split_prices(found.replica, result, requests_per_s, per_request, tokens)

@@ -9,7 +9,7 @@ from advisor.catalog.ownership import Ownership
 from advisor.catalog.schema import Model, Price
 from advisor.cost.question import CostQuestion
 from advisor.cost.result import CostRow
-from advisor.cost.rows import Served, best_by_precision, cheapest_first, row_of, ways_by_provider
+from advisor.cost.rows import Served, best_by_precision, founded_first, row_of, ways_by_provider
 from advisor.recommend.candidates import usable_precisions
 from advisor.recommend.capacity import Capacity, confirm, highest_load
 from advisor.recommend.ranking import at_planned_load
@@ -33,7 +33,7 @@ class Market:
     best: tuple[Found, ...]
     """Of each accelerator its cheapest deployment, at its highest load within the objectives."""
     rows: tuple[CostRow, ...]
-    """Cheapest first."""
+    """Cheapest first, behind the one to take."""
     found: Mapping[tuple[str, str, int], Found]
     """By accelerator, weight format and accelerators per replica."""
     served: Served | None
@@ -81,7 +81,7 @@ def survey(
         asked = scenario.model_copy(update={"constraints": limits, "top": 1})
     elif peak is not None:
         asked = _with_rate(scenario, peak)
-    done = searched(asked, progress=progress)
+    done = searched(asked, progress=progress, suggests=True)
     ranked = done.ranked(asked.top)
     best = [_at_planned_load(options[0], scenario, served) for options in ranked]
     others = _other_precisions(done, scenario, best[0], served, progress) if own is None else []
@@ -91,7 +91,7 @@ def survey(
         for way in ways_by_provider(found, done.offers[found.accelerator_id], largest=MAX_PROVIDERS)
         if _within_budget(scenario, way.usd_per_unit_hour)
     ]
-    ordered = cheapest_first(rows)
+    ordered = founded_first(rows)
     by_cost = {row.accelerator: place for place, row in reversed(list(enumerate(ordered)))}
     return Market(
         model=done.model,
@@ -102,7 +102,9 @@ def survey(
         served=served,
         offers=done.offers,
         rejected=rejected_of(
-            done, {found.accelerator_id for found in best}, ordered[-1].usd_per_million_tokens.value
+            done,
+            {found.accelerator_id for found in best},
+            max(row.usd_per_million_tokens.value for row in ordered),
         ),
         search=done.outcome.statistics(0.0),
     )

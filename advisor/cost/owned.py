@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from advisor.catalog.ownership import Ownership, purchase_price
 from advisor.catalog.schema import Price
 from advisor.catalog.schema.economics import PurchasePrice
-from advisor.cost.ownership import NODE, Holding, Tco, sold_by_the_node, tco
 from advisor.cost.result import OwnedOption
 from advisor.cost.rows import Served, purchase_for, row_of
-from advisor.recommend.offers import OWN, Placement
+from advisor.recommend.bill import owned_bill
+from advisor.recommend.offers import OWN, Placement, fed_by
 from advisor.recommend.options import mean_power_w
+from advisor.recommend.ownership import NODE, Holding, Tco, sold_by_the_node, tco
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found
 
@@ -49,7 +51,8 @@ def owned_option(
     region: str,
     count: int | None = None,
 ) -> OwnedOption | None:
-    """One deployment on hardware of one's own; None where the hardware that there is cannot carry the load."""
+    """One deployment on hardware of one's own; None where the hardware that there is cannot carry the load,
+    or its power is not there."""
     deployment = found.candidate.deployment
     size = deployment.accelerators_per_replica
     unit = count or _unit(found)
@@ -61,10 +64,13 @@ def owned_option(
         return None
     load = plan.requests_per_s / (plan.num_replicas * found.capacity.requests_per_s)
     busy = min(1.0, found.capacity.result.busy_fraction * load)
-    total = plan.num_units * unit
+    total, limit_w = plan.num_units * unit, scenario.constraints.power_budget_w
+    if fed_by(limit_w, total, deployment.accelerator, scenario.as_of) < total:
+        return None
     cost = whole_life(found, bought, known, num_accelerators=total, busy_fraction=busy)
     way = _placement(bought, unit, size, usd_per_hour=cost.usd_per_hour / plan.num_units, region=region)
-    return OwnedOption(row_of(found, way, scenario, known, served=served, price_basis=bought.kind), cost)
+    row = row_of(found, way, scenario, known, served=served, price_basis=bought.kind)
+    return OwnedOption(replace(row, bill=owned_bill(cost, way.price, scenario.beside)), cost)
 
 
 def whole_life(

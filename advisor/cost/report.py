@@ -11,7 +11,7 @@ from advisor.catalog.ownership import Ownership, ownership, purchase_price
 from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.regions import DEFAULT_REGION, get_region, region_of_offer
 from advisor.catalog.schema.economics import Region
-from advisor.catalog.units import HOURS_PER_DAY
+from advisor.catalog.units import HOURS_PER_DAY, HOURS_PER_MONTH
 from advisor.cost.alike import models_alike
 from advisor.cost.api_bill import ApiCost, api_cost
 from advisor.cost.carbon import Footprint, footprint
@@ -19,10 +19,10 @@ from advisor.cost.decisions import break_evens, ways
 from advisor.cost.fleets import fleet_costs
 from advisor.cost.loads import load_points
 from advisor.cost.market import Market, survey
-from advisor.cost.money import HOURS_PER_MONTH
 from advisor.cost.owned import owned_options
+from advisor.cost.power_limits import power_limits
 from advisor.cost.question import CostQuestion
-from advisor.cost.result import CostReport, CostRow, OwnedOption
+from advisor.cost.result import CostReport, CostRow, OwnedOption, PowerLimit
 from advisor.cost.rows import tokens_of
 from advisor.cost.swings import owned_swings, rented_swings
 from advisor.cost.words import headline, warnings_of
@@ -84,10 +84,11 @@ def cost_report(question: CostQuestion, *, progress: Progress = lambda message: 
             apis,
             api_tokens_per_day=tokens_per_day,
         ),
-        fleet=tuple(cost for _, _, cost in fleets),
+        fleet=tuple(each.cost for each in fleets),
         load=load_points(question, market, best),
         tco=owned.options[0].tco if owned.options else None,
         owned=owned.options,
+        power_limits=_power_limits(question, owned, known, home),
         sensitivity=rented_swings(best, [row for row in market.rows if row.accelerator == best.accelerator]),
         owned_sensitivity=owned_swings(owned.options[0], found, bought, known) if found and bought else (),
         break_even=break_evens(best, owned.options, apis, market.rent_instead),
@@ -151,6 +152,22 @@ def _owned(
     return _Owned(options, market, note)
 
 
+def _power_limits(
+    question: CostQuestion, owned: _Owned, known: Ownership, home: Region
+) -> tuple[PowerLimit, ...]:
+    if not owned.options:
+        return ()
+    found = owned.market.found_of(owned.options[0].row)
+    bought = purchase_price(known, found.candidate.deployment.accelerator)
+    count = question.own[0] if question.own else None
+    served, scenario = owned.market.served, question.scenario
+    return (
+        power_limits(found, bought, scenario, known, served=served, region=home.id, count=count)
+        if bought
+        else ()
+    )
+
+
 def _apis(question: CostQuestion, market: Market) -> tuple[tuple[ApiCost, ...], str]:
     """List prices of the model, or of one with the same layers, cheapest for this mix first."""
     if question.apis == ():
@@ -159,7 +176,8 @@ def _apis(question: CostQuestion, market: Market) -> tuple[tuple[ApiCost, ...], 
     prices = api_prices_as_of(
         question.scenario.as_of, alike, providers=question.apis, user_file=question.api_price_file
     )
-    tokens = tokens_of(question.scenario.traffic)
+    traffic = question.scenario.traffic
+    tokens = tokens_of(traffic, traffic.reused_input_tokens / traffic.mean_input_tokens)
     as_of = question.scenario.as_of
     costs = [api_cost(price, tokens, max(0, (as_of - price.observed_on).days)) for price in prices]
     note = (

@@ -7,8 +7,9 @@ from advisor.cost.api_bill import ApiCost
 from advisor.cost.break_even import BreakEven
 from advisor.cost.carbon import Footprint
 from advisor.cost.fleet import FleetCost
-from advisor.cost.ownership import Tco
 from advisor.cost.sensitivity import Swing
+from advisor.recommend.bill import MonthlyBill
+from advisor.recommend.ownership import Tco
 from advisor.recommend.result import Rejected, SearchStatistics
 from advisor.simulator.quantity import Quantity
 
@@ -35,6 +36,7 @@ class CostRow:
     region: str
     term: str
     usd_per_hour: float
+    bill: MonthlyBill
     price_basis: str
     """listed, measured, derived, estimate or user."""
     price_kind: str
@@ -43,6 +45,10 @@ class CostRow:
     price_observed_on: str
     price_age_days: int
     price_url: str
+    standing: int
+    """2: kernels measured and a seller's own fresh price; 1: an old one; 0: something is assumed or foreign."""
+    levers: Mapping[str, object]
+    """What is pulled: prefix_caching, kv_dtype, speculation, adapters."""
     load_fraction: float
     """Of the most that this deployment carries within the objectives."""
     requests_per_s: float
@@ -74,6 +80,8 @@ class Way:
     utilisation_fraction: float | None
     price_observed_on: str
     note: str = ""
+    standing: int = 2
+    """Of a rented deployment, as that of a row."""
     is_assumed: bool = False
     """Its price is an assumption, not an offer: shown, but never called the cheapest."""
 
@@ -84,6 +92,19 @@ class OwnedOption:
 
     row: CostRow
     tco: Tco
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLimit:
+    """One deployment of one's own under one limit, at the load that it is planned for there."""
+
+    limit_w: float
+    output_tokens_per_s: float
+    """Of one replica."""
+    output_tokens_per_joule: float
+    """Over the board power of its accelerators, each at the limit."""
+    num_accelerators: int
+    usd_per_million_tokens: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +131,7 @@ class CostReport:
     model: str
     headline: str
     rows: tuple[CostRow, ...]
-    """Cheapest first."""
+    """Cheapest first, behind the one to take."""
     api: tuple[ApiCost, ...]
     ways: tuple[Way, ...]
     """The same volume by every way, cheapest first."""
@@ -118,6 +139,8 @@ class CostReport:
     load: tuple[LoadPoint, ...]
     tco: Tco | None
     owned: tuple[OwnedOption, ...]
+    power_limits: tuple[PowerLimit, ...]
+    """Of the first owned option, where a calibration holds a power sweep."""
     sensitivity: tuple[Swing, ...]
     owned_sensitivity: tuple[Swing, ...]
     break_even: tuple[BreakEven, ...]

@@ -15,11 +15,12 @@ from advisor.recommend.checkpoint import served_checkpoint
 from advisor.recommend.offers import OWN, Placement, placements
 from advisor.recommend.options import mean_power_w, option_of
 from advisor.recommend.purchase import Demand, Purchase, replicas_for
-from advisor.recommend.ranking import NO_SPREAD, Planned, chance_of_capacity
+from advisor.recommend.ranking import NO_SPREAD, Planned, chance_of_capacity, led_by
 from advisor.recommend.result import Option
 from advisor.recommend.roofline_bound import NEARLY_FULL
 from advisor.recommend.scenario import Scenario, Traffic
 from advisor.recommend.screening import Found
+from advisor.recommend.standing import standing_of
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 
@@ -32,8 +33,8 @@ class Served:
     peak_per_s: float
 
 
-def tokens_of(traffic: Traffic) -> RequestTokens:
-    """Mean tokens of the traffic's requests, lognormal around the means.
+def tokens_of(traffic: Traffic, cached_fraction: float = 0.0) -> RequestTokens:
+    """Mean tokens of the traffic's requests, lognormal around the means; of prompts that part is cached.
 
     Source: cv² of a lognormal distribution is exp(σ²) − 1.
     """
@@ -42,6 +43,7 @@ def tokens_of(traffic: Traffic) -> RequestTokens:
         traffic.mean_output_tokens,
         input_variation=math.expm1(traffic.input_sigma**2),
         output_variation=math.expm1(traffic.output_sigma**2),
+        cached_fraction=cached_fraction,
     )
 
 
@@ -113,7 +115,7 @@ def row_of(
     capacity_per_s = found.capacity.requests_per_s
     traffic = scenario.traffic
     purchase = purchase_for(way, found.capacity, traffic, served)
-    tokens = tokens_of(traffic)
+    tokens = tokens_of(traffic, found.capacity.result.prefix_hit_fraction or 0.0)
     per_request = purchase.usd_per_hour / (purchase.requests_per_s * HOUR_S)
     prices = split_prices(found.replica, found.capacity.result, capacity_per_s, per_request, tokens)
     blended = per_request * MILLION / (tokens.input + tokens.output)
@@ -135,12 +137,12 @@ def row_of(
         option.num_accelerators,
         min(1.0, found.capacity.result.busy_fraction * load),
     )
-    return _row(option, found, purchase, prices, blended, load, power_w, known, price_basis)
+    standing = standing_of(found.replica.basis, way.price, scenario.as_of)
+    return _row(option, purchase, prices, blended, load, power_w, known, price_basis, standing)
 
 
 def _row(
     option: Option,
-    found: Found,
     purchase: Purchase,
     prices: TokenPrices,
     blended: float,
@@ -148,6 +150,7 @@ def _row(
     power_w: float,
     known: Ownership,
     price_basis: str,
+    standing: int,
 ) -> CostRow:
     tokens_per_s = purchase.requests_per_s * (option.total_tokens_per_s.value / option.requests_per_s.value)
     interval = option.usd_per_million_tokens
@@ -160,6 +163,7 @@ def _row(
         "price_basis": price_basis,
         "price_kind": option.price.kind,
         "price_tenancy": option.price.tenancy,
+        "standing": standing,
         "load_fraction": load,
         "requests_per_s": purchase.requests_per_s,
         "tokens_per_day": tokens_per_s * HOURS_PER_DAY * HOUR_S,
@@ -171,9 +175,7 @@ def _row(
         "ttft_p99_s": option.ttft_s["p99"],
         "tpot_p99_s": option.tpot_s.get("p99"),
         "power_w": power_w,
-        "kwh_per_million_tokens": site_kwh_per_million_tokens(
-            power_w, tokens_per_s, known.value("system_power_factor"), known.value("pue")
-        ),
+        "kwh_per_million_tokens": site_kwh_per_million_tokens(power_w, tokens_per_s, known),
     }
     return CostRow(**{**same, **own})
 
@@ -182,6 +184,17 @@ def cheapest_first(rows: Iterable[CostRow]) -> tuple[CostRow, ...]:
     """Rows by cost per token; equal ones by accelerator and provider."""
     return tuple(
         sorted(rows, key=lambda row: (row.usd_per_million_tokens.value, row.accelerator, row.provider))
+    )
+
+
+def founded_first(rows: Iterable[CostRow]) -> tuple[CostRow, ...]:
+    """Rows by cost per token; one that is assumed or of an old or foreign price does not stand first while a better
+    founded one may cost no more.
+    """
+    order = cheapest_first(rows)
+    leader = max(order, key=lambda row: row.standing)
+    return tuple(
+        led_by(order, leader, lambda a, b: a.usd_per_million_tokens.high >= b.usd_per_million_tokens.low)
     )
 
 

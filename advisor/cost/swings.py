@@ -48,7 +48,7 @@ def owned_swings(
 ) -> tuple[Swing, ...]:
     """The cost of an owned token when each assumption of ownership goes to its ends, widest first.
 
-    Source: cost.ownership at the ends of the catalog's ranges.
+    Source: recommend.ownership at the ends of the catalog's ranges.
     """
     row = option.row
     busy = min(1.0, found.capacity.result.busy_fraction * row.load_fraction)

@@ -28,6 +28,7 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
             f"${row.usd_per_hour:.2f}/h"
         )
     offered = [way for way in report.ways if not way.is_assumed]
+    offered = [way for way in offered if way.standing >= row.standing]
     best = offered[0]
     verb = {"rent": "rent", "own": "buy", "api": "call the API of"}[best.way]
     rivals = {way.way: way for way in reversed(offered)}

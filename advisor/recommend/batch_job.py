@@ -4,8 +4,9 @@ import heapq
 import itertools
 import math
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
@@ -14,7 +15,8 @@ from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MEGA
 from advisor.recommend.batch_purchase import BatchPurchase, cheapest_batch
-from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommendation
+from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommendation, BatchRung
+from advisor.recommend.bill import bill_of, job_usd, smallest_budget
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.load_runs import lengths_of
 from advisor.recommend.market import market, seller_words
@@ -25,11 +27,17 @@ from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.standing import by_standing
 from advisor.recommend.surface_bound import max_requests_per_s as surface_requests_per_s
 from advisor.simulator.intervals import with_interval
+from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.serving import ClosedLoop, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
 
 _NO_PROMISE = Objectives(ttft_p99_s=DAY_S, tpot_p99_s=DAY_S)
+_LATER_S = (HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S, 30 * DAY_S)
+"""Deadlines that are tried where one is missed."""
+_TOO_SLOW = "too slow or too dear by its roofline"
+_MISSED = "not done in time, or beyond the budget, at its best"
+_OF_JOB = (_TOO_SLOW, _MISSED)
 _LEAST_REQUESTS = 400
 _MOST_REQUESTS = 4000
 
@@ -45,7 +53,7 @@ class _Run:
     purchase: BatchPurchase
 
 
-def recommend_batch(scenario: Scenario, job: BatchJob) -> BatchRecommendation:
+def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True) -> BatchRecommendation:
     """The cheapest hardware that finishes a batch of requests before a deadline, ranked by dollars of the whole job.
 
     Candidates are tried in the order of optimistic bounds: the roofline's, then the step surface's, then a simulated
@@ -60,12 +68,7 @@ def recommend_batch(scenario: Scenario, job: BatchJob) -> BatchRecommendation:
     best, simulated = _search(scenario, job, entries, reasons)
     ranked = sorted(best.values(), key=lambda run: run.purchase.usd)[: scenario.top]
     if not ranked:
-        common = "; ".join(list(dict.fromkeys(reasons.values()))[:3])
-        raise InfeasibleError(
-            f"nothing finishes {job.num_requests:,} requests to {model.id} in {job.deadline_s / HOUR_S:g} h",
-            why=common,
-            fix="a later --deadline, a higher --max-gpus or --budget, or another --precision",
-        )
+        raise _nothing(scenario, job, model, reasons, suggests=suggests)
     options = by_standing(
         [_option(rank, run, scenario, job) for rank, run in enumerate(ranked, 1)],
         [run.purchase.way.price for run in ranked],
@@ -79,6 +82,55 @@ def recommend_batch(scenario: Scenario, job: BatchJob) -> BatchRecommendation:
         "batch_plan", model.id, "batch", _headline(options[0], model, job), options, rejected, len(entries), simulated,
         time.perf_counter() - started, ("some prices are older than 30 days: check before you rent",) if stale else (),
     )  # fmt: skip
+
+
+def _nothing(
+    scenario: Scenario, job: BatchJob, model: Model, reasons: Mapping[str, str], *, suggests: bool
+) -> InfeasibleError:
+    """Why nothing is done in time; with the nearest budget, or deadline, that is enough."""
+    fix = "a later --deadline, a higher --max-gpus or --budget, or another --precision"
+    budget = scenario.objectives.budget_usd_per_hour
+    free = scenario.model_copy(update={"objectives": _NO_PROMISE})
+    later = [job.deadline_s] if budget is not None else [s for s in _LATER_S if s > job.deadline_s]
+    for deadline_s in later if suggests else ():
+        try:
+            options = recommend_batch(free, replace(job, deadline_s=deadline_s), suggests=False).options
+        except InfeasibleError:
+            continue
+        least = min(options, key=lambda option: option.usd_per_hour)
+        fix = f"--deadline {deadline_s / HOUR_S:g}h: {least.num_accelerators} x {least.accelerator} are done by then"
+        if budget is not None:
+            fix = smallest_budget(
+                least.usd_per_hour, least.num_accelerators, least.accelerator, least.provider
+            )
+        break
+    common = sorted(Counter(reasons.values()).items(), key=lambda item: (item[0] not in _OF_JOB, -item[1]))
+    return InfeasibleError(
+        f"nothing finishes {job.num_requests:,} requests to {model.id} in {job.deadline_s / HOUR_S:.3g} h",
+        why="; ".join(reason for reason, _ in common[:3]),
+        fix=fix,
+    )
+
+
+def with_deadlines(
+    found: BatchRecommendation, scenario: Scenario, job: BatchJob, deadlines_s: Sequence[float]
+) -> BatchRecommendation:
+    """An answer with what to take for each of several deadlines.
+
+    Raises: UnknownNameError: a name is in no record.
+    """
+    rungs = []
+    for deadline_s in deadlines_s:
+        pick: BatchOption | None = found.options[0]
+        if deadline_s != job.deadline_s:
+            try:
+                pick = recommend_batch(scenario, replace(job, deadline_s=deadline_s), suggests=False).options[
+                    0
+                ]
+            except InfeasibleError:
+                pick = None
+        rungs.append(BatchRung(deadline_s, pick))
+    return replace(found, ladder=tuple(rungs))
 
 
 @dataclass(order=True, slots=True)
@@ -116,9 +168,7 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
             rate = roofline_requests_per_s([candidate], traffic, _NO_PROMISE)[0] if ways else 0.0
             bound = cheapest_batch(ways, float(rate), scenario, job, candidate)
             if bound is None:
-                reasons.setdefault(
-                    name, "too slow or too dear by its roofline" if ways else "nobody offers it"
-                )
+                reasons.setdefault(name, _TOO_SLOW if ways else "nobody offers it")
                 continue
             yield _Entry(bound.usd, next(order), candidate, ways)
 
@@ -177,7 +227,7 @@ def _tighten(
     rate = surface_requests_per_s(entry.replica, traffic, _NO_PROMISE)
     bound = cheapest_batch(entry.ways, rate, scenario, job, entry.candidate)
     if bound is None:
-        reasons.setdefault(name, "not done in time, or beyond the budget, at its best")
+        reasons.setdefault(name, _MISSED)
         return
     entry.usd_bound = bound.usd
     heapq.heappush(entries, entry)
@@ -208,7 +258,11 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> BatchOpt
     per_replica = with_interval(run.requests_per_s, "throughput", class_name, run.replica.basis)
     rate = per_replica.scaled(purchase.num_replicas)
     duration = purchase.duration_s * rate.value / rate
-    usd = purchase.usd * rate.value / rate
+    per_hour = purchase.num_units * purchase.way.usd_per_unit_hour
+    value, low, high = (
+        job_usd(price.term, per_hour, end) for end in (duration.value, duration.low, duration.high)
+    )
+    usd = Quantity(value, low, high, duration.basis)
     tokens = job.num_requests * (traffic.mean_input_tokens + traffic.mean_output_tokens)
     meets = "sure" if duration.high <= job.deadline_s else "likely"
     return BatchOption(
@@ -224,7 +278,8 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> BatchOpt
         weight_dtype=deployment.weight_dtype,
         engine=deployment.engine.id,
         **named(price, scenario.as_of),
-        usd_per_hour=purchase.num_units * purchase.way.usd_per_unit_hour,
+        usd_per_hour=per_hour,
+        bill=bill_of(price, per_hour, scenario.beside, job_s=purchase.duration_s),
         usd=usd,
         usd_per_million_tokens=usd.scaled(MEGA / tokens),
         duration_s=duration,

@@ -4,14 +4,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.catalog.units import DAY_S, GB, HOUR_S, MINUTE_S
+from advisor.catalog.units import DAY_S, GB, MINUTE_S
 from advisor.recommend.batch_result import BatchJob
+from advisor.recommend.bill import extra_usd_per_hour, job_usd
 from advisor.recommend.candidates import Candidate
 from advisor.recommend.offers import Placement
 from advisor.recommend.scenario import Scenario
 
 _LOAD_BYTES_PER_S = 1.0 * GB
 """Weights from a store into one accelerator while a replica starts."""
+_ROUNDING = 1e-9
 _START_S = 2.0 * MINUTE_S
 """A machine that boots, pulls its image and compiles."""
 
@@ -50,9 +52,10 @@ def _purchase(
         return None
     units = math.ceil(job.num_requests / (rate * room_s) / way.replicas_per_unit)
     duration_s = start_s + job.num_requests / (rate * units * way.replicas_per_unit)
-    usd = units * way.usd_per_unit_hour * duration_s / HOUR_S
+    usd = job_usd(way.price.term, units * way.usd_per_unit_hour, duration_s)
     budget = scenario.objectives.budget_usd_per_hour
-    if (budget is not None and units * way.usd_per_unit_hour > budget) or units > (way.max_units or math.inf):
+    per_hour = units * way.usd_per_unit_hour + extra_usd_per_hour(way.price, scenario.beside)
+    if (budget is not None and per_hour > budget * (1.0 + _ROUNDING)) or units > (way.max_units or math.inf):
         return None
     return BatchPurchase(way, units, duration_s, usd)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from advisor.recommend.bill import MonthlyBill
 from advisor.recommend.ranking import Role
 from advisor.recommend.result import Rejected
 from advisor.simulator.quantity import Quantity
@@ -42,6 +43,7 @@ class BatchOption:
     price_observed_on: str
     price_age_days: int
     usd_per_hour: float
+    bill: MonthlyBill
     usd: Quantity
     """Of the whole job."""
     usd_per_million_tokens: Quantity
@@ -53,6 +55,14 @@ class BatchOption:
     """sure, likely or marginal: whether the whole interval of the duration lies within the deadline."""
     role: Role = "other"
     """safe_pick, cheapest_if_it_holds or other."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRung:
+    """One deadline of a ladder and what to take for it; None where nothing is done by then."""
+
+    deadline_s: float
+    pick: BatchOption | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +79,5 @@ class BatchRecommendation:
     num_simulated: int
     wall_s: float
     warnings: tuple[str, ...] = ()
+    ladder: tuple[BatchRung, ...] = ()
+    """Deadlines, where none is given; the options are those of the usual one."""

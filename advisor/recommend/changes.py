@@ -2,21 +2,31 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.errors import AdvisorError
+from advisor.recommend.candidates import fitted, usable_precisions
+from advisor.recommend.lever_trials import LESS, carried
+from advisor.recommend.levers import replica_of
 from advisor.recommend.ranking import Planned, chance_cheaper, log_error
-from advisor.recommend.result import Comparison, Option
-from advisor.recommend.scenario import Scenario
+from advisor.recommend.result import BeforeAfter, Comparison, Option
+from advisor.recommend.scenario import Objectives, Scenario, ServiceLevel
+from advisor.simulator.deployment import activation_dtype_for
 from advisor.simulator.intervals import pair_class
 from advisor.simulator.quantity import Quantity, weakest
 
+_LOOSER = 1.5
+"""Times an objective that binds."""
+_FOUR_BIT = ("nvfp4", "mxfp4", "int4")
 _SURE = 0.9
 """Chance from which on an order counts as settled."""
 
 
 def what_would_change(
-    scenario: Scenario, options: tuple[Option, ...], comparisons: tuple[Comparison, ...]
+    options: tuple[Option, ...], comparisons: tuple[Comparison, ...], tried: Sequence[str]
 ) -> tuple[str, ...]:
-    """Short sentences: break-even prices of the runners-up, orders that are open, the objective that binds.
+    """Short sentences: break-even prices of the runners-up, orders that are open, changes that were tried.
 
     Source: own definition; costs are linear in the hourly price.
     """
@@ -27,6 +37,8 @@ def what_would_change(
         sentences.append(
             f"{option.accelerator} wins below ${per_accelerator * ratio:.2f} per accelerator and hour "
             f"(now ${per_accelerator:.2f} at {option.provider})"
+            if ratio < 1.0
+            else f"{option.accelerator} at {option.provider} costs less already: a benchmark that holds makes it first"
         )
     close = [each.accelerator for each in comparisons if each.chance_first_is_cheaper < _SURE]
     if close:
@@ -34,18 +46,74 @@ def what_would_change(
             f"within the model's error the order against {', '.join(close)} is open: "
             "benchmark both before a long contract"
         )
-    binding = next(
-        (each for each in scenario.objectives.levels if each.metric == first.binding_objective), None
-    )
-    if binding is not None:
-        sentences.append(
-            f"{binding.name} binds: a limit above {binding.limit_s:g} s lets the same hardware carry more"
+    return (*sentences, *tried)
+
+
+def tried_changes(scenario: Scenario, plan: Planned) -> tuple[str, ...]:
+    """What a looser binding objective and four-bit weights would do to the first option, simulated like it; nothing
+    where they gain nothing, or where only short runs are made.
+
+    Source: lever_trials.carried.
+    """
+    if scenario.screened_only:
+        return ()
+    found, binding = [], plan.found.capacity.binding
+    level = next((each for each in scenario.objectives.levels if each.metric == binding), None)
+    if level is not None:
+        looser = _with_limit(scenario.objectives, level, _LOOSER * level.limit_s)
+        after = carried(scenario.model_copy(update={"objectives": looser}), plan, plan.found)
+        found.append(_effect(f"{level.name} within {_LOOSER * level.limit_s:.3g} s", plan, after))
+    if not scenario.constraints.precisions:
+        found += [
+            _effect(
+                f"four-bit weights (--precision {dtype}, where your quality tests allow them)", plan, after
+            )
+            for dtype, after in _four_bit(scenario, plan)
+        ]
+    return tuple(filter(None, found))
+
+
+def _with_limit(objectives: Objectives, level: ServiceLevel, limit_s: float) -> Objectives:
+    if level in objectives.others:
+        others = tuple(
+            each.model_copy(update={"limit_s": limit_s}) if each == level else each
+            for each in objectives.others
         )
-    if not scenario.constraints.precisions and first.weight_dtype in ("bf16", "fp16", "fp8"):
-        sentences.append(
-            "4-bit weights were not considered: --precision int4 or nvfp4 if your quality tests allow them"
-        )
-    return tuple(sentences)
+        return objectives.model_copy(update={"others": others})
+    return objectives.model_copy(update={f"{level.metric}_p99_s": limit_s})
+
+
+def _four_bit(scenario: Scenario, plan: Planned) -> list[tuple[str, Planned | None]]:
+    """The first option with weights of four bits, in the first format that its engine has for it; none where it has
+    none, or where they have four already."""
+    candidate, traffic = plan.found.candidate, scenario.traffic
+    deployment = candidate.deployment
+    if bytes_per_element(deployment.weight_dtype) < 1.0:
+        return []
+    chip, engine = deployment.accelerator, deployment.engine
+    usable = usable_precisions(deployment.model, chip, engine, _FOUR_BIT)
+    for dtype in usable[:1]:
+        changed = replace(deployment, weight_dtype=dtype, activation_dtype=activation_dtype_for(dtype, chip))
+        try:
+            fits = fitted(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))
+            lighter = replace(candidate, deployment=changed, memory=fits.memory)
+            replica = replica_of(lighter, scenario)
+        except AdvisorError:
+            continue
+        return [(dtype, carried(scenario, plan, replace(plan.found, candidate=lighter, replica=replica)))]
+    return []
+
+
+def _effect(change: str, plan: Planned, after: Planned | None) -> str:
+    """What a change does to the cost, as tried; empty where it saves nothing."""
+    if after is None:
+        return ""
+    cost = BeforeAfter(plan.found.usd_per_million_tokens, after.found.usd_per_million_tokens)
+    if cost.ratio > LESS:
+        return ""
+    counts = plan.found.purchase.num_replicas, after.found.purchase.num_replicas
+    fewer = f", {counts[1]} replicas for {counts[0]}" if counts[1] < counts[0] else ""
+    return f"{change}: option 1 ${cost.before:.3g} to ${cost.after:.3g} per million tokens{fewer}"
 
 
 def _surest(options: tuple[Option, ...]) -> list[str]:

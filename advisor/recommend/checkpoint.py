@@ -56,7 +56,7 @@ def within_window(traffic: Traffic, model: Model) -> tuple[Traffic, str]:
     limits = context_limits(model)
     window = max(limits.with_scaling or 0, limits.native or 0)
     if not window or traffic.longest_request_tokens <= window:
-        return traffic, ""
+        return traffic, _scaling_note(traffic.longest_request_tokens, model)
     mean = traffic.mean_input_tokens + traffic.mean_output_tokens
     if mean > window:
         raise InfeasibleError(
@@ -66,7 +66,19 @@ def within_window(traffic: Traffic, model: Model) -> tuple[Traffic, str]:
         )
     output = min(traffic.longest_output_tokens, max(traffic.mean_output_tokens, window // 2))
     cut = traffic.model_copy(update={"max_output_tokens": output, "max_input_tokens": window - output})
-    return cut, f"requests are cut to the {window:,} tokens that {model.id} reads"
+    note = f"requests are cut to the {window:,} tokens that {model.id} reads"
+    return cut, "; ".join(filter(None, (note, _scaling_note(window, model))))
+
+
+def _scaling_note(tokens: int, model: Model) -> str:
+    """What a server of longer requests than the configured window must switch on; empty within it."""
+    limits = context_limits(model)
+    if not limits.native or tokens <= limits.native:
+        return ""
+    return (
+        f"beyond {limits.native:,} tokens {model.id} needs the scaling of positions that its publisher states "
+        f"({limits.source}): add its option to the command"
+    )
 
 
 def windowed(scenario: Scenario, model: Model) -> tuple[Scenario, str]:
@@ -75,4 +87,4 @@ def windowed(scenario: Scenario, model: Model) -> tuple[Scenario, str]:
     Raises: InfeasibleError: the mean request is longer than the window.
     """
     traffic, note = within_window(scenario.traffic, model)
-    return (scenario.model_copy(update={"traffic": traffic}) if note else scenario), note
+    return scenario.model_copy(update={"traffic": traffic}), note

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
+from advisor.recommend.bill import bill_of
 from advisor.recommend.item_result import ItemOption, ItemRung
 from advisor.recommend.item_scenario import ItemScenario
 from advisor.recommend.market import seller_words
@@ -74,6 +75,7 @@ def item_option(rank: int, found: ItemFound, scenario: ItemScenario) -> ItemOpti
         runtime=service.runtime.name,
         **named(price, scenario.as_of),
         usd_per_hour=found.usd_per_hour,
+        bill=bill_of(price, found.usd_per_hour, scenario.beside),
         usd_per_thousand_items=usd,
         items_per_s=served,
         latency_s=latency,

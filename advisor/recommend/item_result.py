@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from advisor.recommend.bill import MonthlyBill
 from advisor.recommend.ranking import Role
 from advisor.recommend.result import Rejected
 from advisor.simulator.quantity import Quantity
@@ -33,6 +34,7 @@ class ItemOption:
     price_observed_on: str
     price_age_days: int
     usd_per_hour: float
+    bill: MonthlyBill
     usd_per_thousand_items: Quantity
     items_per_s: Quantity
     """Served; at most the rate asked for."""

@@ -1,10 +1,10 @@
 """A question about images, texts or audio: what one item is, how many come, how long each may take."""
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from advisor.catalog.schema import Calibration
-from advisor.recommend.scenario import Constraints
+from advisor.recommend.scenario import Beside, Constraints
 from advisor.simulator.workloads.services import ItemJob
 
 
@@ -23,5 +23,6 @@ class ItemScenario:
     budget_usd_per_hour: float | None = None
     calibration: Calibration | None = None
     top: int = 5
+    beside: Beside = field(default_factory=Beside)
     ladder_per_s: tuple[float, ...] = ()
     """Loads to answer for where none is given; the options are those of the last that anything carries."""

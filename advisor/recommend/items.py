@@ -1,5 +1,6 @@
 """Which accelerators, and how many, for images, texts or audio under a promise on latency, at what price."""
 
+import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
+from advisor.recommend.bill import extra_usd_per_hour, smallest_budget
 from advisor.recommend.item_option import (
     NUM_REQUESTS,
     ItemCandidate,
@@ -32,6 +34,8 @@ from advisor.simulator.workloads.diffusion import Parallel
 from advisor.simulator.workloads.services import ItemService, check_model, item_service
 
 _SPLITS = (1, 2, 4, 8)
+_TRICKLE_PER_S = 0.001
+"""Items, for which the smallest fleet is enough."""
 _ROUNDING = 1e-9
 """A share of the rate that is a replica's very rate, after division and multiplication."""
 
@@ -209,7 +213,8 @@ def _bought(
     units = math.ceil(replicas / way.replicas_per_unit)
     served = scenario.rate_per_s or replicas * per_replica
     found = ItemFound(candidate, replace(fleet, num_servers=replicas), units, served)
-    if scenario.budget_usd_per_hour is not None and found.usd_per_hour > scenario.budget_usd_per_hour:
+    paid = found.usd_per_hour + extra_usd_per_hour(way.price, scenario.beside)
+    if scenario.budget_usd_per_hour is not None and paid > scenario.budget_usd_per_hour * (1.0 + _ROUNDING):
         return None
     return None if way.max_units is not None and units > way.max_units else found
 
@@ -222,8 +227,20 @@ def _too_slow(service: ItemService, scenario: ItemScenario) -> str:
 def _nothing(scenario: ItemScenario, model: Model, reasons: Mapping[str, str]) -> InfeasibleError:
     slow = [reason for reason in reasons.values() if "alone takes" in reason]
     fastest = min(slow, key=lambda reason: float(reason.split(" takes ")[1].split(" ms")[0]), default="")
+    why = f"on the fastest, {fastest}" if fastest else "; ".join(list(dict.fromkeys(reasons.values()))[:3])
+    fix = "loosen --latency-p99, take fewer --steps, or allow --precision fp8"
+    budget = scenario.budget_usd_per_hour
+    if budget is not None:
+        rate = scenario.rate_per_s or _TRICKLE_PER_S
+        asked = replace(scenario, budget_usd_per_hour=None, rate_per_s=rate, ladder_per_s=())
+        with contextlib.suppress(InfeasibleError):
+            option = min(recommend_items(asked).options, key=lambda option: option.usd_per_hour)
+            why = f"${budget:.3g}/h buys nothing that keeps it"
+            fix = smallest_budget(
+                option.usd_per_hour, option.num_accelerators, option.accelerator, option.provider
+            )
     return InfeasibleError(
         f"nothing serves {model.id} with a p99 latency of {KILO * scenario.latency_p99_s:g} ms under these constraints",
-        why=f"on the fastest, {fastest}" if fastest else "; ".join(list(dict.fromkeys(reasons.values()))[:3]),
-        fix="loosen --latency-p99, take fewer --steps, or allow --precision fp8",
+        why=why,
+        fix=fix,
     )

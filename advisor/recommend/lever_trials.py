@@ -15,7 +15,7 @@ from advisor.recommend.screening import Found
 from advisor.recommend.surface_bound import max_requests_per_s
 from advisor.simulator.replica_model import ReplicaModel
 
-_LESS = 0.97
+LESS = 0.97
 """Cost over cost before from which on a change is called cheaper: a capacity is known within a twentieth."""
 _FASTER = 0.9
 """The same of a time that 99 % keep, where the cost stays."""
@@ -40,14 +40,14 @@ def _tried(scenario: Scenario, rank: int, plan: Planned, one: Lever) -> LeverTri
         replica = replica_of(candidate, scenario, plan.found.replica.library)
     except AdvisorError as error:
         return replace(trial, verdict="refused", note=error.why or error.what)
-    after = _carried(scenario, plan, replace(plan.found, candidate=candidate, replica=replica))
+    after = carried(scenario, plan, replace(plan.found, candidate=candidate, replica=replica))
     if after is None:
         return replace(trial, note="misses the objectives at this load")
     cost = BeforeAfter(plan.found.usd_per_million_tokens, after.found.usd_per_million_tokens)
     tpot = BeforeAfter(*(each.result.tpot.percentile_s(99) for each in (plan, after)))
     # It must also pay where the fewest guesses are accepted that are likely.
     worst = candidate.speculation.time_factors[1] if candidate.speculation and cost.ratio != 1.0 else 1.0
-    saves, is_faster = cost.ratio * worst <= _LESS, cost.ratio <= 1.0 and tpot.ratio <= _FASTER
+    saves, is_faster = cost.ratio * worst <= LESS, cost.ratio <= 1.0 and tpot.ratio <= _FASTER
     return replace(
         trial,
         verdict="cheaper" if saves else "faster" if is_faster else "no gain",
@@ -59,12 +59,12 @@ def _tried(scenario: Scenario, rank: int, plan: Planned, one: Lever) -> LeverTri
     )
 
 
-def _carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
-    """The changed deployment bought for the demand, with what it shows there; None where it does not hold."""
+def carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
+    """A changed deployment, or objective, with what it shows bought for the demand; None where it does not hold."""
     if plan.demand.kind == "rate" and found.purchase.num_replicas == 1:
         at_point = shown(scenario, replace(plan, found=found))  # nothing can be saved; it may be faster
         return at_point if strain(at_point.result, scenario.objectives)[0] <= 1.0 else None
-    capacity = _capacity(scenario, found.replica)
+    capacity = capacity_of(scenario, found.replica)
     if capacity is None:
         return None
     way = found.purchase.placement
@@ -76,7 +76,8 @@ def _carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
     )
 
 
-def _capacity(scenario: Scenario, replica: ReplicaModel) -> Capacity | None:
+def capacity_of(scenario: Scenario, replica: ReplicaModel) -> Capacity | None:
+    """The highest load that a replica holds within the objectives of a scenario; None where it holds none."""
     traffic, objectives, seed = scenario.traffic, scenario.objectives, scenario.seed
     bound = max_requests_per_s(replica, traffic, objectives)
     if bound <= 0:

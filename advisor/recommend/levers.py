@@ -73,7 +73,7 @@ NAMES: Final = (*LEVERS, _DRAFT.name, "speculation")
 NOT_SEARCHED: Final = {
     "split": "advisor simulate fleet FILE.toml tries pools by length of prompt",
     "models": "engines of several models do not share an accelerator here: ask once for each model and add the bills",
-    "power-cap": "no measurement of clocks under a cap is in the catalog",
+    "power-cap": "advisor cost --calibration FILE prices the limits that `advisor probe --power-sweep` measured",
 }
 """Levers that people know and that the search does not pull, and what does instead."""
 

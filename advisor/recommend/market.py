@@ -9,7 +9,7 @@ from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Accelerator, Calibration, Price
 from advisor.catalog.schema.price import Tenancy, Term
-from advisor.recommend.offers import offers_by_accelerator, owned_offer
+from advisor.recommend.offers import offers_by_accelerator, owned_offers
 from advisor.recommend.scenario import Constraints
 from advisor.simulator.calibrated_device import calibrated_accelerator
 
@@ -30,6 +30,7 @@ def market(
     """Offers and records by accelerator id; own hardware is offered at the price of its electricity.
 
     Raises: UnknownNameError: an accelerator or provider is not known. InputFileError: the price file is wrong.
+        InfeasibleError: the power budget feeds no own hardware.
     """
     names = [name for _, name in constraints.own] or list(constraints.accelerators)
     records = [accelerator_catalog.by_id(name) for name in names]
@@ -39,10 +40,7 @@ def market(
     }
     if not constraints.own:
         return offers_by_accelerator(constraints, as_of), chips
-    owned: dict[str, tuple[Price, ...]] = {}
-    for count, name in constraints.own:
-        owned[name] = (*owned.get(name, ()), owned_offer(count, chips[name], as_of))
-    return owned, chips
+    return owned_offers(constraints.own, chips, as_of, constraints.power_budget_w), chips
 
 
 def loosened(constraints: Constraints, as_of: datetime.date) -> str | None:

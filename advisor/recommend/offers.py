@@ -1,11 +1,13 @@
 """How replicas fit on what is for sale: SKUs hold whole nodes, and whoever rents eight pays for eight."""
 
 import datetime
+import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.ownership import ownership
 from advisor.catalog.prices import COMPARED_KINDS, age_days, prices_as_of
 from advisor.catalog.providers import all_providers
@@ -17,6 +19,7 @@ OWN = "own"
 """Provider of hardware that is already there."""
 _NODE = 8
 """Accelerators that a provider of single ones puts into one machine."""
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +82,54 @@ def _is_recent(price: Price, constraints: Constraints, as_of: datetime.date) -> 
     return most is None or (price.is_dated and age_days(price, as_of) <= most)
 
 
+def owned_offers(
+    own: Iterable[tuple[int, str]],
+    accelerators: Mapping[str, Accelerator],
+    as_of: datetime.date,
+    power_budget_w: float | None = None,
+) -> dict[str, tuple[Price, ...]]:
+    """What is there already, by accelerator id: of each kind as many as the power feeds.
+
+    Raises: InfeasibleError: it feeds none.
+    """
+    found: dict[str, tuple[Price, ...]] = {}
+    for count, name in own:
+        fed = fed_by(power_budget_w, count, accelerators[name], as_of)
+        if fed:
+            found[name] = (*found.get(name, ()), owned_offer(fed, accelerators[name], as_of))
+    if found or power_budget_w is None:
+        return found
+    draws = [accelerators[name] for _, name in own]
+    stated = [ownership(as_of).system_power_w(each.tdp_w) for each in draws if each.tdp_w]
+    raise InfeasibleError(
+        f"{power_budget_w / KILO:g} kW feed none of {', '.join(each.id for each in draws)}",
+        why=f"one draws {min(stated) / KILO:.3g} kW with its part of the host"
+        if stated
+        else "nobody states what one draws",
+        fix=f"--power-budget {math.ceil(min(stated))}W or more" if stated else "drop --power-budget",
+    )
+
+
+def fed_by(power_budget_w: float | None, count: int, accelerator: Accelerator, as_of: datetime.date) -> int:
+    """How many of so many accelerators a power feeds, hosts included; all without a limit, none where no source states
+    what one draws.
+
+    Assumes: board power at its limit.
+    Source: system_power_factor of catalog.ownership.
+    """
+    if power_budget_w is None:
+        return count
+    one_w = ownership(as_of).system_power_w(accelerator.tdp_w or 0.0)
+    return min(count, int(power_budget_w / one_w * (1.0 + _ROUNDING))) if one_w else 0
+
+
 def owned_offer(count: int, accelerator: Accelerator, as_of: datetime.date) -> Price:
     """Hardware that is already there, at the price of its electricity.
 
     Assumes: board power at its limit.
-    Source: own definition; tariff and cooling as in catalog.ownership.
+    Source: own definition; hosts, cooling and tariff as in catalog.ownership.
     """
-    known = ownership(as_of)
-    kilowatts = count * (accelerator.tdp_w or 0.0) * known.value("pue") / KILO
+    usd_per_hour = ownership(as_of).energy_usd_per_hour(count * (accelerator.tdp_w or 0.0))
     return Price(
         provider=OWN,
         sku=f"{count}x{accelerator.id}",
@@ -94,7 +137,7 @@ def owned_offer(count: int, accelerator: Accelerator, as_of: datetime.date) -> P
         accelerator=accelerator.id,
         num_accelerators=count,
         term="on_demand",
-        usd_per_hour=max(1e-6, kilowatts * known.value("electricity_usd_per_kwh")),
+        usd_per_hour=max(1e-6, usd_per_hour),
         observed_on=as_of,
         valid_from=as_of,
     )

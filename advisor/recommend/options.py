@@ -3,10 +3,10 @@
 from typing import Any
 
 from advisor.catalog.engines import quality_note
-from advisor.catalog.prices import age_days, commitment_usd
+from advisor.catalog.prices import age_days
 from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import HOURS_PER_MONTH
+from advisor.recommend.bill import MonthlyBill, bill_of
 from advisor.recommend.levers import LEVERS
 from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option
@@ -52,14 +52,14 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
     total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))
     usd = _cost(plan, basis)
     times, started = _times(plan, class_name), launch_of(found.candidate, plan.checkpoint, scenario)
+    bill = bill_of(found.purchase.placement.price, found.purchase.usd_per_hour, scenario.beside)
     return Option(
         rank=rank,
         **_layout(found),
-        **_offer(found, scenario),
+        **_offer(found, scenario, bill),
         usd_per_million_tokens=usd,
         usd_per_million_output_tokens=usd.scaled((tokens_in + tokens_out) / tokens_out),
         expected_usd_per_million_tokens=plan.expected_cost,
-        usd_per_month=found.purchase.usd_per_hour * HOURS_PER_MONTH,
         **times,
         output_tokens_per_s=throughput.scaled(float(tokens_out)),
         total_tokens_per_s=total_tokens_per_s,
@@ -68,7 +68,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         utilisation_fraction=result.busy_fraction,
         mean_batch=result.mean_batch,
         slo_confidence=_confidence(times["ttft_s"]["p99"], times["tpot_s"].get("p99"), scenario.objectives),
-        price=_price(plan, scenario),
+        price=_price(plan, scenario, bill.commitment_usd),
         checkpoint=plan.checkpoint,
         max_num_seqs=found.candidate.max_num_seqs,
         max_num_batched_tokens=found.candidate.max_num_batched_tokens,
@@ -209,7 +209,7 @@ def _safety(plan: Planned, scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _offer(found: Found, scenario: Scenario) -> dict[str, Any]:
+def _offer(found: Found, scenario: Scenario, bill: MonthlyBill) -> dict[str, Any]:
     """Where it comes from: the fields of an option that name the price."""
     price = found.purchase.placement.price
     return {
@@ -222,6 +222,8 @@ def _offer(found: Found, scenario: Scenario) -> dict[str, Any]:
         "price_age_days": age_days(price, scenario.as_of),
         "price_url": price.url,
         "usd_per_hour": found.purchase.usd_per_hour,
+        "usd_per_month": bill.usd_per_month,
+        "bill": bill,
     }
 
 
@@ -260,18 +262,15 @@ def _provider_class(provider: str) -> str:
     return known.kind if known else "own"
 
 
-def _price(plan: Planned, scenario: Scenario) -> OfferedPrice:
-    purchase = plan.found.purchase
-    price = purchase.placement.price
-    skus = purchase.usd_per_hour / price.usd_per_hour
-    owed = commitment_usd(price)
+def _price(plan: Planned, scenario: Scenario, owed_usd: float | None) -> OfferedPrice:
+    price = plan.found.purchase.placement.price
     return OfferedPrice(
         kind=price.price_kind,
         tenancy=price.tenancy,
         age_days=age_days(price, scenario.as_of) if price.is_dated else None,
         min_quantity=price.min_quantity,
         max_quantity=price.max_quantity,
-        commitment_usd=None if owed is None else owed * skus,
+        commitment_usd=owed_usd,
         storage_usd_per_gb_hour=price.storage_usd_per_gb_hour,
         egress_usd_per_gb=price.egress_usd_per_gb,
     )

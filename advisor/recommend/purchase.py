@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor.catalog.units import HOUR_S, MEGA
+from advisor.recommend.bill import extra_usd_per_hour
 from advisor.recommend.offers import Placement
 from advisor.recommend.scenario import Scenario
 
@@ -109,7 +110,8 @@ def _purchase(
     budget = scenario.objectives.budget_usd_per_hour
     most = math.inf if way.max_units is None else way.max_units
     if budget is not None:
-        most = min(most, math.floor(budget / way.usd_per_unit_hour + _ROUNDING))
+        machines = budget - extra_usd_per_hour(way.price, scenario.beside)
+        most = min(most, math.floor(machines / way.usd_per_unit_hour + _ROUNDING))
     if demand.kind in ("rate", "clients"):
         spare = 1 if scenario.redundancy == "n+1" and not way.has_spare else 0
         num_replicas = replicas_for(demand.size, planned) + spare

@@ -1,23 +1,27 @@
 """The headline job: a scenario in, a ranked, priced, explained recommendation out."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
-from advisor.recommend.changes import compared, what_would_change
+from advisor.recommend.changes import compared, tried_changes, what_would_change
 from advisor.recommend.checkpoint import windowed
+from advisor.recommend.context_tiers import context_tiers, searched_largest
 from advisor.recommend.lever_trials import tried_levers
 from advisor.recommend.levers import APART, lever, pulled
-from advisor.recommend.market import loosened, market, seller_words, stale_price_warnings
+from advisor.recommend.market import market, seller_words, stale_price_warnings
+from advisor.recommend.nearest import nearest_question
 from advisor.recommend.offers import OWN
 from advisor.recommend.options import option_of
 from advisor.recommend.pools import with_pools
-from advisor.recommend.purchase import Demand, demands_of
+from advisor.recommend.purchase import Demand, cheapest_purchase, demands_of
 from advisor.recommend.ranking import (
     LIKELY,
     Planned,
@@ -29,7 +33,7 @@ from advisor.recommend.ranking import (
     roles,
     screened,
 )
-from advisor.recommend.result import Option, Recommendation, Rejected, Rung
+from advisor.recommend.result import ContextTier, Option, Recommendation, Rejected, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcome
 from advisor.recommend.search import Progress, search
@@ -64,12 +68,27 @@ class Searched:
         return sorted(confirmed, key=lambda options: options[0].cost(demand))[:top]
 
 
-def searched(scenario: Scenario, *, progress: Progress = lambda message: None) -> Searched:
-    """The search that a scenario asks for.
+def searched(
+    scenario: Scenario, *, progress: Progress = lambda message: None, suggests: bool = False
+) -> Searched:
+    """The search that a scenario asks for; where nothing is found and `suggests`, the nearest question is sought too.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     """
+    done = _searched(scenario, progress)
+    if done.ranked(1):
+        return done
+    fix = ""
+    if suggests:
+        progress("looking for the nearest question that has an answer")
+        fix = nearest_question(
+            done.scenario, done.model, _engines(scenario), partial(_attempt, progress=progress)
+        )
+    raise _nothing(done, fix)
+
+
+def _searched(scenario: Scenario, progress: Progress) -> Searched:
     model, model_note = model_catalog.get(scenario.model)
     scenario, window_note = windowed(scenario, model)
     offers, accelerators = market(scenario.constraints, scenario.as_of, None)
@@ -82,10 +101,27 @@ def searched(scenario: Scenario, *, progress: Progress = lambda message: None) -
         progress=progress,
     )
     notes = tuple(note for note in (model_note, window_note) if note)
-    done = Searched(scenario, model, notes, accelerators, offers, outcome)
-    if not done.ranked(1):
-        raise _nothing(scenario, model, outcome)
-    return done
+    return Searched(scenario, model, notes, accelerators, offers, outcome)
+
+
+def _attempt(scenario: Scenario, progress: Progress) -> Found | None:
+    """The cheapest that a question would be answered with."""
+    try:
+        done = _searched(scenario, progress)
+    except AdvisorError:
+        return None
+    asked, demands = done.scenario, demands_of(done.scenario)
+    plans = _confirmed(_order(done, asked, demands, -1, PICKS), done, asked, PICKS)
+    bought = [
+        replace(plan.found, purchases=(purchase,))
+        for plan in plans
+        if (purchase := cheapest_purchase(asked, plan.demand, plan.found.ways, *_carries(plan.found)))
+    ]
+    return min(bought, key=lambda found: found.cost(0), default=None)
+
+
+def _carries(found: Found) -> tuple[float, float]:
+    return found.capacity.load, found.capacity.requests_per_s
 
 
 def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) -> Recommendation:
@@ -98,14 +134,19 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     """
     started = time.perf_counter()
-    done = searched(scenario, progress=progress)
+    asked, refused = scenario, dict[int, str]()
+    if scenario.max_contexts:
+        named, _ = model_catalog.get(scenario.model)
+        done, refused = searched_largest(scenario, named, partial(searched, progress=progress))
+    else:
+        done = searched(scenario, progress=progress, suggests=True)
     scenario, model, outcome = done.scenario, done.model, done.outcome
     demands = demands_of(scenario)
     last = len(demands) - 1
     competing = _order(done, scenario, demands, last, max(PICKS, scenario.top))
     order = _confirmed(competing, done, scenario, scenario.top)
     if not order:
-        raise _nothing(scenario, model, outcome)
+        raise _nothing(done)
     if APART.name in scenario.levers:
         order = ranked(with_pools(scenario, demands[last], order, done.accelerators, done.offers))
     options = _options(order, done, scenario)
@@ -125,8 +166,9 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         headline=_headline(options[0], model, scenario, ladder),
         options=options,
         ladder=ladder,
+        contexts=_contexts(asked, model, refused, order[0], progress),
         rejected=_rejected(done, names, options[-1]),
-        what_would_change=what_would_change(scenario, options, comparisons),
+        what_would_change=what_would_change(options, comparisons, tried_changes(scenario, order[0])),
         comparisons=comparisons,
         levers_tried=tried_levers(scenario, _worth_trying(scenario, order[0], picks)),
         search=outcome.statistics(time.perf_counter() - started),
@@ -176,6 +218,20 @@ def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: 
     """What to take for one of the demands."""
     order = _confirmed(_order(done, scenario, demands, place, PICKS), done, scenario, 1)
     return order[0] if order else None
+
+
+def _contexts(
+    scenario: Scenario, model: Model, refused: dict[int, str], best: Planned, progress: Progress
+) -> tuple[ContextTier, ...]:
+    """What to take for each of the scenario's context windows."""
+    if not scenario.max_contexts:
+        return ()
+
+    def taken(asked: Scenario) -> Planned | None:
+        done = searched(asked.model_copy(update={"top": 1}), progress=progress)
+        return _pick(done, done.scenario, demands_of(done.scenario), 0)
+
+    return context_tiers(scenario, model, refused, best, taken)
 
 
 def _worth_trying(
@@ -285,9 +341,10 @@ def _owned_note(scenario: Scenario) -> tuple[str, ...]:
         return ()
     known = ownership(scenario.as_of)
     tariff, pue = known.value("electricity_usd_per_kwh"), known.value("pue")
+    hosts = known.value("system_power_factor")
     return (
-        f"own hardware is charged its electricity only: {tariff:.4g} USD/kWh at a PUE of {pue:.4g}; "
-        "advisor cost adds the purchase",
+        f"own hardware is charged its electricity only: {tariff:.4g} USD/kWh, {hosts:.3g} times its boards with hosts, "
+        f"PUE {pue:.3g}; advisor cost adds the purchase",
     )
 
 
@@ -305,17 +362,16 @@ def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> 
     return (f"none of the options gains from {', '.join(idle)}: searched with and without",) if idle else ()
 
 
-def _nothing(scenario: Scenario, model: Model, outcome: SearchOutcome) -> AdvisorError:
-    """Why there is no answer: the most common reason first."""
-    reasons: dict[str, int] = {}
-    for reason in outcome.reasons.values():
-        reasons[reason] = reasons.get(reason, 0) + 1
-    common = sorted(reasons.items(), key=lambda item: -item[1])[:3]
-    objectives, fix = scenario.objectives, None
-    if set(outcome.reasons.values()) == {NOT_FOR_SALE}:
-        fix = loosened(scenario.constraints, scenario.as_of)
+def _nothing(done: Searched, fix: str = "") -> AdvisorError:
+    """Why there is no answer: what another question would change first, then the most common."""
+    scenario, model = done.scenario, done.model
+    never = {each.unranked_reason for each in done.accelerators.values()}
+    reasons = Counter(done.outcome.reasons.values())
+    common = sorted(reasons.items(), key=lambda item: (item[0] in never, item[0] == NOT_FOR_SALE, -item[1]))[
+        :3
+    ]
     return InfeasibleError(
-        f"nothing serves {model.id} within {objectives.words} under these constraints",
+        f"nothing serves {model.id} within {scenario.objectives.words} under these constraints",
         why="; ".join(
             f"{reason} ({count} accelerators)" if count > 1 else reason for reason, count in common
         ),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from advisor.recommend.bill import MonthlyBill
 from advisor.recommend.checkpoint import ServedCheckpoint
 from advisor.simulator.quantity import Quantity
 
@@ -137,6 +138,7 @@ class Option:
     expected_usd_per_million_tokens: float
     """Mean over the errors of model and price: what options are ranked by."""
     usd_per_month: float
+    bill: MonthlyBill
     price: OfferedPrice
     checkpoint: ServedCheckpoint
     redundancy: str
@@ -168,6 +170,22 @@ class Rung:
 
     rate_per_s: float
     pick: Option | None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextTier:
+    """A context window and what to take for it."""
+
+    max_context_tokens: int
+    verdict: Literal["native", "with scaling", "refused"]
+    """with scaling: beyond the configured window, within what the publisher states for the model's own scaling."""
+    pick: Option | None
+    reason: str = ""
+    """Why there is none."""
+    requests_at_once: int | None = None
+    """Of that length, that the caches of all replicas hold together."""
+    first_token_s: float | None = None
+    """Of one such prompt on an idle replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,4 +275,5 @@ class Recommendation:
     levers_tried: tuple[LeverTrial, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    contexts: tuple[ContextTier, ...] = ()
     extra: Mapping[str, object] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Reinforcement learning on one cluster: training plans and rollouts together, or split in the best proportion."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError
@@ -101,7 +101,7 @@ def _disaggregated(
         training = count - generating
         if generating < 1 or training < 1:
             continue
-        found = _plan(variants, training, task, effort, refine=refine)
+        found = _plan(_apart(variants), training, task, effort, refine=refine)
         if found is None:
             continue
         try:
@@ -112,6 +112,16 @@ def _disaggregated(
             found.job.model, found.cluster.accelerator, made.tensor_parallel, training
         )
         yield Loop(found, _reinforcement(scenario, task, found, made, sync_s, generating, apart=True))
+
+
+def _apart(variants: Sequence[Variant]) -> list[Variant]:
+    """Layouts that train while other machines generate: those of OpenRLHF, or all where FSDP is not among them."""
+    sharded = [
+        replace(each, limits=replace(each.limits, sharding=("zero2", "zero3"), shard_groups=(0,)))
+        for each in variants
+        if each.job.framework == "fsdp"
+    ]
+    return sharded or list(variants)
 
 
 def _plan(

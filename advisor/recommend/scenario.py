@@ -137,9 +137,19 @@ class Constraints(Record):
     countries: tuple[str, ...] = ()
     """Where data must stay, as ISO 3166 codes; empty is anywhere, and an offer without a country is nowhere."""
     max_price_age_days: int | None = Field(default=None, ge=0)
+    power_budget_w: float | None = Field(default=None, gt=0)
+    """That machines of one's own may draw together, hosts included."""
     price_file: Path | None = None
     price_cache: Path | None = None
     """Folder of refreshed prices, which count before the bundled ones."""
+
+
+class Beside(Record):
+    """What is paid for beside machines; None where nobody says how much."""
+
+    storage_bytes: float | None = Field(default=None, ge=0)
+    """Kept all the time."""
+    egress_bytes_per_month: float | None = Field(default=None, ge=0)
 
 
 class AdapterLoad(Record):
@@ -177,6 +187,9 @@ class Scenario(Record):
     acceptance: float | None = Field(default=None, ge=0, le=1)
     """Chance that a guess of speculation is accepted; None as published."""
     adapters: AdapterLoad | None = None
+    max_contexts: tuple[int, ...] = ()
+    """Longest requests [tokens] of which each gets an answer; the options are those of the largest that has one."""
+    beside: Beside = Beside()
 
     @model_validator(mode="after")
     def _finite(self) -> "Scenario":

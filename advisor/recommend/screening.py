@@ -21,6 +21,9 @@ from advisor.simulator.intervals import factors, prediction_class
 from advisor.simulator.replica_model import ReplicaModel
 
 NOT_FOR_SALE = "no price within the constraints on this date"
+NOT_TOGETHER = "nobody sells enough of them in one node for this model"
+TOO_FEW = "a replica of this model takes more of them than are there"
+UNFED = "the power budget feeds none of them"
 PICKS = 2
 """Accelerators that compete for one rung of a ladder of loads, and at least for any answer: the cheapest may not be the
 one to take."""
@@ -227,7 +230,7 @@ def _pool(
             reasons[accelerator.id] = reason
             continue
         if accelerator.id not in offers:
-            reasons[accelerator.id] = NOT_FOR_SALE
+            reasons[accelerator.id] = UNFED if constraints.own else NOT_FOR_SALE
             continue
         placed = [
             (variant, tuple(found))
@@ -240,7 +243,7 @@ def _pool(
             )
         ]
         if not placed:
-            reasons[accelerator.id] = "nobody sells enough of them in one node for this model"
+            reasons[accelerator.id] = TOO_FEW if constraints.own else NOT_TOGETHER
         pool += placed
     check_pulled(scenario, model, [candidate for candidate, _ in pool])
     return pool

@@ -9,7 +9,14 @@ from functools import partial
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
-from advisor.recommend.capacity import VARIANT_TOLERANCE, Capacity, confirm, highest_load, usually_held
+from advisor.recommend.capacity import (
+    TOLERANCE,
+    VARIANT_TOLERANCE,
+    Capacity,
+    confirm,
+    highest_load,
+    usually_held,
+)
 from advisor.recommend.levers import replica_of
 from advisor.recommend.purchase import (
     cheapest_purchase,
@@ -220,14 +227,16 @@ def _drop(outcome: SearchOutcome, entry: Entry) -> None:
 
 
 def _load_per_replica(question: Question, capacity: Capacity) -> float:
-    """What one replica must be shown to carry: its share of the only load that is asked for with its headroom, or the
-    most that it can."""
+    """What one replica is tried at: its share of the only load that is asked for with its headroom, and as much more as
+    a long run may hold less than it was tried at; or the most that it can."""
     scenario, demand = question.scenario, question.demands[-1]
     if len(question.demands) > 1 or demand.kind not in ("rate", "clients"):
         return capacity.load
     share = demand.size / replicas_for(demand.size, planned_load(scenario, capacity.load))
     needed = share / (1.0 - scenario.headroom_fraction)
-    return min(capacity.load, math.ceil(needed) if demand.kind == "clients" else needed)
+    if demand.kind == "clients":
+        return min(capacity.load, math.ceil(needed))
+    return min(capacity.load, needed / (1.0 - TOLERANCE))
 
 
 def _priced(question: Question, entry: Entry, capacity: Capacity) -> Found | None:

@@ -12,7 +12,7 @@ from advisor.recommend.item_result import ItemOption
 from advisor.recommend.offers import OWN
 from advisor.recommend.ranking import Role, is_firm, led_by
 from advisor.recommend.training_result import TrainingOption
-from advisor.simulator.quantity import Quantity
+from advisor.simulator.quantity import Basis, Quantity
 
 Option = TypeVar("Option", ItemOption, BatchOption, TrainingOption)
 _SAFE: Final = 2
@@ -29,7 +29,9 @@ def by_standing(
     """
     if not options:
         return ()
-    standings = [_standing(cost(each), price, as_of) for each, price in zip(options, prices, strict=True)]
+    standings = [
+        standing_of(cost(each).basis, price, as_of) for each, price in zip(options, prices, strict=True)
+    ]
     cheapest, leader = options[0], options[standings.index(max(standings))]
     order = led_by(options, leader, lambda first, other: cost(first).high >= cost(other).low)
     roles: dict[int, Role] = {}
@@ -56,9 +58,9 @@ def standing_words(options: Sequence[Option], cost: Callable[[Option], Quantity]
     return f"{words}; {bold.rank} saves {100.0 * saved:.0f} % if it holds: try it first."
 
 
-def _standing(cost: Quantity, price: Price, as_of: datetime.date) -> int:
+def standing_of(basis: Basis, price: Price, as_of: datetime.date) -> int:
     """2: kernels measured and a seller's own fresh price; 1: an old one; 0: something is assumed or foreign."""
-    if cost.basis == "assumed":
+    if basis == "assumed":
         return 0
     if price.provider == OWN or is_firm(price, spread_of(price, as_of)):
         return _SAFE

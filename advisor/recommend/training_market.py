@@ -8,17 +8,17 @@ from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Model, Price
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.recommend.offers import offers_by_accelerator, owned_offer
+from advisor.recommend.bill import usd_words
+from advisor.recommend.offers import offers_by_accelerator, owned_offers
 from advisor.recommend.rl_search import best_loop
 from advisor.recommend.scenario import Constraints
-from advisor.recommend.training_money import ClusterOffer, cluster_offers, usd_words
+from advisor.recommend.training_money import ClusterOffer, cluster_offers
 from advisor.recommend.training_runs import Run, num_steps_of, run_of
 from advisor.recommend.training_scenario import RolloutTask, TrainingScenario
 from advisor.recommend.training_search import Effort, best_plans, simulated, unlayable
 from advisor.recommend.training_space import Variant, counts_of, peak_flop_per_s, variants_of
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.training.flop import model_flop_per_token
-from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.reinforcement import num_forwards, num_trained_models
 
 Progress = Callable[[str], None]
@@ -98,7 +98,7 @@ def offers_of(
     """
     limits = scenario.limits
     if limits.own:
-        return {name: (owned_offer(count, records[name], scenario.as_of),) for count, name in limits.own}
+        return owned_offers(limits.own, records, scenario.as_of, limits.power_budget_w)
     constraints = Constraints(
         accelerators=limits.accelerators,
         providers=limits.providers,
@@ -172,7 +172,8 @@ def _search_accelerator(
     for count in _counts(scenario, accelerator, prices, variants):
         ways = cluster_offers(count, prices, accelerator)
         if not ways:
-            sold = _nearest_sold(accelerator, prices, count)
+            asked = limits.num_accelerators is not None
+            sold = _nearest_that_works(accelerator, prices, variants if asked else (), count)
             outcome.nearest_sold[name] = sold
             near = f"; {sold} can be had" if sold else ""
             reason = reason or f"nobody within the limits sells {count} of them as one cluster{near}"
@@ -190,7 +191,7 @@ def _search_accelerator(
         if run is None:
             reason = unlayable(variants, count)
             if limits.num_accelerators is not None:
-                outcome.nearest_sold[name] = _nearest_laid_out(accelerator, prices, variants, count)
+                outcome.nearest_sold[name] = _nearest_that_works(accelerator, prices, variants, count)
             continue
         if run.infeasible:
             reason = run.infeasible
@@ -211,30 +212,25 @@ def _search_accelerator(
         )
 
 
-def _nearest_sold(accelerator: Accelerator, prices: Sequence[Price], count: int) -> int:
-    """The size nearest to `count` that somebody within the limits sells as one cluster; 0 where there is none."""
-    sizes = _sizes_near(accelerator, count)
-    return next((size for size in sizes if cluster_offers(size, prices, accelerator)), 0)
-
-
-def _nearest_laid_out(
+def _nearest_that_works(
     accelerator: Accelerator, prices: Sequence[Price], variants: Sequence[Variant], count: int
 ) -> int:
-    """The size nearest to `count` that is sold, and that batch and model can be divided over; 0 where there is none."""
+    """The size nearest to `count` that somebody within the limits sells as one cluster and that a plan fits; 0 where
+    there is none. Without variants any that is sold will do."""
     sold = (size for size in _sizes_near(accelerator, count) if cluster_offers(size, prices, accelerator))
-    return next((size for size in sold if any(_divides(variant, size) for variant in variants)), 0)
+    return next((size for size in sold if not variants or _fits(variants, size)), 0)
 
 
-def _divides(variant: Variant, count: int) -> bool:
+def _fits(variants: Sequence[Variant], count: int) -> bool:
     try:
-        return len(enumerate_lattice(variant.job, count, variant.limits)) > 0
+        return bool(best_plans(variants, count, Effort(), keep=1))
     except InfeasibleError:
         return False
 
 
 def _sizes_near(accelerator: Accelerator, count: int) -> list[int]:
     whole = {count // _MACHINE * _MACHINE, (count // _MACHINE + 1) * _MACHINE}
-    sizes = {*counts_of(accelerator, 2 * count), *whole} - {0, count}
+    sizes = {*counts_of(accelerator, 16 * count), *whole} - {0, count}
     return sorted(sizes, key=lambda size: abs(size - count))
 
 

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
-from advisor.catalog.ownership import Ownership
+from advisor.catalog.ownership import Ownership, purchase_price
 from advisor.catalog.units import DAY_S, HOUR_S
+from advisor.recommend.bill import bill_of, job_usd
 from advisor.recommend.offers import OWN, named
-from advisor.recommend.training_money import ClusterOffer, cheapest_by_term, energy_of, owned_usd_per_hour
+from advisor.recommend.ownership import Holding, tco
+from advisor.recommend.training_money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of
 from advisor.recommend.training_result import (
     Bill,
     Failures,
@@ -18,9 +19,9 @@ from advisor.recommend.training_result import (
     TrainingOption,
 )
 from advisor.recommend.training_runs import (
+    ESTIMATED_RESERVATION,
     LEAST_GOODPUT,
     Run,
-    committed_hours,
     goodput_of,
     is_worth_committing,
     run_of,
@@ -32,13 +33,18 @@ from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import launch_flags
-from advisor.simulator.training.launch_tuning import trl_flags, trl_runs, verl_flags
+from advisor.simulator.training.launch_loops import (
+    LoopShape,
+    openrlhf_flags,
+    openrlhf_runs,
+    verl_flags,
+    verl_runs,
+)
+from advisor.simulator.training.launch_tuning import trl_flags, trl_runs
 from advisor.simulator.training.memory import stage_memory
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.plan_check import plan_words
 
-ESTIMATED_RESERVATION: Final = "reserved_1y_estimate"
-"""Term of a bill that rests on the usual discount, as nobody lists the price of such a commitment."""
 _NODE = 8
 _LONGEST_ANSWER = 4.0
 """Of the mean: where answers are cut off."""
@@ -86,7 +92,7 @@ def option_of(
     found, price = run.found, run.offer.price
     job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
     count, step = run.num_accelerators, step_quantity(found, run.step_s)
-    per_step = job.tokens_per_step / found.num_accelerators
+    per_step = job.real_tokens_per_step / found.num_accelerators
     peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
     training = step_quantity(found, found.step_s * run.straggler_factor)
     breakdown_s = _breakdown_s(run)
@@ -116,6 +122,7 @@ def option_of(
         price_url=price.url,
         usd_per_hour=run.offer.usd_per_hour,
         usd_per_accelerator_hour=run.offer.usd_per_accelerator_hour,
+        bill=bill_of(price, run.offer.usd_per_hour, scenario.limits.beside, job_s=run.paid_s),
         bills=_bills(run, scenario, known, others),
         power_w=energy.power_w,
         energy_kwh=energy.energy_kwh,
@@ -140,22 +147,32 @@ def _launch(run: Run, scenario: TrainingScenario) -> Mapping[str, str]:
     domain = min(run.found.cluster.domain, _NODE)
     task = scenario.rollout
     if task is None or loop is None:
-        return launch_flags(job, plan, on_bus=on_bus(run.found.cluster, plan.tensor_parallel))
+        bus = on_bus(run.found.cluster, plan.tensor_parallel)
+        return launch_flags(job, plan, on_bus=bus, as_priced=True)
     lengths = (task.prompt_tokens, round(task.response_tokens * _LONGEST_ANSWER))
-    flags = _trl_loop(job, plan, task, lengths)
-    if task.algorithm == "dpo" or loop.placement != "colocated":
+    together = loop.placement == "colocated"
+    ways = loop.rollout_tensor_parallel
+    flags = _trl_loop(job, plan, task, lengths, ways) if together or task.algorithm == "dpo" else {}
+    if task.algorithm == "dpo":
         return flags
-    whole = verl_flags(
-        job, plan, algorithm=task.algorithm, prompts=task.prompts, samples=task.samples_per_prompt,
-        lengths=lengths,
-        rollout_tensor_parallel=loop.rollout_tensor_parallel, num_accelerators=run.num_accelerators,
-        ranks_per_node=domain,
-    )  # fmt: skip
-    return {"verl": whole, **flags}
+    shape = LoopShape(
+        task.algorithm,
+        task.prompts,
+        task.samples_per_prompt,
+        lengths,
+        ways,
+        loop.num_rollout_accelerators,
+        domain,
+    )
+    if openrlhf_runs(job, plan):
+        late = loop.steps_off_policy
+        flags["openrlhf"] = openrlhf_flags(job, plan, shape, steps_off_policy=late, together=together)
+    whole = {"verl": verl_flags(job, plan, shape)} if together and verl_runs(job, plan) else {}
+    return whole | flags
 
 
 def _trl_loop(
-    job: TrainingJob, plan: TrainingPlan, task: RolloutTask, lengths: tuple[int, int]
+    job: TrainingJob, plan: TrainingPlan, task: RolloutTask, lengths: tuple[int, int], ways: int
 ) -> dict[str, str]:
     """TRL's own trainer of the algorithm, where it has one and options for the plan."""
     if task.algorithm == "ppo" or not trl_runs(job, plan):
@@ -163,7 +180,8 @@ def _trl_loop(
     if task.algorithm == "dpo":
         return {"trl": trl_flags(job, plan, "dpo", f"--max_length {sum(lengths)}")}
     generated = f"--num_generations {task.samples_per_prompt} --max_completion_length {lengths[1]}"
-    return {"trl": trl_flags(job, plan, "grpo", f"{generated} --use_vllm --vllm_mode colocate")}
+    engine = "--use_vllm --vllm_mode colocate" + (f" --vllm_tensor_parallel_size {ways}" if ways > 1 else "")
+    return {"trl": trl_flags(job, plan, "grpo", f"{generated} {engine}")}
 
 
 def _failures(run: Run) -> Failures:
@@ -201,17 +219,21 @@ def _bills(
     worth = rented is not None and is_worth_committing(ESTIMATED_RESERVATION, rented.days * DAY_S)
     if rented is not None and worth and "reserved_1y" not in terms and rented.provider != OWN:
         hourly = known.value("reserved_1y_fraction") * rented.usd_per_accelerator_hour
-        hours = max(np.ceil(rented.days * DAY_S / HOUR_S), committed_hours(ESTIMATED_RESERVATION))
         cheaper = replace(rented, term=ESTIMATED_RESERVATION, sku="", usd_per_accelerator_hour=hourly)
-        found.append(replace(cheaper, usd=hourly * run.num_accelerators * float(hours)))
+        paid_s = float(np.ceil(rented.days * DAY_S / HOUR_S)) * HOUR_S
+        usd = job_usd("reserved_1y", hourly * run.num_accelerators, paid_s)
+        found.append(replace(cheaper, usd=usd))
     accelerator, count = run.found.cluster.accelerator, run.num_accelerators
-    owned = owned_usd_per_hour(accelerator, count, known)
-    if owned is not None and run.offer.price.provider != OWN:
+    bought = purchase_price(known, accelerator)
+    if bought is not None and run.offer.price.provider != OWN:
         nodes = run.checkpoint.num_nodes
         left = goodput_of(
             run.found, run.checkpoint, scenario.reliability, nodes, is_spot=False, count=count
         ).goodput_fraction
         hours = run.num_steps * run.step_s / left / HOUR_S
+        power_w = BUSY_POWER_FRACTION * count * (accelerator.tdp_w or 0.0)
+        holding = Holding(accelerator, count, power_w, replicas_span_nodes=count > _NODE)
+        owned = tco(holding, bought, known).usd_per_hour
         found.append(Bill("owned", OWN, "", owned / count, hours * HOUR_S / DAY_S, left, owned * hours))
     return tuple(found)
 

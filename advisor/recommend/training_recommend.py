@@ -1,6 +1,7 @@
 """Pre-training and fine-tuning: a scenario in; accelerators, counts, plans, days and dollars out."""
 
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,12 +11,13 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
+from advisor.recommend.bill import usd_words
 from advisor.recommend.market import seller_words, stale_price_warnings
 from advisor.recommend.result import Rejected
 from advisor.recommend.standing import by_standing
 from advisor.recommend.training_market import Outcome, Progress, offers_of, ranked_runs, search_training
-from advisor.recommend.training_money import ClusterOffer, cluster_offers, usd_words
-from advisor.recommend.training_option import ESTIMATED_RESERVATION, option_of
+from advisor.recommend.training_money import ClusterOffer, cluster_offers
+from advisor.recommend.training_option import option_of
 from advisor.recommend.training_result import (
     Bill,
     ParetoPoint,
@@ -23,7 +25,7 @@ from advisor.recommend.training_result import (
     TrainingRecommendation,
     TrainingSearch,
 )
-from advisor.recommend.training_runs import Run
+from advisor.recommend.training_runs import ESTIMATED_RESERVATION, Run
 from advisor.recommend.training_scenario import TrainingScenario
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.flop import (
@@ -43,6 +45,7 @@ _OF_LIMITS = (
     "the smallest",
     "has no units",
     "no layout",
+    "no options",
     "not feasible",
 )
 """How reasons begin that other limits would remove; they are told first."""
@@ -242,9 +245,20 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: Outcome) ->
     return InfeasibleError(
         f"nothing trains {model.id} within these limits",
         why=why,
-        fix="a later --deadline, a larger --budget, more --gpus, or fewer limits",
+        fix=_fix(common[0][0] if common else ""),
         hint=nearest_hint(scenario, outcome),
     )
+
+
+def _fix(reason: str) -> str:
+    """What to type instead, by the most common reason against."""
+    found = re.match(r"has no units for .*, but for (\w+)", reason)
+    if found:
+        return f"--precision {found[1]}"
+    found = re.match(r"no options of .*; they have (\w+)", reason)
+    if found:
+        return f"--optimizer {found[1]}"
+    return "a later --deadline, a larger --budget, more --gpus, or fewer limits"
 
 
 def nearest_hint(scenario: TrainingScenario, outcome: Outcome) -> str:
@@ -262,7 +276,7 @@ def nearest_hint(scenario: TrainingScenario, outcome: Outcome) -> str:
     if sold and limits.num_accelerators is not None:
         wanted = limits.num_accelerators
         name = min(sold, key=lambda key: abs(sold[key] - wanted))
-        return f"the nearest cluster that is sold: {sold[name]} x {name}"
+        return f"the nearest cluster that works: {sold[name]} x {name}"
     if outcome.bounds:
         name = min(outcome.bounds, key=lambda key: outcome.bounds[key])
         return f"the least that perfect computation would cost: {usd_words(outcome.bounds[name])} on {name}"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from advisor.recommend.bill import MonthlyBill
 from advisor.recommend.ranking import Role
 from advisor.recommend.result import Rejected
 from advisor.simulator.quantity import Quantity
@@ -137,6 +138,8 @@ class TrainingOption:
     price_url: str
     usd_per_hour: float
     usd_per_accelerator_hour: float
+    bill: MonthlyBill
+    """Of this offer, with what the whole run costs."""
     bills: tuple[Bill, ...]
     power_w: float
     energy_kwh: float

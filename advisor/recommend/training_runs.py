@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.catalog.prices import committed_hours
 from advisor.catalog.units import DAY_S, HOUR_S
+from advisor.recommend.bill import job_usd
 from advisor.recommend.training_money import ClusterOffer
 from advisor.recommend.training_result import Reinforcement
 from advisor.recommend.training_scenario import LARGEST_STORAGE_BYTES_PER_S, Reliability, TrainingScenario
@@ -26,13 +28,13 @@ from advisor.simulator.training.memory.account import adapter_parameters
 from advisor.simulator.training.memory.formats import formats_of
 
 _NODE = 8
-YEAR_HOURS = 365.0 * DAY_S / HOUR_S
 LEAST_GOODPUT = 0.5
 """Of the time, that failures must leave."""
 LONGEST_DAYS = 5.0 * 365.0
 """What accelerators are used for before they are sold (data/ownership.toml, life_years)."""
 LEAST_OF_COMMITMENT = 0.1
-_COMMITTED_YEARS = {"reserved_1y": 1.0, "reserved_1y_estimate": 1.0, "reserved_3y": 3.0}
+ESTIMATED_RESERVATION = "reserved_1y_estimate"
+"""Term of a bill that rests on the usual discount, as nobody lists the price of such a commitment."""
 _CHECKPOINT_BYTES: Mapping[str, float] = {
     "adamw": 14.0, "adamw_bf16": 10.0, "lion": 10.0, "adamw_8bit": 8.0, "adafactor": 6.1, "muon": 10.0,
     "sgd": 10.0, "lora_fa": 14.0,
@@ -70,10 +72,14 @@ class Run:
         return self.wall_s / DAY_S
 
     @property
+    def paid_s(self) -> float:
+        """Hours begun are paid [s]."""
+        return HOUR_S * max(1.0, float(np.ceil(self.wall_s / HOUR_S)))
+
+    @property
     def usd(self) -> float:
-        """Hours begun are paid, commitments whole [USD]."""
-        hours = max(1.0, float(np.ceil(self.wall_s / HOUR_S)))
-        return self.offer.usd_per_hour * max(hours, committed_hours(self.offer.price.term))
+        """What its machines cost [USD]."""
+        return job_usd(self.offer.price.term, self.offer.usd_per_hour, self.paid_s)
 
     @property
     def straggler_factor(self) -> float:
@@ -90,19 +96,14 @@ class Run:
         if self.days > LONGEST_DAYS:
             return f"takes {self.days:,.0f} days on {self.num_accelerators}, hardware does not last so long"
         if not is_worth_committing(term, self.wall_s):
-            years = committed_hours(term) / YEAR_HOURS
-            return f"takes {self.days:.3g} days, less than a tenth of a commitment of {years:.0f} years"
+            days = committed_hours(term) * HOUR_S / DAY_S
+            return f"takes {self.days:.3g} days, less than a tenth of a commitment of {days:.0f} days"
         return ""
-
-
-def committed_hours(term: str) -> float:
-    """Hours that a term is paid for, used or not [h]. Source: definition of a reservation."""
-    return _COMMITTED_YEARS.get(term, 0.0) * YEAR_HOURS
 
 
 def is_worth_committing(term: str, wall_s: float) -> bool:
     """Whether a run takes a tenth of the term's commitment or more. Source: own rule."""
-    return wall_s / HOUR_S >= LEAST_OF_COMMITMENT * committed_hours(term)
+    return wall_s / HOUR_S >= LEAST_OF_COMMITMENT * committed_hours(term.removesuffix("_estimate"))
 
 
 def run_of(
@@ -129,7 +130,8 @@ def num_steps_of(scenario: TrainingScenario) -> int:
     if scenario.rollout is not None:
         return scenario.rollout.num_steps
     task = scenario.task
-    return max(1, int(np.ceil(task.tokens / (task.global_batch * task.sequence_tokens))))
+    length = min(task.mean_sequence_tokens or task.sequence_tokens, task.sequence_tokens)
+    return max(1, int(np.ceil(task.tokens / (task.global_batch * length))))
 
 
 def node_of(found: PlanFound) -> int:

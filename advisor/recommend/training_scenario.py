@@ -10,6 +10,7 @@ from advisor.catalog.schema import Calibration
 from advisor.catalog.schema.price import Tenancy
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import GB, HOUR_S
+from advisor.recommend.scenario import Beside
 from advisor.simulator.training.goodput import (
     ACCELERATOR_MTBF_S,
     RESTART_S,
@@ -38,6 +39,12 @@ class TrainingTask(Record):
     optimizer: Optimizer = "adamw"
     frameworks: tuple[str, ...] = ()
     compute_optimal: bool = False
+    mean_sequence_tokens: float = Field(default=0.0, ge=0, le=10_000_000)
+    """Real tokens of a padded sequence; 0: sequences are packed full."""
+    loop: Algorithm | None = None
+    """Of reinforcement learning, whose frameworks train in Megatron or FSDP."""
+    may_offload: bool = False
+    """States of what fits nowhere else may live in host memory."""
 
 
 class RolloutTask(Record):
@@ -72,10 +79,13 @@ class TrainingLimits(Record):
     tenancies: tuple[Tenancy, ...] = ("dedicated",)
     countries: tuple[str, ...] = ()
     max_price_age_days: int | None = None
+    power_budget_w: float | None = None
+    """That machines of one's own may draw together, hosts included."""
     num_accelerators: int | None = Field(default=None, ge=1, le=1_000_000)
     max_accelerators: int = Field(default=16_384, ge=1, le=1_000_000)
     deadline_s: float | None = Field(default=None, gt=0)
     budget_usd: float | None = Field(default=None, gt=0)
+    beside: Beside = Beside()
     price_file: Path | None = None
     price_cache: Path | None = None
     """Folder of refreshed prices, which count before the bundled ones."""

@@ -22,7 +22,7 @@ from advisor.simulator.training.step import StepColumns, num_micro_batches, step
 from advisor.simulator.training.step_host import (
     HOST_BYTES_PER_ACCELERATOR,
     exposed_stream_s,
-    resident_weight_bytes,
+    host_bytes,
 )
 
 MOST_SIMULATED_PASSES = 12_000
@@ -75,11 +75,14 @@ def best_plans(
     Source: whole enumeration; memory prunes before time is computed.
     """
     found: list[PlanFound] = []
-    for variant in variants:
-        lattice = enumerate_lattice(variant.job, num_accelerators, variant.limits)
-        found += best_of_lattice(
-            variant.job, variant.cluster, lattice, effort, keep=keep, num_models=num_models
-        )
+    for last_resort in (False, True):
+        for variant in (each for each in variants if each.is_last_resort == last_resort):
+            lattice = enumerate_lattice(variant.job, num_accelerators, variant.limits)
+            found += best_of_lattice(
+                variant.job, variant.cluster, lattice, effort, keep=keep, num_models=num_models
+            )
+        if found:
+            break
     return sorted(found, key=lambda plan: plan.step_s)[:keep]
 
 
@@ -108,8 +111,8 @@ def best_of_lattice(
     if not offloaded.all():
         # Host memory is for what does not fit otherwise: streaming is at the mercy of the host.
         inside = inside[offloaded == 0]
-    elif lattice.offload_parameters[inside].any():
-        inside = inside[resident_weight_bytes(job, lattice.take(inside)) <= HOST_BYTES_PER_ACCELERATOR]
+    else:
+        inside = inside[host_bytes(job, lattice.take(inside)) <= HOST_BYTES_PER_ACCELERATOR]
         if not len(inside):
             return []
     kept = lattice.take(inside)
@@ -265,8 +268,9 @@ def unlayable(variants: Sequence[Variant], num_accelerators: int) -> str:
         return f"no layout divides {num_accelerators} accelerators, the batch and the model"
     memory = variants[0].cluster.accelerator.memory_bytes or 0.0
     if least <= memory:
+        accelerators = "accelerators" if num_accelerators > 1 else "accelerator"
         return (
-            f"its weights fit neither {num_accelerators} accelerators nor {HOST_BYTES_PER_ACCELERATOR / GB:.0f} GB of "
+            f"its states fit neither {num_accelerators} {accelerators} nor {HOST_BYTES_PER_ACCELERATOR / GB:.0f} GB of "
             "host memory for each"
         )
     return f"the smallest plan needs {least / GB:.0f} GB per accelerator, it has {memory / GB:.0f}"

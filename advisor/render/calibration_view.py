@@ -7,8 +7,9 @@ from typing import Final
 from advisor.catalog import accelerators
 from advisor.catalog.schema import Calibration
 from advisor.render.answer import Answer
-from advisor.render.numbers import COMPUTE, RATE, digits, rung
+from advisor.render.numbers import COMPUTE, RATE, digits, rung, show
 from advisor.simulator.calibrated_device import BANDWIDTH, LINK, MeasuredFigure, accelerator_figures
+from advisor.simulator.collectives.measured_pairs import PlacedGroup, placed_groups
 
 _MANY: Final = 5
 """Names that a warning lists."""
@@ -30,14 +31,24 @@ def with_calibration(
         text = f"the calibration is not used: it is of {name}, this answer is about {others}"
         return replace(answer, warnings=(*answer.warnings, text))
     figures = accelerator_figures(accelerators.by_id(name), calibration)
-    if not figures:
+    groups = placed_groups(accelerators.by_id(name), calibration).values()
+    differ = any(group.fraction < 1.0 for group in groups)
+    limits = [point.limit_w for point in calibration.power_points]
+    if not figures and not differ and not limits:
         text = "the calibration is not used: it holds neither a bandwidth nor a rate that predictions rest on"
         return replace(answer, warnings=(*answer.warnings, text))
-    return replace(
-        answer,
-        result={**answer.result, "calibration": calibration_fields(figures)},
-        notes=(*answer.notes, calibration_note(name, figures)),
+    fields = {
+        **({"calibration": calibration_fields(figures)} if figures else {}),
+        **({"calibration_groups": list(groups)} if differ else {}),
+    }
+    notes = ((calibration_note(name, figures),) if figures else ()) + (
+        (groups_note(groups),) if differ else ()
     )
+    if limits:
+        notes += (
+            f"{name} under a power limit: as measured at {len(limits)} from {limits[0]:g} to {limits[-1]:g} W",
+        )
+    return replace(answer, result={**answer.result, **fields}, notes=(*answer.notes, *notes))
 
 
 def calibration_note(accelerator: str, figures: Sequence[MeasuredFigure]) -> str:
@@ -45,6 +56,17 @@ def calibration_note(accelerator: str, figures: Sequence[MeasuredFigure]) -> str
     first, *others = (_words(figure) for figure in figures)
     words = ", ".join([f"{first} of the model's)", *(f"{x})" for x in others)])
     return f"{accelerator} calibrated: {words}; ≈ stands for figures that rest on them"
+
+
+def groups_note(groups: Collection[PlacedGroup]) -> str:
+    """Where groups of usual sizes are placed, and the copy between the two members that are farthest apart."""
+    largest = max(len(group.members) for group in groups)
+    words = ", ".join(
+        f"{','.join(map(str, group.members))} at {show(group.slowest_bytes_per_s, RATE)}"
+        for group in groups
+        if len(group.members) in (2, 4, 8, largest)
+    )
+    return f"links differ, so a group counts as on the GPUs that suit it best (set CUDA_VISIBLE_DEVICES): {words}"
 
 
 def calibration_fields(figures: Sequence[MeasuredFigure]) -> dict[str, dict[str, float]]:

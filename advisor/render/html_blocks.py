@@ -13,6 +13,8 @@ from advisor.render.numbers import BINARY_SIZE, COMPUTE, COUNT, GLYPHS, MISSING,
 LEAST_ROWS_TO_FILTER: Final = 9
 LEAST_ROWS_TO_SCROLL: Final = 25
 """Longer tables get a window of their own; on paper they are whole."""
+LEAST_COLUMNS_TO_STACK: Final = 4
+"""Tables of so many columns become a card a row on a telephone."""
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"']+[^\s<>\"'.,;)]")
 _RANGE: Final = re.compile(r"(.*\d\S*(?: \S+)?) (\([^()]*\)(?: [✓≈·?])?)")
 """A number, its interval and the glyph of its basis: a page sets the interval in small type on its own line."""
@@ -116,21 +118,23 @@ def table_html(table: Table, new_id: Callable[[], str], *, is_plain: bool = Fals
     marks = sortable + (" data-filter" if num_rows >= LEAST_ROWS_TO_FILTER and not is_plain else "")
     window = "scroll tall" if num_rows >= LEAST_ROWS_TO_SCROLL else "scroll"
     name = table.title or "Table of " + ", ".join(filter(None, (column.header for column in table.columns)))
+    stacks = ' class="stacks"' if len(table.columns) >= LEAST_COLUMNS_TO_STACK else ""
     label = f'aria-label="{html.escape(name, quote=True)}"'
     head = "".join(
         f'<th scope="col"{_align(column)}>{html.escape(column.header)}</th>' for column in table.columns
     )
     rows = "\n".join(_rows(table, new_id))
     return (
-        f'<div class="{window}" role="region" tabindex="0" {label}><table {label}{marks}>\n'
+        f'<div class="{window}" role="region" tabindex="0" {label}><table{stacks} {label}{marks}>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
     )
 
 
 def _rows(table: Table, new_id: Callable[[], str]) -> Iterator[str]:
+    named = len(table.columns) >= LEAST_COLUMNS_TO_STACK
     for i, row in enumerate(table.rows):
         details = table.details[i] if table.details else ()
-        cells = [_cell(cell, column) for cell, column in zip(row, table.columns, strict=True)]
+        cells = [_cell(cell, column, is_named=named) for cell, column in zip(row, table.columns, strict=True)]
         if not details:
             yield f'<tr class="row">{"".join(cells)}</tr>'
             continue
@@ -160,7 +164,7 @@ def _width(block: Block) -> str:
     return "" if isinstance(block, Chart | Table) else ' class="wide"'
 
 
-def _cell(cell: str, column: Column) -> str:
+def _cell(cell: str, column: Column, *, is_named: bool) -> str:
     key = sort_key(cell)
     mark = " data-missing" if is_missing(cell) else "" if key is None else f' data-key="{key:.12g}"'
     found = _RANGE.fullmatch(cell)
@@ -168,7 +172,8 @@ def _cell(cell: str, column: Column) -> str:
         f'{linked(found[1])} <span class="range">{html.escape(found[2])}</span>' if found else linked(cell)
     )
     kind = ' class="date"' if _DATE.fullmatch(cell) and column.align == "left" else _align(column)
-    return f"<td{kind}{mark}>{inner}</td>"
+    label = f' data-label="{html.escape(column.header, quote=True)}"' if is_named else ""
+    return f"<td{kind}{mark}{label}>{inner}</td>"
 
 
 def _align(column: Column) -> str:

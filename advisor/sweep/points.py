@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from advisor.catalog.files import content_hash
 from advisor.sweep.fields import Field, Value
 from advisor.sweep.study import Range, Study, is_default
 
@@ -107,4 +108,4 @@ def _content_of(path: Path) -> str:
 @cache
 def _content_hash(path: Path, changed_ns: int, size: int) -> str:
     """Hash of a file as it is; the state is there to read it again once it changes."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return content_hash(path)

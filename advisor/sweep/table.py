@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.errors import InputFileError, MissingHardwareError
-from advisor.catalog.files import read_text
+from advisor.catalog.files import MOST_FILE_BYTES, read_text
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ def _finite(value: Any) -> Any:
 
 
 def _csv(path: Path) -> list[dict[str, Any]]:
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), restkey="", restval="")
+    reader = csv.DictReader(io.StringIO(read_text(path, MOST_FILE_BYTES), newline=""), restkey="", restval="")
     try:
         rows = [{name: _typed(cell) for name, cell in row.items() if name} for row in reader]
     except csv.Error as error:

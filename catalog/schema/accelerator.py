@@ -27,6 +27,19 @@ Vendor = Literal[
 Status = Literal["released", "announced", "discontinued"]
 
 
+class PowerPoint(Record):
+    """What one board does at one power limit, measured; of several boards the slowest and thirstiest."""
+
+    limit_w: float = Field(gt=0, lt=1e5)
+    matmul_flop_per_s: float = Field(gt=0, lt=1e18)
+    """Products without a pause."""
+    matmul_w: float = Field(gt=0, lt=1e5)
+    """Drawn by them."""
+    bandwidth_bytes_per_s: float = Field(gt=0, lt=1e17)
+    """Reads of device memory without a pause."""
+    bandwidth_w: float = Field(gt=0, lt=1e5)
+
+
 class ScaleUp(Record):
     """The fast fabric inside a node or rack."""
 
@@ -61,6 +74,10 @@ class Accelerator(Record):
     """Dense peak by number format: keys of fp64, fp32, tf32, fp16, bf16, fp8, int8, fp6, fp4, int4."""
     peak_scale: dict[str, float] = Field(default_factory=dict)
     """By number format, what of the datasheet's peak a calibration left in peak_flop_per_s; empty in the catalog."""
+    group_fraction: dict[int, float] = Field(default_factory=dict)
+    """By ranks of a group on the machine that was measured, what its slowest link leaves; empty in the catalog."""
+    power_points: tuple[PowerPoint, ...] = ()
+    """Lowest limit first, of the machine that was measured; empty in the catalog."""
     num_sms: int | None = Field(default=None, gt=0)
     """Streaming multiprocessors, compute units or cores."""
     clock_hz: float | None = Field(default=None, gt=0)

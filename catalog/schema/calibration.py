@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from advisor.catalog.schema.accelerator import PowerPoint
 from advisor.catalog.schema.record import Record
 
 
@@ -32,4 +33,6 @@ class Calibration(Record):
     """Copy from one accelerator to another by pair, e.g. "0-1", the slower direction."""
     fast_groups: tuple[tuple[int, ...], ...] = ()
     """Accelerators that reach each other at full speed; one group where all do."""
+    power_points: tuple[PowerPoint, ...] = ()
+    """Rates and draw by power limit, lowest first: of `advisor probe --power-sweep`."""
     host_to_device_bytes_per_s: float | None = Field(default=None, gt=0)

@@ -38,6 +38,8 @@ class TrainingSoftware(Record):
     states: StateBytes
     adapter_states: StateBytes
     """Of adapters, where only they learn."""
+    offloads_gradients: bool = False
+    """Where the optimizer lives in host memory and gradients are divided, these go there too."""
     persistent_gradients: bool = False
     """The gradient buffer lives through the whole step, not only from the backward pass to the optimizer step."""
     activations: ActivationStyle = "eager"

@@ -37,9 +37,9 @@ TIMED_IN_AN_ENGINE = ("int8", "int8_wo", "int4_wo")
 ENGINE_START_S = 6e-6
 TENSORRT_LLM = "trtllm"
 QUANTISED = {"fp8", "fp8_block", "nvfp4", "int8"}
-CUTLASS = {"hopper": ("vllm", "sglang")}
-"""Engines whose fp8 products with scales per token are CUTLASS kernels of fixed tiles, by architecture."""
-CLUSTER_ROWS = 2.0
+CUTLASS = {"hopper": {"vllm": 16.0, "sglang": 32.0}}
+"""Rows of the narrowest tile of engines whose fp8 products with scales per token are CUTLASS kernels of fixed tiles, by
+architecture."""
 
 PARAMETERS = (
     Parameter("launch_s", 3e-6, 1.5e-6, 6e-5),
@@ -55,6 +55,7 @@ PARAMETERS = (
     Parameter("quantize_row_cycles", 100.0, 0.1, 10000.0),
     Parameter("throttle", 0.2, 0.001, 1.0),
     Parameter("throttle_flop", 3e9, 1e8, 1e11),
+    Parameter("partial_tiles", 0.3, 0.001, 3.0),
 )
 
 
@@ -139,10 +140,10 @@ def predict(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
 def known(rows: pd.DataFrame, dtype: str) -> Values:
     """The rate of the devices, which kernels run, and that nothing is quantised where weights alone have fewer bits."""
     fixed = {} if dtype in QUANTISED else {"quantize_bytes": 0.0, "quantize_row_cycles": 0.0}
-    engines = CUTLASS.get(rows["architecture"].iloc[0], ())
-    if dtype == "fp8" and rows["engine"].isin(engines).all():
-        return fixed | {"cluster_rows": CLUSTER_ROWS, "split_cycles": 0.0} | sm_flop_per_cycle(rows, dtype)
-    return fixed | {"cluster_rows": 0.0} | sm_flop_per_cycle(rows, dtype)
+    narrow = CUTLASS.get(rows["architecture"].iloc[0], {}).get(rows["engine"].iloc[0], 0.0)
+    if dtype == "fp8" and narrow and rows["engine"].nunique() == 1:
+        return fixed | {"split_cycles": 0.0, "narrow_rows": narrow} | sm_flop_per_cycle(rows, dtype)
+    return fixed | {"partial_tiles": 0.0, "narrow_rows": 0.0} | sm_flop_per_cycle(rows, dtype)
 
 
 def operator(options: Options) -> OperatorFit:

@@ -3,8 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from advisor.evidence.scores import (
+    Comparison,
     JudgedRow,
     MetricScore,
     Score,
@@ -33,6 +35,10 @@ OTHER_LOADS = (
     ("M", "output_tok_s"),
 )
 """Tiers outside the core, and what was measured there."""
+MATCHED = ("model", "gpu", "n_gpus", "weight_dtype", "load", "concurrency", "request_rate", "isl", "osl")
+"""Columns that two runs of different engines share to be compared."""
+TIE = 1.05
+"""Ratio up to which two runs are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,44 @@ class ServingAccuracy:
     """By column of CORE_COLUMNS, then by its value."""
     other_loads: Mapping[str, Mapping[str, Score]]
     """By tier outside the core, then by metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOrder:
+    """Pairs of runs of different engines under the same conditions, measured more than 5 % apart."""
+
+    num_pairs: int
+    num_right: int
+    """Predicted in the measured order, more than 5 % apart."""
+    num_tied: int
+    """Predicted within 5 % of each other."""
+
+
+def engine_order(rows: Sequence[JudgedRow], metric: str) -> EngineOrder:
+    """How often the faster of two engines on the same hardware is told; a missing prediction is wrong.
+
+    Source: own definition, described in docs/accuracy.md.
+    """
+    alike: dict[tuple[str, ...], list[Comparison]] = {}
+    for one in comparisons([row for row in rows if is_core(row.cells)], metric):
+        alike.setdefault(tuple(one.groups.get(name, "") for name in MATCHED), []).append(one)
+    num_pairs = num_right = num_tied = 0
+    for group in alike.values():
+        for first, second in combinations(group, 2):
+            measured = _ordered(first.measured, second.measured)
+            if first.groups["engine"] == second.groups["engine"] or not measured:
+                continue
+            num_pairs += 1
+            if first.predicted and second.predicted:
+                predicted = _ordered(first.predicted.value, second.predicted.value)
+                num_right += predicted == measured
+                num_tied += predicted == 0
+    return EngineOrder(num_pairs, num_right, num_tied)
+
+
+def _ordered(first: float, second: float) -> int:
+    """1 where the first is larger, -1 where the second is, 0 where they are alike."""
+    return int(first > TIE * second) - int(second > TIE * first)
 
 
 def is_core(cells: Mapping[str, str]) -> bool:

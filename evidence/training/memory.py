@@ -27,7 +27,8 @@ def memory_metrics(
 ) -> dict[str, Quantity]:
     """Predicted `peak_mem_gb` [1e9 bytes] and `oom` [1 or 0] of a run with its knobs set.
 
-    Assumes: a peak of unspecified kind is what the allocator holds, between tensors and what the device shows.
+    Assumes: a peak of unspecified kind is what the allocator holds, between tensors and what the device shows; of
+        Megatron what its tensors hold, which is what it logs.
     Raises: InfeasibleError: more pipeline stages than layers.
     Error: measured in tests/simulator/training/test_memory_truth.py.
     Source: as `peak_memory`; intervals from data/training/memory_intervals.toml.
@@ -62,11 +63,11 @@ def _worked(
     """
     capacity = case.cluster.accelerator.memory_bytes
     if not capacity:
-        return float(_of_kind(columns, case.peak_mem_kind, None)[0]) + beside
+        return float(_of_kind(columns, _kind(case), None)[0]) + beside
     if "recompute" in case.unstated and not fits(columns, capacity - beside)[0]:
         other = peak_memory(job, PlanLattice.of([fitting]))
         columns = other if fits(other, capacity - beside)[0] else columns
-    return min(float(_of_kind(columns, case.peak_mem_kind, capacity)[0]) + beside, capacity)
+    return min(float(_of_kind(columns, _kind(case), capacity)[0]) + beside, capacity)
 
 
 def as_run(case: TrainingCase, job: TrainingJob, plan: TrainingPlan) -> tuple[TrainingJob, TrainingPlan]:
@@ -99,6 +100,19 @@ def as_run(case: TrainingCase, job: TrainingJob, plan: TrainingPlan) -> tuple[Tr
         micro = job.global_batch // (plan.data_parallel * plan.pipeline_parallel)
         plan = replace(plan, micro_batch=max(1, micro))
     return job, plan
+
+
+def _kind(case: TrainingCase) -> str:
+    """Which peak a row means: what it says, or what its framework's log calls the peak.
+
+    Source: NVIDIA/Megatron-LM, megatron/training/utils.py, report_memory: max_memory_allocated.
+    """
+    logged = case.job.framework == "megatron" and case.peak_mem_kind not in (
+        "allocated",
+        "active",
+        "reserved",
+    )
+    return "allocated" if logged else case.peak_mem_kind
 
 
 def _of_kind(columns: MemoryColumns, kind: str, capacity_bytes: float | None) -> FloatArray:

@@ -88,7 +88,7 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
 
     Assumes: consecutive ranks fill a scale-up domain before the next begins; cards joined by bridges, and cards
     without a scale-up fabric, stand eight to a node on PCIe; without a sourced network figure a node has 25 Gb/s per
-    accelerator.
+    accelerator; on a machine whose pairs were measured, a group has its best place.
     Raises: ValueError: fewer than one rank.
     Source: catalog record of the accelerator.
     """
@@ -106,7 +106,9 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
         num_ranks=num_ranks,
         ranks_per_node=in_node,
         intra_fabric=kind,
-        intra_bytes_per_s=rate * usable_link_fraction(kind, in_node, domain),
+        intra_bytes_per_s=rate
+        * usable_link_fraction(kind, in_node, domain)
+        * accelerator.group_fraction.get(in_node, 1.0),
         inter_bytes_per_s=accelerator.scale_out_bytes_per_s or ETHERNET_BYTES_PER_S,
         in_network_reduction=kind.startswith(_SWITCHED_REDUCTION) and not bridged,
         peer_to_peer=accelerator.pcie_peer_to_peer,

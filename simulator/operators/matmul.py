@@ -59,6 +59,7 @@ _MIN_SPLIT_DEPTH: Final = 256
 """No library splits K into pieces shorter than a few pipeline stages."""
 _CANDIDATES: Final = np.array([(*tile, split) for tile in _TILES for split in _SPLITS], dtype=np.float64)
 
+_CLUSTER_ROWS: Final = 2.0
 _SMALL_ROWS: Final = 64.0
 _MEDIUM_ROWS: Final = 128.0
 _LARGE_ROWS: Final = 8192.0
@@ -120,9 +121,10 @@ class MatmulEfficiency(ProductEfficiency):
     """Slow-down of calls so big that power, not the matrix unit, limits them."""
     throttle_flop: float
     """Work of a call per SM at which half of that slow-down is reached [flop]."""
-    cluster_rows: float
-    """Tiles below each other that run together in kernels with one tile for so many rows of the input; 0 where a
-    library picks the best of several kernels."""
+    partial_tiles: float
+    """Time that tiles without any row would add to those of a kernel of fixed tiles: what is empty is not free."""
+    narrow_rows: float
+    """Rows up to which such a kernel has a tile as narrow; 0 where a library picks the best of several kernels."""
 
 
 def matmul_s(
@@ -201,21 +203,23 @@ class _Kernels:
     tile_columns: FloatArray
     split: FloatArray
     cluster_rows: FloatArray | float = 1.0
+    """Tiles below each other that run together."""
 
 
 def _kernels(rows: FloatArray, depth: FloatArray, e: MatmulEfficiency) -> _Kernels:
     """What runs y = x w: the best of a library's, or one kernel for so many rows, in clusters of tiles along them.
 
     Source: vLLM, csrc/quantization/w8a8/cutlass/c3x/scaled_mm_sm90_fp8_dispatch.cuh (Apache-2.0): tiles of 64×64 up to
-    64 rows, of 64×128 in clusters of two up to 128, then of 128×128 in clusters of two, of 256×128 for the largest.
+    64 rows (16 wide up to 16 of them), of 64×128 in clusters of two up to 128, then of 128×128 in clusters of two, of
+    256×128 for the largest. SGLang's sweep behaves alike but narrow tiles hold 32 rows.
     """
-    if not e.cluster_rows:
+    if not e.narrow_rows:
         return _Kernels(*(column[:, None] for column in _CANDIDATES.T))
     large = (rows >= _LARGE_ROWS) & (depth >= _LARGE_DEPTH)
     tile_rows = np.where(rows <= _MEDIUM_ROWS, 64.0, np.where(large, 256.0, 128.0))
     single = rows <= _SMALL_ROWS
     columns = np.where(single, 64.0, 128.0)
-    clusters = np.where(single, 1.0, e.cluster_rows)
+    clusters = np.where(single, 1.0, _CLUSTER_ROWS)
     return _Kernels(tile_rows[None], columns[None], np.ones((1, len(rows))), clusters[None])
 
 
@@ -225,13 +229,19 @@ def _candidates_s(
     """Time of every candidate kernel without launch [candidate, shape]."""
     kernels = _kernels(rows, depth, e)
     split = kernels.split
-    tiles_down = np.ceil(rows / (kernels.tile_rows * kernels.cluster_rows)) * kernels.cluster_rows
+    cluster_rows = kernels.tile_rows * kernels.cluster_rows
+    tiles_down = np.ceil(rows / cluster_rows) * kernels.cluster_rows
     num_tiles = tiles_down * np.ceil(columns / kernels.tile_columns) * split
     compute_s = _compute_s(kernels, num_tiles, rows * columns * depth, depth, device, e)
     memory_s = _memory_s(rows, columns, depth, split, device, e)
     latency_s = depth / split * e.depth_cycles / device.clock_hz
     joined = overlapped_s(np.maximum(compute_s, latency_s), memory_s, e.overlap_norm)
     joined += e.split_cycles / device.clock_hz * (split > 1.0)
+    if e.partial_tiles:
+        empty = np.where(
+            rows <= e.narrow_rows, 0.0, 1.0 - rows / (np.ceil(rows / cluster_rows) * cluster_rows)
+        )
+        joined *= 1.0 + e.partial_tiles * empty
     too_fine = (split > 1.0) & (depth < _MIN_SPLIT_DEPTH * split)
     return np.where(too_fine, np.inf, joined)
 

@@ -14,6 +14,7 @@ from advisor.catalog.units import DAY_S, PICOSECONDS_PER_S
 _CHUNK = 4096
 """Requests drawn at once: keeps memory flat, and fixes the order in which the generator is used."""
 _LONGEST_S = 2.0e6
+_MOST_OF_IT = 0.95
 """Times stay below 2^62 picoseconds, so that 64-bit sums of two cannot overflow."""
 
 
@@ -185,6 +186,21 @@ def bursts(
 
 
 Arrivals = ClosedLoop | Poisson | Gamma | VaryingRate | TraceArrivals
+
+
+def check_span(num_requests: int, rate_per_s: float) -> None:
+    """Refuse requests that a mean rate spreads over more than a simulation lasts, before the first is drawn.
+
+    Raises: AdvisorError: it does.
+    Source: own limit.
+    """
+    if num_requests / rate_per_s > _LONGEST_S:
+        most = max(1, int(_MOST_OF_IT * _LONGEST_S * rate_per_s))
+        raise AdvisorError(
+            f"arrivals spread over more than {_LONGEST_S:.0f} s",
+            why=f"{num_requests:,} requests at {rate_per_s:g}/s take {num_requests / rate_per_s:.3g} s",
+            fix=f"a higher rate, or --requests {most}",
+        )
 
 
 def _accumulated(

@@ -12,6 +12,9 @@ from advisor.simulator.training.job import TrainingJob
 _UNDATED: Final = "2026-04"
 _CONTAINER: Final = re.compile(r"2\d\.\d\d(\.|$)")
 _DATE: Final = re.compile(r"20\d\d-\d\d")
+_CORE: Final = re.compile(r"0\.(\d\d)(\.|$)")
+_CORE_RELEASES: Final = ((18, "2026-06"), (15, "2025-12"), (11, "2025-04"))
+"""Minor versions of Megatron-Core and when they came (files of core_v0.18.0 and core_v0.15.0; conda, 0.11.0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class FrameworkCosts:
     """Time of state-space and linear-attention mixers over that of serving kernels."""
     expert_scale: float = 1.0
     """Time of routed experts and their permutation over that of serving kernels."""
+    low_bit_expert_scale: float = 1.0
+    """The same for formats below 16 bits, whose serving kernels are closer to the peak."""
     elementwise_passes: float = 1.0
     """Traffic of norms, activations and residuals over what fused kernels need."""
     eager_passes: float = 1.0
@@ -96,7 +101,7 @@ def framework_costs(job: TrainingJob, architecture: str, terms: Terms | None = N
     Assumes: a job without a date runs on releases of spring 2026.
     Source: catalog/data/terms.csv; evidence/fit/training.py.
     """
-    era = _year_month(job.framework_version) or _year_month(job.date) or _UNDATED
+    era = _core_release(job) or _year_month(job.framework_version) or _year_month(job.date) or _UNDATED
     attention = "unfused_attention" if "unfused_attention" in job.features else "fused_attention"
     case = Case(job.framework, date=era, architecture=architecture, operator=attention)
     found = _shipped(case) if terms is None else filled(FrameworkCosts, "framework", case, terms=terms)
@@ -115,6 +120,12 @@ def common_term(name: str) -> float:
 @lru_cache(maxsize=512)
 def _shipped(case: Case) -> FrameworkCosts:
     return filled(FrameworkCosts, "framework", case)
+
+
+def _core_release(job: TrainingJob) -> str:
+    """When the newest Megatron-Core of known date came that is no newer than the job's; empty for other software."""
+    core = _CORE.match(job.framework_version) if job.framework == "megatron" else None
+    return next((came for minor, came in _CORE_RELEASES if core and minor <= int(core[1])), "")
 
 
 def _year_month(era: str) -> str:

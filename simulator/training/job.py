@@ -52,3 +52,9 @@ class TrainingJob:
     @property
     def tokens_per_step(self) -> int:
         return self.global_batch * self.sequence_tokens
+
+    @property
+    def real_tokens_per_step(self) -> float:
+        """Without padding."""
+        mean = self.mean_sequence_tokens or self.sequence_tokens
+        return self.global_batch * min(mean, self.sequence_tokens)

@@ -207,7 +207,8 @@ def _block(
     """Columns of all plans that share their dense degrees and schedule."""
     tp, pp, cp, dp = degrees
     experts, micro_batches, recomputes = what
-    shardings = [s for s in limits.sharding if s == "none" or dp * cp > 1] or ["none"]
+    alone = ("none", "zero3") if any(limits.offload_parameters) and any(limits.offload) else ("none",)
+    shardings = [s for s in limits.sharding if s in alone or dp * cp > 1] or ["none"]
     groups = [g for g in limits.shard_groups if g == 0 or (1 < g < dp * cp and dp * cp % g == 0)] or [0]
     axes = np.meshgrid(
         np.arange(len(experts)),

@@ -1,11 +1,11 @@
-"""A plan as the options of the frameworks that run it: Megatron-LM, NeMo, torchtitan."""
+"""A plan as the options of the frameworks that run it: Megatron-LM, NeMo, torchtitan, MaxText."""
 
 from typing import Final
 
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import model_limits
-from advisor.simulator.training.launch_tuning import trl_flags, trl_runs
+from advisor.simulator.training.launch_tuning import deepspeed_flags, deepspeed_runs, trl_flags, trl_runs
 from advisor.simulator.training.plan import Schedule, TrainingPlan
 from advisor.simulator.training.stages import chunk_sizes
 
@@ -44,17 +44,39 @@ _TITAN_PRECISIONS: Final = {
     "fp8": "--model.converters float8 --float8.recipe_name rowwise",
     "mxfp8": "--model.converters mx --mx.recipe_name mxfp8_cublas",
 }
+_MAXTEXT_OPTIMIZERS: Final = {"adamw": "adamw", "sgd": "sgd", "muon": "muon"}
+_MAXTEXT_RECOMPUTES: Final = {"none": "minimal_with_context", "full": "full"}
+"""The least that MaxText computes again: norms and activation functions, as compiled layers do anyway."""
+_FAMILIES: Final = {
+    "megatron-lm": ("megatron",), "nemo": ("megatron",), "torchtitan": ("torchtitan", "fsdp"),
+    "trl": ("peft", "fsdp", "deepspeed"), "deepspeed": ("deepspeed",), "maxtext": ("maxtext",),
+}  # fmt: skip
+"""Whose memory and time a command's framework has."""
 
 
-def launch_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False) -> dict[str, str]:
+def launch_flags(
+    job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False, as_priced: bool = False
+) -> dict[str, str]:
     """By framework, the options that make it run this plan; frameworks that lack an option for any part are left out.
-    `on_bus`: tensor-parallel ranks share PCIe alone, where nothing overlaps with multiplications.
+    `on_bus`: tensor-parallel ranks share PCIe alone, where nothing overlaps with multiplications. `as_priced`: only
+    frameworks of the job's own family, whose memory and time the plan was priced with.
 
     Source: each framework's own function.
     """
+    found = _all_flags(job, plan, on_bus=on_bus)
+    return {name: flags for name, flags in found.items() if not as_priced or job.framework in _FAMILIES[name]}
+
+
+def _all_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool) -> dict[str, str]:
     found = {}
+    if job.mean_sequence_tokens and job.framework not in _FAMILIES["trl"]:
+        return {}  # data loaders of pre-training know no padding
+    if deepspeed_runs(job, plan):
+        found["deepspeed"] = deepspeed_flags(job, plan)
     if job.method != "full":
-        return {"trl": trl_flags(job, plan)} if trl_runs(job, plan) else {}
+        return found | ({"trl": trl_flags(job, plan)} if trl_runs(job, plan) else {})
+    if job.framework == "maxtext":
+        return {"maxtext": maxtext_flags(job, plan)} if _maxtext_runs(job, plan) else {}
     if _megatron_runs(job, plan):
         found["megatron-lm"] = megatron_flags(job, plan, on_bus=on_bus)
         if job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations:
@@ -155,7 +177,9 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
     if plan.recompute == "selective":
         flags.append("--recompute-granularity selective")
     elif plan.recompute == "modules":
-        flags.append(f"--recompute-granularity selective --recompute-modules {' '.join(_modules(job))}")
+        flags.append(
+            f"--recompute-granularity selective --recompute-modules {' '.join(recomputed_modules(job))}"
+        )
     elif plan.recompute == "full":
         how = "uniform --recompute-num-layers 1"
         if plan.recompute_layers > 0:
@@ -175,8 +199,8 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
     return " ".join(filter(None, flags))
 
 
-def _modules(job: TrainingJob) -> list[str]:
-    """The modules of `modules` recomputation that a model has."""
+def recomputed_modules(job: TrainingJob) -> list[str]:
+    """The modules of `modules` recomputation that a model has. Source: Megatron-LM, --recompute-modules."""
     limits = model_limits(job.model)
     latent = any(layer.attention is not None and layer.attention.latent for layer in layers_of(job.model))
     present = (True, latent, bool(limits.num_experts))
@@ -239,7 +263,7 @@ def nemo_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False) ->
     elif plan.recompute != "none":
         flags.append("model.recompute_granularity=selective")
     if plan.recompute == "modules":
-        flags.append(f"model.recompute_modules=[{','.join(_modules(job))}]")
+        flags.append(f"model.recompute_modules=[{','.join(recomputed_modules(job))}]")
     if plan.shard_group and plan.sharding != "none":
         copies = max(1, plan.data_parallel * plan.context_parallel // plan.shard_group)
         flags.append(f"ddp.num_distributed_optimizer_instances={copies}")
@@ -308,3 +332,46 @@ def _micro_batches_of_a_pass(job: TrainingJob, plan: TrainingPlan) -> int:
     if plan.pipeline_parallel == 1:
         return 1
     return job.global_batch // (plan.data_parallel * plan.micro_batch)
+
+
+def _maxtext_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
+    """Parameters are divided over all chips that tensor, context and expert ranks leave; there is no other sharding."""
+    return (
+        plan.pipeline_parallel == 1
+        and (plan.sharding == "zero3" or plan.data_parallel * plan.context_parallel == 1)
+        and plan.expert_tensor_parallel in (0, 1, plan.tensor_parallel)
+        and plan.data_parallel % plan.expert_parallel == 0
+        and plan.recompute in _MAXTEXT_RECOMPUTES
+        and plan.recompute_layers < 0
+        and job.compute_dtype == "bf16"
+        and job.optimizer in _MAXTEXT_OPTIMIZERS
+        and not plan.offload_activations
+    )
+
+
+def maxtext_flags(job: TrainingJob, plan: TrainingPlan) -> str:
+    """Options of MaxText's trainer; what is left of the chips, within slices and across them, divides parameters.
+
+    A micro-batch is a batch per device times the devices; tensor and context ranks share a sequence.
+
+    Source: AI-Hypercomputer/maxtext, src/MaxText/configs/base.yml.
+    """
+    sharing = plan.tensor_parallel * plan.context_parallel
+    inside = plan.shard_group // plan.context_parallel if plan.shard_group else 0
+    flags = [
+        "python3 -m MaxText.train src/MaxText/configs/base.yml run_name=RUN",
+        f"per_device_batch_size={plan.micro_batch / sharing:g}",
+        f"gradient_accumulation_steps={job.global_batch // (plan.data_parallel * plan.micro_batch)}",
+        f"max_target_length={job.sequence_tokens} dtype=bfloat16",
+        f"opt_type={_MAXTEXT_OPTIMIZERS[job.optimizer]} remat_policy={_MAXTEXT_RECOMPUTES[plan.recompute]}",
+        f"ici_tensor_parallelism={plan.tensor_parallel} ici_context_parallelism={plan.context_parallel}",
+    ]
+    if model_limits(job.model).num_experts:
+        flags.append(f"ici_expert_parallelism={plan.expert_parallel}")
+    if inside:
+        flags.append(f"ici_fsdp_parallelism={inside // plan.expert_parallel} ici_data_parallelism=-1")
+    else:
+        flags.append("ici_fsdp_parallelism=-1 dcn_data_parallelism=1 dcn_fsdp_parallelism=-1")
+    for part, held in (("optimizer", plan.offload_optimizer), ("parameter", plan.offload_parameters)):
+        flags += [f"{part}_memory_host_offload=True"] if held else []
+    return " ".join(flags)

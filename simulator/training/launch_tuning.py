@@ -1,7 +1,8 @@
-"""A plan as a command of the frameworks that fine-tune and reinforce: TRL under Accelerate, verl."""
+"""A plan as a command of the frameworks that fine-tune: TRL under Accelerate or DeepSpeed's own launcher."""
 
+import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import TrainingPlan
@@ -39,10 +40,30 @@ def trl_flags(job: TrainingJob, plan: TrainingPlan, trainer: str = "sft", more: 
     if trainer not in _TRAINERS:
         raise ValueError(f"TRL has no command {trainer}")
     name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
-    accumulate = max(1, job.global_batch // (plan.data_parallel * plan.micro_batch))
-    packed = f"--max_length {job.sequence_tokens} --packing" if trainer == "sft" else more
+    flags = [f"{_launcher(job, plan, trainer)} --model_name_or_path {name}"]
+    flags.append(_sequences(job) if trainer == "sft" else more)
+    flags += _trainer_flags(job, plan)
+    if plan.data_parallel > 1 and not _in_host(plan):
+        whole = "zero3" if job.framework == "deepspeed" else "fsdp2"
+        profile = {"zero3": whole, "zero2": "zero2", "zero1": "zero1"}.get(plan.sharding, "multi_gpu")
+        flags.append(f"--num_processes {plan.data_parallel} --accelerate_config {profile}")
+    return " ".join(filter(None, flags))
+
+
+def _sequences(job: TrainingJob) -> str:
+    """Sequences packed full, or each padded to the longest beside it."""
+    packing = "" if job.mean_sequence_tokens else " --packing"
+    return f"--max_length {job.sequence_tokens}{packing}"
+
+
+def _accumulation(job: TrainingJob, plan: TrainingPlan) -> int:
+    return max(1, job.global_batch // (plan.data_parallel * plan.micro_batch))
+
+
+def _trainer_flags(job: TrainingJob, plan: TrainingPlan) -> list[str]:
+    """What every trainer of transformers takes: batches, format, optimizer, adapters, recomputation."""
+    accumulate = _accumulation(job, plan)
     flags = [
-        f"{_launcher(plan, trainer)} --model_name_or_path {name} {packed}",
         f"--per_device_train_batch_size {plan.micro_batch} --gradient_accumulation_steps {accumulate}",
         _PRECISIONS.get(job.compute_dtype, _PRECISIONS["bf16"]),
         _OPTIMIZERS.get(job.optimizer, ""),
@@ -57,94 +78,63 @@ def trl_flags(job: TrainingJob, plan: TrainingPlan, trainer: str = "sft", more: 
     if job.method == "dora":
         flags.append("--use_dora")
     flags.append(f"--gradient_checkpointing {plan.recompute != 'none'}")
-    if plan.data_parallel > 1 and not _in_host(plan):
-        profile = {"zero3": "fsdp2", "zero2": "zero2", "zero1": "zero1"}.get(plan.sharding, "multi_gpu")
-        flags.append(f"--num_processes {plan.data_parallel} --accelerate_config {profile}")
-    return " ".join(filter(None, flags))
+    return flags
 
 
 def _in_host(plan: TrainingPlan) -> bool:
     return plan.offload_parameters or plan.offload_optimizer
 
 
-def _launcher(plan: TrainingPlan, trainer: str) -> str:
+def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str) -> str:
     """The command itself, or Accelerate in front of the trainer's script where states live in host memory."""
     if not _in_host(plan):
         return f"trl {trainer}"
     processes = f"--num_processes {plan.data_parallel}"
-    if plan.offload_parameters:
+    if plan.offload_parameters and job.framework != "deepspeed":
         how = f"--use_fsdp --fsdp_version 2 --fsdp_offload_params true {processes}"
     else:
-        stage = {"zero3": 3, "zero2": 2}.get(plan.sharding, 1)
-        how = f"--use_deepspeed --zero_stage {stage} --offload_optimizer_device cpu {processes}"
+        how = f"--use_deepspeed --zero_stage {_stage(plan)} --offload_optimizer_device cpu"
+        how += " --offload_param_device cpu" if plan.offload_parameters else ""
+        how += f" {processes}"
     return f"accelerate launch {how} trl/scripts/{trainer}.py"
 
 
-def verl_flags(
-    job: TrainingJob, plan: TrainingPlan, *, algorithm: str, prompts: int, samples: int, lengths: tuple[int, int],
-    rollout_tensor_parallel: int, num_accelerators: int, ranks_per_node: int,
-) -> str:  # fmt: skip
-    """A command of verl for one loop of generation and training on the same accelerators.
+def _stage(plan: TrainingPlan) -> int:
+    """Of ZeRO: states go to the host from stage 1 on, gradients with them from stage 2, parameters in stage 3."""
+    if plan.offload_parameters:
+        return 3
+    stage = {"zero3": 3, "zero2": 2, "zero1": 1}.get(plan.sharding, 0)
+    return max(1, stage) if plan.offload_optimizer else stage
 
-    Source: volcengine/verl, verl/trainer/config (ppo_trainer.yaml, Megatron and FSDP workers).
+
+def deepspeed_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
+    """Whether DeepSpeed's configuration has keys for all of a plan. Source: as `deepspeed_flags`."""
+    return job.framework == "deepspeed" and trl_runs(job, plan)
+
+
+def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, ranks_per_node: int = 8) -> str:
+    """A command of DeepSpeed's launcher with its configuration as JSON, for a trainer of transformers.
+
+    Source: deepspeedai/DeepSpeed, configuration JSON and launcher; transformers, TrainingArguments.deepspeed.
     """
-    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
-    in_node, micro = min(ranks_per_node, num_accelerators), plan.micro_batch
-    in_megatron = plan.tensor_parallel > 1 or plan.pipeline_parallel > 1 or plan.expert_parallel > 1
-    config = " --config-name=ppo_megatron_trainer" if in_megatron else ""
-    actor = "actor_rollout_ref.actor"
-    flags = [
-        f"python3 -m verl.trainer.main_ppo{config}",
-        f"algorithm.adv_estimator={'grpo' if algorithm == 'grpo' else 'gae'}",
-        "data.train_files=TRAIN.parquet data.val_files=TEST.parquet",
-        f"data.train_batch_size={prompts} data.max_prompt_length={lengths[0]}",
-        f"data.max_response_length={lengths[1]}",
-        f"actor_rollout_ref.model.path={name}",
-        f"{actor}.ppo_mini_batch_size={prompts} {actor}.ppo_micro_batch_size_per_gpu={micro}",
-        f"actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu={micro}",
-        f"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={micro}",
-        f"actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n={samples}",
-        f"actor_rollout_ref.rollout.tensor_model_parallel_size={rollout_tensor_parallel}",
-        f"trainer.n_gpus_per_node={in_node} trainer.nnodes={-(-num_accelerators // in_node)}",
-    ]
-    if algorithm == "ppo":
-        flags.append(f"critic.model.path={name} critic.ppo_micro_batch_size_per_gpu={micro}")
-    flags += _verl_megatron(plan, actor) if in_megatron else _verl_fsdp(plan, actor)
-    if job.method != "full":
-        alpha = LORA_ALPHA_PER_RANK * job.lora_rank
-        flags.append(
-            f"actor_rollout_ref.model.lora_rank={job.lora_rank} actor_rollout_ref.model.lora_alpha={alpha}"
-        )
-    return " ".join(flags)
-
-
-def _verl_megatron(plan: TrainingPlan, actor: str) -> list[str]:
-    own = f"{actor}.megatron"
-    flags = [
-        f"{actor}.strategy=megatron {own}.tensor_model_parallel_size={plan.tensor_parallel}",
-        f"{own}.pipeline_model_parallel_size={plan.pipeline_parallel}",
-        f"{own}.context_parallel_size={plan.context_parallel}",
-    ]
-    if plan.virtual_stages > 1:
-        flags.append(f"{own}.virtual_pipeline_model_parallel_size={plan.virtual_stages}")
-    if plan.expert_parallel > 1:
-        flags.append(f"{own}.expert_model_parallel_size={plan.expert_parallel}")
-    if plan.recompute == "full":
-        own = f"{own}.override_transformer_config"
-        flags.append(
-            f"+{own}.recompute_granularity=full +{own}.recompute_method=uniform +{own}.recompute_num_layers=1"
-        )
-    elif plan.recompute != "none":
-        flags.append(f"+{own}.override_transformer_config.recompute_granularity=selective")
-    return flags
-
-
-def _verl_fsdp(plan: TrainingPlan, actor: str) -> list[str]:
-    flags = [f"{actor}.strategy=fsdp2"]
-    if plan.context_parallel > 1:
-        flags.append(f"{actor}.ulysses_sequence_parallel_size={plan.context_parallel}")
-    flags.append(f"actor_rollout_ref.model.enable_gradient_checkpointing={plan.recompute != 'none'}")
-    for part, held in (("param", plan.offload_parameters), ("optimizer", plan.offload_optimizer)):
+    zero: dict[str, Any] = {"stage": _stage(plan)}
+    for part, held in (("optimizer", plan.offload_optimizer), ("param", plan.offload_parameters)):
         if held:
-            flags.append(f"{actor}.fsdp_config.{part}_offload=True")
-    return flags
+            zero[f"offload_{part}"] = {"device": "cpu"}
+    config = {
+        "train_batch_size": _accumulation(job, plan) * plan.micro_batch * plan.data_parallel,
+        "train_micro_batch_size_per_gpu": plan.micro_batch,
+        "gradient_accumulation_steps": _accumulation(job, plan),
+        job.compute_dtype: {"enabled": True},
+        "zero_optimization": zero,
+    }
+    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
+    in_node = min(plan.data_parallel, ranks_per_node)
+    nodes = -(-plan.data_parallel // in_node)
+    where = f"--hostfile HOSTFILE --num_nodes {nodes} " if nodes > 1 else ""
+    flags = [
+        f"deepspeed {where}--num_gpus {in_node} trl/scripts/sft.py --model_name_or_path {name} {_sequences(job)}",
+        f"--deepspeed '{json.dumps(config)}'",
+        *_trainer_flags(job, plan),
+    ]
+    return " ".join(filter(None, flags))

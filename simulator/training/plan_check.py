@@ -160,4 +160,6 @@ def plan_words(plan: TrainingPlan) -> str:
         parts.append("optimizer in host memory")
     if plan.offload_parameters:
         parts.append("weights in host memory")
+    if plan.offload_activations:
+        parts.append("activations in host memory")
     return ", ".join(parts)

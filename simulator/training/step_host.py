@@ -12,12 +12,15 @@ from advisor.simulator.graph.model import num_experts, num_layers, routed_layers
 from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_per_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.peak import peak_memory
-from advisor.simulator.training.plan import RECOMPUTES, FloatArray, PlanLattice
+from advisor.simulator.training.memory.formats import formats_of
+from advisor.simulator.training.memory.peak import MemoryColumns, peak_memory
+from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, FloatArray, PlanLattice
 from advisor.simulator.training.step_layers import BLOCK_SCALED, SIXTEEN_BIT, is_autocast, is_eager
 
-HOST_BYTES_PER_ACCELERATOR: Final = 200.0 * GB
-"""Host memory that a machine has for each accelerator, less what the system takes: 2 TB for eight in a DGX H100."""
+HOST_BYTES_PER_ACCELERATOR: Final = 240.0 * GB
+"""Host memory that a machine has for each accelerator, less what the system takes: 1 872 to 2 048 GiB for eight in a
+DGX H100 and in what clouds rent with eight H100s."""
+_FP32: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,24 @@ def resident_weight_bytes(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
 
     Source: advisor.simulator.training.memory.
     """
+    return _all_resident(job, lattice).weight_bytes
+
+
+def _all_resident(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
     nothing = np.zeros_like(lattice.offload_parameters)
-    return peak_memory(job, replace(lattice, offload_parameters=nothing)).weight_bytes
+    return peak_memory(job, replace(lattice, offload_parameters=nothing, offload_optimizer=nothing))
+
+
+def host_bytes(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
+    """Host memory that a plan takes for each accelerator [bytes]: what it keeps there of weights, and of the optimizer
+    its states with gradients in fp32, in which the processor updates.
+
+    Source: ZeRO-Offload (arXiv:2101.06840), section 4; deepspeed/runtime/zero/stage_1_and_2.py.
+    """
+    held, size = _all_resident(job, lattice), formats_of(job)
+    trained = size.adapters if size.frozen else size.layers
+    states = held.optimizer_bytes * (1.0 + _FP32 / max(trained.optimizer, _FP32))
+    return np.asarray(lattice.offload_parameters * held.weight_bytes + lattice.offload_optimizer * states)
 
 
 def exposed_stream_s(
@@ -105,6 +124,8 @@ def exposed_stream_s(
     max(0, 2 m · weights / host link − computation): every micro-batch reads the weights once forward and once
     backward, the next layer while the one before computes.
 
+    Where ranks divide the weights (ZeRO-3), their gather starts from the host, and what it waits counts there.
+
     Assumes: gradients of frozen weights do not travel; those of trained ones stay on the accelerator until the end.
     Source: own composition; ZeRO-Infinity, arXiv:2104.07857, section 4 (bandwidth-centric partitioning).
     """
@@ -117,4 +138,5 @@ def exposed_stream_s(
         / host_link_bytes_per_s(cluster.accelerator)
     )
     waits = np.maximum(0.0, moved_s - compute_s)
-    return np.asarray(np.where(lattice.offload_parameters > 0, waits, 0.0))
+    streams = (lattice.offload_parameters > 0) & (lattice.sharding != SHARDINGS.index("zero3"))
+    return np.asarray(np.where(streams, waits, 0.0))

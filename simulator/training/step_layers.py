@@ -298,7 +298,8 @@ class LayerPricing:
         width = 2.0 * experts.hidden_size + 3.0 * experts.intermediate_size
         pairs_per_rank = s.rows / s.sequence_split * experts.per_token
         cast = self.stream_s(0.5 * _CAST_BYTES.get(self.dtype, 0.0) * pairs_per_rank * width)
-        forward = self.costs.expert_scale * forward + cast
+        scale = self.costs.low_bit_expert_scale if self.low_bit else self.costs.expert_scale
+        forward = scale * forward + cast
         ranks = s.expert_parallel * np.maximum(s.expert_tensor_parallel, 1)
         weights = experts.num_experts * experts.elements / ranks
         traffic = self.stream_s(weights * self.costs.main_gradient_bytes)

@@ -138,6 +138,9 @@ def _communication_s(
     scattered = scattered + experts.reduce_scatter_s(expert_gradient)
     summed = everyone.all_reduce_s(gradient) + experts.all_reduce_s(expert_gradient)
     from_host = (weight / shard + expert_weight / copies) / common_term("host_copy_bytes_per_s")
+    divided = lattice.sharding >= SHARDINGS.index("zero2")
+    to_host = (gradient / shard + expert_gradient / copies) / common_term("host_copy_bytes_per_s")
+    scattered = scattered + np.where(divided & (lattice.offload_optimizer == 1), to_host, 0.0)
     gather = sharded.all_gather_s(weight) + experts.all_gather_s(expert_weight)
     gather = gather + np.where(lattice.offload_parameters == 1, from_host, 0.0)
     return np.where(lattice.sharding == SHARDINGS.index("none"), summed, scattered), gather

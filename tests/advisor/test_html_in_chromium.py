@@ -338,6 +338,23 @@ def test_narrow_windows_do_not_scroll_sideways(report: Path, visit: Callable[...
     )
 
 
+def test_on_a_telephone_each_row_is_a_card_that_names_its_figures(
+    report: Path, visit: Callable[..., Visit]
+) -> None:
+    found = visit(report)
+    found.page.set_viewport_size({"width": 390, "height": 844})
+    wide = "[...document.querySelectorAll('section .scroll')].filter((s) => s.scrollWidth > s.clientWidth + 1).length"
+    assert found.value(wide) == 0
+    cell = "document.querySelector('table.stacks > tbody > tr.row > td:nth-child(4)')"
+    named = found.value(f"getComputedStyle({cell}, '::before').content")
+    heads = found.value("document.querySelectorAll('table.stacks > thead th')[3].textContent")
+    assert named.strip('"') == heads.strip()
+    assert found.value(f"{cell}.getBoundingClientRect().width") > 250
+    before = found.page.locator("tr.detail:visible").count()
+    found.page.locator("table.stacks button.more").first.click()
+    assert found.page.locator("tr.detail:visible").count() == before + 1
+
+
 def test_paper_shows_whole_drawings_and_no_controls(report: Path, visit: Callable[..., Visit]) -> None:
     page = visit(report).page
     page.evaluate(

@@ -215,6 +215,15 @@ BAD = (
     "recommend --model 8b --workload train --tokens 1T --framework jax",
     "recommend --model 8b --workload train --tokens 1T --mtbf-hours 0",
     "recommend --model 8b --workload rl --tokens 1T",
+    "recommend --model 8b --workload distill --gpu h100",
+    "recommend --model 8b --workload finetune --teacher 70b --gpu h100",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 200000",
+    "recommend --model 32b --workload finetune --gpu h100 --gpus 1",
+    "recommend --model 8b --workload train --tokens 1T --optimizer lion --gpu h100 --gpus 8",
+    "recommend --model 8b --workload train --tokens 1T --precision mxfp8 --gpu h100 --gpus 64",
+    "simulate train --model 8b --precision nvfp4 --gpu mi355x",
+    "simulate train --model 8b --framework megatron --offload-parameters --gpus 8",
+    "simulate train --model 8b --framework torchtitan --offload-optimizer --sharding zero3 --gpus 8",
     "recommend --from nowhere.json --gpus 8",
 )
 
@@ -286,3 +295,46 @@ def test_without_a_layout_the_fastest_that_fits_is_taken(cli: Cli) -> None:
     stated = cli("advisor simulate train --model 70b --gpu h100-sxm --gpus 64 --tp 8 --json")
     assert json.loads(stated.out)["plan"]["tp"] == 8
     assert "no layout is stated" not in stated.err
+
+
+def test_a_teacher_writes_and_a_student_learns(cli: Cli) -> None:
+    asked = "--items 10k --input-tokens 512 --output-tokens 1536 --gpu h100"
+    run = cli(f"advisor recommend --model 8b --workload distill --teacher 70b {asked} --json")
+    found = json.loads(run.out)
+    teacher, student = (found["parts"][name]["options"][0] for name in ("teacher", "student"))
+    assert found["usd"] == pytest.approx(teacher["usd"]["value"] + student["usd"]["value"])
+    assert found["inputs"]["student"]["task"]["tokens"] == 10_000 * (512 + 1536)
+    assert found["teacher"] == "llama-3.1-70b"
+    assert student["launch_flags"]
+    thrice = cli(
+        f"advisor recommend --model 8b --workload distill --teacher 70b {asked} --tokens 61440k --json"
+    )
+    longer = json.loads(thrice.out)["parts"]["student"]["options"][0]
+    assert longer["num_steps"] == pytest.approx(3 * student["num_steps"], rel=0.05)
+
+
+def test_padding_costs_time_and_is_in_the_command(cli: Cli) -> None:
+    asked = "advisor recommend --model 8b --workload finetune --method lora --gpu h100 --gpus 8 --tokens 20M --json"
+    packed, padded = (
+        json.loads(cli(f"{asked}{more}").out)["options"][0] for more in ("", " --mean-length 300")
+    )
+    assert padded["days"]["value"] > 1.5 * packed["days"]["value"]
+    assert "--packing" in packed["launch_flags"]["trl"]
+    assert "--packing" not in padded["launch_flags"]["trl"]
+
+
+def test_a_cluster_that_nobody_sells_is_said_of_a_simulated_plan(cli: Cli) -> None:
+    run = cli("advisor simulate train --model 8b --gpu rtx-4090 --gpus 1024 --cp 2 --global-batch 1024")
+    assert run.code == 0
+    assert "nobody sells 1,024 x rtx-4090 as one cluster; 8 can be had" in run.err
+
+
+def test_a_plan_with_host_memory_is_simulated_again(cli: Cli, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    asked = "--model qwen2.5-14b --workload finetune --gpu h100 --gpus 1 --tokens 10M"
+    option = json.loads(cli(f"advisor recommend {asked} --plan {plan} --json").out)["options"][0]
+    again = json.loads(cli(f"advisor simulate train {plan} --json").out)
+    assert again["plan"]["offload"] == option["plan"]["offload"] == "optimizer"
+    assert again["step_time_s"]["value"] == pytest.approx(option["step_time_s"]["value"])
+    moved = cli("advisor simulate train --model 8b --gpus 8 --offload-activations --offload-optimizer --json")
+    assert json.loads(moved.out)["plan"]["offload"] == "optimizer, activations"

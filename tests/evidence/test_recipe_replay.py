@@ -137,7 +137,7 @@ def test_a_client_of_a_hundred_prompts_finds_most_of_them_cached() -> None:
     """64 clients send 1 280 requests: nine in ten prompts came before."""
     repeated = predict_row(EQUAL, 2).metrics
     anew = predict_row({**EQUAL, "prefix_cache": "0"}, 2).metrics
-    assert repeated["ttft_ms_mean"].value < 0.5 * anew["ttft_ms_mean"].value
+    assert repeated["ttft_ms_mean"].value < 0.55 * anew["ttft_ms_mean"].value
     assert repeated["tpot_ms_mean"].value < 0.6 * anew["tpot_ms_mean"].value
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from advisor.evidence.scores import JudgedRow
-from advisor.evidence.serving.accuracy import ServingAccuracy, is_core, serving_accuracy
+from advisor.evidence.serving.accuracy import ServingAccuracy, engine_order, is_core, serving_accuracy
 from advisor.simulator.quantity import Quantity
 
 CONDITIONS = {
@@ -72,3 +72,17 @@ def test_other_loads_are_scored_apart() -> None:
 
 def test_a_table_without_tiers_has_no_such_figures() -> None:
     assert serving_accuracy([judged(10, 11, tier="")]) is None
+
+
+def test_the_order_of_engines_is_that_of_matched_pairs() -> None:
+    """Right, wrong, called a tie, missing; measured alike and the same engine do not count, nor other conditions."""
+    rows = [
+        judged(10, 10, isl="1"), judged(20, 15, isl="1", engine="sglang"),
+        judged(10, 15, isl="2"), judged(20, 10, isl="2", engine="sglang"),
+        judged(10, 10, isl="3"), judged(20, 10.2, isl="3", engine="sglang"),
+        judged(10, None, isl="4"), judged(20, 10, isl="4", engine="sglang"),
+        judged(10, 10, isl="5"), judged(10.2, 20, isl="5", engine="sglang"), judged(20, 20, isl="5"),
+        judged(10, 10, isl="6"), judged(20, 20, isl="7", engine="sglang"),
+    ]  # fmt: skip
+    found = engine_order(rows, "tpot_ms_mean")
+    assert (found.num_pairs, found.num_right, found.num_tied) == (5, 1, 2)

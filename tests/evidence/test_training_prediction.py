@@ -317,3 +317,23 @@ def test_what_does_not_fit_is_an_out_of_memory() -> None:
              "global_batch_seqs": "8"}  # fmt: skip
     assert predict(**cells).metrics["oom"].value == 1.0
     assert predict().metrics["oom"].value == 0.0
+
+
+def test_a_peak_of_megatron_is_what_it_logs() -> None:
+    """max_memory_allocated, where a row does not say which peak it means; of others what the allocator holds."""
+    row = {
+        "framework": "Megatron-LM 0.14", "model": "meta-llama/Meta-Llama-3-70B", "layers": "12", "gpu": "b200-sxm",
+        "n_gpus": "8", "precision": "bf16", "seq_len": "4096", "global_batch_seqs": "16", "micro_batch": "1",
+        "tp": "2", "pp": "1", "dp": "4", "sharding": "dist_opt", "recompute": "none", "finetune": "pretrain",
+    }  # fmt: skip
+
+    def peak(framework: str, kind: str) -> float:
+        return (
+            predict_row({**row, "framework": framework, "peak_mem_kind": kind}, 2)
+            .metrics["peak_mem_gb"]
+            .value
+        )
+
+    megatron = "Megatron-LM 0.14"
+    assert peak(megatron, "unspecified") == peak(megatron, "allocated") < peak(megatron, "reserved")
+    assert peak("torchtitan", "unspecified") == peak("torchtitan", "reserved")

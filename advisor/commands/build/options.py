@@ -76,6 +76,7 @@ class Conditions:
 
 @command(
     "build",
+    uses_calibration=True,
     studied=Studied(
         best_of="builds",
         pareto=("min builds_total_usd", "max builds_performance_output_tokens_per_s"),
@@ -102,7 +103,7 @@ class BuildInput:
     conditions: Conditions = Conditions()
 
 
-@command("build check")
+@command("build check", uses_calibration=True)
 @dataclass(frozen=True, slots=True)
 class CheckInput:
     """Judge a list of parts: what does not fit, what is missing, what it runs, and what else the money buys."""

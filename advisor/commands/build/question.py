@@ -1,6 +1,7 @@
 """What a person typed about a workstation, turned into a question for the planner."""
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from advisor.build.assembly import Circuit, Setting
@@ -11,15 +12,13 @@ from advisor.build.plan import Question
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.units import KILO
-from advisor.cli.measures import positive
+from advisor.cli.measures import parse_watts, positive
 from advisor.cli.options import Shared
-from advisor.cli.own_data import kept_prices
+from advisor.cli.own_data import given_calibration, kept_prices
 from advisor.cli.scenario_input import names_of
 from advisor.commands.build.options import BuildInput, Conditions
 
 _CIRCUIT: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*V?\s*[/x, ]\s*(\d+(?:\.\d+)?)\s*A?\s*", re.IGNORECASE)
-_WATTS: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(k?)W?\s*", re.IGNORECASE)
 _VOLTS: Final = (90.0, 480.0)
 
 
@@ -45,18 +44,6 @@ def parse_circuit(text: str) -> Circuit:
     return Circuit(volts, amps)
 
 
-def parse_watts(text: str, option: str) -> float:
-    """Power [W], written 1500, 1500W or 1.5kW.
-
-    Raises: AdvisorError: no number, or not positive.
-    """
-    match = _WATTS.fullmatch(text)
-    if match is None:
-        raise AdvisorError(f"{option} {text}: not a power", fix=f"watts, e.g. {option} 1500W")
-    factor = KILO if match.group(2) else 1.0
-    return positive(float(match.group(1)) * factor, option, text=text, example="1500W")
-
-
 def question_of(typed: Conditions, wishes: BuildInput, shared: Shared) -> tuple[Question, tuple[str, ...]]:
     """The question, names resolved, and notes on what was understood.
 
@@ -64,6 +51,7 @@ def question_of(typed: Conditions, wishes: BuildInput, shared: Shared) -> tuple[
     """
     chosen = [accelerators.get(name) for name in names_of(wishes.gpu, "--gpu")]
     load, note = _load_of(typed)
+    load = replace(load, calibration=given_calibration(shared.calibration))
     question = Question(
         load=load,
         budget_usd=_positive(wishes.budget, "--budget", "8600"),

@@ -14,6 +14,7 @@ from advisor.commands.build.question import question_of
 from advisor.commands.build.verdict_view import verdict_answer
 from advisor.commands.build.view import plan_answer
 from advisor.render.answer import Answer
+from advisor.render.calibration_view import with_calibration
 
 DEFAULT_MODEL: Final = "70b"
 """What a list is tried with where nothing is named: the usual reason for two cards."""
@@ -26,7 +27,8 @@ def build(asked: BuildInput, shared: Shared) -> Answer:
     """
     question, notes = question_of(asked.conditions, asked, shared)
     book = price_book(asked.conditions.price_file, shared.as_of, used=asked.conditions.used)
-    return plan_answer(plan(question, book), question, notes, explain=asked.explain)
+    answer = plan_answer(plan(question, book), question, notes, explain=asked.explain)
+    return with_calibration(answer, question.load.calibration, question.limits.accelerators)
 
 
 def check(asked: CheckInput, shared: Shared) -> Answer:
@@ -46,4 +48,5 @@ def check(asked: CheckInput, shared: Shared) -> Answer:
         conditions = replace(conditions, model=DEFAULT_MODEL)
     question, notes = question_of(conditions, BuildInput(), shared)
     verdict = judge_listing(listing, question, book, better=asked.better)
-    return verdict_answer(verdict, listing, question, (*notes, *listing.notes))
+    answer = verdict_answer(verdict, listing, question, (*notes, *listing.notes))
+    return with_calibration(answer, question.load.calibration)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from advisor.catalog.units import HOURS_PER_DAY, MILLION, MILLISECOND_S
-from advisor.cost.ownership import Tco
 from advisor.cost.result import CostReport, CostRow
 from advisor.cost.sensitivity import Swing
+from advisor.recommend.ownership import Tco
 from advisor.render.answer import Axis, Chart, Datum, Reference, Series
 
 _COST = "USD per million tokens"

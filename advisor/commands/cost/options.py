@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from typer import Option
 
 from advisor.cli.command import Studied, command, only
-from advisor.cli.options import LOAD, Load, Objectives, Panel, Top, Where
+from advisor.cli.options import LOAD, Beside, Levers, Load, Objectives, Panel, Top, Where
 
 COMPARISON: Final = Panel("What it is compared with")
 
@@ -37,8 +37,13 @@ class CostInput:
         ),
     ] = "flat"
     load: Annotated[
-        Load, only("rate", "concurrency", "input_tokens", "output_tokens", "trace", "profile")
-    ] = Load()
+        Load,
+        only(
+            "rate", "concurrency", "input_tokens", "output_tokens", "trace", "profile", "shared_prefix_tokens",
+            "shared_prefixes",
+        ),
+    ] = Load()  # fmt: skip
+    levers: Levers = Levers()
     objectives: Annotated[
         Objectives,
         only(
@@ -67,6 +72,7 @@ class CostInput:
             "max_price_age",
             "max_gpus",
             "price_file",
+            "power_budget",
         ),
     ] = Where()
     own: Annotated[
@@ -86,4 +92,5 @@ class CostInput:
     region: Annotated[
         str | None, COMPARISON("NAME", "Where your machines stand: sweden, us-virginia, eu-west-1.", "us")
     ] = None
+    beside: Beside = Beside()
     top: Top = 5

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.profiles import get_load_shape
+from advisor.cli.lever_input import beside_of, with_levers
 from advisor.cli.measures import parse_count, positive
 from advisor.cli.notes import progress
 from advisor.cli.options import Shared
@@ -26,6 +27,7 @@ def cost(asked: CostInput, shared: Shared) -> Answer:
     _check_volume(asked)
     without_rate = replace(asked.load, rate=None)
     scenario, notes = scenario_of(asked.model, without_rate, asked.objectives, asked.where, asked.top, shared)
+    scenario = with_levers(scenario, asked.levers).model_copy(update={"beside": beside_of(asked.beside)})
     question = _question(scenario, asked)
     with progress(quiet=shared.quiet) as line:
         report = cost_report(question, progress=line)

@@ -12,14 +12,16 @@ from advisor.commands.cost.charts import (
     tornado_chart,
 )
 from advisor.cost.carbon import Footprint
-from advisor.cost.ownership import Tco
 from advisor.cost.question import CostQuestion
 from advisor.cost.result import CostReport, CostRow, LoadPoint, Way
+from advisor.recommend.bill import bill_words
+from advisor.recommend.ownership import Tco
 from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, bulleted, columns
 from advisor.render.document import fields_of
 from advisor.render.numbers import (
     LEGEND,
     MISSING,
+    POWER,
     TIME,
     bought_words,
     digits,
@@ -42,13 +44,15 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
     ways = _ways_table(report.ways, question, limit=MAX_WAYS)
     method = Paragraph(f"How a bill is divided: {report.method}")
     asked = Paragraph(f"{_question(report, question)}\n{LEGEND}")
-    crossings = _crossings(report)
+    crossings, row = _crossings(report), report.rows[0]
+    bill = Paragraph(bill_words(row.bill, bought_words(row)))
     return Answer(
         result=fields_of(report, *_NOT_IN_RESULT) | {"rejected": report.rejected},
         inputs=fields_of(question.scenario, "calibration") | fields_of(question, "scenario"),
         blocks=(
             Paragraph(report.headline, emphasis=True),
             _rows_table(report.rows, limit=MAX_ROWS),
+            bill,
             ways,
             crossings,
             *_ownership_blocks(report),
@@ -58,7 +62,7 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
             asked,
         ),
         tiles=_tiles(report),
-        sections=_sections(report, question, (method, asked)),
+        sections=_sections(report, question, (bill, method, asked)),
         records="rows",
         warnings=report.warnings,
         notes=tuple(dict.fromkeys((*notes, *report.notes))),
@@ -73,7 +77,7 @@ def _sections(report: CostReport, question: CostQuestion, end: tuple[Block, ...]
         Section(
             "Cost per token", (Paragraph(report.headline, emphasis=True), rows, latency_chart(report.rows))
         ),
-        Section("What a bill pays for", (split_chart(report.rows), end[0])),
+        Section("What a bill pays for", (split_chart(report.rows), *end[:2])),
         Section("Rent, own or an API", (ways, _crossings(report), by_load_chart(report))),
         Section("Used less than fully", (_load_table(report.load),)),
     ]
@@ -81,7 +85,7 @@ def _sections(report: CostReport, question: CostQuestion, end: tuple[Block, ...]
         parts.append(Section("Owning", tuple(_ownership_blocks(report))))
     rented = tornado_chart(report.sensitivity, "What moves the cost of a rented token")
     parts.append(Section("What moves a rented token", (rented,)))
-    parts.append(Section("Energy and carbon", (_carbon_table(report.carbon), *end[1:])))
+    parts.append(Section("Energy and carbon", (_carbon_table(report.carbon), *end[2:])))
     return tuple(parts)
 
 
@@ -119,11 +123,13 @@ def _question(report: CostReport, question: CostQuestion) -> str:
             f"{digits(report.volume['mean_requests_per_s'])} requests/s, at most "
             f"{digits(report.volume['peak_requests_per_s'])})"
         )
+    names = question.scenario.levers
+    levers = "" if names == ("auto",) else f", levers {', '.join(names)}"
     return (
         f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), p99 TTFT "
         f"{show(goals.ttft_p99_s, TIME)}, p99 TPOT {show(goals.tpot_p99_s, TIME)}, {load}; prices as of "
-        f"{question.scenario.as_of} in {report.currency}. {report.search.num_candidates} deployments considered, "
-        f"{report.search.num_simulated} simulated."
+        f"{question.scenario.as_of} in {report.currency}{levers}. {report.search.num_candidates} deployments "
+        f"considered, {report.search.num_simulated} simulated."
     )
 
 
@@ -203,6 +209,7 @@ def _ownership_blocks(report: CostReport) -> list[Block]:
         return []
     return [
         _tco_table(report.tco),
+        *([_power_table(report)] if report.power_limits else []),
         ownership_chart(report.tco),
         tornado_chart(report.owned_sensitivity, "What moves the cost of an owned token"),
     ]
@@ -218,6 +225,25 @@ def _tco_table(cost: Tco) -> Table:
     details = (*((Paragraph(line.source),) for line in cost.lines), ())
     title = f"Owning {cost.num_accelerators} x {cost.accelerator} for {cost.life_years:g} years"
     return Table(columns("part | USD> | $/month> | basis | read on"), (*rows, total), title, details)
+
+
+def _power_table(report: CostReport) -> Table:
+    rows = tuple(
+        (
+            show(point.limit_w, POWER),
+            digits(point.output_tokens_per_s),
+            digits(point.output_tokens_per_joule),
+            str(point.num_accelerators),
+            _cost(point.usd_per_million_tokens),
+        )
+        for point in report.power_limits
+    )
+    name = report.owned[0].row.accelerator
+    return Table(
+        columns("limit> | tokens/s> | tokens/J> | accelerators> | $/M tokens>"),
+        rows,
+        f"{name} of one's own under each power limit that was measured, with the electricity of the region",
+    )
 
 
 def _load_table(points: Sequence[LoadPoint]) -> Table:

@@ -69,7 +69,7 @@ def probe(asked: ProbeInput, shared: Shared) -> Answer:
             raise InputFileError(
                 f"{asked.resume}: bears no seal",
                 why="an older version wrote it, or somebody edited it: a verdict cannot rest on it",
-                fix="leave out --resume to measure this machine from the start",
+                fix="measure this machine from the start: advisor probe -o FILE",
             )
         session.done, session.resumed_from = resumed(before.measurements), before.machine
     inputs = {

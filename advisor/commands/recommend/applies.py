@@ -4,7 +4,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError
-from advisor.commands.recommend.options import RecommendInput
+from advisor.commands.recommend.options import TRAINING, RecommendInput
 
 
 def _words(text: str) -> frozenset[str]:
@@ -13,7 +13,7 @@ def _words(text: str) -> frozenset[str]:
 
 _ANY: Final = _words(
     "model workload top explain gpu provider own precision term tenancy region residency max_price_age max_gpus "
-    "price_file budget"
+    "price_file budget power_budget storage_tb egress_tb"
 )
 _CHAT: Final = _words(
     "rate concurrency input_tokens output_tokens profile engine plan ttft_p99 tpot_p99 ttft_p95 ttft_p50 tpot_p95 "
@@ -32,7 +32,7 @@ ACTS: Final[dict[str, frozenset[str]]] = {
     | _CHAT
     | _words(
         "trace trace_speed goal from_plan fast shared_prefix_tokens shared_prefixes levers acceptance adapters "
-        "adapter_rank adapter_slots emit emit_dir"
+        "adapter_rank adapter_slots emit emit_dir max_context"
     ),
     "diffusion": _ANY | _ITEMS | _words("steps image_size guidance"),
     "embed": _ANY | _ITEMS | _words("input_tokens"),
@@ -45,7 +45,9 @@ ACTS: Final[dict[str, frozenset[str]]] = {
         "input_tokens output_tokens profile trace engine items deadline spot_losses_per_day rate concurrency"
     ),
     "train": _ANY | _JOB | _words("sequence global_batch"),
-    "finetune": _ANY | _JOB | _words("sequence global_batch"),
+    "finetune": _ANY | _JOB | _words("sequence global_batch mean_length"),
+    "distill": (_ANY | _JOB | _words("teacher items input_tokens output_tokens engine sequence global_batch"))
+    - _words("precision budget compute_optimal plan from_plan"),
     "rl": _ANY | _JOB | _ROLLOUTS,
 }
 _INSTEAD: Final = {
@@ -59,7 +61,7 @@ _INSTEAD: Final = {
 def refuse_idle(asked: RecommendInput) -> None:
     """Tell of the first option given that does nothing for this work.
 
-    Raises: AdvisorError: there is one.
+    Raises: AdvisorError: there is one, or one needs another.
     """
     acts = ACTS[asked.workload]
     for name in given(asked):
@@ -73,6 +75,33 @@ def refuse_idle(asked: RecommendInput) -> None:
             f"{option} means nothing for --workload {asked.workload}",
             why=f"it acts for {', '.join(takers)}",
             fix=f"{instead}, or drop {option}" if fits else f"drop {option}",
+        )
+    _refuse_for_own(asked)
+
+
+_OF_SELLERS: Final = (
+    "gpu", "provider", "term", "tenancy", "residency", "region", "max_price_age", "price_file",
+)  # fmt: skip
+
+
+def _refuse_for_own(asked: RecommendInput) -> None:
+    """What is there already is bought nowhere; what is rented is fed by its seller."""
+    where = asked.where
+    named = [name for name in given(where) if name in _OF_SELLERS] if where.own is not None else []
+    if asked.workload in TRAINING and "region" in named:
+        named.remove("region")  # whose grid counts
+    if named:
+        option = f"--{named[0].replace('_', '-')}"
+        raise AdvisorError(
+            f"--own and {option} exclude each other",
+            why=f"{option} says what may be rented, and what is there already is not",
+            fix=f"drop {option}, or --own",
+        )
+    if where.power_budget is not None and where.own is None:
+        raise AdvisorError(
+            "--power-budget is for machines of your own",
+            why="a seller feeds what is rented",
+            fix="--own 8xh100-sxm, or drop --power-budget",
         )
 
 

@@ -7,7 +7,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.commands.recommend.options import Emission
 from advisor.recommend.result import Recommendation
 from advisor.render.answer import Answer, Figure
-from advisor.render.atomic import write_text
+from advisor.render.atomic import check_writable, write_text
 
 NOTHING: Final = Emission()
 
@@ -15,7 +15,7 @@ NOTHING: Final = Emission()
 def check_emission(typed: Emission) -> None:
     """Refuse a folder without a form, or one that is a file, before the work starts.
 
-    Raises: AdvisorError: so it is.
+    Raises: AdvisorError: so it is. UnwritableError: nothing may be written there.
     """
     folder = typed.emit_dir
     if folder is not None and typed.emit is None:
@@ -26,6 +26,11 @@ def check_emission(typed: Emission) -> None:
         raise AdvisorError(
             f"--emit-dir {folder} is a file", fix="name a folder, or one that does not exist yet"
         )
+    if folder is not None:
+        missing = folder / "files"
+        while not missing.parent.exists():
+            missing = missing.parent
+        check_writable(missing)
 
 
 def with_files(answer: Answer, found: Recommendation, typed: Emission) -> Answer:

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from typer import Argument, Option
 
 from advisor.cli.command import Studied, command, only
-from advisor.cli.options import ItemInput, Levers, Load, Objectives, Top, Where
+from advisor.cli.options import Beside, ItemInput, Levers, Load, Objectives, Top, Where
 from advisor.commands.recommend.training_options import TrainingInput
 
 TRAINING: Final = ("train", "finetune", "rl")
@@ -65,7 +65,17 @@ class RecommendInput:
     ] = None
     workload: Annotated[
         Literal[
-            "serve", "train", "finetune", "rl", "diffusion", "embed", "rerank", "speech", "vision", "batch"
+            "serve",
+            "train",
+            "finetune",
+            "distill",
+            "rl",
+            "diffusion",
+            "embed",
+            "rerank",
+            "speech",
+            "vision",
+            "batch",
         ],
         Option(help="What the hardware is for."),
     ] = "serve"
@@ -82,6 +92,7 @@ class RecommendInput:
     levers: Levers = Levers()
     objectives: Objectives = Objectives()
     where: Where = Where()
+    beside: Beside = Beside()
     shown: Shown = Shown()
     emission: Emission = Emission()
     training: TrainingInput = TrainingInput()

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from advisor.catalog.units import HOUR_S, HOURS_PER_MONTH
+from advisor.catalog.units import HOUR_S
 from advisor.commands.recommend.rejected import rejected_words
 from advisor.commands.recommend.view import SHOWN_BESIDE_LADDER
-from advisor.recommend.batch_result import BatchJob, BatchRecommendation
+from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommendation
+from advisor.recommend.bill import bill_words, job_words
 from advisor.recommend.item_result import ItemOption, ItemRecommendation
 from advisor.recommend.standing import standing_words
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
@@ -37,7 +38,7 @@ def batch_answer(
     """The ranked ways to get a batch done in time."""
     return Answer(
         result={
-            **{name: getattr(found, name) for name in _FIELDS},
+            **{name: getattr(found, name) for name in (*_FIELDS, "ladder")},
             "search": {
                 "num_candidates": found.num_candidates,
                 "num_simulated": found.num_simulated,
@@ -49,6 +50,28 @@ def batch_answer(
         records="options",
         warnings=found.warnings,
         notes=notes,
+    )
+
+
+def _deadlines(found: BatchRecommendation) -> list[Block]:
+    """What to take for each of several deadlines."""
+    if not found.ladder:
+        return []
+    rows = tuple((f"{rung.deadline_s / HOUR_S:g} h", *_deadline_cells(rung.pick)) for rung in found.ladder)
+    header = columns("done within> | take~ | hours> | $/h> | $ for all | term? | price~")
+    return [Table(header, rows, title="What to take for which deadline")]
+
+
+def _deadline_cells(pick: BatchOption | None) -> tuple[str, ...]:
+    if pick is None:
+        return (MISSING, "nothing is done by then", *(MISSING,) * 4)
+    return (
+        bought_words(pick),
+        digits(pick.duration_s.value / HOUR_S),
+        usd(pick.usd_per_hour),
+        usd_range(pick.usd),
+        pick.term.replace("_", "-"),
+        price_words(pick.provider, pick.price_kind, pick.price_tenancy, pick.price_age_days),
     )
 
 
@@ -75,12 +98,14 @@ def _batch_blocks(found: BatchRecommendation, job: BatchJob, *, explain: bool) -
     )
     text = (
         f"Machines start in two minutes and load weights at 1 GB/s per accelerator; spot machines are lost "
-        f"{job.spot_losses_per_day:g} times a day. Billed for the time used."
+        f"{job.spot_losses_per_day:g} times a day. Billed for the time used, a commitment whole."
     )
     return (
         Paragraph(found.headline, emphasis=True),
-        Table(header, rows, title="Best ways, one per accelerator"),
+        *_deadlines(found),
+        Table(header, rows, title=f"Best ways within {job.deadline_s / HOUR_S:g} h, one per accelerator"),
         Paragraph(standing_words(found.options, lambda option: option.usd)),
+        Paragraph(job_words(found.options[0].bill)),
         *(rejected_words(found.rejected, everything=True) if explain else ()),
         Paragraph(text if explain else f"{text} --explain shows the rest."),
     )
@@ -120,7 +145,7 @@ def _rung_cells(pick: ItemOption | None) -> tuple[str, ...]:
     return (
         _taken(pick),
         usd(pick.usd_per_hour),
-        usd(pick.usd_per_hour * HOURS_PER_MONTH),
+        usd(pick.bill.usd_per_month),
         usd(pick.usd_per_thousand_items.value),
         show(pick.latency_s["p50"].value, TIME),
         show(pick.latency_s["p99"].value, TIME),
@@ -156,6 +181,7 @@ def _item_blocks(found: ItemRecommendation, promise_s: float, *, explain: bool) 
         *_item_ladder(found),
         Table(header, rows[: len(shown)], title=f"Best options{at}, one per accelerator"),
         Paragraph(standing_words(shown, lambda option: option.usd_per_thousand_items)),
+        *(() if found.ladder else (Paragraph(bill_words(shown[0].bill)),)),
         *(rejected_words(found.rejected, everything=True) if explain else ()),
         Paragraph(asked if explain else f"{asked} --explain shows the rest."),
     )

@@ -6,7 +6,9 @@ from typing import Final, cast
 from advisor.catalog import accelerators, engines, models, vision
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
+from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.cli.item_input import item_job, parse_size
+from advisor.cli.lever_input import beside_of
 from advisor.cli.measures import parse_count, parse_seconds
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
@@ -21,10 +23,11 @@ from advisor.cli.scenario_input import (
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.other_view import batch_answer, item_answer
 from advisor.commands.recommend.serving import recommended
-from advisor.recommend.batch_job import recommend_batch
+from advisor.recommend.batch_job import recommend_batch, with_deadlines
 from advisor.recommend.batch_result import BatchJob
 from advisor.recommend.item_scenario import ItemScenario
 from advisor.recommend.items import recommend_items
+from advisor.recommend.scenario import Traffic
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.simulator.deployment import Deployment
@@ -36,6 +39,8 @@ from advisor.simulator.workloads.vision import ImageTokens, tokens_of_image
 _DEFAULT_LATENCY_S: Final = {"diffusion": 10.0}
 """What people wait for: an image some seconds, everything else one."""
 _DEFAULT_DEADLINE: Final = "24h"
+_DEADLINES_S: Final = (HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S)
+"""That are compared where none is given."""
 _BATCH_PROFILE: Final = "batch"
 
 
@@ -46,7 +51,7 @@ def other_work(asked: RecommendInput, shared: Shared) -> Answer:
     """
     model = needed_model(asked.model)
     if asked.workload == "batch":
-        return _batch(model, asked, shared)
+        return batch_of_requests(model, asked, shared)[0]
     if asked.workload == "vision":
         return _vision(model, asked, shared)
     return _items(model, asked, shared)
@@ -75,6 +80,7 @@ def _items(model: str, asked: RecommendInput, shared: Shared) -> Answer:
         budget_usd_per_hour=None if budget is None else parse_budget(budget),
         calibration=given_calibration(shared.calibration),
         top=asked.shown.top,
+        beside=beside_of(asked.beside),
         ladder_per_s=LADDER_PER_S if asks_ladder else (),
     )
     inputs = {
@@ -84,6 +90,7 @@ def _items(model: str, asked: RecommendInput, shared: Shared) -> Answer:
         "rate_per_s": scenario.rate_per_s,
         "latency_p99_s": latency_s,
         "constraints": constraints,
+        "beside": scenario.beside,
         "top": asked.shown.top,
     }
     answer = item_answer(
@@ -95,8 +102,11 @@ def _items(model: str, asked: RecommendInput, shared: Shared) -> Answer:
     return with_calibration(answer, scenario.calibration, constraints.accelerators)
 
 
-def _batch(model: str, asked: RecommendInput, shared: Shared) -> Answer:
-    """Requests without anybody waiting: lengths of the profile `batch` where nothing is said."""
+def batch_of_requests(model: str, asked: RecommendInput, shared: Shared) -> tuple[Answer, Traffic]:
+    """Requests without anybody waiting, and their lengths: those of the profile `batch` where nothing is said.
+
+    Raises: AdvisorError and its kinds: something typed is malformed, or nothing is done in time.
+    """
     load = asked.load
     said = load.input_tokens or load.output_tokens or load.profile or load.trace
     if load.rate is not None or load.concurrency is not None:
@@ -106,15 +116,20 @@ def _batch(model: str, asked: RecommendInput, shared: Shared) -> Answer:
     load = load if said else replace(load, profile=_BATCH_PROFILE)
     patient = replace(asked.objectives, ttft_p99="1d", tpot_p99="1d")
     scenario, notes = scenario_of(model, load, patient, asked.where, asked.shown.top, shared)
+    scenario = scenario.model_copy(update={"beside": beside_of(asked.beside)})
     job = BatchJob(
         num_requests=round(parse_count(asked.item.items, "--items")),
         deadline_s=parse_seconds(asked.training.deadline or _DEFAULT_DEADLINE, "--deadline"),
         spot_losses_per_day=asked.training.spot_losses_per_day,
     )
     inputs = {"model": scenario.model, "workload": "batch", "traffic": scenario.traffic, "job": job,
-              "constraints": scenario.constraints, "top": asked.shown.top}  # fmt: skip
-    answer = batch_answer(recommend_batch(scenario, job), job, inputs, notes, explain=asked.shown.explain)
-    return with_calibration(answer, scenario.calibration, scenario.constraints.accelerators)
+              "constraints": scenario.constraints, "beside": scenario.beside, "top": asked.shown.top}  # fmt: skip
+    found = recommend_batch(scenario, job)
+    if asked.training.deadline is None and asked.workload == "batch":
+        found = with_deadlines(found, scenario, job, _DEADLINES_S)
+    answer = batch_answer(found, job, inputs, notes, explain=asked.shown.explain)
+    answer = with_calibration(answer, scenario.calibration, scenario.constraints.accelerators)
+    return answer, scenario.traffic
 
 
 def _vision(name: str, asked: RecommendInput, shared: Shared) -> Answer:
@@ -128,6 +143,7 @@ def _vision(name: str, asked: RecommendInput, shared: Shared) -> Answer:
     tokens = text + item.images * (image.language_tokens + encoder_tokens)
     load = replace(asked.load, input_tokens=tokens)
     scenario, notes = scenario_of(name, load, asked.objectives, asked.where, asked.shown.top, shared)
+    scenario = scenario.model_copy(update={"beside": beside_of(asked.beside)})
     count = item.images
     told = (
         f"{count} x {width} x {height} pixels are {count * image.language_tokens:,} tokens under {scheme.id}; "

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 from advisor.commands.recommend.charts import load_chart, memory_chart, pareto_chart, step_chart
 from advisor.commands.recommend.tables import (
+    contexts_table,
     how_sure,
     ladder_table,
     options_table,
     start_command,
     start_words,
 )
+from advisor.recommend.bill import bill_words
 from advisor.recommend.result import LeverTrial, Option, Recommendation, Rejected
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
@@ -71,6 +73,7 @@ def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[
         asked = scenario.traffic.rate_per_s
         launch = Figure(start_command(best), title=start_words(best))
         ladder = [ladder_table(found.ladder)] if found.ladder else []
+        ladder += [contexts_table(found.contexts)] if found.contexts else []
         ranked = options_table(options, scenario, [_details(option) for option in options])
         sections = [
             Section("What to take", (*ladder, ranked, Paragraph(how_sure(found, options)), launch)),
@@ -88,7 +91,7 @@ def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[
     if found.rejected:
         sections.append(Section("Why not the others", (rejected_table(found.rejected),)))
     if options:
-        sections.append(Section("Prices", (prices_table(options),)))
+        sections.append(Section("Prices", (prices_table(options), Paragraph(bill_words(options[0].bill)))))
     return tuple(sections)
 
 

@@ -21,18 +21,25 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
         from advisor.commands.recommend.training_run import trained_as_typed
 
         return trained_as_typed(asked, shared)
+    if asked.workload == "distill":
+        from advisor.commands.recommend.distillation import distilled
+
+        return distilled(asked, shared)
     if not is_serving:
         from advisor.commands.recommend.other_work import other_work
 
         return other_work(asked, shared)
-    from advisor.cli.lever_input import with_levers
+    from advisor.cli.lever_input import beside_of, with_contexts, with_levers
     from advisor.commands.recommend.serving import goal_answer_of, recommended
 
     model, shown, goal = needed_model(asked.model), asked.shown, asked.objectives.goal
     scenario, notes = scenario_of(
         model, asked.load, asked.objectives, asked.where, shown.top, shared, ladder=goal is None
     )
-    scenario = with_levers(scenario.model_copy(update={"screened_only": asked.fast}), asked.levers)
+    told = {"screened_only": asked.fast, "beside": beside_of(asked.beside)}
+    scenario = with_levers(scenario, asked.levers).model_copy(update=told)
+    scenario, more = with_contexts(scenario, asked.where.max_context)
+    notes = (*notes, *more)
     if goal is not None:
         return goal_answer_of(goal, scenario, notes, shown, shared)
     return recommended(scenario, notes, shown, shared, asked.emission)

@@ -77,6 +77,7 @@ def goal_answer_of(
         ("--concurrency", traffic.concurrency),
         ("--plan", shown.plan),
         ("--fast", scenario.screened_only),
+        ("--max-context", scenario.max_contexts),
     ):
         if given:
             raise AdvisorError(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from advisor.recommend.result import Option, OptionPart, Recommendation, Rung
+from advisor.recommend.result import ContextTier, Option, OptionPart, Recommendation, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Block, Table, columns
 from advisor.render.numbers import (
@@ -15,6 +15,7 @@ from advisor.render.numbers import (
     price_words,
     rung,
     runs_words,
+    show,
     usd,
     usd_range,
 )
@@ -35,6 +36,32 @@ def ladder_table(ladder: Sequence[Rung]) -> Table:
     rows = tuple((f"{rung.rate_per_s:g}/s", *_rung_cells(rung.pick)) for rung in ladder)
     header = columns("requests> | take~ | runs~? | $/h> | $/month>? | $/Mtok> | TTFT> | TPOT> | price~")
     return Table(header, rows, title="What to take for which load; 99 % of requests keep TTFT and TPOT")
+
+
+def contexts_table(tiers: Sequence[ContextTier]) -> Table:
+    """What to take for each of several context windows."""
+    rows = tuple((f"{tier.max_context_tokens:,}", *_tier_cells(tier)) for tier in tiers)
+    header = columns(
+        "context> | take~ | runs~? | $/h> | $/month> | $/Mtok>? | at once> | full prompt> | window~"
+    )
+    title = "What each context window costs; at once: requests of that length; full prompt: its first token, alone"
+    return Table(header, rows, title=title)
+
+
+def _tier_cells(tier: ContextTier) -> tuple[str, ...]:
+    pick = tier.pick
+    if pick is None:
+        return (MISSING, "", *(MISSING,) * 5, tier.reason)
+    return (
+        bought_words(pick),
+        runs_words(pick.engine, pick.weight_dtype),
+        usd(pick.usd_per_hour),
+        usd(pick.usd_per_month),
+        usd(pick.usd_per_million_tokens.value),
+        str(tier.requests_at_once),
+        show(tier.first_token_s, TIME),
+        tier.verdict,
+    )
 
 
 def _rung_cells(pick: Option | None) -> tuple[str, ...]:

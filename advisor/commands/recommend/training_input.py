@@ -10,6 +10,7 @@ from advisor.catalog.regions import DEFAULT_REGION, get_region
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, GIGA, HOUR_S, MEGA, TERA
+from advisor.cli.lever_input import beside_of
 from advisor.cli.measures import parse_count, parse_seconds, positive
 from advisor.cli.options import Load, Shared, Where
 from advisor.cli.own_data import given_calibration
@@ -57,7 +58,7 @@ def training_question(asked: RecommendInput, shared: Shared) -> tuple[TrainingSc
     found = models.get(model)
     rollout = _rollout(typed, load) if workload == "rl" else None
     task, notes = _task(found.record, workload, typed, asked.where, rollout)
-    within, more = _limits(workload, typed, asked.where, total_budget(asked))
+    within, more = _limits(workload, asked, total_budget(asked))
     scenario = TrainingScenario(
         model=model if found.note.startswith("shape read") else found.record.id,
         workload=workload,
@@ -101,6 +102,9 @@ def _task(
         optimizer=typed.optimizer,
         frameworks=frameworks,
         compute_optimal=typed.compute_optimal,
+        loop=rollout.algorithm if rollout is not None else None,
+        may_offload=workload == "finetune",
+        mean_sequence_tokens=float(typed.mean_length or 0),
     )
     return task, notes
 
@@ -195,8 +199,9 @@ def total_budget(asked: RecommendInput) -> float | None:
 
 
 def _limits(
-    workload: Workload, typed: TrainingInput, where: Where, budget_usd: float | None
+    workload: Workload, asked: RecommendInput, budget_usd: float | None
 ) -> tuple[TrainingLimits, tuple[str, ...]]:
+    typed, where = asked.training, asked.where
     constraints, notes = constraints_of(replace(where, precision=None, engine=None, region=None))
     deadline_s = parse_seconds(typed.deadline, "--deadline") if typed.deadline else None
     open_ended = typed.gpus is None and budget_usd is None and not where.own
@@ -217,6 +222,8 @@ def _limits(
         num_accelerators=typed.gpus,
         deadline_s=deadline_s,
         budget_usd=budget,
+        power_budget_w=constraints.power_budget_w,
+        beside=beside_of(asked.beside),
         price_file=constraints.price_file,
         price_cache=constraints.price_cache,
         region=region.id,

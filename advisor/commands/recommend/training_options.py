@@ -33,6 +33,10 @@ class TrainingInput:
     sequence: Annotated[
         int | None, WORK("N", "Tokens of a sequence.", "by workload", min=1, max=10_000_000)
     ] = None
+    mean_length: Annotated[
+        int | None,
+        WORK("N", "Mean tokens of sequences that are padded.", "packed full", min=1, max=10_000_000),
+    ] = None
     global_batch: Annotated[
         int | None, WORK("N", "Sequences of one step.", "by size", min=1, max=10_000_000)
     ] = None
@@ -41,6 +45,9 @@ class TrainingInput:
     ] = "full"
     lora_rank: Annotated[int, WORK("N", "Rank of adapters.", True, min=1, max=65536)] = 16
     optimizer: Annotated[OptimizerName, Option(help="Optimizer.", rich_help_panel=WORK.title)] = "adamw"
+    teacher: Annotated[str | None, WORK("NAME", "Distillation: the model that writes --items answers.")] = (
+        None
+    )
     framework: Annotated[
         str | None, WORK("NAME,...", "megatron, torchtitan, fsdp, deepspeed, maxtext, peft.")
     ] = None

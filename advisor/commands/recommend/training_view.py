@@ -5,9 +5,10 @@ from typing import Final
 
 from advisor.catalog.units import DAY_S, GB, KILO, MINUTE_S
 from advisor.commands.recommend.rejected import rejected_tables
+from advisor.recommend.bill import job_words
 from advisor.recommend.standing import standing_words
-from advisor.recommend.training_option import ESTIMATED_RESERVATION
 from advisor.recommend.training_result import Bill, Reinforcement, TrainingOption, TrainingRecommendation
+from advisor.recommend.training_runs import ESTIMATED_RESERVATION
 from advisor.recommend.training_scenario import TrainingScenario
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
 from advisor.render.document import fields_of
@@ -39,6 +40,7 @@ def training_answer(
         Paragraph(found.headline, emphasis=True),
         _options_table(found.options),
         Paragraph(standing_words(found.options, lambda option: option.usd)),
+        Paragraph(job_words(first.bill)),
     ]
     if first.reinforcement is not None:
         blocks.append(_loop_table(found.options))
@@ -79,9 +81,10 @@ def question_words(scenario: TrainingScenario, found: TrainingRecommendation) ->
         f"for at most {usd(limits.budget_usd)}" if limits.budget_usd else "",
     ]
     method = "" if task.method == "full" else f", {task.method} of rank {task.lora_rank}"
+    formats = "/".join(task.compute_dtypes or sorted({option.plan.compute_dtype for option in found.options}))
     what = f"{show(task.tokens, COUNT)} tokens in steps of {task.global_batch} x {task.sequence_tokens}"
     return (
-        f"Asked: {scenario.workload}, {what}, {'/'.join(task.compute_dtypes) or 'bf16'}, {task.optimizer}{method}"
+        f"Asked: {scenario.workload}, {what}, {formats}, {task.optimizer}{method}"
         f"{', ' if any(within) else ''}{', '.join(filter(None, within))}; {', '.join(limits.terms)} prices as of "
         f"{scenario.as_of}. {search.num_considered:,} plans on {_clusters(search.num_clusters)} considered, memory and "
         f"time of {search.num_evaluated:,} computed, {search.num_simulated} simulated."

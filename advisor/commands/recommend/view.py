@@ -12,6 +12,7 @@ from advisor.commands.recommend.report import (
     recommendation_tiles,
 )
 from advisor.commands.recommend.tables import (
+    contexts_table,
     how_sure,
     ladder_table,
     options_table,
@@ -19,8 +20,9 @@ from advisor.commands.recommend.tables import (
     start_command,
     start_words,
 )
+from advisor.recommend.bill import bill_words
 from advisor.recommend.result import Option, Recommendation
-from advisor.recommend.scenario import Scenario
+from advisor.recommend.scenario import Beside, Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
 from advisor.render.document import fields_of
 from advisor.render.numbers import (
@@ -48,7 +50,11 @@ def recommendation_answer(
     shown = found.options if explain or not found.ladder else found.options[:SHOWN_BESIDE_LADDER]
     if found.ladder:
         blocks.append(ladder_table(found.ladder))
+    if found.contexts:
+        blocks.append(contexts_table(found.contexts))
     blocks += [options_table(shown, scenario), Paragraph(how_sure(found, shown))]
+    if not found.ladder or scenario.beside != Beside() or best.bill.commitment_usd:
+        blocks.append(Paragraph(bill_words(best.bill)))
     gains = lever_lines(found.levers_tried, whole=explain)
     if gains:
         title = "What would make it cheaper or faster, by --levers NAME"

@@ -1,5 +1,7 @@
 """What `advisor roofline` does between its options and its answer."""
 
+from dataclasses import fields
+
 from advisor.catalog import accelerators, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
@@ -22,6 +24,7 @@ from advisor.simulator.occupancy import limits_of, occupancy
 from advisor.simulator.step_roofline import Pass, roofline_passes
 
 _USUAL_ENGINE = "vllm"
+_OF_A_KERNEL = ("threads", "registers", "shared_memory")
 _FORMATS = ("bf16", "fp16", "fp8", "int8", "fp6", "fp4")
 
 
@@ -33,6 +36,14 @@ def roofline(asked: RooflineInput, shared: Shared) -> Answer:
     """
     if asked.occupancy:
         return _occupied(asked)
+    for field in fields(RooflineInput):
+        if field.name in _OF_A_KERNEL and getattr(asked, field.name) != field.default:
+            option = f"--{field.name.replace('_', '-')}"
+            raise AdvisorError(
+                f"{option} says nothing of a model",
+                why="it is of a kernel's block",
+                fix=f"{option} with --occupancy",
+            )
     if asked.model is None:
         raise AdvisorError(
             "no model is named",

@@ -1,6 +1,5 @@
 """Simulate one stated training plan: from a file, from options, or from both."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields
@@ -9,7 +8,7 @@ from typing import Any, Final
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError, InputFileError
-from advisor.catalog.files import read_text, read_toml
+from advisor.catalog.files import parsed_json, read_text, read_toml
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
@@ -18,6 +17,7 @@ from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
 from advisor.commands.simulate_train.options import TrainInput, TrainLayout
 from advisor.commands.simulate_train.view import TrainRun, train_answer
+from advisor.recommend.training_money import unsold
 from advisor.recommend.training_search import Effort as SearchEffort
 from advisor.recommend.training_search import PlanFound, best_plans, does_fit, evaluate_plan, simulated
 from advisor.recommend.training_space import (
@@ -40,6 +40,7 @@ from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, Sh
 from advisor.simulator.training.plan_check import check_plan, nearest_plan, plan_words
 
 _DEFAULT_BATCH: Final = 512
+_MACHINE: Final = 8
 _DEFAULT_SEQUENCE: Final = 8192
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "sharding": SHARDINGS, "recompute": RECOMPUTES, "schedule": SCHEDULES, "method": METHODS, "optimizer": OPTIMIZERS,
@@ -74,8 +75,11 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     fit = does_fit(found)
     tokens = parse_count(str(values["tokens"]), "--tokens") if "tokens" in values else None
     notes = tuple(filter(None, (chosen.note, chip.note, told)))
-    warnings = () if fit else (_too_large(found),)
-    run = TrainRun(found, fit, tokens)
+    sold = (
+        unsold(chip.record, plan.num_accelerators, shared.as_of) if plan.num_accelerators > _MACHINE else ""
+    )
+    warnings = tuple(filter(None, ("" if fit else _too_large(found), sold)))
+    run = TrainRun(found, fit, tokens, "framework" in values)
     answer = train_answer(run, notes, warnings)
     return with_calibration(answer, calibration, (chip.record.id,))
 
@@ -87,7 +91,11 @@ def _from_file(path: Path) -> dict[str, Any]:
     """
     if path.suffix == ".json":
         return _from_recommendation(path)
-    data = read_toml(path)
+    return _checked(path, read_toml(path))
+
+
+def _checked(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises: InputFileError: a field is no option, or holds what none may."""
     value: Any
     for name, value in data.items():
         where = f"{path}: field {name}"
@@ -110,7 +118,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _type_of(name: str) -> type | tuple[type, ...]:
-    if name in ("sequence_parallel", "offload_optimizer"):
+    if name == "sequence_parallel" or name.startswith("offload_"):
         return bool
     if name in ("model", "gpu", "precision", "framework", "gradients", *_WORDS):
         return str
@@ -119,7 +127,7 @@ def _type_of(name: str) -> type | tuple[type, ...]:
 
 def _from_recommendation(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(read_text(path))
+        content = parsed_json(read_text(path))
         option, task = content["options"][0], content["inputs"]["task"]
         plan = dict(option["plan"])
         values = {
@@ -127,19 +135,20 @@ def _from_recommendation(path: Path) -> dict[str, Any]:
             "sequence": task["sequence_tokens"], "method": task["method"], "optimizer": task["optimizer"],
             "precision": plan["compute_dtype"], "framework": plan["framework"], "sequence_parallel": plan["sp"],
         }  # fmt: skip
-    except (ValueError, RecursionError, KeyError, IndexError, TypeError):
+        if task.get("lora_rank"):
+            values["lora_rank"] = task["lora_rank"]
+        degrees = ("tp", "pp", "vpp", "cp", "ep", "dp", "micro_batch", "sharding", "recompute", "schedule")
+        values |= {name: plan[name] for name in degrees}
+        layers = ("etp", "shard_group", "recompute_layers", "first_stage_layers", "last_stage_layers")
+        values |= {name: plan[name] for name in layers if plan.get(name, 0) > 0}
+        values |= {f"offload_{part}": True for part in plan.get("offload", "").split(", ") if part}
+    except (ValueError, RecursionError, KeyError, IndexError, TypeError, AttributeError):
         raise InputFileError(
             f"{path}: is no training plan",
             why="it has no first option with a plan",
             fix="name a file of --plan",
         ) from None
-    if task.get("lora_rank"):
-        values["lora_rank"] = task["lora_rank"]
-    degrees = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "micro_batch", "sharding", "recompute", "schedule")
-    values |= {name: plan[name] for name in degrees}
-    layers = ("shard_group", "recompute_layers", "first_stage_layers", "last_stage_layers")
-    values |= {name: plan[name] for name in layers if plan.get(name, 0) > 0}
-    return values | ({"offload_optimizer": True} if "optimizer" in plan.get("offload", "") else {})
+    return _checked(path, values)
 
 
 def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> TrainingJob:
@@ -221,6 +230,8 @@ def _plan(values: Mapping[str, Any]) -> TrainingPlan:
         first_stage_layers=values.get("first_stage_layers", 0),
         last_stage_layers=values.get("last_stage_layers", 0),
         offload_optimizer=bool(values.get("offload_optimizer", False)),
+        offload_parameters=bool(values.get("offload_parameters", False)),
+        offload_activations=bool(values.get("offload_activations", False)),
     )
 
 

@@ -33,6 +33,8 @@ class TrainRun:
     found: PlanFound
     fits: bool
     tokens: float | None
+    names_framework: bool = False
+    """Whether a framework was asked for: then the options of no other are printed."""
 
 
 def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...]) -> Answer:
@@ -63,7 +65,7 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     if len(stages) > 1:
         blocks.append(stage_chart(stages, accelerator.memory_bytes or 0.0))
     blocks += _pictures(found)
-    flags = "\n".join(f"# {name}\n{text}" for name, text in _launch(found).items())
+    flags = "\n".join(f"# {name}\n{text}" for name, text in _launch(run).items())
     blocks.append(
         Figure(flags, title="Lay it out so")
         if flags
@@ -112,13 +114,14 @@ def _result(
         "bubble_fraction": found.breakdown_s["bubble"] / found.step_s,
         "bottleneck": bottleneck_of(found.breakdown_s),
         "pipeline": _pipeline_result(found.run) if found.run else None,
-        "launch_flags": _launch(found),
+        "launch_flags": _launch(run),
     }
 
 
-def _launch(found: PlanFound) -> Mapping[str, str]:
+def _launch(run: TrainRun) -> Mapping[str, str]:
+    found = run.found
     bus = on_bus(found.cluster, found.plan.tensor_parallel)
-    return launch_flags(found.job, found.plan, on_bus=bus)
+    return launch_flags(found.job, found.plan, on_bus=bus, as_priced=run.names_framework)
 
 
 def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: Quantity | None) -> str:

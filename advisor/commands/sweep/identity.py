@@ -1,10 +1,10 @@
 """What a sweep was begun with, so that its rows compare: program, catalog, refreshed prices, calibration."""
 
-import hashlib
 import shlex
 from pathlib import Path
 
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.files import content_hash
 from advisor.cli.notes import note, warn
 from advisor.cli.options import Shared
 from advisor.cli.own_data import FOLDER_VARIABLE, price_cache
@@ -17,7 +17,7 @@ def header_of(command: str, shared: Shared) -> Header:
     """What a sweep that begins now is begun with."""
     tool, catalog, prices = installed_versions()
     file = shared.calibration
-    hashed = "" if file is None else hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    hashed = "" if file is None else content_hash(file)[:12]
     return Header(
         command, tool, catalog, shared.as_of.isoformat(), shared.seed, prices, hashed, str(file or "")
     )
@@ -61,8 +61,10 @@ def opened(path: Path, asked: SweepInput, header: Header) -> tuple[Header, Kept]
 
 def _check_same(path: Path, asked: SweepInput, found: Header, header: Header) -> None:
     """Raises: AdvisorError: rows of both would not compare."""
-    again = f"advisor sweep {shlex.quote(str(asked.file))} --resume -o {shlex.quote(str(path)[: -len('.journal')])}"
-    anew = "begin anew without --resume and with another -o"
+    output = Path(str(path)[: -len(".journal")])
+    other = output.with_name(f"{output.stem}-anew{output.suffix}")
+    anew = f"begin anew: advisor sweep {shlex.quote(str(asked.file))} -o {shlex.quote(str(other))}"
+    again = f"advisor sweep {shlex.quote(str(asked.file))} --resume -o {shlex.quote(str(output))}"
     calibration = f" --calibration {shlex.quote(found.calibration_file)}" if found.calibration_file else ""
     for name, was, now, fix in (
         ("command", found.command, header.command, anew),

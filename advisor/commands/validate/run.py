@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog import accelerators
-from advisor.catalog.files import read_text
+from advisor.catalog.files import MOST_DOCUMENT_BYTES, read_text, too_large
 from advisor.catalog.schema import Calibration
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
@@ -78,7 +78,7 @@ def nccl_tests(asked: NcclTestsInput, shared: Shared) -> Answer:
     Raises: InputFileError: the file cannot be read or holds no results. AdvisorError: the accelerator is unknown or
         not said, or the group does not fit its nodes.
     """
-    text = sys.stdin.read() if asked.file == STDIN else read_text(asked.file)
+    text = _typed() if asked.file == STDIN else read_text(asked.file)
     found = judge_nccl_tests(text, asked.gpu or "")
     notes = (accelerators.get(asked.gpu).note,) if asked.gpu else ()
     if asked.network is not None:
@@ -88,6 +88,14 @@ def nccl_tests(asked: NcclTestsInput, shared: Shared) -> Answer:
         notes = (*notes, note)
     inputs = {"output": str(asked.file), "gpu": found.accelerator, "network": asked.network}
     return nccl_tests_answer(found, inputs, tuple(filter(None, notes)))
+
+
+def _typed() -> str:
+    """Standard input, as far as a document may reach. Raises: InputFileError: it is longer."""
+    text = sys.stdin.read(MOST_DOCUMENT_BYTES + 1)
+    if len(text) > MOST_DOCUMENT_BYTES:
+        raise too_large("standard input", MOST_DOCUMENT_BYTES)
+    return text
 
 
 def validate(suite: Suite, asked: Table, seed: int) -> Validation:

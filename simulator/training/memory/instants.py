@@ -17,7 +17,7 @@ INSTANTS: Final = ("loss", "first backward", "last backward", "optimizer")
 """Activations of all layers with the logits; with the workspace of the first layer that runs backwards; the last layer
 to run backwards, with all gradients; the step of the optimizer."""
 Bytes = TypeVar("Bytes", float, FloatArray)
-_ZERO1, _ZERO3 = SHARDINGS.index("zero1"), SHARDINGS.index("zero3")
+_ZERO1, _ZERO2, _ZERO3 = (SHARDINGS.index(name) for name in ("zero1", "zero2", "zero3"))
 _NO_RECOMPUTE: Final = RECOMPUTES.index("none")
 _BF16: Final = 2.0
 _FORWARD_LOSS_BYTES: Final = 8.0
@@ -105,6 +105,9 @@ def stage_instants(
     step = (_summed(count, layers.step) + tables.step) * on_device
     if formats.drops_gradients:
         gradients = np.zeros_like(gradients)
+    if formats.software.offloads_gradients:
+        # Those that ranks divide go to the optimizer in host memory as soon as they are summed.
+        gradients = gradients * (1 - lattice.offload_optimizer * (lattice.sharding >= _ZERO2))
     num_micro = np.maximum(job.global_batch / (lattice.data_parallel * lattice.micro_batch), 1.0)
     if formats.software.accumulates_whole_gradients and not formats.frozen:
         gradients = _whole_gradients(formats, lattice, layers, stages, tables, gradients, num_micro)

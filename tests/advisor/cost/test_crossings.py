@@ -1,10 +1,13 @@
 """At a break-even both ways cost the same; sensitivities and carbon by their laws."""
 
+import datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.catalog import accelerators
+from advisor.catalog.ownership import ownership
 from advisor.catalog.regions import all_regions, get_region
 from advisor.cost import break_even
 from advisor.cost.carbon import footprint, peak_gflop_per_joule, site_kwh_per_million_tokens
@@ -61,7 +64,8 @@ def test_a_tornado_moves_one_at_a_time_widest_first() -> None:
 
 def test_energy_of_a_million_tokens_by_hand() -> None:
     """1 kW of accelerators, 1 000 tokens/s, PUE 1.5, systems 1.2 times: 1.8 MJ, half a kWh."""
-    assert site_kwh_per_million_tokens(1000.0, 1000.0, 1.2, 1.5) == pytest.approx(0.5)
+    known = ownership(datetime.date(2026, 11, 20)).replaced("system_power_factor", 1.2).replaced("pue", 1.5)
+    assert site_kwh_per_million_tokens(1000.0, 1000.0, known) == pytest.approx(0.5)
 
 
 @given(st.floats(0.001, 10.0), st.floats(1e3, 1e12))

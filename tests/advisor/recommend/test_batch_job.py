@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.recommend.batch_job import recommend_batch
+from advisor.recommend.batch_job import recommend_batch, with_deadlines
 from advisor.recommend.batch_purchase import kept_fraction
 from advisor.recommend.batch_result import BatchJob
 from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
@@ -76,3 +76,28 @@ def test_what_cannot_be_done_in_time_is_told() -> None:
 def test_the_same_seed_gives_the_same_answer() -> None:
     job = BatchJob(100_000, 24 * HOUR)
     assert recommend_batch(scenario(), job).options == recommend_batch(scenario(), job).options
+
+
+def test_a_longer_deadline_never_costs_more() -> None:
+    job, asked = BatchJob(3_000_000, 24 * HOUR), scenario()
+    found = with_deadlines(
+        recommend_batch(asked, job), asked, job, (100.0, HOUR, 6 * HOUR, 24 * HOUR, 168 * HOUR)
+    )
+    none, *rungs = found.ladder
+    assert none.pick is None  # machines start in two minutes and load weights
+    picks = [rung.pick for rung in rungs if rung.pick]
+    assert len(picks) == len(rungs)
+    for rung, pick in zip(rungs, picks, strict=True):
+        assert pick.duration_s.value <= rung.deadline_s
+    assert [pick.num_accelerators for pick in picks] == sorted(
+        (p.num_accelerators for p in picks), reverse=True
+    )
+    assert picks[0].usd.value >= picks[-1].usd.value * 0.99
+    assert picks[2] == found.options[0]
+
+
+def test_a_commitment_is_paid_whole_also_by_a_short_job() -> None:
+    asked = scenario("reserved_1y")
+    option = recommend_batch(asked, BatchJob(100_000, 6 * HOUR)).options[0]
+    assert option.usd.value == pytest.approx(option.usd_per_hour * 8760)
+    assert option.bill.total_usd == pytest.approx(option.usd.value)

@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from advisor.recommend.recommend import recommend
-from advisor.recommend.scenario import Constraints, Scenario, Traffic
+from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
 
 
 def _scenario(*accelerators: str) -> Scenario:
@@ -34,3 +34,35 @@ def test_names_the_cheapest_option_with_kernels_of_its_own() -> None:
         assert "h100-sxm" in found.what_would_change[0]
     else:
         assert "related hardware" not in " ".join(found.what_would_change)
+
+
+@pytest.mark.parametrize("words", ["p99", "four-bit"])
+def test_a_hint_costs_what_it_says_when_it_is_followed(words: str) -> None:
+    asked = _scenario("b200-sxm").model_copy(update={"model": "llama-3.1-70b"})
+    if words == "p99":
+        asked = asked.model_copy(update={"objectives": Objectives(tpot_p99_s=0.025)})
+    found = recommend(asked)
+    sentence = next(line for line in found.what_would_change if line.startswith(words))
+    before, after = (float(part.split()[0]) for part in sentence.split("option 1 $")[1].split(" to $"))
+    assert before == pytest.approx(found.options[0].usd_per_million_tokens.value, rel=0.01)
+    assert after <= 0.97 * before
+    first = found.options[0]
+    if words == "p99":
+        limit = float(sentence.split("within ")[1].split()[0])
+        field = "tpot_p99_s" if "TPOT" in sentence else "ttft_p99_s"
+        changed = {"objectives": asked.objectives.model_copy(update={field: limit})}
+    else:
+        dtype = sentence.split("--precision ")[1].split(",")[0]
+        changed = {"constraints": asked.constraints.model_copy(update={"precisions": (dtype,)})}
+    again = recommend(asked.model_copy(update=changed)).options[0]
+    assert again.usd_per_million_tokens.value <= after * 1.06
+    assert first.weight_dtype != again.weight_dtype or words == "p99"
+
+
+def test_no_hint_where_nothing_is_gained() -> None:
+    """One replica carries the load: a looser limit or lighter weights save no replica."""
+    asked = _scenario("h100-sxm")
+    traffic = asked.traffic.model_copy(update={"rate_per_s": 0.5})
+    found = recommend(asked.model_copy(update={"traffic": traffic}))
+    assert found.options[0].num_replicas == 1
+    assert not any("option 1 $" in line for line in found.what_would_change)

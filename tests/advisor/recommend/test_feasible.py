@@ -1,8 +1,9 @@
-"""Generated questions: nothing that is recommended breaks the support matrix, the window, memory, stock or region.
+"""Generated questions: what is recommended keeps to support matrix, window, memory, stock, region, power and bill.
 
 ADVISOR_QUESTIONS asks for more of them than the suite has time for, e.g. 60.
 """
 
+import datetime
 import json
 import os
 import random
@@ -11,10 +12,14 @@ import pytest
 
 from advisor.__main__ import main
 from advisor.catalog import accelerators, models
+from advisor.catalog.ownership import ownership
 from advisor.catalog.prices import country_of
+from advisor.catalog.published import context_limits
+from advisor.catalog.schema import Model
 from advisor.catalog.support import support
 
 QUICK = 6
+DAY = datetime.date(2026, 11, 20)
 MODELS = (
     "8b",
     "qwen3-32b",
@@ -47,6 +52,10 @@ WHERE = (
 )
 FORMATS = ("", "", "", "--precision bf16", "--precision fp8", "--precision int4", "--precision nvfp4")
 EASY = "--ttft-p99 20s --tpot-p99 250ms"
+OWN = ("8xh100-sxm", "4xl40s", "8xa100-sxm-80gb", "2xrtx-5090")
+POWER = ("1kW", "2.5kW", "5kW")
+BESIDE = ("", "", "--storage-tb 5 --egress-tb 20")
+CONTEXTS = ("", "", "", "--max-context 16k,100k", "--max-context 64k,256k")
 
 
 def questions(count: int) -> list[str]:
@@ -56,8 +65,12 @@ def questions(count: int) -> list[str]:
         parts = [
             f"--model {draw.choice(MODELS)} --profile {draw.choice(PROFILES)} --rate {draw.choice(RATES)}"
         ]
-        parts += [draw.choice(WHERE), draw.choice(FORMATS), draw.choice(("", EASY))]
-        if count <= QUICK or place % 2:
+        where, own = draw.choice(WHERE), place % 5 == 4
+        parts += ["" if own else where, draw.choice(FORMATS), draw.choice(("", EASY))]
+        parts += [draw.choice(BESIDE), draw.choice(CONTEXTS)]
+        if own:
+            parts.append(f"--own {draw.choice(OWN)} --power-budget {draw.choice(POWER)}")
+        elif count <= QUICK or place % 2:
             parts.append(f"--gpu {draw.choice(GPUS)}")
         found.append(" ".join(filter(None, parts)))
     return found
@@ -87,8 +100,31 @@ def violations(answer: dict) -> list[str]:
         country = country_of(option["provider"], option["region"])
         if limits["countries"] and country not in limits["countries"]:
             found.append(f"{name}: in {country or 'no country that is known'}")
+        draws = option["num_accelerators"] * chip.tdp_w * ownership(DAY).value("system_power_factor")
+        if limits["power_budget_w"] and draws > limits["power_budget_w"]:
+            found.append(f"{name}: draws {draws:.0f} W of {limits['power_budget_w']:.0f}")
+        parts, unknown = option["bill"]["parts_usd_per_month"], option["bill"]["unknown"]
+        if abs(sum(filter(None, parts.values())) - option["usd_per_month"]) > 0.01:
+            found.append(f"{name}: the parts of its bill are not the bill")
+        if {part for part, usd in parts.items() if usd is None} != set(unknown):
+            found.append(f"{name}: {unknown} are not what its bill leaves open")
         if option["holds"] not in ("likely", "marginal") or not option["chance_of_holding"] > 0:
             found.append(f"{name}: holds {option['holds']}")
+    return found + [line for tier in answer["contexts"] for line in context_violations(tier, model)]
+
+
+def context_violations(tier: dict, model: Model) -> list[str]:
+    """What is wrong with the answer for one context window."""
+    tokens, pick = tier["max_context_tokens"], tier["pick"]
+    limits = context_limits(model)
+    most = max(limits.native or 0, limits.with_scaling or 0)
+    if pick is None:
+        return [] if tier["reason"] else [f"{tokens} tokens: refused without a reason"]
+    found = [f"{tokens} tokens in a window of {most}"] if most and tokens > most else []
+    if pick["kv_capacity_tokens"] < tokens:
+        found.append(f"{tokens} tokens in a cache of {pick['kv_capacity_tokens']}")
+    if (tier["verdict"] == "native") != (not limits.native or tokens <= limits.native):
+        found.append(f"{tokens} tokens are called {tier['verdict']}")
     return found
 
 

@@ -1,14 +1,15 @@
 """Ways to buy replicas: whole nodes, single accelerators of one node, joined nodes, hardware that is there."""
 
 import datetime
+import math
 
 import pytest
 
 from advisor.catalog import accelerators
-from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.errors import InfeasibleError, UnknownNameError
 from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Price
-from advisor.recommend.offers import OWN, offers_by_accelerator, owned_offer, placements
+from advisor.recommend.offers import OWN, offers_by_accelerator, owned_offer, owned_offers, placements
 from advisor.recommend.scenario import Constraints
 
 DAY = datetime.date(2026, 11, 20)
@@ -61,13 +62,30 @@ def test_own_hardware_ends_where_it_ends() -> None:
     own = owned_offer(8, H100, DAY)
     assert own.provider == OWN
     known = ownership(DAY)
-    rate = known.value("pue") * known.value("electricity_usd_per_kwh")
+    rate = known.value("system_power_factor") * known.value("pue") * known.value("electricity_usd_per_kwh")
     assert own.usd_per_hour == pytest.approx(8 * 700 / 1000 * rate)
     (way,) = placements(2, [own], H100)
     assert (way.replicas_per_unit, way.max_units) == (4, 1)
     assert placements(16, [own], H100) == []
     (rented,) = placements(2, [price(8, 24.0)], H100)
     assert rented.max_units is None
+
+
+def test_a_power_budget_feeds_whole_accelerators_with_their_part_of_the_host() -> None:
+    one_w = 700 * ownership(DAY).value("system_power_factor")
+    chips = {"h100-sxm": H100, "rtx-4090": accelerators.by_id("rtx-4090")}
+
+    def fed(budget_w: float, own: tuple[tuple[int, str], ...] = ((8, "h100-sxm"),)) -> dict[str, int]:
+        offers = owned_offers(own, chips, DAY, budget_w)
+        return {name: price.num_accelerators for name, (price,) in offers.items()}
+
+    assert fed(8 * one_w) == {"h100-sxm": 8}
+    assert fed(8 * one_w - 1) == {"h100-sxm": 7}
+    assert fed(one_w) == {"h100-sxm": 1}
+    assert fed(0.7 * one_w, ((8, "h100-sxm"), (2, "rtx-4090"))) == {"rtx-4090": 1}
+    with pytest.raises(InfeasibleError) as refused:
+        fed(one_w - 1)
+    assert f"{math.ceil(one_w)}W" in str(refused.value.fix)
 
 
 def test_offers_respect_providers_and_terms() -> None:

@@ -14,7 +14,7 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Price
 from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.recommend.training_market import search_training
-from advisor.recommend.training_money import cluster_offers, energy_of, largest_cluster, owned_usd_per_hour
+from advisor.recommend.training_money import cluster_offers, energy_of, largest_cluster
 from advisor.recommend.training_recommend import duration_words, recommend_training
 from advisor.recommend.training_runs import run_of, trained_parameters
 from advisor.recommend.training_scenario import Reliability, TrainingLimits, TrainingScenario, TrainingTask
@@ -184,7 +184,7 @@ def test_failures_cost_time_and_money() -> None:
 def test_nothing_within_the_limits_tells_the_nearest() -> None:
     for limits, hint in (
         ({"deadline_s": DAY_S / 24, "accelerators": ("h100-sxm",), "max_accelerators": 64}, ""),
-        ({"num_accelerators": 100}, "nearest cluster that is sold"),
+        ({"num_accelerators": 100}, "nearest cluster that works"),
         ({"num_accelerators": 8, "deadline_s": DAY_S}, "the nearest plan"),
         ({"budget_usd": 10.0}, "would cost"),
     ):
@@ -225,11 +225,6 @@ def test_energy_and_ownership() -> None:
     assert one.carbon_kg_co2e == pytest.approx(
         2 * energy_of(h100, 4, HOUR_S, None, "us", known).carbon_kg_co2e
     )
-    owned = owned_usd_per_hour(h100, 8, known)
-    assert owned is not None
-    assert 0.5 < owned / 8 < 2.0
-    assert owned_usd_per_hour(h100, 16, known) > 2 * owned  # type: ignore[operator]
-    assert owned_usd_per_hour(accelerators.by_id("tpu-v5p"), 8, known) is None
 
 
 def test_spot_machines_fail_more_often() -> None:

@@ -5,6 +5,7 @@ import gc
 import gzip
 import io
 import json
+import os
 import struct
 import time
 import tracemalloc
@@ -41,6 +42,7 @@ LISTS = {
     "gpuhunt": (VERSION, CATALOG),
 }
 MIB = 1 << 20
+CASES = int(os.environ.get("ADVISOR_FUZZ_CASES", "0")) or 150
 MOST_BYTES = 64 * MIB
 Server = Any
 GCP = (
@@ -299,7 +301,7 @@ OFFER = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=CASES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     items=st.lists(AZURE_ITEM, max_size=4), offers=st.lists(OFFER, max_size=8), junk=st.binary(max_size=200)
 )

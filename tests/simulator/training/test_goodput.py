@@ -1,15 +1,16 @@
 """Failures: worked question 26, formulas against a simulated run, laws."""
 
+import itertools
 import math
 from typing import Any
 
 import numpy as np
 import pytest
-import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.catalog.units import HOUR_S, MINUTE_S, TB
+from advisor.simulator.training.failing_run import simulated_goodput
 from advisor.simulator.training.goodput import (
     Checkpoint,
     FailureModel,
@@ -31,50 +32,6 @@ def test_question_26() -> None:
     assert young_interval_s(mtbf_s, 120.0) / MINUTE_S == pytest.approx(27.06, abs=0.01)
     found = goodput(FailureModel(mtbf_s, 120.0, 120.0, restart_s=600.0))
     assert found.goodput_fraction == pytest.approx(0.813, abs=0.005)
-
-
-def simulated_goodput(model: FailureModel, interval_s: float, seed: int, num_segments: int = 3000) -> float:
-    """Share of progress in a run as processes: work, write behind, random failures."""
-    env = simpy.Environment()
-    rng = np.random.default_rng(seed)
-    state = {"safe": 0, "done": 0, "epoch": 0}
-
-    def writer(epoch: int, upto: int):  # type: ignore[no-untyped-def]
-        yield env.timeout(max(0.0, model.checkpoint_write_s - model.checkpoint_stall_s))
-        if state["epoch"] == epoch:
-            state["safe"] = max(state["safe"], upto)
-
-    def job():  # type: ignore[no-untyped-def]
-        while state["safe"] < num_segments:
-            try:
-                while state["done"] < num_segments:
-                    yield env.timeout(interval_s)
-                    yield env.timeout(model.checkpoint_stall_s)
-                    state["done"] += 1
-                    env.process(writer(state["epoch"], state["done"]))
-                return
-            except simpy.Interrupt:
-                state["epoch"] += 1
-                state["done"] = state["safe"]
-            restarted = False
-            while not restarted:
-                try:
-                    yield env.timeout(model.restart_s)
-                    restarted = True
-                except simpy.Interrupt:
-                    pass
-
-    process = env.process(job())
-
-    def failures():  # type: ignore[no-untyped-def]
-        while process.is_alive:
-            yield env.timeout(rng.exponential(model.mtbf_s))
-            if process.is_alive:
-                process.interrupt()
-
-    env.process(failures())
-    env.run(until=process)
-    return num_segments * interval_s / env.now
 
 
 @pytest.mark.parametrize(
@@ -163,3 +120,13 @@ def test_a_cluster_that_fails_faster_than_it_restarts_makes_no_progress() -> Non
     assert goodput(FailureModel(1.0, 10.0, 10.0, 600.0)).goodput_fraction == 0.0
     with pytest.raises(ValueError, match="interval_s"):
         expected_wall_s(1.0, 0.0, FailureModel(1.0, 1.0))
+
+
+def test_failures_that_come_in_pairs_cost_less_than_alone() -> None:
+    """Half of them strike what is being restarted: there is nothing to lose."""
+    model = FailureModel(3.0 * HOUR_S, 60.0, 60.0, 600.0)
+    interval_s = best_interval_s(model)
+    gaps = itertools.cycle((6.0 * HOUR_S - 60.0, 60.0))
+    paired = simulated_goodput(model, interval_s, next_failure_s=lambda: next(gaps))
+    alone = simulated_goodput(model, interval_s, next_failure_s=lambda: 3.0 * HOUR_S)
+    assert paired > alone

@@ -1,5 +1,6 @@
 """Printed commands: each parses against its framework's options, and carries all of the plan or is not offered."""
 
+import json
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,13 +13,23 @@ from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.simulator.training.job import OPTIMIZERS, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice
 from advisor.simulator.training.launch_flags import launch_flags, megatron_flags, stage_layout
-from advisor.simulator.training.launch_tuning import trl_flags, verl_flags
+from advisor.simulator.training.launch_loops import (
+    LoopShape,
+    openrlhf_flags,
+    openrlhf_runs,
+    verl_flags,
+    verl_runs,
+)
+from advisor.simulator.training.launch_tuning import trl_flags
 from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, TrainingPlan
 
 OPTIONS = read_toml(DATA_DIR / "training" / "launch_options.toml")
 COMMANDS = {
     "trl": ("trl", "sft", "dpo", "grpo", "accelerate", "launch"),
     "verl": ("python3", "-m", "verl.trainer.main_ppo"),
+    "deepspeed": ("deepspeed",),
+    "maxtext": ("python3", "-m", "MaxText.train", "src/MaxText/configs/base.yml"),
+    "openrlhf": ("python3", "-m", "openrlhf.cli.train_ppo_ray"),
 }
 DENSE = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)
 
@@ -26,6 +37,8 @@ DENSE = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)
 def wrong(framework: str, command: str) -> list[str]:
     """What of a command its framework would refuse."""
     known: dict[str, Any] = OPTIONS[framework]["options"]
+    if framework == "deepspeed":
+        known = known | OPTIONS["trl"]["options"]
     left = [word for word in shlex.split(command) if word not in COMMANDS.get(framework, ())]
     left = [word for word in left if not word.startswith("trl/scripts/")]
     found = []
@@ -37,14 +50,37 @@ def wrong(framework: str, command: str) -> list[str]:
         values = [value] if value else []
         while left and not left[0].startswith("--") and "=" not in left[0] and not value:
             values.append(left.pop(0))
-        kind = known[name]
-        if kind == "flag":
-            good = not values
-        elif kind == "int":
-            good = len(values) == 1 and values[0].isdigit()
-        else:
-            good = bool(values) and (kind == "text" or set(values) <= set(kind))
+        good = allowed(known[name], values, framework)
         found += [] if good else [f"{name} {values}"]
+    return found
+
+
+def allowed(kind: Any, values: list[str], framework: str) -> bool:
+    """Whether an option of this kind takes these words."""
+    if kind == "flag":
+        return not values
+    if kind == "json":
+        return len(values) == 1 and not wrong_keys(json.loads(values[0]), OPTIONS[framework]["keys"])
+    if kind in ("int", "axis", "number"):
+        digits = (
+            values[0].removeprefix("-") if kind == "axis" else values[0].replace(".", "", kind == "number")
+        )
+        return len(values) == 1 and digits.isdigit()
+    return bool(values) and (kind == "text" or set(values) <= set(kind))
+
+
+def wrong_keys(config: dict[str, Any], known: dict[str, Any], before: str = "") -> list[str]:
+    """Keys of a configuration that are unknown or have another kind of value."""
+    found = []
+    for name, value in config.items():
+        path = f"{before}{name}"
+        if isinstance(value, dict):
+            found += wrong_keys(value, known, f"{path}.")
+            continue
+        kind = known.get(path)
+        kinds = {"int": int, "bool": bool}
+        good = value in kind if isinstance(kind, list) else type(value) is kinds.get(str(kind))
+        found += [] if good else [path]
     return found
 
 
@@ -91,12 +127,94 @@ def test_commands_of_tuning_parse(method: str, offload: dict[str, bool]) -> None
         replace(plan, context_parallel=2),
     ):
         for algorithm in ("grpo", "ppo"):
-            command = verl_flags(
-                job, layout, algorithm=algorithm, prompts=64, samples=8, lengths=(512, 1024),
-                rollout_tensor_parallel=1, num_accelerators=8, ranks_per_node=8,
-            )  # fmt: skip
-            assert not wrong("verl", command)
-            assert "log_prob_micro_batch_size_per_gpu" in command
+            loop = LoopShape(algorithm, 64, 8, (512, 1024), 1, 8, 8)
+            for family in ("megatron", "torchtitan"):
+                command = verl_flags(replace(job, framework=family), layout, loop)
+                assert not wrong("verl", command)
+                assert "log_prob_micro_batch_size_per_gpu" in command
+                assert ("megatron" in command) == (family == "megatron")
+
+
+def test_verl_carries_a_plan_or_is_not_offered() -> None:
+    plan = TrainingPlan(2, 2, data_parallel=2, sharding="zero1", recompute="full", recompute_layers=3)
+    loop = LoopShape("grpo", 64, 8, (512, 1024), 1, 8, 8)
+    assert verl_runs(DENSE, plan)
+    assert "recompute_method=block" in verl_flags(DENSE, plan, loop)
+    command = verl_flags(DENSE, replace(plan, recompute="modules", recompute_layers=-1), loop)
+    assert "recompute_modules=[layernorm]" in command
+    assert not wrong("verl", command)
+    apart = TrainingPlan(data_parallel=8, sharding="zero3")
+    in_torch = replace(DENSE, framework="torchtitan")
+    assert verl_runs(in_torch, apart)
+    assert not verl_runs(in_torch, replace(apart, recompute="selective"))
+    assert not verl_runs(DENSE, replace(plan, first_stage_layers=3))
+    assert not verl_runs(replace(DENSE, compute_dtype="fp8"), plan)
+
+
+FAMILIES = {
+    "maxtext": {"sharding": ("zero3",), "recompute": ("none", "full")},
+    "deepspeed": {"sharding": ("none", "zero1", "zero2", "zero3"), "recompute": ("none", "full")},
+    "fsdp": {"sharding": ("none", "zero2", "zero3"), "recompute": ("none", "full")},
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b"])
+def test_commands_of_other_families_parse_and_carry_the_batch(family: str, model: str) -> None:
+    job = TrainingJob(models.get(model).record, 4096, 128, framework=family)
+    whole = () if family == "maxtext" else (1,)
+    limits = LatticeLimits(
+        8, schedules=("1f1b",), micro_batch=(1, 2), tensor_parallel=whole, pipeline_parallel=(1,),
+        context_parallel=whole, expert_parallel=whole, offload=(False, True), offload_parameters=(False, True),
+        **FAMILIES[family],  # type: ignore[arg-type]
+    )  # fmt: skip
+    lattice, seen = enumerate_lattice(job, 16, limits), set()
+    for row in range(len(lattice)):
+        plan = lattice.plan(row)
+        for framework, command in launch_flags(job, plan, as_priced=True).items():
+            assert not wrong(framework, command), (framework, command)
+            seen.add(framework)
+            if framework == "deepspeed":
+                config = json.loads(shlex.split(command)[shlex.split(command).index("--deepspeed") + 1])
+                assert config["train_batch_size"] == 128
+                assert ("offload_param" in config["zero_optimization"]) == plan.offload_parameters
+                assert ("offload_optimizer" in config["zero_optimization"]) == plan.offload_optimizer
+            if framework == "maxtext":
+                words = dict(word.split("=") for word in shlex.split(command) if "=" in word)
+                accumulated = float(words["per_device_batch_size"]) * int(
+                    words["gradient_accumulation_steps"]
+                )
+                assert accumulated * 16 == 128
+                assert int(words["ici_tensor_parallelism"]) == plan.tensor_parallel
+    assert family in seen or family == "fsdp"
+    assert seen <= {family, "trl", "torchtitan"}
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_loops_of_openrlhf_parse(together: bool) -> None:
+    plan = TrainingPlan(
+        data_parallel=4, context_parallel=2, micro_batch=2, sharding="zero3", recompute="full"
+    )
+    for job in (DENSE, replace(DENSE, method="lora", lora_rank=16)):
+        for algorithm in ("grpo", "ppo"):
+            assert openrlhf_runs(job, plan)
+            loop, moved = (
+                LoopShape(algorithm, 64, 8, (512, 1024), 2, 8, 8),
+                replace(plan, offload_optimizer=True),
+            )
+            command = openrlhf_flags(job, moved, loop, steps_off_policy=1, together=together)
+            assert not wrong("openrlhf", command), command
+            assert "--vllm_num_engines 4" in command
+            assert "--ring_attn_size 2" in command
+            assert "--train_batch_size 512" in command
+    assert not openrlhf_runs(DENSE, replace(plan, tensor_parallel=2))
+
+
+def test_what_is_printed_for_a_priced_plan_is_of_its_family() -> None:
+    plan = TrainingPlan(data_parallel=4, sharding="zero3")
+    assert set(launch_flags(replace(DENSE, framework="torchtitan"), plan, as_priced=True)) == {"torchtitan"}
+    assert set(launch_flags(replace(DENSE, framework="fsdp"), plan, as_priced=True)) == {"torchtitan", "trl"}
+    assert set(launch_flags(DENSE, plan, as_priced=True)) == {"megatron-lm", "nemo"}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from advisor.simulator.training.launch_flags import (
     nemo_flags,
     torchtitan_flags,
 )
-from advisor.simulator.training.launch_tuning import trl_flags, verl_flags
+from advisor.simulator.training.launch_loops import LoopShape, verl_flags
+from advisor.simulator.training.launch_tuning import trl_flags
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.reinforcement import (
     LoopTimes,
@@ -170,9 +171,6 @@ def test_each_framework_is_offered_only_what_it_runs() -> None:
     adapters = replace(job, method="qlora", lora_rank=16, framework="peft", optimizer="adamw_8bit")
     assert "--load_in_4bit" in trl_flags(adapters, alone)
     assert set(launch_flags(adapters, alone)) == {"trl"}
-    loop = verl_flags(
-        job, alone, algorithm="grpo", prompts=512, samples=16, lengths=(512, 8192), rollout_tensor_parallel=2,
-        num_accelerators=16, ranks_per_node=8,
-    )  # fmt: skip
+    loop = verl_flags(job, alone, LoopShape("grpo", 512, 16, (512, 8192), 2, 16, 8))
     assert "trainer.nnodes=2" in loop
     assert "rollout.n=16" in loop

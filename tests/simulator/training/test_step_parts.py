@@ -217,3 +217,46 @@ def test_every_schedule_computes_the_model_once(schedule: Schedule) -> None:
         assert getattr(other, part)[0] == pytest.approx(getattr(plain, part)[0], rel=0.06)
     assert other.bubble_s[0] < plain.bubble_s[0]
     assert other.step_s[0] < 1.02 * plain.step_s[0]
+
+
+def test_experts_in_few_bits_have_a_scale_of_their_own() -> None:
+    """The other one changes nothing for them, and neither does this one for 16 bits."""
+    mixtral = TrainingJob(models.get("mixtral-8x7b").record, 4096, 64)
+    plan = PlanLattice.of([TrainingPlan(data_parallel=8, expert_parallel=8, sharding="zero1")])
+
+    def step_s(dtype: str, **scales: float) -> float:
+        job = replace(mixtral, compute_dtype=dtype)
+        return float(step_time(job, plan, H100, replace(COSTS, **scales)).step_s[0])
+
+    for dtype, own, other in (
+        ("bf16", "expert_scale", "low_bit_expert_scale"),
+        ("fp8", "low_bit_expert_scale", "expert_scale"),
+    ):
+        assert step_s(dtype, **{own: 2.0}) > 1.1 * step_s(dtype, **{own: 1.0})
+        assert step_s(dtype, **{other: 2.0}) == step_s(dtype, **{other: 1.0})
+
+
+def test_megatrons_releases_have_a_date() -> None:
+    """A run of 2026-08 on Megatron-Core 0.14 (2025) has none of what came in May 2026."""
+    mixtral = TrainingJob(models.get("mixtral-8x7b").record, 4096, 64, date="2026-08")
+    old, new = (
+        framework_costs(replace(mixtral, framework_version=version), "blackwell").expert_overlap
+        for version in ("0.14", "0.18.2")
+    )
+    assert old < new
+    other = replace(mixtral, framework="peft", framework_version="0.14")
+    assert framework_costs(other, "blackwell") == framework_costs(
+        replace(other, framework_version=""), "blackwell"
+    )
+
+
+def test_states_in_host_memory_cost_their_way_there() -> None:
+    job = replace(LLAMA, framework="deepspeed")
+    apart = TrainingPlan(data_parallel=8, sharding="zero3", micro_batch=1)
+    plans = [
+        apart,
+        replace(apart, offload_optimizer=True),
+        replace(apart, offload_optimizer=True, offload_parameters=True),
+    ]
+    seconds = step_time(job, PlanLattice.of(plans), H100).step_s
+    assert seconds[0] < seconds[1] < seconds[2]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.economics import Assumption, PurchasePrice
-from advisor.catalog.units import KILO
-from advisor.cost.money import HOURS_PER_MONTH, MONTHS_PER_YEAR, Line, rounded, total
+from advisor.catalog.units import HOURS_PER_MONTH, KILO
+from advisor.recommend.money import MONTHS_PER_YEAR, Line, rounded, total
 
 WORK_HOURS_PER_YEAR = 2080.0
 NODE = 8
@@ -129,7 +129,7 @@ class _Parts:
 
 def _running(holding: Holding, parts: _Parts) -> list[Line]:
     known, months = parts.known, parts.months
-    system_kw = holding.mean_accelerator_power_w * known.value("system_power_factor") / KILO
+    system_kw = known.system_power_w(holding.mean_accelerator_power_w) / KILO
     energy_kwh = system_kw * months * HOURS_PER_MONTH
     lines = [
         parts.line("electricity", "electricity_usd_per_kwh", energy_kwh),

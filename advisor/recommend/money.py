@@ -4,12 +4,9 @@ import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from advisor.catalog.units import CENTS_PER_USD, HOUR_S
+from advisor.catalog.units import CENTS_PER_USD
 
-HOURS_PER_MONTH = 730.0
-"""8 760 hours a year over twelve."""
 MONTHS_PER_YEAR = 12
-SECONDS_PER_HOUR = HOUR_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from advisor.catalog.ownership import Ownership, ownership, purchase_price
 from advisor.catalog.part_prices import price_book, price_of
 from advisor.catalog.regions import get_region
 from advisor.catalog.schema.economics import PurchasePrice
-from advisor.cost.money import total
-from advisor.cost.ownership import Holding, Tco, sold_by_the_node, tco
+from advisor.catalog.units import HOURS_PER_MONTH
+from advisor.recommend.money import total
+from advisor.recommend.ownership import Holding, Tco, sold_by_the_node, tco
 
 DAY = datetime.date(2026, 11, 20)
 H100 = accelerators.by_id("h100-sxm")
@@ -50,17 +51,19 @@ def test_lines_are_the_total_to_the_cent(
     known = KNOWN.replaced("electricity_usd_per_kwh", tariff).replaced("interest_per_year", interest)
     found = cost(known.replaced("resale_decay_per_year", decay), usd, power_w, count)
     assert found.total_usd == total(found.lines)
-    assert found.usd_per_hour * found.life_years * 8760 == pytest.approx(found.total_usd, abs=0.005)
+    assert found.usd_per_hour * found.life_years * 12 * HOURS_PER_MONTH == pytest.approx(
+        found.total_usd, abs=0.005
+    )
     assert found.purchase_usd + line(found, "resale at the end") == pytest.approx(
         found.depreciation_usd, abs=0.011
     )
 
 
 def test_by_hand() -> None:
-    """Eight H100: 240 000 + 70 000; 5 years; 5.6 kW × 1.18 × 43 800 h."""
+    """Eight H100: 240 000 + 70 000; 5 years; 5.6 kW × 1.18 × 43 830 h."""
     found = cost()
     assert found.purchase_usd == 8 * 30_000 + 8 * 8_750
-    energy_kwh = 5.6 * 1.18 * 5 * 8760
+    energy_kwh = 5.6 * 1.18 * 5 * 12 * HOURS_PER_MONTH
     assert line(found, "electricity") == pytest.approx(energy_kwh * 0.1437, abs=0.01)
     assert line(found, "cooling and losses") == pytest.approx(energy_kwh * 0.1437 * 0.54, abs=0.01)
     assert line(found, "resale at the end") == pytest.approx(-310_000 * 0.718**5, abs=0.01)

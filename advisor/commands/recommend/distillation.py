@@ -1,0 +1,86 @@
+"""Distillation: a teacher writes answers as a batch, a student is tuned on them; both parts searched, one bill."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.units import DAY_S, HOUR_S
+from advisor.cli.measures import parse_count, parse_seconds
+from advisor.cli.options import Shared
+from advisor.commands.recommend.options import RecommendInput
+from advisor.commands.recommend.other_work import batch_of_requests
+from advisor.commands.recommend.training_run import trained_as_typed
+from advisor.recommend.batch_result import BatchOption
+from advisor.recommend.training_recommend import duration_words
+from advisor.recommend.training_result import TrainingOption
+from advisor.render.answer import Answer, Paragraph, Table, columns
+from advisor.render.numbers import usd
+
+_SHORTEST_SEQUENCE: Final = 4096
+
+
+def distilled(asked: RecommendInput, shared: Shared) -> Answer:
+    """The teacher's batch and the student's tuning, one after the other; each gets half of the deadline.
+
+    The student reads every prompt with its answer once, or as often as --tokens says.
+
+    Raises: AdvisorError and its kinds: no teacher is named, or one of the parts has no answer.
+    Source: sequence-level distillation, arXiv:1606.07947; DeepSeek-R1 (arXiv:2501.12948), section 2.4.
+    """
+    typed = asked.training
+    if typed.teacher is None:
+        raise AdvisorError(
+            "no teacher is named", why="its answers are what the student learns from", fix="--teacher 70b"
+        )
+    if typed.deadline is not None:
+        half = parse_seconds(typed.deadline, "--deadline") / 2.0
+        asked = replace(asked, training=replace(typed, deadline=f"{half / HOUR_S:g}h"))
+    teacher, traffic = batch_of_requests(typed.teacher, asked, shared)
+    read = traffic.mean_input_tokens + traffic.mean_output_tokens
+    written = parse_count(asked.item.items, "--items") * read
+    longest = max(_SHORTEST_SEQUENCE, 1 << (round(read) - 1).bit_length())
+    tuned = replace(
+        asked.training,
+        tokens=asked.training.tokens or f"{written:.0f}",
+        sequence=asked.training.sequence or longest,
+    )
+    student = trained_as_typed(replace(asked, workload="finetune", training=tuned), shared)
+    return _together(teacher, student, asked.model or "")
+
+
+def _together(teacher: Answer, student: Answer, name: str) -> Answer:
+    """Both answers as one, with the sum of their dollars and times."""
+    first = cast(Sequence[BatchOption], teacher.result["options"])[0]
+    then = cast(Sequence[TrainingOption], student.result["options"])[0]
+    writer, learner = (str(part.result["model"]) for part in (teacher, student))
+    dollars = first.usd.value + then.usd.value
+    days = first.duration_s.value / DAY_S + then.days.value
+    rows = (
+        ("teacher writes", writer, f"{first.num_accelerators} x {first.accelerator}",
+         duration_words(first.duration_s.value / DAY_S), usd(first.usd.value)),
+        ("student learns", learner, f"{then.num_accelerators} x {then.accelerator}",
+         duration_words(then.days.value), usd(then.usd.value)),
+        ("together", "", "", duration_words(days), usd(dollars)),
+    )  # fmt: skip
+    headline = (
+        f"{writer} into {learner}: {usd(dollars)} and {duration_words(days)}, of "
+        f"which the teacher's answers {usd(first.usd.value)}"
+    )
+    result: dict[str, Any] = {
+        "kind": "distillation", "model": learner, "teacher": writer,
+        "workload": "distill", "headline": headline, "usd": dollars, "duration_s": days * DAY_S,
+        "parts": {"teacher": teacher.result, "student": student.result},
+    }  # fmt: skip
+    return Answer(
+        result=result,
+        inputs={"teacher": dict(teacher.inputs), "student": dict(student.inputs)},
+        blocks=(
+            Paragraph(headline, emphasis=True),
+            Table(columns("part | model | on~ | takes> | dollars>"), rows, title=f"Distilling into {name}"),
+            *teacher.blocks,
+            *student.blocks,
+        ),
+        warnings=tuple(dict.fromkeys((*teacher.warnings, *student.warnings))),
+        notes=tuple(dict.fromkeys((*teacher.notes, *student.notes))),
+    )

@@ -1,0 +1,171 @@
+"""A loop of generation and training as a command of the frameworks that run it: verl, OpenRLHF."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.launch_flags import recomputed_modules
+from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK
+from advisor.simulator.training.plan import TrainingPlan
+
+_ESTIMATORS: Final = {"grpo": "group_norm", "ppo": "gae"}
+"""Of advantages, in OpenRLHF."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopShape:
+    """One step of a loop: prompts, answers to each, their lengths, and what generates."""
+
+    algorithm: str
+    prompts: int
+    samples: int
+    lengths: tuple[int, int]
+    """Tokens of a prompt and of the longest answer."""
+    rollout_tensor_parallel: int
+    num_rollout_accelerators: int
+    ranks_per_node: int
+
+
+def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
+    """Whether verl has options for all of a plan: Megatron with its distributed optimizer, or FSDP without layers
+    divided, both in bf16 with AdamW.
+
+    Source: as `verl_flags`.
+    """
+    usual = job.compute_dtype == "bf16" and job.optimizer == "adamw" and not plan.offload_activations
+    if job.framework == "megatron":
+        ends = plan.first_stage_layers or plan.last_stage_layers
+        in_order = plan.schedule in ("1f1b", "interleaved") and not ends and not plan.shard_group
+        return usual and in_order and plan.sharding in ("none", "zero1") and not plan.offload_parameters
+    degrees = (plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel)
+    recompute = plan.recompute in ("none", "full") and plan.recompute_layers < 0
+    return usual and recompute and max(degrees) == 1 and not plan.shard_group
+
+
+def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
+    """A command of verl for one loop of generation and training on the same accelerators.
+
+    Source: volcengine/verl, verl/trainer/config (ppo_trainer.yaml, Megatron and FSDP workers).
+    """
+    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
+    in_node, micro = min(loop.ranks_per_node, loop.num_rollout_accelerators), plan.micro_batch
+    in_megatron = job.framework == "megatron"
+    config = " --config-name=ppo_megatron_trainer" if in_megatron else ""
+    actor = "actor_rollout_ref.actor"
+    flags = [
+        f"python3 -m verl.trainer.main_ppo{config}",
+        f"algorithm.adv_estimator={'grpo' if loop.algorithm == 'grpo' else 'gae'}",
+        "data.train_files=TRAIN.parquet data.val_files=TEST.parquet",
+        f"data.train_batch_size={loop.prompts} data.max_prompt_length={loop.lengths[0]}",
+        f"data.max_response_length={loop.lengths[1]}",
+        f"actor_rollout_ref.model.path={name}",
+        f"{actor}.ppo_mini_batch_size={loop.prompts} {actor}.ppo_micro_batch_size_per_gpu={micro}",
+        f"actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu={micro}",
+        f"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={micro}",
+        f"actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n={loop.samples}",
+        f"actor_rollout_ref.rollout.tensor_model_parallel_size={loop.rollout_tensor_parallel}",
+        f"trainer.n_gpus_per_node={in_node} trainer.nnodes={-(-loop.num_rollout_accelerators // in_node)}",
+    ]
+    if loop.algorithm == "ppo":
+        flags.append(f"critic.model.path={name} critic.ppo_micro_batch_size_per_gpu={micro}")
+    flags += _verl_megatron(job, plan, actor) if in_megatron else _verl_fsdp(plan, actor)
+    if job.method != "full":
+        alpha = LORA_ALPHA_PER_RANK * job.lora_rank
+        flags.append(
+            f"actor_rollout_ref.model.lora_rank={job.lora_rank} actor_rollout_ref.model.lora_alpha={alpha}"
+        )
+    return " ".join(flags)
+
+
+def _verl_megatron(job: TrainingJob, plan: TrainingPlan, actor: str) -> list[str]:
+    own = f"{actor}.megatron"
+    flags = [
+        f"{actor}.strategy=megatron {own}.tensor_model_parallel_size={plan.tensor_parallel}",
+        f"{own}.pipeline_model_parallel_size={plan.pipeline_parallel}",
+        f"{own}.context_parallel_size={plan.context_parallel}",
+    ]
+    if plan.virtual_stages > 1:
+        flags.append(f"{own}.virtual_pipeline_model_parallel_size={plan.virtual_stages}")
+    if plan.expert_parallel > 1:
+        flags.append(f"{own}.expert_model_parallel_size={plan.expert_parallel}")
+    if plan.offload_optimizer:
+        flags.append(f"{own}.optimizer_offload=True")
+    own = f"+{own}.override_transformer_config.recompute"
+    if plan.recompute == "full":
+        layers, method = (plan.recompute_layers, "block") if plan.recompute_layers > 0 else (1, "uniform")
+        flags.append(f"{own}_granularity=full {own}_method={method} {own}_num_layers={layers}")
+    elif plan.recompute != "none":
+        flags.append(f"{own}_granularity=selective")
+    if plan.recompute == "modules":
+        flags.append(f"{own}_modules=[{','.join(recomputed_modules(job))}]")
+    return flags
+
+
+def _verl_fsdp(plan: TrainingPlan, actor: str) -> list[str]:
+    flags = [f"{actor}.strategy=fsdp2"]
+    if plan.context_parallel > 1:
+        flags.append(f"{actor}.ulysses_sequence_parallel_size={plan.context_parallel}")
+    flags.append(f"actor_rollout_ref.model.enable_gradient_checkpointing={plan.recompute != 'none'}")
+    for part, held in (("param", plan.offload_parameters), ("optimizer", plan.offload_optimizer)):
+        if held:
+            flags.append(f"{actor}.fsdp_config.{part}_offload=True")
+    return flags
+
+
+def openrlhf_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
+    """Whether OpenRLHF has options for all of a plan: DeepSpeed's ZeRO, rings of context ranks, AdamW in bf16.
+
+    Source: as `openrlhf_flags`.
+    """
+    return (
+        max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
+        and plan.sharding in ("zero2", "zero3")
+        and not plan.shard_group
+        and job.compute_dtype == "bf16"
+        and job.optimizer == "adamw"
+        and job.method in ("full", "lora")
+        and plan.recompute in ("none", "full")
+        and plan.recompute_layers < 0
+        and not plan.offload_parameters
+        and not plan.offload_activations
+    )
+
+
+def openrlhf_flags(
+    job: TrainingJob, plan: TrainingPlan, loop: LoopShape, *, steps_off_policy: int = 0, together: bool = True
+) -> str:
+    """A command of OpenRLHF, with generation on the training accelerators or apart.
+
+    Source: OpenRLHF/OpenRLHF, openrlhf/cli/train_ppo_ray.py.
+    """
+    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
+    count, micro = plan.num_accelerators, plan.micro_batch
+    in_node = min(loop.ranks_per_node, count)
+    nodes = -(-count // in_node)
+    roles = ("actor", "ref", "critic") if loop.algorithm == "ppo" else ("actor", "ref")
+    flags = [f"python3 -m openrlhf.cli.train_ppo_ray --pretrain {name}"]
+    flags += [f"--{role}_num_nodes {nodes} --{role}_num_gpus_per_node {in_node}" for role in roles]
+    engines = loop.num_rollout_accelerators // loop.rollout_tensor_parallel
+    flags += [
+        f"--vllm_num_engines {engines} --vllm_tensor_parallel_size {loop.rollout_tensor_parallel}",
+        f"--advantage_estimator {_ESTIMATORS[loop.algorithm]} --remote_rm_url REWARD.py --prompt_data PROMPTS",
+        f"--rollout_batch_size {loop.prompts} --n_samples_per_prompt {loop.samples}",
+        f"--train_batch_size {loop.prompts * loop.samples}",
+        f"--micro_train_batch_size {micro} --micro_rollout_batch_size {micro}",
+        f"--prompt_max_len {loop.lengths[0]} --generate_max_len {loop.lengths[1]}",
+        f"--zero_stage {3 if plan.sharding == 'zero3' else 2} --bf16 --packing_samples",
+    ]
+    if together:
+        flags.append("--colocate_all_models --vllm_enable_sleep --deepspeed_enable_sleep")
+    elif steps_off_policy:
+        flags.append(f"--async_train --async_queue_size {steps_off_policy}")
+    if plan.context_parallel > 1:
+        flags.append(f"--ring_attn_size {plan.context_parallel}")
+    if plan.recompute == "full":
+        flags.append("--gradient_checkpointing")
+    if plan.offload_optimizer:
+        flags.append("--adam_offload")
+    if job.method == "lora":
+        alpha = LORA_ALPHA_PER_RANK * job.lora_rank
+        flags.append(f"--lora_rank {job.lora_rank} --lora_alpha {alpha} --target_modules all-linear")
+    return " ".join(flags)

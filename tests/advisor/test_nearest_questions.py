@@ -1,0 +1,80 @@
+"""Questions without an answer: the nearest that has one is named, and has one."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Cli = Callable[[str], Any]
+DAY = "--as-of 2026-11-20"
+
+
+def fix_of(cli: Cli, question: str, code: int = 3) -> str:
+    run = cli(f"advisor recommend {question} {DAY}")
+    assert run.code == code, run.out
+    return str(run.err.split("To fix: ")[1].splitlines()[0])
+
+
+@pytest.mark.parametrize(
+    ("question", "budget"),
+    [
+        ("--model 70b --gpu h100,rtx-pro-6000-server", "0.5/h"),
+        ("--model 70b --gpu h100,rtx-pro-6000-server --rate 4", "200/month"),
+        ("--model flux --workload diffusion --gpu h100", "0.1/h"),
+        ("--model 8b --workload batch --items 10M --gpu l40s", "0.2/h"),
+    ],
+)
+def test_a_budget_below_the_smallest_option_names_one_that_is_enough(
+    cli: Cli, question: str, budget: str
+) -> None:
+    fix = fix_of(cli, f"{question} --budget {budget}")
+    enough = re.fullmatch(r"--budget ([\d.]+)/h: \d+ x \S+ from \S+ is enough", fix)
+    assert enough, fix
+    assert cli(f"advisor recommend {question} --budget {enough.group(1)}/h {DAY}").code == 0
+    less = 0.97 * float(enough.group(1))
+    assert cli(f"advisor recommend {question} --budget {less:.3f}/h {DAY}").code == 3
+
+
+@pytest.mark.parametrize(
+    ("question", "fix"),
+    [
+        ("--model 8b --rate 1 --gpu mi300x --precision nvfp4", "drop --precision"),
+        ("--model 8b --rate 1 --gpu l40s --provider lambda", "drop --gpu"),
+        ("--model 8b --rate 1 --gpu l40s --max-price-age 0", "drop --max-price-age"),
+        ("--model 70b --rate 1 --gpu l4 --max-gpus 1", "drop --gpu"),
+        ("--model 8b --workload batch --items 1M --deadline 1min --gpu l40s", "--deadline 1h: "),
+    ],
+)
+def test_the_limit_that_must_go_is_named(cli: Cli, question: str, fix: str) -> None:
+    assert fix_of(cli, question).startswith(fix)
+
+
+def test_a_load_beyond_ones_own_hardware_names_what_it_carries(cli: Cli) -> None:
+    fix = fix_of(cli, "--model 8b --own 1xl4 --rate 500")
+    carried = re.fullmatch(r"--rate ([\d.]+) or less: what is there carries no more", fix)
+    assert carried, fix
+    assert cli(f"advisor recommend --model 8b --own 1xl4 --rate {carried.group(1)} {DAY}").code == 0
+
+
+def test_too_little_hardware_names_how_much_one_replica_takes(cli: Cli) -> None:
+    fix = fix_of(cli, "--model 70b --own 1xl40s --rate 0.02")
+    assert fix == "--own 2xl40s: one replica takes so many"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--gpu l40s",
+        "--provider aws",
+        "--term spot",
+        "--tenancy shared",
+        "--residency eu",
+        "--max-price-age 30",
+    ],
+)
+@pytest.mark.parametrize("workload", ["serve", "batch", "embed", "finetune"])
+def test_what_is_there_already_is_bought_nowhere(cli: Cli, option: str, workload: str) -> None:
+    name = option.split()[0]
+    fix = fix_of(cli, f"--model 8b --workload {workload} --own 2xl40s {option}", 2)
+    assert fix == f"drop {name}, or --own"
