@@ -46,6 +46,8 @@ class LaunchSettings:
     guess: Guess | None = None
     adapters: tuple[int, int, int] | None = None
     """How many, of which rank, how many at once."""
+    role: str = ""
+    """In a pair of pools: prefill or decode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> Launch:
 
 
 def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str], list[str]]:
-    """Words and lines of the options' file for prefixes, speculation and adapters."""
+    """Words and lines of the options' file for prefixes, speculation, adapters and pools."""
     flags, templates = engine.flags, []
     if settings.prefix_caching is not None and settings.prefix_caching != engine.prefix_caching:
         on = settings.prefix_caching
@@ -128,6 +130,8 @@ def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str],
         count, rank, slots = settings.adapters
         values |= {"count": count, "rank": _usual_rank(rank), "slots": slots}
         templates.append((flags.adapters, flags.yaml_adapters))
+    values |= {"seqs": settings.max_num_seqs, "context": settings.max_model_len}
+    templates.append((flags.pools.get(settings.role, ""), flags.yaml_pools.get(settings.role, "")))
     words = [Template(word).substitute(values) for one, _ in templates for word in shlex.split(one)]
     return words, [Template(line).substitute(values) for _, line in templates]
 

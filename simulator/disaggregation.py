@@ -61,36 +61,79 @@ def model_disaggregated(
     Raises: InfeasibleError: a pool without workers, pools of unlike models, or a worker that does not fit.
     Source: own composition.
     """
-    _check(prefill, decode)
     settings = settings or EngineSettings()
-    longest = math.ceil(mean_input_tokens)
-    budget = max(settings.max_num_batched_tokens or 0, prefill.worker.engine.max_num_batched_tokens, longest)
-    first = model_replica(
-        prefill.worker,
+    share = -(-concurrency // decode.num_workers) if concurrency else 0
+    slots = decode_slots or settings.max_num_seqs or max(decode.worker.engine.max_num_seqs, share)
+    return joined(
+        prefill,
+        decode,
+        prefill_replica(prefill.worker, mean_input_tokens, settings, costs),
+        decode_replica(decode.worker, mean_input_tokens, mean_output_tokens, slots, settings, costs),
+    )
+
+
+def prefill_replica(
+    worker: Deployment,
+    mean_input_tokens: float,
+    settings: EngineSettings,
+    costs: EngineCosts | None = None,
+) -> ReplicaModel:
+    """A worker that computes prompts and their first tokens.
+
+    Raises: InfeasibleError: it does not fit.
+    Source: own composition.
+    """
+    budget = max(
+        settings.max_num_batched_tokens or 0,
+        worker.engine.max_num_batched_tokens,
+        math.ceil(mean_input_tokens),
+    )
+    return model_replica(
+        worker,
         mean_input_tokens=mean_input_tokens,
         mean_output_tokens=1.0,
         settings=replace(
             settings,
-            max_num_batched_tokens=budget * prefill.worker.data_parallel,
+            max_num_batched_tokens=budget * worker.data_parallel,
             max_num_seqs=min(settings.max_num_seqs or 256, 256),
         ),
         costs=costs,
     )
-    share = -(-concurrency // decode.num_workers) if concurrency else 0
-    second = model_replica(
-        decode.worker,
+
+
+def decode_replica(
+    worker: Deployment,
+    mean_input_tokens: float,
+    mean_output_tokens: float,
+    slots: int,
+    settings: EngineSettings,
+    costs: EngineCosts | None = None,
+) -> ReplicaModel:
+    """A worker that answers prompts which others have computed, with slots and graphs for so many at once.
+
+    Raises: InfeasibleError: it does not fit.
+    Source: own composition.
+    """
+    return model_replica(
+        worker,
         mean_input_tokens=mean_input_tokens,
         mean_output_tokens=mean_output_tokens,
         settings=replace(
-            settings,
-            max_num_seqs=decode_slots
-            or settings.max_num_seqs
-            or max(decode.worker.engine.max_num_seqs, share),
-            max_num_batched_tokens=None,
-            graphs_for_all_batches=True,
+            settings, max_num_seqs=slots, max_num_batched_tokens=None, graphs_for_all_batches=True
         ),
         costs=costs,
     )
+
+
+def joined(
+    prefill: PoolPlan, decode: PoolPlan, first: ReplicaModel, second: ReplicaModel
+) -> DisaggregatedModel:
+    """Two pools of modelled workers, and their links.
+
+    Raises: InfeasibleError: a pool without workers, or pools of unlike models.
+    Source: own composition.
+    """
+    _check(prefill, decode)
     # Pools stand behind a router with processes of its own, as many as it needs.
     prompts_only = replace(first.policy, delivery_ps=0)
     whole_answers = replace(second.policy, reserve_output_fraction=1.0, chunked_prefill=True, delivery_ps=0)

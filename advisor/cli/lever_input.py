@@ -33,6 +33,9 @@ def with_levers(scenario: Scenario, typed: Levers) -> Scenario:
         raise _no_reuse(scenario)
     if typed.acceptance is not None and not guessing:
         raise AdvisorError("--acceptance needs a way of guessing ahead", fix="--levers eagle, or drop it")
+    fleets = [name for name in names if name in LEVERS and LEVERS[name].kind == "fleet"]
+    if fleets:
+        _check_fleet(fleets[0], scenario, typed)
     found = scenario.model_copy(update={"levers": names, "acceptance": typed.acceptance})
     if typed.adapters is None:
         if typed.adapter_rank is not None or typed.adapter_slots is not None:
@@ -100,6 +103,31 @@ def _names(text: str) -> tuple[str, ...]:
             fix=f"--levers {near[0] if near else 'auto'}",
         )
     return names
+
+
+def _check_fleet(name: str, scenario: Scenario, typed: Levers) -> None:
+    """Refuse unlike parts without a load that they are sized for, or beside what is not simulated with them.
+
+    Raises: AdvisorError: so it is.
+    """
+    if scenario.traffic.rate_per_s is None:
+        raise AdvisorError(
+            f"--levers {name} needs the load that it is sized for",
+            why="how many of each part are needed depends on it",
+            fix=f"--rate 10 --levers {name}",
+        )
+    if typed.adapters is not None:
+        raise AdvisorError(
+            f"--levers {name} and --adapters exclude each other",
+            why="adapters are simulated on equal replicas only",
+            fix=f"drop --adapters, or --levers {name}",
+        )
+    if scenario.screened_only:
+        raise AdvisorError(
+            f"--levers {name} and --fast exclude each other",
+            why="its parts are sized by the runs that --fast leaves out",
+            fix="drop --fast",
+        )
 
 
 def _no_reuse(scenario: Scenario) -> AdvisorError:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 from advisor.catalog.errors import AdvisorError
+from advisor.emit import fleet_manifests, fleet_scripts
+from advisor.emit.fleet import FleetPlan, fleet_plan
 from advisor.emit.manifests import compose_files, kubernetes_files, skypilot_files
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import command_files, docker_files, slurm_files
@@ -18,6 +20,14 @@ _WRITERS: Final[Mapping[Format, tuple[Callable[[Plan], dict[str, str]], str]]] =
     "skypilot": (skypilot_files, "sky serve up service.sky.yaml"),
     "slurm": (slurm_files, "sbatch replicas.sbatch"),
 }
+_FLEET_WRITERS: Final[Mapping[Format, Callable[[FleetPlan], dict[str, str]]]] = {
+    "command": fleet_scripts.command_files,
+    "docker": fleet_scripts.docker_files,
+    "compose": fleet_manifests.compose_files,
+    "k8s": fleet_manifests.kubernetes_files,
+    "skypilot": fleet_manifests.skypilot_files,
+    "slurm": fleet_scripts.slurm_files,
+}
 _IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot")
 
 
@@ -26,6 +36,8 @@ def emitted(model: str, option: Option, form: Format) -> dict[str, str]:
 
     Raises: AdvisorError: an option of the command is not the release's, or this form does not go with the hardware.
     """
+    if option.parts:
+        return _fleet_files(fleet_plan(model, option), form)
     plan = plan_of(model, option)
     if form in _IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
         raise AdvisorError(
@@ -36,6 +48,28 @@ def emitted(model: str, option: Option, form: Format) -> dict[str, str]:
     write, start = _WRITERS[form]
     files = {**write(plan), **plan.files()}
     return {**files, "README.md": _readme(plan, form, start, files)}
+
+
+def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
+    """Files that start two pools and their router, and the same three lines."""
+    files = _FLEET_WRITERS[form](fleet)
+    for part in fleet.parts:
+        files |= part.files()
+    first, *rest = fleet.comments
+    start = f"`{_WRITERS[form][1]}`; the router comes with it"
+    if "router.sh" in files:
+        by = {"slurm": "sbatch {}.sbatch", "compose": "docker compose --file {}.compose.yaml up --detach"}
+        each = by.get(form, "bash {}.sh")
+        where = "" if form == "slurm" else " on each machine of its pool"
+        start = f"`{each.format('prefill')}` and `{each.format('decode')}`{where}; then `bash router.sh`"
+    before = "`bash quantise.sh`, then " if "quantise.sh" in files else ""
+    doubts = [line for line in rest if line.startswith(("verify", "first"))]
+    if form in _IN_CONTAINERS:
+        doubts += fleet.whole.image_doubt
+    told = f"{first}; {'; '.join(line for line in rest if line not in doubts)}.\nStart: {before}{start}.\n"
+    whole = fleet.whole
+    options = f"options are those of {whole.engine.name} {whole.release}"
+    return {**files, "README.md": f"{told}Look: {'; '.join(doubts)}; {options}.\n"}
 
 
 def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> str:
@@ -50,6 +84,8 @@ def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> s
         if form == "compose" and plan.num_hosts == 1:
             router = "; the service named router answers"
     doubts = [line for line in rest if line.startswith(("verify", "first"))]
+    if form in _IN_CONTAINERS:
+        doubts += plan.image_doubt
     return (
         f"{first}; {rest[0]}.\n"
         f"Start: {before}`{start}`{where}{router}.\n"

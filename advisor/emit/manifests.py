@@ -8,7 +8,7 @@ import yaml
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
-from advisor.emit.plan import CACHE, CONFIG, HEALTH, MOUNTED, START_S, Plan
+from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
 from advisor.emit.shell import commented, router_conf, router_files
 
 _RESOURCE: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
@@ -29,11 +29,12 @@ def _text(dumper: yaml.SafeDumper, text: str) -> Any:
 _Readable.add_representer(str, _text)
 
 
-def _dumped(plan: Plan, *documents: dict[str, Any]) -> str:
+def dumped(comments: tuple[str, ...], *documents: dict[str, Any]) -> str:
+    """YAML documents below what is to be known of them."""
     text: str = yaml.dump_all(
         documents, Dumper=_Readable, sort_keys=False, width=110, explicit_start=len(documents) > 1
     )
-    return commented(plan.comments) + text
+    return commented(comments) + text
 
 
 def compose_files(plan: Plan) -> dict[str, str]:
@@ -43,7 +44,7 @@ def compose_files(plan: Plan) -> dict[str, str]:
     each = plan.accelerators_per_replica
     for place, name in enumerate(names):
         devices = [str(place * each + number) for number in range(each)]
-        services[name] = _compose_replica(plan, devices, is_alone=plan.num_replicas == 1)
+        services[name] = compose_replica(plan, devices, is_alone=plan.num_replicas == 1)
         if plan.num_hosts > 1:
             services[name]["ports"] = [f"{PORT + 1 + place}:{PORT}"]
     files = {}
@@ -59,10 +60,11 @@ def compose_files(plan: Plan) -> dict[str, str]:
         }
     elif plan.num_hosts > 1:
         files |= router_files(plan)
-    return {"compose.yaml": _dumped(plan, {"name": plan.name, "services": services}), **files}
+    return {"compose.yaml": dumped(plan.comments, {"name": plan.name, "services": services}), **files}
 
 
-def _compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[str, Any]:
+def compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[str, Any]:
+    """A service with one replica on its accelerators."""
     words = plan.all_words()
     service: dict[str, Any] = {
         "image": plan.image,
@@ -99,14 +101,7 @@ def kubernetes_files(plan: Plan) -> dict[str, str]:
     documents: list[dict[str, Any]] = []
     if plan.launch.config:
         text = yaml.safe_dump(dict(plan.launch.config))
-        documents.append(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": plan.name, "labels": labels},
-                "data": {CONFIG: text},
-            }
-        )
+        documents.append(config_map(plan.name, labels, {plan.config_name: text}))
     documents += [
         {
             "apiVersion": "apps/v1",
@@ -115,20 +110,30 @@ def kubernetes_files(plan: Plan) -> dict[str, str]:
             "spec": {
                 "replicas": plan.num_replicas,
                 "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": _pod(plan)},
+                "template": {"metadata": {"labels": labels}, "spec": pod_of(plan)},
             },
         },
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": plan.name, "labels": labels},
-            "spec": {"selector": labels, "ports": [{"name": "http", "port": PORT, "targetPort": PORT}]},
-        },
+        service(plan.name, labels),
     ]
-    return {"plan.k8s.yaml": _dumped(plan, *documents)}
+    return {"plan.k8s.yaml": dumped(plan.comments, *documents)}
 
 
-def _pod(plan: Plan) -> dict[str, Any]:
+def service(name: str, labels: dict[str, str], **more: Any) -> dict[str, Any]:
+    """What pods are reached by."""
+    ports = [{"name": "http", "port": PORT, "targetPort": PORT}]
+    spec = {**more, "selector": labels, "ports": ports}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def config_map(name: str, labels: dict[str, str], data: dict[str, str]) -> dict[str, Any]:
+    """Files that pods see."""
+    return {
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": data,
+    }  # fmt: skip
+
+
+def pod_of(plan: Plan) -> dict[str, Any]:
+    """A pod with one replica."""
     probe = {"httpGet": {"path": HEALTH, "port": PORT}}
     resources = {
         "cpu": str(plan.num_cpus),
@@ -146,7 +151,9 @@ def _pod(plan: Plan) -> dict[str, Any]:
         mounts.append({"name": "plan", "mountPath": MOUNTED})
     if plan.launch.config:
         volumes.append({"name": "config", "configMap": {"name": plan.name}})
-        mounts.append({"name": "config", "mountPath": f"{MOUNTED}/{CONFIG}", "subPath": CONFIG})
+        mounts.append(
+            {"name": "config", "mountPath": f"{MOUNTED}/{plan.config_name}", "subPath": plan.config_name}
+        )
     token = {"secretKeyRef": {"name": "hf-token", "key": "token", "optional": True}}
     container = {
         "name": "engine",
@@ -171,22 +178,26 @@ def skypilot_files(plan: Plan) -> dict[str, str]:
             "readiness_probe": {"path": HEALTH, "initial_delay_seconds": START_S},
             "replicas": plan.num_replicas,
         },
-        "resources": {
-            "accelerators": f"{_sky_name(plan)}:{plan.accelerators_per_replica}",
-            "cpus": f"{plan.num_cpus}+",
-            "memory": f"{plan.memory_gib}+",
-            "image_id": f"docker:{plan.image}",
-            "ports": PORT,
-        },
+        "resources": sky_resources(plan, plan.accelerators_per_replica, plan.num_cpus, plan.memory_gib),
         "envs": {"HF_TOKEN": ""},
     }
-    if plan.option.term == "spot":
-        task["resources"]["use_spot"] = True
-    files = [CONFIG] if plan.launch.config else []
+    files = [plan.config_name] if plan.launch.config else []
     if files:
         task["file_mounts"] = {f"{MOUNTED}/{name}": f"./{name}" for name in files}
     task["run"] = shlex.join(plan.all_words()) + "\n"
-    return {"service.sky.yaml": _dumped(plan, task)}
+    return {"service.sky.yaml": dumped(plan.comments, task)}
+
+
+def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: int) -> dict[str, Any]:
+    """What SkyPilot rents for one replica of a service."""
+    found = {
+        "accelerators": f"{_sky_name(plan)}:{num_accelerators}",
+        "cpus": f"{num_cpus}+",
+        "memory": f"{memory_gib}+",
+        "image_id": f"docker:{plan.image}",
+        "ports": PORT,
+    }
+    return found | ({"use_spot": True} if plan.option.term == "spot" else {})
 
 
 _SKY: Final = {

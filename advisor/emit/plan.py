@@ -13,7 +13,7 @@ from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GB, GIB
 from advisor.emit.quantise import recipe
-from advisor.recommend.result import Option
+from advisor.recommend.result import Option, OptionPart
 
 CONFIG: Final = "engine.yaml"
 HEALTH: Final = "/health"
@@ -41,11 +41,13 @@ class Plan:
 
     name: str
     model: str
-    option: Option
+    option: Option | OptionPart
     engine: Engine
     vendor: str
     launch: Launch
     """Of one replica, without its address."""
+    config_name: str = CONFIG
+    """File of its options, where it reads them from one."""
 
     @property
     def release(self) -> str:
@@ -93,7 +95,8 @@ class Plan:
 
         Raises: AdvisorError: none is known for this hardware.
         """
-        found = self.engine.flags.images.get(self.vendor, "")
+        images, chip = self.engine.flags.images, accelerators.by_id(self.option.accelerator)
+        found = images.get(chip.architecture) or images.get(self.vendor, "")
         if not found or not self.engine.flags.address:
             raise AdvisorError(
                 f"no container of {self.engine.name} for {self.option.accelerator} is in the catalog",
@@ -101,10 +104,17 @@ class Plan:
             )
         return found
 
+    @property
+    def image_doubt(self) -> tuple[str, ...]:
+        """What to look at before the container is pulled."""
+        if self.image in self.engine.flags.images_seen:
+            return ()
+        return (f"verify: the tag of {self.image} follows its publisher's pattern",)
+
     def words(self, *, in_container: bool = False) -> tuple[str, ...]:
         """The words that start a replica beside the plan's files, without its address."""
         folder = MOUNTED if in_container else "."
-        words = self.launch.words(f"{folder}/{CONFIG}")
+        words = self.launch.words(f"{folder}/{self.config_name}")
         return tuple(
             f"{MOUNTED}/{word[2:]}" if in_container and word.startswith("./") else word for word in words
         )
@@ -153,7 +163,7 @@ class Plan:
 
         found = {}
         if self.launch.config:
-            found[CONFIG] = yaml.safe_dump(dict(self.launch.config), sort_keys=True)
+            found[self.config_name] = yaml.safe_dump(dict(self.launch.config), sort_keys=True)
         if self.option.checkpoint.origin == "quantise first":
             target = next(word for word in self.launch.argv if word.startswith("./"))
             found["quantise.sh"] = recipe(
@@ -162,8 +172,8 @@ class Plan:
         return found
 
 
-def plan_of(model: str, option: Option) -> Plan:
-    """An option as it is started.
+def plan_of(model: str, option: Option | OptionPart) -> Plan:
+    """An option, or a part of one, as it is started.
 
     Raises: AdvisorError: its engine's options are not known, one of the command is not among them, or a replica spans
         machines.
@@ -174,7 +184,10 @@ def plan_of(model: str, option: Option) -> Plan:
         raise AdvisorError(f"{engine.name} has no start command", fix="another --engine")
     check_command(engine.id, (*started.words(CONFIG), *shlex.split(engine.flags.address.format(port=PORT))))
     name = re.sub(r"[^a-z0-9]+", "-", f"{model}-{option.accelerator}".lower()).strip("-")
-    plan = Plan(name, model, option, engine, chip.vendor, started)
+    config = CONFIG
+    if isinstance(option, OptionPart):
+        name, config = f"{name}-{option.share}", f"{option.share}.{CONFIG}"
+    plan = Plan(name, model, option, engine, chip.vendor, started, config)
     if plan.accelerators_per_replica > option.accelerators_per_unit:
         raise AdvisorError(
             f"a replica of {plan.accelerators_per_replica} {option.accelerator} spans machines of "

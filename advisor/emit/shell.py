@@ -1,6 +1,7 @@
 """Plans as shell scripts: plain commands, docker, Slurm; and the router before several replicas."""
 
 import shlex
+from typing import Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
@@ -9,15 +10,22 @@ from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
 FIRST_PORT = PORT + 1
 """Of the replicas of a machine that has several."""
 
+DOCKER_DEVICES: Final = {
+    "nvidia": '--gpus "\\"device=$devices\\""',
+    "amd": '--device /dev/kfd --device /dev/dri --group-add video --env HIP_VISIBLE_DEVICES="$devices"',
+}
+"""Gives a container its accelerators, by vendor."""
+
 
 def commented(lines: tuple[str, ...]) -> str:
     """Lines as comments of a script, a manifest or a configuration."""
     return "".join(f"# {line}\n" for line in lines)
 
 
-def _script(plan: Plan, body: str, *directives: str) -> str:
+def script(comments: tuple[str, ...], body: str, *directives: str) -> str:
+    """A bash script below what is to be known of it."""
     head = "".join(f"{line}\n" for line in directives)
-    return f"#!/usr/bin/env bash\n{head}{commented(plan.comments)}set -euo pipefail\n\n{body}"
+    return f"#!/usr/bin/env bash\n{head}{commented(comments)}set -euo pipefail\n\n{body}"
 
 
 def _replicas(plan: Plan) -> str:
@@ -32,7 +40,8 @@ def _replicas(plan: Plan) -> str:
     )
 
 
-def _until_healthy(port: str) -> str:
+def until_healthy(port: str) -> str:
+    """Waits for a replica of this machine."""
     return f"until curl --silent --fail http://localhost:{port}{HEALTH} > /dev/null; do sleep 5; done\n"
 
 
@@ -41,7 +50,7 @@ def command_files(plan: Plan) -> dict[str, str]:
     if plan.replicas_per_host == 1:
         alone = plan.address(PORT if plan.num_replicas == 1 else FIRST_PORT)
         line = f"{shlex.join(plan.words())} {alone}".rstrip()
-        files = {"start.sh": _script(plan, f"exec {line}\n")}
+        files = {"start.sh": script(plan.comments, f"exec {line}\n")}
     elif not plan.address():
         raise AdvisorError(
             f"no option is known by which {plan.engine.name} is told its port",
@@ -52,19 +61,16 @@ def command_files(plan: Plan) -> dict[str, str]:
         port = '"$port"'
         line = f'{plan.visible}="$devices" {shlex.join(plan.words())} {plan.address(port)}'
         body = f"{_replicas(plan)}  {line} &\ndone\n"
-        wait = _until_healthy("$port").rstrip()
+        wait = until_healthy("$port").rstrip()
         body += f"for ((port = {FIRST_PORT}; port < {FIRST_PORT} + REPLICAS; port++)); do\n  {wait}\ndone\n"
-        files = {"start.sh": _script(plan, f"{body}wait\n")}
+        files = {"start.sh": script(plan.comments, f"{body}wait\n")}
     return files | router_files(plan)
 
 
 def docker_files(plan: Plan) -> dict[str, str]:
     """One script that starts a container for each replica of a machine."""
     words = plan.all_words()
-    devices = {
-        "nvidia": '--gpus "\\"device=$devices\\""',
-        "amd": '--device /dev/kfd --device /dev/dri --group-add video --env HIP_VISIBLE_DEVICES="$devices"',
-    }[plan.vendor]
+    devices = DOCKER_DEVICES[plan.vendor]
     health = shlex.quote(f"curl --silent --fail http://localhost:{PORT}{HEALTH} || exit 1")
     port = "$port" if plan.num_replicas > 1 else str(PORT)
     body = (
@@ -78,21 +84,25 @@ def docker_files(plan: Plan) -> dict[str, str]:
         f"    {shlex.join(words[1:])}\n"
         "done\n"
     )
-    return {"start.sh": _script(plan, body)} | router_files(plan)
+    return {"start.sh": script(plan.comments, body)} | router_files(plan)
 
 
-def slurm_files(plan: Plan) -> dict[str, str]:
-    """A job array with one task for each replica, and a script that puts a router before them."""
-    last = plan.num_replicas - 1
-    directives = (
+def slurm_directives(plan: Plan) -> tuple[str, ...]:
+    """What a job array with one task for each replica asks for."""
+    return (
         f"#SBATCH --job-name={plan.name}",
-        f"#SBATCH --array=0-{last}",
+        f"#SBATCH --array=0-{plan.num_replicas - 1}",
         "#SBATCH --nodes=1",
         "#SBATCH --ntasks=1",
         f"#SBATCH --gpus-per-node={plan.accelerators_per_replica}",
         f"#SBATCH --cpus-per-task={plan.num_cpus}",
         f"#SBATCH --mem={plan.memory_gib}G",
     )
+
+
+def slurm_files(plan: Plan) -> dict[str, str]:
+    """A job array with one task for each replica, and a script that puts a router before them."""
+    directives = slurm_directives(plan)
     if not plan.address():
         raise AdvisorError(
             f"no option is known by which {plan.engine.name} is told its port", fix="--engine vllm"
@@ -105,7 +115,7 @@ def slurm_files(plan: Plan) -> dict[str, str]:
         'echo "server $(hostname):$port;" > "endpoints/$SLURM_ARRAY_TASK_ID"\n'
         f"srun {shlex.join(plan.words())} {plan.address(port)}\n"
     )
-    files = {"replicas.sbatch": _script(plan, body, *directives)}
+    files = {"replicas.sbatch": script(plan.comments, body, *directives)}
     if plan.num_replicas > 1:
         filled = router_conf(plan, "$(cat endpoints/*)")
         body = (
@@ -113,7 +123,7 @@ def slurm_files(plan: Plan) -> dict[str, str]:
             f'[ "$(ls endpoints | wc -l)" -eq {plan.num_replicas} ]\n'
             f'cat > nginx.conf <<EOF\n{filled}EOF\nnginx -c "$PWD/nginx.conf" -g "daemon off;"\n'
         )
-        files["router.sh"] = _script(plan, body)
+        files["router.sh"] = script(plan.comments, body)
     return files
 
 

@@ -12,9 +12,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from advisor.recommend.load_runs import percentile_s, run_at, strain
+from advisor.recommend.load_runs import Served, percentile_s, run_at, strain
 from advisor.recommend.scenario import Objectives, Traffic
-from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving.metrics import pooled
 
@@ -92,7 +91,7 @@ _Run = Callable[[float], _Judged]
 
 
 def highest_load(
-    replica: ReplicaModel,
+    replica: Served,
     traffic: Traffic,
     objectives: Objectives,
     *,
@@ -128,7 +127,7 @@ def highest_load(
 
 
 def confirm(
-    replica: ReplicaModel,
+    replica: Served,
     traffic: Traffic,
     objectives: Objectives,
     found: Capacity,
@@ -227,7 +226,7 @@ def seeds_of(seed: int, purpose: Purpose) -> tuple[int, ...]:
 
 
 def planning_point(
-    replica: ReplicaModel, traffic: Traffic, objectives: Objectives, load: float, seed: int
+    replica: Served, traffic: Traffic, objectives: Objectives, load: float, seed: int
 ) -> ServingResult:
     """What one replica shows at the load that it is planned for: runs of seeds that the search did not use, long
     enough for percentiles with a sampling error below a twentieth.
@@ -267,7 +266,7 @@ def _held(
 
 
 def _long_run(
-    replica: ReplicaModel,
+    replica: Served,
     traffic: Traffic,
     load: float,
     *,

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.engines import quality_note
+from advisor.catalog.engines import all_engines, quality_note
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import all_published, best_first
-from advisor.catalog.schema import Model
+from advisor.catalog.schema import Engine, Model
 from advisor.catalog.support import support
 from advisor.recommend.candidates import Candidate, fitted
 from advisor.recommend.scenario import Scenario
@@ -19,7 +19,7 @@ from advisor.simulator.speculation import speculative_replica
 from advisor.simulator.speculation_choice import chosen_speculation
 from advisor.simulator.workloads.lora import Adapters, lora_replica
 
-Kind = Literal["prefix", "cache", "speculation"]
+Kind = Literal["prefix", "cache", "speculation", "fleet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class Lever:
             "prefix": True,
             "cache": candidate.deployment.kv_dtype in self.formats,
             "speculation": guess is not None and guess.name == self.name,
+            "fleet": False,
         }[self.kind]
 
 
@@ -58,17 +59,20 @@ LEVERS: Final = {
         Lever("mtp", "speculation", "feature:speculative_mtp", "guess ahead with the model's own module"),
         Lever("eagle", "speculation", "feature:speculative_eagle", "guess ahead with an EAGLE head"),
         Lever("ngram", "speculation", "feature:speculative_ngram", "guess ahead from n-grams of the text"),
+        Lever("pools", "fleet", "feature:disaggregation", "compute prompts apart from answers"),
     )
 }
+APART: Final = LEVERS["pools"]
+UNLIKE: Final = "feature:disaggregation_unlike"
+"""Two pools on unlike accelerators of one architecture."""
 _HEADS: Final = ("draft-eagle3", "draft-speculator")
 _DRAFT: Final = Lever(
     "draft:MODEL", "speculation", "feature:speculative_draft_model", "guess ahead with a small model"
 )
 NAMES: Final = (*LEVERS, _DRAFT.name, "speculation")
 NOT_SEARCHED: Final = {
-    "pools": "advisor simulate serve --prefill-workers N --decode-workers N tries two pools",
     "split": "advisor simulate fleet FILE.toml tries pools by length of prompt",
-    "models": "advisor simulate fleet FILE.toml tries several models on one fleet",
+    "models": "engines of several models do not share an accelerator here: ask once for each model and add the bills",
     "power-cap": "advisor cost --calibration FILE prices the limits that `advisor probe --power-sweep` measured",
 }
 """Levers that people know and that the search does not pull, and what does instead."""
@@ -120,8 +124,31 @@ def check_pulled(scenario: Scenario, model: Model, candidates: Sequence[Candidat
     Raises: InfeasibleError: as the first candidate refuses it.
     """
     for one in map(lever, pulled(scenario, model)):
-        if candidates and not any(one.is_pulled(candidate) for candidate in candidates):
+        if one.kind == "fleet":
+            _check_fleet(one, candidates)
+        elif candidates and not any(one.is_pulled(candidate) for candidate in candidates):
             with_lever(candidates[0], one, scenario)
+
+
+def serves_pools(engine: Engine, architecture: str) -> bool:
+    """Whether an engine is known to compute prompts apart from answers, and how it is told."""
+    told = engine.flags.pools or engine.flags.yaml_pools
+    return bool(told) and support(engine.id, architecture, APART.feature).is_usable
+
+
+def _check_fleet(one: Lever, candidates: Sequence[Candidate]) -> None:
+    """Refuse pools where no engine of the candidates is known to have them, with one that is."""
+    asked = [(each.deployment.engine, each.deployment.accelerator) for each in candidates]
+    if not asked or any(serves_pools(engine, chip.architecture) for engine, chip in asked):
+        return
+    chips = {chip.architecture for _, chip in asked}
+    others = [each.id for each in all_engines() if any(serves_pools(each, name) for name in chips)]
+    names = ", ".join(dict.fromkeys(chip.id for _, chip in asked))
+    raise InfeasibleError(
+        f"no engine that may be used is known to {one.words} on {names}",
+        why="its sources do not say so",
+        fix=f"--engine {others[0]}" if others else "--gpu h100-sxm --engine vllm, or --levers none",
+    )
 
 
 def with_lever(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> Candidate:

@@ -5,6 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from advisor.recommend.scenario import Objectives, ServiceLevel, Traffic
+from advisor.simulator.disaggregation import DisaggregatedModel
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import (
     ClosedLoop,
@@ -19,6 +20,7 @@ from advisor.simulator.serving import (
     simulate,
 )
 from advisor.simulator.serving.content import SharedPrefixes
+from advisor.simulator.serving.disaggregated import simulate_disaggregated
 from advisor.simulator.serving.trace_files import Trace, read_trace
 from advisor.simulator.serving.trace_replay import share_of_replay
 
@@ -31,9 +33,12 @@ _GIVE_UP_FRACTION = 0.02
 """More requests than that missing TTFT or TPOT mean that a 99th percentile misses: the rest need not be simulated. Of
 several runs together, one that misses by their number times a hundredth."""
 
+Served = ReplicaModel | DisaggregatedModel
+"""What takes a load: one replica, or two pools together."""
+
 
 def run_at(
-    replica: ReplicaModel,
+    served: Served,
     traffic: Traffic,
     load: float,
     num_requests: int,
@@ -43,7 +48,7 @@ def run_at(
     spacing_s: float = 0.0,
     give_up_fraction: float = _GIVE_UP_FRACTION,
 ) -> ServingResult:
-    """Simulate one replica under a rate, or under a number of clients where the traffic is a closed loop.
+    """Simulate a replica, or two pools, under a rate, or a number of clients where the traffic is a closed loop.
 
     Arrivals are Poisson, or those of a trace at its own instants, bursts and common beginnings of prompts included.
 
@@ -61,19 +66,24 @@ def run_at(
             shared_prefixes(traffic, is_warm=True),
         )
     if objectives is None:
-        return simulate(replica.surface, replica.policy, workload, seed=seed)
+        return _simulated(served, workload, seed)
     tails = {each.metric: each.limit_s for each in objectives.levels if each.percent == _TAIL_PERCENT}
     limits = {f"{metric}_s": limit for metric, limit in tails.items() if metric != "itl"}
     if not limits:
-        return simulate(replica.surface, replica.policy, workload, seed=seed)
-    limit = int(give_up_fraction * workload.num_requests)
+        return _simulated(served, workload, seed)
+    return _simulated(served, workload, seed, Slo(**limits), int(give_up_fraction * workload.num_requests))
+
+
+def _simulated(
+    served: Served, workload: Workload, seed: int, slo: Slo | None = None, limit: int | None = None
+) -> ServingResult:
+    if isinstance(served, DisaggregatedModel):
+        return simulate_disaggregated(
+            served.prefill, served.decode, served.link, workload, seed=seed, slo=slo,
+            give_up_after_violations=limit,
+        )  # fmt: skip
     return simulate(
-        replica.surface,
-        replica.policy,
-        workload,
-        seed=seed,
-        slo=Slo(**limits),
-        give_up_after_violations=limit,
+        served.surface, served.policy, workload, seed=seed, slo=slo, give_up_after_violations=limit
     )
 
 

@@ -35,6 +35,10 @@ class Placement:
     """Units that can be had; None where nobody says."""
     min_units: int = 1
     """Least order."""
+    num_workers: int = 1
+    """Of a fleet that is bought as one: what it is made of, and grows by."""
+    has_spare: bool = False
+    """Whether one more of each of its workers is part of it."""
 
     @property
     def usd_per_replica_hour(self) -> float:

@@ -1,24 +1,19 @@
 """One simulated candidate as an option: its figures with intervals, its cost, its explanation."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from advisor.catalog import models
-from advisor.catalog.dtypes import GGUF_DTYPES
 from advisor.catalog.engines import quality_note
-from advisor.catalog.launch import Guess, Launch, LaunchSettings, launch
 from advisor.catalog.prices import age_days
 from advisor.catalog.providers import all_providers
-from advisor.catalog.published import checkpoint_for, context_limits
-from advisor.catalog.schema import Accelerator, Model
+from advisor.catalog.schema import Accelerator
 from advisor.recommend.bill import MonthlyBill, bill_of
-from advisor.recommend.candidates import Candidate
-from advisor.recommend.levers import LEVERS, eagle_head
+from advisor.recommend.levers import LEVERS
 from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option
 from advisor.recommend.roofline_bound import bottleneck_of
 from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.screening import Found
+from advisor.recommend.starting import basis_notes, launch_of, levers_of, memory_of, parts_of
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.serving_prediction import class_of, statistics
@@ -56,7 +51,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
     num_accelerators = found.purchase.num_units * found.purchase.placement.accelerators_per_unit
     total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))
     usd = _cost(plan, basis)
-    times, started = _times(plan, class_name), _launch(plan, scenario)
+    times, started = _times(plan, class_name), launch_of(found.candidate, plan.checkpoint, scenario)
     bill = bill_of(found.purchase.placement.price, found.purchase.usd_per_hour, scenario.beside)
     return Option(
         rank=rank,
@@ -79,16 +74,17 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         max_num_batched_tokens=found.candidate.max_num_batched_tokens,
         bottleneck=bottleneck_of(replica, breakdown, batch, result.mean_kv_tokens),
         step_breakdown=breakdown,
-        memory=_memory(found),
+        memory=memory_of(found.replica),
         **_power(deployment.accelerator, num_accelerators, result.busy_fraction, total_tokens_per_s.value),
         quality_note=_quality(found),
-        levers=_levers(found, scenario),
+        levers=levers_of(found.candidate, scenario),
         launch_command=started.command,
         launch_argv=started.argv,
         launch_config=started.config,
         accelerators_per_unit=found.purchase.placement.accelerators_per_unit,
         simulate_args=simulate_args(plan, scenario),
-        basis_notes=replica.transferred,
+        basis_notes=basis_notes(found),
+        parts=parts_of(plan, scenario),
     )
 
 
@@ -115,10 +111,10 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
     args = [
         "--model", scenario.model, "--gpu", deployment.accelerator.id, "--engine", deployment.engine.id,
         "--tp", str(deployment.tensor_parallel), "--pp", str(deployment.pipeline_parallel),
-        "--dp", str(deployment.data_parallel), "--ep", str(deployment.expert_parallel), "--replicas", str(replicas),
-        "--precision", deployment.weight_dtype, "--kv-precision", deployment.kv_dtype,
+        "--dp", str(deployment.data_parallel), "--ep", str(deployment.expert_parallel),
+        *_worker_args(found), "--precision", deployment.weight_dtype, "--kv-precision", deployment.kv_dtype,
         "--max-num-seqs", str(found.candidate.max_num_seqs),
-        "--max-num-batched-tokens", str(found.candidate.max_num_batched_tokens),
+        "--max-num-batched-tokens", str(_batched_tokens(found)),
     ]  # fmt: skip
     if traffic.trace is not None:
         args += ["--trace", str(traffic.trace)]
@@ -131,6 +127,28 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
     if plan.demand.kind == "clients":
         return (*args, "--concurrency", str(round(plan.demand.size)))
     return (*args, "--rate", f"{plan.load * replicas:.9g}")
+
+
+def _batched_tokens(found: Found) -> int:
+    """Of one step; of a prefill worker where there are pools, per attention rank."""
+    if found.fleet is None:
+        return found.candidate.max_num_batched_tokens
+    first = found.fleet.parts[0].candidate
+    return first.max_num_batched_tokens // first.deployment.data_parallel
+
+
+def _worker_args(found: Found) -> list[str]:
+    """Replicas, or the workers of both pools: beside the decode worker what the other one differs in."""
+    if found.fleet is None:
+        return ["--replicas", str(found.purchase.num_replicas)]
+    first, second = found.fleet.parts
+    prompts, answers = first.candidate.deployment, second.candidate.deployment
+    args = ["--prefill-workers", str(first.num_replicas), "--decode-workers", str(second.num_replicas)]
+    if prompts.accelerator.id != answers.accelerator.id:
+        args += ["--prefill-gpu", prompts.accelerator.id]
+    if prompts.tensor_parallel != answers.tensor_parallel or prompts.data_parallel != answers.data_parallel:
+        args += ["--prefill-tp", str(prompts.tensor_parallel)]
+    return args
 
 
 def _lever_args(found: Found, scenario: Scenario) -> list[str]:
@@ -152,25 +170,6 @@ def _lever_args(found: Found, scenario: Scenario) -> list[str]:
     return args
 
 
-def _levers(found: Found, scenario: Scenario) -> dict[str, object]:
-    candidate, guess = found.candidate, found.candidate.speculation
-    chosen = None
-    if guess is not None:
-        chosen = {
-            "method": guess.name,
-            "draft_tokens": guess.speculation.draft_tokens,
-            "acceptance": Quantity(guess.speculation.acceptance, guess.low, guess.high, "assumed"),
-            "source": guess.source,
-        }
-    return {
-        "prefix_caching": candidate.caches_prefixes,
-        "reused_input_tokens": scenario.traffic.reused_input_tokens if candidate.caches_prefixes else 0.0,
-        "kv_dtype": candidate.deployment.kv_dtype,
-        "speculation": chosen,
-        "adapters": scenario.adapters,
-    }
-
-
 def _quality(found: Found) -> str:
     """What the formats of weights and cache cost in quality."""
     deployment = found.candidate.deployment
@@ -186,7 +185,7 @@ def _layout(found: Found) -> dict[str, Any]:
         "accelerator": deployment.accelerator.id,
         "accelerator_name": deployment.accelerator.name,
         "num_accelerators": purchase.num_units * purchase.placement.accelerators_per_unit,
-        "num_replicas": purchase.num_replicas,
+        "num_replicas": purchase.num_replicas * purchase.placement.num_workers,
         "tensor_parallel": deployment.tensor_parallel,
         "pipeline_parallel": deployment.pipeline_parallel,
         "expert_parallel": deployment.expert_parallel,
@@ -258,17 +257,6 @@ def _power(accelerator: Accelerator, count: int, busy_fraction: float, tokens_pe
     return {"power_w": power_w, "energy_j_per_token": power_w / tokens_per_s}
 
 
-def _memory(found: Found) -> Mapping[str, float]:
-    memory = found.replica.memory
-    return {
-        "total_bytes": memory.total_bytes,
-        "weight_bytes": memory.weight_bytes,
-        "activation_bytes": memory.activation_bytes,
-        "runtime_bytes": memory.runtime_bytes,
-        "kv_bytes": memory.kv_bytes,
-    }
-
-
 def _provider_class(provider: str) -> str:
     known = all_providers().get(provider)
     return known.kind if known else "own"
@@ -286,51 +274,3 @@ def _price(plan: Planned, scenario: Scenario, owed_usd: float | None) -> Offered
         storage_usd_per_gb_hour=price.storage_usd_per_gb_hour,
         egress_usd_per_gb=price.egress_usd_per_gb,
     )
-
-
-def _launch(plan: Planned, scenario: Scenario) -> Launch:
-    found, checkpoint, adapters = plan.found, plan.checkpoint, scenario.adapters
-    deployment, candidate = found.candidate.deployment, found.candidate
-    first = checkpoint.origin == "quantise first"
-    repository = checkpoint.repository
-    if deployment.weight_dtype in GGUF_DTYPES and not first:
-        repository = f"{repository}:{deployment.weight_dtype.upper()}"
-    settings = LaunchSettings(
-        tp=deployment.tensor_parallel,
-        pp=deployment.pipeline_parallel,
-        dp=deployment.data_parallel,
-        ep=deployment.expert_parallel,
-        weight_dtype=deployment.weight_dtype,
-        checkpoint_dtype=deployment.weight_dtype if first else checkpoint.format,
-        kv_dtype=deployment.kv_dtype,
-        max_num_seqs=candidate.max_num_seqs,
-        max_num_batched_tokens=candidate.max_num_batched_tokens,
-        max_model_len=_round_up(scenario.traffic.longest_request_tokens, deployment.model),
-        prefix_caching=candidate.caches_prefixes if scenario.traffic.reused_input_tokens else None,
-        guess=_guess(candidate),
-        adapters=(adapters.count, adapters.rank, adapters.slots) if adapters else None,
-    )
-    model = f"./{deployment.model.id}-{deployment.weight_dtype}" if first else repository
-    return launch(deployment.engine, model, settings)
-
-
-def _guess(candidate: Candidate) -> Guess | None:
-    chosen = candidate.speculation
-    if chosen is None:
-        return None
-    kind, _, draft = chosen.name.partition(":")
-    head, model = "", candidate.deployment.model
-    if draft:
-        record = models.get(draft).record
-        head = checkpoint_for(record, record.weights).hf_id
-    elif kind == "eagle":
-        head = eagle_head(model, candidate.deployment.engine.id) or f"./{model.id}-eagle3"
-    return Guess(kind, chosen.speculation.draft_tokens, head)
-
-
-def _round_up(tokens: int, model: Model) -> int:
-    """The next multiple of 1024, a context limit that people would type, within the model's window."""
-    limits = context_limits(model)
-    window = max(limits.with_scaling or 0, limits.native or 0)
-    rounded = -(-tokens // 1024) * 1024
-    return min(rounded, window) if window >= tokens else rounded

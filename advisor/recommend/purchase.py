@@ -113,7 +113,7 @@ def _purchase(
         machines = budget - extra_usd_per_hour(way.price, scenario.beside)
         most = min(most, math.floor(machines / way.usd_per_unit_hour + _ROUNDING))
     if demand.kind in ("rate", "clients"):
-        spare = 1 if scenario.redundancy == "n+1" else 0
+        spare = 1 if scenario.redundancy == "n+1" and not way.has_spare else 0
         num_replicas = replicas_for(demand.size, planned) + spare
         num_units = max(way.min_units, math.ceil(num_replicas / way.replicas_per_unit))
     else:

@@ -13,7 +13,7 @@ from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
 from advisor.recommend.levers import lacks_head
 from advisor.recommend.load_runs import run_at, strain
 from advisor.recommend.offers import OWN
-from advisor.recommend.purchase import Demand, cheapest_purchase, planned_load
+from advisor.recommend.purchase import Demand, Purchase, cheapest_purchase, planned_load
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found
 from advisor.simulator.intervals import LEVELS, factors, pair_class, pair_errors
@@ -89,10 +89,7 @@ def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
     for quantile in _QUANTILES:
         real = capacity * capacity_factor(found, quantile)
         if demand.kind in ("rate", "clients"):
-            needed = max(math.ceil(demand.size / real - _TINY), purchase.num_replicas)
-            costs.append(
-                purchase.cost * math.ceil(needed / purchase.placement.replicas_per_unit) / purchase.num_units
-            )
+            costs.append(purchase.cost * _units_needed(purchase, demand.size / real) / purchase.num_units)
         else:
             costs.append(purchase.cost * capacity / real)
     chance = chance_of_capacity(found, load / capacity)
@@ -100,6 +97,13 @@ def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
     expected = sum(costs) / len(costs) * math.exp(spread.drift + spread.sigma**2 / 2.0)
     checkpoint = served_checkpoint(found.candidate.deployment)
     return Planned(found, demand, load, chance, expected, found.capacity.result, spread, checkpoint)
+
+
+def _units_needed(purchase: Purchase, num_loads: float) -> float:
+    """Units that carry so many times the load of a replica; a fleet of unlike workers grows by one of them."""
+    way = purchase.placement
+    needed = max(math.ceil(num_loads * way.num_workers - _TINY), purchase.num_replicas * way.num_workers)
+    return math.ceil(needed / way.replicas_per_unit) / way.num_workers
 
 
 def is_firm(price: Price, spread: PriceSpread) -> bool:
@@ -141,7 +145,7 @@ def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | No
         found, key = plan.found, id(plan.found.candidate)
         if key not in known.capacities:
             known.capacities[key] = confirm(
-                found.replica,
+                found.served,
                 scenario.traffic,
                 scenario.objectives,
                 replace(found.capacity, load=_HIGHER * found.capacity.load),
@@ -165,20 +169,22 @@ def screened(scenario: Scenario, plan: Planned) -> Planned:
     """The deployment with what one run of a confirming length shows at its planning point, held to nothing."""
     seed, *_ = seeds_of(scenario.seed, "show")
     return replace(
-        plan, result=run_at(plan.found.replica, scenario.traffic, plan.load, CONFIRM_REQUESTS, seed)
+        plan, result=run_at(plan.found.served, scenario.traffic, plan.load, CONFIRM_REQUESTS, seed)
     )
 
 
 def shown(scenario: Scenario, plan: Planned) -> Planned:
     """The deployment with what it shows at its planning point. Source: recommend.capacity."""
-    replica, objectives = plan.found.replica, scenario.objectives
+    served, objectives = plan.found.served, scenario.objectives
     return replace(
-        plan, result=planning_point(replica, scenario.traffic, objectives, plan.load, scenario.seed)
+        plan, result=planning_point(served, scenario.traffic, objectives, plan.load, scenario.seed)
     )
 
 
 def _is_open(scenario: Scenario, plan: Planned) -> bool:
     """Whether the answer depends on the exact capacity: not where a little more or less needs as many replicas."""
+    if plan.found.fleet is not None:
+        return False  # what is made of parts was settled as it was sized
     if plan.demand.kind not in ("rate", "clients"):
         return True
     ways, counts = (plan.found.purchase.placement,), set()
@@ -297,8 +303,7 @@ def cost_range(option: Planned) -> tuple[float, float]:
     for quantile in (0.9, 0.1):
         real = option.found.capacity.load * capacity_factor(option.found, quantile)
         if demand.kind in ("rate", "clients"):
-            needed = max(math.ceil(demand.size / real - _TINY), purchase.num_replicas)
-            units = math.ceil(needed / purchase.placement.replicas_per_unit)
+            units = _units_needed(purchase, demand.size / real)
             logs.append(math.log(max(units, purchase.num_units) / purchase.num_units))
         else:
             logs.append(math.log(option.found.capacity.load / real))

@@ -15,11 +15,12 @@ from advisor.recommend.changes import compared, tried_changes, what_would_change
 from advisor.recommend.checkpoint import windowed
 from advisor.recommend.context_tiers import context_tiers, searched_largest
 from advisor.recommend.lever_trials import tried_levers
-from advisor.recommend.levers import lever, pulled
+from advisor.recommend.levers import APART, lever, pulled
 from advisor.recommend.market import market, seller_words, stale_price_warnings
 from advisor.recommend.nearest import nearest_question
 from advisor.recommend.offers import OWN
 from advisor.recommend.options import option_of
+from advisor.recommend.pools import with_pools
 from advisor.recommend.purchase import Demand, cheapest_purchase, demands_of
 from advisor.recommend.ranking import (
     LIKELY,
@@ -146,6 +147,8 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     order = _confirmed(competing, done, scenario, scenario.top)
     if not order:
         raise _nothing(done)
+    if APART.name in scenario.levers:
+        order = ranked(with_pools(scenario, demands[last], order, done.accelerators, done.offers))
     options = _options(order, done, scenario)
     picks = [_pick(done, scenario, demands, place) for place in range(len(scenario.ladder_per_s))]
     ladder = tuple(
@@ -284,8 +287,17 @@ def _carried(option: Option, scenario: Scenario) -> str:
 
 
 def _deal(option: Option) -> str:
-    count = f"{option.num_accelerators} × {option.accelerator_name}"
+    kinds = dict.fromkeys(part.accelerator_name for part in option.parts) or (option.accelerator_name,)
+    counts = {
+        name: sum(part.num_accelerators for part in option.parts if part.accelerator_name == name)
+        for name in kinds
+    }
+    if len(counts) == 1:
+        counts = {option.accelerator_name: option.num_accelerators}
+    count = " and ".join(f"{number} × {name}" for name, number in counts.items())
     replicas = f" as {option.num_replicas} replicas" if option.num_replicas > 1 else ""
+    if option.parts:
+        replicas = " as " + " and ".join(f"{part.num_replicas} {part.share} workers" for part in option.parts)
     if option.provider == OWN:
         return f"run your own {count}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
     seller = seller_words(option.provider, option.price.kind)
@@ -338,11 +350,14 @@ def _owned_note(scenario: Scenario) -> tuple[str, ...]:
 
 def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> tuple[str, ...]:
     """Levers that the search was allowed and that nothing shown gains from."""
-    candidates = [plan.found.candidate for plan in order]
     idle = [
         name
         for name in pulled(scenario, model)
-        if not any(lever(name).is_pulled(candidate) for candidate in candidates)
+        if not any(
+            lever(name).is_pulled(plan.found.candidate)
+            or (plan.found.fleet is not None and plan.found.fleet.lever == name)
+            for plan in order
+        )
     ]
     return (f"none of the options gains from {', '.join(idle)}: searched with and without",) if idle else ()
 

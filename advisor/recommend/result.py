@@ -42,6 +42,46 @@ class OfferedPrice:
     egress_usd_per_gb: float | None
 
 
+Share = Literal["prefill", "decode", "short", "long"]
+"""Of the work of a fleet of unlike parts: prompts, answers, short prompts, long ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionPart:
+    """Equal replicas that do one share of the work of an option; fields as in the option."""
+
+    share: Share
+    accelerator: str
+    accelerator_name: str
+    num_accelerators: int
+    """Bought for it; of one machine that holds all parts, those that it uses."""
+    num_replicas: int
+    tensor_parallel: int
+    pipeline_parallel: int
+    expert_parallel: int
+    data_parallel: int
+    weight_dtype: str
+    kv_dtype: str
+    engine: str
+    provider: str
+    sku: str
+    region: str
+    term: str
+    usd_per_hour: float
+    accelerators_per_unit: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    checkpoint: ServedCheckpoint
+    memory: Mapping[str, float]
+    levers: Mapping[str, object]
+    launch_command: str
+    launch_argv: tuple[str, ...]
+    launch_config: Mapping[str, object]
+    prompts_from: int = 0
+    prompts_to: int | None = None
+    """Tokens of the longest prompt that comes here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One deployment that answers, with what it costs and how it behaves."""
@@ -119,6 +159,8 @@ class Option:
     simulate_args: tuple[str, ...] = ()
     """Options of `advisor simulate serve` that show this point again."""
     basis_notes: tuple[str, ...] = ()
+    parts: tuple[OptionPart, ...] = ()
+    """Of a fleet of unlike replicas; the other fields are those of the whole, or of the part that answers."""
     variants: tuple["Option", ...] = ()
 
 

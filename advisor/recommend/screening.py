@@ -10,9 +10,10 @@ from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.capacity import Capacity
 from advisor.recommend.levers import check_pulled, variants
+from advisor.recommend.load_runs import Served
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import Demand, Purchase, demands_of, least_costs
-from advisor.recommend.result import SearchStatistics
+from advisor.recommend.result import SearchStatistics, Share
 from advisor.recommend.roofline_bound import max_requests_per_s as roofline_requests_per_s
 from advisor.recommend.scenario import Scenario
 from advisor.simulator.calibrated_device import calibrated_accelerator
@@ -29,6 +30,31 @@ one to take."""
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Equal replicas that do one share of the work of a fleet, and where they are bought."""
+
+    role: Share
+    candidate: Candidate
+    replica: ReplicaModel
+    num_replicas: int
+    placement: Placement
+    """Of one such replica, or of the machine that holds all parts."""
+    num_units: int
+    is_shared: bool = False
+    """Whether that machine holds all parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Unlike parts behind one router, and what is simulated of them together."""
+
+    lever: str
+    """By which it is made."""
+    parts: tuple[Part, ...]
+    served: Served
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """A simulated candidate: its load per replica and what it costs."""
 
@@ -39,6 +65,14 @@ class Found:
     """What carries each of the question's demands, in their order; None where nothing that can be had does."""
     ways: tuple[Placement, ...] = ()
     """All that it can be bought on."""
+    fleet: Fleet | None = None
+    """Unlike parts that serve together, of which candidate and replica are the one that answers; None where all
+    replicas are alike."""
+
+    @property
+    def served(self) -> Served:
+        """What is simulated under a load."""
+        return self.fleet.served if self.fleet else self.replica
 
     @property
     def accelerator_id(self) -> str:

@@ -44,7 +44,7 @@ def max_requests_per_s(replica: ReplicaModel, traffic: Traffic, objectives: Obje
     iterations = max(0.0, traffic.mean_output_tokens - 1.0) / batch
     pair_ps = surface.prefill_pair_ps * prompt / 2.0
     least_s = math.inf
-    for tokens in _iteration_tokens(policy.max_num_batched_tokens):
+    for tokens in iteration_tokens(policy.max_num_batched_tokens):
         if policy.kind != "mixed":
             prefill_s = (surface.mixed_base_ps[tokens] / tokens + pair_ps) * prompt / PICOSECONDS_PER_S
             least_s = min(least_s, float((iterations * decode_s + prefill_s)[allowed].min()))
@@ -58,8 +58,11 @@ def max_requests_per_s(replica: ReplicaModel, traffic: Traffic, objectives: Obje
     return 1.0 / least_s
 
 
-def _iteration_tokens(largest: int) -> list[int]:
-    """Tokens of an iteration with a prompt chunk at which its time per token can be least, the largest included."""
+def iteration_tokens(largest: int) -> list[int]:
+    """Tokens of an iteration with a prompt chunk at which its time per token can be least, the largest included.
+
+    Source: the surface's table is straight between its corners.
+    """
     power = 1 << (largest.bit_length() - 1)
     return sorted({largest, *(max(1, int(power * eighth / 8)) for eighth in _EIGHTHS)})
 

@@ -85,10 +85,24 @@ class LaunchFlags(Record):
     adapters: str = ""
     """With $count, $rank and $slots."""
     yaml_adapters: str = ""
+    pools: dict[str, str] = Field(default_factory=dict)
+    """By role (prefill, decode) in a pair of pools; with $seqs sequences at once."""
+    yaml_pools: dict[str, str] = Field(default_factory=dict)
+    pool_port: str = ""
+    """Option that tells a prefill worker the port at which caches are asked for, with {port}."""
+    pool_env: dict[str, str] = Field(default_factory=dict)
+    """Variables that tell a worker of a pool where caches are asked for, with {host} and {port}."""
+    pool_router: str = ""
+    """Router before both pools, with $workers and {port}."""
+    pool_router_install: str = ""
+    pool_router_worker: dict[str, str] = Field(default_factory=dict)
+    """One worker as the router is told of it, by role; with {url} and {port}, that of caches."""
     address: str = ""
     """Listens to everybody on {port}."""
     images: dict[str, str] = Field(default_factory=dict)
-    """Container by vendor of the accelerator."""
+    """Container by architecture or vendor of the accelerator."""
+    images_seen: tuple[str, ...] = ()
+    """Those of them that a source names with this tag; the others follow the publisher's pattern."""
     local: str = ""
     """Names a file of weights, and `repository` one on the hub, where the engine tells them apart."""
     repository: str = ""

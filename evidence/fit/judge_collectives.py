@@ -40,10 +40,11 @@ def run(options: Options) -> None:
 def fitted(fits: list[Fit]) -> Iterator[None]:
     """The catalog as if it held these fits."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "collectives.toml"
+        path = Path(folder) / "efficiency" / "collectives.toml"
+        path.parent.mkdir()
         write(fits, path)
         forget()
-        with patch.object(catalog, "_path", lambda: path):
+        with patch.object(catalog, "DATA_DIR", Path(folder)):
             yield
         forget()
 
@@ -51,7 +52,6 @@ def fitted(fits: list[Fit]) -> Iterator[None]:
 def forget() -> None:
     caches = (
         catalog.records,
-        catalog._index,
         catalog.collective,
         alpha_beta.curve_of,
         alpha_beta.streaming_curve,

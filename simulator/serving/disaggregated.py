@@ -11,9 +11,9 @@ from advisor.simulator.serving.fleet import Pool
 from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
 from advisor.simulator.serving.metrics import NUM_FIELDS, Recorder, ServingResult
 from advisor.simulator.serving.pipeline import NEVER, step_tables
-from advisor.simulator.serving.policy import Slo
+from advisor.simulator.serving.policy import UNLIMITED, Slo
 from advisor.simulator.serving.replica import Replica
-from advisor.simulator.serving.simulation import new_replica, result_of
+from advisor.simulator.serving.simulation import WATCHED_BLOCK, new_replica, result_of
 from advisor.simulator.serving.workload import Client, Workload, draw_contents
 
 
@@ -92,22 +92,28 @@ def simulate_disaggregated(
     records: bool = False,
     seed: int = 0,
     slo: Slo | None = None,
+    give_up_after_violations: int | None = None,
 ) -> ServingResult:
     """Latencies and throughput of a prefill pool and a decode pool that serve a workload to its last request.
 
     A request goes to the prefill worker with the fewest unfinished requests, which computes its prompt and first
     token; its cache moves to the decode worker with the fewest, which generates the rest once it has room. The client
-    sees the first token when decoding begins.
+    sees the first token when decoding begins. With give_up_after_violations the simulation stops as soon as more
+    finished requests than that miss the slo.
 
     Assumes: routers take no time; a prompt's cache leaves the prefill worker without holding up the next prompts;
     decode workers set blocks aside for the whole output, and keep no prefixes: prefill workers do, where their policy
-    says so, and send whole prompts on.
+    says so, and send whole prompts on. A prompt that no prefill worker could hold is refused.
     Raises: AdvisorError: what `simulate` raises.
     Source: own design; DistServe (arXiv:2401.09670), Splitwise (arXiv:2311.18677).
     """
-    client = Client(workload, decode.policy, seed)
+    held = prefill.policy.largest_prompt_tokens, prefill.policy.largest_request_tokens
+    most = min((limit for limit in held if limit is not None), default=UNLIMITED)
+    client = Client(workload, decode.policy, seed, most_prompt_tokens=most)
     recorder = client.recorder(slo, keep=records)
     service = _Service(prefill, decode, link, client, recorder, draw_contents(workload, seed))
+    if give_up_after_violations is not None:
+        service.limit, service.block = give_up_after_violations, WATCHED_BLOCK
     service.run_until(NEVER)
     service.record(0)
     replicas = [site.replica for site in (*service.prefill, *service.decode)]
@@ -197,6 +203,7 @@ class _Service(EventLoop):
         self.under_way: dict[int, Request] = {}
         """What the client asked for, by index, until its last token is out."""
         self.rows: list[int] = []
+        self.limit, self.block = NEVER, BLOCK
         self.come_from(client.arrivals())
 
     def arrive(self, arrival: Arrival) -> None:
@@ -239,7 +246,7 @@ class _Service(EventLoop):
 
     def _answer(self, index: int, admitted_ps: int, first_ps: int, end_ps: int) -> None:
         self.rows += (*self.under_way.pop(index), admitted_ps, first_ps, end_ps, 0)
-        self.record(BLOCK)
+        self.record(self.block)
         if self.client.is_closed_loop:
             self.client.send(max(self.now_ps, end_ps), self._begin)
 
@@ -247,5 +254,6 @@ class _Service(EventLoop):
         """Hand over what has ended, once it is more than `least`."""
         if len(self.rows) >= least:
             self.recorder.take_finished(self.rows)
+            self.enough = self.recorder.num_violations > self.limit
             for worker in self.decode:
                 self.recorder.take_gaps(worker.replica.token_gaps)

@@ -140,12 +140,14 @@ class Client:
     instants beforehand.
     """
 
-    def __init__(self, workload: Workload, policy: SchedulerPolicy, seed: int) -> None:
+    def __init__(
+        self, workload: Workload, policy: SchedulerPolicy, seed: int, *, most_prompt_tokens: int = UNLIMITED
+    ) -> None:
         self.num_sent = 0
         """Requests sent so far, refused ones included."""
         self.num_refused = 0
         self._largest = policy.largest_request_tokens or UNLIMITED
-        self._largest_prompt = policy.largest_prompt_tokens or UNLIMITED
+        self._largest_prompt = min(policy.largest_prompt_tokens or UNLIMITED, most_prompt_tokens)
         self.ahead: deque[Request] = deque()
         """Requests drawn and not yet sent."""
         self.api_ps = policy.api_overhead_ps

@@ -27,83 +27,7 @@ from advisor.recommend.scenario import Constraints, Scenario, Traffic
 
 Cli = Callable[[str], Any]
 FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
-TEXT, WHOLE = {"type": "string"}, {"type": "integer", "minimum": 0}
-WORDS = {"type": "array", "items": TEXT, "minItems": 1}
-
-
-def record(required: str = "", **properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object", "properties": properties, "required": required.split(), "additionalProperties": False,
-    }  # fmt: skip
-
-
-ANY_OF_TEXTS = {"type": "object", "additionalProperties": TEXT}
-# What is used of compose-spec/compose-spec schema/compose-spec.json.
-COMPOSE = record(
-    "services",
-    name={"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$"},
-    services={
-        "type": "object",
-        "additionalProperties": record(
-            "image", image=TEXT, entrypoint=WORDS, command=WORDS, environment=ANY_OF_TEXTS, volumes=WORDS, ipc=TEXT,
-            restart={"enum": ["no", "always", "on-failure", "unless-stopped"]}, ports=WORDS, devices=WORDS,
-            group_add=WORDS,
-            healthcheck=record("test", test=WORDS, interval=TEXT, timeout=TEXT, retries=WHOLE, start_period=TEXT),
-            depends_on={
-                "type": "object",
-                "additionalProperties": record("condition", condition={"enum": ["service_healthy"]}),
-            },
-            deploy=record("resources", resources=record(
-                limits=record(cpus=TEXT, memory={"type": "string", "pattern": "^[0-9]+[bkmg]$"}),
-                reservations=record(devices={"type": "array", "items": record(
-                    "capabilities", driver=TEXT, device_ids=WORDS, capabilities=WORDS)}),
-            )),
-        ),
-    },
-)  # fmt: skip
-# What is used of the OpenAPI schema of Kubernetes 1.34: ConfigMap, Deployment (apps/v1), Service.
-NAME = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
-META = record("name", name=NAME, labels=ANY_OF_TEXTS)
-PROBE = record(
-    "httpGet", httpGet=record("path port", path=TEXT, port=WHOLE), periodSeconds=WHOLE, failureThreshold=WHOLE
-)
-CONTAINER = record(
-    "name image command resources startupProbe readinessProbe livenessProbe", name=NAME, image=TEXT, command=WORDS,
-    ports={"type": "array", "items": record("containerPort", containerPort=WHOLE)},
-    env={"type": "array", "items": record("name valueFrom", name=TEXT, valueFrom=record(
-        "secretKeyRef", secretKeyRef=record("name key", name=NAME, key=TEXT, optional={"type": "boolean"})))},
-    resources=record("requests limits", requests=ANY_OF_TEXTS, limits=ANY_OF_TEXTS),
-    startupProbe=PROBE, readinessProbe=PROBE, livenessProbe=PROBE,
-    volumeMounts={"type": "array", "items": record("name mountPath", name=NAME, mountPath=TEXT, subPath=TEXT)},
-)  # fmt: skip
-VOLUME = record(
-    "name", name=NAME, emptyDir=record(medium=TEXT), configMap=record("name", name=NAME),
-    persistentVolumeClaim=record("claimName", claimName=NAME),
-)  # fmt: skip
-POD = record(
-    "containers", containers={"type": "array", "items": CONTAINER, "minItems": 1},
-    volumes={"type": "array", "items": VOLUME},
-)  # fmt: skip
-KUBERNETES = {
-    "ConfigMap": record(
-        "apiVersion kind metadata data", apiVersion={"const": "v1"}, kind=TEXT, metadata=META, data=ANY_OF_TEXTS),
-    "Deployment": record(
-        "apiVersion kind metadata spec", apiVersion={"const": "apps/v1"}, kind=TEXT, metadata=META, spec=record(
-            "selector template", replicas=WHOLE, selector=record(matchLabels=ANY_OF_TEXTS),
-            template=record("metadata spec", metadata=record(labels=ANY_OF_TEXTS), spec=POD))),
-    "Service": record(
-        "apiVersion kind metadata spec", apiVersion={"const": "v1"}, kind=TEXT, metadata=META, spec=record(
-            "ports", selector=ANY_OF_TEXTS, ports={"type": "array", "items": record(
-                "port", name=NAME, port=WHOLE, targetPort=WHOLE)})),
-}  # fmt: skip
-# What is used of SkyPilot's task and service YAML, docs.skypilot.co/en/latest/reference/yaml-spec.html.
-SKYPILOT = record(
-    "service resources run", name=TEXT, run=TEXT, envs=ANY_OF_TEXTS, file_mounts=ANY_OF_TEXTS,
-    service=record("readiness_probe replicas", replicas=WHOLE,
-                   readiness_probe=record("path", path=TEXT, initial_delay_seconds=WHOLE)),
-    resources=record("accelerators", accelerators={"type": "string", "pattern": "^[A-Z0-9-]+:[0-9]+$"}, cpus=TEXT,
-                     memory=TEXT, image_id=TEXT, ports=WHOLE, use_spot={"type": "boolean"}),
-)  # fmt: skip
+SCHEMAS = json.loads((Path(__file__).parent / "emitted_schemas.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +154,7 @@ def in_slurm(files: dict[str, str], option: Option) -> Found:
 
 def in_compose(files: dict[str, str], option: Option) -> Found:
     content = yaml.safe_load(files["compose.yaml"])
-    jsonschema.validate(content, COMPOSE)
+    jsonschema.validate(content, SCHEMAS["compose"])
     replicas = [one for name, one in content["services"].items() if name.startswith("replica")]
     first = replicas[0]
     if "reservations" in first["deploy"]["resources"]:
@@ -243,7 +167,7 @@ def in_compose(files: dict[str, str], option: Option) -> Found:
 def in_kubernetes(files: dict[str, str], option: Option) -> Found:
     documents = list(yaml.safe_load_all(files["plan.k8s.yaml"]))
     for document in documents:
-        jsonschema.validate(document, KUBERNETES[document["kind"]])
+        jsonschema.validate(document, SCHEMAS["kubernetes"][document["kind"]])
     (deployment,) = (one for one in documents if one["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     vendor = accelerators.by_id(option.accelerator).vendor
@@ -254,7 +178,7 @@ def in_kubernetes(files: dict[str, str], option: Option) -> Found:
 
 def in_skypilot(files: dict[str, str], option: Option) -> Found:
     task = yaml.safe_load(files["service.sky.yaml"])
-    jsonschema.validate(task, SKYPILOT)
+    jsonschema.validate(task, SCHEMAS["skypilot"])
     count = int(task["resources"]["accelerators"].split(":")[1])
     return shlex.split(task["run"]), task["service"]["replicas"], count
 

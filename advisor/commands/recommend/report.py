@@ -8,6 +8,7 @@ from advisor.commands.recommend.tables import (
     how_sure,
     ladder_table,
     options_table,
+    start_command,
     start_words,
 )
 from advisor.recommend.bill import bill_words
@@ -70,7 +71,7 @@ def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[
     if options:
         best = options[0]
         asked = scenario.traffic.rate_per_s
-        launch = Figure(best.launch_command, title=start_words(best))
+        launch = Figure(start_command(best), title=start_words(best))
         ladder = [ladder_table(found.ladder)] if found.ladder else []
         ladder += [contexts_table(found.contexts)] if found.contexts else []
         ranked = options_table(options, scenario, [_details(option) for option in options])
@@ -145,7 +146,7 @@ def _details(option: Option) -> tuple[Block, ...]:
         latency_table(option, "end to end"),
         step_chart(option),
         memory_chart([option]),
-        Figure(option.launch_command, title="Start it with"),
+        Figure(start_command(option), title="Start it with"),
     ]
     remarks = [option.quality_note, *(f"taken from related hardware: {note}" for note in option.basis_notes)]
     text = "\n".join(f"- {remark}" for remark in remarks if remark)

@@ -1,8 +1,9 @@
 """Ladder and options of a recommendation as tables, and how sure their order is: for terminal and page alike."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from advisor.recommend.result import ContextTier, Option, Recommendation, Rung
+from advisor.recommend.result import ContextTier, Option, OptionPart, Recommendation, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Block, Table, columns
 from advisor.render.numbers import (
@@ -19,6 +20,10 @@ from advisor.render.numbers import (
     usd_range,
 )
 from advisor.simulator.quantity import Quantity
+
+_SHARES: Final = {
+    "prefill": "prompts", "decode": "answers", "short": "short prompts", "long": "long prompts",
+}  # fmt: skip
 
 
 def shown_rate(scenario: Scenario) -> float | None:
@@ -63,7 +68,7 @@ def _rung_cells(pick: Option | None) -> tuple[str, ...]:
     if pick is None:
         return (MISSING, "nothing carries it", *(MISSING,) * 6)
     return (
-        bought_words(pick),
+        take_words(pick),
         runs_words(pick.engine, pick.weight_dtype),
         usd(pick.usd_per_hour),
         usd(pick.usd_per_month),
@@ -119,14 +124,44 @@ def start_words(option: Option) -> str:
         )
     look = "; look whether the checkpoint is there" if first == "pattern" else ""
     which = f"each of {option.num_replicas} replicas" if option.num_replicas > 1 else "it"
+    if option.parts:
+        which = "its parts"
     return f"Start {which} with{look}"
+
+
+def start_command(option: Option) -> str:
+    """The command of every replica, or one for each of its unlike parts."""
+    if not option.parts:
+        return option.launch_command
+    return "\n".join(
+        f"# each of {part.num_replicas} for {_SHARES[part.share]}\n{part.launch_command}"
+        for part in option.parts
+    )
+
+
+def take_words(option: Option) -> str:
+    """What is taken, part by part where a fleet has unlike ones: `4 x mi300x: 3 prefill + 1 decode`."""
+    if not option.parts:
+        return bought_words(option)
+    said = [f"{_workers(part)} {part.share}" for part in option.parts]
+    names = dict.fromkeys(part.accelerator for part in option.parts)
+    if len(names) > 1:
+        said = [f"{bought_words(part)} {part.share}" for part in option.parts]
+        return " + ".join(said)
+    return f"{option.num_accelerators} x {option.accelerator}: {' + '.join(said)}"
+
+
+def _workers(part: OptionPart) -> str:
+    degrees = {"TP": part.tensor_parallel, "PP": part.pipeline_parallel, "DP": part.data_parallel}
+    inner = " ".join(f"{name}{degree}" for name, degree in degrees.items() if degree > 1)
+    return f"{part.num_replicas} x {inner}" if inner else f"{part.num_replicas}"
 
 
 def _option_row(option: Option, *, rated: bool) -> tuple[str, ...]:
     load = () if rated else (digits(option.requests_per_s.value),)
     return (
         str(option.rank),
-        bought_words(option),
+        take_words(option),
         runs_words(option.engine, option.weight_dtype),
         usd(option.usd_per_hour),
         *load,

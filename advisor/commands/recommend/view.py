@@ -17,6 +17,7 @@ from advisor.commands.recommend.tables import (
     ladder_table,
     options_table,
     shown_rate,
+    start_command,
     start_words,
 )
 from advisor.recommend.bill import bill_words
@@ -62,7 +63,7 @@ def recommendation_answer(
         blocks += [pareto_chart(found.options), *_explanation(best)]
         blocks += rejected_tables(found.rejected, most=MAX_REJECTED, everything=True)
         blocks.append(bulleted("What would change this answer", found.what_would_change))
-    blocks.append(Figure(best.launch_command, title=start_words(best)))
+    blocks.append(Figure(start_command(best), title=start_words(best)))
     question = _question(scenario, found)
     blocks.append(Paragraph(question if explain else f"{question} --explain shows the rest."))
     return Answer(

@@ -82,13 +82,17 @@ def _modelled(
     """Two pools, if any, and the replica or decode worker."""
     if not asked.pools.is_given:
         return None, _replica(deployment, plan, asked, calibration)
-    if asked.step_by_step or asked.prefix_caching or asked.layout.router != "least_outstanding":
+    if asked.step_by_step or asked.layout.router != "least_outstanding":
         raise AdvisorError(
-            "--step-by-step, --prefix-caching and --router are for one pool",
-            why="two pools are stepped by events, keep no prefixes here, and send to whoever has least to do",
+            "--step-by-step and --router are for one pool",
+            why="two pools are stepped by events and send to whoever has least to do",
             fix="drop them, or the options of pools",
         )
     pools = pools_of(asked.pools, deployment, plan, _settings(asked), calibration)
+    if asked.prefix_caching is not None:
+        policy = replace(pools.model.prefill.policy, prefix_caching=asked.prefix_caching)
+        prefill = replace(pools.model.prefill, policy=policy)
+        pools = replace(pools, model=replace(pools.model, prefill=prefill))
     return pools, pools.model.decode_worker
 
 

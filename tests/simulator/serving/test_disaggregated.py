@@ -8,10 +8,13 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.serving import (
     ClosedLoop,
+    EmpiricalLengths,
     FixedLengths,
     LognormalLengths,
+    Poisson,
     SchedulerPolicy,
     ServingResult,
+    Slo,
     TraceArrivals,
     Workload,
     simulate,
@@ -181,3 +184,17 @@ def test_prefill_workers_keep_common_beginnings() -> None:
         ttft[caching] = run.ttft.p50_s
         assert (run.prefix_hit_fraction is not None) == caching
     assert ttft[True] < 0.6 * ttft[False]
+
+
+def test_prompts_that_no_prefill_worker_holds_are_refused_and_violations_end_a_run() -> None:
+    prompts = pool("prefill", replace(POLICY, max_num_batched_tokens=2048, chunked_prefill=False))
+    lengths = EmpiricalLengths([(4000, 5), (100, 5)], in_order=True)
+    run = simulate_disaggregated(prompts, pool("decode", POLICY), FAST, Workload(Poisson(1.0), lengths, 2))
+    assert (run.num_refused, run.num_finished) == (1, 1)
+    strict = Workload(Poisson(1000.0), FixedLengths(100, 50), 4000)
+    given_up = simulate_disaggregated(
+        pool("prefill", POLICY), pool("decode", POLICY), FAST, strict, slo=Slo(ttft_s=1e-9),
+        give_up_after_violations=10,
+    )  # fmt: skip
+    assert given_up.gave_up
+    assert 10 < given_up.num_finished < 4000

@@ -1,0 +1,178 @@
+"""Two pools as YAML: Docker Compose, Kubernetes, SkyPilot."""
+
+import shlex
+from collections.abc import Sequence
+from typing import Any, Final
+
+import yaml
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch import PORT
+from advisor.emit.fleet import (
+    FIRST_CACHE_PORT,
+    ROUTER_FILE,
+    Address,
+    FleetPlan,
+    share_of,
+    told,
+    variables,
+)
+from advisor.emit.fleet_scripts import HOSTS, command_files
+from advisor.emit.manifests import compose_replica, config_map, dumped, pod_of, service, sky_resources
+from advisor.emit.plan import HEALTH, MOUNTED, START_S
+from advisor.emit.shell import FIRST_PORT, script
+
+_PYTHON: Final = "python:3.12-slim"
+
+
+def _router_container(fleet: FleetPlan, addresses: Sequence[Address]) -> tuple[str, list[str]]:
+    """Image and words of the router in a container."""
+    flags = fleet.whole.engine.flags
+    command = fleet.router(addresses)
+    if not flags.pool_router_install:
+        return fleet.whole.image, shlex.split(command.replace(ROUTER_FILE, f"{MOUNTED}/{ROUTER_FILE}"))
+    return _PYTHON, ["sh", "-c", f"{flags.pool_router_install} && exec {command}"]
+
+
+def compose_files(fleet: FleetPlan) -> dict[str, str]:
+    """Services of one machine, router included; of several, one file for each pool and a script with the router."""
+    addresses, services = list(fleet.addresses()), dict[str, dict[str, Any]]()
+    for part in fleet.parts:
+        share, each = share_of(part), part.accelerators_per_replica
+        for place in range(fleet.per_machine(part)):
+            number, before = fleet.first(part) + place, fleet.devices_before(part) + place * each
+            cache_port = FIRST_CACHE_PORT + number * fleet.cache_stride
+            host = "localhost" if fleet.is_shared else "${HOST:?address of this machine}"
+            one = compose_replica(part, [str(before + k) for k in range(each)], is_alone=False)
+            words = [
+                *part.words(in_container=True),
+                *shlex.split(told(part, FIRST_PORT + number, cache_port)),
+            ]
+            one["command"] = [word.replace("$", "$$") for word in words[1:]]
+            one["environment"] |= variables(part, host, cache_port)
+            one["healthcheck"]["test"][1] = (
+                f"curl --silent --fail http://localhost:{FIRST_PORT + number}{HEALTH} || exit 1"
+            )
+            services.setdefault(share, {})[f"{share}-{place}"] = {**one, "network_mode": "host"}
+    files = fleet.router_files(addresses)
+    if not fleet.is_shared:
+        for share, found in services.items():
+            files[f"{share}.compose.yaml"] = dumped(
+                fleet.comments, {"name": f"{fleet.name}-{share}", "services": found}
+            )
+        router = f"{HOSTS}{fleet.install()}exec {fleet.router(addresses)}\n"
+        return files | {"router.sh": script(fleet.comments, router)}
+    workers = {name: one for found in services.values() for name, one in found.items()}
+    image, words = _router_container(fleet, addresses)
+    router_service = {
+        "image": image,
+        "entrypoint": words[:1],
+        "command": [word.replace("$", "$$") for word in words[1:]],
+        "volumes": [f".:{MOUNTED}:ro"],
+        "network_mode": "host",
+        "depends_on": {name: {"condition": "service_healthy"} for name in workers},
+        "restart": "unless-stopped",
+    }
+    whole = {"name": fleet.name, "services": {**workers, "router": router_service}}
+    return files | {"compose.yaml": dumped(fleet.comments, whole)}
+
+
+def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
+    """A StatefulSet for each pool, whose pods have names, and the router with the Service before it."""
+    documents: list[dict[str, Any]] = []
+    addresses = [
+        Address(share_of(part), f"{part.name}-{place}.{part.name}", PORT, FIRST_CACHE_PORT)
+        for part in fleet.parts
+        for place in range(part.num_replicas)
+    ]
+    for part in fleet.parts:
+        labels, pod = {"app": part.name}, pod_of(part)
+        if part.launch.config:
+            text = yaml.safe_dump(dict(part.launch.config))
+            documents.append(config_map(part.name, labels, {part.config_name: text}))
+        container = pod["containers"][0]
+        container["command"] = [
+            *part.words(in_container=True), *shlex.split(told(part, PORT, FIRST_CACHE_PORT)),
+        ]  # fmt: skip
+        if part.engine.flags.pool_env:
+            own = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+            named = variables(part, "$(POD_IP)", FIRST_CACHE_PORT)
+            container["env"] += [own, *({"name": name, "value": value} for name, value in named.items())]
+        spec = {
+            "serviceName": part.name,
+            "replicas": part.num_replicas,
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        }
+        meta = {"name": part.name, "labels": labels}
+        documents.append({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec})
+        documents.append(service(part.name, labels, clusterIP="None", publishNotReadyAddresses=True))
+    documents += _router_documents(fleet, addresses)
+    return {"plan.k8s.yaml": dumped(fleet.comments, *documents)}
+
+
+def _router_documents(fleet: FleetPlan, addresses: Sequence[Address]) -> list[dict[str, Any]]:
+    name = f"{fleet.name}-router"
+    labels = {"app": name}
+    image, words = _router_container(fleet, addresses)
+    files = fleet.router_files(addresses)
+    resources = {"cpu": "4", "memory": "8Gi"}
+    container: dict[str, Any] = {
+        "name": "router",
+        "image": image,
+        "command": words,
+        "ports": [{"containerPort": PORT}],
+        "resources": {"requests": dict(resources), "limits": dict(resources)},
+        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 10},
+    }
+    pod: dict[str, Any] = {"containers": [container]}
+    documents = []
+    if files:
+        documents.append(config_map(name, labels, files))
+        container["volumeMounts"] = [
+            {"name": "config", "mountPath": f"{MOUNTED}/{ROUTER_FILE}", "subPath": ROUTER_FILE}
+        ]
+        pod["volumes"] = [{"name": "config", "configMap": {"name": name}}]
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+    }
+    meta = {"name": name, "labels": labels}
+    documents.append({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec})
+    return [*documents, service(fleet.name, labels)]
+
+
+def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
+    """A service of SkyPilot whose one replica is the machine that holds both pools.
+
+    Raises: AdvisorError: several machines do, between which SkyPilot promises no network for caches.
+    """
+    if not fleet.is_shared:
+        raise AdvisorError(
+            "two pools on several machines are no service of SkyPilot",
+            why="its replicas are alike, and machines of two services may stand apart",
+            fix="--emit k8s, or --emit slurm",
+        )
+    files = command_files(fleet)
+    total = sum(part.num_replicas * part.accelerators_per_replica for part in fleet.parts)
+    task: dict[str, Any] = {
+        "name": fleet.name,
+        "service": {
+            "readiness_probe": {"path": "/v1/models", "initial_delay_seconds": START_S},
+            "replicas": 1,
+        },
+        "resources": sky_resources(
+            fleet.whole,
+            total,
+            sum(part.num_replicas * part.num_cpus for part in fleet.parts),
+            sum(part.num_replicas * part.memory_gib for part in fleet.parts),
+        ),
+        "envs": {"HF_TOKEN": ""},
+    }
+    install = fleet.whole.engine.flags.pool_router_install
+    names = [*files, *(name for part in fleet.parts for name in part.files() if name.endswith(".yaml"))]
+    task["file_mounts"] = {f"{MOUNTED}/{name}": f"./{name}" for name in names}
+    task["run"] = f"{install + chr(10) if install else ''}cd {MOUNTED} && bash start.sh\n"
+    return files | {"service.sky.yaml": dumped(fleet.comments, task)}

@@ -1,0 +1,148 @@
+"""Two pools as shell scripts: plain commands, docker, Slurm."""
+
+import shlex
+from string import Template
+from typing import Final
+
+from advisor.catalog.launch import PORT
+from advisor.emit.fleet import (
+    FIRST_CACHE_PORT,
+    ROUTER_FILE,
+    TRT_POOLS,
+    FleetPlan,
+    share_of,
+    told,
+    variables,
+)
+from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
+from advisor.emit.shell import DOCKER_DEVICES, FIRST_PORT, script, slurm_directives, until_healthy
+
+HOSTS: Final = "# Put the names of your machines in place of PREFILL_HOST_1, DECODE_HOST_1 and so on.\n"
+
+
+def _loop(fleet: FleetPlan, part: Plan, body: str) -> str:
+    """The loop over a part's workers of one machine: their accelerators and ports."""
+    each, before = part.accelerators_per_replica, fleet.devices_before(part)
+    number, stride, name = fleet.first(part), fleet.cache_stride, f"{share_of(part).upper()}_WORKERS"
+    several = ""
+    if part.num_replicas > fleet.per_machine(part):
+        several = f"  # of {part.num_replicas}; the last machine may have fewer"
+    return (
+        f"{name}=${{{name}:-{fleet.per_machine(part)}}}{several}\n"
+        f"for ((i = 0; i < {name}; i++)); do\n"
+        f"  devices=$(seq -s, $(({before} + i * {each})) $(({before} + i * {each} + {each - 1})))\n"
+        f"  port=$(({FIRST_PORT + number} + i))\n"
+        f"  cache_port=$(({FIRST_CACHE_PORT + number * stride} + i * {stride}))\n"
+        f"{body}done\n"
+    )
+
+
+def _host(fleet: FleetPlan) -> str:
+    return "localhost" if fleet.is_shared else "$HOST"
+
+
+_HOST_LINE: Final = "HOST=${HOST:-$(hostname -I | cut -d ' ' -f 1)}  # this machine, as the others reach it\n"
+
+
+def _worker_body(fleet: FleetPlan, part: Plan) -> str:
+    settings = {part.visible: "$devices", **variables(part, _host(fleet), "$cache_port")}
+    words = " ".join(f'{name}="{value}"' for name, value in settings.items())
+    address = told(part, '"$port"', '"$cache_port"')
+    return f"  {words} {shlex.join(part.words())} {address} &\n"
+
+
+def _container_body(fleet: FleetPlan, part: Plan) -> str:
+    words, address = part.words(in_container=True), told(part, '"$port"', '"$cache_port"')
+    found = variables(part, _host(fleet), "$cache_port").items()
+    settings = " ".join(f'--env {name}="{value}"' for name, value in found)
+    env = f"    {settings} \\\n" if settings else ""
+    health = f'"curl --silent --fail http://localhost:$port{HEALTH} || exit 1"'
+    return (
+        f'  docker run --detach --name {part.name}-"$i" --restart unless-stopped \\\n'
+        f"    {DOCKER_DEVICES[part.vendor]} --ipc host --network host --cpus {part.num_cpus} \\\n"
+        f"    --memory {part.memory_gib}g --env HF_TOKEN \\\n{env}"
+        f'    --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED} \\\n'
+        f"    --health-cmd {health} --health-interval 10s --health-start-period {START_S}s \\\n"
+        f"    --entrypoint {shlex.quote(words[0])} {part.image} \\\n"
+        f"    {shlex.join(words[1:])} {address}\n"
+    )
+
+
+def _scripts(fleet: FleetPlan, bodies: dict[str, str], *, stay: str) -> dict[str, str]:
+    """One script where one machine holds all, else one for each pool and one for the router."""
+    addresses = list(fleet.addresses())
+    router, files = f"{fleet.install()}exec {fleet.router(addresses)}\n", fleet.router_files(addresses)
+    if fleet.is_shared:
+        ports = [each.port for each in addresses]
+        wait = f"for port in {' '.join(map(str, ports))}; do\n  {until_healthy('$port').rstrip()}\ndone\n"
+        return files | {"start.sh": script(fleet.comments, f"{''.join(bodies.values())}{wait}{router}")}
+    for share, body in bodies.items():
+        files[f"{share}.sh"] = script(fleet.comments, f"{_HOST_LINE}{body}{stay}")
+    return files | {"router.sh": script(fleet.comments, f"{HOSTS}{router}")}
+
+
+def command_files(fleet: FleetPlan) -> dict[str, str]:
+    """Scripts that start the workers of a machine, and the router."""
+    bodies = {share_of(part): _loop(fleet, part, _worker_body(fleet, part)) for part in fleet.parts}
+    return _scripts(fleet, bodies, stay="wait\n")
+
+
+def docker_files(fleet: FleetPlan) -> dict[str, str]:
+    """Scripts that start a container for each worker of a machine, and the router beside them."""
+    bodies = {share_of(part): _loop(fleet, part, _container_body(fleet, part)) for part in fleet.parts}
+    return _scripts(fleet, bodies, stay="")
+
+
+def slurm_files(fleet: FleetPlan) -> dict[str, str]:
+    """A job array for each pool, and a script that puts the router before them."""
+    files = {}
+    for part in fleet.parts:
+        share, stride = share_of(part), fleet.cache_stride
+        first = FIRST_PORT + (fleet.parts[0].num_replicas if part is fleet.whole else 0)
+        address = told(part, '"$port"', '"$cache_port"')
+        told_by = variables(part, "$(hostname)", "$cache_port")
+        exports = "".join(f'export {name}="{value}"\n' for name, value in told_by.items())
+        body = (
+            "# Ports of its own for each worker, as several may share a machine.\n"
+            f"port=$(({first} + SLURM_ARRAY_TASK_ID))\n"
+            f"cache_port=$(({FIRST_CACHE_PORT + (first - FIRST_PORT) * stride} + SLURM_ARRAY_TASK_ID * {stride}))\n"
+            f"{exports}mkdir -p endpoints/{share}\n"
+            f'echo "$(hostname) $port $cache_port" > "endpoints/{share}/$SLURM_ARRAY_TASK_ID"\n'
+            f"srun {shlex.join(part.words())} {address}\n"
+        )
+        files[f"{share}.sbatch"] = script(fleet.comments, body, *slurm_directives(part))
+    files["router.sh"] = script(fleet.comments, _slurm_router(fleet))
+    return files
+
+
+def _slurm_router(fleet: FleetPlan) -> str:
+    """Once the workers run: tells the router where they are."""
+    flags, lines = (
+        fleet.whole.engine.flags,
+        ["# Once the workers run: starts the router with their addresses."],
+    )
+    lines += [
+        f'[ "$(ls endpoints/{share_of(part)} | wc -l)" -eq {part.num_replicas} ]' for part in fleet.parts
+    ]
+    if flags.pool_router_worker:
+        lines.append("workers=()")
+        for part in fleet.parts:
+            worker = flags.pool_router_worker[share_of(part)].format(
+                url='"http://$host:$port"', port='"$cache_port"'
+            )
+            lines += [
+                f"for file in endpoints/{share_of(part)}/*; do",
+                '  read -r host port cache_port < "$file"',
+                f"  workers+=({worker})",
+                "done",
+            ]
+        command = Template(flags.pool_router.format(port=PORT)).substitute(workers='"${workers[@]}"')
+        return "\n".join([*lines, f"{fleet.install()}exec {command}", ""])
+    lines += ["{", f'  echo "hostname: 0.0.0.0"; echo "port: {PORT}"; echo "backend: pytorch"']
+    for part in fleet.parts:
+        share = share_of(part)
+        lines += [
+            f'  echo "{TRT_POOLS[share]}:"; echo "  num_instances: {part.num_replicas}"; echo "  urls:"',
+            f'  while read -r host port _; do echo "    - $host:$port"; done < <(cat endpoints/{share}/*)',
+        ]
+    return "\n".join([*lines, f"}} > {ROUTER_FILE}", f"exec {flags.pool_router}", ""])

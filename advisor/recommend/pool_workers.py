@@ -1,0 +1,217 @@
+"""Workers of two pools, prompts apart from answers: of which kinds they can be, and the most that one carries."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from advisor.catalog.engines import all_engines
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Accelerator, Price
+from advisor.catalog.support import support
+from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.recommend.candidates import Candidate, candidates_of
+from advisor.recommend.levers import UNLIKE, serves_pools
+from advisor.recommend.offers import Placement, placements
+from advisor.recommend.ranking import Planned
+from advisor.recommend.scenario import Scenario
+from advisor.recommend.surface_bound import iteration_tokens
+from advisor.simulator.disaggregation import decode_replica, prefill_replica
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel
+
+LARGEST_WORKER: Final = 8
+"""Accelerators of one worker: those of a usual machine, so that only caches cross machines."""
+_SLOTS: Final = 512
+"""Answers under way in a decode worker at most: graphs of all these batches are captured."""
+_ROUND: Final = 1024
+"""Of which a budget of tokens is a multiple that holds a prompt."""
+_Z99: Final = 2.326
+"""Standard deviations of the 99th percentile of a normal."""
+_TAIL: Final = 2.0
+"""Times its mean that the tail of a wait is, where service times hardly vary."""
+_LEAST_BUSY: Final = 0.2
+_TINY: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One kind of worker, and how it can be bought."""
+
+    candidate: Candidate
+    replica: ReplicaModel
+    rate_bound: float
+    """Requests per second of one, at most."""
+    slack_s: float
+    """What the objective leaves a request to wait for it."""
+    ways: tuple[Placement, ...]
+
+    @property
+    def accelerator(self) -> Accelerator:
+        return self.candidate.deployment.accelerator
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Prefill and decode workers that understand each other's caches."""
+
+    prefill: Side
+    decode: Side
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.prefill, self.decode
+
+    @property
+    def is_one_kind(self) -> bool:
+        """Whether both stand on the same kind of accelerator."""
+        return self.prefill.accelerator.id == self.decode.accelerator.id
+
+    def num_accelerators(self, counts: Sequence[int]) -> int:
+        """Of so many workers of each kind."""
+        sizes = (side.candidate.deployment.accelerators_per_replica for side in self.sides)
+        return sum(count * size for count, size in zip(counts, sizes, strict=True))
+
+    def least(self, load: float) -> tuple[int, int]:
+        """Workers of each kind without which a load [requests/s] cannot be carried."""
+        prompts, answers = (math.ceil(load / side.rate_bound - _TINY) for side in self.sides)
+        return prompts, answers
+
+    def likely(self, load: float) -> tuple[int, int]:
+        """Where to begin: workers busy enough to leave the tail of a queue within the objective.
+
+        Source: own rule of thumb; a queue of c servers waits about 1 / (c · rate · (1 - busy)).
+        """
+        counts = []
+        for side, least in zip(self.sides, self.least(load), strict=True):
+            busy = 1.0 - _TAIL / (least * side.rate_bound * side.slack_s)
+            counts.append(math.ceil(load / side.rate_bound / max(busy, _LEAST_BUSY) - _TINY))
+        return counts[0], counts[1]
+
+
+def sides_of(
+    scenario: Scenario,
+    plan: Planned,
+    accelerators: Mapping[str, Accelerator],
+    offers: Mapping[str, tuple[Price, ...]],
+) -> tuple[list[Side], list[Side]]:
+    """Prefill and decode workers on the accelerator of a plain deployment, with its engine and formats."""
+    base, traffic = plan.found.candidate, scenario.traffic
+    deployment = base.deployment
+    chip, wanted = deployment.accelerator, scenario.constraints.engines
+    others = (each for each in all_engines() if not wanted or each.id in wanted)
+    engine = next(
+        (each for each in (deployment.engine, *others) if serves_pools(each, chip.architecture)), None
+    )
+    if engine is None:
+        return [], []
+    found, _ = candidates_of(
+        chip,
+        deployment.model,
+        (engine,),
+        precisions=(deployment.weight_dtype,),
+        mean_context_tokens=traffic.mean_context_tokens,
+        max_context_tokens=float(traffic.longest_request_tokens),
+        max_accelerators=min(LARGEST_WORKER, scenario.constraints.max_accelerators),
+    )
+    sides: tuple[list[Side], list[Side]] = [], []
+    for one in found:
+        if one.deployment.pipeline_parallel > 1:
+            continue
+        worker = replace(one, deployment=replace(one.deployment, kv_dtype=deployment.kv_dtype))
+        ways = tuple(
+            placements(one.deployment.accelerators_per_replica, offers[chip.id], accelerators[chip.id])
+        )
+        for kind, kept in zip(("prefill", "decode"), sides, strict=True):
+            side = _side(scenario, worker, kind, ways, caches_prefixes=base.caches_prefixes)
+            kept += [side] if side else []
+    return sides
+
+
+def _side(
+    scenario: Scenario, worker: Candidate, kind: str, ways: tuple[Placement, ...], *, caches_prefixes: bool
+) -> Side | None:
+    """A kind of worker with its bound; None where it does not fit or misses an objective alone."""
+    traffic, slots = scenario.traffic, min(_SLOTS, worker.max_num_seqs)
+    budget = max(worker.max_num_batched_tokens, -(-traffic.mean_input_tokens // _ROUND) * _ROUND)
+    settings = EngineSettings(slots, budget)
+    means = float(traffic.mean_input_tokens), float(traffic.mean_output_tokens)
+    try:
+        if kind == "prefill":
+            replica = prefill_replica(worker.deployment, means[0], settings)
+            policy = replace(replica.policy, prefix_caching=caches_prefixes)
+            replica = replace(replica, policy=policy)
+            bound, slack_s = _prompts_per_s(replica, scenario)
+        else:
+            replica = decode_replica(worker.deployment, *means, slots, settings)
+            bound, slack_s = _answers_per_s(replica, scenario), math.inf
+    except AdvisorError:
+        return None
+    started = replace(
+        worker,
+        memory=replica.memory,
+        max_num_seqs=replica.policy.max_num_seqs,
+        max_num_batched_tokens=replica.policy.max_num_batched_tokens,
+        caches_prefixes=caches_prefixes,
+    )
+    return Side(started, replica, bound, slack_s, ways) if bound > 0 and slack_s > 0 and ways else None
+
+
+def _prompts_per_s(replica: ReplicaModel, scenario: Scenario) -> tuple[float, float]:
+    """Most prompts per second of a prefill worker [1/s], and what the objective leaves a long prompt to wait [s].
+
+    Source: recommend.surface_bound, without decoding; the 99th percentile of a lognormal.
+    """
+    surface, policy, traffic = replica.surface, replica.policy, scenario.traffic
+    reused = traffic.reused_input_tokens if policy.prefix_caching else 0.0
+    token_ps = min(
+        surface.mixed_base_ps[tokens] / tokens for tokens in iteration_tokens(policy.max_num_batched_tokens)
+    )
+
+    def seconds(prompt: float) -> float:
+        return (token_ps + surface.prefill_pair_ps * prompt / 2.0) * prompt / PICOSECONDS_PER_S
+
+    sigma = traffic.input_sigma
+    long = traffic.own_input_tokens * math.exp(_Z99 * sigma - sigma**2 / 2.0) + traffic.shared_prefix_tokens
+    slack_s = scenario.objectives.largest_ttft_s - seconds(long - reused)
+    return 1.0 / seconds(traffic.mean_input_tokens - reused), slack_s
+
+
+def _answers_per_s(replica: ReplicaModel, scenario: Scenario) -> float:
+    """Most answers per second of a decode worker [1/s]; 0 where one alone misses the time per token.
+
+    Source: recommend.surface_bound, without prompts.
+    """
+    surface, policy, traffic = replica.surface, replica.policy, scenario.traffic
+    context = traffic.mean_context_tokens
+    most = min(policy.num_slots, int(max(replica.memory.kv_capacity_tokens / context, 1.0)))
+    batch = np.arange(1, most + 1)
+    step_s = (
+        np.asarray(surface.decode_base_ps)[batch]
+        + np.asarray(surface.decode_context_ps)[batch] * batch * context
+    ) / PICOSECONDS_PER_S
+    allowed = step_s <= scenario.objectives.largest_tpot_s
+    steps = max(1.0, traffic.mean_output_tokens - 1.0)
+    return float((batch / step_s)[allowed].max(initial=0.0)) / steps
+
+
+def agree(prefill: Side, decode: Side) -> bool:
+    """Whether caches of one kind of worker mean something to the other: as engines state it."""
+    first, second = prefill.candidate.deployment, decode.candidate.deployment
+    if (first.engine.id, first.weight_dtype, first.kv_dtype) != (
+        second.engine.id, second.weight_dtype, second.kv_dtype,
+    ):  # fmt: skip
+        return False
+    chips = first.accelerator, second.accelerator
+    if chips[0].id != chips[1].id and (
+        chips[0].architecture != chips[1].architecture
+        or not support(first.engine.id, chips[0].architecture, UNLIKE).is_usable
+    ):
+        return False
+    experts = first.tensor_parallel if second.expert_parallel > 1 else 1
+    is_alike = all(
+        getattr(first, name) == getattr(second, name)
+        for name in ("tensor_parallel", "data_parallel", "expert_parallel")
+    )
+    return is_alike or (first.data_parallel == 1 and first.expert_parallel == experts)

@@ -1,0 +1,157 @@
+"""How what was found is started: commands of replicas, and the unlike parts of a fleet."""
+
+from collections.abc import Mapping
+
+from advisor.catalog import models
+from advisor.catalog.dtypes import GGUF_DTYPES
+from advisor.catalog.launch import Guess, Launch, LaunchSettings, launch
+from advisor.catalog.published import checkpoint_for, context_limits
+from advisor.catalog.schema import Model
+from advisor.recommend.candidates import Candidate
+from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
+from advisor.recommend.levers import eagle_head
+from advisor.recommend.ranking import Planned
+from advisor.recommend.result import OptionPart
+from advisor.recommend.scenario import Scenario
+from advisor.recommend.screening import Found, Part
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.replica_model import ReplicaModel
+
+
+def launch_of(
+    candidate: Candidate, checkpoint: ServedCheckpoint, scenario: Scenario, role: str = ""
+) -> Launch:
+    """How one replica is started. Source: catalog.launch."""
+    deployment, adapters = candidate.deployment, scenario.adapters
+    first = checkpoint.origin == "quantise first"
+    repository = checkpoint.repository
+    if deployment.weight_dtype in GGUF_DTYPES and not first:
+        repository = f"{repository}:{deployment.weight_dtype.upper()}"
+    settings = LaunchSettings(
+        tp=deployment.tensor_parallel,
+        pp=deployment.pipeline_parallel,
+        dp=deployment.data_parallel,
+        ep=deployment.expert_parallel,
+        weight_dtype=deployment.weight_dtype,
+        checkpoint_dtype=deployment.weight_dtype if first else checkpoint.format,
+        kv_dtype=deployment.kv_dtype,
+        max_num_seqs=candidate.max_num_seqs,
+        max_num_batched_tokens=candidate.max_num_batched_tokens,
+        max_model_len=_round_up(scenario.traffic.longest_request_tokens, deployment.model),
+        prefix_caching=candidate.caches_prefixes if scenario.traffic.reused_input_tokens else None,
+        guess=_guess(candidate),
+        adapters=(adapters.count, adapters.rank, adapters.slots) if adapters else None,
+        role=role,
+    )
+    model = f"./{deployment.model.id}-{deployment.weight_dtype}" if first else repository
+    return launch(deployment.engine, model, settings)
+
+
+def _guess(candidate: Candidate) -> Guess | None:
+    chosen = candidate.speculation
+    if chosen is None:
+        return None
+    kind, _, draft = chosen.name.partition(":")
+    head, model = "", candidate.deployment.model
+    if draft:
+        record = models.get(draft).record
+        head = checkpoint_for(record, record.weights).hf_id
+    elif kind == "eagle":
+        head = eagle_head(model, candidate.deployment.engine.id) or f"./{model.id}-eagle3"
+    return Guess(kind, chosen.speculation.draft_tokens, head)
+
+
+def _round_up(tokens: int, model: Model) -> int:
+    """The next multiple of 1024, a context limit that people would type, within the model's window."""
+    limits = context_limits(model)
+    window = max(limits.with_scaling or 0, limits.native or 0)
+    rounded = -(-tokens // 1024) * 1024
+    return min(rounded, window) if window >= tokens else rounded
+
+
+def levers_of(candidate: Candidate, scenario: Scenario) -> dict[str, object]:
+    """What is pulled beside hardware and layout."""
+    guess = candidate.speculation
+    chosen = None
+    if guess is not None:
+        chosen = {
+            "method": guess.name,
+            "draft_tokens": guess.speculation.draft_tokens,
+            "acceptance": Quantity(guess.speculation.acceptance, guess.low, guess.high, "assumed"),
+            "source": guess.source,
+        }
+    return {
+        "prefix_caching": candidate.caches_prefixes,
+        "reused_input_tokens": scenario.traffic.reused_input_tokens if candidate.caches_prefixes else 0.0,
+        "kv_dtype": candidate.deployment.kv_dtype,
+        "speculation": chosen,
+        "adapters": scenario.adapters,
+    }
+
+
+def memory_of(replica: ReplicaModel) -> Mapping[str, float]:
+    """What fills one accelerator [bytes]."""
+    memory = replica.memory
+    return {
+        "total_bytes": memory.total_bytes,
+        "weight_bytes": memory.weight_bytes,
+        "activation_bytes": memory.activation_bytes,
+        "runtime_bytes": memory.runtime_bytes,
+        "kv_bytes": memory.kv_bytes,
+    }
+
+
+def basis_notes(found: Found) -> tuple[str, ...]:
+    """On what of other hardware the prediction rests, of all parts."""
+    replicas = [part.replica for part in found.fleet.parts] if found.fleet else [found.replica]
+    return tuple(sorted({name for replica in replicas for name in replica.transferred}))
+
+
+def parts_of(plan: Planned, scenario: Scenario) -> tuple[OptionPart, ...]:
+    """The unlike parts of a deployment, each as it is bought and started; none where all replicas are alike."""
+    fleet = plan.found.fleet
+    if fleet is None:
+        return ()
+    return tuple(_part(part, plan, scenario) for part in fleet.parts)
+
+
+def _part(part: Part, plan: Planned, scenario: Scenario) -> OptionPart:
+    deployment, way = part.candidate.deployment, part.placement
+    checkpoint = served_checkpoint(deployment)
+    started = launch_of(part.candidate, checkpoint, scenario, part.role)
+    whole = plan.found.purchase.placement
+    used = part.num_replicas * deployment.accelerators_per_replica
+    bought = used if part.is_shared else part.num_units * way.accelerators_per_unit
+    usd = (
+        whole.usd_per_unit_hour * used / whole.accelerators_per_unit
+        if part.is_shared
+        else part.num_units * way.usd_per_unit_hour
+    )
+    return OptionPart(
+        share=part.role,
+        accelerator=deployment.accelerator.id,
+        accelerator_name=deployment.accelerator.name,
+        num_accelerators=bought,
+        num_replicas=part.num_replicas,
+        tensor_parallel=deployment.tensor_parallel,
+        pipeline_parallel=deployment.pipeline_parallel,
+        expert_parallel=deployment.expert_parallel,
+        data_parallel=deployment.data_parallel,
+        weight_dtype=deployment.weight_dtype,
+        kv_dtype=deployment.kv_dtype,
+        engine=deployment.engine.id,
+        provider=way.price.provider,
+        sku=way.price.sku,
+        region=way.price.region,
+        term=way.price.term,
+        usd_per_hour=usd,
+        accelerators_per_unit=way.accelerators_per_unit,
+        max_num_seqs=part.candidate.max_num_seqs,
+        max_num_batched_tokens=part.candidate.max_num_batched_tokens,
+        checkpoint=checkpoint,
+        memory=memory_of(part.replica),
+        levers=levers_of(part.candidate, scenario),
+        launch_command=started.command,
+        launch_argv=started.argv,
+        launch_config=started.config,
+    )

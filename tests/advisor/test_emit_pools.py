@@ -1,0 +1,211 @@
+"""Files that start two pools: they parse, options are the release's, every worker has its own place and the router
+knows each once."""
+
+import dataclasses
+import json
+import random
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from advisor.catalog import engines
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch import LaunchSettings, launch
+from advisor.catalog.launch_options import check_command
+from advisor.emit.fleet import fleet_plan
+from advisor.emit.formats import emitted
+from advisor.recommend.checkpoint import ServedCheckpoint
+from advisor.recommend.result import Option, OptionPart
+
+FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
+SHARES = ("prefill", "decode")
+SCHEMAS = json.loads((Path(__file__).parent / "emitted_schemas.json").read_text())
+
+
+def part_of(share: str, engine: str, chip: str, tp: int, replicas: int, unit: int, origin: str) -> OptionPart:
+    settings = LaunchSettings(
+        tp=tp,
+        weight_dtype="fp8",
+        checkpoint_dtype="fp8",
+        max_num_seqs=64,
+        max_num_batched_tokens=4096,
+        role=share,
+    )
+    repository = "./llama-quantised" if origin == "quantise first" else "org/Llama"
+    started = launch(engines.by_id(engine), repository, settings)
+    return OptionPart(
+        share=share, accelerator=chip, accelerator_name=chip, num_accelerators=tp * replicas, num_replicas=replicas,
+        tensor_parallel=tp, pipeline_parallel=1, expert_parallel=1, data_parallel=1, weight_dtype="fp8",
+        kv_dtype="bf16", engine=engine, provider="somebody", sku="", region="", term="on_demand", usd_per_hour=1.0,
+        accelerators_per_unit=unit, max_num_seqs=64, max_num_batched_tokens=4096,
+        checkpoint=ServedCheckpoint("org/Llama", "fp8", origin), memory={"weight_bytes": 8e9}, levers={},  # type: ignore[arg-type]
+        launch_command=started.command, launch_argv=started.argv, launch_config=started.config,
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+class Whole:
+    """What the writers read of an option of pools."""
+
+    def __init__(self, parts: tuple[OptionPart, ...], unit: int) -> None:
+        self.parts, self.accelerators_per_unit = parts, unit
+
+
+def question(seed: int) -> Option:
+    """Pools as a search might return them: engine, chip, layouts and numbers drawn at random."""
+    draw = random.Random(seed)
+    engine, chip = draw.choice(
+        [("vllm", "h100-sxm"), ("vllm", "mi300x"), ("sglang", "h200-sxm"), ("tensorrt-llm", "b200-sxm")]
+    )
+    origin = draw.choice(("published", "pattern", "quantise first"))
+    is_shared = seed % 2 == 0
+    sizes = (
+        (draw.choice((1, 2)), draw.choice((1, 2)))
+        if is_shared
+        else (draw.choice((1, 4)), draw.choice((2, 8)))
+    )
+    counts = (
+        (draw.choice((1, 2)), draw.choice((1, 2)))
+        if is_shared
+        else (draw.choice((3, 9)), draw.choice((1, 5)))
+    )
+    units = (8, 8) if is_shared else sizes
+    parts = tuple(
+        part_of(share, engine, chip, tp, count, unit, origin)
+        for share, tp, count, unit in zip(SHARES, sizes, counts, units, strict=True)
+    )
+    total = sum(tp * count for tp, count in zip(sizes, counts, strict=True))
+    return Whole(parts, 8 if is_shared else total)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_generated_pools_in_every_format(seed: int, tmp_path: Path) -> None:
+    option = question(seed)
+    fleet = fleet_plan("llama", option)
+    for form in FORMATS:
+        if form == "skypilot" and not fleet.is_shared:
+            with pytest.raises(AdvisorError, match="no service of SkyPilot"):
+                emitted("llama", option, form)
+            continue
+        files = emitted("llama", option, form)  # type: ignore[arg-type]
+        assert files["README.md"].count("\n") == 3
+        for share in SHARES if option.parts[0].launch_config else ():
+            (part,) = (each for each in option.parts if each.share == share)
+            assert yaml.safe_load(files[f"{share}.engine.yaml"]) == part.launch_config
+        for name, content in files.items():
+            if name.endswith((".sh", ".sbatch")):
+                (tmp_path / name).write_text(content)
+                subprocess.run(["bash", "-n", tmp_path / name], check=True)
+        if form in ("compose", "k8s", "skypilot"):
+            in_yaml(files, option, form)
+        else:
+            in_scripts(files, option, form)
+
+
+def in_scripts(files: Mapping[str, str], option: Option, form: str) -> None:
+    text = "\n".join(content for name, content in files.items() if name.endswith((".sh", ".sbatch")))
+    for part in option.parts:
+        rest = shlex.join(part.launch_argv[5:])
+        words = shlex.split(next(line for line in text.splitlines() if rest in line).replace("&", ""))
+        begin = words.index(part.launch_argv[5])
+        check_command(part.engine, ["started", *words[begin:]])
+        assert {str(part.tensor_parallel), "8192"} <= set(words[begin - 2 :])
+        if form == "slurm":
+            assert f"--array=0-{part.num_replicas - 1}\n" in files[f"{part.share}.sbatch"]
+            assert f"--gpus-per-node={part.tensor_parallel}\n" in files[f"{part.share}.sbatch"]
+            continue
+        number = re.search(rf"{part.share.upper()}_WORKERS:-(\d+)", text)
+        assert number
+        on_host = part.num_replicas if "start.sh" in files else min(
+            part.num_replicas, part.accelerators_per_unit // part.tensor_parallel
+        )  # fmt: skip
+        assert int(number.group(1)) == on_host
+    if form != "slurm":
+        known_once(files, option)
+
+
+def known_once(files: Mapping[str, str], option: Option) -> None:
+    """Addresses of the router are as many as workers, and no two are the same."""
+    text = files.get("router.yaml") or next(
+        line
+        for name in ("start.sh", "router.sh")
+        for line in files.get(name, "").splitlines()
+        if line.startswith("exec")
+    )
+    found = re.findall(r"(?:localhost|[A-Z]+_HOST_\d+):\d+", text)
+    assert len(found) == len(set(found)) == sum(part.num_replicas for part in option.parts)
+
+
+def in_yaml(files: Mapping[str, str], option: Option, form: str) -> None:
+    if form == "skypilot":
+        task = yaml.safe_load(files["service.sky.yaml"])
+        jsonschema.validate(task, SCHEMAS["skypilot"])
+        total = sum(part.num_replicas * part.tensor_parallel for part in option.parts)
+        assert task["resources"]["accelerators"].endswith(f":{total}")
+        assert set(task["file_mounts"]) >= {"/plan/start.sh"}
+        return
+    if form == "k8s":
+        in_kubernetes(list(yaml.safe_load_all(files["plan.k8s.yaml"])), option)
+        return
+    services: dict[str, Any] = {}
+    for name, content in files.items():
+        if name.endswith("compose.yaml"):
+            whole = yaml.safe_load(content)
+            jsonschema.validate(whole, SCHEMAS["compose"])
+            services |= whole["services"]
+    workers = {name: one for name, one in services.items() if name != "router"}
+    devices, ports = [], []
+    for name, one in workers.items():
+        part = next(each for each in option.parts if name.startswith(each.share))
+        words = [*one["entrypoint"], *one["command"]]
+        check_command(part.engine, words)
+        ports.append((part.share, words[words.index("--port") + 1]))
+        found = one["deploy"]["resources"].get("reservations", {}).get("devices", [{}])[0].get("device_ids")
+        mine = found or one["environment"]["HIP_VISIBLE_DEVICES"].split(",")
+        assert len(mine) == part.tensor_parallel
+        devices += [(part.share if "router" not in services else "", each) for each in mine]
+    assert len(set(devices)) == len(devices)
+    assert len(set(ports)) == len(ports)
+    if "router" in services:
+        assert len(workers) == sum(part.num_replicas for part in option.parts)
+        assert set(services["router"]["depends_on"]) == set(workers)
+    else:
+        known_once(files, option)
+
+
+def in_kubernetes(documents: list[dict[str, Any]], option: Option) -> None:
+    for document in documents:
+        jsonschema.validate(document, SCHEMAS["kubernetes"][document["kind"]])
+    sets = {one["metadata"]["name"]: one for one in documents if one["kind"] == "StatefulSet"}
+    for part in option.parts:
+        (found,) = (one for name, one in sets.items() if name.endswith(part.share))
+        (container,) = found["spec"]["template"]["spec"]["containers"]
+        check_command(part.engine, container["command"])
+        assert found["spec"]["replicas"] == part.num_replicas
+        limits = container["resources"]["limits"]
+        assert str(part.tensor_parallel) in {count for name, count in limits.items() if name.endswith("/gpu")}
+    (router,) = (one for one in documents if one["kind"] == "Deployment")
+    configs = " ".join(
+        text for one in documents if one["kind"] == "ConfigMap" for text in one["data"].values()
+    )
+    told = " ".join(router["spec"]["template"]["spec"]["containers"][0]["command"]) + configs
+    for name, one in sets.items():
+        assert all(f"{name}-{place}.{name}:8000" in told for place in range(one["spec"]["replicas"]))
+        assert f"{name}-{one['spec']['replicas']}." not in told
+
+
+def test_pools_of_an_engine_without_a_router_are_refused() -> None:
+    option = question(0)
+    other = [
+        dataclasses.replace(part, engine="lmdeploy", launch_argv=("lmdeploy",), launch_config={})
+        for part in option.parts
+    ]
+    with pytest.raises(AdvisorError, match="no router") as refused:
+        emitted("llama", Whole(tuple(other), 8), "command")  # type: ignore[arg-type]
+    assert refused.value.fix
