@@ -21,8 +21,10 @@ MOST_TOKENS: Final = 10_000_000
 _CONFIG: Final = "adapter_config.json"
 
 
-def with_levers(scenario: Scenario, typed: Levers) -> Scenario:
+def with_levers(scenario: Scenario, typed: Levers, *, parts: str = "") -> Scenario:
     """The scenario with the levers that may be pulled, and the adapters that requests use.
+
+    `parts`: what else takes levers that make unlike parts, where the command does not.
 
     Raises: AdvisorError and its kinds: a name is not known or not searched, says nothing about this load, or adapters
         are of another model.
@@ -34,6 +36,8 @@ def with_levers(scenario: Scenario, typed: Levers) -> Scenario:
     if typed.acceptance is not None and not guessing:
         raise AdvisorError("--acceptance needs a way of guessing ahead", fix="--levers eagle, or drop it")
     fleets = [name for name in names if name in LEVERS and LEVERS[name].kind == "fleet"]
+    if fleets and parts:
+        raise AdvisorError(f"--levers {fleets[0]} does not act here", why=parts, fix="--levers auto")
     if fleets:
         _check_fleet(fleets[0], scenario, typed)
     found = scenario.model_copy(update={"levers": names, "acceptance": typed.acceptance})

@@ -27,7 +27,8 @@ def cost(asked: CostInput, shared: Shared) -> Answer:
     _check_volume(asked)
     without_rate = replace(asked.load, rate=None)
     scenario, notes = scenario_of(asked.model, without_rate, asked.objectives, asked.where, asked.top, shared)
-    scenario = with_levers(scenario, asked.levers).model_copy(update={"beside": beside_of(asked.beside)})
+    scenario = with_levers(scenario, asked.levers, parts="advisor recommend prices unlike parts")
+    scenario = scenario.model_copy(update={"beside": beside_of(asked.beside)})
     question = _question(scenario, asked)
     with progress(quiet=shared.quiet) as line:
         report = cost_report(question, progress=line)
