@@ -170,7 +170,7 @@ class Load:
         str | None, LOAD("DIST", "fixed, uniform:0.8 or lognormal:SIGMA.", "spread of the profile")
     ] = None
     requests: Annotated[
-        int | None, LOAD("N", "How many are simulated.", "2000, or 10 a client", min=1, max=100_000_000)
+        int | None, LOAD("N", "How many are simulated.", "2000, or 10 a client", min=1, max=1_000_000)
     ] = None
 
 

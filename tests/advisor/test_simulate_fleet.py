@@ -333,3 +333,12 @@ def test_recommend_takes_the_speed_of_a_trace(cli: Cli, tmp_path: Path) -> None:
     (slow, few), (fast, many) = found.values()
     assert fast == pytest.approx(10 * slow)
     assert many > few
+
+
+def test_a_duration_of_too_many_requests_is_refused_at_once(cli: Cli, tmp_path: Path) -> None:
+    path = small(tmp_path)
+    path.write_text(path.read_text().replace("requests = 600", 'duration = "10d"'))
+    run = cli(f"advisor simulate fleet {path}")
+    assert run.code == 2
+    assert "17,280,000 requests" in run.err
+    assert "duration = 50000" in run.err

@@ -15,6 +15,8 @@ from advisor.cli.scenario_input import parse_rate
 from advisor.simulator.serving.fleet import QueueOrder, RouterRule, ScalingMetric
 
 EXAMPLES: Final = DATA_DIR / "fleets"
+MOST_REQUESTS: Final = 1_000_000
+"""Of a load: what is simulated within a minute."""
 
 
 def _with(parse: object, example: str) -> BeforeValidator:
@@ -168,7 +170,7 @@ class LoadTable(Record):
     fitted: bool = False
     """Traffic like the trace instead of the trace: as many requests as one likes."""
     sessions: SessionTable | None = None
-    requests: int | None = Field(default=None, ge=1, le=100_000_000)
+    requests: int | None = Field(default=None, ge=1, le=MOST_REQUESTS)
     """Sessions, where there are any."""
     duration: Seconds | None = None
     burstiness: float = Field(default=1.0, gt=0, le=50)

@@ -7,7 +7,7 @@ import numpy as np
 from advisor.catalog import profiles
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import Model
-from advisor.commands.simulate_fleet.fleet_file import LoadTable
+from advisor.commands.simulate_fleet.fleet_file import MOST_REQUESTS, LoadTable
 from advisor.simulator.serving import (
     Arrivals,
     ClosedLoop,
@@ -101,7 +101,14 @@ def _arrivals(table: LoadTable) -> Poisson | Gamma | VaryingRate | ClosedLoop:
 def _count(table: LoadTable) -> int:
     """Requests, or sessions."""
     if table.duration is not None:
-        return max(1, round(_mean_rate(_arrivals(table), table) * table.duration))
+        found = max(1, round(_mean_rate(_arrivals(table), table) * table.duration))
+        if found > MOST_REQUESTS:
+            raise InputFileError(
+                f"load {table.name}: {found:,} requests in that time",
+                why=f"at most {MOST_REQUESTS:,} are simulated",
+                fix=f"duration = {table.duration * MOST_REQUESTS / found:.0f}, or less",
+            )
+        return found
     return table.requests or DEFAULT_REQUESTS
 
 
