@@ -51,11 +51,11 @@ def what_would_change(
 
 def tried_changes(scenario: Scenario, plan: Planned) -> tuple[str, ...]:
     """What a looser binding objective and four-bit weights would do to the first option, simulated like it; nothing
-    where they gain nothing, or where only short runs are made.
+    where they gain nothing, where only short runs are made, or of unlike parts, which are sized together.
 
     Source: lever_trials.carried.
     """
-    if scenario.screened_only:
+    if scenario.screened_only or plan.found.fleet is not None:
         return ()
     found, binding = [], plan.found.capacity.binding
     level = next((each for each in scenario.objectives.levels if each.metric == binding), None)

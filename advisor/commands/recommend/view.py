@@ -62,7 +62,8 @@ def recommendation_answer(
     if explain:
         blocks += [pareto_chart(found.options), *_explanation(best)]
         blocks += rejected_tables(found.rejected, most=MAX_REJECTED, everything=True)
-        blocks.append(bulleted("What would change this answer", found.what_would_change))
+        if found.what_would_change:
+            blocks.append(bulleted("What would change this answer", found.what_would_change))
     blocks.append(Figure(start_command(best), title=start_words(best)))
     question = _question(scenario, found)
     blocks.append(Paragraph(question if explain else f"{question} --explain shows the rest."))
