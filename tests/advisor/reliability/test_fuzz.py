@@ -28,7 +28,7 @@ from advisor.cli.options import Shared
 CASES = int(os.environ.get("ADVISOR_FUZZ_CASES", "0"))
 SEED = int(os.environ.get("ADVISOR_FUZZ_SEED", "1"))
 PROCESSES = int(os.environ.get("ADVISOR_FUZZ_PROCESSES", "12"))
-CI_S = 45.0
+CI_S = 25.0
 LIMIT_S = 60
 Ask = Callable[[list[str]], tuple[int, str, str]]
 Check = Callable[[list[str], int, str, str], None]

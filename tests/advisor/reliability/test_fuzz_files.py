@@ -21,7 +21,7 @@ import pytest
 EARLIER = Path(__file__).parent / "earlier"
 CASES = int(os.environ.get("ADVISOR_FUZZ_CASES", "0"))
 SEED = int(os.environ.get("ADVISOR_FUZZ_SEED", "1"))
-CI_S = 20.0
+CI_S = 12.0
 MOST_BYTES = 2_000_000_000
 READERS = {
     "calibration.json": ("simulate collective --gpu h200-sxm --bytes 1GiB --calibration {}",
