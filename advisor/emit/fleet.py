@@ -13,7 +13,7 @@ from advisor.catalog.launch import PORT
 from advisor.catalog.launch_options import check_command
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import FIRST_PORT, commented
-from advisor.recommend.result import Option
+from advisor.recommend.result import SHARE_WORDS, Option
 
 FIRST_CACHE_PORT: Final = 5600
 """At which workers ask for caches: vLLM's default, and as good as another for SGLang."""
@@ -47,13 +47,10 @@ class FleetPlan:
     @property
     def comments(self) -> tuple[str, ...]:
         """What stands above every file; the parts share what was quantised and what is to be verified."""
-        lines = [self.whole.comments[0]]
-        for plan in self.parts:
-            what = {"prefill": "prompts", "decode": "answers"}[share_of(plan)]
-            lines.append(f"{plan.comments[1]}, for {what}")
+        shares = (f"{plan.comments[1]}, for {SHARE_WORDS[share_of(plan)]}" for plan in self.parts)
         more = (line for plan in self.parts for line in plan.comments[2:] if "machines with" not in line)
         needs = ("verify: NIXL must be in the image or environment of the workers (pip install nixl)",)
-        return (*lines, *dict.fromkeys(more), *needs)
+        return (self.whole.comments[0], *shares, *dict.fromkeys(more), *needs)
 
     def first(self, part: Plan) -> int:
         """Number of workers of the same machine before those of a part."""

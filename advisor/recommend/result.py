@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from advisor.recommend.bill import MonthlyBill
 from advisor.recommend.checkpoint import ServedCheckpoint
@@ -42,8 +42,9 @@ class OfferedPrice:
     egress_usd_per_gb: float | None
 
 
-Share = Literal["prefill", "decode", "short", "long"]
-"""Of the work of a fleet of unlike parts: prompts, answers, short prompts, long ones."""
+Share = Literal["prefill", "decode"]
+"""Of the work of two pools."""
+SHARE_WORDS: Final[Mapping[str, str]] = {"prefill": "prompts", "decode": "answers"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,6 @@ class OptionPart:
     launch_command: str
     launch_argv: tuple[str, ...]
     launch_config: Mapping[str, object]
-    prompts_from: int = 0
-    prompts_to: int | None = None
-    """Tokens of the longest prompt that comes here."""
 
 
 @dataclass(frozen=True, slots=True)

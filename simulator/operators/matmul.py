@@ -202,8 +202,8 @@ class _Kernels:
     tile_rows: FloatArray
     tile_columns: FloatArray
     split: FloatArray
-    cluster_rows: FloatArray | float = 1.0
-    """Tiles below each other that run together."""
+    cluster_rows: FloatArray
+    """Of the tiles below each other that run together."""
 
 
 def _kernels(rows: FloatArray, depth: FloatArray, e: MatmulEfficiency) -> _Kernels:
@@ -214,13 +214,14 @@ def _kernels(rows: FloatArray, depth: FloatArray, e: MatmulEfficiency) -> _Kerne
     256×128 for the largest. SGLang's sweep behaves alike but narrow tiles hold 32 rows.
     """
     if not e.narrow_rows:
-        return _Kernels(*(column[:, None] for column in _CANDIDATES.T))
+        tile_rows, tile_columns, split = (column[:, None] for column in _CANDIDATES.T)
+        return _Kernels(tile_rows, tile_columns, split, cluster_rows=tile_rows)
     large = (rows >= _LARGE_ROWS) & (depth >= _LARGE_DEPTH)
     tile_rows = np.where(rows <= _MEDIUM_ROWS, 64.0, np.where(large, 256.0, 128.0))
     single = rows <= _SMALL_ROWS
     columns = np.where(single, 64.0, 128.0)
-    clusters = np.where(single, 1.0, _CLUSTER_ROWS)
-    return _Kernels(tile_rows[None], columns[None], np.ones((1, len(rows))), clusters[None])
+    together = np.where(single, 1.0, _CLUSTER_ROWS)
+    return _Kernels(tile_rows[None], columns[None], np.ones((1, len(rows))), (tile_rows * together)[None])
 
 
 def _candidates_s(
@@ -229,18 +230,15 @@ def _candidates_s(
     """Time of every candidate kernel without launch [candidate, shape]."""
     kernels = _kernels(rows, depth, e)
     split = kernels.split
-    cluster_rows = kernels.tile_rows * kernels.cluster_rows
-    tiles_down = np.ceil(rows / cluster_rows) * kernels.cluster_rows
-    num_tiles = tiles_down * np.ceil(columns / kernels.tile_columns) * split
+    paid_rows = np.ceil(rows / kernels.cluster_rows) * kernels.cluster_rows
+    num_tiles = paid_rows / kernels.tile_rows * np.ceil(columns / kernels.tile_columns) * split
     compute_s = _compute_s(kernels, num_tiles, rows * columns * depth, depth, device, e)
     memory_s = _memory_s(rows, columns, depth, split, device, e)
     latency_s = depth / split * e.depth_cycles / device.clock_hz
     joined = overlapped_s(np.maximum(compute_s, latency_s), memory_s, e.overlap_norm)
     joined += e.split_cycles / device.clock_hz * (split > 1.0)
     if e.partial_tiles:
-        empty = np.where(
-            rows <= e.narrow_rows, 0.0, 1.0 - rows / (np.ceil(rows / cluster_rows) * cluster_rows)
-        )
+        empty = np.where(rows <= e.narrow_rows, 0.0, 1.0 - rows / paid_rows)
         joined *= 1.0 + e.partial_tiles * empty
     too_fine = (split > 1.0) & (depth < _MIN_SPLIT_DEPTH * split)
     return np.where(too_fine, np.inf, joined)

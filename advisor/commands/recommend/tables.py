@@ -1,9 +1,8 @@
 """Ladder and options of a recommendation as tables, and how sure their order is: for terminal and page alike."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
-from advisor.recommend.result import ContextTier, Option, OptionPart, Recommendation, Rung
+from advisor.recommend.result import SHARE_WORDS, ContextTier, Option, OptionPart, Recommendation, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Block, Table, columns
 from advisor.render.numbers import (
@@ -20,10 +19,6 @@ from advisor.render.numbers import (
     usd_range,
 )
 from advisor.simulator.quantity import Quantity
-
-_SHARES: Final = {
-    "prefill": "prompts", "decode": "answers", "short": "short prompts", "long": "long prompts",
-}  # fmt: skip
 
 
 def shown_rate(scenario: Scenario) -> float | None:
@@ -54,13 +49,20 @@ def _tier_cells(tier: ContextTier) -> tuple[str, ...]:
         return (MISSING, "", *(MISSING,) * 5, tier.reason)
     return (
         bought_words(pick),
+        *_cost_cells(pick),
+        str(tier.requests_at_once),
+        show(tier.first_token_s, TIME),
+        tier.verdict,
+    )
+
+
+def _cost_cells(pick: Option) -> tuple[str, ...]:
+    """What runs, and what it costs by the hour, the month and the token."""
+    return (
         runs_words(pick.engine, pick.weight_dtype),
         usd(pick.usd_per_hour),
         usd(pick.usd_per_month),
         usd(pick.usd_per_million_tokens.value),
-        str(tier.requests_at_once),
-        show(tier.first_token_s, TIME),
-        tier.verdict,
     )
 
 
@@ -69,10 +71,7 @@ def _rung_cells(pick: Option | None) -> tuple[str, ...]:
         return (MISSING, "nothing carries it", *(MISSING,) * 6)
     return (
         take_words(pick),
-        runs_words(pick.engine, pick.weight_dtype),
-        usd(pick.usd_per_hour),
-        usd(pick.usd_per_month),
-        usd(pick.usd_per_million_tokens.value),
+        *_cost_cells(pick),
         _p99(pick.ttft_s),
         _p99(pick.tpot_s),
         price_words(pick.provider, pick.price.kind, pick.price.tenancy, pick.price.age_days),
@@ -134,7 +133,7 @@ def start_command(option: Option) -> str:
     if not option.parts:
         return option.launch_command
     return "\n".join(
-        f"# each of {part.num_replicas} for {_SHARES[part.share]}\n{part.launch_command}"
+        f"# each of {part.num_replicas} for {SHARE_WORDS[part.share]}\n{part.launch_command}"
         for part in option.parts
     )
 
