@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from advisor.recommend.load_runs import Served, percentile_s, run_at, strain
+from advisor.recommend.load_runs import TAIL_PERCENT, Served, is_spent, percentile_s, run_at, strain
 from advisor.recommend.scenario import Objectives, Traffic
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving.metrics import pooled
@@ -65,6 +65,7 @@ _CLOSE = 0.97
 """Strain of a load that holds from which on no higher one need be tried: it grows about as fast as the load."""
 _MISSED_SLACK = 1.25
 """Times a hundredth of all requests: where so many miss some objective, one of them is missed for certain."""
+_CLIENTS_SLACK = 2.0
 _MISSED = 1.01
 """Least strain of a load that was given up."""
 
@@ -107,7 +108,12 @@ def highest_load(
 
     Assumes: `bound_per_s` is an upper bound on requests per second.
     """
-    most = bound_per_s if traffic.concurrency is None else float(traffic.concurrency)
+    whole = traffic.concurrency is not None
+    most, start = bound_per_s, _USUALLY_ESTIMATED * bound_per_s
+    if traffic.concurrency is not None:
+        busy = _busy_clients(traffic, objectives, bound_per_s)
+        most = min(float(traffic.concurrency), math.ceil(_CLIENTS_SLACK * busy))
+        start = min(most, math.ceil(_USUALLY_ESTIMATED * busy))
 
     def run(load: float) -> _Judged:
         result = run_at(
@@ -121,9 +127,21 @@ def highest_load(
         )
         return result, *strain(result, objectives)
 
-    whole = traffic.concurrency is not None
-    start = None if whole else _USUALLY_ESTIMATED * most
     return _highest(run, most, whole=whole, least=least, start=start)
+
+
+def _busy_clients(traffic: Traffic, objectives: Objectives, bound_per_s: float) -> float:
+    """Clients that keep a replica busy where every answer takes what the objectives allow; as many as there are where
+    they allow anything.
+
+    clients = rate · time of an answer (Little's law)
+
+    Assumes: one answer in a hundred may take any time, but the mean stays below twice what 99 keep.
+    """
+    limits = {each.metric: each.limit_s for each in objectives.levels if each.percent == TAIL_PERCENT}
+    apart_s = limits.get("ttft", math.inf) + traffic.mean_output_tokens * limits.get("tpot", math.inf)
+    answer_s = min(apart_s, limits.get("e2e", math.inf))
+    return max(1.0, bound_per_s * answer_s) if answer_s < math.inf else float(traffic.concurrency or 1)
 
 
 def confirm(
@@ -321,7 +339,7 @@ def _highest(
         load = min(most, least)
     lowest = max(least, 1.0 if whole else _LEAST_RATE)
     for _ in range(_MAX_RUNS):
-        if load < lowest:
+        if load < lowest or is_spent():
             break
         result, tightest, name = run(load)
         spent += result.num_requests

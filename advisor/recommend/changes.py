@@ -9,6 +9,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.recommend.candidates import fitted, usable_precisions
 from advisor.recommend.lever_trials import LESS, carried
 from advisor.recommend.levers import replica_of
+from advisor.recommend.load_runs import is_spent
 from advisor.recommend.ranking import Planned, chance_cheaper, log_error
 from advisor.recommend.result import BeforeAfter, Comparison, Option
 from advisor.recommend.scenario import Objectives, Scenario, ServiceLevel
@@ -55,7 +56,7 @@ def tried_changes(scenario: Scenario, plan: Planned) -> tuple[str, ...]:
 
     Source: lever_trials.carried.
     """
-    if scenario.screened_only or plan.found.fleet is not None:
+    if scenario.screened_only or is_spent() or plan.found.fleet is not None:
         return ()
     found, binding = [], plan.found.capacity.binding
     level = next((each for each in scenario.objectives.levels if each.metric == binding), None)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from advisor.catalog.errors import AdvisorError
 from advisor.recommend.capacity import Capacity, confirm, highest_load
 from advisor.recommend.levers import Lever, lever_note, replica_of, to_try, with_lever
-from advisor.recommend.load_runs import strain
+from advisor.recommend.load_runs import is_spent, strain
 from advisor.recommend.purchase import cheapest_purchase
 from advisor.recommend.ranking import Planned, planned, shown
 from advisor.recommend.result import BeforeAfter, LeverTrial
@@ -27,6 +27,7 @@ def tried_levers(scenario: Scenario, plans: Sequence[tuple[int, Planned]]) -> tu
         _tried(scenario, rank, plan, one)
         for rank, plan in plans
         for one in to_try(scenario, plan.found.candidate)
+        if not is_spent()
     ]
     order = ("cheaper", "faster", "no gain", "refused")
     return tuple(sorted(trials, key=lambda trial: (order.index(trial.verdict), trial.gain)))

@@ -1,8 +1,13 @@
-"""One replica under one load: the runs that a capacity rests on, and how near they come to the objectives."""
+"""One replica under one load: the runs that a capacity rests on, how near they come to the objectives, and how much
+may be simulated for one answer: counted in work, not in seconds, so that an answer is the same everywhere."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from advisor.recommend.scenario import Objectives, ServiceLevel, Traffic
 from advisor.simulator.disaggregation import DisaggregatedModel
@@ -26,15 +31,69 @@ from advisor.simulator.serving.trace_replay import share_of_replay
 
 _CLIENT_ROUNDS = 10
 """Requests per client of a closed loop, as the usual benchmark client sends them."""
-_TAIL_PERCENT = 99
+TAIL_PERCENT = 99
 _REFUSED_FRACTION = 0.01
 """What a 99th percentile leaves open: requests too long for the cache or the token budget."""
 _GIVE_UP_FRACTION = 0.02
 """More requests than that missing TTFT or TPOT mean that a 99th percentile misses: the rest need not be simulated. Of
 several runs together, one that misses by their number times a hundredth."""
 
+SEARCH_WORK: Final = 4_500_000
+"""Requests plus events of all runs of one search: some 25 s. Usual questions take 0.5 to 2.5 million."""
+SHOW_WORK: Final = 3_000_000
+"""The same for what is settled, shown and tried of an answer, and for the questions near one that has none."""
+ENDED_EARLY: Final = (
+    f"the search ended at its limit of {SEARCH_WORK / 1e6:g} million simulated events; what was not tried by then is "
+    "called so: --gpu, --engine or --precision make the question smaller"
+)
+NOT_SETTLED: Final = f"some capacities are those of the search: settling them takes more than {SHOW_WORK / 1e6:g} million events"
+NOT_TRIED: Final = "not tried: the search had reached its limit of simulated events"
+
+
 Served = ReplicaModel | DisaggregatedModel
 """What takes a load: one replica, or two pools together."""
+
+
+class Effort:
+    """Work that was done, against a limit."""
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing more should be begun."""
+        return self.left <= 0
+
+
+_effort: ContextVar[Effort | None] = ContextVar("effort", default=None)
+
+
+@contextmanager
+def limited(most: int) -> Iterator[Effort]:
+    """A limit for what is simulated inside.
+
+    Source: own definition.
+    """
+    effort = Effort(most)
+    before = _effort.set(effort)
+    try:
+        yield effort
+    finally:
+        _effort.reset(before)
+
+
+def spend(work: int) -> None:
+    """Take note of requests plus events of a run."""
+    effort = _effort.get()
+    if effort is not None:
+        effort.left -= work
+
+
+def is_spent() -> bool:
+    """Whether the limit that counts here is reached."""
+    effort = _effort.get()
+    return effort is not None and effort.is_spent
 
 
 def run_at(
@@ -67,7 +126,7 @@ def run_at(
         )
     if objectives is None:
         return _simulated(served, workload, seed)
-    tails = {each.metric: each.limit_s for each in objectives.levels if each.percent == _TAIL_PERCENT}
+    tails = {each.metric: each.limit_s for each in objectives.levels if each.percent == TAIL_PERCENT}
     limits = {f"{metric}_s": limit for metric, limit in tails.items() if metric != "itl"}
     if not limits:
         return _simulated(served, workload, seed)
@@ -78,13 +137,16 @@ def _simulated(
     served: Served, workload: Workload, seed: int, slo: Slo | None = None, limit: int | None = None
 ) -> ServingResult:
     if isinstance(served, DisaggregatedModel):
-        return simulate_disaggregated(
+        result = simulate_disaggregated(
             served.prefill, served.decode, served.link, workload, seed=seed, slo=slo,
             give_up_after_violations=limit,
         )  # fmt: skip
-    return simulate(
-        served.surface, served.policy, workload, seed=seed, slo=slo, give_up_after_violations=limit
-    )
+    else:
+        result = simulate(
+            served.surface, served.policy, workload, seed=seed, slo=slo, give_up_after_violations=limit
+        )
+    spend(result.num_events + result.num_requests)
+    return result
 
 
 def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalLengths:

@@ -7,6 +7,7 @@ from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.schema import Engine, Model
 from advisor.recommend.bill import smallest_budget
 from advisor.recommend.candidates import candidates_of
+from advisor.recommend.load_runs import is_spent
 from advisor.recommend.market import loosened
 from advisor.recommend.scenario import Constraints, Objectives, Scenario
 from advisor.recommend.screening import Found
@@ -50,6 +51,8 @@ def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ..
         if told:
             return told
     for words, changed in _changes(one, model, engines):
+        if is_spent():
+            break
         if ask(changed) is not None:
             return words
     return ""

@@ -8,7 +8,7 @@ from typing import Final
 from advisor.catalog.schema import Accelerator, Price
 from advisor.recommend.capacity import ESTIMATE_REQUESTS, Capacity, confirm
 from advisor.recommend.levers import APART
-from advisor.recommend.load_runs import run_at, strain
+from advisor.recommend.load_runs import is_spent, run_at, strain
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.pool_workers import LARGEST_WORKER, Pair, Side, agree, sides_of
 from advisor.recommend.purchase import Demand, cheapest_purchase
@@ -113,7 +113,7 @@ def _best(asked: Asked, plan: Planned, pairs: Sequence[Pair]) -> Planned | None:
             begin.append((likely.usd_per_hour, place))
     best = None
     for usd, place in sorted(begin)[:_MOST_SIZED]:
-        sized = _sized(asked, pairs[place], limit) if usd < limit else None
+        sized = _sized(asked, pairs[place], limit) if usd < limit and not is_spent() else None
         if sized is None:
             continue
         held = confirmed(asked.scenario, planned(asked.scenario, asked.demand, sized), Settled())

@@ -16,6 +16,7 @@ from advisor.recommend.checkpoint import windowed
 from advisor.recommend.context_tiers import context_tiers, searched_largest
 from advisor.recommend.lever_trials import tried_levers
 from advisor.recommend.levers import APART, lever, pulled
+from advisor.recommend.load_runs import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
 from advisor.recommend.market import market, seller_words, stale_price_warnings
 from advisor.recommend.nearest import nearest_question
 from advisor.recommend.offers import OWN
@@ -76,15 +77,19 @@ def searched(
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     """
-    done = _searched(scenario, progress)
+    with limited(SEARCH_WORK) as effort:
+        done = _searched(scenario, progress)
+    if effort.is_spent:
+        done = replace(done, notes=(*done.notes, ENDED_EARLY))
     if done.ranked(1):
         return done
     fix = ""
     if suggests:
         progress("looking for the nearest question that has an answer")
-        fix = nearest_question(
-            done.scenario, done.model, _engines(scenario), partial(_attempt, progress=progress)
-        )
+        with limited(max(0, effort.left) + SHOW_WORK):
+            fix = nearest_question(
+                done.scenario, done.model, _engines(scenario), partial(_attempt, progress=progress)
+            )
     raise _nothing(done, fix)
 
 
@@ -140,6 +145,13 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         done, refused = searched_largest(scenario, named, partial(searched, progress=progress))
     else:
         done = searched(scenario, progress=progress, suggests=True)
+    with limited(SHOW_WORK):
+        plan = _answered(asked, refused, done, progress)
+    return replace(plan, search=done.outcome.statistics(time.perf_counter() - started))
+
+
+def _answered(asked: Scenario, refused: dict[int, str], done: Searched, progress: Progress) -> Recommendation:
+    """What a search found, settled, shown and compared."""
     scenario, model, outcome = done.scenario, done.model, done.outcome
     demands = demands_of(scenario)
     last = len(demands) - 1
@@ -171,13 +183,14 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         what_would_change=what_would_change(options, comparisons, tried_changes(scenario, order[0])),
         comparisons=comparisons,
         levers_tried=tried_levers(scenario, _worth_trying(scenario, order[0], picks)),
-        search=outcome.statistics(time.perf_counter() - started),
+        search=outcome.statistics(0.0),
         warnings=stale_price_warnings(options),
         notes=(
             *done.notes,
             *_owned_note(scenario),
             *_idle_levers(scenario, model, order),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
+            *((NOT_SETTLED,) if is_spent() else ()),
         ),
     )
 
@@ -206,9 +219,11 @@ def _confirmed(order: Sequence[Planned], done: Searched, scenario: Scenario, top
     for plan in order:
         if len(held) == top:
             break
-        settled = (
-            screened(scenario, plan) if scenario.screened_only else confirmed(scenario, plan, done.settled)
-        )
+        settled = None
+        if not scenario.screened_only and not is_spent():
+            settled = confirmed(scenario, plan, done.settled)
+        if scenario.screened_only or is_spent():
+            settled = settled or screened(scenario, plan)
         if settled is not None:
             held.append(settled)
     return ranked(held)

@@ -18,6 +18,7 @@ from advisor.recommend.capacity import (
     usually_held,
 )
 from advisor.recommend.levers import replica_of
+from advisor.recommend.load_runs import NOT_TRIED, is_spent
 from advisor.recommend.purchase import (
     cheapest_purchase,
     least_costs,
@@ -61,7 +62,7 @@ def search(
     question, heap = screen(scenario, model, accelerators, engines, offers, outcome)
     outcome.screen_wall_s = time.perf_counter() - started
     libraries: dict[tuple[str, str, str], OperatorLibrary] = {}
-    while heap:
+    while heap and not is_spent():
         entry = heapq.heappop(heap)
         if not exhaustive and not _can_win(question, outcome, entry):
             name = entry.candidate.deployment.accelerator.id
@@ -76,8 +77,25 @@ def search(
             progress(f"simulating {deployment.model.id} on {size} x {name} ({deployment.engine.id})")
             _estimate(question, entry, outcome, heap, exhaustive=exhaustive)
         else:
-            _confirm(question, entry, outcome, exhaustive=exhaustive)
+            _confirm(question, entry, outcome, heap, exhaustive=exhaustive)
+    _end(question, outcome, heap)
     return outcome
+
+
+def _end(question: Question, outcome: SearchOutcome, heap: list[Entry]) -> None:
+    """What is left when no more may be simulated was not tried; where nothing is confirmed, short runs must do."""
+    estimated = [] if outcome.found else [entry for entry in heap if entry.capacity is not None]
+    for entry in estimated:
+        assert entry.capacity is not None
+        if (found := _priced(question, entry, usually_held(entry.capacity))) is not None:
+            outcome.found[found.accelerator_id].append(found)
+    for entry in heap:
+        name = entry.candidate.deployment.accelerator.id
+        if _can_win(question, outcome, entry):
+            outcome.reasons[name] = NOT_TRIED
+            outcome.bounds.pop(name, None)
+        elif name not in outcome.reasons and not outcome.found.get(name):
+            outcome.bounds.setdefault(name, entry.bounds[-1])
 
 
 def _tighten(
@@ -131,6 +149,9 @@ def _estimate(
         least=least,
     )
     outcome.num_simulated += 1
+    if capacity is None and is_spent():
+        heapq.heappush(heap, entry)
+        return
     if capacity is None and least:
         outcome.bounds.setdefault(name, entry.bounds[-1])
         return
@@ -147,7 +168,9 @@ def _estimate(
     heapq.heappush(heap, replace(entry, promise=question.promise(costs), bounds=costs, capacity=capacity))
 
 
-def _confirm(question: Question, entry: Entry, outcome: SearchOutcome, *, exhaustive: bool) -> None:
+def _confirm(
+    question: Question, entry: Entry, outcome: SearchOutcome, heap: list[Entry], *, exhaustive: bool
+) -> None:
     """Hold a candidate to long runs at the load that it will carry, headroom included."""
     assert entry.replica is not None
     assert entry.capacity is not None
@@ -172,6 +195,9 @@ def _confirm(question: Question, entry: Entry, outcome: SearchOutcome, *, exhaus
     if capacity is None and own and least and question.demands[-1].kind in ("unit", "budget"):
         # Not better than what the accelerator already offers: shown beside it, found with less care.
         capacity = hold(replace(aim, load=least), tolerance=VARIANT_TOLERANCE)
+    if capacity is None and is_spent():
+        heapq.heappush(heap, entry)
+        return
     if capacity is None:
         _drop(outcome, entry)
         if least:
