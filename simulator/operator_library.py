@@ -1,5 +1,6 @@
 """The time functions of one accelerator under one engine, with their fitted parameters looked up once."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, Self, TypeVar, cast
@@ -114,6 +115,9 @@ class OperatorLibrary:
 
         `behind_kernel`: its input comes from a small operator, which may quantise it on the way, not from attention.
 
+        Assumes: unpacked weights multiply no faster than 16-bit ones where reading these would cost nothing, so that a
+        transferred record does not pass the chip's own limits.
+
         Source: operators.matmul.
         """
         kernel = self.kernels.get("weight_only", "matmul") if FORMATS[dtype].is_unpacked else "matmul"
@@ -122,7 +126,12 @@ class OperatorLibrary:
         if self.fused_quantisation and dtype == "fp8" and behind_kernel:
             launch_s = min(efficiency.launch_s, self.parameters(MatmulEfficiency, "matmul", "bf16").launch_s)
             efficiency = replace(efficiency, launch_s=launch_s, quantize_bytes=0.0, quantize_row_cycles=0.0)
-        return matmul_s(tokens, columns, depth, device, efficiency)
+        seconds = matmul_s(tokens, columns, depth, device, efficiency)
+        if kernel == "matmul":
+            return seconds
+        plain = self.parameters(MatmulEfficiency, "matmul", "bf16")
+        endless = replace(self.device, bandwidth_bytes_per_s=math.inf)
+        return np.maximum(seconds, matmul_s(tokens, columns, depth, endless, plain))
 
     def experts_s(self, tokens: FloatArray, dtype: str, shape: ExpertLayer) -> FloatArray:
         """Routed experts of one layer on one accelerator [s]. Source: operators.grouped_matmul."""
