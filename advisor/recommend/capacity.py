@@ -215,9 +215,10 @@ class _Jury:
         order, strains, missed = self.order, list[float](), 0.0
         together: ServingResult | None = None
         for seed in order:
-            one = self.known.get((load, seed)) or self.hold(
-                load, seed=seed, give_up_fraction=max(0.0, self.most_missed - missed)
-            )
+            one = self.known.get((load, seed))
+            if one is None and together is not None and is_spent():
+                break
+            one = one or self.hold(load, seed=seed, give_up_fraction=max(0.0, self.most_missed - missed))
             result, tightest, name = one
             if result.gave_up or tightest == math.inf:
                 strains.append(math.inf)
@@ -252,7 +253,10 @@ def planning_point(
     length = max(CONFIRM_REQUESTS, _SHOWN_REQUESTS)
     seeds = seeds_of(seed, "show")
     while True:
-        runs = [run_at(replica, traffic, load, length, each) for each in seeds]
+        runs = [run_at(replica, traffic, load, length, seeds[0])]
+        runs += [run_at(replica, traffic, load, length, each) for each in seeds[1:] if not is_spent()]
+        if is_spent():
+            return pooled(runs)
         needed = _run_length(_RESIDENCES * load * runs[0].e2e.mean_s) if traffic.concurrency is None else 0
         if length >= needed and (length >= _MOST_SHOWN or sampling_error(runs, objectives) < _SAMPLING_ERROR):
             return pooled(runs)

@@ -38,15 +38,18 @@ _GIVE_UP_FRACTION = 0.02
 """More requests than that missing TTFT or TPOT mean that a 99th percentile misses: the rest need not be simulated. Of
 several runs together, one that misses by their number times a hundredth."""
 
-SEARCH_WORK: Final = 4_500_000
-"""Requests plus events of all runs of one search: some 25 s. Usual questions take 0.5 to 2.5 million."""
-SHOW_WORK: Final = 3_000_000
+SEARCH_WORK: Final = 3_500_000
+"""Requests plus events of all runs of one search: some 20 s. Usual questions take 0.5 to 2.5 million."""
+SHOW_WORK: Final = 2_000_000
 """The same for what is settled, shown and tried of an answer, and for the questions near one that has none."""
 ENDED_EARLY: Final = (
     f"the search ended at its limit of {SEARCH_WORK / 1e6:g} million simulated events; what was not tried by then is "
     "called so: --gpu, --engine or --precision make the question smaller"
 )
-NOT_SETTLED: Final = f"some capacities are those of the search: settling them takes more than {SHOW_WORK / 1e6:g} million events"
+NOT_SETTLED: Final = (
+    "some capacities and times are those of the search, at full load: more takes over "
+    f"{SHOW_WORK / 1e6:g} million simulated events"
+)
 NOT_TRIED: Final = "not tried: the search had reached its limit of simulated events"
 
 
@@ -88,6 +91,17 @@ def spend(work: int) -> None:
     effort = _effort.get()
     if effort is not None:
         effort.left -= work
+
+
+def affords(result: ServingResult, num_requests: int) -> bool:
+    """Whether so many more requests like those of a run are within the limit; if not, it counts as reached."""
+    effort = _effort.get()
+    if effort is None:
+        return True
+    work = num_requests * (result.num_events + result.num_requests) / max(1, result.num_requests)
+    if work > effort.left:
+        effort.left = 0
+    return not effort.is_spent
 
 
 def is_spent() -> bool:

@@ -11,7 +11,7 @@ from advisor.catalog.schema import Price
 from advisor.recommend.capacity import CONFIRM_REQUESTS, Capacity, confirm, planning_point, seeds_of
 from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
 from advisor.recommend.levers import lacks_head
-from advisor.recommend.load_runs import run_at, strain
+from advisor.recommend.load_runs import affords, run_at, strain
 from advisor.recommend.offers import OWN
 from advisor.recommend.purchase import Demand, Purchase, cheapest_purchase, planned_load
 from advisor.recommend.scenario import Scenario
@@ -28,6 +28,8 @@ LIKELY: Final = 0.75
 _LOWER, _HIGHER = 0.85, 1.15
 """Times its true value that a capacity found by few short runs may be."""
 _STEP: Final = 0.93
+_LEAST_RUNS = 3
+"""Of a deployment that is settled and shown, of a confirming length each."""
 _MOST_STEPS: Final = 5
 _QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
 _NORMAL: Final = NormalDist()
@@ -138,9 +140,12 @@ class Settled:
 
 def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | None:
     """The deployment with its capacity settled, and what it shows at its planning point, held to its objectives with
-    seeds that decided nothing; with less load per replica where it misses them; None where that cannot be bought.
+    seeds that decided nothing; with less load per replica where it misses them; None where that cannot be bought, or no
+    more may be simulated.
     """
     settled: Planned | None = plan
+    if not affords(plan.result, _LEAST_RUNS * CONFIRM_REQUESTS):
+        return None
     if _is_open(scenario, plan):
         found, key = plan.found, id(plan.found.candidate)
         if key not in known.capacities:
@@ -166,7 +171,10 @@ def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | No
 
 
 def screened(scenario: Scenario, plan: Planned) -> Planned:
-    """The deployment with what one run of a confirming length shows at its planning point, held to nothing."""
+    """The deployment with what one run of a confirming length shows at its planning point, held to nothing; as the
+    search left it, at full load, where no more may be simulated."""
+    if not affords(plan.result, CONFIRM_REQUESTS):
+        return plan
     seed, *_ = seeds_of(scenario.seed, "show")
     return replace(
         plan, result=run_at(plan.found.served, scenario.traffic, plan.load, CONFIRM_REQUESTS, seed)

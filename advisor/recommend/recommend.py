@@ -16,7 +16,14 @@ from advisor.recommend.checkpoint import windowed
 from advisor.recommend.context_tiers import context_tiers, searched_largest
 from advisor.recommend.lever_trials import tried_levers
 from advisor.recommend.levers import APART, lever, pulled
-from advisor.recommend.load_runs import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
+from advisor.recommend.load_runs import (
+    ENDED_EARLY,
+    NOT_SETTLED,
+    SEARCH_WORK,
+    SHOW_WORK,
+    is_spent,
+    limited,
+)
 from advisor.recommend.market import market, seller_words, stale_price_warnings
 from advisor.recommend.nearest import nearest_question
 from advisor.recommend.offers import OWN
@@ -219,11 +226,9 @@ def _confirmed(order: Sequence[Planned], done: Searched, scenario: Scenario, top
     for plan in order:
         if len(held) == top:
             break
-        settled = None
-        if not scenario.screened_only and not is_spent():
-            settled = confirmed(scenario, plan, done.settled)
-        if scenario.screened_only or is_spent():
-            settled = settled or screened(scenario, plan)
+        settled = None if scenario.screened_only else confirmed(scenario, plan, done.settled)
+        if settled is None and (scenario.screened_only or is_spent()):
+            settled = screened(scenario, plan)
         if settled is not None:
             held.append(settled)
     return ranked(held)
