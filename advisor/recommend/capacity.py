@@ -112,8 +112,9 @@ def highest_load(
     most, start = bound_per_s, _USUALLY_ESTIMATED * bound_per_s
     if traffic.concurrency is not None:
         busy = _busy_clients(traffic, objectives, bound_per_s)
-        most = min(float(traffic.concurrency), math.ceil(_CLIENTS_SLACK * busy))
-        start = min(most, math.ceil(_USUALLY_ESTIMATED * busy))
+        most = start = float(traffic.concurrency)
+        if most > _CLIENTS_SLACK * busy:
+            most, start = math.ceil(_CLIENTS_SLACK * busy), math.ceil(_USUALLY_ESTIMATED * busy)
 
     def run(load: float) -> _Judged:
         result = run_at(

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from advisor.catalog.units import MILLION
 from advisor.recommend.scenario import Objectives, ServiceLevel, Traffic
 from advisor.simulator.disaggregation import DisaggregatedModel
 from advisor.simulator.replica_model import ReplicaModel
@@ -43,12 +44,12 @@ SEARCH_WORK: Final = 3_500_000
 SHOW_WORK: Final = 2_000_000
 """The same for what is settled, shown and tried of an answer, and for the questions near one that has none."""
 ENDED_EARLY: Final = (
-    f"the search ended at its limit of {SEARCH_WORK / 1e6:g} million simulated events; what was not tried by then is "
-    "called so: --gpu, --engine or --precision make the question smaller"
+    f"the search ended at its limit of {SEARCH_WORK / MILLION:g} million simulated events; what was not tried by then "
+    "is called so: --gpu, --engine or --precision make the question smaller"
 )
 NOT_SETTLED: Final = (
     "some capacities and times are those of the search, at full load: more takes over "
-    f"{SHOW_WORK / 1e6:g} million simulated events"
+    f"{SHOW_WORK / MILLION:g} million simulated events"
 )
 NOT_TRIED: Final = "not tried: the search had reached its limit of simulated events"
 

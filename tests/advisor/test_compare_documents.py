@@ -173,7 +173,7 @@ def test_files_that_cannot_be_compared(cli: Cli, tmp_path: Path, content: Any, t
 
 
 def test_real_plans_replay_the_same_and_differ_where_the_question_does(cli: Cli, tmp_path: Path) -> None:
-    base = "advisor recommend --model llama-3.1-8b --workload serve --gpu l40s,rtx-4090 --as-of 2026-11-20 -q"
+    base = "advisor recommend --model llama-3.1-8b --gpu rtx-4090 --engine vllm --as-of 2026-11-20 -q"
     for name, extra in (("a", ""), ("b", ""), ("c", "--output-tokens 800 --input-tokens 1155")):
         assert cli(f"{base} {extra} --plan {tmp_path / name}.json").code == 0
     assert "are the same" in cli(f"advisor compare {tmp_path}/a.json {tmp_path}/b.json").out
