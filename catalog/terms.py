@@ -49,7 +49,7 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
     ),
     "framework": _units(
         kernels="kernel_scale low_bit_scale attention_scale attention_backward recurrence_scale expert_scale "
-        "low_bit_expert_scale elementwise_passes eager_passes optimizer_passes straggler interference "
+        "low_bit_expert_scale expert_capacity elementwise_passes eager_passes optimizer_passes straggler interference "
         "stream_fraction unfused_fraction dequantized_fraction recurrence_backward hidden_by_weights "
         "exchange_processors length_spread",
         launches="launch_s kernels_per_layer tensor_kernels expert_kernels local_expert_kernels fp8_kernels "

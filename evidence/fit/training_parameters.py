@@ -51,7 +51,6 @@ PARAMETERS = (
     Parameter({}, "interference", 0.15, 0.5, 0.03, 0.6),
     Parameter(FSDP, "interference", 0.25, 0.4, 0.03, 0.8),
     Parameter({}, "recurrence_scale", 1.3, 0.3, 0.7, 3.0),
-    Parameter({}, "expert_scale", 1.0, 0.2, 0.5, 3.0),
     Parameter({}, "launch_s", 6e-6, 0.2, 2e-6, 2e-5),
     Parameter({}, "communication_scale", 1.1, 0.12, 1.0, 1.6),
     Parameter(MEGATRON, "pipeline_sync_s", 3e-4, 0.7, 2e-5, 5e-3),

@@ -38,6 +38,9 @@ class FrameworkCosts:
     """Time of routed experts and their permutation over that of serving kernels."""
     low_bit_expert_scale: float = 1.0
     """The same for formats below 16 bits, whose serving kernels are closer to the peak."""
+    expert_capacity: float = 0.0
+    """Rows of each expert over an even share of the tokens, where every expert computes a fixed number of them in one
+    batched dense product and drops the rest; 0 where rows are grouped as they come."""
     elementwise_passes: float = 1.0
     """Traffic of norms, activations and residuals over what fused kernels need."""
     eager_passes: float = 1.0

@@ -290,6 +290,8 @@ class LayerPricing:
         s, forward = self.slices, np.zeros_like(self.slices.rows)
         if experts is None:
             return forward, forward, forward
+        if self.costs.expert_capacity:
+            return self._dropping(experts)
         pairs = s.expert_parallel * 4096 + s.expert_tensor_parallel
         for pair in np.unique(pairs):
             mask = pairs == pair
@@ -298,12 +300,33 @@ class LayerPricing:
         width = 2.0 * experts.hidden_size + 3.0 * experts.intermediate_size
         pairs_per_rank = s.rows / s.sequence_split * experts.per_token
         cast = self.stream_s(0.5 * _CAST_BYTES.get(self.dtype, 0.0) * pairs_per_rank * width)
-        scale = self.costs.low_bit_expert_scale if self.low_bit else self.costs.expert_scale
+        scale = (
+            self.costs.low_bit_expert_scale
+            if self.low_bit
+            else self.costs.expert_scale * self.costs.kernel_scale
+        )
         forward = scale * forward + cast
         ranks = s.expert_parallel * np.maximum(s.expert_tensor_parallel, 1)
         weights = experts.num_experts * experts.elements / ranks
         traffic = self.stream_s(weights * self.costs.main_gradient_bytes)
         return forward, forward, overlapped_s(forward, traffic, 2.0)
+
+    def _dropping(self, experts: Experts) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Routed experts as batched dense products of as many rows each, what exceeds them dropped.
+
+        Source: MaxText, layers/moe.py (dense_matmul) with sparse_matmul=False and a capacity factor, as the recipes of
+            benchmarks/maxtext_trillium_model_configs.py set it.
+        """
+        s = self.slices
+        split = np.maximum(s.expert_tensor_parallel, 1)
+        local = np.maximum(1.0, experts.num_experts / s.expert_parallel)
+        share = s.rows / s.sequence_split * split * experts.per_token / local
+        rows, inner = self.costs.expert_capacity * share, experts.intermediate_size / split
+        hidden = np.full_like(inner, experts.hidden_size)
+        into = self.matmul(inner * (2.0 if experts.gated else 1.0), hidden, self.dtype, rows)
+        out_of = self.matmul(hidden, inner, self.dtype, rows)
+        forward, inputs, weights = (local * (up + down) for up, down in zip(into, out_of, strict=True))
+        return forward, inputs, weights
 
     def _grouped(self, experts: Experts, ep: int, etp: int, tokens: FloatArray) -> FloatArray:
         """Experts of one rank for the pairs that reach it; each rank of the expert group brings `tokens` [s].
