@@ -55,7 +55,7 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         launches="launch_s kernels_per_layer tensor_kernels expert_kernels local_expert_kernels fp8_kernels "
         "block_scaled_kernels pipeline_sync_s backward_launches adapter_launches graphs "
         "compiled_graphs autocast_launches",
-        communication="communication_scale tensor_overlap expert_overlap context_overlap "
+        communication="communication_scale tensor_overlap expert_overlap context_overlap hybrid_exchange "
         "data_overlap gather_overlap shard_copies partial_recompute table_exposed",
         memory="main_gradient_bytes gradient_bytes host_copy_bytes_per_s host_update_bytes_per_s",
         reinforcement="reload_s host_link_fraction network_fraction judge_utilisation",

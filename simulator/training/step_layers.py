@@ -39,6 +39,8 @@ _CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
 """Moved per activation or gradient beside what the multiplication's own cast moves: the transposed copy, and for
 nvfp4 a pass for the scale and one through the random rotation."""
 _COMPILED_PASSES: Final = 1.0
+_CLAMPING: Final = ("gpt_oss",)
+"""Families of models whose experts have biases and clamp both halves of their gates."""
 _LATENT_UP: Final = ("query_up", "kv_up")
 _EAGER_FAMILIES: Final = ("fsdp", "torchtitan", "peft", "deepspeed")
 _FUSED_SOFTWARE: Final = ("intern", "megatron", "unsloth", "liger")
@@ -305,11 +307,36 @@ class LayerPricing:
             if self.low_bit
             else self.costs.expert_scale * self.costs.kernel_scale
         )
+        beside_f, beside_b = self._beside_experts(experts)
         forward = scale * forward + cast
         ranks = s.expert_parallel * np.maximum(s.expert_tensor_parallel, 1)
         weights = experts.num_experts * experts.elements / ranks
         traffic = self.stream_s(weights * self.costs.main_gradient_bytes)
-        return forward, forward, overlapped_s(forward, traffic, 2.0)
+        weight_s = overlapped_s(forward, traffic, 2.0)
+        return forward + beside_f, forward + beside_b, weight_s
+
+    def _beside_experts(self, experts: Experts) -> tuple[FloatArray, FloatArray]:
+        """What reorders tokens by expert and back, and what clamps and biases their activations one tensor at a time,
+        beside the products: forward and backward [s].
+
+        A copy of a token is read and written where it is sorted, after an exchange once more by local expert, and the
+        same on its way back, where the copies are summed; HybridEP writes them in order.
+
+        Source: NVIDIA/Megatron-LM, core/transformer/moe: token_dispatcher.py (permutation 1 and 2),
+            experts.py (_apply_bias), core/fusions/fused_bias_geglu.py (clamp and cat in front of the fused kernel).
+        """
+        s, h, inner = self.slices, experts.hidden_size, experts.intermediate_size
+        features = self.job.features
+        copies = s.rows / s.sequence_split * experts.per_token
+        values = np.zeros_like(copies)
+        if "hybrid_dispatcher" not in features:
+            values = values + (3.0 + 1.0 / experts.per_token) * h
+        if "alltoall_dispatcher" in features:
+            values = values + np.where(s.expert_parallel < experts.num_experts, 4.0, 0.0) * h
+        forward = backward = values
+        if self.job.model.family in _CLAMPING and self.job.framework == "megatron" and not self.low_bit:
+            forward, backward = forward + 8.0 * inner + 6.0 * h, backward + 10.0 * inner + 6.0 * h
+        return self.stream_s(_BYTES * copies * forward), self.stream_s(_BYTES * copies * backward)
 
     def _dropping(self, experts: Experts) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Routed experts as batched dense products of as many rows each, what exceeds them dropped.
