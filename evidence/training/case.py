@@ -12,9 +12,9 @@ from advisor.evidence.table import Cells
 from advisor.evidence.training.cluster import cluster_of
 from advisor.evidence.training.frameworks import (
     default_features,
+    dispatcher_features,
     family_of,
     optimizer_of,
-    recipe_features,
     virtual_tokens,
 )
 from advisor.evidence.training.model import model_of
@@ -196,7 +196,7 @@ def _job(
     features = set(cells.text("features").split()) | default_features(framework, family, version, date)
     precision = _precision(cells, accelerator, family, unstated)
     if family == "megatron" and num_experts(model):
-        features |= recipe_features(model.id, accelerator.id, precision, version)
+        features |= dispatcher_features(model.id, accelerator.id, precision, version)
     features |= {name for name in ("compile", "async_tp") if cells.flag(name)}
     features |= {"paged_optimizer"} if paged else set()
     features |= {"fused_optimizer"} if "fused" in cells.text("optimizer").casefold() else set()

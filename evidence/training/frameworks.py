@@ -31,7 +31,6 @@ _UNFUSED_UNTIL: Final = "2024-06"
 Transformer Engine as the default implementation."""
 
 _HYBRID_SINCE: Final = "25.11"
-_CAPTURED_SINCE: Final = "26.02"
 
 
 def family_of(framework: str, sharding: str) -> str:
@@ -69,24 +68,22 @@ def default_features(framework: str, family: str, version: str, date: str) -> fr
     return frozenset()
 
 
-def recipe_features(model: str, accelerator: str, precision: str, version: str) -> frozenset[str]:
-    """How NVIDIA's recipes of a container run mixtures of experts: the library that moves tokens to their experts
-    (`hybrid_dispatcher` or `alltoall_dispatcher`), and whether what surrounds the experts is captured in graphs
-    (`layer_graphs`).
+def dispatcher_features(model: str, accelerator: str, precision: str, version: str) -> frozenset[str]:
+    """Which library moves tokens to their experts in NVIDIA's recipes of a container: `hybrid_dispatcher` or
+    `alltoall_dispatcher`.
 
-    Assumes: recipes before November 2025 dispatch as DeepEP does; what is captured starts with 26.02.
+    Assumes: recipes before November 2025 dispatch as DeepEP does.
     Source: NVIDIA-NeMo/Megatron-Bridge, scripts/performance/configs (moe_flex_dispatcher_backend,
-        moe_token_dispatcher_type, cuda_graph_scope).
+        moe_token_dispatcher_type).
     """
     if not version >= _HYBRID_SINCE:
         return frozenset()
-    in_rack, oss = accelerator.startswith("gb"), model.startswith("gpt-oss")
-    hybrid = in_rack or not model.startswith("qwen3-235b")
-    captured = in_rack or not model.startswith(("qwen3-235b", "deepseek"))
-    if oss:
-        hybrid = captured = accelerator == "b300-sxm" or (in_rack and precision == "mxfp8")
-    found = {"hybrid_dispatcher" if hybrid else "alltoall_dispatcher"}
-    return frozenset(found | ({"layer_graphs"} if captured and version >= _CAPTURED_SINCE else set()))
+    in_rack = accelerator.startswith("gb")
+    if model.startswith("gpt-oss"):
+        hybrid = accelerator == "b300-sxm" or (in_rack and precision == "mxfp8")
+    else:
+        hybrid = in_rack or not model.startswith("qwen3-235b")
+    return frozenset({"hybrid_dispatcher" if hybrid else "alltoall_dispatcher"})
 
 
 def optimizer_of(text: str) -> tuple[Optimizer, bool]:

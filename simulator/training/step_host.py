@@ -55,8 +55,7 @@ def launch_times(
 
     (layers + 1) · kernels · launch; kernels of a layer are the framework's, more under tensor parallelism, for routed
     experts and for each local one, and in formats that need casts; the backward pass launches `backward_launches`
-    times as many, and the forward pass again for what is recomputed. Graphs of what surrounds the experts
-    (`layer_graphs`: attention, router, preprocessing) leave the experts' own.
+    times as many, and the forward pass again for what is recomputed.
 
     Assumes: embedding and head together launch as much as a layer.
     Source: own model, fitted on small models (catalog/data/terms.csv).
@@ -66,12 +65,10 @@ def launch_times(
         kernels = kernels * costs.eager_passes
     if is_autocast(job):
         kernels = kernels * common_term("autocast_launches")
-    experts, captured = num_experts(job.model), "layer_graphs" in job.features
-    kernels = np.zeros_like(kernels) if captured else kernels
+    experts = num_experts(job.model)
     if experts:
         local = np.maximum(1.0, experts / lattice.expert_parallel)
-        routing = 0.0 if captured else costs.expert_kernels
-        of_experts = routing + costs.local_expert_kernels * local
+        of_experts = costs.expert_kernels + costs.local_expert_kernels * local
         kernels = kernels + expert_layers_share(job.model) * of_experts
     if job.compute_dtype not in SIXTEEN_BIT:
         block_scaled = job.compute_dtype in BLOCK_SCALED
