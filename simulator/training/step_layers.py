@@ -302,11 +302,7 @@ class LayerPricing:
         width = 2.0 * experts.hidden_size + 3.0 * experts.intermediate_size
         pairs_per_rank = s.rows / s.sequence_split * experts.per_token
         cast = self.stream_s(0.5 * _CAST_BYTES.get(self.dtype, 0.0) * pairs_per_rank * width)
-        scale = (
-            self.costs.low_bit_expert_scale
-            if self.low_bit
-            else self.costs.expert_scale * self.costs.kernel_scale
-        )
+        scale = self.costs.low_bit_expert_scale if self.low_bit else self.costs.kernel_scale
         beside_f, beside_b = self._beside_experts(experts)
         forward = scale * forward + cast
         ranks = s.expert_parallel * np.maximum(s.expert_tensor_parallel, 1)
