@@ -62,15 +62,15 @@ class FarSites:
         exchange = exchange_s(self.sites, self.exchanged_bytes(found))
         what = "Gradients cross" if not self.inner_steps else "Parameters are averaged"
         often = f"every {digits(self.inner_steps)} steps" if self.inner_steps else "every step"
-        beside = ""
+        beside = judged = ""
         if self.inner_steps:
             beside = f", {show(self.step_s(found, overlapped=True), TIME)} beside the next steps"
+            judged = "; what drifting apart costs in loss is not judged"
         return (
             f"{number} such sites, {number * found.num_accelerators} accelerators: {show(seconds, TIME)} a step of "
             f"{number * found.job.global_batch} sequences{beside}, {digits(rate.value * found.step_s / seconds)} "
             f"tokens/s per accelerator. {what} {often}, {show(exchange, TIME)} at "
-            f"{digits(self.sites.bytes_per_s * BITS_PER_BYTE / GIGA)} Gb/s between a site and the others; what "
-            f"drifting apart costs in loss is not judged."
+            f"{digits(self.sites.bytes_per_s * BITS_PER_BYTE / GIGA)} Gb/s between a site and the others{judged}."
         )
 
 
