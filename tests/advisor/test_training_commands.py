@@ -372,3 +372,13 @@ def test_sites_that_lack_something_are_refused(cli: Cli, options: str, part: str
     found = cli(f"advisor simulate train --model 8b {options}")
     assert found.code == 2
     assert part in found.err
+
+
+@pytest.mark.parametrize("lines", ["sites = 1\nbetween_gbps = 10", "sites = 2\nbetween_gbps = -1.0",
+                                   "sites = 2\nbetween_gbps = nan"])  # fmt: skip
+def test_a_plan_file_with_sites_is_checked(cli: Cli, tmp_path: Path, lines: str) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(f"model = '8b'\n{lines}\n", encoding="utf-8")
+    found = cli(f"advisor simulate train {path}")
+    assert found.code == 2
+    assert "Gb/s between them" in found.err

@@ -1,5 +1,6 @@
 """A plan on several sites that a slow network joins: what the exchange between them adds to a step."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -94,4 +95,10 @@ def far_sites(values: Mapping[str, Any]) -> FarSites | None:
             fix="--between-gbps 100",
         )
     between = float(values["between_gbps"]) * GIGA / BITS_PER_BYTE
+    if values["sites"] < 2 or not 0.0 < between < math.inf:
+        raise AdvisorError(
+            f"{values['sites']} sites with {values['between_gbps']} Gb/s between them",
+            why="two at least have something to exchange, over a network that has a rate",
+            fix="--sites 2 --between-gbps 100",
+        )
     return FarSites(Sites(int(values["sites"]), between), values.get("inner_steps"))
