@@ -292,8 +292,8 @@ class LayerPricing:
         s, forward = self.slices, np.zeros_like(self.slices.rows)
         if experts is None:
             return forward, forward, forward
-        if self.costs.expert_capacity:
-            return self._dropping(experts)
+        if self.costs.expert_capacity or not self.low_bit:
+            return self._dense_experts(experts)
         pairs = s.expert_parallel * 4096 + s.expert_tensor_parallel
         for pair in np.unique(pairs):
             mask = pairs == pair
@@ -302,7 +302,7 @@ class LayerPricing:
         width = 2.0 * experts.hidden_size + 3.0 * experts.intermediate_size
         pairs_per_rank = s.rows / s.sequence_split * experts.per_token
         cast = self.stream_s(0.5 * _CAST_BYTES.get(self.dtype, 0.0) * pairs_per_rank * width)
-        scale = self.costs.low_bit_expert_scale if self.low_bit else self.costs.kernel_scale
+        scale = self.costs.low_bit_expert_scale
         beside_f, beside_b = self._beside_experts(experts)
         forward = scale * forward + cast
         ranks = s.expert_parallel * np.maximum(s.expert_tensor_parallel, 1)
@@ -334,22 +334,26 @@ class LayerPricing:
             forward, backward = forward + 8.0 * inner + 6.0 * h, backward + 10.0 * inner + 6.0 * h
         return self.stream_s(_BYTES * copies * forward), self.stream_s(_BYTES * copies * backward)
 
-    def _dropping(self, experts: Experts) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Routed experts as batched dense products of as many rows each, what exceeds them dropped.
+    def _dense_experts(self, experts: Experts) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Routed experts as a dense product each: in 16 bits cuBLAS on several streams, which reaches the rate of one
+        large product (tools/measure_experts.py); in MaxText as many rows each, what exceeds them dropped.
 
-        Source: MaxText, layers/moe.py (dense_matmul) with sparse_matmul=False and a capacity factor, as the recipes of
-            benchmarks/maxtext_trillium_model_configs.py set it.
+        Source: TransformerEngine, nvte_multi_stream_cublas_gemm; grouped_gemm (CublasGroupedGemm) on Hopper; MaxText,
+            layers/moe.py (dense_matmul) with sparse_matmul=False and a capacity factor.
         """
         s = self.slices
         split = np.maximum(s.expert_tensor_parallel, 1)
         local = np.maximum(1.0, experts.num_experts / s.expert_parallel)
         share = s.rows / s.sequence_split * split * experts.per_token / local
-        rows, inner = self.costs.expert_capacity * share, experts.intermediate_size / split
+        rows, inner = (self.costs.expert_capacity or 1.0) * share, experts.intermediate_size / split
         hidden = np.full_like(inner, experts.hidden_size)
         into = self.matmul(inner * (2.0 if experts.gated else 1.0), hidden, self.dtype, rows)
         out_of = self.matmul(hidden, inner, self.dtype, rows)
         forward, inputs, weights = (local * (up + down) for up, down in zip(into, out_of, strict=True))
-        return forward, inputs, weights
+        if self.costs.expert_capacity:
+            return forward, inputs, weights
+        beside_f, beside_b = self._beside_experts(experts)
+        return forward + beside_f, inputs + beside_b, weights
 
     def _grouped(self, experts: Experts, ep: int, etp: int, tokens: FloatArray) -> FloatArray:
         """Experts of one rank for the pairs that reach it; each rank of the expert group brings `tokens` [s].
