@@ -137,16 +137,26 @@ def confirm(
     tolerance: float = TOLERANCE,
     purpose: Purpose = "search",
     order: list[int] | None = None,
+    num_requests: int = CONFIRM_REQUESTS,
 ) -> Capacity | None:
     """The highest load up to the one found that long runs of several seeds hold together, within a tolerance; None
     where none does, or none from `least` on.
 
     `order` are seeds that were found to be hard for other candidates, kept up to date: all see the same arrivals.
+    Each run has at least `num_requests`.
     """
     order = [] if order is None else order
     order += [each for each in seeds_of(seed, purpose) if each not in order]
     spacing_s = 1.0 / found.requests_per_s
-    hold = partial(_long_run, replica, traffic, objectives=objectives, spacing_s=spacing_s, residences_s=[])
+    hold = partial(
+        _long_run,
+        replica,
+        traffic,
+        objectives=objectives,
+        spacing_s=spacing_s,
+        least_requests=num_requests,
+        residences_s=[],
+    )
     whole = traffic.concurrency is not None
     jury = _Jury(order, hold, partial(_held, objectives=objectives, open_loop=not whole))
     usual = _USUALLY_SETTLED if purpose == "settle" else _USUALLY_HELD
@@ -274,6 +284,7 @@ def _long_run(
     seed: int,
     spacing_s: float,
     give_up_fraction: float,
+    least_requests: int,
     residences_s: list[float],
 ) -> _Judged:
     """A run of several that are long together against what they hold; each must keep up with its arrivals.
@@ -282,7 +293,7 @@ def _long_run(
     """
     open_loop = traffic.concurrency is None
     wait_s = min(objectives.largest_ttft_s, _LONGEST_WAIT_S)
-    length = _run_length(_TTFT_LIMITS * load * wait_s) if open_loop else CONFIRM_REQUESTS
+    length = max(least_requests, _run_length(_TTFT_LIMITS * load * wait_s)) if open_loop else least_requests
     if open_loop and residences_s:
         length = max(length, _run_length(_LONGER * _RESIDENCES * load * residences_s[-1]))
     run = partial(run_at, replica, traffic, load, objectives=objectives, give_up_fraction=give_up_fraction)

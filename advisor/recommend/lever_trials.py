@@ -8,10 +8,11 @@ from advisor.recommend.capacity import Capacity, confirm, highest_load
 from advisor.recommend.levers import Lever, lever_note, replica_of, to_try, with_lever
 from advisor.recommend.load_runs import strain
 from advisor.recommend.purchase import cheapest_purchase
-from advisor.recommend.ranking import Planned, planned, shown
+from advisor.recommend.ranking import Planned, planned
 from advisor.recommend.result import BeforeAfter, LeverTrial
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found
+from advisor.recommend.settling import shown
 from advisor.recommend.surface_bound import max_requests_per_s
 from advisor.simulator.replica_model import ReplicaModel
 

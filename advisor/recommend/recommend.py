@@ -23,20 +23,19 @@ from advisor.recommend.options import option_of
 from advisor.recommend.pools import with_pools
 from advisor.recommend.purchase import Demand, cheapest_purchase, demands_of
 from advisor.recommend.ranking import (
-    LIKELY,
     Planned,
-    Settled,
-    confirmed,
+    is_tie,
     planned,
     plans_of,
+    preferred,
     ranked,
     roles,
-    screened,
 )
 from advisor.recommend.result import ContextTier, Option, Recommendation, Rejected, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcome
 from advisor.recommend.search import Progress, search
+from advisor.recommend.settling import Settled, leading, screened
 
 _MAX_VARIANTS = 2
 SCREENED_ONLY = (
@@ -111,7 +110,7 @@ def _attempt(scenario: Scenario, progress: Progress) -> Found | None:
     except AdvisorError:
         return None
     asked, demands = done.scenario, demands_of(done.scenario)
-    plans = _confirmed(_order(done, asked, demands, -1, PICKS), done, asked, PICKS)
+    plans = leading(asked, _order(done, asked, demands, -1, PICKS), done.settled, PICKS)
     bought = [
         replace(plan.found, purchases=(purchase,))
         for plan in plans
@@ -144,7 +143,7 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     demands = demands_of(scenario)
     last = len(demands) - 1
     competing = _order(done, scenario, demands, last, max(PICKS, scenario.top))
-    order = _confirmed(competing, done, scenario, scenario.top)
+    order = leading(scenario, competing, done.settled, scenario.top)
     if not order:
         raise _nothing(done)
     if APART.name in scenario.levers:
@@ -157,7 +156,7 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     )
     names = {option.accelerator for option in options}
     comparisons = compared(order)
-    ties = [each.rank for each in comparisons if 1.0 - LIKELY < each.chance_first_is_cheaper < LIKELY]
+    ties = [rank for rank, plan in enumerate(order[1:], start=2) if is_tie(order[0], plan)]
     options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
     return Recommendation(
         kind="plan",
@@ -190,7 +189,7 @@ def _order(
     demand, order, safe = demands[place], [], []
     for options in done.ranked(len(done.outcome.found), place):
         able = [plan for found in options for plan in plans_of(scenario, demand, found, place)]
-        order.append(ranked(able)[0])
+        order.append(preferred(able))
         safe += [plan for plan in able if plan.is_founded]
     order = ranked(order)
     if safe and not any(plan.is_founded for plan in order[:top]):
@@ -200,23 +199,9 @@ def _order(
     return order
 
 
-def _confirmed(order: Sequence[Planned], done: Searched, scenario: Scenario, top: int) -> list[Planned]:
-    """The first of a ranking with what they show at their planning points, ranked again where that changed them."""
-    held: list[Planned] = []
-    for plan in order:
-        if len(held) == top:
-            break
-        settled = (
-            screened(scenario, plan) if scenario.screened_only else confirmed(scenario, plan, done.settled)
-        )
-        if settled is not None:
-            held.append(settled)
-    return ranked(held)
-
-
 def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int) -> Planned | None:
     """What to take for one of the demands."""
-    order = _confirmed(_order(done, scenario, demands, place, PICKS), done, scenario, 1)
+    order = leading(scenario, _order(done, scenario, demands, place, PICKS), done.settled, 1)
     return order[0] if order else None
 
 
@@ -254,9 +239,12 @@ def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tu
             if each.purchases[-1] and each.candidate is not plan.found.candidate
         ]
         others.sort(key=lambda each: each.cost(-1))
+        plans = [
+            screened(scenario, planned(scenario, plan.demand, each.at(-1))) for each in others[:_MAX_VARIANTS]
+        ]
         variants = tuple(
-            option_of(rank, screened(scenario, planned(scenario, plan.demand, each.at(-1))), scenario)
-            for each in others[:_MAX_VARIANTS]
+            replace(option_of(rank, each, scenario), tie_with=(rank,) if is_tie(plan, each) else ())
+            for each in plans
         )
         found.append(replace(option_of(rank, plan, scenario), role=role, variants=variants))
     return tuple(found)

@@ -145,7 +145,7 @@ class Option:
     role: str = "other"
     """safe_pick, cheapest_if_it_holds or other."""
     tie_with: tuple[int, ...] = ()
-    """Ranks of options that may be as cheap."""
+    """Ranks of options that may be as cheap; of a variant the rank of its option, where it may."""
     levers: Mapping[str, object] = field(default_factory=dict)
     """What is pulled beside hardware and layout: prefix_caching, kv_dtype, speculation, adapters."""
     launch_argv: tuple[str, ...] = ()

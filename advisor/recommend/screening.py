@@ -182,9 +182,7 @@ def screen(
     demands, entries = demands_of(scenario), []
     offered = zip(pool, rates.tolist(), strict=True)
     # Of equally cheap ones the engine that is predicted best comes first, and with it whoever guesses ahead.
-    surest = sorted(
-        offered, key=lambda each: (-_least_throughput(each[0][0]), each[0][0].speculation is None)
-    )
+    surest = sorted(offered, key=lambda each: (-least_throughput(each[0][0]), each[0][0].speculation is None))
     for order, ((candidate, ways), rate) in enumerate(surest):
         name = candidate.deployment.accelerator.id
         if rate <= 0:
@@ -249,7 +247,7 @@ def _pool(
     return pool
 
 
-def _least_throughput(candidate: Candidate) -> float:
+def least_throughput(candidate: Candidate) -> float:
     """Lower end of measured over predicted throughput of the candidate's engine."""
     deployment = candidate.deployment
     architecture = deployment.accelerator.architecture

@@ -100,8 +100,10 @@ def how_sure(found: Recommendation, shown: Sequence[Option]) -> str:
     if best.role == "cheapest_if_it_holds":
         lines.append("1 is the cheapest if it holds")
     ties = [rank for rank in best.tie_with if rank in ranks]
-    if ties:
-        lines.append(f"a tie with {', '.join(map(str, ties))} (less than 75 % sure which is cheaper)")
+    tied = [f"with {', '.join(map(str, ties))}"] if ties else []
+    tied += [f"of 1 with {others}"] if (others := _tied_variants(best)) else []
+    if tied:
+        lines.append(f"a tie {' and '.join(tied)} (less than 75 % sure which is cheaper)")
     chances = [
         f"{100 * each.chance_first_is_cheaper:.0f} % sure it is cheaper than {each.rank}"
         for each in found.comparisons
@@ -112,6 +114,17 @@ def how_sure(found: Recommendation, shown: Sequence[Option]) -> str:
         saved = 1.0 - bold.usd_per_million_tokens.value / best.usd_per_million_tokens.value
         chances.append(f"{bold.rank} saves {percent(saved)} if it holds: benchmark it first")
     return "; ".join((*lines, *chances[:3])) + "."
+
+
+def _tied_variants(best: Option) -> str:
+    """Other engines, formats and layouts on the same accelerators that may cost as little."""
+    found = dict.fromkeys(
+        runs_words(each.engine, each.weight_dtype)
+        + ("" if take_words(each) == take_words(best) else f" on {take_words(each)}")
+        for each in best.variants
+        if each.tie_with
+    )
+    return " or ".join(found)
 
 
 def start_words(option: Option) -> str:
