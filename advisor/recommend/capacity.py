@@ -83,6 +83,11 @@ class Capacity:
     binding: str
     """What breaks first above this load: ttft, tpot, throughput or kv cache."""
 
+    @property
+    def spacing_s(self) -> float:
+        """After which the next of its clients begins: as fast as their requests are served."""
+        return 1.0 / self.requests_per_s
+
 
 _Judged = tuple[ServingResult, float, str]
 """A run, how near it comes to the tightest objective, and which one it is."""
@@ -98,16 +103,19 @@ def highest_load(
     bound_per_s: float,
     seed: int,
     least: float = 0.0,
+    headroom_fraction: float = 0.0,
 ) -> Capacity | None:
     """An optimistic estimate of the highest load of one replica whose p99 TTFT and TPOT meet the objectives.
 
-    Open loop: a Poisson rate. Closed loop (the traffic names a concurrency): a number of clients. All runs draw
-    the same request lengths and unit-rate gaps (common random numbers), so that they differ by the load alone.
+    Open loop: a Poisson rate. Closed loop (the traffic names a concurrency): a number of clients, at most what
+    carries those of the traffic with headroom. All runs draw the same request lengths and unit-rate gaps (common
+    random numbers), so that they differ by the load alone.
     None where even the lightest load misses an objective, or the `least` that is of use.
 
     Assumes: `bound_per_s` is an upper bound on requests per second.
     """
-    most = bound_per_s if traffic.concurrency is None else float(traffic.concurrency)
+    clients = traffic.concurrency
+    most = bound_per_s if clients is None else float(math.ceil(clients / (1.0 - headroom_fraction)))
 
     def run(load: float) -> _Judged:
         result = run_at(
@@ -236,15 +244,21 @@ def seeds_of(seed: int, purpose: Purpose) -> tuple[int, ...]:
 
 
 def planning_point(
-    replica: Served, traffic: Traffic, objectives: Objectives, load: float, seed: int
+    replica: Served,
+    traffic: Traffic,
+    objectives: Objectives,
+    load: float,
+    seed: int,
+    *,
+    spacing_s: float,
 ) -> ServingResult:
     """What one replica shows at the load that it is planned for: runs of seeds that the search did not use, long
-    enough for percentiles with a sampling error below a twentieth.
+    enough for percentiles with a sampling error below a twentieth. Clients begin `spacing_s` apart.
     """
     length = max(CONFIRM_REQUESTS, _SHOWN_REQUESTS)
     seeds = seeds_of(seed, "show")
     while True:
-        runs = [run_at(replica, traffic, load, length, each) for each in seeds]
+        runs = [run_at(replica, traffic, load, length, each, spacing_s=spacing_s) for each in seeds]
         needed = _run_length(_RESIDENCES * load * runs[0].e2e.mean_s) if traffic.concurrency is None else 0
         if length >= needed and (length >= _MOST_SHOWN or sampling_error(runs, objectives) < _SAMPLING_ERROR):
             return pooled(runs)

@@ -7,10 +7,10 @@ from advisor.catalog.prices import age_days
 from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Accelerator
 from advisor.recommend.bill import MonthlyBill, bill_of
+from advisor.recommend.bounds import bottleneck_of
 from advisor.recommend.levers import LEVERS
 from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option
-from advisor.recommend.roofline_bound import bottleneck_of
 from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.screening import Found
 from advisor.recommend.starting import basis_notes, launch_of, levers_of, memory_of, parts_of
@@ -125,7 +125,8 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
         args += ["--output-tokens", str(traffic.mean_output_tokens)]
     args += _lever_args(found, scenario)
     if plan.demand.kind == "clients":
-        return (*args, "--concurrency", str(round(plan.demand.size)))
+        ramp_s = plan.load * found.capacity.spacing_s
+        return (*args, "--concurrency", str(round(plan.demand.size)), "--ramp", f"{ramp_s:.9g}s")
     return (*args, "--rate", f"{plan.load * replicas:.9g}")
 
 

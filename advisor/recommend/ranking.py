@@ -129,7 +129,12 @@ def at_planned_load(scenario: Scenario, found: Found) -> Found:
     """The deployment as if its planned load were the most that it carries, with what it shows there."""
     part = planned_load(scenario, found.capacity.load) / found.capacity.load
     result = planning_point(
-        found.replica, scenario.traffic, scenario.objectives, part * found.capacity.load, scenario.seed
+        found.replica,
+        scenario.traffic,
+        scenario.objectives,
+        part * found.capacity.load,
+        scenario.seed,
+        spacing_s=found.capacity.spacing_s,
     )
     capacity = replace(
         found.capacity,

@@ -150,10 +150,10 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         order = ranked(with_pools(scenario, demands[last], order, done.accelerators, done.offers))
     options = _options(order, done, scenario)
     picks = [_pick(done, scenario, demands, place) for place in range(len(scenario.ladder_per_s))]
-    ladder = tuple(
-        Rung(rate, None if pick is None else replace(option_of(1, pick, scenario), role=roles([pick])[0]))
-        for rate, pick in zip(scenario.ladder_per_s, picks, strict=True)
-    )
+    if scenario.ladder_clients:
+        fewer = scenario.ladder_clients[:-1]
+        picks = [*(_taken(_of_clients(scenario, each), progress) for each in fewer), order[0]]
+    ladder = _ladder(scenario, picks)
     names = {option.accelerator for option in options}
     comparisons = compared(order)
     ties = [rank for rank, plan in enumerate(order[1:], start=2) if is_tie(order[0], plan)]
@@ -205,6 +205,32 @@ def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: 
     return order[0] if order else None
 
 
+def _of_clients(scenario: Scenario, clients: int) -> Scenario:
+    """The same question for so many clients."""
+    traffic = scenario.traffic.model_copy(update={"concurrency": clients})
+    return scenario.model_copy(update={"traffic": traffic, "ladder_clients": ()})
+
+
+def _taken(scenario: Scenario, progress: Progress) -> Planned | None:
+    """What to take for a question of its own."""
+    try:
+        done = searched(scenario.model_copy(update={"top": 1}), progress=progress)
+    except InfeasibleError:
+        return None
+    return _pick(done, done.scenario, demands_of(done.scenario), 0)
+
+
+def _ladder(scenario: Scenario, picks: Sequence[Planned | None]) -> tuple[Rung, ...]:
+    """What to take for each of the scenario's loads."""
+    rungs = []
+    clients = scenario.ladder_clients or (None,) * len(picks)
+    for place, (pick, count) in enumerate(zip(picks, clients, strict=True)):
+        option = None if pick is None else replace(option_of(1, pick, scenario), role=roles([pick])[0])
+        rate = option.requests_per_s.value if option else 0.0
+        rungs.append(Rung(rate if count else scenario.ladder_per_s[place], option, count))
+    return tuple(rungs)
+
+
 def _contexts(
     scenario: Scenario, model: Model, refused: dict[int, str], best: Planned, progress: Progress
 ) -> tuple[ContextTier, ...]:
@@ -212,11 +238,7 @@ def _contexts(
     if not scenario.max_contexts:
         return ()
 
-    def taken(asked: Scenario) -> Planned | None:
-        done = searched(asked.model_copy(update={"top": 1}), progress=progress)
-        return _pick(done, done.scenario, demands_of(done.scenario), 0)
-
-    return context_tiers(scenario, model, refused, best, taken)
+    return context_tiers(scenario, model, refused, best, partial(_taken, progress=progress))
 
 
 def _worth_trying(
@@ -262,6 +284,9 @@ def _headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence
     first = next((rung for rung in ladder if rung.pick), None)
     assert first is not None
     assert first.pick is not None
+    if first.clients:
+        many = f"for {ladder[-1].clients} at ${option.usd_per_million_tokens.value:.3g} per million tokens"
+        return f"{model.name}: for {first.clients} clients {_deal(first.pick)}; {many}: {_deal(option)}"
     small = f"for {first.rate_per_s:g} requests/s {_deal(first.pick)}"
     cheapest = f"at {option.requests_per_s.value:g} requests/s a million tokens cost least"
     return f"{model.name}: {small}; {cheapest}, ${option.usd_per_million_tokens.value:.3g}: {_deal(option)}"

@@ -167,7 +167,10 @@ class Rung:
     """One load of a ladder and what to take for it; None where nothing carries it."""
 
     rate_per_s: float
+    """Of clients, at which their pick serves them; zero where there is none."""
     pick: Option | None
+    clients: int | None = None
+    """Where the loads are numbers of clients."""
 
 
 @dataclass(frozen=True, slots=True)

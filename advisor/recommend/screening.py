@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
+from advisor.recommend.bounds import roofline_requests_per_s
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.capacity import Capacity
 from advisor.recommend.levers import check_pulled, variants
@@ -14,7 +15,6 @@ from advisor.recommend.load_runs import Served
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import Demand, Purchase, demands_of, least_costs
 from advisor.recommend.result import SearchStatistics, Share
-from advisor.recommend.roofline_bound import max_requests_per_s as roofline_requests_per_s
 from advisor.recommend.scenario import Scenario
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.intervals import factors, prediction_class

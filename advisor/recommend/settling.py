@@ -17,6 +17,7 @@ from advisor.recommend.load_runs import run_at, strain
 from advisor.recommend.purchase import cheapest_purchase, planned_load, replicas_for
 from advisor.recommend.ranking import SAMPLING_SIGMA, Planned, planned, ranked
 from advisor.recommend.scenario import Scenario
+from advisor.simulator.serving import ServingResult
 
 _LOWER, _HIGHER = 0.85, 1.15
 """Times its true value that a capacity found by few short runs may be."""
@@ -100,7 +101,10 @@ def _settled(scenario: Scenario, plan: Planned, seeds: list[int]) -> Capacity | 
     settle = partial(
         confirm, found.served, traffic, objectives, seed=scenario.seed, purpose="settle", order=seeds
     )
-    capacity = settle(found=replace(found.capacity, load=_HIGHER * found.capacity.load))
+    most = _HIGHER * found.capacity.load
+    if traffic.concurrency is not None:
+        most = float(math.floor(most))
+    capacity = settle(found=replace(found.capacity, load=most))
     if capacity is None or not _steps(scenario, plan):
         return capacity
     long = partial(settle, num_requests=_DECIDING_REQUESTS)
@@ -120,17 +124,40 @@ def _settled(scenario: Scenario, plan: Planned, seeds: list[int]) -> Capacity | 
 def screened(scenario: Scenario, plan: Planned) -> Planned:
     """The deployment with what one run of a confirming length shows at its planning point, held to nothing."""
     seed, *_ = seeds_of(scenario.seed, "show")
-    return replace(
-        plan, result=run_at(plan.found.served, scenario.traffic, plan.load, CONFIRM_REQUESTS, seed)
-    )
+    found, traffic = plan.found, scenario.traffic
+    run = run_at(found.served, traffic, plan.load, CONFIRM_REQUESTS, seed, spacing_s=found.capacity.spacing_s)
+    return _showing(plan, run)
 
 
 def shown(scenario: Scenario, plan: Planned) -> Planned:
     """The deployment with what it shows at its planning point. Source: recommend.capacity."""
-    served, objectives = plan.found.served, scenario.objectives
-    return replace(
-        plan, result=planning_point(served, scenario.traffic, objectives, plan.load, scenario.seed)
+    found = plan.found
+    result = planning_point(
+        found.served,
+        scenario.traffic,
+        scenario.objectives,
+        plan.load,
+        scenario.seed,
+        spacing_s=found.capacity.spacing_s,
     )
+    return _showing(plan, result)
+
+
+def _showing(plan: Planned, result: ServingResult) -> Planned:
+    """The deployment with a run of it; clients are served as fast as they are there, which decides what tokens cost."""
+    if plan.demand.kind != "clients":
+        return replace(plan, result=result)
+    bought = plan.found.purchase
+    per_s = plan.demand.size / plan.load * (result.steady_requests_per_s or result.requests_per_s)
+    ratio = bought.requests_per_s / per_s
+    paid = replace(
+        bought,
+        requests_per_s=per_s,
+        usd_per_million_tokens=ratio * bought.usd_per_million_tokens,
+        cost=ratio * bought.cost,
+    )
+    found = replace(plan.found, purchases=(paid,))
+    return replace(plan, found=found, expected_cost=ratio * plan.expected_cost, result=result)
 
 
 def _is_open(scenario: Scenario, plan: Planned) -> bool:

@@ -103,7 +103,11 @@ def lever_lines(tried: Sequence[LeverTrial], *, whole: bool = True) -> tuple[str
         if trial.verdict not in ("cheaper", "faster") or cost is None or tpot is None:
             continue
         which = f"option {trial.rank}" if trial.rank else "the smallest load"
-        price = f"{usd(cost.before)} to {usd(cost.after)} per million tokens"
+        before, after = usd(cost.before), usd(cost.after)
+        less = (
+            f"{before} to {after}" if before != after else f"{percent(1.0 - cost.ratio)} less than {before}"
+        )
+        price = f"{less} per million tokens"
         asks = "quality: check your tasks" if trial.costs_quality and not whole else trial.note
         if trial.verdict == "faster":
             price = "at the same cost"

@@ -29,13 +29,15 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
         from advisor.commands.recommend.other_work import other_work
 
         return other_work(asked, shared)
-    from advisor.cli.lever_input import beside_of, with_contexts, with_levers
+    from advisor.cli.lever_input import beside_of, largest_of, with_contexts, with_ladder, with_levers
     from advisor.commands.recommend.serving import goal_answer_of, recommended
 
     model, shown, goal = needed_model(asked.model), asked.shown, asked.objectives.goal
+    load, ladder = largest_of(asked.load)
     scenario, notes = scenario_of(
-        model, asked.load, asked.objectives, asked.where, shown.top, shared, ladder=goal is None
+        model, load, asked.objectives, asked.where, shown.top, shared, ladder=goal is None
     )
+    scenario = with_ladder(scenario, ladder, asked.where.max_context)
     told = {"screened_only": asked.fast, "beside": beside_of(asked.beside)}
     scenario = with_levers(scenario, asked.levers).model_copy(update=told)
     scenario, more = with_contexts(scenario, asked.where.max_context)

@@ -73,7 +73,7 @@ def goal_answer_of(
     for name, given in (
         ("--own", limits.own),
         ("--gpu", limits.accelerators),
-        ("--rate", traffic.rate_per_s),
+        ("--rate", traffic.rate_per_s or scenario.ladder_per_s),
         ("--concurrency", traffic.concurrency),
         ("--plan", shown.plan),
         ("--fast", scenario.screened_only),

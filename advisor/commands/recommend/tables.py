@@ -28,8 +28,12 @@ def shown_rate(scenario: Scenario) -> float | None:
 
 def ladder_table(ladder: Sequence[Rung]) -> Table:
     """What to take for each of several loads."""
-    rows = tuple((f"{rung.rate_per_s:g}/s", *_rung_cells(rung.pick)) for rung in ladder)
-    header = columns("requests> | take~ | runs~? | $/h> | $/month>? | $/Mtok> | TTFT> | TPOT> | price~")
+    rows = tuple(
+        (f"{rung.clients:,}" if rung.clients else f"{rung.rate_per_s:g}/s", *_rung_cells(rung.pick))
+        for rung in ladder
+    )
+    load = "clients" if ladder[0].clients else "requests"
+    header = columns(f"{load}> | take~ | runs~? | $/h> | $/month>? | $/Mtok> | TTFT> | TPOT> | price~")
     return Table(header, rows, title="What to take for which load; 99 % of requests keep TTFT and TPOT")
 
 
