@@ -185,18 +185,27 @@ def _order(
     done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int, top: int
 ) -> list[Planned]:
     """The best accelerators for one demand, each with the deployment that is expected to cost least, best first; among
-    the first `top` one that is safe to take, where there is any."""
-    demand, order, safe = demands[place], [], []
+    the first `top` one that is safe to take, where there is any; last what else each of them carries most with."""
+    demand, order, safe, others = demands[place], list[Planned](), list[Planned](), list[Planned]()
+
+    def usd_per_load(plan: Planned) -> float:
+        return plan.found.purchase.placement.usd_per_replica_hour / plan.found.capacity.load
+
     for options in done.ranked(len(done.outcome.found), place):
         able = [plan for found in options for plan in plans_of(scenario, demand, found, place)]
-        order.append(preferred(able))
+        best = preferred(able)
+        order.append(best)
+        rest = [plan for plan in able if plan.found.candidate is not best.found.candidate]
+        if rest:
+            most = min(rest, key=usd_per_load).found.candidate
+            others.append(preferred([plan for plan in rest if plan.found.candidate is most]))
         safe += [plan for plan in able if plan.is_founded]
     order = ranked(order)
     if safe and not any(plan.is_founded for plan in order[:top]):
         best = min(safe, key=lambda plan: plan.expected_cost)
         order = [plan for plan in order if plan.found.accelerator_id != best.found.accelerator_id]
         order.insert(top - 1, best)
-    return order
+    return [*order, *others]
 
 
 def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int) -> Planned | None:

@@ -1,7 +1,7 @@
 """What is shown is held to more runs than the search spent: its capacity settled, its planning point simulated."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -15,7 +15,7 @@ from advisor.recommend.capacity import (
 )
 from advisor.recommend.load_runs import run_at, strain
 from advisor.recommend.purchase import cheapest_purchase, planned_load, replicas_for
-from advisor.recommend.ranking import SAMPLING_SIGMA, Planned, planned, ranked
+from advisor.recommend.ranking import SAMPLING_SIGMA, Planned, planned, preferred, ranked
 from advisor.recommend.scenario import Scenario
 from advisor.simulator.serving import ServingResult
 
@@ -41,29 +41,36 @@ def leading(scenario: Scenario, order: Sequence[Planned], known: Settled, top: i
     """The first of a ranking with what they show at their planning points, ranked again where that changed them; one
     that is safe to take stays among them.
 
-    Held to the same runs are others that the search may have kept out by its own error: where few replicas carry the
-    load, one more of them is a large step.
+    Held to the same runs are others, also on the same accelerator, that the search may have kept out by its own error:
+    where few replicas carry the load, one more of them is a large step.
     """
-    held: list[Planned] = []
+    held: dict[str, Planned] = {}
     for plan in order:
-        if len(held) >= top and not _may_enter(scenario, plan, held):
+        name = plan.found.accelerator_id
+        own = held.get(name)
+        if (own or len(held) >= top) and not _may_enter(scenario, plan, own, held.values()):
             continue
         settled = screened(scenario, plan) if scenario.screened_only else confirmed(scenario, plan, known)
         if settled is not None:
-            held.append(settled)
-    best = ranked(held)
+            held[name] = preferred([own, settled]) if own else settled
+    best = ranked(list(held.values()))
     if not any(plan.is_founded for plan in best[:top]):
         safe = next((plan for plan in best[top:] if plan.is_founded), None)
         return [*best[: top - 1], safe] if safe else best[:top]
     return best[:top]
 
 
-def _may_enter(scenario: Scenario, plan: Planned, held: Sequence[Planned]) -> bool:
-    """Whether a deployment that carries more than the search found would be among those held."""
+def _may_enter(scenario: Scenario, plan: Planned, own: Planned | None, held: Iterable[Planned]) -> bool:
+    """Whether a deployment that carries more than the search found would be among those held, or, where its accelerator
+    is, have a smaller bill."""
     if scenario.screened_only or plan.found.fleet is not None or not _steps(scenario, plan):
         return False
     better = _with_capacity(scenario, plan, _scaled(plan.found.capacity, _HIGHER))
-    return better is not None and better.expected_cost < max(each.expected_cost for each in held)
+    if better is None:
+        return False
+    if own is not None:
+        return better.found.purchase.usd_per_hour < own.found.purchase.usd_per_hour
+    return better.expected_cost < max(each.expected_cost for each in held)
 
 
 def _steps(scenario: Scenario, plan: Planned) -> bool:

@@ -138,3 +138,18 @@ def test_longer_runs_decide_whether_one_replica_fewer_is_enough(
         assert settled is not None
         assert settled.found.purchase.num_replicas == replicas
         assert lengths[-1] == (pytest.approx(two), 2400)
+
+
+def test_another_engine_of_the_same_accelerator_may_need_fewer(
+    done: Searched, plans: list[Planned], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = carrying(done, with_engine(plans[0], "vllm", 1.0), 3.0)
+    other = carrying(done, with_engine(plans[0], "sglang", 1.0), 2.1)
+    enough = carrying(done, other, 2.0)
+    assert [plan.found.purchase.num_replicas for plan in (first, other, enough)] == [3, 3, 2]
+    monkeypatch.setattr(
+        settling, "confirmed", lambda scenario, plan, known: first if plan is first else enough
+    )
+    assert leading(done.scenario, [first, other], Settled(), 2) == [enough]
+    hopeless = carrying(done, other, 2.9)
+    assert leading(done.scenario, [first, hopeless], Settled(), 2) == [first]
