@@ -123,11 +123,14 @@ def _carries(found: Found) -> tuple[float, float]:
     return found.capacity.load, found.capacity.requests_per_s
 
 
-def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) -> Recommendation:
+def recommend(
+    scenario: Scenario, *, progress: Progress = lambda message: None, whole: bool = True
+) -> Recommendation:
     """Which accelerator, how many, which layout, precision and engine, at which cost, with which latencies.
 
     Every accelerator of the catalog is considered; the options shown were simulated, and no other could be cheaper
-    by its optimistic bound. One that is screened only rests on short runs alone, and says so.
+    by its optimistic bound. One that is screened only rests on short runs alone, and says so. Unless `whole`, what a
+    terminal does not show is left out: what would change the answer, and what other layouts show.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
@@ -148,7 +151,7 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         raise _nothing(done)
     if APART.name in scenario.levers:
         order = ranked(with_pools(scenario, demands[last], order, done.accelerators, done.offers))
-    options = _options(order, done, scenario)
+    options = _options(order, done, scenario, whole=whole)
     picks = [_pick(done, scenario, demands, place) for place in range(len(scenario.ladder_per_s))]
     if scenario.ladder_clients:
         fewer = scenario.ladder_clients[:-1]
@@ -167,7 +170,9 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
         ladder=ladder,
         contexts=_contexts(asked, model, refused, order[0], progress),
         rejected=_rejected(done, names, options[-1]),
-        what_would_change=what_would_change(options, comparisons, tried_changes(scenario, order[0])),
+        what_would_change=what_would_change(options, comparisons, tried_changes(scenario, order[0]))
+        if whole
+        else (),
         comparisons=comparisons,
         levers_tried=tried_levers(scenario, _worth_trying(scenario, order[0], picks)),
         search=outcome.statistics(time.perf_counter() - started),
@@ -260,7 +265,9 @@ def _worth_trying(
     return [(1, best), *((0, pick) for pick in picks[:1] if pick)]
 
 
-def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tuple[Option, ...]:
+def _options(
+    order: Sequence[Planned], done: Searched, scenario: Scenario, *, whole: bool
+) -> tuple[Option, ...]:
     """The ranking as options, each with other confirmed layouts of its accelerator."""
     found = []
     for rank, (plan, role) in enumerate(zip(order, roles(order), strict=True), start=1):
@@ -270,9 +277,9 @@ def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tu
             if each.purchases[-1] and each.candidate is not plan.found.candidate
         ]
         others.sort(key=lambda each: each.cost(-1))
-        plans = [
-            screened(scenario, planned(scenario, plan.demand, each.at(-1))) for each in others[:_MAX_VARIANTS]
-        ]
+        plans = [planned(scenario, plan.demand, each.at(-1)) for each in others[:_MAX_VARIANTS]]
+        if whole:
+            plans = [screened(scenario, each) for each in plans]
         variants = tuple(
             replace(option_of(rank, each, scenario), tie_with=(rank,) if is_tie(plan, each) else ())
             for each in plans

@@ -32,8 +32,9 @@ def recommended(
     check_emission(emission)
     if shown.plan is not None:
         check_writable(shown.plan)
+    whole = shown.explain or shared.json or shared.output is not None or shown.plan is not None
     with progress(quiet=shared.quiet) as line:
-        found = recommend(scenario, progress=line)
+        found = recommend(scenario, progress=line, whole=whole)
     answer = recommendation_answer(found, scenario, notes, explain=shown.explain)
     limits = scenario.constraints
     considered = tuple(name for _, name in limits.own) or limits.accelerators
