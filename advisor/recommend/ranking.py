@@ -205,7 +205,8 @@ def ranked(options: Sequence[Planned]) -> list[Planned]:
 
 def preferred(able: Sequence[Planned]) -> Planned:
     """Of deployments on one accelerator the one that is expected to cost least; of those with the same bill, and
-    expected to differ by less than capacities do by their seeds, the one whose engine is predicted best.
+    expected to differ by less than capacities do by their seeds, the one whose engine is predicted best, in the larger
+    replicas, which answer sooner.
     """
     best = ranked(able)[0]
     bill = best.found.purchase.cost * (1.0 + _TINY)
@@ -221,7 +222,7 @@ def preferred(able: Sequence[Planned]) -> Planned:
     def by_engine(plan: Planned) -> tuple[float, int, str, str]:
         deployment = plan.found.candidate.deployment
         sure = least_throughput(plan.found.candidate)
-        return -sure, deployment.accelerators_per_replica, deployment.engine.id, deployment.weight_dtype
+        return -sure, -deployment.accelerators_per_replica, deployment.engine.id, deployment.weight_dtype
 
     return min(equal, key=by_engine, default=best)
 

@@ -124,7 +124,7 @@ def _tied_variants(best: Option) -> str:
     """Other engines, formats and layouts on the same accelerators that may cost as little."""
     found = dict.fromkeys(
         runs_words(each.engine, each.weight_dtype)
-        + ("" if take_words(each) == take_words(best) else f" on {take_words(each)}")
+        + ("" if take_words(each) == take_words(best) else f" as {_workers(each)} replicas")
         for each in best.variants
         if each.tie_with
     )
@@ -167,7 +167,7 @@ def take_words(option: Option) -> str:
     return f"{option.num_accelerators} x {option.accelerator}: {' + '.join(said)}"
 
 
-def _workers(part: OptionPart) -> str:
+def _workers(part: OptionPart | Option) -> str:
     degrees = {"TP": part.tensor_parallel, "PP": part.pipeline_parallel, "DP": part.data_parallel}
     inner = " ".join(f"{name}{degree}" for name, degree in degrees.items() if degree > 1)
     return f"{part.num_replicas} x {inner}" if inner else f"{part.num_replicas}"
