@@ -16,10 +16,9 @@ from advisor.recommend.checkpoint import windowed
 from advisor.recommend.context_tiers import context_tiers, searched_largest
 from advisor.recommend.lever_trials import tried_levers
 from advisor.recommend.levers import APART, lever, pulled
-from advisor.recommend.market import market, seller_words, stale_price_warnings
+from advisor.recommend.market import market, stale_price_warnings
 from advisor.recommend.nearest import nearest_question
-from advisor.recommend.offers import OWN
-from advisor.recommend.options import option_of
+from advisor.recommend.options import headline, option_of
 from advisor.recommend.pools import with_pools
 from advisor.recommend.purchase import Demand, cheapest_purchase, demands_of
 from advisor.recommend.ranking import (
@@ -157,7 +156,6 @@ def recommend(
         fewer = scenario.ladder_clients[:-1]
         picks = [*(_taken(_of_clients(scenario, each), progress) for each in fewer), order[0]]
     ladder = _ladder(scenario, picks)
-    names = {option.accelerator for option in options}
     comparisons = compared(order)
     ties = [rank for rank, plan in enumerate(order[1:], start=2) if is_tie(order[0], plan)]
     options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
@@ -165,11 +163,11 @@ def recommend(
         kind="plan",
         model=model.id,
         workload=scenario.workload,
-        headline=_headline(options[0], model, scenario, ladder),
+        headline=headline(options[0], model, scenario, ladder),
         options=options,
         ladder=ladder,
         contexts=_contexts(asked, model, refused, order[0], progress),
-        rejected=_rejected(done, names, options[-1]),
+        rejected=_rejected(done, {option.accelerator for option in options}, options[-1]),
         what_would_change=what_would_change(options, comparisons, tried_changes(scenario, order[0]))
         if whole
         else (),
@@ -291,46 +289,6 @@ def _options(
 def _engines(scenario: Scenario) -> tuple[Engine, ...]:
     wanted = scenario.constraints.engines
     return tuple(engine for engine in engine_catalog.all_engines() if not wanted or engine.id in wanted)
-
-
-def _headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[Rung]) -> str:
-    """The answer in a sentence; of a ladder its smallest and its cheapest load."""
-    if not ladder:
-        return f"{model.name}: {_deal(option)}, {_carried(option, scenario)}"
-    first = next((rung for rung in ladder if rung.pick), None)
-    assert first is not None
-    assert first.pick is not None
-    if first.clients:
-        many = f"for {ladder[-1].clients} at ${option.usd_per_million_tokens.value:.3g} per million tokens"
-        return f"{model.name}: for {first.clients} clients {_deal(first.pick)}; {many}: {_deal(option)}"
-    small = f"for {first.rate_per_s:g} requests/s {_deal(first.pick)}"
-    cheapest = f"at {option.requests_per_s.value:g} requests/s a million tokens cost least"
-    return f"{model.name}: {small}; {cheapest}, ${option.usd_per_million_tokens.value:.3g}: {_deal(option)}"
-
-
-def _carried(option: Option, scenario: Scenario) -> str:
-    cost = f"${option.usd_per_million_tokens.value:.3g} per million tokens"
-    if scenario.traffic.rate_per_s:
-        return f"{cost} at the {scenario.traffic.rate_per_s:g} requests/s asked for"
-    return f"{cost} at {option.requests_per_s.value:.3g} requests/s"
-
-
-def _deal(option: Option) -> str:
-    kinds = dict.fromkeys(part.accelerator_name for part in option.parts) or (option.accelerator_name,)
-    counts = {
-        name: sum(part.num_accelerators for part in option.parts if part.accelerator_name == name)
-        for name in kinds
-    }
-    if len(counts) == 1:
-        counts = {option.accelerator_name: option.num_accelerators}
-    count = " and ".join(f"{number} × {name}" for name, number in counts.items())
-    replicas = f" as {option.num_replicas} replicas" if option.num_replicas > 1 else ""
-    if option.parts:
-        replicas = " as " + " and ".join(f"{part.num_replicas} {part.share} workers" for part in option.parts)
-    if option.provider == OWN:
-        return f"run your own {count}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
-    seller = seller_words(option.provider, option.price.kind)
-    return f"rent {count}{replicas} from {seller} for ${option.usd_per_hour:.2f}/h"
 
 
 def _rejected(done: Searched, shown: set[str], last: Option) -> tuple[Rejected, ...]:
