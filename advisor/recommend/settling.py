@@ -62,15 +62,19 @@ def leading(scenario: Scenario, order: Sequence[Planned], known: Settled, top: i
 
 def _may_enter(scenario: Scenario, plan: Planned, own: Planned | None, held: Iterable[Planned]) -> bool:
     """Whether a deployment that carries more than the search found would be among those held, or, where its accelerator
-    is, have a smaller bill."""
+    is, need fewer of it."""
     if scenario.screened_only or plan.found.fleet is not None or not _steps(scenario, plan):
         return False
     better = _with_capacity(scenario, plan, _scaled(plan.found.capacity, _HIGHER))
     if better is None:
         return False
     if own is not None:
-        return better.found.purchase.usd_per_hour < own.found.purchase.usd_per_hour
+        return _num_accelerators(better) < _num_accelerators(own)
     return better.expected_cost < max(each.expected_cost for each in held)
+
+
+def _num_accelerators(plan: Planned) -> int:
+    return plan.found.purchase.num_replicas * plan.found.candidate.deployment.accelerators_per_replica
 
 
 def _steps(scenario: Scenario, plan: Planned) -> bool:
