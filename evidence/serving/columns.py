@@ -1,5 +1,6 @@
 """A simulated run in the columns and units of published measurements."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -44,6 +45,19 @@ def sampling_of(result: ServingResult) -> dict[str, Factors]:
         for name, times in (("ttft", result.ttft), ("tpot", result.tpot))
         if times.num_samples
         for percent in _PERCENTILES
+    }
+
+
+def later(values: Mapping[str, float], num_requests: int, wait_s: float) -> dict[str, float]:
+    """Columns of a run of so many requests that were all sent at once, had the engine begun so much later [s].
+
+    Source: own definition.
+    """
+    share = 1.0 / (1.0 + wait_s * values["req_s"] / num_requests)
+    waits = ("ttft_ms_mean", "ttft_ms_p50", "ttft_ms_p99", "e2e_ms_mean")
+    return {
+        name: value * share if name in _RATES else value + wait_s / MILLISECOND_S * (name in waits)
+        for name, value in values.items()
     }
 
 

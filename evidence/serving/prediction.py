@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration
 from advisor.evidence.prediction import Prediction, answered
@@ -24,6 +25,7 @@ from advisor.evidence.serving.columns import (
     Factors,
     Measured,
     columns_of,
+    later,
     of_all_replicas,
     sampling_of,
     stream_rates,
@@ -38,11 +40,15 @@ from advisor.simulator.intervals import with_interval
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import ClosedLoop, Poisson, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
+from advisor.simulator.terms import Case, find
 
 _DYNAMO = "dynamo"
 _OPEN_LOOP_REQUESTS = 2500
 """Requests of a load at a rate whose number is not stated: enough that chance and the draining end move its
 throughput by some 2 %."""
+_UNFILTERED = ("gpt-oss",)
+"""Models whose generation_config.json asks for neither top-k nor top-p: a server that takes it for its default samples
+from all tokens, for which nothing is compiled."""
 _MOST_RUNS = 16
 """Of a short load at a rate, whose arrivals and lengths nobody published: the median is what the one that was measured
 most likely shows. 60 requests of widely spread lengths move throughput by 15 %, the 99th percentile of a first token
@@ -181,7 +187,11 @@ def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     policy = replace(replica.policy, api_overhead_ps=0)
     workload = Workload(ClosedLoop(num_requests), lengths_of(case), num_requests, shared_prefixes(case))
     result = simulate(replica.surface, policy, workload, seed=seed)
-    return columns_of(result), sampling_of(result)
+    values = columns_of(result)
+    if case.num_requests and not models.get(case.model).record.id.startswith(_UNFILTERED):
+        first = find("engine", "first_burst_s", Case(case.engine, case.engine_version, case.date))
+        values = later(values, num_requests, first.value if first else 0.0)
+    return values, sampling_of(result)
 
 
 def _highest_throughput(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:

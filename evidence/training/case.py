@@ -12,6 +12,7 @@ from advisor.evidence.table import Cells
 from advisor.evidence.training.cluster import cluster_of
 from advisor.evidence.training.frameworks import (
     default_features,
+    dispatcher_features,
     family_of,
     optimizer_of,
     virtual_tokens,
@@ -193,6 +194,9 @@ def _job(
     optimizer, paged = optimizer_of(cells.text("optimizer"))
     version, date, framework = cells.text("framework_version"), cells.text("date"), cells.text("framework")
     features = set(cells.text("features").split()) | default_features(framework, family, version, date)
+    precision = _precision(cells, accelerator, family, unstated)
+    if family == "megatron" and num_experts(model):
+        features |= dispatcher_features(model.id, accelerator.id, precision, version)
     features |= {name for name in ("compile", "async_tp") if cells.flag(name)}
     features |= {"paged_optimizer"} if paged else set()
     features |= {"fused_optimizer"} if "fused" in cells.text("optimizer").casefold() else set()
@@ -200,7 +204,7 @@ def _job(
         model=model,
         sequence_tokens=sequence,
         global_batch=global_batch,
-        compute_dtype=_precision(cells, accelerator, family, unstated),
+        compute_dtype=precision,
         framework=family,
         software=framework,
         framework_version=version,

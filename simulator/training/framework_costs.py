@@ -34,10 +34,12 @@ class FrameworkCosts:
     """Backward over forward pass of attention: 2.5 times the flop at a lower rate."""
     recurrence_scale: float = 1.0
     """Time of state-space and linear-attention mixers over that of serving kernels."""
-    expert_scale: float = 1.0
-    """Time of routed experts and their permutation over that of serving kernels."""
     low_bit_expert_scale: float = 1.0
-    """The same for formats below 16 bits, whose serving kernels are closer to the peak."""
+    """Time of routed experts in formats below 16 bits over that of serving kernels, which are closer to the peak;
+    in 16 bits `kernel_scale` is theirs too."""
+    expert_capacity: float = 0.0
+    """Rows of each expert over an even share of the tokens, where every expert computes a fixed number of them in one
+    batched dense product and drops the rest; 0 where rows are grouped as they come."""
     elementwise_passes: float = 1.0
     """Traffic of norms, activations and residuals over what fused kernels need."""
     eager_passes: float = 1.0

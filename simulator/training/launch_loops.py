@@ -27,8 +27,8 @@ class LoopShape:
 
 
 def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
-    """Whether verl has options for all of a plan: Megatron with its distributed optimizer, or FSDP without layers
-    divided, both in bf16 with AdamW.
+    """Whether verl has options for all of a plan: Megatron with its distributed optimizer and no adapters, or FSDP
+    without layers divided, both in bf16 with AdamW.
 
     Source: as `verl_flags`.
     """
@@ -36,10 +36,13 @@ def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     if job.framework == "megatron":
         ends = plan.first_stage_layers or plan.last_stage_layers
         in_order = plan.schedule in ("1f1b", "interleaved") and not ends and not plan.shard_group
-        return usual and in_order and plan.sharding in ("none", "zero1") and not plan.offload_parameters
+        whole = job.method == "full" and not plan.offload_parameters
+        return usual and in_order and whole and plan.sharding in ("none", "zero1")
     degrees = (plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel)
     recompute = plan.recompute in ("none", "full") and plan.recompute_layers < 0
-    return usual and recompute and max(degrees) == 1 and not plan.shard_group
+    return (
+        usual and recompute and max(degrees) == 1 and not plan.shard_group and job.method in ("full", "lora")
+    )
 
 
 def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:

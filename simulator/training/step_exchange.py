@@ -156,6 +156,8 @@ class Exchanges:
             both_ways = self.expert.expert_exchange_s(
                 tokens, experts.hidden_size, experts.per_token, experts.num_experts
             )
+            if "hybrid_dispatcher" in self.job.features:
+                both_ways = both_ways * np.where(self.expert.inside, common_term("hybrid_exchange"), 1.0)
         share = np.where(self.lattice.schedule == _DUALPIPE, 1.0, self.costs.expert_overlap)
         hidden_f = np.minimum(both_ways, share * free_forward_s)
         hidden_b = np.minimum(both_ways, share * free_backward_s)

@@ -39,6 +39,8 @@ _CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
 """Moved per activation or gradient beside what the multiplication's own cast moves: the transposed copy, and for
 nvfp4 a pass for the scale and one through the random rotation."""
 _COMPILED_PASSES: Final = 1.0
+_CLAMPING: Final = ("gpt_oss",)
+"""Families of models whose experts have biases and clamp both halves of their gates."""
 _LATENT_UP: Final = ("query_up", "kv_up")
 _EAGER_FAMILIES: Final = ("fsdp", "torchtitan", "peft", "deepspeed")
 _FUSED_SOFTWARE: Final = ("intern", "megatron", "unsloth", "liger")
@@ -290,6 +292,8 @@ class LayerPricing:
         s, forward = self.slices, np.zeros_like(self.slices.rows)
         if experts is None:
             return forward, forward, forward
+        if self.costs.expert_capacity or not self.low_bit:
+            return self._dense_experts(experts)
         pairs = s.expert_parallel * 4096 + s.expert_tensor_parallel
         for pair in np.unique(pairs):
             mask = pairs == pair
@@ -298,12 +302,58 @@ class LayerPricing:
         width = 2.0 * experts.hidden_size + 3.0 * experts.intermediate_size
         pairs_per_rank = s.rows / s.sequence_split * experts.per_token
         cast = self.stream_s(0.5 * _CAST_BYTES.get(self.dtype, 0.0) * pairs_per_rank * width)
-        scale = self.costs.low_bit_expert_scale if self.low_bit else self.costs.expert_scale
+        scale = self.costs.low_bit_expert_scale
+        beside_f, beside_b = self._beside_experts(experts)
         forward = scale * forward + cast
         ranks = s.expert_parallel * np.maximum(s.expert_tensor_parallel, 1)
         weights = experts.num_experts * experts.elements / ranks
         traffic = self.stream_s(weights * self.costs.main_gradient_bytes)
-        return forward, forward, overlapped_s(forward, traffic, 2.0)
+        weight_s = overlapped_s(forward, traffic, 2.0)
+        return forward + beside_f, forward + beside_b, weight_s
+
+    def _beside_experts(self, experts: Experts) -> tuple[FloatArray, FloatArray]:
+        """What reorders tokens by expert and back, and what clamps and biases their activations one tensor at a time,
+        beside the products: forward and backward [s].
+
+        A copy of a token is read and written where it is sorted, after an exchange once more by local expert, and the
+        same on its way back, where the copies are summed; HybridEP writes them in order.
+
+        Source: NVIDIA/Megatron-LM, core/transformer/moe: token_dispatcher.py (permutation 1 and 2),
+            experts.py (_apply_bias), core/fusions/fused_bias_geglu.py (clamp and cat in front of the fused kernel).
+        """
+        s, h, inner = self.slices, experts.hidden_size, experts.intermediate_size
+        features = self.job.features
+        copies = s.rows / s.sequence_split * experts.per_token
+        values = np.zeros_like(copies)
+        if "hybrid_dispatcher" not in features:
+            values = values + (3.0 + 1.0 / experts.per_token) * h
+        if "alltoall_dispatcher" in features:
+            values = values + np.where(s.expert_parallel < experts.num_experts, 4.0, 0.0) * h
+        forward = backward = values
+        if self.job.model.family in _CLAMPING and self.job.framework == "megatron" and not self.low_bit:
+            forward, backward = forward + 8.0 * inner + 6.0 * h, backward + 10.0 * inner + 6.0 * h
+        return self.stream_s(_BYTES * copies * forward), self.stream_s(_BYTES * copies * backward)
+
+    def _dense_experts(self, experts: Experts) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Routed experts as a dense product each: in 16 bits cuBLAS on several streams, which reaches the rate of one
+        large product (tools/measure_experts.py); in MaxText as many rows each, what exceeds them dropped.
+
+        Source: TransformerEngine, nvte_multi_stream_cublas_gemm; grouped_gemm (CublasGroupedGemm) on Hopper; MaxText,
+            layers/moe.py (dense_matmul) with sparse_matmul=False and a capacity factor.
+        """
+        s = self.slices
+        split = np.maximum(s.expert_tensor_parallel, 1)
+        local = np.maximum(1.0, experts.num_experts / s.expert_parallel)
+        share = s.rows / s.sequence_split * split * experts.per_token / local
+        rows, inner = (self.costs.expert_capacity or 1.0) * share, experts.intermediate_size / split
+        hidden = np.full_like(inner, experts.hidden_size)
+        into = self.matmul(inner * (2.0 if experts.gated else 1.0), hidden, self.dtype, rows)
+        out_of = self.matmul(hidden, inner, self.dtype, rows)
+        forward, inputs, weights = (local * (up + down) for up, down in zip(into, out_of, strict=True))
+        if self.costs.expert_capacity:
+            return forward, inputs, weights
+        beside_f, beside_b = self._beside_experts(experts)
+        return forward + beside_f, inputs + beside_b, weights
 
     def _grouped(self, experts: Experts, ep: int, etp: int, tokens: FloatArray) -> FloatArray:
         """Experts of one rank for the pairs that reach it; each rank of the expert group brings `tokens` [s].

@@ -251,9 +251,10 @@ def test_open_loops_and_offline_runs() -> None:
     # Where their number is not stated there are enough for a stable load's throughput to be what was offered.
     unstated = predict(load="poisson", request_rate="2", concurrency="", num_requests="")
     assert unstated.metrics["req_s"].value == pytest.approx(2.0, rel=0.04)
-    offline = predict(load="offline", concurrency="", num_requests="200")
+    other = "tensorrt-llm"  # a new server of vLLM's compiles in its first burst
+    offline = predict(engine=other, load="offline", concurrency="", num_requests="200")
     assert {"output_tok_s", "total_tok_s", "req_s", "ttft_ms_mean", "tpot_ms_mean"} <= set(offline.metrics)
-    assert offline.metrics["req_s"].value > predict().metrics["req_s"].value
+    assert offline.metrics["req_s"].value > predict(engine=other).metrics["req_s"].value
 
 
 def test_more_clients_serve_more_and_wait_longer() -> None:
@@ -286,7 +287,10 @@ def test_a_throughput_without_clients_or_rate_is_the_highest() -> None:
 
 
 def test_requests_given_all_at_once_wait_in_line() -> None:
-    few, many = (predict(load="offline", num_requests=number).metrics for number in ("64", "4096"))
+    few, many = (
+        predict(engine="tensorrt-llm", load="offline", num_requests=number).metrics
+        for number in ("64", "4096")
+    )
     assert many["ttft_ms_mean"].value > 4 * few["ttft_ms_mean"].value
     assert many["tpot_ms_mean"].value > 0
 

@@ -11,6 +11,7 @@ from advisor.cli.options import MethodName, OptimizerName, Panel
 
 JOB: Final = Panel("Job")
 LAYOUT: Final = Panel("Layout")
+SITES: Final = Panel("Sites far apart")
 
 SHARDING_NAMES = Literal["none", "zero1", "zero2", "zero3"]
 RECOMPUTE_NAMES = Literal["none", "selective", "full", "modules"]
@@ -114,6 +115,20 @@ class TrainInput:
         JOB("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1, max=1_000_000),
     ] = None
     layout: TrainLayout = TrainLayout()
+    sites: Annotated[
+        int | None,
+        SITES("N", "Such clusters far apart, each with this plan and its own batch.", min=2, max=1000),
+    ] = None
+    between_gbps: Annotated[
+        float | None,
+        SITES("GBPS", "Network between a site and the others, Gb/s.", min=0.001, max=1_000_000),
+    ] = None
+    inner_steps: Annotated[
+        int | None,
+        SITES(
+            "N", "Steps apart before parameters are averaged.", "gradients every step", min=1, max=1_000_000
+        ),
+    ] = None
 
     def given(self) -> dict[str, Any]:
         """What was typed of it, by the names of a plan file."""

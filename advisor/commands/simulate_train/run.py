@@ -15,6 +15,7 @@ from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
 from advisor.cli.measures import parse_count
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
+from advisor.commands.simulate_train.far_sites import far_sites
 from advisor.commands.simulate_train.options import TrainInput, TrainLayout
 from advisor.commands.simulate_train.view import TrainRun, train_answer
 from advisor.recommend.training_money import unsold
@@ -59,6 +60,7 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     values = {**(_from_file(asked.plan) if asked.plan is not None else {}), **asked.given()}
     if "model" not in values:
         raise AdvisorError("no model is named", why="--model is missing", fix="--model 70b, or a plan file")
+    sites = far_sites(values)
     chosen = models.get(str(values["model"]))
     chip = accelerators.get(str(values.get("gpu", "h100-sxm")))
     calibration = given_calibration(shared.calibration)
@@ -79,7 +81,7 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
         unsold(chip.record, plan.num_accelerators, shared.as_of) if plan.num_accelerators > _MACHINE else ""
     )
     warnings = tuple(filter(None, ("" if fit else _too_large(found), sold)))
-    run = TrainRun(found, fit, tokens, "framework" in values)
+    run = TrainRun(found, fit, tokens, "framework" in values, sites)
     answer = train_answer(run, notes, warnings)
     return with_calibration(answer, calibration, (chip.record.id,))
 
@@ -122,7 +124,9 @@ def _type_of(name: str) -> type | tuple[type, ...]:
         return bool
     if name in ("model", "gpu", "precision", "framework", "gradients", *_WORDS):
         return str
-    return {"tokens": (str, int, float), "network_gbps": (int, float)}.get(name, int)
+    return {"tokens": (str, int, float), "network_gbps": (int, float), "between_gbps": (int, float)}.get(
+        name, int
+    )
 
 
 def _from_recommendation(path: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor.catalog.units import DAY_S
+from advisor.commands.simulate_train.far_sites import FarSites
 from advisor.commands.simulate_train.pipeline_picture import LEGEND as PICTURE_LEGEND
 from advisor.commands.simulate_train.pipeline_picture import pipeline_svg, pipeline_text
 from advisor.recommend.training_option import bottleneck_of, memory_stages, plan_columns
@@ -35,6 +36,14 @@ class TrainRun:
     tokens: float | None
     names_framework: bool = False
     """Whether a framework was asked for: then the options of no other are printed."""
+    sites: FarSites | None = None
+
+    @property
+    def batch_s(self) -> tuple[int, float]:
+        """Tokens of a step on all sites, and its time [s]."""
+        number = self.sites.sites.num_sites if self.sites else 1
+        seconds = self.sites.step_s(self.found) if self.sites else self.found.step_s
+        return number * self.found.job.tokens_per_step, seconds
 
 
 def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...]) -> Answer:
@@ -47,7 +56,8 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
     mfu = per_step * model_flop_per_token(job) / peak / step
     hfu = per_step * hardware_flop_per_token(job, plan) / peak / step
-    days = step.scaled(run.tokens / job.tokens_per_step / DAY_S) if run.tokens else None
+    tokens, seconds = run.batch_s
+    days = step.scaled(seconds / found.step_s * run.tokens / tokens / DAY_S) if run.tokens else None
     stages = memory_stages(job, plan)
     measures = {
         "step_time_s": step,
@@ -60,6 +70,7 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     blocks: list[Block] = [
         Paragraph(f"{title}: {show_quantity(step, TIME)} a step", emphasis=True),
         Paragraph(_summary(run, rate, mfu, hfu, days)),
+        *([Paragraph(run.sites.words(found, rate))] if run.sites else []),
         waterfall_chart(found.breakdown_s, "One step"),
     ]
     if len(stages) > 1:
@@ -73,7 +84,7 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     )
     blocks.append(Paragraph(LEGEND))
     return Answer(
-        result=_result(run, measures, stages),
+        result=_result(run, rate, measures, stages),
         inputs=_inputs(run),
         blocks=tuple(blocks),
         records="memory_by_stage",
@@ -94,7 +105,7 @@ def _inputs(run: TrainRun) -> dict[str, object]:
 
 
 def _result(
-    run: TrainRun, measures: Mapping[str, Quantity | None], stages: Sequence[StageMemory]
+    run: TrainRun, rate: Quantity, measures: Mapping[str, Quantity | None], stages: Sequence[StageMemory]
 ) -> dict[str, object]:
     found = run.found
     job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
@@ -115,6 +126,7 @@ def _result(
         "bottleneck": bottleneck_of(found.breakdown_s),
         "pipeline": _pipeline_result(found.run) if found.run else None,
         "launch_flags": _launch(run),
+        "sites": run.sites.result(found, rate) if run.sites else None,
     }
 
 

@@ -27,6 +27,7 @@ OPTIONS = read_toml(DATA_DIR / "training" / "launch_options.toml")
 COMMANDS = {
     "trl": ("trl", "sft", "dpo", "grpo", "accelerate", "launch"),
     "verl": ("python3", "-m", "verl.trainer.main_ppo"),
+    "verl-megatron": ("python3", "-m", "verl.trainer.main_ppo"),
     "deepspeed": ("deepspeed",),
     "maxtext": ("python3", "-m", "MaxText.train", "src/MaxText/configs/base.yml"),
     "openrlhf": ("python3", "-m", "openrlhf.cli.train_ppo_ray"),
@@ -36,6 +37,8 @@ DENSE = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)
 
 def wrong(framework: str, command: str) -> list[str]:
     """What of a command its framework would refuse."""
+    if "--config-name=ppo_megatron_trainer" in command:
+        framework = "verl-megatron"
     known: dict[str, Any] = OPTIONS[framework]["options"]
     if framework == "deepspeed":
         known = known | OPTIONS["trl"]["options"]
@@ -96,6 +99,15 @@ def plans() -> Iterator[tuple[TrainingJob, TrainingPlan]]:
             yield job, lattice.plan(row)
 
 
+def test_every_table_names_its_release_and_what_was_checked() -> None:
+    for name, table in OPTIONS.items():
+        assert all(table[field] for field in ("release", "where", "accessed", "checked", "options")), name
+    both = OPTIONS["verl"]["options"].keys() ^ OPTIONS["verl-megatron"]["options"].keys()
+    assert all(
+        "megatron" in option for option in both - OPTIONS["verl"]["options"].keys() - {"--config-name"}
+    )
+
+
 def test_every_printed_command_parses() -> None:
     seen = set()
     for job, plan in plans():
@@ -128,7 +140,7 @@ def test_commands_of_tuning_parse(method: str, offload: dict[str, bool]) -> None
     ):
         for algorithm in ("grpo", "ppo"):
             loop = LoopShape(algorithm, 64, 8, (512, 1024), 1, 8, 8)
-            for family in ("megatron", "torchtitan"):
+            for family in ("megatron", "torchtitan") if method == "full" else ("torchtitan",):
                 command = verl_flags(replace(job, framework=family), layout, loop)
                 assert not wrong("verl", command)
                 assert "log_prob_micro_batch_size_per_gpu" in command
@@ -147,7 +159,12 @@ def test_verl_carries_a_plan_or_is_not_offered() -> None:
     in_torch = replace(DENSE, framework="torchtitan")
     assert verl_runs(in_torch, apart)
     assert not verl_runs(in_torch, replace(apart, recompute="selective"))
+    assert verl_runs(replace(in_torch, method="lora", lora_rank=8), apart)
+    assert not verl_runs(replace(in_torch, method="qlora", lora_rank=8), apart), "its adapters are plain"
     assert not verl_runs(DENSE, replace(plan, first_stage_layers=3))
+    assert not verl_runs(replace(DENSE, method="lora", lora_rank=8), plan), (
+        "its Megatron trainer has no adapters"
+    )
     assert not verl_runs(replace(DENSE, compute_dtype="fp8"), plan)
 
 

@@ -201,7 +201,7 @@ def test_gradients_are_summed_in_the_stated_format() -> None:
 def test_attention_of_pytorch_on_hopper_is_slower_before_cudnn_became_its_default() -> None:
     job = replace(LLAMA, framework="torchtitan", framework_version="0.2", date="2025-06")
     old, new = (framework_costs(replace(job, date=date), "hopper") for date in ("2025-06", "2026-06"))
-    assert old.attention_scale > 1.2 * new.attention_scale
+    assert old.attention_scale > 1.15 * new.attention_scale
 
 
 @pytest.mark.parametrize("schedule", ["zb_h1", "zbv", "dualpipe"])
@@ -220,7 +220,7 @@ def test_every_schedule_computes_the_model_once(schedule: Schedule) -> None:
 
 
 def test_experts_in_few_bits_have_a_scale_of_their_own() -> None:
-    """The other one changes nothing for them, and neither does this one for 16 bits."""
+    """It changes nothing in 16 bits, where experts are as warm as other products."""
     mixtral = TrainingJob(models.get("mixtral-8x7b").record, 4096, 64)
     plan = PlanLattice.of([TrainingPlan(data_parallel=8, expert_parallel=8, sharding="zero1")])
 
@@ -228,12 +228,13 @@ def test_experts_in_few_bits_have_a_scale_of_their_own() -> None:
         job = replace(mixtral, compute_dtype=dtype)
         return float(step_time(job, plan, H100, replace(COSTS, **scales)).step_s[0])
 
-    for dtype, own, other in (
-        ("bf16", "expert_scale", "low_bit_expert_scale"),
-        ("fp8", "low_bit_expert_scale", "expert_scale"),
+    for scale, dtype, grows in (
+        ("low_bit_expert_scale", "fp8", True),
+        ("low_bit_expert_scale", "bf16", False),
+        ("kernel_scale", "bf16", True),
     ):
-        assert step_s(dtype, **{own: 2.0}) > 1.1 * step_s(dtype, **{own: 1.0})
-        assert step_s(dtype, **{other: 2.0}) == step_s(dtype, **{other: 1.0})
+        once, twice = (step_s(dtype, **{scale: value}) for value in (1.0, 2.0))
+        assert twice > 1.1 * once if grows else twice == once
 
 
 def test_megatrons_releases_have_a_date() -> None:

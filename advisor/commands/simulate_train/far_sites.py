@@ -1,0 +1,104 @@
+"""A plan on several sites that a slow network joins: what the exchange between them adds to a step."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.units import BITS_PER_BYTE, GIGA
+from advisor.recommend.training_runs import trained_parameters
+from advisor.recommend.training_search import PlanFound
+from advisor.render.numbers import TIME, digits, show
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.training.framework_costs import framework_costs
+from advisor.simulator.training.sites import Sites, exchange_s, local_step_s, synchronous_step_s
+from advisor.simulator.training.step_sharding import gradient_bytes
+
+_PARAMETER_BYTES = 4.0
+"""Of an averaged parameter: DiLoCo's outer optimizer works on differences in fp32 (arXiv:2311.08105)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FarSites:
+    """Sites with a plan each, and how they agree."""
+
+    sites: Sites
+    inner_steps: int | None
+    """Steps apart before parameters are averaged; None: gradients cross every step."""
+
+    def exchanged_bytes(self, found: PlanFound) -> float:
+        """What a site sends to be averaged, each time."""
+        job = found.job
+        costs = framework_costs(job, found.cluster.accelerator.architecture)
+        size = _PARAMETER_BYTES if self.inner_steps else gradient_bytes(job, costs)
+        return trained_parameters(job) * size
+
+    def step_s(self, found: PlanFound, *, overlapped: bool = False) -> float:
+        """Mean time of a step [s]; gradients hide behind the last micro-batch's backward pass."""
+        plan, num_bytes = found.plan, self.exchanged_bytes(found)
+        if self.inner_steps:
+            return local_step_s(self.sites, found.step_s, self.inner_steps, num_bytes, overlapped=overlapped)
+        rounds = max(1, found.job.global_batch // (plan.data_parallel * plan.micro_batch))
+        return synchronous_step_s(self.sites, found.step_s, found.breakdown_s["backward"] / rounds, num_bytes)
+
+    def result(self, found: PlanFound, rate: Quantity) -> dict[str, object]:
+        """Fields of the answer; `rate` is a site's alone [tokens/s per accelerator]."""
+        seconds = self.step_s(found)
+        return {
+            "num_sites": self.sites.num_sites,
+            "between_bytes_per_s": self.sites.bytes_per_s,
+            "latency_s": self.sites.latency_s,
+            "inner_steps": self.inner_steps,
+            "exchange_s": exchange_s(self.sites, self.exchanged_bytes(found)),
+            "step_time_s": seconds,
+            "overlapped_step_time_s": self.step_s(found, overlapped=True) if self.inner_steps else None,
+            "tokens_per_s_per_accelerator": rate.scaled(found.step_s / seconds),
+        }
+
+    def words(self, found: PlanFound, rate: Quantity) -> str:
+        """The answer in two sentences."""
+        number = self.sites.num_sites
+        seconds = self.step_s(found)
+        exchange = exchange_s(self.sites, self.exchanged_bytes(found))
+        what = "Gradients cross" if not self.inner_steps else "Parameters are averaged"
+        often = f"every {digits(self.inner_steps)} steps" if self.inner_steps else "every step"
+        beside = judged = ""
+        if self.inner_steps:
+            beside = f", {show(self.step_s(found, overlapped=True), TIME)} beside the next steps"
+            judged = "; what drifting apart costs in loss is not judged"
+        return (
+            f"{number} such sites, {number * found.num_accelerators} accelerators: {show(seconds, TIME)} a step of "
+            f"{number * found.job.global_batch} sequences{beside}, {digits(rate.value * found.step_s / seconds)} "
+            f"tokens/s per accelerator. {what} {often}, {show(exchange, TIME)} at "
+            f"{digits(self.sites.bytes_per_s * BITS_PER_BYTE / GIGA)} Gb/s between a site and the others{judged}."
+        )
+
+
+def far_sites(values: Mapping[str, Any]) -> FarSites | None:
+    """The sites that are asked for, if any.
+
+    Raises: AdvisorError: a network between sites or steps apart without sites, or sites without a network between.
+    """
+    if "sites" not in values:
+        for name in ("between_gbps", "inner_steps"):
+            if name in values:
+                option = f"--{name.replace('_', '-')}"
+                raise AdvisorError(
+                    f"{option} needs --sites", why="there is one site", fix=f"add --sites 2, or drop {option}"
+                )
+        return None
+    if "between_gbps" not in values:
+        raise AdvisorError(
+            f"--sites {values['sites']} needs --between-gbps",
+            why="how fast the network between them is decides",
+            fix="--between-gbps 100",
+        )
+    between = float(values["between_gbps"]) * GIGA / BITS_PER_BYTE
+    if values["sites"] < 2 or not 0.0 < between < math.inf:
+        raise AdvisorError(
+            f"{values['sites']} sites with {values['between_gbps']} Gb/s between them",
+            why="two at least have something to exchange, over a network that has a rate",
+            fix="--sites 2 --between-gbps 100",
+        )
+    return FarSites(Sites(int(values["sites"]), between), values.get("inner_steps"))

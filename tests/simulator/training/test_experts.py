@@ -1,0 +1,110 @@
+"""Routed experts in training: products of a fixed capacity, libraries that move tokens, what surrounds the products."""
+
+from dataclasses import replace
+
+import pytest
+
+from advisor.catalog import accelerators, models
+from advisor.catalog.schema import Model
+from advisor.simulator.device import device_of
+from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.framework_costs import common_term, framework_costs
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.step import StepColumns, step_time
+
+MIXTURE = TrainingJob(models.get("qwen3-30b-a3b").record, 4096, 256)
+OSS = TrainingJob(models.get("gpt-oss-20b").record, 4096, 256)
+RACK, BOX = (TrainingCluster(accelerators.by_id(card)) for card in ("gb200", "h100-sxm"))
+
+
+def stepped(
+    job: TrainingJob, cluster: TrainingCluster = RACK, ranks: int = 32, **costs: float
+) -> StepColumns:
+    plan = TrainingPlan(data_parallel=ranks, expert_parallel=min(ranks, 32), sharding="zero1")
+    known = framework_costs(job, cluster.accelerator.architecture)
+    return step_time(job, PlanLattice.of([plan]), cluster, replace(known, **costs))
+
+
+def by(job: TrainingJob, *features: str) -> TrainingJob:
+    return replace(job, features=frozenset(features))
+
+
+@pytest.mark.parametrize(
+    ("name", "micro_batch", "experts", "tokens_per_s"),
+    [("mixtral-8x7b", 12, 1, 3896.752), ("mixtral-8x22b", 8, 4, 1326.307)],
+)
+def test_mixtral_on_256_tpus_runs_as_published(
+    name: str, micro_batch: int, experts: int, tokens_per_s: float
+) -> None:
+    """AI-Hypercomputer/tpu-recipes, training/trillium: Mixtral-8x7B- and Mixtral-8x22B-MaxText, bf16, dropped."""
+    job = TrainingJob(models.get(name).record, 4096, 256 * micro_batch, framework="maxtext")
+    plan = TrainingPlan(
+        data_parallel=256,
+        expert_parallel=experts,
+        sharding="zero3",
+        micro_batch=micro_batch,
+        recompute="full",
+    )
+    cluster = TrainingCluster(accelerators.by_id("tpu-v6e"))
+    step = step_time(job, PlanLattice.of([plan]), cluster)
+    assert job.tokens_per_step / 256 / step.step_s[0] == pytest.approx(tokens_per_s, rel=0.2)
+
+
+def test_experts_of_a_capacity_compute_all_of_it() -> None:
+    once, twice = (stepped(MIXTURE, expert_capacity=capacity) for capacity in (1.25, 2.5))
+    none = stepped(MIXTURE, expert_capacity=1e-6)
+    added = (twice.forward_s[0] - none.forward_s[0]) / (once.forward_s[0] - none.forward_s[0])
+    assert added == pytest.approx(2.0, rel=0.25)
+    experts = (
+        48 * 3 * 2048 * 768 * 8 * 2 * 1.25 * 8 * 4096
+    )  # layers, matrices, pairs of a token, tokens of a rank
+    assert once.forward_s[0] - none.forward_s[0] > experts / 2.5e15, "no faster than the chip"
+
+
+def test_sixteen_bit_experts_reach_what_single_products_on_streams_were_measured_at() -> None:
+    """tools/measure_experts.py on an H100, 2026-11-23: 606 to 690 TFLOP/s of experts with 4 096 rows and more."""
+    job = replace(MIXTURE, model=models.get("gpt-oss-120b").record, global_batch=32)
+    plan = TrainingPlan(data_parallel=8, expert_parallel=8, sharding="zero1", micro_batch=4)
+    known = framework_costs(job, "hopper")
+    held = [
+        step_time(job, PlanLattice.of([plan]), BOX, replace(known, kernel_scale=scale)).forward_s[0]
+        for scale in (known.kernel_scale, 2.0 * known.kernel_scale)
+    ]
+    dense = 36 * 16384 * 2 * 2880 * (2 * 4096 + 2 * 512) + 16384 * 2 * 2880 * 201088
+    experts = 36 * 16384 * 4 * 2 * 3 * 2880 * 2880
+    assert 560e12 < (experts + dense) / (held[1] - held[0]) < 720e12
+
+
+def test_hybridep_is_faster_within_a_domain_alone() -> None:
+    bare = {"expert_overlap": 0.0}
+    deep, hybrid = (stepped(job, **bare) for job in (MIXTURE, by(MIXTURE, "hybrid_dispatcher")))
+    assert hybrid.expert_parallel_s[0] / deep.expert_parallel_s[0] == pytest.approx(
+        common_term("hybrid_exchange")
+    )
+    deep, hybrid = (stepped(job, BOX, **bare) for job in (MIXTURE, by(MIXTURE, "hybrid_dispatcher")))
+    assert hybrid.expert_parallel_s[0] == pytest.approx(deep.expert_parallel_s[0])
+
+
+def test_copies_are_sorted_and_put_back_unless_the_library_does() -> None:
+    hybrid, deep, plain = (
+        stepped(by(MIXTURE, *name)) for name in (("hybrid_dispatcher",), (), ("alltoall_dispatcher",))
+    )
+    assert hybrid.forward_s[0] < deep.forward_s[0] < plain.forward_s[0]
+    values = 3.0 + 1.0 / 8.0
+    moved = 48 * 8 * 4096 * 8 * 2.0 * values * 2048
+    bandwidth = device_of(RACK.accelerator).bandwidth_bytes_per_s * common_term("stream_fraction")
+    assert deep.forward_s[0] - hybrid.forward_s[0] == pytest.approx(moved / bandwidth, rel=0.05)
+
+
+def test_gpt_oss_clamps_one_tensor_at_a_time_in_sixteen_bits() -> None:
+    other = replace(OSS, model=replace_family(OSS, "unknown"))
+    assert stepped(OSS).forward_s[0] > stepped(other).forward_s[0]
+    few = {"compute_dtype": "mxfp8"}
+    assert stepped(replace(OSS, **few)).forward_s[0] == stepped(replace(other, **few)).forward_s[0]
+    torch = {"framework": "torchtitan"}
+    assert stepped(replace(OSS, **torch)).forward_s[0] == stepped(replace(other, **torch)).forward_s[0]
+
+
+def replace_family(job: TrainingJob, family: str) -> Model:
+    return job.model.model_copy(update={"family": family})
