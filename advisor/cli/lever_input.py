@@ -1,5 +1,6 @@
 """Levers, adapters and what is paid for beside machines as typed, turned into what the search takes."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -8,10 +9,10 @@ from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameErro
 from advisor.catalog.files import read_json
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.units import TB
-from advisor.cli.measures import parse_count
+from advisor.cli.measures import parse_clients, parse_count
 from advisor.cli.options import Beside as TypedBeside
-from advisor.cli.options import Levers
-from advisor.cli.scenario_input import names_of
+from advisor.cli.options import Levers, Load
+from advisor.cli.scenario_input import names_of, parse_rate
 from advisor.recommend.levers import LEVERS, NAMES, NOT_SEARCHED
 from advisor.recommend.scenario import AdapterLoad, Beside, Scenario
 from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK
@@ -54,6 +55,44 @@ def beside_of(typed: TypedBeside) -> Beside:
         storage_bytes=None if typed.storage_tb is None else typed.storage_tb * TB,
         egress_bytes_per_month=None if typed.egress_tb is None else typed.egress_tb * TB,
     )
+
+
+_MOST_RUNGS: Final = 8
+
+
+def largest_of(load: Load) -> tuple[Load, dict[str, tuple[float, ...]]]:
+    """The largest of several loads that are given, and all of them as fields of a scenario; the load itself, and no
+    field, where it is one.
+
+    Raises: AdvisorError: one is no load, or there are too many.
+    """
+    rates, clients = names_of(load.rate, "--rate"), names_of(load.concurrency, "--concurrency")
+    if max(len(rates), len(clients)) > _MOST_RUNGS:
+        raise AdvisorError(
+            f"more than {_MOST_RUNGS} loads are compared", fix=f"at most {_MOST_RUNGS} of them"
+        )
+    if len(rates) > 1:
+        each = {parse_rate(rate): rate for rate in rates}
+        return replace(load, rate=each[max(each)]), {"ladder_per_s": tuple(sorted(each))}
+    if len(clients) > 1:
+        numbers = sorted({parse_clients(number) for number in clients})
+        return replace(load, concurrency=str(numbers[-1])), {"ladder_clients": tuple(numbers)}
+    return load, {}
+
+
+def with_ladder(
+    scenario: Scenario, ladder: dict[str, tuple[float, ...]], max_context: str | None
+) -> Scenario:
+    """The scenario with the loads that each get an answer; the options are those of the largest.
+
+    Raises: AdvisorError: context windows are to be compared too.
+    """
+    if not ladder:
+        return scenario
+    if max_context is not None:
+        raise AdvisorError("--max-context compares windows at one load", fix="give one load, or drop it")
+    traffic = scenario.traffic.model_copy(update={"rate_per_s": None})
+    return scenario.model_copy(update={**ladder, "traffic": traffic})
 
 
 _MOST_CONTEXTS: Final = 6

@@ -52,6 +52,20 @@ def parse_count(text: str, option: str) -> float:
     return _parse(text, option, _COUNT, "4096, 128k or 1.4T", MOST_COUNT)
 
 
+MOST_CLIENTS: Final = 100_000
+
+
+def parse_clients(text: str) -> int:
+    """How many clients a closed loop has.
+
+    Raises: AdvisorError: no whole number, or out of range.
+    """
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_CLIENTS:
+        what = f"--concurrency {text}: not a number of clients"
+        raise AdvisorError(what, fix=f"a whole number from 1 to {MOST_CLIENTS:,}, e.g. --concurrency 64")
+    return int(text)
+
+
 def parse_watts(text: str, option: str) -> float:
     """Power [W], written 1500, 1500W or 1.5kW.
 

@@ -141,8 +141,10 @@ class Load:
 
     rate: Rate = None
     concurrency: Annotated[
-        int | None,
-        LOAD("C", "Clients that each wait for one answer before the next request.", min=1, max=100_000),
+        str | None, LOAD("C", "Clients that each wait for one answer before the next request.")
+    ] = None
+    ramp: Annotated[
+        str | None, LOAD("TIME", "Over how long the clients begin, one after the other.", "all at once")
     ] = None
     input_tokens: Annotated[int | None, _tokens("Mean prompt.")] = None
     output_tokens: Annotated[int | None, _tokens("Mean answer.")] = None

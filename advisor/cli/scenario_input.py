@@ -13,7 +13,7 @@ from advisor.catalog.regions import EU_COUNTRIES
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.catalog.units import HOUR_S, HOURS_PER_DAY, HOURS_PER_MONTH, MINUTE_S
-from advisor.cli.measures import parse_seconds, parse_watts, positive
+from advisor.cli.measures import parse_clients, parse_seconds, parse_watts, positive
 from advisor.cli.options import Load, Shared, Where
 from advisor.cli.options import Objectives as TypedObjectives
 from advisor.cli.own_data import given_calibration, kept_prices, kept_prices_note
@@ -68,6 +68,7 @@ def traffic_of(load: Load) -> Traffic:
     """
     _check_one_of(load)
     rate = parse_rate(load.rate) if load.rate is not None else None
+    clients = parse_clients(load.concurrency) if load.concurrency is not None else None
     if load.trace is not None:
         trace = read_trace(load.trace)
         if load.trace_speed is not None:
@@ -83,7 +84,7 @@ def traffic_of(load: Load) -> Traffic:
             input_sigma=spread[0],
             output_sigma=spread[1],
             rate_per_s=rate or trace.rate_per_s,
-            concurrency=load.concurrency,
+            concurrency=clients,
             trace=load.trace,
             reused_input_tokens=_reused_tokens(trace, load),
             source=str(load.trace),
@@ -105,7 +106,7 @@ def traffic_of(load: Load) -> Traffic:
         input_sigma=profile.input_sigma,
         output_sigma=profile.output_sigma,
         rate_per_s=rate,
-        concurrency=load.concurrency,
+        concurrency=clients,
         shared_prefix_tokens=common,
         shared_prefixes=load.shared_prefixes or 1,
         reused_input_tokens=float(common),
@@ -144,14 +145,15 @@ def _check_one_of(load: Load) -> None:
         )
         if used is not None
     ]
+    if load.ramp is not None and load.concurrency is None:
+        raise AdvisorError(
+            "--ramp says when clients begin, and there are none", fix="--concurrency N, or no --ramp"
+        )
     if load.trace_speed is not None and load.trace is None:
         raise AdvisorError("--trace-speed belongs to --trace", fix="--trace FILE, or no --trace-speed")
     if load.trace_speed is not None and load.rate is not None:
         what, why = "--trace-speed and --rate exclude each other", "both say how fast the trace goes"
         raise AdvisorError(what, why=why, fix="drop one")
-    if load.concurrency is not None and load.concurrency < 1:
-        what = f"--concurrency {load.concurrency} is out of range"
-        raise AdvisorError(what, fix="a whole number of at least 1")
     if len(given) > 1 and "--trace" in given:
         raise AdvisorError(
             f"{' and '.join(given)} exclude each other", why="a trace has lengths of its own", fix="drop one"

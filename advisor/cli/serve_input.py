@@ -9,7 +9,7 @@ from advisor.catalog.dtypes import bytes_per_element, known_dtype
 from advisor.catalog.engines import lacks_arithmetic, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine
-from advisor.cli.measures import positive
+from advisor.cli.measures import parse_seconds, positive
 from advisor.cli.options import Layout, Load
 from advisor.cli.scenario_input import traffic_of
 from advisor.recommend.load_runs import shared_prefixes
@@ -122,12 +122,12 @@ def load_of(load: Load) -> LoadPlan:
     """
     traffic = traffic_of(load)
     if load.trace is not None:
-        return _trace_plan(load.trace, traffic, load.requests)
+        return _trace_plan(load.trace, traffic, load)
     prefixes, common = shared_prefixes(traffic), traffic.shared_prefix_tokens
     own = traffic.model_copy(
         update={"mean_input_tokens": traffic.own_input_tokens, "shared_prefix_tokens": 0}
     )
-    lengths, arrivals = _lengths(load.length_dist, own), _arrivals(traffic)
+    lengths, arrivals = _lengths(load.length_dist, own), _arrivals(traffic, load.ramp)
     count = load.requests or max(DEFAULT_REQUESTS, REQUESTS_PER_CLIENT * (traffic.concurrency or 0))
     if traffic.rate_per_s is not None:
         check_span(count, traffic.rate_per_s)
@@ -141,27 +141,33 @@ def load_of(load: Load) -> LoadPlan:
     )
 
 
-def _trace_plan(path: Path, traffic: Traffic, num_requests: int | None) -> LoadPlan:
+def _trace_plan(path: Path, traffic: Traffic, load: Load) -> LoadPlan:
     """A trace is replayed at its own instants, or by clients if their number is given."""
     trace = read_trace(path)
     if traffic.rate_per_s is not None and trace.rate_per_s is not None:
         trace = trace.sped_up(traffic.rate_per_s / trace.rate_per_s)
-    workload = replay(trace, num_requests)
+    workload = replay(trace, load.requests)
     if traffic.concurrency is not None:
-        workload = dataclasses.replace(workload, arrivals=ClosedLoop(traffic.concurrency))
+        workload = dataclasses.replace(workload, arrivals=_clients(traffic.concurrency, load.ramp))
     longest = max(sum(pair) for pair in trace.pairs[: workload.num_requests])
     return LoadPlan(traffic, workload, trace.mean_input_tokens, trace.mean_output_tokens, longest)
 
 
-def _arrivals(traffic: Traffic) -> Arrivals:
+def _arrivals(traffic: Traffic, ramp: str | None) -> Arrivals:
     if traffic.rate_per_s is not None:
         return Poisson(traffic.rate_per_s)
     if traffic.concurrency is not None:
-        return ClosedLoop(traffic.concurrency)
+        return _clients(traffic.concurrency, ramp)
     raise AdvisorError(
         "no load is given",
         why="a simulation needs to know how requests come",
         fix="--rate 10 or --concurrency 64",
+    )
+
+
+def _clients(count: int, ramp: str | None) -> ClosedLoop:
+    return (
+        ClosedLoop(count) if ramp is None else ClosedLoop(count, "staggered", parse_seconds(ramp, "--ramp"))
     )
 
 

@@ -10,6 +10,7 @@ from advisor.catalog.schema import Model, Price
 from advisor.cost.question import CostQuestion
 from advisor.cost.result import CostRow
 from advisor.cost.rows import Served, best_by_precision, founded_first, row_of, ways_by_provider
+from advisor.recommend.bounds import surface_requests_per_s
 from advisor.recommend.candidates import usable_precisions
 from advisor.recommend.capacity import Capacity, confirm, highest_load
 from advisor.recommend.ranking import at_planned_load
@@ -18,7 +19,6 @@ from advisor.recommend.result import Rejected, SearchStatistics
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found
 from advisor.recommend.search import Progress
-from advisor.recommend.surface_bound import max_requests_per_s
 
 MAX_PROVIDERS = 6
 """Rows of one accelerator and format: the cheapest offers, one per provider and term."""
@@ -135,6 +135,7 @@ def _highest(found: Found, scenario: Scenario) -> Capacity | None:
         scenario.objectives,
         bound_per_s=_bound(found, scenario),
         seed=scenario.seed,
+        headroom_fraction=scenario.headroom_fraction,
     )
     if estimate is None or estimate.load <= carried.load:
         return None
@@ -144,7 +145,9 @@ def _highest(found: Found, scenario: Scenario) -> Capacity | None:
 
 
 def _bound(found: Found, scenario: Scenario) -> float:
-    return max(found.capacity.load, max_requests_per_s(found.replica, scenario.traffic, scenario.objectives))
+    return max(
+        found.capacity.load, surface_requests_per_s(found.replica, scenario.traffic, scenario.objectives)
+    )
 
 
 def _other_precisions(

@@ -10,6 +10,7 @@ from advisor.catalog.units import HOUR_S, HOURS_PER_DAY, MILLION
 from advisor.cost.carbon import site_kwh_per_million_tokens
 from advisor.cost.result import CostRow
 from advisor.cost.token_split import RequestTokens, TokenPrices, request_tokens, token_prices, used_seconds
+from advisor.recommend.bounds import NEARLY_FULL
 from advisor.recommend.capacity import Capacity
 from advisor.recommend.checkpoint import served_checkpoint
 from advisor.recommend.offers import OWN, Placement, placements
@@ -17,7 +18,6 @@ from advisor.recommend.options import mean_power_w, option_of
 from advisor.recommend.purchase import Demand, Purchase, replicas_for
 from advisor.recommend.ranking import NO_SPREAD, Planned, chance_of_capacity, led_by
 from advisor.recommend.result import Option
-from advisor.recommend.roofline_bound import NEARLY_FULL
 from advisor.recommend.scenario import Scenario, Traffic
 from advisor.recommend.screening import Found
 from advisor.recommend.standing import standing_of

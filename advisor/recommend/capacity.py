@@ -84,6 +84,11 @@ class Capacity:
     binding: str
     """What breaks first above this load: ttft, tpot, throughput or kv cache."""
 
+    @property
+    def spacing_s(self) -> float:
+        """After which the next of its clients begins: as fast as their requests are served."""
+        return 1.0 / self.requests_per_s
+
 
 _Judged = tuple[ServingResult, float, str]
 """A run, how near it comes to the tightest objective, and which one it is."""
@@ -99,20 +104,23 @@ def highest_load(
     bound_per_s: float,
     seed: int,
     least: float = 0.0,
+    headroom_fraction: float = 0.0,
 ) -> Capacity | None:
     """An optimistic estimate of the highest load of one replica whose p99 TTFT and TPOT meet the objectives.
 
-    Open loop: a Poisson rate. Closed loop (the traffic names a concurrency): a number of clients. All runs draw
-    the same request lengths and unit-rate gaps (common random numbers), so that they differ by the load alone.
+    Open loop: a Poisson rate. Closed loop (the traffic names a concurrency): a number of clients, at most what
+    carries those of the traffic with headroom. All runs draw the same request lengths and unit-rate gaps (common
+    random numbers), so that they differ by the load alone.
     None where even the lightest load misses an objective, or the `least` that is of use.
 
     Assumes: `bound_per_s` is an upper bound on requests per second.
     """
-    whole = traffic.concurrency is not None
+    clients = traffic.concurrency
+    whole = clients is not None
     most, start = bound_per_s, _USUALLY_ESTIMATED * bound_per_s
-    if traffic.concurrency is not None:
+    if clients is not None:
         busy = _busy_clients(traffic, objectives, bound_per_s)
-        most = start = float(traffic.concurrency)
+        most = start = float(math.ceil(clients / (1.0 - headroom_fraction)))
         if most > _CLIENTS_SLACK * busy:
             most, start = math.ceil(_CLIENTS_SLACK * busy), math.ceil(_USUALLY_ESTIMATED * busy)
 
@@ -156,16 +164,26 @@ def confirm(
     tolerance: float = TOLERANCE,
     purpose: Purpose = "search",
     order: list[int] | None = None,
+    num_requests: int = CONFIRM_REQUESTS,
 ) -> Capacity | None:
     """The highest load up to the one found that long runs of several seeds hold together, within a tolerance; None
     where none does, or none from `least` on.
 
     `order` are seeds that were found to be hard for other candidates, kept up to date: all see the same arrivals.
+    Each run has at least `num_requests`.
     """
     order = [] if order is None else order
     order += [each for each in seeds_of(seed, purpose) if each not in order]
     spacing_s = 1.0 / found.requests_per_s
-    hold = partial(_long_run, replica, traffic, objectives=objectives, spacing_s=spacing_s, residences_s=[])
+    hold = partial(
+        _long_run,
+        replica,
+        traffic,
+        objectives=objectives,
+        spacing_s=spacing_s,
+        least_requests=num_requests,
+        residences_s=[],
+    )
     whole = traffic.concurrency is not None
     jury = _Jury(order, hold, partial(_held, objectives=objectives, open_loop=not whole))
     usual = _USUALLY_SETTLED if purpose == "settle" else _USUALLY_HELD
@@ -246,16 +264,23 @@ def seeds_of(seed: int, purpose: Purpose) -> tuple[int, ...]:
 
 
 def planning_point(
-    replica: Served, traffic: Traffic, objectives: Objectives, load: float, seed: int
+    replica: Served,
+    traffic: Traffic,
+    objectives: Objectives,
+    load: float,
+    seed: int,
+    *,
+    spacing_s: float,
 ) -> ServingResult:
     """What one replica shows at the load that it is planned for: runs of seeds that the search did not use, long
-    enough for percentiles with a sampling error below a twentieth.
+    enough for percentiles with a sampling error below a twentieth. Clients begin `spacing_s` apart.
     """
     length = max(CONFIRM_REQUESTS, _SHOWN_REQUESTS)
     seeds = seeds_of(seed, "show")
     while True:
-        runs = [run_at(replica, traffic, load, length, seeds[0])]
-        runs += [run_at(replica, traffic, load, length, each) for each in seeds[1:] if not is_spent()]
+        run = partial(run_at, replica, traffic, load, length, spacing_s=spacing_s)
+        runs = [run(seeds[0])]
+        runs += [run(each) for each in seeds[1:] if not is_spent()]
         if is_spent():
             return pooled(runs)
         needed = _run_length(_RESIDENCES * load * runs[0].e2e.mean_s) if traffic.concurrency is None else 0
@@ -297,6 +322,7 @@ def _long_run(
     seed: int,
     spacing_s: float,
     give_up_fraction: float,
+    least_requests: int,
     residences_s: list[float],
 ) -> _Judged:
     """A run of several that are long together against what they hold; each must keep up with its arrivals.
@@ -305,7 +331,7 @@ def _long_run(
     """
     open_loop = traffic.concurrency is None
     wait_s = min(objectives.largest_ttft_s, _LONGEST_WAIT_S)
-    length = _run_length(_TTFT_LIMITS * load * wait_s) if open_loop else CONFIRM_REQUESTS
+    length = max(least_requests, _run_length(_TTFT_LIMITS * load * wait_s)) if open_loop else least_requests
     if open_loop and residences_s:
         length = max(length, _run_length(_LONGER * _RESIDENCES * load * residences_s[-1]))
     run = partial(run_at, replica, traffic, load, objectives=objectives, give_up_fraction=give_up_fraction)

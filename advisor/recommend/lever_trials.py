@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor.catalog.errors import AdvisorError
+from advisor.recommend.bounds import surface_requests_per_s
 from advisor.recommend.capacity import Capacity, confirm, highest_load
 from advisor.recommend.levers import Lever, lever_note, replica_of, to_try, with_lever
 from advisor.recommend.load_runs import is_spent, strain
 from advisor.recommend.purchase import cheapest_purchase
-from advisor.recommend.ranking import Planned, planned, shown
+from advisor.recommend.ranking import Planned, planned
 from advisor.recommend.result import BeforeAfter, LeverTrial
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found
-from advisor.recommend.surface_bound import max_requests_per_s
+from advisor.recommend.settling import shown
 from advisor.simulator.replica_model import ReplicaModel
 
 LESS = 0.97
@@ -80,8 +81,9 @@ def carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
 def capacity_of(scenario: Scenario, replica: ReplicaModel) -> Capacity | None:
     """The highest load that a replica holds within the objectives of a scenario; None where it holds none."""
     traffic, objectives, seed = scenario.traffic, scenario.objectives, scenario.seed
-    bound = max_requests_per_s(replica, traffic, objectives)
+    bound = surface_requests_per_s(replica, traffic, objectives)
     if bound <= 0:
         return None
-    found = highest_load(replica, traffic, objectives, bound_per_s=bound, seed=seed)
+    free = scenario.headroom_fraction
+    found = highest_load(replica, traffic, objectives, bound_per_s=bound, seed=seed, headroom_fraction=free)
     return None if found is None else confirm(replica, traffic, objectives, found, seed)

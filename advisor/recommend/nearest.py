@@ -41,7 +41,7 @@ def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ..
 
     Source: own rule; the changes in the order in which people would give way.
     """
-    one = scenario.model_copy(update={"top": 1, "ladder_per_s": ()})
+    one = scenario.model_copy(update={"top": 1, "ladder_per_s": (), "ladder_clients": ()})
     if scenario.objectives.budget_usd_per_hour is not None:
         told = _enough(one, ask)
         if told:

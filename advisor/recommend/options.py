@@ -1,16 +1,19 @@
 """One simulated candidate as an option: its figures with intervals, its cost, its explanation."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from advisor.catalog.engines import quality_note
 from advisor.catalog.prices import age_days
 from advisor.catalog.providers import all_providers
-from advisor.catalog.schema import Accelerator
+from advisor.catalog.schema import Accelerator, Model
 from advisor.recommend.bill import MonthlyBill, bill_of
+from advisor.recommend.bounds import bottleneck_of
 from advisor.recommend.levers import LEVERS
+from advisor.recommend.market import seller_words
+from advisor.recommend.offers import OWN
 from advisor.recommend.ranking import Planned, cost_range
-from advisor.recommend.result import OfferedPrice, Option
-from advisor.recommend.roofline_bound import bottleneck_of
+from advisor.recommend.result import OfferedPrice, Option, Rung
 from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.screening import Found
 from advisor.recommend.starting import basis_notes, launch_of, levers_of, memory_of, parts_of
@@ -125,7 +128,8 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
         args += ["--output-tokens", str(traffic.mean_output_tokens)]
     args += _lever_args(found, scenario)
     if plan.demand.kind == "clients":
-        return (*args, "--concurrency", str(round(plan.demand.size)))
+        ramp_s = plan.load * found.capacity.spacing_s
+        return (*args, "--concurrency", str(round(plan.demand.size)), "--ramp", f"{ramp_s:.9g}s")
     return (*args, "--rate", f"{plan.load * replicas:.9g}")
 
 
@@ -274,3 +278,43 @@ def _price(plan: Planned, scenario: Scenario, owed_usd: float | None) -> Offered
         storage_usd_per_gb_hour=price.storage_usd_per_gb_hour,
         egress_usd_per_gb=price.egress_usd_per_gb,
     )
+
+
+def headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[Rung]) -> str:
+    """The answer in a sentence; of a ladder its smallest and its cheapest load."""
+    if not ladder:
+        return f"{model.name}: {_deal(option)}, {_carried(option, scenario)}"
+    first = next((rung for rung in ladder if rung.pick), None)
+    assert first is not None
+    assert first.pick is not None
+    if first.clients:
+        many = f"for {ladder[-1].clients} at ${option.usd_per_million_tokens.value:.3g} per million tokens"
+        return f"{model.name}: for {first.clients} clients {_deal(first.pick)}; {many}: {_deal(option)}"
+    small = f"for {first.rate_per_s:g} requests/s {_deal(first.pick)}"
+    cheapest = f"at {option.requests_per_s.value:g} requests/s a million tokens cost least"
+    return f"{model.name}: {small}; {cheapest}, ${option.usd_per_million_tokens.value:.3g}: {_deal(option)}"
+
+
+def _carried(option: Option, scenario: Scenario) -> str:
+    cost = f"${option.usd_per_million_tokens.value:.3g} per million tokens"
+    if scenario.traffic.rate_per_s:
+        return f"{cost} at the {scenario.traffic.rate_per_s:g} requests/s asked for"
+    return f"{cost} at {option.requests_per_s.value:.3g} requests/s"
+
+
+def _deal(option: Option) -> str:
+    kinds = dict.fromkeys(part.accelerator_name for part in option.parts) or (option.accelerator_name,)
+    counts = {
+        name: sum(part.num_accelerators for part in option.parts if part.accelerator_name == name)
+        for name in kinds
+    }
+    if len(counts) == 1:
+        counts = {option.accelerator_name: option.num_accelerators}
+    count = " and ".join(f"{number} × {name}" for name, number in counts.items())
+    replicas = f" as {option.num_replicas} replicas" if option.num_replicas > 1 else ""
+    if option.parts:
+        replicas = " as " + " and ".join(f"{part.num_replicas} {part.share} workers" for part in option.parts)
+    if option.provider == OWN:
+        return f"run your own {count}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
+    seller = seller_words(option.provider, option.price.kind)
+    return f"rent {count}{replicas} from {seller} for ${option.usd_per_hour:.2f}/h"

@@ -12,12 +12,12 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Price
 from advisor.catalog.support import support
 from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.recommend.bounds import iteration_tokens
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.levers import UNLIKE, serves_pools
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.ranking import Planned
 from advisor.recommend.scenario import Scenario
-from advisor.recommend.surface_bound import iteration_tokens
 from advisor.simulator.disaggregation import decode_replica, prefill_replica
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 
@@ -161,7 +161,7 @@ def _side(
 def _prompts_per_s(replica: ReplicaModel, scenario: Scenario) -> tuple[float, float]:
     """Most prompts per second of a prefill worker [1/s], and what the objective leaves a long prompt to wait [s].
 
-    Source: recommend.surface_bound, without decoding; the 99th percentile of a lognormal.
+    Source: recommend.bounds, without decoding; the 99th percentile of a lognormal.
     """
     surface, policy, traffic = replica.surface, replica.policy, scenario.traffic
     reused = traffic.reused_input_tokens if policy.prefix_caching else 0.0
@@ -181,7 +181,7 @@ def _prompts_per_s(replica: ReplicaModel, scenario: Scenario) -> tuple[float, fl
 def _answers_per_s(replica: ReplicaModel, scenario: Scenario) -> float:
     """Most answers per second of a decode worker [1/s]; 0 where one alone misses the time per token.
 
-    Source: recommend.surface_bound, without prompts.
+    Source: recommend.bounds, without prompts.
     """
     surface, policy, traffic = replica.surface, replica.policy, scenario.traffic
     context = traffic.mean_context_tokens

@@ -12,10 +12,11 @@ from advisor.recommend.load_runs import is_spent, run_at, strain
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.pool_workers import LARGEST_WORKER, Pair, Side, agree, sides_of
 from advisor.recommend.purchase import Demand, cheapest_purchase
-from advisor.recommend.ranking import Planned, Settled, confirmed, planned
+from advisor.recommend.ranking import Planned, planned
 from advisor.recommend.result import Share
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Fleet, Found, Part
+from advisor.recommend.settling import Settled, confirmed
 from advisor.simulator.disaggregation import DisaggregatedModel, PoolPlan, joined
 
 _BASES: Final = 2

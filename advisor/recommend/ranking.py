@@ -2,20 +2,19 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final, Literal, TypeVar
 
 from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
-from advisor.recommend.capacity import CONFIRM_REQUESTS, Capacity, confirm, planning_point, seeds_of
+from advisor.recommend.capacity import planning_point
 from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
 from advisor.recommend.levers import lacks_head
-from advisor.recommend.load_runs import affords, run_at, strain
 from advisor.recommend.offers import OWN
 from advisor.recommend.purchase import Demand, Purchase, cheapest_purchase, planned_load
 from advisor.recommend.scenario import Scenario
-from advisor.recommend.screening import Found
+from advisor.recommend.screening import Found, least_throughput
 from advisor.simulator.intervals import LEVELS, factors, pair_class, pair_errors
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving_prediction import class_of
@@ -25,16 +24,13 @@ Each = TypeVar("Each")
 Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
 LIKELY: Final = 0.75
 """Chance from which on objectives are called likely to hold, and an order of two options settled."""
-_LOWER, _HIGHER = 0.85, 1.15
-"""Times its true value that a capacity found by few short runs may be."""
-_STEP: Final = 0.93
-_LEAST_RUNS = 3
-"""Of a deployment that is settled and shown, of a confirming length each."""
-_MOST_STEPS: Final = 5
 _QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
 _NORMAL: Final = NormalDist()
 _Z80: Final = _NORMAL.inv_cdf(0.9)
 _LEVEL_80: Final = 0.8
+SAMPLING_SIGMA: Final = 0.04
+"""Standard error over seeds of the logarithm of a settled capacity: 1 to 7 % on nine deployments of three questions,
+mostly 3 to 5."""
 _FRESH_SIGMA: Final = 0.2
 """Of the logarithm of a price since it was read: that of a list price of three months."""
 _TINY: Final = 1e-9
@@ -129,98 +125,16 @@ def _spread(price: Price, scenario: Scenario) -> PriceSpread:
     return NO_SPREAD if price.provider == OWN else spread_of(price, scenario.as_of)
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """Capacities that have been settled, by identity of their candidate: one deployment may be picked for several
-    loads; and the seeds that did, the hardest first."""
-
-    capacities: dict[int, Capacity | None] = field(default_factory=dict)
-    seeds: list[int] = field(default_factory=list)
-
-
-def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | None:
-    """The deployment with its capacity settled, and what it shows at its planning point, held to its objectives with
-    seeds that decided nothing; with less load per replica where it misses them; None where that cannot be bought, or no
-    more may be simulated.
-    """
-    settled: Planned | None = plan
-    if not affords(plan.result, _LEAST_RUNS * CONFIRM_REQUESTS):
-        return None
-    if _is_open(scenario, plan):
-        found, key = plan.found, id(plan.found.candidate)
-        if key not in known.capacities:
-            known.capacities[key] = confirm(
-                found.served,
-                scenario.traffic,
-                scenario.objectives,
-                replace(found.capacity, load=_HIGHER * found.capacity.load),
-                scenario.seed,
-                purpose="settle",
-                order=known.seeds,
-            )
-        capacity = known.capacities[key]
-        settled = None if capacity is None else _with_capacity(scenario, plan, capacity)
-    for _ in range(_MOST_STEPS):
-        if settled is None:
-            return None
-        at_point = shown(scenario, settled)
-        if strain(at_point.result, scenario.objectives)[0] <= 1.0:
-            return at_point
-        settled = _with_capacity(scenario, settled, _scaled(settled.found.capacity, _STEP))
-    return None
-
-
-def screened(scenario: Scenario, plan: Planned) -> Planned:
-    """The deployment with what one run of a confirming length shows at its planning point, held to nothing; as the
-    search left it, at full load, where no more may be simulated."""
-    if not affords(plan.result, CONFIRM_REQUESTS):
-        return plan
-    seed, *_ = seeds_of(scenario.seed, "show")
-    return replace(
-        plan, result=run_at(plan.found.served, scenario.traffic, plan.load, CONFIRM_REQUESTS, seed)
-    )
-
-
-def shown(scenario: Scenario, plan: Planned) -> Planned:
-    """The deployment with what it shows at its planning point. Source: recommend.capacity."""
-    served, objectives = plan.found.served, scenario.objectives
-    return replace(
-        plan, result=planning_point(served, scenario.traffic, objectives, plan.load, scenario.seed)
-    )
-
-
-def _is_open(scenario: Scenario, plan: Planned) -> bool:
-    """Whether the answer depends on the exact capacity: not where a little more or less needs as many replicas."""
-    if plan.found.fleet is not None:
-        return False  # what is made of parts was settled as it was sized
-    if plan.demand.kind not in ("rate", "clients"):
-        return True
-    ways, counts = (plan.found.purchase.placement,), set()
-    for factor in (_LOWER, _HIGHER):
-        capacity = _scaled(plan.found.capacity, factor)
-        bought = cheapest_purchase(scenario, plan.demand, ways, capacity.load, capacity.requests_per_s)
-        counts.add(bought.num_replicas if bought else 0)
-    return len(counts) > 1
-
-
-def _scaled(capacity: Capacity, factor: float) -> Capacity:
-    return replace(capacity, load=factor * capacity.load, requests_per_s=factor * capacity.requests_per_s)
-
-
-def _with_capacity(scenario: Scenario, plan: Planned, capacity: Capacity) -> Planned | None:
-    """The same deployment with another capacity, bought anew; None where that cannot be had."""
-    ways = (plan.found.purchase.placement,)
-    bought = cheapest_purchase(scenario, plan.demand, ways, capacity.load, capacity.requests_per_s)
-    if bought is None:
-        return None
-    return planned(scenario, plan.demand, replace(plan.found, capacity=capacity, purchases=(bought,)))
-
-
 def at_planned_load(scenario: Scenario, found: Found) -> Found:
     """The deployment as if its planned load were the most that it carries, with what it shows there."""
     part = planned_load(scenario, found.capacity.load) / found.capacity.load
     result = planning_point(
-        found.replica, scenario.traffic, scenario.objectives, part * found.capacity.load, scenario.seed
+        found.replica,
+        scenario.traffic,
+        scenario.objectives,
+        part * found.capacity.load,
+        scenario.seed,
+        spacing_s=found.capacity.spacing_s,
     )
     capacity = replace(
         found.capacity,
@@ -289,6 +203,35 @@ def ranked(options: Sequence[Planned]) -> list[Planned]:
     return led_by(order, founded[0], overlap) if founded else order
 
 
+def preferred(able: Sequence[Planned]) -> Planned:
+    """Of deployments on one accelerator the one that is expected to cost least; of those with the same bill, and
+    expected to differ by less than capacities do by their seeds, the one whose engine is predicted best, in the larger
+    replicas, which answer sooner.
+    """
+    best = ranked(able)[0]
+    bill = best.found.purchase.cost * (1.0 + _TINY)
+    expected = best.expected_cost * math.exp(2.0 * SAMPLING_SIGMA)
+    equal = [
+        plan
+        for plan in able
+        if plan.found.purchase.cost <= bill
+        and plan.expected_cost <= expected
+        and (plan.is_founded, plan.is_known) == (best.is_founded, best.is_known)
+    ]
+
+    def by_engine(plan: Planned) -> tuple[float, int, str, str]:
+        deployment = plan.found.candidate.deployment
+        sure = least_throughput(plan.found.candidate)
+        return -sure, -deployment.accelerators_per_replica, deployment.engine.id, deployment.weight_dtype
+
+    return min(equal, key=by_engine, default=best)
+
+
+def is_tie(first: Planned, other: Planned) -> bool:
+    """Whether it is less than 75 % sure which of two options costs less."""
+    return 1.0 - LIKELY < chance_cheaper(first, other) < LIKELY
+
+
 def led_by(order: Sequence[Each], leader: Each, overlaps: Callable[[Each, Each], bool]) -> list[Each]:
     """The same order, with one of its options first where that may cost no more than what heads it."""
     if order[0] is leader or not overlaps(order[0], leader):
@@ -333,14 +276,18 @@ def log_error(first: Planned, other: Planned) -> float:
     """Half the 80 % interval of the logarithm of the ratio of two costs.
 
     Assumes: errors that deployments share cancel as in published pairs where what is paid follows the throughput;
-    replicas are whole where the load is given; prices move independently.
+    replicas are whole where the load is given; prices move independently, one and the same not at all; of two
+    capacities under the same arrivals the ratio errs by the seed as one of them does.
     Source: simulator.paired_intervals; cost_range.
     """
+    if first.found.purchase.placement.price is other.found.purchase.placement.price:
+        first, other = replace(first, price_spread=NO_SPREAD), replace(other, price_spread=NO_SPREAD)
+    sampled = _Z80 * SAMPLING_SIGMA
     if first.demand.kind in ("rate", "clients"):
-        return _Z80 * math.hypot(_log_sigma(first), _log_sigma(other))
+        return math.hypot(sampled, _Z80 * _log_sigma(first), _Z80 * _log_sigma(other))
     name = pair_class(first.found.replica, other.found.replica)
     width = pair_errors(name, "throughput").quantiles[LEVELS.index(_LEVEL_80)]
-    return math.hypot(width, _Z80 * first.price_spread.sigma, _Z80 * other.price_spread.sigma)
+    return math.hypot(sampled, width, _Z80 * first.price_spread.sigma, _Z80 * other.price_spread.sigma)
 
 
 def _log_sigma(option: Planned) -> float:

@@ -24,27 +24,25 @@ from advisor.recommend.load_runs import (
     is_spent,
     limited,
 )
-from advisor.recommend.market import market, seller_words, stale_price_warnings
+from advisor.recommend.market import market, stale_price_warnings
 from advisor.recommend.nearest import nearest_question
-from advisor.recommend.offers import OWN
-from advisor.recommend.options import option_of
+from advisor.recommend.options import headline, option_of
 from advisor.recommend.pools import with_pools
 from advisor.recommend.purchase import Demand, cheapest_purchase, demands_of
 from advisor.recommend.ranking import (
-    LIKELY,
     Planned,
-    Settled,
-    confirmed,
+    is_tie,
     planned,
     plans_of,
+    preferred,
     ranked,
     roles,
-    screened,
 )
 from advisor.recommend.result import ContextTier, Option, Recommendation, Rejected, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcome
 from advisor.recommend.search import Progress, search
+from advisor.recommend.settling import Settled, leading, screened
 
 _MAX_VARIANTS = 2
 SCREENED_ONLY = (
@@ -93,7 +91,7 @@ def searched(
     fix = ""
     if suggests:
         progress("looking for the nearest question that has an answer")
-        with limited(max(0, effort.left) + SHOW_WORK):
+        with limited(max(0, effort.left) + SEARCH_WORK + SHOW_WORK):
             fix = nearest_question(
                 done.scenario, done.model, _engines(scenario), partial(_attempt, progress=progress)
             )
@@ -123,7 +121,7 @@ def _attempt(scenario: Scenario, progress: Progress) -> Found | None:
     except AdvisorError:
         return None
     asked, demands = done.scenario, demands_of(done.scenario)
-    plans = _confirmed(_order(done, asked, demands, -1, PICKS), done, asked, PICKS)
+    plans = leading(asked, _order(done, asked, demands, -1, PICKS), done.settled, PICKS)
     bought = [
         replace(plan.found, purchases=(purchase,))
         for plan in plans
@@ -136,11 +134,14 @@ def _carries(found: Found) -> tuple[float, float]:
     return found.capacity.load, found.capacity.requests_per_s
 
 
-def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) -> Recommendation:
+def recommend(
+    scenario: Scenario, *, progress: Progress = lambda message: None, whole: bool = True
+) -> Recommendation:
     """Which accelerator, how many, which layout, precision and engine, at which cost, with which latencies.
 
     Every accelerator of the catalog is considered; the options shown were simulated, and no other could be cheaper
-    by its optimistic bound. One that is screened only rests on short runs alone, and says so.
+    by its optimistic bound. One that is screened only rests on short runs alone, and says so. Unless `whole`, what a
+    terminal does not show is left out: what would change the answer, and what other layouts show.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
@@ -153,41 +154,44 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     else:
         done = searched(scenario, progress=progress, suggests=True)
     with limited(SHOW_WORK):
-        plan = _answered(asked, refused, done, progress)
+        plan = _answered(asked, refused, done, progress, whole=whole)
     return replace(plan, search=done.outcome.statistics(time.perf_counter() - started))
 
 
-def _answered(asked: Scenario, refused: dict[int, str], done: Searched, progress: Progress) -> Recommendation:
+def _answered(
+    asked: Scenario, refused: dict[int, str], done: Searched, progress: Progress, *, whole: bool
+) -> Recommendation:
     """What a search found, settled, shown and compared."""
     scenario, model, outcome = done.scenario, done.model, done.outcome
     demands = demands_of(scenario)
     last = len(demands) - 1
     competing = _order(done, scenario, demands, last, max(PICKS, scenario.top))
-    order = _confirmed(competing, done, scenario, scenario.top)
+    order = leading(scenario, competing, done.settled, scenario.top)
     if not order:
         raise _nothing(done)
     if APART.name in scenario.levers:
         order = ranked(with_pools(scenario, demands[last], order, done.accelerators, done.offers))
-    options = _options(order, done, scenario)
+    options = _options(order, done, scenario, whole=whole)
     picks = [_pick(done, scenario, demands, place) for place in range(len(scenario.ladder_per_s))]
-    ladder = tuple(
-        Rung(rate, None if pick is None else replace(option_of(1, pick, scenario), role=roles([pick])[0]))
-        for rate, pick in zip(scenario.ladder_per_s, picks, strict=True)
-    )
-    names = {option.accelerator for option in options}
+    if scenario.ladder_clients:
+        fewer = scenario.ladder_clients[:-1]
+        picks = [*(_taken(_of_clients(scenario, each), progress) for each in fewer), order[0]]
+    ladder = _ladder(scenario, picks)
     comparisons = compared(order)
-    ties = [each.rank for each in comparisons if 1.0 - LIKELY < each.chance_first_is_cheaper < LIKELY]
+    ties = [rank for rank, plan in enumerate(order[1:], start=2) if is_tie(order[0], plan)]
     options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
     return Recommendation(
         kind="plan",
         model=model.id,
         workload=scenario.workload,
-        headline=_headline(options[0], model, scenario, ladder),
+        headline=headline(options[0], model, scenario, ladder),
         options=options,
         ladder=ladder,
         contexts=_contexts(asked, model, refused, order[0], progress),
-        rejected=_rejected(done, names, options[-1]),
-        what_would_change=what_would_change(options, comparisons, tried_changes(scenario, order[0])),
+        rejected=_rejected(done, {option.accelerator for option in options}, options[-1]),
+        what_would_change=what_would_change(options, comparisons, tried_changes(scenario, order[0]))
+        if whole
+        else (),
         comparisons=comparisons,
         levers_tried=tried_levers(scenario, _worth_trying(scenario, order[0], picks)),
         search=outcome.statistics(0.0),
@@ -206,38 +210,59 @@ def _order(
     done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int, top: int
 ) -> list[Planned]:
     """The best accelerators for one demand, each with the deployment that is expected to cost least, best first; among
-    the first `top` one that is safe to take, where there is any."""
-    demand, order, safe = demands[place], [], []
+    the first `top` one that is safe to take, where there is any; last what else each of them carries most with."""
+    demand, order, safe, others = demands[place], list[Planned](), list[Planned](), list[Planned]()
+
+    def usd_per_load(plan: Planned) -> float:
+        return plan.found.purchase.placement.usd_per_replica_hour / plan.found.capacity.load
+
     for options in done.ranked(len(done.outcome.found), place):
         able = [plan for found in options for plan in plans_of(scenario, demand, found, place)]
-        order.append(ranked(able)[0])
+        best = preferred(able)
+        order.append(best)
+        rest = [plan for plan in able if plan.found.candidate is not best.found.candidate]
+        if rest:
+            most = min(rest, key=usd_per_load).found.candidate
+            others.append(preferred([plan for plan in rest if plan.found.candidate is most]))
         safe += [plan for plan in able if plan.is_founded]
     order = ranked(order)
     if safe and not any(plan.is_founded for plan in order[:top]):
         best = min(safe, key=lambda plan: plan.expected_cost)
         order = [plan for plan in order if plan.found.accelerator_id != best.found.accelerator_id]
         order.insert(top - 1, best)
-    return order
-
-
-def _confirmed(order: Sequence[Planned], done: Searched, scenario: Scenario, top: int) -> list[Planned]:
-    """The first of a ranking with what they show at their planning points, ranked again where that changed them."""
-    held: list[Planned] = []
-    for plan in order:
-        if len(held) == top:
-            break
-        settled = None if scenario.screened_only else confirmed(scenario, plan, done.settled)
-        if settled is None and (scenario.screened_only or is_spent()):
-            settled = screened(scenario, plan)
-        if settled is not None:
-            held.append(settled)
-    return ranked(held)
+    return [*order, *others]
 
 
 def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int) -> Planned | None:
     """What to take for one of the demands."""
-    order = _confirmed(_order(done, scenario, demands, place, PICKS), done, scenario, 1)
+    order = leading(scenario, _order(done, scenario, demands, place, PICKS), done.settled, 1)
     return order[0] if order else None
+
+
+def _of_clients(scenario: Scenario, clients: int) -> Scenario:
+    """The same question for so many clients."""
+    traffic = scenario.traffic.model_copy(update={"concurrency": clients})
+    return scenario.model_copy(update={"traffic": traffic, "ladder_clients": ()})
+
+
+def _taken(scenario: Scenario, progress: Progress) -> Planned | None:
+    """What to take for a question of its own."""
+    try:
+        done = searched(scenario.model_copy(update={"top": 1}), progress=progress)
+    except InfeasibleError:
+        return None
+    return _pick(done, done.scenario, demands_of(done.scenario), 0)
+
+
+def _ladder(scenario: Scenario, picks: Sequence[Planned | None]) -> tuple[Rung, ...]:
+    """What to take for each of the scenario's loads."""
+    rungs = []
+    clients = scenario.ladder_clients or (None,) * len(picks)
+    for place, (pick, count) in enumerate(zip(picks, clients, strict=True)):
+        option = None if pick is None else replace(option_of(1, pick, scenario), role=roles([pick])[0])
+        rate = option.requests_per_s.value if option else 0.0
+        rungs.append(Rung(rate if count else scenario.ladder_per_s[place], option, count))
+    return tuple(rungs)
 
 
 def _contexts(
@@ -247,11 +272,7 @@ def _contexts(
     if not scenario.max_contexts:
         return ()
 
-    def taken(asked: Scenario) -> Planned | None:
-        done = searched(asked.model_copy(update={"top": 1}), progress=progress)
-        return _pick(done, done.scenario, demands_of(done.scenario), 0)
-
-    return context_tiers(scenario, model, refused, best, taken)
+    return context_tiers(scenario, model, refused, best, partial(_taken, progress=progress))
 
 
 def _worth_trying(
@@ -264,7 +285,9 @@ def _worth_trying(
     return [(1, best), *((0, pick) for pick in picks[:1] if pick)]
 
 
-def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tuple[Option, ...]:
+def _options(
+    order: Sequence[Planned], done: Searched, scenario: Scenario, *, whole: bool
+) -> tuple[Option, ...]:
     """The ranking as options, each with other confirmed layouts of its accelerator."""
     found = []
     for rank, (plan, role) in enumerate(zip(order, roles(order), strict=True), start=1):
@@ -274,9 +297,12 @@ def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tu
             if each.purchases[-1] and each.candidate is not plan.found.candidate
         ]
         others.sort(key=lambda each: each.cost(-1))
+        plans = [planned(scenario, plan.demand, each.at(-1)) for each in others[:_MAX_VARIANTS]]
+        if whole:
+            plans = [screened(scenario, each) for each in plans]
         variants = tuple(
-            option_of(rank, screened(scenario, planned(scenario, plan.demand, each.at(-1))), scenario)
-            for each in others[:_MAX_VARIANTS]
+            replace(option_of(rank, each, scenario), tie_with=(rank,) if is_tie(plan, each) else ())
+            for each in plans
         )
         found.append(replace(option_of(rank, plan, scenario), role=role, variants=variants))
     return tuple(found)
@@ -285,43 +311,6 @@ def _options(order: Sequence[Planned], done: Searched, scenario: Scenario) -> tu
 def _engines(scenario: Scenario) -> tuple[Engine, ...]:
     wanted = scenario.constraints.engines
     return tuple(engine for engine in engine_catalog.all_engines() if not wanted or engine.id in wanted)
-
-
-def _headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[Rung]) -> str:
-    """The answer in a sentence; of a ladder its smallest and its cheapest load."""
-    if not ladder:
-        return f"{model.name}: {_deal(option)}, {_carried(option, scenario)}"
-    first = next((rung for rung in ladder if rung.pick), None)
-    assert first is not None
-    assert first.pick is not None
-    small = f"for {first.rate_per_s:g} requests/s {_deal(first.pick)}"
-    cheapest = f"at {option.requests_per_s.value:g} requests/s a million tokens cost least"
-    return f"{model.name}: {small}; {cheapest}, ${option.usd_per_million_tokens.value:.3g}: {_deal(option)}"
-
-
-def _carried(option: Option, scenario: Scenario) -> str:
-    cost = f"${option.usd_per_million_tokens.value:.3g} per million tokens"
-    if scenario.traffic.rate_per_s:
-        return f"{cost} at the {scenario.traffic.rate_per_s:g} requests/s asked for"
-    return f"{cost} at {option.requests_per_s.value:.3g} requests/s"
-
-
-def _deal(option: Option) -> str:
-    kinds = dict.fromkeys(part.accelerator_name for part in option.parts) or (option.accelerator_name,)
-    counts = {
-        name: sum(part.num_accelerators for part in option.parts if part.accelerator_name == name)
-        for name in kinds
-    }
-    if len(counts) == 1:
-        counts = {option.accelerator_name: option.num_accelerators}
-    count = " and ".join(f"{number} × {name}" for name, number in counts.items())
-    replicas = f" as {option.num_replicas} replicas" if option.num_replicas > 1 else ""
-    if option.parts:
-        replicas = " as " + " and ".join(f"{part.num_replicas} {part.share} workers" for part in option.parts)
-    if option.provider == OWN:
-        return f"run your own {count}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
-    seller = seller_words(option.provider, option.price.kind)
-    return f"rent {count}{replicas} from {seller} for ${option.usd_per_hour:.2f}/h"
 
 
 def _rejected(done: Searched, shown: set[str], last: Option) -> tuple[Rejected, ...]:

@@ -145,7 +145,7 @@ class Option:
     role: str = "other"
     """safe_pick, cheapest_if_it_holds or other."""
     tie_with: tuple[int, ...] = ()
-    """Ranks of options that may be as cheap."""
+    """Ranks of options that may be as cheap; of a variant the rank of its option, where it may."""
     levers: Mapping[str, object] = field(default_factory=dict)
     """What is pulled beside hardware and layout: prefix_caching, kv_dtype, speculation, adapters."""
     launch_argv: tuple[str, ...] = ()
@@ -167,7 +167,10 @@ class Rung:
     """One load of a ladder and what to take for it; None where nothing carries it."""
 
     rate_per_s: float
+    """Of clients, at which their pick serves them; zero where there is none."""
     pick: Option | None
+    clients: int | None = None
+    """Where the loads are numbers of clients."""
 
 
 @dataclass(frozen=True, slots=True)

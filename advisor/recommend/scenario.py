@@ -175,6 +175,8 @@ class Scenario(Record):
     """Measured figures of one machine, which count for the accelerator that they name."""
     ladder_per_s: tuple[float, ...] = ()
     """Loads [requests/s] of which each gets an answer, where none is given."""
+    ladder_clients: tuple[int, ...] = ()
+    """Numbers of clients of which each gets an answer; the traffic's are the most of them."""
     screened_only: bool = False
     """No capacity is confirmed: quick, and called so."""
     headroom_fraction: float = Field(default=0.2, ge=0, le=0.9)

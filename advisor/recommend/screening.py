@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
+from advisor.recommend.bounds import roofline_requests_per_s
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.capacity import Capacity
 from advisor.recommend.levers import check_pulled, variants
@@ -14,7 +15,6 @@ from advisor.recommend.load_runs import Served
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import Demand, Purchase, demands_of, least_costs
 from advisor.recommend.result import SearchStatistics, Share
-from advisor.recommend.roofline_bound import max_requests_per_s as roofline_requests_per_s
 from advisor.recommend.scenario import Scenario
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.intervals import factors, prediction_class
@@ -182,9 +182,7 @@ def screen(
     demands, entries = demands_of(scenario), []
     offered = zip(pool, rates.tolist(), strict=True)
     # Of equally cheap ones the engine that is predicted best comes first, and with it whoever guesses ahead.
-    surest = sorted(
-        offered, key=lambda each: (-_least_throughput(each[0][0]), each[0][0].speculation is None)
-    )
+    surest = sorted(offered, key=lambda each: (-least_throughput(each[0][0]), each[0][0].speculation is None))
     for order, ((candidate, ways), rate) in enumerate(surest):
         name = candidate.deployment.accelerator.id
         if rate <= 0:
@@ -249,7 +247,7 @@ def _pool(
     return pool
 
 
-def _least_throughput(candidate: Candidate) -> float:
+def least_throughput(candidate: Candidate) -> float:
     """Lower end of measured over predicted throughput of the candidate's engine."""
     deployment = candidate.deployment
     architecture = deployment.accelerator.architecture

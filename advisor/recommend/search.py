@@ -9,6 +9,7 @@ from functools import partial
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
+from advisor.recommend.bounds import surface_requests_per_s
 from advisor.recommend.capacity import (
     TOLERANCE,
     VARIANT_TOLERANCE,
@@ -27,7 +28,6 @@ from advisor.recommend.purchase import (
 )
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Entry, Found, Question, SearchOutcome, not_to_be_had, screen
-from advisor.recommend.surface_bound import max_requests_per_s as surface_requests_per_s
 from advisor.simulator.engine_costs import operator_library
 from advisor.simulator.operator_library import OperatorLibrary
 
@@ -147,6 +147,7 @@ def _estimate(
         bound_per_s=entry.rate_bound,
         seed=scenario.seed,
         least=least,
+        headroom_fraction=scenario.headroom_fraction,
     )
     outcome.num_simulated += 1
     if capacity is None and is_spent():

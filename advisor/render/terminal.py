@@ -65,11 +65,24 @@ def _print_table(block: Table, console: Console) -> None:
     table = RichTable(
         box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold"
     )
-    for column, width in zip(block.columns, column_widths(block, console.width), strict=True):
+    widths = column_widths(block, console.width)
+    for column, width in zip(block.columns, widths, strict=True):
         table.add_column(Text(column.header), justify=column.align, overflow="fold", width=width)
     for row in block.rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(_at_hyphens(cell, width)) for cell, width in zip(row, widths, strict=True)))
     console.print(table)
+
+
+def _at_hyphens(text: str, width: int) -> str:
+    """The text with words that are wider than their column parted behind their hyphens: `rtx-pro-6000- server`."""
+    parts = []
+    for word in text.split(" "):
+        rest = word
+        while cell_len(rest) > width and (end := rest.rfind("-", 1, width) + 1):
+            parts.append(rest[:end])
+            rest = rest[end:]
+        parts.append(rest)
+    return " ".join(parts)
 
 
 def _on_one_line(block: Table) -> Table:

@@ -1,14 +1,20 @@
 """Every option of `advisor recommend` acts for a workload or is refused by name; none is dropped in silence."""
 
+import datetime
+import json
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from advisor.cli.command import parameters_of
-from advisor.commands.recommend.applies import ACTS, given
+from advisor.cli.command import gathered, parameters_of
+from advisor.cli.options import Shared
+from advisor.commands.recommend.applies import ACTS, ON_A_PLAN, given
 from advisor.commands.recommend.options import RecommendInput
+from advisor.commands.recommend.training_input import training_question
+from advisor.commands.recommend.training_run import _from_plan
 
 Cli = Callable[[str], Any]
 FLAGS = ("fast", "guidance", "explain", "compute_optimal", "elastic")
@@ -24,7 +30,7 @@ VALUES = {
     "algorithm": "ppo", "prompts": "64", "samples": "4", "rl_steps": "7", "placement": "colocated", "off_policy": "2",
     "teacher": "70b", "mean_length": "300", "precision": "fp8", "reward_time": "3s", "reward_model": "8b",
     "shared_prefix_tokens": "100", "shared_prefixes": "3", "levers": "none", "acceptance": "0.5", "adapters": "50",
-    "adapter_rank": "8", "adapter_slots": "9", "emit": "k8s", "emit_dir": "here",
+    "max_gpus": "32", "adapter_rank": "8", "adapter_slots": "9", "emit": "k8s", "emit_dir": "here",
     "plan": "p.json", "from_plan": "p.json", "max_context": "64k",
 }  # fmt: skip
 OPTIONS = [parameter.name for parameter in parameters_of(RecommendInput)]
@@ -54,3 +60,68 @@ def test_an_option_that_would_do_nothing_is_refused(cli: Cli, workload: str, nam
 def test_only_what_differs_from_the_default_was_given() -> None:
     assert given(RecommendInput()) == []
     assert given(RecommendInput(model="8b")) == ["model"]
+
+
+LIMITS = {
+    "gpus": 256, "deadline": "9d", "budget": "90000", "gpu": "b200-sxm", "provider": "aws", "own": "64xh200-sxm",
+    "term": "spot", "tenancy": "shared", "residency": "eu", "region": "france", "max_price_age": 9,
+    "price_file": Path("mine.csv"), "power_budget": "5kW", "storage_tb": 2.0, "egress_tb": 3.0,
+}  # fmt: skip
+
+
+def asked_of_a_plan(**typed: Any) -> RecommendInput:
+    names = {parameter.name: parameter.default for parameter in parameters_of(RecommendInput)}
+    found: RecommendInput = gathered(RecommendInput, names | typed)
+    return found
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    question = asked_of_a_plan(model="8b", workload="train", tokens="1B", gpus=8)
+    scenario, _ = training_question(question, Shared(as_of=datetime.date(2026, 11, 20)))
+    option = {"accelerator": "h100-sxm", "num_accelerators": 8, "plan": {"words": "DP8"}}
+    file = tmp_path / "plan.json"
+    inputs = json.loads(scenario.model_dump_json())
+    file.write_text(json.dumps({"kind": "plan", "inputs": inputs, "options": [option]}))
+    return file
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name not in ON_A_PLAN])
+def test_what_a_plan_says_already_is_refused_beside_it(cli: Cli, plan: Path, name: str) -> None:
+    option = f"--{name.replace('_', '-')}"
+    run = cli(f"advisor recommend --from {plan} --gpus 16 {option} {'' if name in FLAGS else VALUES[name]}")
+    assert run.code == 2, run.out
+    assert f"{option} means nothing beside --from" in run.err
+
+
+def test_limits_beside_a_plan_are_all_known() -> None:
+    again = {"from_plan", "model", "workload", "top", "plan", "explain"}
+    assert set(LIMITS) | again == ON_A_PLAN
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_every_limit_beside_a_plan_changes_its_question(plan: Path, name: str) -> None:
+    base, _ = _from_plan(plan, asked_of_a_plan(max_price_age=99))
+    more = {"own": "64xh200-sxm"} if name == "power_budget" else {}
+    if more:
+        base, _ = _from_plan(plan, asked_of_a_plan(max_price_age=99, **more))
+    changed, _ = _from_plan(plan, asked_of_a_plan(**{"max_price_age": 99, name: LIMITS[name]} | more))
+    assert changed.limits != base.limits
+    assert changed.task == base.task
+
+
+@pytest.mark.parametrize(
+    ("typed", "word"),
+    [
+        ("", "needs what shall change"),
+        ("--top 3", "needs what shall change"),
+        ("--gpus 16 --workload finetune", "is of --workload train"),
+        ("--gpus 16 --model 70b", "is of --model llama-3.1-8b"),
+        ("--own 8xh100-sxm --provider aws", "exclude each other"),
+        ("--gpus 16 --power-budget 5kW", "machines of your own"),
+    ],
+)
+def test_what_contradicts_a_plan_is_refused(cli: Cli, plan: Path, typed: str, word: str) -> None:
+    run = cli(f"advisor recommend --from {plan} {typed}")
+    assert run.code == 2, run.out
+    assert word in run.err

@@ -63,10 +63,13 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"rate": "1", "concurrency": 4},
+        {"rate": "1", "concurrency": "4"},
         {"trace": Path("t.csv"), "profile": "chat"},
         {"trace": Path("t.csv"), "input_tokens": 5},
-        {"concurrency": 0},
+        {"concurrency": "0"},
+        {"concurrency": "8,64"},
+        {"concurrency": "1e3"},
+        {"ramp": "1s"},
     ],
 )
 def test_what_excludes_each_other_is_refused(changes: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ _CHAT: Final = _words(
     "tpot_p50 itl_p99 e2e_p99 headroom redundancy"
 )
 _ITEMS: Final = _words("rate latency_p99 runtime max_batch")
+_REPLICA: Final = _words("max_gpus")
 _JOB: Final = _words(
     "plan from_plan method lora_rank optimizer framework gpus deadline checkpoints mtbf_hours restart "
     "spot_losses_per_day elastic stragglers tokens compute_optimal"
@@ -44,14 +45,21 @@ ACTS: Final[dict[str, frozenset[str]]] = {
     | _words(
         "input_tokens output_tokens profile trace engine items deadline spot_losses_per_day rate concurrency"
     ),
-    "train": _ANY | _JOB | _words("sequence global_batch"),
-    "finetune": _ANY | _JOB | _words("sequence global_batch mean_length"),
+    "train": (_ANY | _JOB | _words("sequence global_batch")) - _REPLICA,
+    "finetune": (_ANY | _JOB | _words("sequence global_batch mean_length")) - _REPLICA,
     "distill": (_ANY | _JOB | _words("teacher items input_tokens output_tokens engine sequence global_batch"))
-    - _words("precision budget compute_optimal plan from_plan"),
-    "rl": _ANY | _JOB | _ROLLOUTS,
+    - _words("precision budget compute_optimal plan from_plan")
+    - _REPLICA,
+    "rl": (_ANY | _JOB | _ROLLOUTS) - _REPLICA,
 }
+ON_A_PLAN: Final = _words(
+    "from_plan model workload gpus deadline budget gpu provider own term tenancy residency region max_price_age "
+    "price_file power_budget storage_tb egress_tb top plan explain"
+)
+"""What `--from` may change of a plan's question, or say again."""
 _INSTEAD: Final = {
     "gpus": "--max-gpus",
+    "max_gpus": "--gpus",
     "engine": "--runtime",
     "framework": "--engine",
     "goal": "--workload serve",
@@ -64,8 +72,16 @@ def refuse_idle(asked: RecommendInput) -> None:
     Raises: AdvisorError: there is one, or one needs another.
     """
     acts = ACTS[asked.workload]
+    has_plan = asked.training.from_plan is not None and "from_plan" in acts
     for name in given(asked):
-        if name in acts:
+        if has_plan and name not in ON_A_PLAN:
+            option = f"--{name.replace('_', '-')}"
+            raise AdvisorError(
+                f"{option} means nothing beside --from",
+                why="the plan says it; only limits and prices may change",
+                fix=f"drop {option}, or ask without --from",
+            )
+        if name in acts or has_plan:
             continue
         option = "--from" if name == "from_plan" else f"--{name.replace('_', '-')}"
         takers = [workload for workload, taken in ACTS.items() if name in taken]

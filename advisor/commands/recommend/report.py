@@ -39,7 +39,7 @@ def recommendation_tiles(options: Sequence[Option]) -> tuple[Tile, ...]:
     option = options[0]
     cost, rate = option.usd_per_million_tokens, option.requests_per_s
     return (
-        Tile(f"${digits(cost.value, 2)}", "per million tokens", _sure(cost)),
+        Tile(usd(cost.value), "per million tokens", _sure(cost)),
         Tile(usd(option.usd_per_hour), "per hour", f"{option.provider}, price of {option.price_observed_on}"),
         Tile(digits(rate.value), "requests per second", _sure(rate)),
         _latency_tile("time to first token, p99", option.ttft_s.get("p99")),
@@ -60,8 +60,9 @@ def _latency_tile(label: str, quantity: Quantity | None) -> Tile:
 
 
 def _sure(quantity: Quantity) -> str:
-    """`0.36 to 0.49, calibrated`: the interval and its basis."""
-    return f"{range_words(quantity.low, quantity.high).replace('-', ' to ')}, {quantity.basis}"
+    """`0.36 to 0.49, calibrated`: the interval, where it has a width, and its basis."""
+    low, _, high = range_words(quantity.low, quantity.high).partition("-")
+    return f"{low} to {high}, {quantity.basis}" if low != high else quantity.basis
 
 
 def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[Section, ...]:
@@ -103,7 +104,11 @@ def lever_lines(tried: Sequence[LeverTrial], *, whole: bool = True) -> tuple[str
         if trial.verdict not in ("cheaper", "faster") or cost is None or tpot is None:
             continue
         which = f"option {trial.rank}" if trial.rank else "the smallest load"
-        price = f"{usd(cost.before)} to {usd(cost.after)} per million tokens"
+        before, after = usd(cost.before), usd(cost.after)
+        less = (
+            f"{before} to {after}" if before != after else f"{percent(1.0 - cost.ratio)} less than {before}"
+        )
+        price = f"{less} per million tokens"
         asks = "quality: check your tasks" if trial.costs_quality and not whole else trial.note
         if trial.verdict == "faster":
             price = "at the same cost"

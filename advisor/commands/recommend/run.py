@@ -15,8 +15,7 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or nothing satisfies it.
     """
     is_serving = asked.workload == "serve"
-    if not is_serving or asked.training.from_plan is None:  # else its work is that of the plan
-        refuse_idle(asked)
+    refuse_idle(asked)
     if asked.workload in TRAINING or (is_serving and asked.training.from_plan is not None):
         from advisor.commands.recommend.training_run import trained_as_typed
 
@@ -29,13 +28,15 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
         from advisor.commands.recommend.other_work import other_work
 
         return other_work(asked, shared)
-    from advisor.cli.lever_input import beside_of, with_contexts, with_levers
+    from advisor.cli.lever_input import beside_of, largest_of, with_contexts, with_ladder, with_levers
     from advisor.commands.recommend.serving import goal_answer_of, recommended
 
     model, shown, goal = needed_model(asked.model), asked.shown, asked.objectives.goal
+    load, ladder = largest_of(asked.load)
     scenario, notes = scenario_of(
-        model, asked.load, asked.objectives, asked.where, shown.top, shared, ladder=goal is None
+        model, load, asked.objectives, asked.where, shown.top, shared, ladder=goal is None
     )
+    scenario = with_ladder(scenario, ladder, asked.where.max_context)
     told = {"screened_only": asked.fast, "beside": beside_of(asked.beside)}
     scenario = with_levers(scenario, asked.levers).model_copy(update=told)
     scenario, more = with_contexts(scenario, asked.where.max_context)

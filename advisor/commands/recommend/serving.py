@@ -32,8 +32,9 @@ def recommended(
     check_emission(emission)
     if shown.plan is not None:
         check_writable(shown.plan)
+    whole = shown.explain or shared.json or shared.output is not None or shown.plan is not None
     with progress(quiet=shared.quiet) as line:
-        found = recommend(scenario, progress=line)
+        found = recommend(scenario, progress=line, whole=whole)
     answer = recommendation_answer(found, scenario, notes, explain=shown.explain)
     limits = scenario.constraints
     considered = tuple(name for _, name in limits.own) or limits.accelerators
@@ -73,7 +74,7 @@ def goal_answer_of(
     for name, given in (
         ("--own", limits.own),
         ("--gpu", limits.accelerators),
-        ("--rate", traffic.rate_per_s),
+        ("--rate", traffic.rate_per_s or scenario.ladder_per_s),
         ("--concurrency", traffic.concurrency),
         ("--plan", shown.plan),
         ("--fast", scenario.screened_only),

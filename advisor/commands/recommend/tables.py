@@ -28,8 +28,12 @@ def shown_rate(scenario: Scenario) -> float | None:
 
 def ladder_table(ladder: Sequence[Rung]) -> Table:
     """What to take for each of several loads."""
-    rows = tuple((f"{rung.rate_per_s:g}/s", *_rung_cells(rung.pick)) for rung in ladder)
-    header = columns("requests> | take~ | runs~? | $/h> | $/month>? | $/Mtok> | TTFT> | TPOT> | price~")
+    rows = tuple(
+        (f"{rung.clients:,}" if rung.clients else f"{rung.rate_per_s:g}/s", *_rung_cells(rung.pick))
+        for rung in ladder
+    )
+    load = "clients" if ladder[0].clients else "requests"
+    header = columns(f"{load}> | take~ | runs~? | $/h> | $/month>? | $/Mtok> | TTFT> | TPOT> | price~")
     return Table(header, rows, title="What to take for which load; 99 % of requests keep TTFT and TPOT")
 
 
@@ -100,8 +104,10 @@ def how_sure(found: Recommendation, shown: Sequence[Option]) -> str:
     if best.role == "cheapest_if_it_holds":
         lines.append("1 is the cheapest if it holds")
     ties = [rank for rank in best.tie_with if rank in ranks]
-    if ties:
-        lines.append(f"a tie with {', '.join(map(str, ties))} (less than 75 % sure which is cheaper)")
+    tied = [f"with {', '.join(map(str, ties))}"] if ties else []
+    tied += [f"of 1 with {others}"] if (others := _tied_variants(best)) else []
+    if tied:
+        lines.append(f"a tie {' and '.join(tied)} (less than 75 % sure which is cheaper)")
     chances = [
         f"{100 * each.chance_first_is_cheaper:.0f} % sure it is cheaper than {each.rank}"
         for each in found.comparisons
@@ -112,6 +118,17 @@ def how_sure(found: Recommendation, shown: Sequence[Option]) -> str:
         saved = 1.0 - bold.usd_per_million_tokens.value / best.usd_per_million_tokens.value
         chances.append(f"{bold.rank} saves {percent(saved)} if it holds: benchmark it first")
     return "; ".join((*lines, *chances[:3])) + "."
+
+
+def _tied_variants(best: Option) -> str:
+    """Other engines, formats and layouts on the same accelerators that may cost as little."""
+    found = dict.fromkeys(
+        runs_words(each.engine, each.weight_dtype)
+        + ("" if take_words(each) == take_words(best) else f" as {_workers(each)} replicas")
+        for each in best.variants
+        if each.tie_with
+    )
+    return " or ".join(found)
 
 
 def start_words(option: Option) -> str:
@@ -150,7 +167,7 @@ def take_words(option: Option) -> str:
     return f"{option.num_accelerators} x {option.accelerator}: {' + '.join(said)}"
 
 
-def _workers(part: OptionPart) -> str:
+def _workers(part: OptionPart | Option) -> str:
     degrees = {"TP": part.tensor_parallel, "PP": part.pipeline_parallel, "DP": part.data_parallel}
     inner = " ".join(f"{name}{degree}" for name, degree in degrees.items() if degree > 1)
     return f"{part.num_replicas} x {inner}" if inner else f"{part.num_replicas}"

@@ -3,13 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InputFileError
+from advisor.catalog.regions import DEFAULT_REGION, get_region
+from advisor.cli.lever_input import beside_of
 from advisor.cli.measures import parse_seconds
 from advisor.cli.notes import progress
 from advisor.cli.options import Shared
 from advisor.cli.scenario_input import constraints_of, refuse_goal
+from advisor.commands.recommend.applies import given
 from advisor.commands.recommend.options import RecommendInput, Shown
 from advisor.commands.recommend.plan_file import kept, read_plan
 from advisor.commands.recommend.training_input import total_budget, training_question
@@ -47,32 +51,73 @@ def trained(scenario: TrainingScenario, notes: tuple[str, ...], shown: Shown, sh
 
 
 def _from_plan(path: Path, asked: RecommendInput) -> tuple[TrainingScenario, tuple[str, ...]]:
-    """The question of a plan with another number of accelerators, deadline, budget, accelerator or provider.
+    """The question of a plan with what is typed beside it: another size, deadline or budget, other hardware, sellers or
+    prices.
 
-    Raises: InputFileError: the file is no training plan. AdvisorError: a limit is malformed.
+    Raises: InputFileError: the file is no training plan. AdvisorError: a limit is malformed, nothing is to change, or
+        the plan is of other work.
     """
-    typed, where, budget = asked.training, asked.where, total_budget(asked)
     scenario, content = read_plan(path)
     if not isinstance(scenario, TrainingScenario):
         raise InputFileError(
             f"{path}: is a plan for serving", why="--from lays out training again", fix="advisor replay"
         )
-    if typed.gpus is None and typed.deadline is None and budget is None and where.gpu is None:
+    names = set(given(asked)) - _SAID_AGAIN
+    if not names - _SHOWN:
         raise AdvisorError(
             "--from needs what shall change", why="as it stands it is the same question", fix="--gpus 256"
         )
+    _check_same_work(asked, scenario)
     first = _first_option(content, path)
-    constraints, notes = constraints_of(replace(where, precision=None, engine=None))
-    changed: dict[str, Any] = {"num_accelerators": typed.gpus, "deadline_s": None, "budget_usd": budget}
-    changed["accelerators"] = constraints.accelerators or (first["accelerator"],)
-    if where.provider is not None:
-        changed["providers"] = constraints.providers
-    if typed.deadline is not None:
-        changed["deadline_s"] = parse_seconds(typed.deadline, "--deadline")
+    changed, notes = _changed(asked, names)
+    if not {"gpu", "own"} & names:
+        changed["accelerators"] = (first["accelerator"],)
     within = scenario.limits.model_copy(update=changed)
     words = first["plan"].get("words", "")
     note = f"{path}: {first['num_accelerators']} x {first['accelerator']} ran {words}"
-    return scenario.model_copy(update={"limits": within}), (note, *notes)
+    top = asked.shown.top if "top" in names else scenario.top
+    return scenario.model_copy(update={"limits": within, "top": top}), (note, *notes)
+
+
+_SAID_AGAIN: Final = {"from_plan", "model", "workload"}
+_SHOWN: Final = {"plan", "explain", "top"}
+_FIELDS: Final = {
+    "gpu": "accelerators", "provider": "providers", "own": "own", "term": "terms", "tenancy": "tenancies",
+    "residency": "countries", "max_price_age": "max_price_age_days", "price_file": "price_file",
+    "power_budget": "power_budget_w",
+}  # fmt: skip
+"""Limits of a plan, as of any question, by the option that changes them."""
+
+
+def _changed(asked: RecommendInput, names: set[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Fields of a plan's limits that the options given change, and notes on what was understood."""
+    typed, where = asked.training, asked.where
+    constraints, notes = constraints_of(replace(where, precision=None, engine=None, region=None))
+    changed = {field: getattr(constraints, field) for option, field in _FIELDS.items() if option in names}
+    if "own" in names:
+        changed["accelerators"] = ()
+    if names & {"gpus", "deadline", "budget"}:
+        deadline_s = parse_seconds(typed.deadline, "--deadline") if typed.deadline is not None else None
+        changed |= {
+            "num_accelerators": typed.gpus,
+            "deadline_s": deadline_s,
+            "budget_usd": total_budget(asked),
+        }
+    if "region" in names:
+        region, note = get_region(where.region or DEFAULT_REGION)
+        changed["region"], notes = region.id, (*notes, note)
+    if names & {"storage_tb", "egress_tb"}:
+        changed["beside"] = beside_of(asked.beside)
+    return changed, tuple(filter(None, notes))
+
+
+def _check_same_work(asked: RecommendInput, scenario: TrainingScenario) -> None:
+    if asked.workload not in ("serve", scenario.workload):
+        raise AdvisorError(
+            f"the plan is of --workload {scenario.workload}", fix=f"drop --workload {asked.workload}"
+        )
+    if asked.model is not None and models.get(asked.model).record.id != models.get(scenario.model).record.id:
+        raise AdvisorError(f"the plan is of --model {scenario.model}", fix=f"drop --model {asked.model}")
 
 
 def _first_option(content: Mapping[str, Any], path: Path) -> Mapping[str, Any]:

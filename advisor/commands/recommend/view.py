@@ -87,7 +87,9 @@ def _question(scenario: Scenario, found: Recommendation) -> str:
     """What was asked, defaults included, and how much was looked at."""
     traffic, goals, limits = scenario.traffic, scenario.objectives, scenario.constraints
     load = "loads as above" if scenario.ladder_per_s else "the highest load within them"
-    if traffic.concurrency is not None:
+    if scenario.ladder_clients:
+        load = "clients as above"
+    elif traffic.concurrency is not None:
         load = f"{traffic.concurrency} clients"
     elif traffic.rate_per_s is not None:
         load = f"{digits(traffic.rate_per_s)} requests/s"

@@ -3,7 +3,7 @@
 import pytest
 
 from advisor.catalog import accelerators, engines, models
-from advisor.recommend.roofline_bound import bottleneck_of
+from advisor.recommend.bounds import bottleneck_of
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 

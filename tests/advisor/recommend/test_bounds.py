@@ -7,11 +7,11 @@ from statistics import NormalDist
 import pytest
 
 from advisor.catalog import accelerators, engines, models
+from advisor.recommend.bounds import _mean_up_to
+from advisor.recommend.bounds import roofline_requests_per_s as roofline_rates
+from advisor.recommend.bounds import surface_requests_per_s as surface_rate
 from advisor.recommend.candidates import Candidate, candidates_of
-from advisor.recommend.roofline_bound import max_requests_per_s as roofline_rates
 from advisor.recommend.scenario import Objectives, Traffic
-from advisor.recommend.surface_bound import _mean_up_to
-from advisor.recommend.surface_bound import max_requests_per_s as surface_rate
 from advisor.simulator.replica_model import model_replica
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
 

@@ -14,12 +14,12 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.cli.lever_input import with_levers
 from advisor.cli.options import Levers, Load
 from advisor.cli.scenario_input import traffic_of
+from advisor.recommend.bounds import roofline_requests_per_s as roofline_rates
+from advisor.recommend.bounds import surface_requests_per_s as surface_rate
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.levers import LEVERS, replica_of, variants, with_lever
 from advisor.recommend.recommend import recommend
-from advisor.recommend.roofline_bound import max_requests_per_s as roofline_rates
 from advisor.recommend.scenario import AdapterLoad, Constraints, Objectives, Scenario, Traffic
-from advisor.recommend.surface_bound import max_requests_per_s as surface_rate
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
 from advisor.simulator.serving.content import SharedPrefixes
 

@@ -1,0 +1,208 @@
+"""What is shown is held to more runs than the search spent: its capacity settled, its planning point simulated."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+from advisor.recommend.capacity import (
+    CONFIRM_REQUESTS,
+    Capacity,
+    confirm,
+    planning_point,
+    seeds_of,
+)
+from advisor.recommend.load_runs import affords, is_spent, run_at, strain
+from advisor.recommend.purchase import cheapest_purchase, planned_load, replicas_for
+from advisor.recommend.ranking import SAMPLING_SIGMA, Planned, planned, preferred, ranked
+from advisor.recommend.scenario import Scenario
+from advisor.simulator.serving import ServingResult
+
+_LOWER, _HIGHER = 0.85, 1.15
+"""Times its true value that a capacity found by few short runs may be."""
+_STEP: Final = 0.93
+_MOST_STEPS: Final = 5
+_LEAST_RUNS: Final = 3
+"""Of a deployment that is settled and shown, of a confirming length each."""
+_DECIDING_REQUESTS: Final = 4 * CONFIRM_REQUESTS
+"""Least requests of each run at a load that tells whether one replica fewer is enough: half the error."""
+_UNSURE: Final = 2.0 * SAMPLING_SIGMA
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Capacities that have been settled, by identity of their candidate: one deployment may be picked for several
+    loads; and the seeds that did, the hardest first."""
+
+    capacities: dict[int, Capacity | None] = field(default_factory=dict)
+    seeds: list[int] = field(default_factory=list)
+
+
+def leading(scenario: Scenario, order: Sequence[Planned], known: Settled, top: int) -> list[Planned]:
+    """The first of a ranking with what they show at their planning points, ranked again where that changed them; one
+    that is safe to take stays among them.
+
+    Held to the same runs are others, also on the same accelerator, that the search may have kept out by its own error:
+    where few replicas carry the load, one more of them is a large step.
+    """
+    held: dict[str, Planned] = {}
+    for plan in order:
+        name = plan.found.accelerator_id
+        own = held.get(name)
+        if (own or len(held) >= top) and (is_spent() or not _may_enter(scenario, plan, own, held.values())):
+            continue
+        settled = None if scenario.screened_only else confirmed(scenario, plan, known)
+        if settled is None and (scenario.screened_only or is_spent()):
+            settled = screened(scenario, plan)
+        if settled is not None:
+            held[name] = preferred([own, settled]) if own else settled
+    best = ranked(list(held.values()))
+    if not any(plan.is_founded for plan in best[:top]):
+        safe = next((plan for plan in best[top:] if plan.is_founded), None)
+        return [*best[: top - 1], safe] if safe else best[:top]
+    return best[:top]
+
+
+def _may_enter(scenario: Scenario, plan: Planned, own: Planned | None, held: Iterable[Planned]) -> bool:
+    """Whether a deployment that carries more than the search found would be among those held, or, where its accelerator
+    is, need fewer of it."""
+    if scenario.screened_only or plan.found.fleet is not None or not _steps(scenario, plan):
+        return False
+    better = _with_capacity(scenario, plan, _scaled(plan.found.capacity, _HIGHER))
+    if better is None:
+        return False
+    if own is not None:
+        return _num_accelerators(better) < _num_accelerators(own)
+    return better.expected_cost < max(each.expected_cost for each in held)
+
+
+def _num_accelerators(plan: Planned) -> int:
+    return plan.found.purchase.num_replicas * plan.found.candidate.deployment.accelerators_per_replica
+
+
+def _steps(scenario: Scenario, plan: Planned) -> bool:
+    """Whether a load is given that so few replicas carry that one more costs more than the error of a capacity."""
+    if plan.demand.kind != "rate" or scenario.ladder_per_s:
+        return False
+    return _UNSURE * replicas_for(plan.demand.size, planned_load(scenario, plan.found.capacity.load)) <= 1.0
+
+
+def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | None:
+    """The deployment with its capacity settled, and what it shows at its planning point, held to its objectives with
+    seeds that decided nothing; with less load per replica where it misses them; None where that cannot be bought, or no
+    more may be simulated.
+    """
+    settled: Planned | None = plan
+    if not affords(plan.result, _LEAST_RUNS * CONFIRM_REQUESTS):
+        return None
+    if _is_open(scenario, plan):
+        key = id(plan.found.candidate)
+        if key not in known.capacities:
+            known.capacities[key] = _settled(scenario, plan, known.seeds)
+        capacity = known.capacities[key]
+        settled = None if capacity is None else _with_capacity(scenario, plan, capacity)
+    for _ in range(_MOST_STEPS):
+        if settled is None:
+            return None
+        at_point = shown(scenario, settled)
+        if strain(at_point.result, scenario.objectives)[0] <= 1.0:
+            return at_point
+        settled = _with_capacity(scenario, settled, _scaled(settled.found.capacity, _STEP))
+    return None
+
+
+def _settled(scenario: Scenario, plan: Planned, seeds: list[int]) -> Capacity | None:
+    """The capacity by more runs than the search had; where it is near a load at which one replica more, or one fewer,
+    is needed, that load is decided by longer ones."""
+    found, traffic, objectives = plan.found, scenario.traffic, scenario.objectives
+    settle = partial(
+        confirm, found.served, traffic, objectives, seed=scenario.seed, purpose="settle", order=seeds
+    )
+    most = _HIGHER * found.capacity.load
+    if traffic.concurrency is not None:
+        most = float(math.floor(most))
+    capacity = settle(found=replace(found.capacity, load=most))
+    if capacity is None or not _steps(scenario, plan):
+        return capacity
+    long = partial(settle, num_requests=_DECIDING_REQUESTS)
+    needed = replicas_for(plan.demand.size, planned_load(scenario, capacity.load))
+    for count in range(needed, max(needed - 2, 0), -1):
+        load = plan.demand.size / count / (1.0 - scenario.headroom_fraction)
+        if abs(math.log(capacity.load / load)) > _UNSURE:
+            continue
+        aim = replace(capacity, load=load, requests_per_s=load)
+        held = long(found=aim, least=load)
+        if held is None:
+            return long(found=aim) if count == needed else capacity
+        capacity = max(capacity, held, key=lambda each: each.load)
+    return capacity
+
+
+def screened(scenario: Scenario, plan: Planned) -> Planned:
+    """The deployment with what one run of a confirming length shows at its planning point, held to nothing; as the
+    search left it, at full load, where no more may be simulated."""
+    if not affords(plan.result, CONFIRM_REQUESTS):
+        return plan
+    seed, *_ = seeds_of(scenario.seed, "show")
+    found, traffic = plan.found, scenario.traffic
+    run = run_at(found.served, traffic, plan.load, CONFIRM_REQUESTS, seed, spacing_s=found.capacity.spacing_s)
+    return _showing(plan, run)
+
+
+def shown(scenario: Scenario, plan: Planned) -> Planned:
+    """The deployment with what it shows at its planning point. Source: recommend.capacity."""
+    found = plan.found
+    result = planning_point(
+        found.served,
+        scenario.traffic,
+        scenario.objectives,
+        plan.load,
+        scenario.seed,
+        spacing_s=found.capacity.spacing_s,
+    )
+    return _showing(plan, result)
+
+
+def _showing(plan: Planned, result: ServingResult) -> Planned:
+    """The deployment with a run of it; clients are served as fast as they are there, which decides what tokens cost."""
+    if plan.demand.kind != "clients":
+        return replace(plan, result=result)
+    bought = plan.found.purchase
+    per_s = plan.demand.size / plan.load * (result.steady_requests_per_s or result.requests_per_s)
+    ratio = bought.requests_per_s / per_s
+    paid = replace(
+        bought,
+        requests_per_s=per_s,
+        usd_per_million_tokens=ratio * bought.usd_per_million_tokens,
+        cost=ratio * bought.cost,
+    )
+    found = replace(plan.found, purchases=(paid,))
+    return replace(plan, found=found, expected_cost=ratio * plan.expected_cost, result=result)
+
+
+def _is_open(scenario: Scenario, plan: Planned) -> bool:
+    """Whether the answer depends on the exact capacity: not where a little more or less needs as many replicas."""
+    if plan.found.fleet is not None:
+        return False  # what is made of parts was settled as it was sized
+    if plan.demand.kind not in ("rate", "clients"):
+        return True
+    ways, counts = (plan.found.purchase.placement,), set()
+    for factor in (_LOWER, _HIGHER):
+        capacity = _scaled(plan.found.capacity, factor)
+        bought = cheapest_purchase(scenario, plan.demand, ways, capacity.load, capacity.requests_per_s)
+        counts.add(bought.num_replicas if bought else 0)
+    return len(counts) > 1
+
+
+def _scaled(capacity: Capacity, factor: float) -> Capacity:
+    return replace(capacity, load=factor * capacity.load, requests_per_s=factor * capacity.requests_per_s)
+
+
+def _with_capacity(scenario: Scenario, plan: Planned, capacity: Capacity) -> Planned | None:
+    """The same deployment with another capacity, bought anew; None where that cannot be had."""
+    ways = (plan.found.purchase.placement,)
+    bought = cheapest_purchase(scenario, plan.demand, ways, capacity.load, capacity.requests_per_s)
+    if bought is None:
+        return None
+    return planned(scenario, plan.demand, replace(plan.found, capacity=capacity, purchases=(bought,)))

@@ -1,0 +1,91 @@
+"""Several loads at once: rates or numbers of clients that each get an answer; clients as they are sized and shown."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Cli = Callable[[str], Any]
+QUICK = "advisor recommend --model 8b --gpu rtx-4090,l40s --engine vllm --as-of 2026-11-20"
+
+
+def answer(cli: Cli, options: str) -> dict[str, Any]:
+    run = cli(f"{QUICK} {options} --json")
+    assert run.code == 0, run.err
+    found: dict[str, Any] = json.loads(run.out)
+    return found
+
+
+def what(option: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        option["accelerator"],
+        option["num_replicas"],
+        option["usd_per_hour"],
+        option["requests_per_s"]["value"],
+    )
+
+
+def test_numbers_of_clients_each_get_the_answer_of_their_own(cli: Cli) -> None:
+    found, alone = answer(cli, "--concurrency 200,8"), answer(cli, "--concurrency 8")
+    few, many = found["ladder"]
+    assert (few["clients"], many["clients"]) == (8, 200)
+    assert what(few["pick"]) == what(alone["options"][0])
+    assert what(many["pick"]) == what(found["options"][0])
+    assert few["rate_per_s"] == few["pick"]["requests_per_s"]["value"]
+    assert few["pick"]["num_replicas"] == 1  # a replica that carries ten clients carries eight with headroom
+    shown = cli(f"{QUICK} --concurrency 8,200").out
+    assert "clients  take" in shown
+    assert "clients as above" in " ".join(shown.split())
+    assert max(map(len, shown.splitlines()[:-12])) <= 100
+
+
+def test_clients_shown_are_clients_simulated(cli: Cli) -> None:
+    """`simulate_args` shows the planning point again: what clients wait for, and how fast they are served."""
+    option = answer(cli, "--concurrency 60")["options"][0]
+    assert "--ramp" in option["simulate_args"]
+    again = json.loads(
+        cli(f"advisor simulate serve {' '.join(option['simulate_args'])} --seed 77 --json").out
+    )
+    seen = again["metrics"]
+    assert seen["requests_per_s"]["value"] == pytest.approx(option["requests_per_s"]["value"], rel=0.1)
+    assert seen["tpot_s"]["p50"]["value"] == pytest.approx(option["tpot_s"]["p50"]["value"], rel=0.15)
+    assert seen["ttft_s"]["p50"]["value"] == pytest.approx(option["ttft_s"]["p50"]["value"], rel=0.25)
+
+
+def test_a_ladder_of_rates_may_be_given(cli: Cli) -> None:
+    found = answer(cli, "--rate 600/min,1")
+    assert [rung["rate_per_s"] for rung in found["ladder"]] == [1.0, 10.0]
+    assert all(rung["clients"] is None for rung in found["ladder"])
+    assert found["options"][0]["requests_per_s"]["value"] == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ("--concurrency 8,x", "not a number of clients"),
+        ("--concurrency 0", "not a number of clients"),
+        ("--concurrency 8,,9", "empty name"),
+        ("--concurrency 200000", "100,000"),
+        ("--concurrency 8,64 --rate 1", "exclude each other"),
+        ("--concurrency 8,64 --max-context 32k", "at one load"),
+        ("--rate 1,2 --max-context 32k", "at one load"),
+        ("--rate 1,2,3,4,5,6,7,8,9", "at most 8"),
+        ("--rate 1,-2", "--rate"),
+    ],
+)
+def test_loads_that_are_none_are_refused(cli: Cli, options: str, word: str) -> None:
+    run = cli(f"{QUICK} {options}")
+    assert run.code == 2, run.out
+    assert word in run.err
+
+
+def test_clients_begin_over_a_time_where_one_is_given(cli: Cli) -> None:
+    base = "advisor simulate serve --model 8b --gpu l40s --concurrency 64 --requests 128 --json"
+    together = json.loads(cli(base).out)["metrics"]["ttft_s"]["p99"]["value"]
+    apart = json.loads(cli(f"{base} --ramp 20s").out)["metrics"]["ttft_s"]["p99"]["value"]
+    assert apart < 0.5 * together
+    refused = cli("advisor simulate serve --model 8b --gpu l40s --rate 1 --ramp 20s")
+    assert refused.code == 2
+    assert "--ramp" in refused.err
+    assert cli("advisor simulate serve --model 8b --gpu l40s --concurrency 8,64").code == 2
