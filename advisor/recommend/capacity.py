@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from advisor.recommend.load_runs import TAIL_PERCENT, Served, is_spent, percentile_s, run_at, strain
+from advisor.recommend.load_runs import Served, busy_clients, is_spent, percentile_s, run_at, strain
 from advisor.recommend.scenario import Objectives, Traffic
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving.metrics import pooled
@@ -119,7 +119,7 @@ def highest_load(
     whole = clients is not None
     most, start = bound_per_s, _USUALLY_ESTIMATED * bound_per_s
     if clients is not None:
-        busy = _busy_clients(traffic, objectives, bound_per_s)
+        busy = busy_clients(traffic, objectives, bound_per_s)
         most = start = float(math.ceil(clients / (1.0 - headroom_fraction)))
         if most > _CLIENTS_SLACK * busy:
             most, start = math.ceil(_CLIENTS_SLACK * busy), math.ceil(_USUALLY_ESTIMATED * busy)
@@ -137,20 +137,6 @@ def highest_load(
         return result, *strain(result, objectives)
 
     return _highest(run, most, whole=whole, least=least, start=start)
-
-
-def _busy_clients(traffic: Traffic, objectives: Objectives, bound_per_s: float) -> float:
-    """Clients that keep a replica busy where every answer takes what the objectives allow; as many as there are where
-    they allow anything.
-
-    clients = rate · time of an answer (Little's law)
-
-    Assumes: one answer in a hundred may take any time, but the mean stays below twice what 99 keep.
-    """
-    limits = {each.metric: each.limit_s for each in objectives.levels if each.percent == TAIL_PERCENT}
-    apart_s = limits.get("ttft", math.inf) + traffic.mean_output_tokens * limits.get("tpot", math.inf)
-    answer_s = min(apart_s, limits.get("e2e", math.inf))
-    return max(1.0, bound_per_s * answer_s) if answer_s < math.inf else float(traffic.concurrency or 1)
 
 
 def confirm(

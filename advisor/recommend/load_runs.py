@@ -32,7 +32,7 @@ from advisor.simulator.serving.trace_replay import share_of_replay
 
 _CLIENT_ROUNDS = 10
 """Requests per client of a closed loop, as the usual benchmark client sends them."""
-TAIL_PERCENT = 99
+_TAIL_PERCENT = 99
 _REFUSED_FRACTION = 0.01
 """What a 99th percentile leaves open: requests too long for the cache or the token budget."""
 _GIVE_UP_FRACTION = 0.02
@@ -111,6 +111,21 @@ def is_spent() -> bool:
     return effort is not None and effort.is_spent
 
 
+def busy_clients(traffic: Traffic, objectives: Objectives, bound_per_s: float) -> float:
+    """Clients that keep a replica busy where every answer takes what the objectives allow; as many as there are where
+    they allow anything.
+
+    clients = rate · time of an answer (Little's law)
+
+    Source: Little's law.
+    Assumes: one answer in a hundred may take any time, but the mean stays below twice what 99 keep.
+    """
+    limits = {each.metric: each.limit_s for each in objectives.levels if each.percent == _TAIL_PERCENT}
+    apart_s = limits.get("ttft", math.inf) + traffic.mean_output_tokens * limits.get("tpot", math.inf)
+    answer_s = min(apart_s, limits.get("e2e", math.inf))
+    return max(1.0, bound_per_s * answer_s) if answer_s < math.inf else float(traffic.concurrency or 1)
+
+
 def run_at(
     served: Served,
     traffic: Traffic,
@@ -141,7 +156,7 @@ def run_at(
         )
     if objectives is None:
         return _simulated(served, workload, seed)
-    tails = {each.metric: each.limit_s for each in objectives.levels if each.percent == TAIL_PERCENT}
+    tails = {each.metric: each.limit_s for each in objectives.levels if each.percent == _TAIL_PERCENT}
     limits = {f"{metric}_s": limit for metric, limit in tails.items() if metric != "itl"}
     if not limits:
         return _simulated(served, workload, seed)
