@@ -125,14 +125,9 @@ def highest_load(
             most, start = math.ceil(_CLIENTS_SLACK * busy), math.ceil(_USUALLY_ESTIMATED * busy)
 
     def run(load: float) -> _Judged:
+        spacing_s = 1.0 / bound_per_s
         result = run_at(
-            replica,
-            traffic,
-            load,
-            ESTIMATE_REQUESTS,
-            seed,
-            objectives=objectives,
-            spacing_s=1.0 / bound_per_s,
+            replica, traffic, load, ESTIMATE_REQUESTS, seed, objectives=objectives, spacing_s=spacing_s
         )
         return result, *strain(result, objectives)
 
@@ -265,8 +260,7 @@ def planning_point(
     seeds = seeds_of(seed, "show")
     while True:
         run = partial(run_at, replica, traffic, load, length, spacing_s=spacing_s)
-        runs = [run(seeds[0])]
-        runs += [run(each) for each in seeds[1:] if not is_spent()]
+        runs = [run(seeds[0]), *(run(each) for each in seeds[1:] if not is_spent())]
         if is_spent():
             return pooled(runs)
         needed = _run_length(_RESIDENCES * load * runs[0].e2e.mean_s) if traffic.concurrency is None else 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.recommend import capacity
+from advisor.recommend import capacity, load_runs
 from advisor.recommend import recommend as recommending
 from advisor.recommend.load_runs import ENDED_EARLY, NOT_SETTLED, NOT_TRIED, is_spent, limited, spend
 from advisor.recommend.recommend import recommend
@@ -90,6 +90,6 @@ def test_so_many_clients_are_not_given_to_one_replica() -> None:
     """A hundred thousand clients took 80 s and found nothing: no more are tried than a replica may answer in time."""
     objectives = Objectives(ttft_p99_s=2.0, tpot_p99_s=0.05)
     traffic = Traffic(concurrency=100_000, mean_input_tokens=100, mean_output_tokens=200)
-    assert capacity._busy_clients(traffic, objectives, 10.0) == pytest.approx(10.0 * (2.0 + 200 * 0.05))
+    assert load_runs.busy_clients(traffic, objectives, 10.0) == pytest.approx(10.0 * (2.0 + 200 * 0.05))
     free = Objectives(ttft_p99_s=None, tpot_p99_s=None)
-    assert capacity._busy_clients(traffic, free, 10.0) == 100_000
+    assert load_runs.busy_clients(traffic, free, 10.0) == 100_000
