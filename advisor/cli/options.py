@@ -330,7 +330,8 @@ class Levers:
         LIMITS(
             "NAME,...",
             "none; auto: reuse of prompts, others tried on what is shown; or those to search with: prefix, kv-fp8, "
-            "kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools.",
+            "kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools, "
+            "split.",
             True,
         ),
     ] = "auto"

@@ -7,7 +7,7 @@ from advisor.catalog.prices import age_days
 from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Accelerator
 from advisor.recommend.bill import MonthlyBill, bill_of
-from advisor.recommend.levers import LEVERS
+from advisor.recommend.levers import BY_LENGTH, LEVERS
 from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option
 from advisor.recommend.roofline_bound import bottleneck_of
@@ -104,8 +104,11 @@ def _times(plan: Planned, class_name: str) -> dict[str, Any]:
 
 
 def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
-    """Options of `advisor simulate serve` that show a planning point again, of the whole deployment."""
+    """Options of `advisor simulate serve` that show a planning point again, of the whole deployment; none of pools by
+    length of prompt, which `advisor simulate fleet` shows."""
     found, traffic = plan.found, scenario.traffic
+    if found.fleet and found.fleet.lever == BY_LENGTH.name:
+        return ()
     deployment = found.candidate.deployment
     replicas = found.purchase.num_replicas
     args = [

@@ -15,7 +15,7 @@ from advisor.recommend.changes import compared, tried_changes, what_would_change
 from advisor.recommend.checkpoint import windowed
 from advisor.recommend.context_tiers import context_tiers, searched_largest
 from advisor.recommend.lever_trials import tried_levers
-from advisor.recommend.levers import APART, lever, pulled
+from advisor.recommend.levers import APART, BY_LENGTH, lever, pulled
 from advisor.recommend.market import market, seller_words, stale_price_warnings
 from advisor.recommend.nearest import nearest_question
 from advisor.recommend.offers import OWN
@@ -37,6 +37,7 @@ from advisor.recommend.result import ContextTier, Option, Recommendation, Reject
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcome
 from advisor.recommend.search import Progress, search
+from advisor.recommend.split import with_split
 
 _MAX_VARIANTS = 2
 SCREENED_ONLY = (
@@ -147,8 +148,7 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
     order = _confirmed(competing, done, scenario, scenario.top)
     if not order:
         raise _nothing(done)
-    if APART.name in scenario.levers:
-        order = ranked(with_pools(scenario, demands[last], order, done.accelerators, done.offers))
+    order = _with_unlike_parts(done, scenario, demands[last], order)
     options = _options(order, done, scenario)
     picks = [_pick(done, scenario, demands, place) for place in range(len(scenario.ladder_per_s))]
     ladder = tuple(
@@ -212,6 +212,17 @@ def _confirmed(order: Sequence[Planned], done: Searched, scenario: Scenario, top
         if settled is not None:
             held.append(settled)
     return ranked(held)
+
+
+def _with_unlike_parts(
+    done: Searched, scenario: Scenario, demand: Demand, order: list[Planned]
+) -> list[Planned]:
+    """The ranking with fleets of unlike parts in place of what they beat, where they are asked for."""
+    if APART.name in scenario.levers:
+        order = ranked(with_pools(scenario, demand, order, done.accelerators, done.offers))
+    if BY_LENGTH.name in scenario.levers:
+        order = ranked(with_split(scenario, demand, order, done.model, done.accelerators, done.offers))
+    return order
 
 
 def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int) -> Planned | None:
@@ -297,7 +308,7 @@ def _deal(option: Option) -> str:
     count = " and ".join(f"{number} × {name}" for name, number in counts.items())
     replicas = f" as {option.num_replicas} replicas" if option.num_replicas > 1 else ""
     if option.parts:
-        replicas = " as " + " and ".join(f"{part.num_replicas} {part.share} workers" for part in option.parts)
+        replicas = " as " + " and ".join(part.work for part in option.parts)
     if option.provider == OWN:
         return f"run your own {count}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
     seller = seller_words(option.provider, option.price.kind)

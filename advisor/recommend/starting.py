@@ -117,6 +117,9 @@ def parts_of(plan: Planned, scenario: Scenario) -> tuple[OptionPart, ...]:
 
 def _part(part: Part, plan: Planned, scenario: Scenario) -> OptionPart:
     deployment, way = part.candidate.deployment, part.placement
+    if part.traffic is not None:
+        scenario = scenario.model_copy(update={"traffic": part.traffic})
+    limits = scenario.traffic.part
     checkpoint = served_checkpoint(deployment)
     started = launch_of(part.candidate, checkpoint, scenario, part.role)
     whole = plan.found.purchase.placement
@@ -154,4 +157,5 @@ def _part(part: Part, plan: Planned, scenario: Scenario) -> OptionPart:
         launch_command=started.command,
         launch_argv=started.argv,
         launch_config=started.config,
+        max_prompt_tokens=limits.to_tokens if limits else None,
     )
