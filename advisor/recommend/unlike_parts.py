@@ -133,9 +133,20 @@ def with_parts(
         own = {name: tuple(row for row in rows if seller_of(row) == seller) for name, rows in offers.items()}
         asked = Asked(scenario, demand, own)
         best = _best(asked, plan, list(pairs_of(asked, plan)))
-        if best is not None and best.expected_cost < plan.expected_cost:
+        is_known = best is not None and any(_is_same(best, other) for other in kept[:place])
+        if best is not None and best.expected_cost < plan.expected_cost and not is_known:
             kept[place] = best
     return kept
+
+
+def _is_same(first: Planned, other: Planned) -> bool:
+    """Whether two fleets are of the same parts: both accelerators may lead to one."""
+    made = [
+        [(part.candidate.deployment, part.num_replicas) for part in plan.found.fleet.parts]
+        for plan in (first, other)
+        if plan.found.fleet
+    ]
+    return len(made) == 2 and made[0] == made[1]
 
 
 def seller_of(price: Price) -> tuple[str, ...]:
