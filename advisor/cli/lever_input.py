@@ -133,6 +133,12 @@ def _check_fleet(name: str, scenario: Scenario, typed: Levers) -> None:
             why="its parts are sized by the runs that --fast leaves out",
             fix="drop --fast",
         )
+    if scenario.traffic.conversations is not None:
+        raise AdvisorError(
+            f"--levers {name} and --sessions exclude each other",
+            why="the turns of a conversation would not stay with one replica",
+            fix=f"drop --sessions, or --levers {name}",
+        )
     if name == BY_LENGTH.name and not boundaries(scenario.traffic):
         raise AdvisorError(
             f"--levers {name} finds no length at which to part the prompts",

@@ -166,6 +166,19 @@ class Load:
         int | None,
         LOAD("K", "How many such beginnings there are, equally often.", "1", min=1, max=1_000_000),
     ] = None
+    sessions: Annotated[
+        float | None,
+        LOAD(
+            "TURNS",
+            "Turns of a conversation on average; lengths are then those of a turn, whose prompt sends all before it.",
+            "requests that stand alone",
+            min=1.0,
+            max=1000.0,
+        ),
+    ] = None
+    turn_gap: Annotated[
+        str | None, LOAD("TIME", "From a prompt to the next of its conversation, on average.", "1min")
+    ] = None
     length_dist: Annotated[
         str | None, LOAD("DIST", "fixed, uniform:0.8 or lognormal:SIGMA.", "spread of the profile")
     ] = None

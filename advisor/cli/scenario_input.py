@@ -17,7 +17,17 @@ from advisor.cli.measures import parse_seconds, parse_watts, positive
 from advisor.cli.options import Load, Shared, Where
 from advisor.cli.options import Objectives as TypedObjectives
 from advisor.cli.own_data import given_calibration, kept_prices, kept_prices_note
-from advisor.recommend.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel, Traffic
+from advisor.recommend.conversations import in_conversations
+from advisor.recommend.load_runs import lengths_of
+from advisor.recommend.scenario import (
+    Constraints,
+    Conversations,
+    Metric,
+    Objectives,
+    Scenario,
+    ServiceLevel,
+    Traffic,
+)
 from advisor.simulator.layout import check_generates
 from advisor.simulator.serving.content import mean_reused_tokens
 from advisor.simulator.serving.trace_files import Trace, read_trace
@@ -98,7 +108,7 @@ def traffic_of(load: Load) -> Traffic:
             why="the mean prompt counts its shared beginning",
             fix=f"at most {mean_input - 1}",
         )
-    return Traffic(
+    traffic = Traffic(
         profile="custom" if typed else name,
         mean_input_tokens=mean_input,
         mean_output_tokens=load.output_tokens or profile.mean_output_tokens,
@@ -111,6 +121,26 @@ def traffic_of(load: Load) -> Traffic:
         reused_input_tokens=float(common),
         source=f"token counts as typed, spread of the profile {name}" if typed else profile.source,
     )
+    return traffic if load.sessions is None else _in_conversations(traffic, load)
+
+
+_USUAL_GAP: Final = "1min"
+
+
+def _in_conversations(turn: Traffic, load: Load) -> Traffic:
+    """The turns of conversations, of which the lengths typed are the new tokens; a shared beginning is their system
+    prompt."""
+    common = turn.shared_prefix_tokens
+    alone = {
+        "mean_input_tokens": turn.own_input_tokens, "shared_prefix_tokens": 0, "reused_input_tokens": 0.0,
+    }  # fmt: skip
+    talk = Conversations(
+        turn=turn.model_copy(update=alone),
+        mean_turns=load.sessions,
+        gap_s=parse_seconds(load.turn_gap or _USUAL_GAP, "--turn-gap"),
+        common_tokens=common,
+    )
+    return in_conversations(talk, lengths_of(talk.turn))
 
 
 def _reused_tokens(trace: Trace, load: Load) -> float:
@@ -126,6 +156,7 @@ def _check_one_of(load: Load) -> None:
             "hash_ids say which prompts begin alike",
         )
         raise AdvisorError(what, why=why, fix="drop one")
+    _check_conversations(load)
     if load.shared_prefixes is not None and load.shared_prefix_tokens is None:
         raise AdvisorError("--shared-prefixes needs their length", fix="--shared-prefix-tokens N")
     if load.rate is not None and load.concurrency is not None:
@@ -156,6 +187,19 @@ def _check_one_of(load: Load) -> None:
         raise AdvisorError(
             f"{' and '.join(given)} exclude each other", why="a trace has lengths of its own", fix="drop one"
         )
+
+
+def _check_conversations(load: Load) -> None:
+    """Refuse conversations beside what says otherwise how requests come or what they have in common."""
+    if load.turn_gap is not None and load.sessions is None:
+        raise AdvisorError("--turn-gap needs conversations", fix="--sessions 6, or drop --turn-gap")
+    for name, given, why in (
+        ("--trace", load.trace, "a trace says by its hash_ids which prompts continue others"),
+        ("--concurrency", load.concurrency, "turns come at their own instants, not when a client is free"),
+        ("--shared-prefixes", load.shared_prefixes, "all conversations begin with one system prompt"),
+    ):
+        if load.sessions is not None and given is not None:
+            raise AdvisorError(f"--sessions and {name} exclude each other", why=why, fix="drop one")
 
 
 MOST_RATE_PER_S: Final = 1e6

@@ -3,7 +3,7 @@ the router: the engine's own before two pools, nginx before pools by length of p
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from string import Template
 from typing import Any, Final
 
@@ -51,11 +51,19 @@ class FleetPlan:
         """What stands above every file; the parts share what was quantised and what is to be verified."""
         shares = (f"{plan.comments[1]}, for {part_of(plan).words}" for plan in self.parts)
         more = (line for plan in self.parts for line in plan.comments[2:] if "machines with" not in line)
-        needs = "verify: NIXL must be in the image or environment of the workers (pip install nixl)"
-        if self.longest_short is not None:
-            size = nginx.bytes_of(self.longest_short)
-            needs = f"verify: the router takes requests below {size:,} bytes for short, at 4 bytes a token"
+        needs = self._doubt
         return (self.whole.comments[0], *shares, *dict.fromkeys(more), needs)
+
+    @property
+    def _doubt(self) -> str:
+        """What to look at before it is started."""
+        flags = self.whole.engine.flags
+        if share_of(self.whole) == "replica":
+            return f"verify: each request names its conversation in the header {flags.sticky_header}"
+        if self.longest_short is None:
+            return "verify: NIXL must be in the image or environment of the workers (pip install nixl)"
+        size = nginx.bytes_of(self.longest_short)
+        return f"verify: the router takes requests below {size:,} bytes for short, at 4 bytes a token"
 
     @property
     def longest_short(self) -> int | None:
@@ -111,7 +119,7 @@ class FleetPlan:
             for each in addresses
             if each.share in flags.pool_router_worker
         )
-        return Template(flags.pool_router).substitute(workers=workers).format(port=PORT)
+        return Template(router_of(self.whole)).substitute(workers=workers).format(port=PORT)
 
     def router_files(self, addresses: Sequence[Address]) -> dict[str, str]:
         """What the router reads, where it takes its workers from a file."""
@@ -152,13 +160,29 @@ def fleet_plan(model: str, option: Option) -> FleetPlan:
 
     Raises: AdvisorError: as a plan of equal replicas; no router of its engine is known.
     """
-    parts = tuple(plan_of(model, part) for part in option.parts)
+    parts = tuple(plan_of(model, part) for part in option.parts or (_whole_part(option),))
     for part in parts:
-        if moves_caches(part) and not part.engine.flags.pool_router:
-            raise AdvisorError(f"no router of {part.engine.name} for two pools is known", fix="--engine vllm")
+        if share_of(part) not in ("short", "long") and not router_of(part):
+            raise AdvisorError(
+                f"no router of {part.engine.name} for {share_of(part)} workers is known", fix="--engine vllm"
+            )
         check_command(part.engine.id, [*part.words(), *shlex.split(told(part, FIRST_PORT, FIRST_CACHE_PORT))])
-    is_shared = all(part.option.accelerators_per_unit == option.accelerators_per_unit for part in parts)
-    return FleetPlan(parts[-1].name.removesuffix("-decode").removesuffix("-long"), parts, is_shared)
+    unit = option.accelerators_per_unit
+    used = sum(part.num_replicas * part.accelerators_per_replica for part in parts)
+    is_shared = used <= unit and all(part.option.accelerators_per_unit == unit for part in parts)
+    return FleetPlan(parts[-1].name.removesuffix(f"-{share_of(parts[-1])}"), parts, is_shared)
+
+
+def _whole_part(option: Option) -> OptionPart:
+    """Equal replicas behind a router that keeps conversations with them."""
+    names = {each.name for each in fields(OptionPart)} & {each.name for each in fields(option)}
+    return OptionPart(share="replica", **{name: getattr(option, name) for name in names})
+
+
+def router_of(part: Plan) -> str:
+    """The engine's router before workers like these; empty where none is known."""
+    flags = part.engine.flags
+    return flags.sticky_router if share_of(part) == "replica" else flags.pool_router
 
 
 def part_of(plan: Plan) -> OptionPart:

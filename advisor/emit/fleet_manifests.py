@@ -171,8 +171,8 @@ def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
         return _two_services(fleet)
     if not fleet.is_shared:
         raise AdvisorError(
-            "two pools on several machines are no service of SkyPilot",
-            why="its replicas are alike, and machines of two services may stand apart",
+            "workers on several machines behind a router of their own are no service of SkyPilot",
+            why="its replicas do not know each other, and its router treats all requests alike",
             fix="--emit k8s, or --emit slurm",
         )
     files = command_files(fleet)

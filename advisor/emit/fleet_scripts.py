@@ -12,6 +12,7 @@ from advisor.emit.fleet import (
     TRT_POOLS,
     FleetPlan,
     moves_caches,
+    router_of,
     share_of,
     told,
     variables,
@@ -100,7 +101,7 @@ def slurm_files(fleet: FleetPlan) -> dict[str, str]:
     files = {}
     for part in fleet.parts:
         share, stride = share_of(part), fleet.cache_stride
-        first = FIRST_PORT + (fleet.parts[0].num_replicas if part is fleet.whole else 0)
+        first = FIRST_PORT + (0 if part is fleet.parts[0] else fleet.parts[0].num_replicas)
         address = told(part, '"$port"', '"$cache_port"')
         told_by = variables(part, "$(hostname)", "$cache_port")
         exports = "".join(f'export {name}="{value}"\n' for name, value in told_by.items())
@@ -141,7 +142,7 @@ def _slurm_router(fleet: FleetPlan) -> str:
                 f"  workers+=({worker})",
                 "done",
             ]
-        command = Template(flags.pool_router.format(port=PORT)).substitute(workers='"${workers[@]}"')
+        command = Template(router_of(fleet.whole).format(port=PORT)).substitute(workers='"${workers[@]}"')
         return "\n".join([*lines, f"{fleet.install()}exec {command}", ""])
     lines += ["{", f'  echo "hostname: 0.0.0.0"; echo "port: {PORT}"; echo "backend: pytorch"']
     for part in fleet.parts:

@@ -36,7 +36,7 @@ def emitted(model: str, option: Option, form: Format) -> dict[str, str]:
 
     Raises: AdvisorError: an option of the command is not the release's, or this form does not go with the hardware.
     """
-    if option.parts:
+    if option.parts or (option.levers.get("sticky_router") and option.num_replicas > 1):
         return _fleet_files(fleet_plan(model, option), form)
     plan = plan_of(model, option)
     if form in _IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
@@ -51,7 +51,7 @@ def emitted(model: str, option: Option, form: Format) -> dict[str, str]:
 
 
 def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
-    """Files that start two unlike parts and their router, and the same three lines."""
+    """Files that start the parts of a fleet and their router, and the same three lines."""
     files = _FLEET_WRITERS[form](fleet)
     for part in fleet.parts:
         files |= part.files()

@@ -107,6 +107,8 @@ def variants(scenario: Scenario, model: Model, candidate: Candidate) -> Iterator
     """A candidate without and with each of the levers that the search may pull, as far as they can act on it."""
     names = pulled(scenario, model)
     reuses = "prefix" in names or not scenario.traffic.reused_input_tokens
+    if scenario.traffic.conversations and not candidate.deployment.engine.flags.sticky_router:
+        reuses = False  # which replica gets the next turn is anybody's guess
     kept = [_with_prefixes(candidate, is_asked=reuses)]
     for kind in ("cache", "speculation"):
         for one in tuple(kept):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.recommend.conversations import conversations_at
 from advisor.recommend.scenario import Objectives, ServiceLevel, Traffic
 from advisor.simulator.disaggregation import DisaggregatedModel
 from advisor.simulator.replica_model import ReplicaModel
@@ -91,7 +92,7 @@ def run_at(
         run = partial(_run_of_shares, served, load, num_requests, seed)
         return run(objectives=objectives, give_up_fraction=give_up_fraction)
     if traffic.concurrency is None:
-        workload = _open_loop(traffic, load, num_requests)
+        workload = _open_loop(traffic, load, num_requests, seed)
     else:
         clients = max(1, round(load))
         workload = Workload(
@@ -233,8 +234,12 @@ def _clients(count: int, spacing_s: float) -> ClosedLoop:
     return ClosedLoop(count, "staggered", count * spacing_s) if spacing_s > 0 else ClosedLoop(count)
 
 
-def _open_loop(traffic: Traffic, load: float, num_requests: int) -> Workload:
-    """One replica's share of a trace that has a rate, or Poisson arrivals."""
+def _open_loop(traffic: Traffic, load: float, num_requests: int, seed: int) -> Workload:
+    """One replica's share of a trace that has a rate, or of conversations that stay with it, or Poisson arrivals."""
+    talk = traffic.conversations
+    if talk is not None:
+        window = traffic.longest_request_tokens
+        return conversations_at(talk, lengths_of(talk.turn), window, load, num_requests, seed)
     if traffic.trace is not None:
         trace = trace_of(traffic)
         if trace.rate_per_s is not None:

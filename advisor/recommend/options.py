@@ -105,8 +105,10 @@ def _times(plan: Planned, class_name: str) -> dict[str, Any]:
 
 def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
     """Options of `advisor simulate serve` that show a planning point again, of the whole deployment; none of pools by
-    length of prompt, which `advisor simulate fleet` shows."""
+    length of prompt and of conversations, which `advisor simulate fleet` shows."""
     found, traffic = plan.found, scenario.traffic
+    if traffic.conversations is not None:
+        return ()
     if found.fleet and found.fleet.lever == BY_LENGTH.name:
         return ()
     deployment = found.candidate.deployment

@@ -177,6 +177,7 @@ def recommend(scenario: Scenario, *, progress: Progress = lambda message: None) 
             *done.notes,
             *_owned_note(scenario),
             *_idle_levers(scenario, model, order),
+            *_router_note(options),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
         ),
     )
@@ -357,6 +358,13 @@ def _owned_note(scenario: Scenario) -> tuple[str, ...]:
         f"own hardware is charged its electricity only: {tariff:.4g} USD/kWh, {hosts:.3g} times its boards with hosts, "
         f"PUE {pue:.3g}; advisor cost adds the purchase",
     )
+
+
+def _router_note(options: Sequence[Option]) -> tuple[str, ...]:
+    """What the reuse of a conversation's earlier turns rests on."""
+    if not any(option.levers.get("sticky_router") and option.num_replicas > 1 for option in options):
+        return ()
+    return ("each conversation must stay with its replica: --emit writes the router that keeps it there",)
 
 
 def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> tuple[str, ...]:

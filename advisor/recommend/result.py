@@ -42,10 +42,11 @@ class OfferedPrice:
     egress_usd_per_gb: float | None
 
 
-Share = Literal["prefill", "decode", "short", "long"]
-"""Of the work of two pools: prompts and answers, or requests with short and with long prompts."""
+Share = Literal["prefill", "decode", "short", "long", "replica"]
+"""Of the work of two pools: prompts and answers, or requests with short and with long prompts; or all of it."""
 _SHARE_WORDS: Final[Mapping[str, str]] = {
     "prefill": "prompts", "decode": "answers", "short": "prompts up to {:,} tokens", "long": "longer prompts",
+    "replica": "conversations",
 }  # fmt: skip
 
 

@@ -37,6 +37,8 @@ class Traffic(Record):
     source: str = ""
     part: "PromptRange | None" = None
     """Of which traffic, and prompts of which lengths, these are the requests; None where they are all."""
+    conversations: "Conversations | None" = None
+    """Whose turns these are, each with all that was said before; None where requests stand alone."""
 
     @property
     def longest_request_tokens(self) -> int:
@@ -69,6 +71,18 @@ class PromptRange(Record):
     from_tokens: int = Field(default=1, ge=1)
     to_tokens: int | None = None
     """None: any number."""
+
+
+class Conversations(Record):
+    """Requests that send back what was said before them."""
+
+    turn: Traffic
+    """New tokens of a turn, and those of its answer."""
+    mean_turns: float = Field(ge=1)
+    gap_s: float = Field(gt=0)
+    """From a prompt to the next of its conversation, on average."""
+    common_tokens: int = Field(default=0, ge=0)
+    """With which every conversation begins."""
 
 
 def _lognormal_quantile(mean: float, sigma: float) -> float:
