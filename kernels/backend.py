@@ -21,8 +21,11 @@ def num_sms(device_index: int) -> int:
 
 
 def persistent_programs(device: torch.device) -> int:
-    """Programs of a persistent grid with one program per multiprocessor [count]."""
-    return num_sms(device.index or 0) if device.type == "cuda" else DEFAULT_NUM_SMS
+    """Programs of a persistent grid with one program per multiprocessor [count].
+
+    Tensors of the meta device stand for those of the first GPU, whose kernels are compiled ahead.
+    """
+    return num_sms(device.index or 0) if device.type in ("cuda", "meta") else DEFAULT_NUM_SMS
 
 
 def normal(

@@ -30,14 +30,12 @@ _WARMUP_CALLS: Final = 3
 _BURST_CALLS: Final = 15
 
 
-def _size(bench: Bench) -> int:
-    if bench.device.type != "cuda":
+def size_of(device: torch.device) -> int:
+    """Rows and columns of the square product on this device [count]."""
+    if device.type != "cuda":
         return SMALL_SIZE
-    return (
-        SIZE
-        if torch.cuda.get_device_properties(bench.device).multi_processor_count >= _LARGE_GPU_SMS
-        else SMALL_SIZE
-    )
+    num_sms = torch.cuda.get_device_properties(device).multi_processor_count
+    return SIZE if num_sms >= _LARGE_GPU_SMS else SMALL_SIZE
 
 
 def _random(bench: Bench, rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
@@ -70,7 +68,7 @@ _FORMATS: Final[dict[str, torch.dtype]] = {
 
 def matmul(bench: Bench) -> list[Measurement]:
     """Square product by number format with the vendor's library, random data; zeros for comparison."""
-    size = _size(bench)
+    size = size_of(bench.device)
     names = ("bf16", "fp16", "tf32", "fp8") if bench.quick else tuple(_FORMATS)
     found = []
     for name in names:
@@ -142,7 +140,7 @@ def triton_matmul(bench: Bench) -> list[Measurement]:
 
     if bench.device.type != "cuda":
         return [bench.skipped("compute.matmul.bf16", "Triton needs a GPU of NVIDIA or AMD")]
-    size = _size(bench)
+    size = size_of(bench.device)
     runs: dict[str, Callable[[], Call]] = {"bf16": lambda: _gemm_call(bench, "bf16", size)}
     if has_fp8(bench.device):
         runs["fp8"] = lambda: _gemm_call(bench, "fp8", size)
@@ -205,7 +203,7 @@ def sustained(bench: Bench) -> list[Measurement]:
                 call()
             synchronize(bench.device)
             times_s.append((time.perf_counter() - now_s) / _CHUNK_CALLS)
-    size = _size(bench)
+    size = size_of(bench.device)
     pattern = f"{size} x {size} x {size}, random data, {duration_s:g} s"
     late = summarize(times_s[len(times_s) // 2 :])
     first = summarize(times_s[: max(1, len(times_s) // 16)])
@@ -219,7 +217,7 @@ def sustained(bench: Bench) -> list[Measurement]:
 
 def product_call(bench: Bench) -> tuple[str, Call, float]:
     """The library's square product in the board's 16-bit format: its name, a call, and flop per call."""
-    size, name = _size(bench), _half_format(bench)
+    size, name = size_of(bench.device), _half_format(bench)
     a, b = (_random(bench, size, size, _FORMATS[name]) for _ in range(2))
     return name, vendor_product(name, a, b), 2.0 * size**3
 

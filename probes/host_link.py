@@ -21,7 +21,9 @@ def host_link(bench: Bench) -> list[Measurement]:
     """Pinned copies to the device, from it, and both at once; in full mode also pageable and overlapped ones."""
     if bench.device.type != "cuda":
         return [bench.skipped("host_link.h2d", "host and device share their memory")]
-    host = torch.empty(_BYTES, dtype=torch.uint8).random_(0, 255).pin_memory()
+    host = (
+        torch.empty(_BYTES // 8, dtype=torch.int64).random_().view(torch.uint8).pin_memory()
+    )  # 8 bytes a draw
     other = torch.empty(_BYTES, dtype=torch.uint8, pin_memory=True)
     device = host.to(bench.device)
     back = torch.empty_like(device)

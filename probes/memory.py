@@ -21,7 +21,7 @@ _RESERVE_FRACTION: Final = 0.02
 _CLEARING_S: Final = 1.5
 _MULTIPLIER: Final = -1640531535
 """2³² ÷ golden ratio as a signed number (Knuth): neighbouring addresses get unlike patterns."""
-_LARGEST_BUFFER_BYTES: Final = 4 * GIB
+LARGEST_BUFFER_BYTES: Final = 4 * GIB
 _CACHE_SIZES_MIB: Final = (4, 8, 16, 24, 32, 40, 48, 64, 96, 128, 256)
 _LATENCY_SIZES: Final = (16 * KIB, 128 * KIB, 1 * MIB, 8 * MIB, 32 * MIB, 256 * MIB, 4 * GIB)
 _NUM_HOPS: Final = 4096
@@ -104,7 +104,7 @@ def _count_wrong(chunk: torch.Tensor, expected: torch.Tensor, differs: torch.Ten
 
 def _buffer_elements(bench: Bench) -> int:
     """Elements of each of three fp32 arrays: 4 GiB where there is room, else an eighth of what is free."""
-    num_bytes = min(_LARGEST_BUFFER_BYTES, bench.free_bytes() / 8)
+    num_bytes = min(LARGEST_BUFFER_BYTES, bench.free_bytes() / 8)
     return int(num_bytes // 4 // 4096 * 4096)
 
 

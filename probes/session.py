@@ -3,17 +3,17 @@
 What is finished is handed over at once, so that an interruption, a crash or a hang loses only the step it hit.
 """
 
-import json
+import fcntl
 import os
-import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from advisor.catalog.errors import InputFileError, MissingHardwareError
 from advisor.catalog.schema import Accelerator
@@ -28,6 +28,8 @@ from advisor.probes.verdict import unjudged
 
 _MAX_HUNG: Final = 2
 """Steps in a row that hang before a GPU is given up."""
+_AHEAD: Final = "ahead"
+"""The file that is locked while kernels are compiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Session:
     _saving: Any = field(default_factory=threading.Lock)
     """Held from the snapshot to its file: a later one must not be overwritten by an earlier one."""
     _live: set[Process] = field(default_factory=set)
+    _facts: dict[str, Any] = field(default_factory=dict)
+    """What torch has told of the machine."""
 
     def run(self) -> tuple[Machine, list[Measurement]]:
         """Everything this machine allows, judged.
@@ -79,7 +83,7 @@ class Session:
         try:
             with alone(), tempfile.TemporaryDirectory(prefix="advisor-probe-") as folder:
                 if machine.torch:
-                    machine = self._measure_gpus(machine, Path(folder) / "exclusive", keys)
+                    self._measure_gpus(machine, Path(folder), keys)
                     self._measure_group(machine, keys)
                     if self.power_sweep:
                         self._sweep_power(machine, keys)
@@ -88,13 +92,16 @@ class Session:
         finally:
             for process in tuple(self._live):
                 process.kill()
-        return machine, self.judged(machine)
+        return self._known(machine), self.judged(machine)
 
     def judged(self, machine: Machine) -> list[Measurement]:
         """All measurements so far with identity, health, expectations and comparisons."""
         with self._lock:
             measured = [m for found in self.done.values() for m in found]
-        return assess(machine, measured, self.expected, self.num_expected)
+        return assess(self._known(machine), measured, self.expected, self.num_expected)
+
+    def _known(self, machine: Machine) -> Machine:
+        return machine.model_copy(update=self._facts)
 
     def _keys(self, machine: Machine) -> dict[str, Step]:
         keys: dict[str, Step] = {}
@@ -136,16 +143,18 @@ class Session:
                 m.model_copy(update={"step": key, "note": note}) for m, note in zip(found, told, strict=True)
             ]
         with self._saving:
-            self.save(machine, self.judged(machine))
+            self.save(self._known(machine), self.judged(machine))
         step = keys.get(key)
         self._tell(keys, f"{key.partition('/')[0]}: {step.title if step else key}")
 
-    def _measure_gpus(self, machine: Machine, lock: Path, keys: dict[str, Step]) -> Machine:
-        machine = self._with_torch_facts(machine)
-        threads = [
+    def _measure_gpus(self, machine: Machine, folder: Path, keys: dict[str, Step]) -> None:
+        held = (folder / _AHEAD).open("w")
+        fcntl.flock(held, fcntl.LOCK_EX)
+        threads = [threading.Thread(target=self._ask_torch, args=(machine, held), daemon=True)]
+        threads += [
             threading.Thread(
                 target=self._measure_steps,
-                args=(machine, f"gpu{gpu}", plan(self.quick, "gpu"), gpu, lock, keys),
+                args=(machine, f"gpu{gpu}", plan(self.quick, "gpu"), gpu, folder, keys),
                 daemon=True,
             )
             for gpu in _indices(machine)
@@ -155,26 +164,29 @@ class Session:
         for thread in threads:
             while thread.is_alive():
                 thread.join(POLL_S)
-        return machine
 
-    def _with_torch_facts(self, machine: Machine) -> Machine:
-        """The machine with what torch alone knows, asked in a process of its own."""
-        code = "import json; from advisor.probes import devices as d; print(json.dumps(d.describe()))"
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment([gpu.index for gpu in machine.gpus]),
-            capture_output=True,
-            text=True,
-            timeout=START_S,
-            check=False,
-        )
-        if done.returncode != 0:
-            return machine
-        runtime, nccl, facts = json.loads(done.stdout.splitlines()[-1])
-        if len(facts) == len(machine.gpus):
-            gpus = tuple(gpu.model_copy(update=f) for gpu, f in zip(machine.gpus, facts, strict=True))
-            machine = machine.model_copy(update={"gpus": gpus})
-        return machine.model_copy(update={"runtime": runtime, "nccl": nccl})
+    def _ask_torch(self, machine: Machine, held: IO[str]) -> None:
+        """What torch alone knows of the machine, from a process that then compiles the kernels of later steps.
+
+        Workers wait for what is held before they time anything: until the process has ended or is given up.
+        """
+        with held:
+            command = [sys.executable, "-m", "advisor.probes.ahead"]
+            ahead = Process(command, environment([gpu.index for gpu in machine.gpus]))
+            self._live.add(ahead)
+            ends_at_s = time.monotonic() + START_S
+            try:
+                while (line := ahead.next_line(ends_at_s - time.monotonic())) is not None:
+                    told = parse(line) or {}
+                    gpus = told.pop("gpus", [])
+                    if len(gpus) == len(machine.gpus):
+                        pairs = zip(machine.gpus, gpus, strict=True)
+                        told["gpus"] = tuple(gpu.model_copy(update=facts) for gpu, facts in pairs)
+                    self._facts |= told
+            finally:
+                ahead.kill()
+                ahead.stop()
+                self._live.discard(ahead)
 
     def _measure_steps(
         self,
@@ -182,14 +194,14 @@ class Session:
         place: str,
         steps: Sequence[Step],
         gpu: int,
-        lock: Path | None,
+        folder: Path | None,
         keys: dict[str, Step],
     ) -> None:
         """Run steps in a worker; after a crash or a hang, the rest in a new one."""
         waiting = [step for step in steps if f"{place}/{step.name}" not in self.done]
         num_hung = 0
         while waiting:
-            lost = self._run_worker(machine, place, waiting, gpu, lock, keys)
+            lost = self._run_worker(machine, place, waiting, gpu, folder, keys)
             waiting = [step for step in waiting if f"{place}/{step.name}" not in self.done]
             if lost is None:
                 return
@@ -207,7 +219,7 @@ class Session:
         place: str,
         steps: Sequence[Step],
         gpu: int,
-        lock: Path | None,
+        folder: Path | None,
         keys: dict[str, Step],
     ) -> Step | None:
         """One process over the steps; the step that it died of, or None when all are through."""
@@ -223,7 +235,7 @@ class Session:
         ]
         command += ["--seed", str(self.seed), "--num-gpus", str(len(machine.gpus))]
         command += ["--quick"] if self.quick else []
-        command += ["--lock", str(lock)] if lock else []
+        command += ["--lock", str(folder / "exclusive"), "--ahead", str(folder / _AHEAD)] if folder else []
         seen = [gpu] if gpu >= 0 else [g.index for g in machine.gpus]
         worker = Process(command, environment(seen))
         self._live.add(worker)
@@ -243,7 +255,7 @@ class Session:
                     self._tell(keys, f"{place}: {step.title}")
                     continue
                 current = None
-                limit_s = START_S
+                limit_s = START_S if step.is_timed else 2 * START_S  # the next one waits for kernels too
                 if event["event"] == "done":
                     found = [Measurement.model_validate(m) for m in event["measurements"]]
                 else:

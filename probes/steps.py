@@ -24,10 +24,12 @@ class Step:
     place: Place = "gpu"
     is_exclusive: bool = False
     """One GPU at a time: the GPUs share what is measured."""
+    is_timed: bool = True
+    """Its answer is a time or a rate, so nothing else may run beside it."""
 
 
 STEPS: Final[tuple[Step, ...]] = (
-    Step("touch", "fill and read back the memory", "memory:touch", 3, 3),
+    Step("touch", "fill and read back the memory", "memory:touch", 3, 3, is_timed=False),
     Step("bandwidth", "memory bandwidth", "memory:bandwidth", 3, 4),
     Step("matmul", "matrix products, vendor library", "compute:matmul", 3, 5),
     Step("triton_matmul", "matrix products, Triton", "compute:triton_matmul", 3, 5),

@@ -1,5 +1,6 @@
 """The time functions of one accelerator under one engine, with their fitted parameters looked up once."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, Self, TypeVar, cast
@@ -13,7 +14,7 @@ from advisor.catalog.schema import EfficiencyRecord
 from advisor.simulator.device import Device
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
 from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, moe_s
-from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
+from advisor.simulator.operators.matmul import FORMATS, MatmulEfficiency, matmul_s, of_one_warp
 
 FloatArray = NDArray[np.float64]
 
@@ -31,6 +32,7 @@ _WEIGHT_ONLY = {
     "fp6": "int8_wo",
     **{name: "int8_wo" if bytes_per_element(name) > _BETWEEN_WIDTHS else "int4_wo" for name in FILE_DTYPES},
 }
+_MARLIN = "marlin"
 
 
 def matmul_key(weight_dtype: str, activation_dtype: str, *, block_scaled: bool = False) -> str:
@@ -113,13 +115,23 @@ class OperatorLibrary:
 
         `behind_kernel`: its input comes from a small operator, which may quantise it on the way, not from attention.
 
+        Assumes: unpacked weights multiply no faster than 16-bit ones where reading these would cost nothing, so that a
+        transferred record does not pass the chip's own limits.
+
         Source: operators.matmul.
         """
-        efficiency = self.parameters(MatmulEfficiency, "matmul", dtype)
+        kernel = self.kernels.get("weight_only", "matmul") if FORMATS[dtype].is_unpacked else "matmul"
+        device = of_one_warp(self.device) if kernel == _MARLIN else self.device
+        efficiency = self.parameters(MatmulEfficiency, kernel, dtype)
         if self.fused_quantisation and dtype == "fp8" and behind_kernel:
             launch_s = min(efficiency.launch_s, self.parameters(MatmulEfficiency, "matmul", "bf16").launch_s)
             efficiency = replace(efficiency, launch_s=launch_s, quantize_bytes=0.0, quantize_row_cycles=0.0)
-        return matmul_s(tokens, columns, depth, self.device, efficiency)
+        seconds = matmul_s(tokens, columns, depth, device, efficiency)
+        if kernel == "matmul":
+            return seconds
+        plain = self.parameters(MatmulEfficiency, "matmul", "bf16")
+        endless = replace(self.device, bandwidth_bytes_per_s=math.inf)
+        return np.maximum(seconds, matmul_s(tokens, columns, depth, endless, plain))
 
     def experts_s(self, tokens: FloatArray, dtype: str, shape: ExpertLayer) -> FloatArray:
         """Routed experts of one layer on one accelerator [s]. Source: operators.grouped_matmul."""

@@ -15,6 +15,7 @@ from advisor.evidence.fit.kernels import (
     by_system,
     devices,
     fit_operators,
+    measured_devices,
     sm_flop_per_cycle,
     source_of,
     timed,
@@ -218,7 +219,9 @@ def usual(table: pd.DataFrame) -> NDArray[np.bool_]:
 def known(rows: pd.DataFrame, dtype: str) -> Values:
     """The rate of the devices, and passes over other ranks' rows where there were none."""
     alone = bool((rows["moe_ep_size"] == 1).all())
-    return ({"foreign_passes": _UNMEASURED_FOREIGN} if alone else {}) | sm_flop_per_cycle(rows, dtype)
+    return ({"foreign_passes": _UNMEASURED_FOREIGN} if alone else {}) | sm_flop_per_cycle(
+        measured_devices(rows), dtype
+    )
 
 
 def operator(options: Options) -> OperatorFit:

@@ -166,9 +166,13 @@ def fit_log_ratio(
     return values(found.x)
 
 
-def sm_flop_per_cycle(rows: pd.DataFrame, dtype: str) -> Values:
-    """Dense rate of one SM of the measured devices, in the middle [flop per cycle]."""
-    measured = [devices()[system] for system in rows["system"].unique()]
+def measured_devices(rows: pd.DataFrame) -> list[Device]:
+    """Devices that rows were measured on."""
+    return [devices()[system] for system in rows["system"].unique()]
+
+
+def sm_flop_per_cycle(measured: Sequence[Device], dtype: str) -> Values:
+    """Dense rate of one SM of these devices, in the middle [flop per cycle]."""
     rates = [peak_flop_per_s(dtype, device) / (device.num_sms * device.clock_hz) for device in measured]
     return {"sm_flop_per_cycle": float(np.median(rates))}
 

@@ -14,6 +14,7 @@ from advisor.evidence.fit.kernels import (
     by_system,
     devices,
     fit_operators,
+    measured_devices,
     sm_flop_per_cycle,
     source_of,
     timed,
@@ -142,8 +143,14 @@ def known(rows: pd.DataFrame, dtype: str) -> Values:
     fixed = {} if dtype in QUANTISED else {"quantize_bytes": 0.0, "quantize_row_cycles": 0.0}
     narrow = CUTLASS.get(rows["architecture"].iloc[0], {}).get(rows["engine"].iloc[0], 0.0)
     if dtype == "fp8" and narrow and rows["engine"].nunique() == 1:
-        return fixed | {"split_cycles": 0.0, "narrow_rows": narrow} | sm_flop_per_cycle(rows, dtype)
-    return fixed | {"partial_tiles": 0.0, "narrow_rows": 0.0} | sm_flop_per_cycle(rows, dtype)
+        return (
+            fixed
+            | {"split_cycles": 0.0, "narrow_rows": narrow}
+            | sm_flop_per_cycle(measured_devices(rows), dtype)
+        )
+    return (
+        fixed | {"partial_tiles": 0.0, "narrow_rows": 0.0} | sm_flop_per_cycle(measured_devices(rows), dtype)
+    )
 
 
 def operator(options: Options) -> OperatorFit:

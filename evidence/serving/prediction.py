@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration
 from advisor.evidence.prediction import Prediction, answered
@@ -41,6 +43,10 @@ _DYNAMO = "dynamo"
 _OPEN_LOOP_REQUESTS = 2500
 """Requests of a load at a rate whose number is not stated: enough that chance and the draining end move its
 throughput by some 2 %."""
+_MOST_RUNS = 16
+"""Of a short load at a rate, whose arrivals and lengths nobody published: the median is what the one that was measured
+most likely shows. 60 requests of widely spread lengths move throughput by 15 %, the 99th percentile of a first token
+by 40 %."""
 
 
 def predict_case(
@@ -157,7 +163,10 @@ def _poisson(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
         return _highest_throughput(case, replica, seed)
     num_requests = case.num_requests or _OPEN_LOOP_REQUESTS
     workload = Workload(Poisson(case.request_rate), lengths_of(case), num_requests, shared_prefixes(case))
-    return _online(replica, workload, seed)
+    num_runs = min(_MOST_RUNS, max(1, _OPEN_LOOP_REQUESTS // num_requests))
+    runs = [_online(replica, workload, seed + run) for run in range(num_runs)]
+    common = [name for name in runs[0][0] if all(name in values for values, _ in runs)]
+    return {name: float(np.median([values[name] for values, _ in runs])) for name in common}, runs[0][1]
 
 
 def _online(replica: ReplicaModel, workload: Workload, seed: int) -> Measured:

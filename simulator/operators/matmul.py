@@ -5,7 +5,7 @@ tiles and whole waves of tiles over the SMs, for filling its pipeline along K, f
 for the bytes it moves with as many SMs as it keeps busy; the fastest candidate is the answer.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -17,6 +17,8 @@ from advisor.simulator.device import Device
 
 FloatArray = NDArray[np.float64]
 
+_OUTPUT_BYTES: Final = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class MatmulFormat:
@@ -27,6 +29,11 @@ class MatmulFormat:
     weight_bytes: float
     activation_bytes: float
     """Per element as read by the multiplication."""
+
+    @property
+    def is_unpacked(self) -> bool:
+        """Whether a kernel unpacks weights on their way to a product of 16 bits."""
+        return self.weight_bytes < self.activation_bytes == _OUTPUT_BYTES
 
 
 # 4-bit formats carry scales: an fp8 per 16 elements (nvfp4), an e8m0 per 32 (mxfp4), an fp16 per 128 (int4).
@@ -50,7 +57,6 @@ FORMATS: Final[dict[str, MatmulFormat]] = {
 }
 DTYPE_ALIASES: Final[dict[str, str]] = {"fp16": "bf16", "int4": "int4_wo", "w4a16": "int4_wo"}
 _LEAST_RELATIVE_RATE: Final = 0.25
-_OUTPUT_BYTES: Final = 2.0
 _PARTIAL_SUM_BYTES: Final = 4.0
 
 _TILES: Final = ((16, 64), (16, 128), (64, 64), (64, 128), (128, 64), (128, 128), (128, 256), (256, 128))
@@ -58,6 +64,9 @@ _SPLITS: Final = (1, 2, 4, 8, 16)
 _MIN_SPLIT_DEPTH: Final = 256
 """No library splits K into pieces shorter than a few pipeline stages."""
 _CANDIDATES: Final = np.array([(*tile, split) for tile in _TILES for split in _SPLITS], dtype=np.float64)
+
+_WARPGROUP_UNITS: Final = ("hopper", "blackwell", "blackwell-ultra", "rubin")
+_ONE_WARP: Final = 0.629
 
 _CLUSTER_ROWS: Final = 2.0
 _SMALL_ROWS: Final = 64.0
@@ -152,6 +161,20 @@ def matmul_s(
     quantize_s += rows * efficiency.quantize_row_cycles / (device.num_sms * device.clock_hz)
     kernel_s = _candidates_s(rows, columns, inner, device, efficiency).min(axis=0)
     return np.asarray(efficiency.launch_s + quantize_s + kernel_s)
+
+
+def of_one_warp(device: Device) -> Device:
+    """The device as kernels see it whose matrix instructions are those of one warp, Ampere's: later data-centre units
+    reach their rate with instructions of several warps alone.
+
+    Assumes: units that came after Hopper's are as it is.
+    Source: Luo and others, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking (arXiv
+    2402.13499): 62.9 % of the peak on average.
+    """
+    if device.architecture not in _WARPGROUP_UNITS:
+        return device
+    rates = {name: _ONE_WARP * rate for name, rate in device.peak_flop_per_s.items()}
+    return replace(device, peak_flop_per_s=rates)
 
 
 def peak_flop_per_s(dtype: str, device: Device) -> float:
@@ -265,7 +288,11 @@ def _compute_s(
     flop_per_sm = 2.0 * volume / device.num_sms
     most = max(0.0, (1.0 + e.throttle) * relative - 1.0)
     slow = 1.0 + most * flop_per_sm / (flop_per_sm + e.throttle_flop)
-    sm_flop_per_s = peak * e.compute_fraction / device.num_sms
+    fraction = e.compute_fraction
+    if FORMATS[e.dtype].is_unpacked:
+        # Weights are unpacked by other instructions of the SM, for which a slower matrix unit waits a smaller part.
+        fraction = 1.0 / (1.0 + (1.0 / fraction - 1.0) * relative)
+    sm_flop_per_s = peak * fraction / device.num_sms
     return np.asarray(waves * work / sm_flop_per_s * slow)
 
 

@@ -172,9 +172,48 @@ def resources(kernel: Any, folder: Path) -> dict[str, int]:
     return found | {name: len(re.findall(rf"\b{name}", sass)) for name in MATRIX_INSTRUCTIONS}
 
 
+def keys_of(launches: Callable[[], object]) -> list[str]:
+    """What Triton's cache knows kernels by, for each kernel that would be compiled."""
+    keys = []
+    triton.knobs.runtime.jit_cache_hook = lambda key, **others: keys.append(key) or True
+    launches()
+    return sorted(keys)
+
+
+def as_the_probe_launches() -> None:
+    """The launches of a quick probe's steps, on tensors that are there."""
+    from advisor.kernels import copy, empty, gemm
+
+    x, sums = torch.empty(1 << 24), torch.empty((1 << 14) + 1)
+    for pattern in ("read", "copy", "triad"):
+        copy.run(pattern, x, x.clone(), sums if pattern == "read" else torch.empty_like(x))
+    for dtype, scale in ((torch.bfloat16, None), (torch.float8_e4m3fn, torch.ones(1))):
+        a, b = (torch.empty((8192, 8192), dtype=dtype) for _ in range(2))
+        out = gemm.run(a, b, scale)
+        gemm.run(a, b, scale, out)
+    empty.run(torch.zeros(1))
+
+
+def ahead_and_later() -> dict[str, list[str]]:
+    """Keys of what the probe compiles ahead, and of what its steps launch."""
+    from advisor.kernels import backend
+    from advisor.probes import ahead
+
+    driver.set_active(_DriverWithoutGpu(TARGETS["hopper"]))
+    backend.num_sms = lambda index: 132
+    ahead.launches_compile_alone()
+    compiled = keys_of(ahead.compile_kernels)
+    for module in ("copy", "gemm"):
+        sys.modules[f"advisor.kernels.{module}"].persistent_programs = lambda device: 132
+    return {"ahead": compiled, "later": keys_of(as_the_probe_launches)}
+
+
 def main() -> None:
     compiled: list[tuple[str, Any]] = []
     name_of_target = sys.argv[1]
+    if name_of_target == "ahead":
+        json.dump(ahead_and_later(), sys.stdout)
+        return
     compile_only(compiled, TARGETS[name_of_target])
     report = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -41,6 +41,13 @@ def on_mi300x(tmp_path_factory, on_gpu):
     return compiled("mi300x", tmp_path_factory.mktemp("cache"), on_gpu)
 
 
+def test_what_is_compiled_ahead_is_what_the_quick_probe_launches(tmp_path, on_gpu):
+    """To the letter of the compiler's cache; a kernel more would take time, a kernel less would be compiled late."""
+    keys = compiled("ahead", tmp_path, on_gpu)
+    assert keys["ahead"] == sorted(set(keys["later"]))
+    assert len(keys["ahead"]) == 6
+
+
 def test_the_instruments_compile_for_mi300x(on_mi300x):
     """The contract; they never ran on one."""
     kernels = {name: max(k["MFMA"] for k in found) for name, found in on_mi300x.items()}

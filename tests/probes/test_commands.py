@@ -28,7 +28,7 @@ def replayed(monkeypatch):
         gpus = tuple(gpu.model_copy(update=gpu_fields) for gpu in probe.machine.gpus)
         machine = probe.machine.model_copy(update={"gpus": gpus})
         monkeypatch.setattr("advisor.probes.session.identify", lambda wanted: machine)
-        monkeypatch.setattr(Session, "_with_torch_facts", lambda self, machine: machine)
+        monkeypatch.setattr(Session, "_ask_torch", lambda self, machine, held: held.close())
         steps = {}
         for m in probe.measurements:
             if m.step:

@@ -96,7 +96,7 @@ def one_gpu(monkeypatch, recorded_nvml):
     gpu = Gpu(index=0, accelerator="h200-sxm", power_limit_w=700.0, power_default_w=700.0, power_min_w=200.0)
     machine = Machine(gpus=(gpu,), torch="2.11")
     monkeypatch.setattr(session, "identify", lambda wanted: machine)
-    monkeypatch.setattr(Session, "_with_torch_facts", lambda self, machine: machine)
+    monkeypatch.setattr(Session, "_ask_torch", lambda self, machine, held: held.close())
     tried = []
 
     def measured(self, machine, place, steps, gpu, lock, keys):

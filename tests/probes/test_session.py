@@ -1,12 +1,14 @@
 """The session with stand-ins for its processes: what is kept when one fails, hangs or is interrupted."""
 
+import fcntl
 import sys
+import threading
 import time
 
 import pytest
 
 from advisor.catalog.errors import AdvisorError
-from advisor.probes import process, session
+from advisor.probes import process, session, worker
 from advisor.probes.process import Process, algorithm_of, environment, run_collective
 from advisor.probes.record import Gpu, Machine, Measurement
 from advisor.probes.session import Session, resumed, visible
@@ -19,7 +21,7 @@ def two_gpus(monkeypatch):
     gpus = tuple(Gpu(index=i, accelerator="h200-sxm", name="NVIDIA H200") for i in range(2))
     machine = Machine(gpus=gpus, torch="2.11")
     monkeypatch.setattr(session, "identify", lambda wanted: machine)
-    monkeypatch.setattr(Session, "_with_torch_facts", lambda self, machine: machine)
+    monkeypatch.setattr(Session, "_ask_torch", lambda self, machine, held: held.close())
     monkeypatch.setattr(session, "run_collective", lambda ranks, quick, limit: [])
     return machine
 
@@ -52,6 +54,84 @@ def run_with(monkeypatch, bad, action):
     probe.save = lambda machine, found: saved.append(len(found))
     _, found = probe.run()
     return found, saved
+
+
+AHEAD = """
+import json, sys, time
+print("a library's chatter")
+print(json.dumps({{"runtime": "cuda", "nccl": "2.28", "gpus": [{{"num_sms": 132}}, {{"num_sms": 78}}]}}), flush=True)
+{then}
+"""
+WAITING = """
+import fcntl, json, sys, time
+a = sys.argv; steps = a[a.index("--steps") + 1].split(",")
+for s in steps:
+    if s not in ("touch", "processor", "storage", "peer"):
+        with open(a[a.index("--ahead") + 1], "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+    print(json.dumps({"event": "start", "step": s}), flush=True)
+    found = [{"id": "x." + s, "value": time.time()}]
+    print(json.dumps({"event": "done", "step": s, "measurements": found}), flush=True)
+"""
+
+
+@pytest.fixture
+def two_gpus_and_torch(monkeypatch):
+    """As two_gpus, and a process beside the workers that does as it is told once it has told its facts."""
+    ask_torch = Session._ask_torch
+    yield_to = {}
+
+    def make(command, env):
+        script = AHEAD.format(then=yield_to["then"]) if command[2] == "advisor.probes.ahead" else WAITING
+        return Process([sys.executable, "-c", script, *command[3:]], env)
+
+    def prepared(then):
+        yield_to["then"] = then
+        monkeypatch.setattr(Session, "_ask_torch", ask_torch)
+        monkeypatch.setattr(session, "Process", make)
+
+    return prepared
+
+
+@pytest.mark.parametrize("then", ["time.sleep(2)", "time.sleep(600)", "sys.exit(1)"])
+def test_nothing_is_timed_while_kernels_compile(two_gpus_and_torch, two_gpus, monkeypatch, then):
+    """Nor for ever: what hangs is given up, and the facts that it told are kept."""
+    monkeypatch.setattr(session, "START_S", 4.0)
+    two_gpus_and_torch(then)
+    started_at_s = time.time()
+    machine, found = Session(quick=True).run()
+    at_s = {m.id: m.value - started_at_s for m in found if m.id.startswith("x.")}
+    wait_s = {"time.sleep(2)": 2.0, "time.sleep(600)": 4.0}.get(then, 0.0)
+    assert at_s["x.touch"] < at_s["x.bandwidth"] < 30
+    assert at_s["x.bandwidth"] >= wait_s
+    assert [gpu.num_sms for gpu in machine.gpus] == [132, 78]
+    assert (machine.runtime, machine.nccl) == ("cuda", "2.28")
+    assert not [m for m in found if m.id.startswith("step.")]
+
+
+def test_a_worker_fills_memory_while_kernels_compile_and_times_nothing(tmp_path, monkeypatch):
+    log = []
+    monkeypatch.setattr(worker, "claim_stdout", lambda: None)
+    monkeypatch.setattr(worker, "emit", lambda events, event: log.append((event["event"], event["step"])))
+    monkeypatch.setattr(worker, "_run", lambda step, options: [])
+    with (tmp_path / "ahead").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        run = threading.Thread(
+            target=worker.main, args=(["--steps", "touch,bandwidth", "--ahead", str(tmp_path / "ahead")],)
+        )
+        run.start()
+        run.join(0.5)
+        assert log == [("start", "touch"), ("done", "touch")]
+    run.join(10)
+    assert log[2:] == [("start", "bandwidth"), ("done", "bandwidth")]
+
+
+def test_facts_of_other_gpus_than_the_drivers_are_not_mixed_in(two_gpus_and_torch, two_gpus, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "AHEAD", AHEAD.replace(', {{"num_sms": 78}}', ""))
+    two_gpus_and_torch("pass")
+    machine, _ = Session(quick=True).run()
+    assert machine.gpus == two_gpus.gpus
+    assert machine.runtime == "cuda"
 
 
 def test_every_gpu_runs_every_step(two_gpus, monkeypatch):

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from advisor.catalog.accelerators import by_id
 from advisor.catalog.efficiencies import efficiency, records
 from advisor.catalog.units import MICROSECOND_S
+from advisor.simulator.deployment import named_deployment
 from advisor.simulator.device import device_of
+from advisor.simulator.engine_costs import operator_library
 from advisor.simulator.operators.matmul import (
     FORMATS,
     MatmulEfficiency,
     matmul_s,
+    of_one_warp,
     peak_flop_per_s,
     relative_sm_rate,
 )
@@ -209,3 +212,41 @@ def test_a_kernel_of_fixed_tiles_pays_whole_clusters(engine):
     )
     assert 1.6 * one < two < 2.5 * one
     assert library < 0.8 * two
+
+
+@pytest.mark.parametrize(
+    "accelerator", ["a100-sxm-80gb", "rtx-3090", "rtx-4090", "l40s", "h100-sxm", "b200-sxm"]
+)
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_unpacked_weights_save_bytes_and_no_work(accelerator, engine):
+    """What is read is a quarter; what is multiplied is the same, at 16 bits, behind instructions that unpack."""
+    library = operator_library(
+        named_deployment("llama-3.1-8b", accelerator, engine=engine, weight_dtype="int4")
+    )
+    few, many = np.array([1.0]), np.array([4096.0])
+    for columns, depth in ((28672, 4096), (4096, 14336)):
+        packed, plain = (
+            [float(library.matmul_s(rows, columns, depth, dtype)[0]) for rows in (few, many)]
+            for dtype in ("int4_wo", "bf16")
+        )
+        assert packed[0] < 0.75 * plain[0]
+        assert (
+            packed[1] > 0.85 * plain[1]
+        )  # an L40S's 16-bit products meet its power limit, which Marlin's record lacks
+
+
+def test_unpacking_costs_a_slower_matrix_unit_less():
+    """An H100 as Ampere's instructions see it loses a third; a 3090, with a fifth of its rate per SM, less."""
+    parameters = MatmulEfficiency.from_record(efficiency("hopper", "marlin", "int8_wo").record)
+    shares = []
+    for name in ("h100-sxm", "a100-sxm-80gb", "rtx-3090"):
+        device = of_one_warp(device_of(by_id(name)))
+        rate = 2.0 * 8192**2 * 51200 / float(matmul_s(8192, 51200, 8192, device, parameters)[0])
+        shares.append(rate / peak_flop_per_s("bf16", device))
+    assert shares[0] < shares[1] < shares[2] < 1.0
+
+
+def test_instructions_of_one_warp_are_all_that_ampere_has():
+    a100, h100 = device_of(by_id("a100-sxm-80gb")), device_of(by_id("h100-sxm"))
+    assert of_one_warp(a100) is a100
+    assert of_one_warp(h100).peak_flop_per_s["bf16"] < 0.65 * h100.peak_flop_per_s["bf16"]

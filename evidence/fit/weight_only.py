@@ -1,0 +1,52 @@
+"""Fit kernels that unpack weights of 8 or 4 bits in front of 16-bit products, on own measurements.
+
+measured_weight_only.csv beside this file: microseconds of one call in a captured graph that runs through weights larger
+than the L2, on one H100 (PyTorch 2.11, CUDA 13.0). The kernels are those of PyPI vllm 0.20.2 (Apache-2.0): machete_mm
+(4 and 8 bits, scales per 128 weights), built for Hopper's matrix unit, and marlin_gemm (4 bits, scales per 128; fp8,
+scales per column), whose instructions are Ampere's: its rate is a part of what such instructions reach.
+"""
+
+import pandas as pd
+
+from advisor.evidence.fit.base import FloatArray, Options
+from advisor.evidence.fit.kernels import (
+    OperatorFit,
+    Values,
+    devices,
+    fit_operators,
+    measured_by_us,
+    sm_flop_per_cycle,
+)
+from advisor.evidence.fit.matmul import PARAMETERS, known, usual
+from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s, of_one_warp
+
+SYSTEM = "h100_sxm"
+MARLIN = "marlin"
+
+
+def operator(name: str) -> OperatorFit:
+    """One of the kernels with its measurements."""
+    device = of_one_warp(devices()[SYSTEM]) if name == MARLIN else devices()[SYSTEM]
+
+    def predict(values: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
+        m, n, k = (rows[size].to_numpy(float) for size in "mnk")
+        return matmul_s(m, n, k, device, MatmulEfficiency(dtype=dtype, **values))
+
+    def is_known(rows: pd.DataFrame, dtype: str) -> Values:
+        return known(rows, dtype) | sm_flop_per_cycle([device], dtype)
+
+    source = {
+        "kind": "measured",
+        "title": "PyPI vllm 0.20.2 (Apache-2.0)",
+        "where": f"{name} kernels on one H100",
+        "accessed": "2026-11-23",
+        "note": "evidence/fit/measured_weight_only.csv, fitted by evidence/fit/weight_only.py",
+    }
+    table = measured_by_us("measured_weight_only")
+    rows = table[table["kernel"] == name]
+    return OperatorFit(name, rows, predict, PARAMETERS, source, judged=usual, known=is_known)
+
+
+def run(options: Options) -> None:
+    """Fit both."""
+    fit_operators([operator(name) for name in (MARLIN, "machete")], options, "weight_only")
