@@ -11,7 +11,7 @@ import yaml
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
-from advisor.catalog.launch_options import check_command
+from advisor.catalog.launch_options import ROUTERS, check_command
 from advisor.emit import nginx
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import FIRST_PORT, commented
@@ -119,7 +119,10 @@ class FleetPlan:
             for each in addresses
             if each.share in flags.pool_router_worker
         )
-        return Template(router_of(self.whole)).substitute(workers=workers).format(port=PORT)
+        command = Template(router_of(self.whole)).substitute(workers=workers).format(port=PORT)
+        if self.whole.engine.id in ROUTERS:
+            check_command(ROUTERS[self.whole.engine.id], shlex.split(command))
+        return command
 
     def router_files(self, addresses: Sequence[Address]) -> dict[str, str]:
         """What the router reads, where it takes its workers from a file."""

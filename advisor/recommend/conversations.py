@@ -13,7 +13,7 @@ from advisor.simulator.serving.lengths import Lengths
 
 _LEAD_GAPS = 5.0
 """Times a whole mean conversation that requests came before those that are replayed."""
-_RECENT = 4000
+_RECENT = 2000
 """Requests before those that are replayed, of which also conversations that have ended are in the cache."""
 _SAMPLED = 4000
 """Conversations from which mean lengths are known."""
@@ -83,6 +83,7 @@ def _drawn(
     return tuple(tuple(next(talks)) for _ in range(count))
 
 
+@lru_cache(maxsize=16)
 def conversations_at(
     talk: Conversations, lengths: Lengths, most_tokens: int, rate_per_s: float, num_requests: int, seed: int
 ) -> Workload:
@@ -96,7 +97,7 @@ def conversations_at(
     tree = ContentTree()
     system = tree.add(ROOT, talk.common_tokens) if talk.common_tokens else ROOT
     requests, earlier = list[tuple[float, int, int, int]](), list[tuple[float, int]]()
-    for sign, reach_s in ((-1.0, lead_s), (1.0, 1.5 * num_requests / rate_per_s + talk.gap_s)):
+    for sign, reach_s in ((-1.0, lead_s), (1.0, 1.2 * num_requests / rate_per_s + talk.gap_s)):
         count = max(8, round(reach_s * begin_per_s))
         gaps = np.random.default_rng([seed, int(sign > 0), 9]).standard_exponential(count)
         starts = sign * np.cumsum(gaps) / begin_per_s
