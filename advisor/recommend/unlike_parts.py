@@ -18,13 +18,13 @@ from advisor.recommend.screening import Fleet, Found, Part
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 
-BASES: Final = 2
-"""Accelerators of the best plain deployments on which unlike parts are tried."""
+_MOST_SIZED: Final = (4, 1)
+"""Pairs whose parts are sized, those that are likely to cost least: of the best plain deployment, and of the next."""
+BASES: Final = len(_MOST_SIZED)
+"""Plain deployments for which unlike parts are tried."""
 LARGEST_WORKER: Final = 8
 """Accelerators of one worker: those of a usual machine."""
 _MOST_STEPS: Final = 12
-_MOST_SIZED: Final = 4
-"""Pairs of an accelerator whose parts are sized, those that are likely to cost least."""
 _GROWTH: Final = 0.1
 _PER_WORKER: Final = 40
 """Requests of a run that sizes parts, for each of their workers."""
@@ -132,7 +132,7 @@ def with_parts(
         seller = seller_of(plan.found.purchase.placement.price)
         own = {name: tuple(row for row in rows if seller_of(row) == seller) for name, rows in offers.items()}
         asked = Asked(scenario, demand, own)
-        best = _best(asked, plan, list(pairs_of(asked, plan)))
+        best = _best(asked, plan, list(pairs_of(asked, plan)), _MOST_SIZED[place])
         is_known = best is not None and any(_is_same(best, other) for other in kept[:place])
         if best is not None and best.expected_cost < plan.expected_cost and not is_known:
             kept[place] = best
@@ -154,22 +154,24 @@ def seller_of(price: Price) -> tuple[str, ...]:
     return price.provider, price.region, price.term, price.price_kind, price.tenancy
 
 
-def _best(asked: Asked, plan: Planned, pairs: Sequence[Pair]) -> Planned | None:
-    """The cheapest parts that hold, of the pairs that may cost least; None where none beats the plain deployment."""
+def _best(asked: Asked, plan: Planned, pairs: Sequence[Pair], most: int) -> Planned | None:
+    """The cheapest parts that hold, of so many pairs that may cost least; None where none beats the plain deployment."""
     limit, begin = plan.found.purchase.usd_per_hour, list[tuple[float, int]]()
     for place, pair in enumerate(pairs):
         likely = cheapest_cell(asked, pair, pair.likely(asked.load))
         if likely is not None and likely.usd_per_hour < limit:
             begin.append((likely.usd_per_hour, place))
-    best = None
-    for usd, place in sorted(begin)[:_MOST_SIZED]:
-        sized = _sized(asked, pairs[place], limit) if usd < limit else None
-        if sized is None:
-            continue
-        held = confirmed(asked.scenario, planned(asked.scenario, asked.demand, sized), Settled())
+    sized = list[Found]()
+    for usd, place in sorted(begin)[:most]:
+        found = _sized(asked, pairs[place], limit) if usd < limit else None
+        if found is not None:
+            sized.append(found)
+            limit = found.purchase.usd_per_hour
+    for found in reversed(sized):  # the cheapest first
+        held = confirmed(asked.scenario, planned(asked.scenario, asked.demand, found), Settled())
         if held is not None:
-            best, limit = held, held.found.purchase.usd_per_hour
-    return best
+            return held
+    return None
 
 
 def _sized(asked: Asked, pair: Pair, limit: float) -> Found | None:
