@@ -20,7 +20,6 @@ PRIORS: Mapping[str, tuple[float, float]] = {
     "request_launch_s": (1.1e-3, 0.6),
     "request_s": (0.005, 0.4),
     "launch_scale": (0.8, 0.4),
-    "delivery_s": (2.5e-5, 0.5),
 }
 """Parameters that may be fitted: default, and standard deviation of the logarithm around it that experience allows."""
 OF_ENGINE: Mapping[str, str] = {"launch_scale": "sglang"}
