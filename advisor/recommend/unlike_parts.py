@@ -155,7 +155,7 @@ def seller_of(price: Price) -> tuple[str, ...]:
 
 
 def _best(asked: Asked, plan: Planned, pairs: Sequence[Pair], most: int) -> Planned | None:
-    """The cheapest parts that hold, of so many pairs that may cost least; None where none beats the plain deployment."""
+    """The cheapest parts that hold, of the `most` pairs that may cost least; None where none beats the plain ones."""
     limit, begin = plan.found.purchase.usd_per_hour, list[tuple[float, int]]()
     for place, pair in enumerate(pairs):
         likely = cheapest_cell(asked, pair, pair.likely(asked.load))
