@@ -18,6 +18,8 @@ class LaunchOptions(NamedTuple):
     source: str
 
 
+ROUTERS: Final = {"vllm": "vllm-router", "sglang": "sglang-router"}
+"""Of which options are kept too, by engine; TensorRT-LLM's is a command of the engine."""
 _COLUMNS: Final = ("engine", "release", "flag", "takes_value", "source")
 
 
@@ -45,7 +47,7 @@ def check_command(engine: str, argv: Sequence[str]) -> None:
     if known is None:
         raise AdvisorError(
             f"no list of {engine}'s options is kept, so that no command for it is written",
-            fix=f"--engine {' or '.join(sorted(launch_options()))}",
+            fix=f"--engine {' or '.join(name for name in sorted(launch_options()) if name not in ROUTERS.values())}",
         )
     words = list(argv[1:])
     if argv[0] == "python":

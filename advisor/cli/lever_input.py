@@ -9,12 +9,13 @@ from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameErro
 from advisor.catalog.files import read_json
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.units import TB
-from advisor.cli.measures import parse_clients, parse_count
+from advisor.cli.measures import parse_clients, parse_count, parse_rate
 from advisor.cli.options import Beside as TypedBeside
 from advisor.cli.options import Levers, Load
-from advisor.cli.scenario_input import names_of, parse_rate
-from advisor.recommend.levers import LEVERS, NAMES, NOT_SEARCHED
+from advisor.cli.scenario_input import names_of
+from advisor.recommend.levers import BY_LENGTH, LEVERS, NAMES, NOT_SEARCHED
 from advisor.recommend.scenario import AdapterLoad, Beside, Scenario
+from advisor.recommend.split import boundaries
 from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK
 
 _PLAIN: Final = tuple(name for name, lever in LEVERS.items() if lever.kind != "speculation")
@@ -170,6 +171,18 @@ def _check_fleet(name: str, scenario: Scenario, typed: Levers) -> None:
             f"--levers {name} and --fast exclude each other",
             why="its parts are sized by the runs that --fast leaves out",
             fix="drop --fast",
+        )
+    if scenario.traffic.conversations is not None:
+        raise AdvisorError(
+            f"--levers {name} and --sessions exclude each other",
+            why="the turns of a conversation would not stay with one replica",
+            fix=f"drop --sessions, or --levers {name}",
+        )
+    if name == BY_LENGTH.name and not boundaries(scenario.traffic):
+        raise AdvisorError(
+            f"--levers {name} finds no length at which to part the prompts",
+            why="they are too much alike, or too few",
+            fix="--profile agent, a longer --trace, or --levers auto",
         )
 
 

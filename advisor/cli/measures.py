@@ -1,5 +1,6 @@
 """Amounts as people type them (80GB, 50ms, 1T, 2.5M) turned into SI numbers."""
 
+import datetime
 import math
 import re
 from collections.abc import Mapping
@@ -21,6 +22,9 @@ _SECONDS: Final = {
     "min": units.MINUTE_S, "h": units.HOUR_S, "d": units.DAY_S,
 }  # fmt: skip
 _COUNT: Final = {"": 1.0, "k": units.KILO, "m": units.MEGA, "b": units.GIGA, "g": units.GIGA, "t": units.TERA}
+_RATE: Final = re.compile(r"([^/]+?)\s*(?:/\s*(s|min|h))?")
+_RATE_UNIT_S: Final = {"s": 1.0, "min": units.MINUTE_S, "h": units.HOUR_S}
+_PERIOD_H: Final = {"h": 1.0, "day": units.HOURS_PER_DAY, "month": units.HOURS_PER_MONTH}
 
 
 MOST_BYTES, MOST_SECONDS, MOST_COUNT = 1e18, 1e10, 1e24
@@ -115,3 +119,70 @@ def _parse(text: str, option: str, factors: Mapping[str, float], example: str, m
             fix=f"e.g. {option} {first}",
         )
     return positive(float(number) * factor, option, text=text, example=first, most=most)
+
+
+MOST_RATE_PER_S: Final = 1e6
+"""Requests: more than all services of the world together are asked."""
+
+
+def parse_rate(text: str, option: str = "--rate") -> float:
+    """Requests per second [1/s], written 10, 10/s, 600/min or 1e4/h.
+
+    Raises: AdvisorError: no number, or not positive and finite.
+    """
+    match = _RATE.fullmatch(text.strip())
+    try:
+        number = float(match.group(1)) if match else math.nan
+    except ValueError:
+        number = math.nan
+        match = None
+    if match is None:
+        raise AdvisorError(
+            f"{option} {text}: not a rate", fix=f"requests per second, e.g. {option} 10, or 600/min"
+        )
+    return positive(
+        number / _RATE_UNIT_S[match.group(2) or "s"], option, text=text, example="10", most=MOST_RATE_PER_S
+    )
+
+
+def parse_budget(text: str) -> float:
+    """Dollars per hour, written 13.7, 13.7/h, 330/day or 10000/month.
+
+    Raises: AdvisorError: no number, not positive, or another period.
+    """
+    number, _, period = text.strip().removeprefix("$").partition("/")
+    hours = _PERIOD_H.get(period.strip() or "h")
+    if hours is None:
+        raise AdvisorError(
+            f"--budget {text}: {period!r} is no period", fix="--budget 13.7/h, 330/day or 10000/month"
+        )
+    return parse_usd(number, text) / hours
+
+
+def parse_usd(number: str, text: str = "", *, example: str = "20") -> float:
+    """Dollars of `--budget`, in all.
+
+    Raises: AdvisorError: no number, or not positive and finite.
+    """
+    try:
+        value = float(number.replace(",", "").removeprefix("$"))
+    except ValueError:
+        raise AdvisorError(
+            f"--budget {text or number}: not a sum of dollars", fix=f"e.g. --budget {example}"
+        ) from None
+    return positive(value, "--budget", text=text or number, example=example)
+
+
+def parse_day(text: str, option: str) -> datetime.date:
+    """A calendar day written as YYYY-MM-DD.
+
+    Raises: AdvisorError: it is written otherwise or does not exist.
+    """
+    try:
+        return datetime.datetime.strptime(text, "%Y-%m-%d").date()
+    except ValueError:
+        raise AdvisorError(
+            f"{option} {text} is not a date",
+            why="a date is written YYYY-MM-DD and must exist",
+            fix=f"e.g. {option} 2026-11-20",
+        ) from None

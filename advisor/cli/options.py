@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from typer import Option
 
-from advisor.catalog.errors import AdvisorError
+from advisor.cli.measures import parse_day
 from advisor.cli.notes import warn
 
 
@@ -44,21 +44,6 @@ def today() -> datetime.date:
     if day < _WRITTEN_ON:
         warn(f"this computer's clock says {day}, when nothing had a price yet: set it, or give --as-of")
     return day
-
-
-def parse_day(text: str, option: str) -> datetime.date:
-    """A calendar day written as YYYY-MM-DD.
-
-    Raises: AdvisorError: it is written otherwise or does not exist.
-    """
-    try:
-        return datetime.datetime.strptime(text, "%Y-%m-%d").date()
-    except ValueError:
-        raise AdvisorError(
-            f"{option} {text} is not a date",
-            why="a date is written YYYY-MM-DD and must exist",
-            fix=f"e.g. {option} 2026-11-20",
-        ) from None
 
 
 def _as_of(text: str) -> datetime.date:
@@ -167,6 +152,19 @@ class Load:
     shared_prefixes: Annotated[
         int | None,
         LOAD("K", "How many such beginnings there are, equally often.", "1", min=1, max=1_000_000),
+    ] = None
+    sessions: Annotated[
+        float | None,
+        LOAD(
+            "TURNS",
+            "Turns of a conversation on average; lengths are then those of a turn, whose prompt sends all before it.",
+            "requests that stand alone",
+            min=1.0,
+            max=1000.0,
+        ),
+    ] = None
+    turn_gap: Annotated[
+        str | None, LOAD("TIME", "From a prompt to the next of its conversation, on average.", "1min")
     ] = None
     length_dist: Annotated[
         str | None, LOAD("DIST", "fixed, uniform:0.8 or lognormal:SIGMA.", "spread of the profile")
@@ -332,7 +330,8 @@ class Levers:
         LIMITS(
             "NAME,...",
             "none; auto: reuse of prompts, others tried on what is shown; or those to search with: prefix, kv-fp8, "
-            "kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools.",
+            "kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools, "
+            "split.",
             True,
         ),
     ] = "auto"

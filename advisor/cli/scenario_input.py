@@ -12,20 +12,26 @@ from advisor.catalog.prices import bundled_prices
 from advisor.catalog.regions import EU_COUNTRIES
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema.price import Tenancy, Term
-from advisor.catalog.units import HOUR_S, HOURS_PER_DAY, HOURS_PER_MONTH, MINUTE_S
-from advisor.cli.measures import parse_clients, parse_seconds, parse_watts, positive
+from advisor.cli.measures import parse_budget, parse_clients, parse_rate, parse_seconds, parse_watts, positive
 from advisor.cli.options import Load, Shared, Where
 from advisor.cli.options import Objectives as TypedObjectives
 from advisor.cli.own_data import given_calibration, kept_prices, kept_prices_note
-from advisor.recommend.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel, Traffic
+from advisor.recommend.conversations import in_conversations
+from advisor.recommend.load_runs import lengths_of
+from advisor.recommend.scenario import (
+    Constraints,
+    Conversations,
+    Metric,
+    Objectives,
+    Scenario,
+    ServiceLevel,
+    Traffic,
+)
 from advisor.simulator.layout import check_generates
 from advisor.simulator.serving.content import mean_reused_tokens
 from advisor.simulator.serving.trace_files import Trace, read_trace
 from advisor.simulator.serving.trace_replay import contents_of
 
-_RATE: Final = re.compile(r"([^/]+?)\s*(?:/\s*(s|min|h))?")
-_RATE_UNIT_S: Final = {"s": 1.0, "min": MINUTE_S, "h": HOUR_S}
-_PERIOD_H: Final = {"h": 1.0, "day": HOURS_PER_DAY, "month": HOURS_PER_MONTH}
 _LEVELS: Final[tuple[tuple[Metric, Literal[50, 95, 99]], ...]] = (
     ("ttft", 95), ("ttft", 50), ("tpot", 95), ("tpot", 50), ("itl", 99), ("e2e", 99),
 )  # fmt: skip
@@ -99,7 +105,7 @@ def traffic_of(load: Load) -> Traffic:
             why="the mean prompt counts its shared beginning",
             fix=f"at most {mean_input - 1}",
         )
-    return Traffic(
+    traffic = Traffic(
         profile="custom" if typed else name,
         mean_input_tokens=mean_input,
         mean_output_tokens=load.output_tokens or profile.mean_output_tokens,
@@ -112,6 +118,26 @@ def traffic_of(load: Load) -> Traffic:
         reused_input_tokens=float(common),
         source=f"token counts as typed, spread of the profile {name}" if typed else profile.source,
     )
+    return traffic if load.sessions is None else _in_conversations(traffic, load)
+
+
+_USUAL_GAP: Final = "1min"
+
+
+def _in_conversations(turn: Traffic, load: Load) -> Traffic:
+    """The turns of conversations, of which the lengths typed are the new tokens; a shared beginning is their system
+    prompt."""
+    common = turn.shared_prefix_tokens
+    alone = {
+        "mean_input_tokens": turn.own_input_tokens, "shared_prefix_tokens": 0, "reused_input_tokens": 0.0,
+    }  # fmt: skip
+    talk = Conversations(
+        turn=turn.model_copy(update=alone),
+        mean_turns=load.sessions,
+        gap_s=parse_seconds(load.turn_gap or _USUAL_GAP, "--turn-gap"),
+        common_tokens=common,
+    )
+    return in_conversations(talk, lengths_of(talk.turn))
 
 
 def _reused_tokens(trace: Trace, load: Load) -> float:
@@ -127,6 +153,7 @@ def _check_one_of(load: Load) -> None:
             "hash_ids say which prompts begin alike",
         )
         raise AdvisorError(what, why=why, fix="drop one")
+    _check_conversations(load)
     if load.shared_prefixes is not None and load.shared_prefix_tokens is None:
         raise AdvisorError("--shared-prefixes needs their length", fix="--shared-prefix-tokens N")
     if load.rate is not None and load.concurrency is not None:
@@ -160,28 +187,17 @@ def _check_one_of(load: Load) -> None:
         )
 
 
-MOST_RATE_PER_S: Final = 1e6
-"""Requests: more than all services of the world together are asked."""
-
-
-def parse_rate(text: str, option: str = "--rate") -> float:
-    """Requests per second [1/s], written 10, 10/s, 600/min or 1e4/h.
-
-    Raises: AdvisorError: no number, or not positive and finite.
-    """
-    match = _RATE.fullmatch(text.strip())
-    try:
-        number = float(match.group(1)) if match else math.nan
-    except ValueError:
-        number = math.nan
-        match = None
-    if match is None:
-        raise AdvisorError(
-            f"{option} {text}: not a rate", fix=f"requests per second, e.g. {option} 10, or 600/min"
-        )
-    return positive(
-        number / _RATE_UNIT_S[match.group(2) or "s"], option, text=text, example="10", most=MOST_RATE_PER_S
-    )
+def _check_conversations(load: Load) -> None:
+    """Refuse conversations beside what says otherwise how requests come or what they have in common."""
+    if load.turn_gap is not None and load.sessions is None:
+        raise AdvisorError("--turn-gap needs conversations", fix="--sessions 6, or drop --turn-gap")
+    for name, given, why in (
+        ("--trace", load.trace, "a trace says by its hash_ids which prompts continue others"),
+        ("--concurrency", load.concurrency, "turns come at their own instants, not when a client is free"),
+        ("--shared-prefixes", load.shared_prefixes, "all conversations begin with one system prompt"),
+    ):
+        if load.sessions is not None and given is not None:
+            raise AdvisorError(f"--sessions and {name} exclude each other", why=why, fix="drop one")
 
 
 def parse_own(text: str) -> tuple[tuple[int, str], ...]:
@@ -306,34 +322,6 @@ def objectives_of(typed: TypedObjectives) -> Objectives:
         others=tuple(levels),
         budget_usd_per_hour=None if typed.budget is None else parse_budget(typed.budget),
     )
-
-
-def parse_budget(text: str) -> float:
-    """Dollars per hour, written 13.7, 13.7/h, 330/day or 10000/month.
-
-    Raises: AdvisorError: no number, not positive, or another period.
-    """
-    number, _, period = text.strip().removeprefix("$").partition("/")
-    hours = _PERIOD_H.get(period.strip() or "h")
-    if hours is None:
-        raise AdvisorError(
-            f"--budget {text}: {period!r} is no period", fix="--budget 13.7/h, 330/day or 10000/month"
-        )
-    return parse_usd(number, text) / hours
-
-
-def parse_usd(number: str, text: str = "", *, example: str = "20") -> float:
-    """Dollars of `--budget`, in all.
-
-    Raises: AdvisorError: no number, or not positive and finite.
-    """
-    try:
-        value = float(number.replace(",", "").removeprefix("$"))
-    except ValueError:
-        raise AdvisorError(
-            f"--budget {text or number}: not a sum of dollars", fix=f"e.g. --budget {example}"
-        ) from None
-    return positive(value, "--budget", text=text or number, example=example)
 
 
 def scenario_of(

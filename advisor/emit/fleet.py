@@ -1,8 +1,9 @@
-"""Two pools as files: workers of each with the ports and variables of their caches, and the engine's router."""
+"""Two parts of a fleet as files: workers of each, with the ports and variables of caches that they send each other, and
+the router: the engine's own before two pools, nginx before pools by length of prompt."""
 
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from string import Template
 from typing import Any, Final
 
@@ -10,10 +11,11 @@ import yaml
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
-from advisor.catalog.launch_options import check_command
+from advisor.catalog.launch_options import ROUTERS, check_command
+from advisor.emit import nginx
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import FIRST_PORT, commented
-from advisor.recommend.result import SHARE_WORDS, Option
+from advisor.recommend.result import Option, OptionPart
 
 FIRST_CACHE_PORT: Final = 5600
 """At which workers ask for caches: vLLM's default, and as good as another for SGLang."""
@@ -33,7 +35,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
-    """Two pools ready to be written down."""
+    """Two unlike parts ready to be written down."""
 
     name: str
     parts: tuple[Plan, ...]
@@ -47,10 +49,38 @@ class FleetPlan:
     @property
     def comments(self) -> tuple[str, ...]:
         """What stands above every file; the parts share what was quantised and what is to be verified."""
-        shares = (f"{plan.comments[1]}, for {SHARE_WORDS[share_of(plan)]}" for plan in self.parts)
+        shares = (f"{plan.comments[1]}, for {part_of(plan).words}" for plan in self.parts)
         more = (line for plan in self.parts for line in plan.comments[2:] if "machines with" not in line)
-        needs = ("verify: NIXL must be in the image or environment of the workers (pip install nixl)",)
-        return (self.whole.comments[0], *shares, *dict.fromkeys(more), *needs)
+        needs = self._doubt
+        return (self.whole.comments[0], *shares, *dict.fromkeys(more), needs)
+
+    @property
+    def _doubt(self) -> str:
+        """What to look at before it is started."""
+        flags = self.whole.engine.flags
+        if share_of(self.whole) == "replica":
+            return f"verify: each request names its conversation in the header {flags.sticky_header}"
+        if self.longest_short is None:
+            return "verify: NIXL must be in the image or environment of the workers (pip install nixl)"
+        size = nginx.bytes_of(self.longest_short)
+        return f"verify: the router takes requests below {size:,} bytes for short, at 4 bytes a token"
+
+    @property
+    def longest_short(self) -> int | None:
+        """Tokens of a prompt up to which it goes to the first part; None where both have a part in every request."""
+        return part_of(self.parts[0]).max_prompt_tokens
+
+    @property
+    def router_file(self) -> str:
+        """What the router reads, where it reads a file."""
+        return ROUTER_FILE if self.longest_short is None else nginx.FILE
+
+    @property
+    def router_install(self) -> str:
+        """What the router must be installed with; empty where it comes with the engine."""
+        if self.longest_short is not None:
+            return "apt-get update && apt-get install --yes nginx"
+        return self.whole.engine.flags.pool_router_install
 
     def first(self, part: Plan) -> int:
         """Number of workers of the same machine before those of a part."""
@@ -78,7 +108,9 @@ class FleetPlan:
                 yield Address(share, host, FIRST_PORT + number, FIRST_CACHE_PORT + number * self.cache_stride)
 
     def router(self, addresses: Sequence[Address]) -> str:
-        """The router's command line. Source: engine records."""
+        """The router's command line. Source: engine records; nginx's documentation."""
+        if self.longest_short is not None:
+            return f'nginx -c "$PWD/{nginx.FILE}" -g "daemon off;"'
         flags = self.whole.engine.flags
         workers = " ".join(
             flags.pool_router_worker[each.share].format(
@@ -87,10 +119,21 @@ class FleetPlan:
             for each in addresses
             if each.share in flags.pool_router_worker
         )
-        return Template(flags.pool_router).substitute(workers=workers).format(port=PORT)
+        command = Template(router_of(self.whole)).substitute(workers=workers).format(port=PORT)
+        if self.whole.engine.id in ROUTERS:
+            check_command(ROUTERS[self.whole.engine.id], shlex.split(command))
+        return command
 
     def router_files(self, addresses: Sequence[Address]) -> dict[str, str]:
         """What the router reads, where it takes its workers from a file."""
+        if self.longest_short is not None:
+            servers = {
+                share_of(part): "\n    ".join(
+                    f"server {each.host}:{each.port};" for each in addresses if each.share == share_of(part)
+                )
+                for part in self.parts
+            }
+            return {nginx.FILE: commented(self.comments) + self.router_conf(servers)}
         if self.whole.engine.flags.pool_router_worker:
             return {}
         content: dict[str, Any] = {"hostname": "0.0.0.0", "port": PORT, "backend": "pytorch"}
@@ -99,28 +142,66 @@ class FleetPlan:
             content[name] = {"num_instances": len(urls), "urls": urls}
         return {ROUTER_FILE: commented(self.comments) + yaml.safe_dump(content, sort_keys=False)}
 
+    def router_conf(self, servers: Mapping[str, str]) -> str:
+        """The configuration of nginx; `servers` by part."""
+        counts = " and ".join(f"{part.num_replicas} for {part_of(part).words}" for part in self.parts)
+        return nginx.conf(f"Replicas: {counts}", servers, self.longest_short)
+
     def install(self) -> str:
-        found = self.whole.engine.flags.pool_router_install
-        return f"# once: {found}\n" if found else ""
+        return f"# once: {self.router_install}\n" if self.router_install else ""
+
+    @property
+    def hosts_note(self) -> str:
+        """What is to be filled in where the parts stand on several machines."""
+        names = ", ".join(f"{share_of(part).upper()}_HOST_1" for part in self.parts)
+        where = f" in {nginx.FILE}" if self.longest_short is not None else ""
+        return f"# Put the names of your machines in place of {names} and so on{where}.\n"
 
 
 def fleet_plan(model: str, option: Option) -> FleetPlan:
-    """An option of two pools as it is started.
+    """An option of unlike parts as it is started.
 
     Raises: AdvisorError: as a plan of equal replicas; no router of its engine is known.
     """
-    parts = tuple(plan_of(model, part) for part in option.parts)
+    parts = tuple(plan_of(model, part) for part in option.parts or (_whole_part(option),))
     for part in parts:
-        if not part.engine.flags.pool_router:
-            raise AdvisorError(f"no router of {part.engine.name} for two pools is known", fix="--engine vllm")
+        if share_of(part) not in ("short", "long") and not router_of(part):
+            raise AdvisorError(
+                f"no router of {part.engine.name} for {share_of(part)} workers is known", fix="--engine vllm"
+            )
         check_command(part.engine.id, [*part.words(), *shlex.split(told(part, FIRST_PORT, FIRST_CACHE_PORT))])
-    is_shared = all(part.option.accelerators_per_unit == option.accelerators_per_unit for part in parts)
-    return FleetPlan(parts[-1].name.removesuffix("-decode"), parts, is_shared)
+    unit = option.accelerators_per_unit
+    used = sum(part.num_replicas * part.accelerators_per_replica for part in parts)
+    is_shared = used <= unit and all(part.option.accelerators_per_unit == unit for part in parts)
+    return FleetPlan(parts[-1].name.removesuffix(f"-{share_of(parts[-1])}"), parts, is_shared)
+
+
+def _whole_part(option: Option) -> OptionPart:
+    """Equal replicas behind a router that keeps conversations with them."""
+    names = {each.name for each in fields(OptionPart)} & {each.name for each in fields(option)}
+    return OptionPart(share="replica", **{name: getattr(option, name) for name in names})
+
+
+def router_of(part: Plan) -> str:
+    """The engine's router before workers like these; empty where none is known."""
+    flags = part.engine.flags
+    return flags.sticky_router if share_of(part) == "replica" else flags.pool_router
+
+
+def part_of(plan: Plan) -> OptionPart:
+    """The part of an option that a plan starts."""
+    assert isinstance(plan.option, OptionPart)
+    return plan.option
 
 
 def share_of(plan: Plan) -> str:
-    """Of the work: prefill or decode."""
-    return str(getattr(plan.option, "share", ""))
+    """Of the work: prefill or decode, short or long."""
+    return part_of(plan).share
+
+
+def moves_caches(plan: Plan) -> bool:
+    """Whether its workers send caches to others, or get them."""
+    return share_of(plan) in TRT_POOLS
 
 
 def told(part: Plan, port: object, cache_port: object) -> str:
@@ -131,6 +212,5 @@ def told(part: Plan, port: object, cache_port: object) -> str:
 
 def variables(part: Plan, host: str, cache_port: object) -> dict[str, str]:
     """What tells a worker where its caches are asked for."""
-    return {
-        name: text.format(host=host, port=cache_port) for name, text in part.engine.flags.pool_env.items()
-    }
+    found = part.engine.flags.pool_env if moves_caches(part) else {}
+    return {name: text.format(host=host, port=cache_port) for name, text in found.items()}

@@ -1,4 +1,4 @@
-"""Two pools as YAML: Docker Compose, Kubernetes, SkyPilot."""
+"""Two unlike parts as YAML: Docker Compose, Kubernetes, SkyPilot."""
 
 import shlex
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ import yaml
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
+from advisor.emit import nginx
 from advisor.emit.fleet import (
     FIRST_CACHE_PORT,
     ROUTER_FILE,
@@ -17,8 +18,17 @@ from advisor.emit.fleet import (
     told,
     variables,
 )
-from advisor.emit.fleet_scripts import HOSTS, command_files
-from advisor.emit.manifests import compose_replica, config_map, dumped, pod_of, service, sky_resources
+from advisor.emit.fleet_scripts import command_files
+from advisor.emit.manifests import (
+    compose_replica,
+    config_map,
+    dumped,
+    pod_of,
+    replica_documents,
+    service,
+    sky_resources,
+)
+from advisor.emit.manifests import skypilot_files as skypilot_of
 from advisor.emit.plan import HEALTH, MOUNTED, START_S
 from advisor.emit.shell import FIRST_PORT, script
 
@@ -28,6 +38,8 @@ _PYTHON: Final = "python:3.12-slim"
 def _router_container(fleet: FleetPlan, addresses: Sequence[Address]) -> tuple[str, list[str]]:
     """Image and words of the router in a container."""
     flags = fleet.whole.engine.flags
+    if fleet.longest_short is not None:
+        return nginx.IMAGE, ["nginx", "-c", f"{MOUNTED}/{nginx.FILE}", "-g", "daemon off;"]
     command = fleet.router(addresses)
     if not flags.pool_router_install:
         return fleet.whole.image, shlex.split(command.replace(ROUTER_FILE, f"{MOUNTED}/{ROUTER_FILE}"))
@@ -60,7 +72,7 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
             files[f"{share}.compose.yaml"] = dumped(
                 fleet.comments, {"name": f"{fleet.name}-{share}", "services": found}
             )
-        router = f"{HOSTS}{fleet.install()}exec {fleet.router(addresses)}\n"
+        router = f"{fleet.hosts_note}{fleet.install()}exec {fleet.router(addresses)}\n"
         return files | {"router.sh": script(fleet.comments, router)}
     workers = {name: one for found in services.values() for name, one in found.items()}
     image, words = _router_container(fleet, addresses)
@@ -78,7 +90,12 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
 
 
 def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
-    """A StatefulSet for each pool, whose pods have names, and the router with the Service before it."""
+    """A StatefulSet for each pool, whose pods have names, or a Deployment and its Service where the router needs none;
+    and the router with the Service before it."""
+    if fleet.longest_short is not None:
+        apart = [document for part in fleet.parts for document in replica_documents(part)]
+        services = [Address(share_of(part), part.name, PORT, None) for part in fleet.parts]
+        return {"plan.k8s.yaml": dumped(fleet.comments, *apart, *_router_documents(fleet, services))}
     documents: list[dict[str, Any]] = []
     addresses = [
         Address(share_of(part), f"{part.name}-{place}.{part.name}", PORT, FIRST_CACHE_PORT)
@@ -131,7 +148,7 @@ def _router_documents(fleet: FleetPlan, addresses: Sequence[Address]) -> list[di
     if files:
         documents.append(config_map(name, labels, files))
         container["volumeMounts"] = [
-            {"name": "config", "mountPath": f"{MOUNTED}/{ROUTER_FILE}", "subPath": ROUTER_FILE}
+            {"name": "config", "mountPath": f"{MOUNTED}/{fleet.router_file}", "subPath": fleet.router_file}
         ]
         pod["volumes"] = [{"name": "config", "configMap": {"name": name}}]
     spec = {
@@ -145,14 +162,17 @@ def _router_documents(fleet: FleetPlan, addresses: Sequence[Address]) -> list[di
 
 
 def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
-    """A service of SkyPilot whose one replica is the machine that holds both pools.
+    """A service of SkyPilot whose one replica is the machine that holds both parts; of parts by length of prompt on
+    several machines one for each, and a script that puts the router before them.
 
-    Raises: AdvisorError: several machines do, between which SkyPilot promises no network for caches.
+    Raises: AdvisorError: several machines hold two pools, between which SkyPilot promises no network for caches.
     """
+    if not fleet.is_shared and fleet.longest_short is not None:
+        return _two_services(fleet)
     if not fleet.is_shared:
         raise AdvisorError(
-            "two pools on several machines are no service of SkyPilot",
-            why="its replicas are alike, and machines of two services may stand apart",
+            "workers on several machines behind a router of their own are no service of SkyPilot",
+            why="its replicas do not know each other, and its router treats all requests alike",
             fix="--emit k8s, or --emit slurm",
         )
     files = command_files(fleet)
@@ -171,8 +191,23 @@ def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
         ),
         "envs": {"HF_TOKEN": ""},
     }
-    install = fleet.whole.engine.flags.pool_router_install
+    install = fleet.router_install
     names = [*files, *(name for part in fleet.parts for name in part.files() if name.endswith(".yaml"))]
     task["file_mounts"] = {f"{MOUNTED}/{name}": f"./{name}" for name in names}
     task["run"] = f"{install + chr(10) if install else ''}cd {MOUNTED} && bash start.sh\n"
     return files | {"service.sky.yaml": dumped(fleet.comments, task)}
+
+
+def _two_services(fleet: FleetPlan) -> dict[str, str]:
+    files, lines, marks = dict[str, str](), list[str](), dict[str, str]()
+    for part in fleet.parts:
+        share = share_of(part)
+        files[f"{share}.sky.yaml"] = skypilot_of(part)["service.sky.yaml"]
+        lines.append(f"{share}=$(sky serve status --endpoint {part.name})\n")
+        marks[share] = f"@{share}@"
+    text = fleet.router_conf(marks).replace("$", "\\$")
+    for share, mark in marks.items():
+        text = text.replace(mark, f"server ${{{share}#http://}};")
+    body = "# Once both services are up: writes nginx.conf with their addresses and starts it.\n"
+    body += f"{''.join(lines)}cat > {nginx.FILE} <<EOF\n{text}EOF\n{fleet.install()}exec {fleet.router([])}\n"
+    return files | {"router.sh": script(fleet.comments, body)}

@@ -1,23 +1,24 @@
-"""Two pools as shell scripts: plain commands, docker, Slurm."""
+"""Two unlike parts as shell scripts: plain commands, docker, Slurm."""
 
 import shlex
 from string import Template
 from typing import Final
 
 from advisor.catalog.launch import PORT
+from advisor.emit import nginx
 from advisor.emit.fleet import (
     FIRST_CACHE_PORT,
     ROUTER_FILE,
     TRT_POOLS,
     FleetPlan,
+    moves_caches,
+    router_of,
     share_of,
     told,
     variables,
 )
 from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
 from advisor.emit.shell import DOCKER_DEVICES, FIRST_PORT, script, slurm_directives, until_healthy
-
-HOSTS: Final = "# Put the names of your machines in place of PREFILL_HOST_1, DECODE_HOST_1 and so on.\n"
 
 
 def _loop(fleet: FleetPlan, part: Plan, body: str) -> str:
@@ -27,12 +28,13 @@ def _loop(fleet: FleetPlan, part: Plan, body: str) -> str:
     several = ""
     if part.num_replicas > fleet.per_machine(part):
         several = f"  # of {part.num_replicas}; the last machine may have fewer"
+    caches = f"  cache_port=$(({FIRST_CACHE_PORT + number * stride} + i * {stride}))\n"
     return (
         f"{name}=${{{name}:-{fleet.per_machine(part)}}}{several}\n"
         f"for ((i = 0; i < {name}; i++)); do\n"
         f"  devices=$(seq -s, $(({before} + i * {each})) $(({before} + i * {each} + {each - 1})))\n"
         f"  port=$(({FIRST_PORT + number} + i))\n"
-        f"  cache_port=$(({FIRST_CACHE_PORT + number * stride} + i * {stride}))\n"
+        f"{caches if moves_caches(part) else ''}"
         f"{body}done\n"
     )
 
@@ -77,8 +79,9 @@ def _scripts(fleet: FleetPlan, bodies: dict[str, str], *, stay: str) -> dict[str
         wait = f"for port in {' '.join(map(str, ports))}; do\n  {until_healthy('$port').rstrip()}\ndone\n"
         return files | {"start.sh": script(fleet.comments, f"{''.join(bodies.values())}{wait}{router}")}
     for share, body in bodies.items():
-        files[f"{share}.sh"] = script(fleet.comments, f"{_HOST_LINE}{body}{stay}")
-    return files | {"router.sh": script(fleet.comments, f"{HOSTS}{router}")}
+        host = _HOST_LINE if "$HOST" in body else ""
+        files[f"{share}.sh"] = script(fleet.comments, f"{host}{body}{stay}")
+    return files | {"router.sh": script(fleet.comments, f"{fleet.hosts_note}{router}")}
 
 
 def command_files(fleet: FleetPlan) -> dict[str, str]:
@@ -98,16 +101,17 @@ def slurm_files(fleet: FleetPlan) -> dict[str, str]:
     files = {}
     for part in fleet.parts:
         share, stride = share_of(part), fleet.cache_stride
-        first = FIRST_PORT + (fleet.parts[0].num_replicas if part is fleet.whole else 0)
+        first = FIRST_PORT + (0 if part is fleet.parts[0] else fleet.parts[0].num_replicas)
         address = told(part, '"$port"', '"$cache_port"')
         told_by = variables(part, "$(hostname)", "$cache_port")
         exports = "".join(f'export {name}="{value}"\n' for name, value in told_by.items())
+        cache = FIRST_CACHE_PORT + (first - FIRST_PORT) * stride
+        caches = f"cache_port=$(({cache} + SLURM_ARRAY_TASK_ID * {stride}))\n" if moves_caches(part) else ""
         body = (
             "# Ports of its own for each worker, as several may share a machine.\n"
             f"port=$(({first} + SLURM_ARRAY_TASK_ID))\n"
-            f"cache_port=$(({FIRST_CACHE_PORT + (first - FIRST_PORT) * stride} + SLURM_ARRAY_TASK_ID * {stride}))\n"
-            f"{exports}mkdir -p endpoints/{share}\n"
-            f'echo "$(hostname) $port $cache_port" > "endpoints/{share}/$SLURM_ARRAY_TASK_ID"\n'
+            f"{caches}{exports}mkdir -p endpoints/{share}\n"
+            f'echo "$(hostname) $port{" $cache_port" if caches else ""}" > "endpoints/{share}/$SLURM_ARRAY_TASK_ID"\n'
             f"srun {shlex.join(part.words())} {address}\n"
         )
         files[f"{share}.sbatch"] = script(fleet.comments, body, *slurm_directives(part))
@@ -124,6 +128,8 @@ def _slurm_router(fleet: FleetPlan) -> str:
     lines += [
         f'[ "$(ls endpoints/{share_of(part)} | wc -l)" -eq {part.num_replicas} ]' for part in fleet.parts
     ]
+    if fleet.longest_short is not None:
+        return "\n".join([*lines, _slurm_nginx(fleet), ""])
     if flags.pool_router_worker:
         lines.append("workers=()")
         for part in fleet.parts:
@@ -136,7 +142,7 @@ def _slurm_router(fleet: FleetPlan) -> str:
                 f"  workers+=({worker})",
                 "done",
             ]
-        command = Template(flags.pool_router.format(port=PORT)).substitute(workers='"${workers[@]}"')
+        command = Template(router_of(fleet.whole).format(port=PORT)).substitute(workers='"${workers[@]}"')
         return "\n".join([*lines, f"{fleet.install()}exec {command}", ""])
     lines += ["{", f'  echo "hostname: 0.0.0.0"; echo "port: {PORT}"; echo "backend: pytorch"']
     for part in fleet.parts:
@@ -146,3 +152,17 @@ def _slurm_router(fleet: FleetPlan) -> str:
             f'  while read -r host port _; do echo "    - $host:$port"; done < <(cat endpoints/{share}/*)',
         ]
     return "\n".join([*lines, f"}} > {ROUTER_FILE}", f"exec {flags.pool_router}", ""])
+
+
+def _slurm_nginx(fleet: FleetPlan) -> str:
+    """Writes the configuration of nginx with the addresses that the workers left, and starts it."""
+    lines, marks = [], {share_of(part): f"@{share_of(part)}@" for part in fleet.parts}
+    for share in marks:
+        loop = f'while read -r host port; do echo "server $host:$port;"; done < <(cat endpoints/{share}/*)'
+        lines.append(f"{share}=$({loop})")
+    text = fleet.router_conf(marks).replace("$", "\\$")
+    for share, mark in marks.items():
+        text = text.replace(mark, f"${share}")
+    return "\n".join(
+        [*lines, f"cat > {nginx.FILE} <<EOF", f"{text}EOF", fleet.install() + f"exec {fleet.router([])}"]
+    )

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from advisor.catalog.errors import AdvisorError
 from advisor.emit import fleet_manifests, fleet_scripts
-from advisor.emit.fleet import FleetPlan, fleet_plan
+from advisor.emit.fleet import FleetPlan, fleet_plan, share_of
 from advisor.emit.manifests import compose_files, kubernetes_files, skypilot_files
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import command_files, docker_files, slurm_files
@@ -36,7 +36,7 @@ def emitted(model: str, option: Option, form: Format) -> dict[str, str]:
 
     Raises: AdvisorError: an option of the command is not the release's, or this form does not go with the hardware.
     """
-    if option.parts:
+    if option.parts or (option.levers.get("sticky_router") and option.num_replicas > 1):
         return _fleet_files(fleet_plan(model, option), form)
     plan = plan_of(model, option)
     if form in _IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
@@ -51,17 +51,22 @@ def emitted(model: str, option: Option, form: Format) -> dict[str, str]:
 
 
 def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
-    """Files that start two pools and their router, and the same three lines."""
+    """Files that start the parts of a fleet and their router, and the same three lines."""
     files = _FLEET_WRITERS[form](fleet)
     for part in fleet.parts:
         files |= part.files()
     first, *rest = fleet.comments
     start = f"`{_WRITERS[form][1]}`; the router comes with it"
     if "router.sh" in files:
-        by = {"slurm": "sbatch {}.sbatch", "compose": "docker compose --file {}.compose.yaml up --detach"}
+        by = {
+            "slurm": "sbatch {}.sbatch",
+            "compose": "docker compose --file {}.compose.yaml up --detach",
+            "skypilot": "sky serve up {}.sky.yaml",
+        }
         each = by.get(form, "bash {}.sh")
-        where = "" if form == "slurm" else " on each machine of its pool"
-        start = f"`{each.format('prefill')}` and `{each.format('decode')}`{where}; then `bash router.sh`"
+        where = "" if form in ("slurm", "skypilot") else " on each machine of its pool"
+        both = " and ".join(f"`{each.format(share_of(part))}`" for part in fleet.parts)
+        start = f"{both}{where}; then `bash router.sh`"
     before = "`bash quantise.sh`, then " if "quantise.sh" in files else ""
     doubts = [line for line in rest if line.startswith(("verify", "first"))]
     if form in _IN_CONTAINERS:

@@ -8,11 +8,11 @@ import yaml
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
+from advisor.emit import nginx
 from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
 from advisor.emit.shell import commented, router_conf, router_files
 
 _RESOURCE: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
-_NGINX: Final = "nginx:1.29"
 
 
 class _Readable(yaml.SafeDumper):  # type: ignore[misc]  # the library has no types
@@ -52,7 +52,7 @@ def compose_files(plan: Plan) -> dict[str, str]:
         servers = "\n    ".join(f"server {name}:{PORT};" for name in names)
         files["nginx.conf"] = commented(plan.comments) + router_conf(plan, servers)
         services["router"] = {
-            "image": _NGINX,
+            "image": nginx.IMAGE,
             "ports": [f"{PORT}:{PORT}"],
             "volumes": ["./nginx.conf:/etc/nginx/nginx.conf:ro"],
             "depends_on": {name: {"condition": "service_healthy"} for name in names},
@@ -97,6 +97,11 @@ def compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[s
 
 def kubernetes_files(plan: Plan) -> dict[str, str]:
     """A Deployment with one pod for each replica, and the Service before them."""
+    return {"plan.k8s.yaml": dumped(plan.comments, *replica_documents(plan))}
+
+
+def replica_documents(plan: Plan) -> list[dict[str, Any]]:
+    """The same as documents."""
     labels = {"app": plan.name}
     documents: list[dict[str, Any]] = []
     if plan.launch.config:
@@ -115,7 +120,7 @@ def kubernetes_files(plan: Plan) -> dict[str, str]:
         },
         service(plan.name, labels),
     ]
-    return {"plan.k8s.yaml": dumped(plan.comments, *documents)}
+    return documents
 
 
 def service(name: str, labels: dict[str, str], **more: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
+from advisor.emit import nginx
 from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
 
 FIRST_PORT = PORT + 1
@@ -143,21 +144,4 @@ def router_files(plan: Plan) -> dict[str, str]:
 
 def router_conf(plan: Plan, servers: str) -> str:
     """The router's configuration; `servers` are lines such as `server HOST:PORT;`."""
-    return (
-        f"# {plan.num_replicas} replicas; whoever has the fewest open requests gets the next.\n"
-        "events {}\n"
-        "http {\n"
-        "  upstream replicas {\n"
-        "    least_conn;\n"
-        f"    {servers}\n"
-        "  }\n"
-        "  server {\n"
-        f"    listen {PORT};\n"
-        "    location / {\n"
-        "      proxy_pass http://replicas;\n"
-        "      proxy_buffering off;\n"
-        "      proxy_read_timeout 1h;\n"
-        "    }\n"
-        "  }\n"
-        "}\n"
-    )
+    return nginx.conf(f"{plan.num_replicas} replicas", {"replicas": servers})

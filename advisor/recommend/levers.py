@@ -60,9 +60,11 @@ LEVERS: Final = {
         Lever("eagle", "speculation", "feature:speculative_eagle", "guess ahead with an EAGLE head"),
         Lever("ngram", "speculation", "feature:speculative_ngram", "guess ahead from n-grams of the text"),
         Lever("pools", "fleet", "feature:disaggregation", "compute prompts apart from answers"),
+        Lever("split", "fleet", "", "serve long prompts apart from short ones"),
     )
 }
 APART: Final = LEVERS["pools"]
+BY_LENGTH: Final = LEVERS["split"]
 UNLIKE: Final = "feature:disaggregation_unlike"
 """Two pools on unlike accelerators of one architecture."""
 _HEADS: Final = ("draft-eagle3", "draft-speculator")
@@ -71,7 +73,6 @@ _DRAFT: Final = Lever(
 )
 NAMES: Final = (*LEVERS, _DRAFT.name, "speculation")
 NOT_SEARCHED: Final = {
-    "split": "advisor simulate fleet FILE.toml tries pools by length of prompt",
     "models": "engines of several models do not share an accelerator here: ask once for each model and add the bills",
     "power-cap": "advisor cost --calibration FILE prices the limits that `advisor probe --power-sweep` measured",
 }
@@ -106,6 +107,8 @@ def variants(scenario: Scenario, model: Model, candidate: Candidate) -> Iterator
     """A candidate without and with each of the levers that the search may pull, as far as they can act on it."""
     names = pulled(scenario, model)
     reuses = "prefix" in names or not scenario.traffic.reused_input_tokens
+    if scenario.traffic.conversations and not candidate.deployment.engine.flags.sticky_router:
+        reuses = False  # which replica gets the next turn is anybody's guess
     kept = [_with_prefixes(candidate, is_asked=reuses)]
     for kind in ("cache", "speculation"):
         for one in tuple(kept):
@@ -124,8 +127,10 @@ def check_pulled(scenario: Scenario, model: Model, candidates: Sequence[Candidat
     Raises: InfeasibleError: as the first candidate refuses it.
     """
     for one in map(lever, pulled(scenario, model)):
-        if one.kind == "fleet":
-            _check_fleet(one, candidates)
+        if one is APART:
+            _check_pools(candidates)
+        elif one.kind == "fleet":
+            continue  # a router in front, which any engine may have
         elif candidates and not any(one.is_pulled(candidate) for candidate in candidates):
             with_lever(candidates[0], one, scenario)
 
@@ -136,7 +141,7 @@ def serves_pools(engine: Engine, architecture: str) -> bool:
     return bool(told) and support(engine.id, architecture, APART.feature).is_usable
 
 
-def _check_fleet(one: Lever, candidates: Sequence[Candidate]) -> None:
+def _check_pools(candidates: Sequence[Candidate]) -> None:
     """Refuse pools where no engine of the candidates is known to have them, with one that is."""
     asked = [(each.deployment.engine, each.deployment.accelerator) for each in candidates]
     if not asked or any(serves_pools(engine, chip.architecture) for engine, chip in asked):
@@ -145,7 +150,7 @@ def _check_fleet(one: Lever, candidates: Sequence[Candidate]) -> None:
     others = [each.id for each in all_engines() if any(serves_pools(each, name) for name in chips)]
     names = ", ".join(dict.fromkeys(chip.id for _, chip in asked))
     raise InfeasibleError(
-        f"no engine that may be used is known to {one.words} on {names}",
+        f"no engine that may be used is known to {APART.words} on {names}",
         why="its sources do not say so",
         fix=f"--engine {others[0]}" if others else "--gpu h100-sxm --engine vllm, or --levers none",
     )

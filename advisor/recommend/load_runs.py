@@ -1,15 +1,22 @@
-"""One replica under one load: the runs that a capacity rests on, how near they come to the objectives, and how much
-may be simulated for one answer: counted in work, not in seconds, so that an answer is the same everywhere."""
+"""One replica, or a fleet of unlike ones, under one load: the runs that a capacity rests on, how near they come to the
+objectives, and how much may be simulated for one answer: counted in work, not in seconds, so that an answer is the same
+everywhere."""
 
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.catalog.units import MILLION
+from advisor.recommend.conversations import conversations_at
 from advisor.recommend.scenario import Objectives, ServiceLevel, Traffic
 from advisor.simulator.disaggregation import DisaggregatedModel
 from advisor.simulator.replica_model import ReplicaModel
@@ -27,6 +34,7 @@ from advisor.simulator.serving import (
 )
 from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
+from advisor.simulator.serving.metrics import pooled
 from advisor.simulator.serving.trace_files import Trace, read_trace
 from advisor.simulator.serving.trace_replay import share_of_replay
 
@@ -52,10 +60,32 @@ NOT_SETTLED: Final = (
     f"{SHOW_WORK / MILLION:g} million simulated events"
 )
 NOT_TRIED: Final = "not tried: the search had reached its limit of simulated events"
+_LEAST_OF_SHARE = 200
+"""Requests of a run of several shares that each of them gets at least."""
+_SAMPLED_CHUNKS = 8
+"""Of 4096 lengths each, by which the requests of a range are known where no trace has them."""
 
 
-Served = ReplicaModel | DisaggregatedModel
-"""What takes a load: one replica, or two pools together."""
+@dataclass(frozen=True, slots=True)
+class LoadShare:
+    """Equal replicas that serve the requests of one range of prompts."""
+
+    replica: ReplicaModel
+    traffic: Traffic
+    fraction: float
+    """Of all requests."""
+    num_replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitModel:
+    """Pools behind a router that sends each request where prompts of its length go."""
+
+    shares: tuple[LoadShare, ...]
+
+
+Served = ReplicaModel | DisaggregatedModel | SplitModel
+"""What takes a load: one replica, or pools together."""
 
 
 class Effort:
@@ -137,15 +167,18 @@ def run_at(
     spacing_s: float = 0.0,
     give_up_fraction: float = _GIVE_UP_FRACTION,
 ) -> ServingResult:
-    """Simulate a replica, or two pools, under a rate, or a number of clients where the traffic is a closed loop.
+    """Simulate a replica, or pools, under a rate, or a number of clients where the traffic is a closed loop.
 
     Arrivals are Poisson, or those of a trace at its own instants, bursts and common beginnings of prompts included.
 
     With objectives the run ends as soon as it is certain that a 99th percentile misses one. Clients begin
     `spacing_s` apart: people do not all press the key at once, as a benchmark does.
     """
+    if isinstance(served, SplitModel):
+        run = partial(_run_of_shares, served, load, num_requests, seed)
+        return run(objectives=objectives, give_up_fraction=give_up_fraction)
     if traffic.concurrency is None:
-        workload = _open_loop(traffic, load, num_requests)
+        workload = _open_loop(traffic, load, num_requests, seed)
     else:
         clients = max(1, round(load))
         workload = Workload(
@@ -156,15 +189,61 @@ def run_at(
         )
     if objectives is None:
         return _simulated(served, workload, seed)
-    tails = {each.metric: each.limit_s for each in objectives.levels if each.percent == _TAIL_PERCENT}
+    tail = max(_TAIL_PERCENT, *(each.percent for each in objectives.levels))
+    tails = {each.metric: each.limit_s for each in objectives.levels if each.percent == tail}
     limits = {f"{metric}_s": limit for metric, limit in tails.items() if metric != "itl"}
     if not limits:
         return _simulated(served, workload, seed)
     return _simulated(served, workload, seed, Slo(**limits), int(give_up_fraction * workload.num_requests))
 
 
+def _run_of_shares(
+    served: SplitModel,
+    load: float,
+    num_requests: int,
+    seed: int,
+    *,
+    objectives: Objectives | None,
+    give_up_fraction: float,
+) -> ServingResult:
+    """Of each share one replica under its part of the load, together as the router's clients see them.
+
+    Assumes: replicas of a share get equal parts, each a Poisson stream of its own, as replicas of one kind do.
+    """
+    length = max(num_requests, math.ceil(_LEAST_OF_SHARE / min(each.fraction for each in served.shares)))
+    allowed, results = give_up_fraction * length, list[ServingResult]()
+    for each in served.shares:
+        count = max(1, round(length * each.fraction))
+        rate = load * each.fraction / each.num_replicas
+        run = partial(run_at, each.replica, each.traffic, rate, count, seed)
+        results.append(run(objectives=objectives, give_up_fraction=max(0.0, allowed / count)))
+        allowed -= results[-1].num_violations
+        if results[-1].gave_up:
+            break
+    counts = [each.num_replicas for each in served.shares[: len(results)]]
+    steady = [result.steady_requests_per_s for result in results]
+    tokens = [result.steady_output_tokens_per_s for result in results]
+    changes: dict[str, Any] = {
+        "steady_requests_per_s": _total(steady, counts),
+        "steady_output_tokens_per_s": _total(tokens, counts),
+    }
+    for name in ("busy_fraction", "mean_batch", "mean_kv_tokens"):
+        values = [getattr(result, name) for result in results]
+        changes[name] = float(np.average(values, weights=counts))
+    return replace(pooled(results), **changes)
+
+
+def _total(rates: list[float | None], counts: list[int]) -> float | None:
+    known = [rate * count for rate, count in zip(rates, counts, strict=True) if rate is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
 def _simulated(
-    served: Served, workload: Workload, seed: int, slo: Slo | None = None, limit: int | None = None
+    served: ReplicaModel | DisaggregatedModel,
+    workload: Workload,
+    seed: int,
+    slo: Slo | None = None,
+    limit: int | None = None,
 ) -> ServingResult:
     if isinstance(served, DisaggregatedModel):
         result = simulate_disaggregated(
@@ -181,8 +260,10 @@ def _simulated(
 
 def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalLengths:
     """The length distribution of a traffic behind shared beginnings: a trace's pairs, lognormal around the means, or
-    fixed without spread.
+    fixed without spread; of a range of prompts those that are in it.
     """
+    if traffic.part is not None:
+        return _lengths_in_range(traffic)
     if traffic.trace is not None:
         return EmpiricalLengths(_trace(traffic.trace).pairs)
     common, outputs = traffic.shared_prefix_tokens, traffic.mean_output_tokens
@@ -198,6 +279,30 @@ def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalL
         max_input_tokens=None if most is None else most - common,
         max_output_tokens=traffic.max_output_tokens,
     )
+
+
+@lru_cache(maxsize=16)
+def prompt_pairs(traffic: Traffic) -> NDArray[np.int64]:
+    """Tokens of prompts, shared beginnings included, and of their answers: a trace's, or many drawn ones."""
+    part = traffic.part
+    if part is not None:
+        pairs = prompt_pairs(part.whole)
+        most = pairs[:, 0].max() if part.to_tokens is None else part.to_tokens
+        inside: NDArray[np.int64] = pairs[(pairs[:, 0] >= part.from_tokens) & (pairs[:, 0] <= most)]
+        return inside
+    if traffic.trace is not None:
+        return np.array(_trace(traffic.trace).pairs)
+    inputs, outputs = np.random.default_rng([0, 0]), np.random.default_rng([0, 1])
+    drawn = islice(lengths_of(traffic).chunks(inputs, outputs), _SAMPLED_CHUNKS)
+    own: NDArray[np.int64] = np.concatenate([np.stack(chunk, axis=1) for chunk in drawn])
+    own[:, 0] += traffic.shared_prefix_tokens
+    return own
+
+
+@lru_cache(maxsize=16)
+def _lengths_in_range(traffic: Traffic) -> EmpiricalLengths:
+    own = prompt_pairs(traffic) - np.array([traffic.shared_prefix_tokens, 0])
+    return EmpiricalLengths(tuple(map(tuple, own.tolist())))
 
 
 def strain(result: ServingResult, objectives: Objectives) -> tuple[float, str]:
@@ -218,10 +323,14 @@ def _clients(count: int, spacing_s: float) -> ClosedLoop:
     return ClosedLoop(count, "staggered", count * spacing_s) if spacing_s > 0 else ClosedLoop(count)
 
 
-def _open_loop(traffic: Traffic, load: float, num_requests: int) -> Workload:
-    """One replica's share of a trace that has a rate, or Poisson arrivals."""
+def _open_loop(traffic: Traffic, load: float, num_requests: int, seed: int) -> Workload:
+    """One replica's share of a trace that has a rate, or of conversations that stay with it, or Poisson arrivals."""
+    talk = traffic.conversations
+    if talk is not None:
+        window = traffic.longest_request_tokens
+        return conversations_at(talk, lengths_of(talk.turn), window, load, num_requests, seed)
     if traffic.trace is not None:
-        trace = _trace(traffic.trace)
+        trace = trace_of(traffic)
         if trace.rate_per_s is not None:
             return share_of_replay(trace, load, num_requests)
     return Workload(Poisson(load), lengths_of(traffic), num_requests, shared_prefixes(traffic, is_warm=True))
@@ -231,6 +340,23 @@ def shared_prefixes(traffic: Traffic, *, is_warm: bool = False) -> SharedPrefixe
     """The beginnings that prompts of a traffic share, cached at first or not; None where they share none."""
     common = traffic.shared_prefix_tokens
     return SharedPrefixes(common, traffic.shared_prefixes, is_warm=is_warm) if common else None
+
+
+@lru_cache(maxsize=16)
+def trace_of(traffic: Traffic) -> Trace:
+    """The requests of a traffic's trace; of a range of prompts those that are in it, at their own instants."""
+    assert traffic.trace is not None
+    trace, part = _trace(traffic.trace), traffic.part
+    if part is None:
+        return trace
+    least, most = part.from_tokens, part.to_tokens or math.inf
+    kept = [place for place, (prompt, _) in enumerate(trace.pairs) if least <= prompt <= most]
+    begin = trace.times_s[kept[0]]
+    return Trace(
+        tuple(trace.times_s[place] - begin for place in kept),
+        tuple(trace.pairs[place] for place in kept),
+        None if trace.hash_ids is None else tuple(trace.hash_ids[place] for place in kept),
+    )
 
 
 @lru_cache(maxsize=4)

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from advisor.catalog.engines import quality_note
+from advisor.catalog.ownership import ownership
 from advisor.catalog.prices import age_days
 from advisor.catalog.providers import all_providers
 from advisor.catalog.schema import Accelerator, Model
 from advisor.recommend.bill import MonthlyBill, bill_of
 from advisor.recommend.bounds import bottleneck_of
-from advisor.recommend.levers import LEVERS
+from advisor.recommend.levers import BY_LENGTH, LEVERS
 from advisor.recommend.market import seller_words
 from advisor.recommend.offers import OWN
 from advisor.recommend.ranking import Planned, cost_range
@@ -107,8 +108,13 @@ def _times(plan: Planned, class_name: str) -> dict[str, Any]:
 
 
 def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
-    """Options of `advisor simulate serve` that show a planning point again, of the whole deployment."""
+    """Options of `advisor simulate serve` that show a planning point again, of the whole deployment; none of pools by
+    length of prompt and of conversations, which `advisor simulate fleet` shows."""
     found, traffic = plan.found, scenario.traffic
+    if traffic.conversations is not None:
+        return ()
+    if found.fleet and found.fleet.lever == BY_LENGTH.name:
+        return ()
     deployment = found.candidate.deployment
     replicas = found.purchase.num_replicas
     args = [
@@ -313,8 +319,28 @@ def _deal(option: Option) -> str:
     count = " and ".join(f"{number} × {name}" for name, number in counts.items())
     replicas = f" as {option.num_replicas} replicas" if option.num_replicas > 1 else ""
     if option.parts:
-        replicas = " as " + " and ".join(f"{part.num_replicas} {part.share} workers" for part in option.parts)
+        replicas = " as " + " and ".join(part.work for part in option.parts)
     if option.provider == OWN:
         return f"run your own {count}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
     seller = seller_words(option.provider, option.price.kind)
     return f"rent {count}{replicas} from {seller} for ${option.usd_per_hour:.2f}/h"
+
+
+def owned_note(scenario: Scenario) -> tuple[str, ...]:
+    """What hardware that is already there is charged."""
+    if not scenario.constraints.own:
+        return ()
+    known = ownership(scenario.as_of)
+    tariff, pue = known.value("electricity_usd_per_kwh"), known.value("pue")
+    hosts = known.value("system_power_factor")
+    return (
+        f"own hardware is charged its electricity only: {tariff:.4g} USD/kWh, {hosts:.3g} times its boards with hosts, "
+        f"PUE {pue:.3g}; advisor cost adds the purchase",
+    )
+
+
+def router_note(options: Sequence[Option]) -> tuple[str, ...]:
+    """What the reuse of a conversation's earlier turns rests on."""
+    if not any(option.levers.get("sticky_router") and option.num_replicas > 1 for option in options):
+        return ()
+    return ("each conversation must stay with its replica: --emit writes the router that keeps it there",)

@@ -1,69 +1,109 @@
-"""Two pools, prompts apart from answers, on what plain deployments run on: bounded, sized by runs, held like those."""
+"""Two pools, prompts apart from answers: of which kinds their workers can be, and the most that one carries."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
+import numpy as np
+
+from advisor.catalog.engines import all_engines
+from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Price
-from advisor.recommend.capacity import ESTIMATE_REQUESTS, Capacity, confirm
-from advisor.recommend.levers import APART
-from advisor.recommend.load_runs import is_spent, run_at, strain
+from advisor.catalog.support import support
+from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.recommend.bounds import iteration_tokens
+from advisor.recommend.candidates import Candidate, candidates_of
+from advisor.recommend.levers import APART, UNLIKE, serves_pools
 from advisor.recommend.offers import Placement, placements
-from advisor.recommend.pool_workers import LARGEST_WORKER, Pair, Side, agree, sides_of
-from advisor.recommend.purchase import Demand, cheapest_purchase
-from advisor.recommend.ranking import Planned, planned
+from advisor.recommend.purchase import Demand
+from advisor.recommend.ranking import Planned
 from advisor.recommend.result import Share
 from advisor.recommend.scenario import Scenario
-from advisor.recommend.screening import Fleet, Found, Part
-from advisor.recommend.settling import Settled, confirmed
-from advisor.simulator.disaggregation import DisaggregatedModel, PoolPlan, joined
+from advisor.recommend.unlike_parts import BASES, LARGEST_WORKER, Asked, Side, seller_of, with_parts
+from advisor.simulator.disaggregation import (
+    DisaggregatedModel,
+    PoolPlan,
+    decode_replica,
+    joined,
+    prefill_replica,
+)
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel
+from advisor.simulator.serving import ServingResult
 
-_BASES: Final = 2
-"""Accelerators of the best plain deployments on which pools are tried."""
-_MOST_STEPS: Final = 12
-_MOST_SIZED: Final = 4
-"""Pairs of an accelerator whose pools are sized, those that are likely to cost least."""
-_GROWTH: Final = 0.1
+_SLOTS: Final = 512
+"""Answers under way in a decode worker at most: graphs of all these batches are captured."""
+_ROUND: Final = 1024
+"""Of which a budget of tokens is a multiple that holds a prompt."""
+_Z99: Final = 2.326
+"""Standard deviations of the 99th percentile of a normal."""
+_TAIL: Final = 2.0
+"""Times its mean that the tail of a wait is, where service times hardly vary."""
+_LEAST_BUSY: Final = 0.2
 _NEARLY_FULL: Final = 0.95
 """Of what decode workers carry at most: above it first tokens wait for them, below it for prompts."""
-_PER_WORKER: Final = 40
-"""Requests of a run that sizes pools, for each of their workers."""
-
-Offers = Mapping[str, tuple[Price, ...]]
+_TINY: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What pools must carry, and where they can be bought."""
+class Worker(Side):
+    """One kind of worker with what it carries."""
 
-    scenario: Scenario
-    demand: Demand
-    offers: Offers
-
-    @property
-    def load(self) -> float:
-        """What must be shown to hold, so that the demand leaves its headroom free [requests/s]."""
-        return self.demand.size / (1.0 - self.scenario.headroom_fraction)
-
-    @property
-    def num_spare(self) -> int:
-        """Workers of each kind more than the load needs."""
-        return 1 if self.scenario.redundancy == "n+1" else 0
+    rate_bound: float
+    """Requests per second of one, at most."""
+    slack_s: float
+    """What the objective leaves a request to wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """Both pools as they are bought: one machine for all, or units for each."""
+class PoolPair:
+    """Prefill and decode workers that understand each other's caches."""
 
-    whole: Placement
-    ways: tuple[Placement, Placement]
-    units: tuple[int, int]
-    is_shared: bool = False
+    prefill: Worker
+    decode: Worker
+    lever: ClassVar[str] = APART.name
+    roles: ClassVar[tuple[Share, Share]] = ("prefill", "decode")
+    traffics: ClassVar[tuple[None, None]] = (None, None)
+    moves_caches: ClassVar[bool] = True
 
     @property
-    def usd_per_hour(self) -> float:
-        return self.whole.usd_per_unit_hour
+    def sides(self) -> tuple[Worker, Worker]:
+        return self.prefill, self.decode
+
+    def least(self, load: float) -> tuple[int, int]:
+        """Workers of each kind without which a load [requests/s] cannot be carried."""
+        prompts, answers = (math.ceil(load / side.rate_bound - _TINY) for side in self.sides)
+        return prompts, answers
+
+    def likely(self, load: float) -> tuple[int, int]:
+        """Workers busy enough to leave the tail of a queue within the objective.
+
+        Source: own rule of thumb; a queue of c servers waits about 1 / (c · rate · (1 - busy)).
+        """
+        counts = []
+        for side, least in zip(self.sides, self.least(load), strict=True):
+            busy = 1.0 - _TAIL / (least * side.rate_bound * side.slack_s)
+            counts.append(math.ceil(load / side.rate_bound / max(busy, _LEAST_BUSY) - _TINY))
+        return counts[0], counts[1]
+
+    def begin(self, load: float) -> tuple[int, int]:
+        """Between what is needed and what is likely to do."""
+        prompts, answers = (
+            (low + high) // 2 for low, high in zip(self.least(load), self.likely(load), strict=True)
+        )
+        return prompts, answers
+
+    def served(self, counts: Sequence[int]) -> DisaggregatedModel:
+        """Both pools, and the links between them."""
+        first, second = (
+            PoolPlan(side.candidate.deployment, count) for side, count in zip(self.sides, counts, strict=True)
+        )
+        return joined(first, second, self.prefill.replica, self.decode.replica)
+
+    def short(self, result: ServingResult, missed: str, counts: Sequence[int], asked: Asked) -> int:
+        """Decode workers where tokens came late, or where they are nearly full."""
+        busy = asked.load / (counts[1] * self.decode.rate_bound)
+        return 1 if missed in ("tpot", "itl") or busy > _NEARLY_FULL else 0
 
 
 def with_pools(
@@ -71,162 +111,149 @@ def with_pools(
     demand: Demand,
     plain: Sequence[Planned],
     accelerators: Mapping[str, Accelerator],
-    offers: Offers,
+    offers: Mapping[str, tuple[Price, ...]],
 ) -> list[Planned]:
-    """The plain deployments of a ranking, with two pools in place of those that they beat.
-
-    Pools are sought on the accelerators of the best: begun with what a worker's surface allows, grown until runs with
-    headroom hold, held with several seeds, shown with others.
-    """
-    kept = list(plain)
-    sides = [sides_of(scenario, plan, accelerators, offers) for plan in plain[:_BASES]]
+    """The plain deployments of a ranking, with two pools in place of those that they beat."""
+    sides = [sides_of(scenario, plan, accelerators, offers) for plan in plain[:BASES]]
     prefill = [side for prompts, _ in sides for side in prompts]
-    for place, (plan, (_, decode)) in enumerate(zip(plain[:_BASES], sides, strict=True)):
-        # At the seller of the plain deployment, so that what is compared is as firm and as near.
-        seller = _seller(plan.found.purchase.placement.price)
-        own = {name: tuple(row for row in rows if _seller(row) == seller) for name, rows in offers.items()}
-        pairs = [
-            Pair(_sold_by(seller, first), _sold_by(seller, second))
-            for first in prefill
-            for second in decode
-            if agree(first, second)
-        ]
-        best = _best(Asked(scenario, demand, own), plan, pairs)
-        if best is not None and best.expected_cost < plan.expected_cost:
-            kept[place] = best
-    return kept
+
+    def pairs_of(asked: Asked, plan: Planned) -> Iterator[PoolPair]:
+        seller = seller_of(plan.found.purchase.placement.price)
+        _, decode = next(each for each, one in zip(sides, plain, strict=False) if one is plan)
+        for first in prefill:
+            for second in decode:
+                if agree(first, second):
+                    yield PoolPair(_sold_by(seller, first), _sold_by(seller, second))
+
+    return with_parts(scenario, demand, plain, offers, pairs_of)
 
 
-def _seller(price: Price) -> tuple[str, ...]:
-    return price.provider, price.region, price.term, price.price_kind, price.tenancy
+def _sold_by(seller: tuple[str, ...], side: Worker) -> Worker:
+    return replace(side, ways=tuple(way for way in side.ways if seller_of(way.price) == seller))
 
 
-def _sold_by(seller: tuple[str, ...], side: Side) -> Side:
-    return replace(side, ways=tuple(way for way in side.ways if _seller(way.price) == seller))
-
-
-def _best(asked: Asked, plan: Planned, pairs: Sequence[Pair]) -> Planned | None:
-    """The cheapest pools that hold, of the pairs that may cost least; None where none beats the plain deployment."""
-    limit, begin = plan.found.purchase.usd_per_hour, list[tuple[float, int]]()
-    for place, pair in enumerate(pairs):
-        likely = _cell(asked, pair, pair.likely(asked.load))
-        if likely is not None and likely.usd_per_hour < limit:
-            begin.append((likely.usd_per_hour, place))
-    best = None
-    for usd, place in sorted(begin)[:_MOST_SIZED]:
-        sized = _sized(asked, pairs[place], limit) if usd < limit and not is_spent() else None
-        if sized is None:
+def sides_of(
+    scenario: Scenario,
+    plan: Planned,
+    accelerators: Mapping[str, Accelerator],
+    offers: Mapping[str, tuple[Price, ...]],
+) -> tuple[list[Worker], list[Worker]]:
+    """Prefill and decode workers on the accelerator of a plain deployment, with its engine and formats."""
+    base, traffic = plan.found.candidate, scenario.traffic
+    deployment = base.deployment
+    chip, wanted = deployment.accelerator, scenario.constraints.engines
+    others = (each for each in all_engines() if not wanted or each.id in wanted)
+    engine = next(
+        (each for each in (deployment.engine, *others) if serves_pools(each, chip.architecture)), None
+    )
+    if engine is None:
+        return [], []
+    found, _ = candidates_of(
+        chip,
+        deployment.model,
+        (engine,),
+        precisions=(deployment.weight_dtype,),
+        mean_context_tokens=traffic.mean_context_tokens,
+        max_context_tokens=float(traffic.longest_request_tokens),
+        max_accelerators=min(LARGEST_WORKER, scenario.constraints.max_accelerators),
+    )
+    sides: tuple[list[Worker], list[Worker]] = [], []
+    for one in found:
+        if one.deployment.pipeline_parallel > 1:
             continue
-        held = confirmed(asked.scenario, planned(asked.scenario, asked.demand, sized), Settled())
-        if held is not None:
-            best, limit = held, held.found.purchase.usd_per_hour
-    return best
-
-
-def _sized(asked: Asked, pair: Pair, limit: float) -> Found | None:
-    """The smallest pools below a bill [USD/h] that hold the load, grown from what is likely to."""
-    scenario, load, spent = asked.scenario, asked.load, 0
-    traffic, objectives = scenario.traffic, scenario.objectives
-    counts = [(low + high) // 2 for low, high in zip(pair.least(load), pair.likely(load), strict=True)]
-    for _ in range(_MOST_STEPS):
-        cell = _cell(asked, pair, counts)
-        if cell is None or cell.usd_per_hour >= limit:
-            return None
-        served = _served(pair, counts)
-        length = max(ESTIMATE_REQUESTS, _PER_WORKER * sum(counts))
-        result = run_at(served, traffic, load, length, scenario.seed, objectives=objectives)
-        spent += result.num_requests
-        tightest, name = strain(result, objectives)
-        if tightest <= 1.0:
-            aim = Capacity(load, load, result, spent, name)
-            held = confirm(served, traffic, objectives, aim, scenario.seed, least=load)
-            if held is not None:
-                return _found(asked, pair, counts, cell, held)
-        busy = load / (counts[1] * pair.decode.rate_bound)
-        short = 1 if name in ("tpot", "itl") or busy > _NEARLY_FULL else 0
-        counts[short] += max(1, math.floor(_GROWTH * counts[short]))
-    return None
-
-
-def _served(pair: Pair, counts: Sequence[int]) -> DisaggregatedModel:
-    first, second = (
-        PoolPlan(side.candidate.deployment, count) for side, count in zip(pair.sides, counts, strict=True)
-    )
-    return joined(first, second, pair.prefill.replica, pair.decode.replica)
-
-
-def _found(asked: Asked, pair: Pair, counts: Sequence[int], cell: Cell, held: Capacity) -> Found | None:
-    """Pools that hold, bought."""
-    numbers = [count + asked.num_spare for count in counts]
-    whole = replace(cell.whole, num_workers=sum(numbers), has_spare=bool(asked.num_spare), max_units=1)
-    bought = cheapest_purchase(asked.scenario, asked.demand, (whole,), held.load, held.requests_per_s)
-    if bought is None:
-        return None
-    roles: tuple[Share, Share] = ("prefill", "decode")
-    parts = tuple(
-        Part(role, side.candidate, side.replica, number, way, units, cell.is_shared)
-        for role, side, number, way, units in zip(
-            roles, pair.sides, numbers, cell.ways, cell.units, strict=True
+        worker = replace(one, deployment=replace(one.deployment, kv_dtype=deployment.kv_dtype))
+        ways = tuple(
+            placements(one.deployment.accelerators_per_replica, offers[chip.id], accelerators[chip.id])
         )
+        for kind, kept in zip(("prefill", "decode"), sides, strict=True):
+            side = _side(scenario, worker, kind, ways, caches_prefixes=base.caches_prefixes)
+            kept += [side] if side else []
+    return sides
+
+
+def _side(
+    scenario: Scenario, worker: Candidate, kind: str, ways: tuple[Placement, ...], *, caches_prefixes: bool
+) -> Worker | None:
+    """A kind of worker with its bound; None where it does not fit or misses an objective alone."""
+    traffic, slots = scenario.traffic, min(_SLOTS, worker.max_num_seqs)
+    budget = max(worker.max_num_batched_tokens, -(-traffic.mean_input_tokens // _ROUND) * _ROUND)
+    settings = EngineSettings(slots, budget)
+    means = float(traffic.mean_input_tokens), float(traffic.mean_output_tokens)
+    try:
+        if kind == "prefill":
+            replica = prefill_replica(worker.deployment, means[0], settings)
+            policy = replace(replica.policy, prefix_caching=caches_prefixes)
+            replica = replace(replica, policy=policy)
+            bound, slack_s = _prompts_per_s(replica, scenario)
+        else:
+            replica = decode_replica(worker.deployment, *means, slots, settings)
+            bound, slack_s = _answers_per_s(replica, scenario), math.inf
+    except AdvisorError:
+        return None
+    started = replace(
+        worker,
+        memory=replica.memory,
+        max_num_seqs=replica.policy.max_num_seqs,
+        max_num_batched_tokens=replica.policy.max_num_batched_tokens,
+        caches_prefixes=caches_prefixes,
     )
-    fleet = Fleet(APART.name, parts, _served(pair, numbers))
-    return Found(pair.decode.candidate, pair.decode.replica, held, (bought,), (whole,), fleet)
+    return Worker(started, replica, ways, bound, slack_s) if bound > 0 and slack_s > 0 and ways else None
 
 
-def _cell(asked: Asked, pair: Pair, counts: Sequence[int]) -> Cell | None:
-    """The cheapest way to buy so many workers, and spare ones; None where nobody sells them side by side."""
-    numbers = [count + asked.num_spare for count in counts]
-    budget = asked.scenario.objectives.budget_usd_per_hour or math.inf
-    cells = (*_together(asked, pair, numbers), *_apart(pair, numbers))
-    found = [cell for cell in cells if cell.usd_per_hour <= budget]
-    return min(found, key=lambda cell: cell.usd_per_hour, default=None)
+def _prompts_per_s(replica: ReplicaModel, scenario: Scenario) -> tuple[float, float]:
+    """Most prompts per second of a prefill worker [1/s], and what the objective leaves a long prompt to wait [s].
 
-
-def _together(asked: Asked, pair: Pair, numbers: Sequence[int]) -> Iterator[Cell]:
-    """Ways to buy one machine for both pools of one kind of accelerator."""
-    chip, total = pair.decode.accelerator, pair.num_accelerators(numbers)
-    if not pair.is_one_kind or total > _largest_machine(chip):
-        return
-    for way in placements(total, asked.offers[chip.id], chip):
-        if way.min_units == 1 and way.accelerators_per_unit <= _largest_machine(chip):
-            yield Cell(replace(way, replicas_per_unit=1), (way, way), (1, 1), is_shared=True)
-
-
-def _apart(pair: Pair, numbers: Sequence[int]) -> Iterator[Cell]:
-    """Ways to buy machines of their own for each pool, from one seller in one place."""
-    fabric = pair.decode.accelerator.scale_up
-    if pair.is_one_kind and fabric and pair.num_accelerators(numbers) <= fabric.max_domain:
-        return  # what is priced moves caches inside one machine
-    for first in pair.prefill.ways:
-        for second in pair.decode.ways:
-            one, two = first.price, second.price
-            if _seller(one) != _seller(two):
-                continue
-            ways = (first, second)
-            units = tuple(
-                math.ceil(number / way.replicas_per_unit) for number, way in zip(numbers, ways, strict=True)
-            )
-            if (pair.is_one_kind and one.sku != two.sku) or not _is_sold(ways, units, pair):
-                continue
-            bills = [count * way.usd_per_unit_hour for count, way in zip(units, ways, strict=True)]
-            num_accelerators = sum(
-                count * way.accelerators_per_unit for count, way in zip(units, ways, strict=True)
-            )
-            dearer = ways[bills.index(max(bills))]
-            yield Cell(Placement(dearer.price, 1, num_accelerators, sum(bills)), ways, (units[0], units[1]))
-
-
-def _is_sold(ways: tuple[Placement, Placement], units: Sequence[int], pair: Pair) -> bool:
-    """Whether a seller has so many units of both, and sells so few."""
-    counts = [count * way.accelerators_per_unit for count, way in zip(units, ways, strict=True)]
-    if pair.is_one_kind:
-        counts = [sum(counts)] * 2
-    return all(
-        way.min_units * way.accelerators_per_unit <= count
-        and (way.max_units is None or count <= way.max_units * way.accelerators_per_unit)
-        for way, count in zip(ways, counts, strict=True)
+    Source: recommend.bounds, without decoding; the 99th percentile of a lognormal.
+    """
+    surface, policy, traffic = replica.surface, replica.policy, scenario.traffic
+    reused = traffic.reused_input_tokens if policy.prefix_caching else 0.0
+    token_ps = min(
+        surface.mixed_base_ps[tokens] / tokens for tokens in iteration_tokens(policy.max_num_batched_tokens)
     )
 
+    def seconds(prompt: float) -> float:
+        return (token_ps + surface.prefill_pair_ps * prompt / 2.0) * prompt / PICOSECONDS_PER_S
 
-def _largest_machine(chip: Accelerator) -> int:
-    return max(LARGEST_WORKER, chip.scale_up.max_domain if chip.scale_up else 0)
+    sigma = traffic.input_sigma
+    long = traffic.own_input_tokens * math.exp(_Z99 * sigma - sigma**2 / 2.0) + traffic.shared_prefix_tokens
+    slack_s = scenario.objectives.largest_ttft_s - seconds(long - reused)
+    return 1.0 / seconds(traffic.mean_input_tokens - reused), slack_s
+
+
+def _answers_per_s(replica: ReplicaModel, scenario: Scenario) -> float:
+    """Most answers per second of a decode worker [1/s]; 0 where one alone misses the time per token.
+
+    Source: recommend.bounds, without prompts.
+    """
+    surface, policy, traffic = replica.surface, replica.policy, scenario.traffic
+    context = traffic.mean_context_tokens
+    most = min(policy.num_slots, int(max(replica.memory.kv_capacity_tokens / context, 1.0)))
+    batch = np.arange(1, most + 1)
+    step_s = (
+        np.asarray(surface.decode_base_ps)[batch]
+        + np.asarray(surface.decode_context_ps)[batch] * batch * context
+    ) / PICOSECONDS_PER_S
+    allowed = step_s <= scenario.objectives.largest_tpot_s
+    steps = max(1.0, traffic.mean_output_tokens - 1.0)
+    return float((batch / step_s)[allowed].max(initial=0.0)) / steps
+
+
+def agree(prefill: Side, decode: Side) -> bool:
+    """Whether caches of one kind of worker mean something to the other: as engines state it."""
+    first, second = prefill.candidate.deployment, decode.candidate.deployment
+    if (first.engine.id, first.weight_dtype, first.kv_dtype) != (
+        second.engine.id, second.weight_dtype, second.kv_dtype,
+    ):  # fmt: skip
+        return False
+    chips = first.accelerator, second.accelerator
+    if chips[0].id != chips[1].id and (
+        chips[0].architecture != chips[1].architecture
+        or not support(first.engine.id, chips[0].architecture, UNLIKE).is_usable
+    ):
+        return False
+    experts = first.tensor_parallel if second.expert_parallel > 1 else 1
+    is_alike = all(
+        getattr(first, name) == getattr(second, name)
+        for name in ("tensor_parallel", "data_parallel", "expert_parallel")
+    )
+    return is_alike or (first.data_parallel == 1 and first.expert_parallel == experts)

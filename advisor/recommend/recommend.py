@@ -9,13 +9,12 @@ from functools import partial
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.changes import compared, tried_changes, what_would_change
 from advisor.recommend.checkpoint import windowed
 from advisor.recommend.context_tiers import context_tiers, searched_largest
 from advisor.recommend.lever_trials import tried_levers
-from advisor.recommend.levers import APART, lever, pulled
+from advisor.recommend.levers import APART, BY_LENGTH, lever, pulled
 from advisor.recommend.load_runs import (
     ENDED_EARLY,
     NOT_SETTLED,
@@ -26,7 +25,7 @@ from advisor.recommend.load_runs import (
 )
 from advisor.recommend.market import market, stale_price_warnings
 from advisor.recommend.nearest import nearest_question
-from advisor.recommend.options import headline, option_of
+from advisor.recommend.options import headline, option_of, owned_note, router_note
 from advisor.recommend.pools import with_pools
 from advisor.recommend.purchase import Demand, cheapest_purchase, demands_of
 from advisor.recommend.ranking import (
@@ -43,6 +42,7 @@ from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcome
 from advisor.recommend.search import Progress, search
 from advisor.recommend.settling import Settled, leading, screened
+from advisor.recommend.split import with_split
 
 _MAX_VARIANTS = 2
 SCREENED_ONLY = (
@@ -169,8 +169,7 @@ def _answered(
     order = leading(scenario, competing, done.settled, scenario.top)
     if not order:
         raise _nothing(done)
-    if APART.name in scenario.levers:
-        order = ranked(with_pools(scenario, demands[last], order, done.accelerators, done.offers))
+    order = _with_unlike_parts(done, scenario, demands[last], order)
     options = _options(order, done, scenario, whole=whole)
     picks = [_pick(done, scenario, demands, place) for place in range(len(scenario.ladder_per_s))]
     if scenario.ladder_clients:
@@ -198,8 +197,9 @@ def _answered(
         warnings=stale_price_warnings(options),
         notes=(
             *done.notes,
-            *_owned_note(scenario),
+            *owned_note(scenario),
             *_idle_levers(scenario, model, order),
+            *router_note(options),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
             *((NOT_SETTLED,) if is_spent() else ()),
         ),
@@ -231,6 +231,17 @@ def _order(
         order = [plan for plan in order if plan.found.accelerator_id != best.found.accelerator_id]
         order.insert(top - 1, best)
     return [*order, *others]
+
+
+def _with_unlike_parts(
+    done: Searched, scenario: Scenario, demand: Demand, order: list[Planned]
+) -> list[Planned]:
+    """The ranking with fleets of unlike parts in place of what they beat, where they are asked for."""
+    if APART.name in scenario.levers:
+        order = ranked(with_pools(scenario, demand, order, done.accelerators, done.offers))
+    if BY_LENGTH.name in scenario.levers:
+        order = ranked(with_split(scenario, demand, order, done.model, done.accelerators, done.offers))
+    return order
 
 
 def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int) -> Planned | None:
@@ -343,18 +354,6 @@ def rejected_of(
         for usd, name, how in sorted(dearer)
     ]
     return (*ranked, *others)
-
-
-def _owned_note(scenario: Scenario) -> tuple[str, ...]:
-    if not scenario.constraints.own:
-        return ()
-    known = ownership(scenario.as_of)
-    tariff, pue = known.value("electricity_usd_per_kwh"), known.value("pue")
-    hosts = known.value("system_power_factor")
-    return (
-        f"own hardware is charged its electricity only: {tariff:.4g} USD/kWh, {hosts:.3g} times its boards with hosts, "
-        f"PUE {pue:.3g}; advisor cost adds the purchase",
-    )
 
 
 def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> tuple[str, ...]:

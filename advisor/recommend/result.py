@@ -42,9 +42,12 @@ class OfferedPrice:
     egress_usd_per_gb: float | None
 
 
-Share = Literal["prefill", "decode"]
-"""Of the work of two pools."""
-SHARE_WORDS: Final[Mapping[str, str]] = {"prefill": "prompts", "decode": "answers"}
+Share = Literal["prefill", "decode", "short", "long", "replica"]
+"""Of the work of two pools: prompts and answers, or requests with short and with long prompts; or all of it."""
+_SHARE_WORDS: Final[Mapping[str, str]] = {
+    "prefill": "prompts", "decode": "answers", "short": "prompts up to {:,} tokens", "long": "longer prompts",
+    "replica": "conversations",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,20 @@ class OptionPart:
     launch_command: str
     launch_argv: tuple[str, ...]
     launch_config: Mapping[str, object]
+    max_prompt_tokens: int | None = None
+    """Longest prompt that the router sends it; None where it sends any."""
+
+    @property
+    def words(self) -> str:
+        """What it is for."""
+        return _SHARE_WORDS[self.share].format(self.max_prompt_tokens)
+
+    @property
+    def work(self) -> str:
+        """How many replicas do what."""
+        if self.share in ("prefill", "decode"):
+            return f"{self.num_replicas} {self.share} workers"
+        return f"{self.num_replicas} replica{'s' if self.num_replicas > 1 else ''} for {self.words}"
 
 
 @dataclass(frozen=True, slots=True)

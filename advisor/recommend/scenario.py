@@ -3,7 +3,7 @@
 import datetime
 import math
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -35,6 +35,10 @@ class Traffic(Record):
     reused_input_tokens: float = Field(default=0.0, ge=0)
     """Tokens of the mean prompt that a prefix cache without end would hold from earlier ones."""
     source: str = ""
+    part: "PromptRange | None" = None
+    """Of which traffic, and prompts of which lengths, these are the requests; None where they are all."""
+    conversations: "Conversations | None" = None
+    """Whose turns these are, each with all that was said before; None where requests stand alone."""
 
     @property
     def longest_request_tokens(self) -> int:
@@ -60,6 +64,27 @@ class Traffic(Record):
         return self.mean_input_tokens + self.mean_output_tokens / 2.0
 
 
+class PromptRange(Record):
+    """The requests of a traffic whose prompts have so many tokens."""
+
+    whole: Traffic
+    from_tokens: int = Field(default=1, ge=1)
+    to_tokens: int | None = None
+    """None: any number."""
+
+
+class Conversations(Record):
+    """Requests that send back what was said before them."""
+
+    turn: Traffic
+    """New tokens of a turn, and those of its answer."""
+    mean_turns: float = Field(ge=1)
+    gap_s: float = Field(gt=0)
+    """From a prompt to the next of its conversation, on average."""
+    common_tokens: int = Field(default=0, ge=0)
+    """With which every conversation begins."""
+
+
 def _lognormal_quantile(mean: float, sigma: float) -> float:
     """99.9th percentile of a lognormal with this mean."""
     return mean * math.exp(3.09 * sigma - sigma**2 / 2.0)
@@ -72,13 +97,13 @@ class ServiceLevel(Record):
     """A time that a share of the requests (of the gaps between tokens, for itl) must keep."""
 
     metric: Metric
-    percent: Literal[50, 95, 99] = 99
+    percent: Literal[50, 95, 99] | Annotated[float, Field(gt=0, lt=100)] = 99
     limit_s: float = Field(gt=0)
 
     @property
     def name(self) -> str:
         """What it is called in answers, e.g. p99 TTFT."""
-        return f"p{self.percent} {'end to end' if self.metric == 'e2e' else self.metric.upper()}"
+        return f"p{self.percent:g} {'end to end' if self.metric == 'e2e' else self.metric.upper()}"
 
 
 class Objectives(Record):

@@ -15,7 +15,7 @@ from advisor.recommend.load_runs import Served
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import Demand, Purchase, demands_of, least_costs
 from advisor.recommend.result import SearchStatistics, Share
-from advisor.recommend.scenario import Scenario
+from advisor.recommend.scenario import Scenario, Traffic
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.intervals import factors, prediction_class
 from advisor.simulator.replica_model import ReplicaModel
@@ -42,6 +42,8 @@ class Part:
     num_units: int
     is_shared: bool = False
     """Whether that machine holds all parts."""
+    traffic: Traffic | None = None
+    """What it sees of the load; None where it has a part in every request."""
 
 
 @dataclass(frozen=True, slots=True)

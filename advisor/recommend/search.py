@@ -70,12 +70,12 @@ def search(
                 outcome.bounds.setdefault(name, entry.bounds[-1])
             continue
         if entry.replica is None:
-            _tighten(question, entry, libraries, outcome, heap)
+            tighten(question, entry, libraries, outcome, heap)
         elif entry.capacity is None:
             deployment = entry.candidate.deployment
             size, name = deployment.accelerators_per_replica, deployment.accelerator.id
             progress(f"simulating {deployment.model.id} on {size} x {name} ({deployment.engine.id})")
-            _estimate(question, entry, outcome, heap, exhaustive=exhaustive)
+            estimate(question, entry, outcome, heap, exhaustive=exhaustive)
         else:
             _confirm(question, entry, outcome, heap, exhaustive=exhaustive)
     _end(question, outcome, heap)
@@ -98,13 +98,14 @@ def _end(question: Question, outcome: SearchOutcome, heap: list[Entry]) -> None:
             outcome.bounds.setdefault(name, entry.bounds[-1])
 
 
-def _tighten(
+def tighten(
     question: Question,
     entry: Entry,
     libraries: dict[tuple[str, str, str], OperatorLibrary],
     outcome: SearchOutcome,
     heap: list[Entry],
 ) -> None:
+    """Put a candidate back with its replica, at the cost that its step-cost surface bounds."""
     scenario, deployment = question.scenario, entry.candidate.deployment
     key = (deployment.accelerator.id, deployment.engine.id, deployment.weight_dtype)
     if key not in libraries:
@@ -131,7 +132,7 @@ def _tighten(
     heapq.heappush(heap, tightened)
 
 
-def _estimate(
+def estimate(
     question: Question, entry: Entry, outcome: SearchOutcome, heap: list[Entry], *, exhaustive: bool
 ) -> None:
     """Find the highest load by short runs and put the candidate back at the cost that this gives."""

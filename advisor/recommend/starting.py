@@ -82,6 +82,7 @@ def levers_of(candidate: Candidate, scenario: Scenario) -> dict[str, object]:
         }
     return {
         "prefix_caching": candidate.caches_prefixes,
+        "sticky_router": bool(scenario.traffic.conversations) and candidate.caches_prefixes,
         "reused_input_tokens": scenario.traffic.reused_input_tokens if candidate.caches_prefixes else 0.0,
         "kv_dtype": candidate.deployment.kv_dtype,
         "speculation": chosen,
@@ -117,6 +118,9 @@ def parts_of(plan: Planned, scenario: Scenario) -> tuple[OptionPart, ...]:
 
 def _part(part: Part, plan: Planned, scenario: Scenario) -> OptionPart:
     deployment, way = part.candidate.deployment, part.placement
+    if part.traffic is not None:
+        scenario = scenario.model_copy(update={"traffic": part.traffic})
+    limits = scenario.traffic.part
     checkpoint = served_checkpoint(deployment)
     started = launch_of(part.candidate, checkpoint, scenario, part.role)
     whole = plan.found.purchase.placement
@@ -154,4 +158,5 @@ def _part(part: Part, plan: Planned, scenario: Scenario) -> OptionPart:
         launch_command=started.command,
         launch_argv=started.argv,
         launch_config=started.config,
+        max_prompt_tokens=limits.to_tokens if limits else None,
     )

@@ -97,6 +97,11 @@ class LaunchFlags(Record):
     pool_router_install: str = ""
     pool_router_worker: dict[str, str] = Field(default_factory=dict)
     """One worker as the router is told of it, by role; with {url} and {port}, that of caches."""
+    sticky_router: str = ""
+    """Router that keeps conversations with their replica, with $workers and {port}; each is told as the worker named
+    replica."""
+    sticky_header: str = ""
+    """Header of requests that names their conversation."""
     address: str = ""
     """Listens to everybody on {port}."""
     images: dict[str, str] = Field(default_factory=dict)

@@ -1,12 +1,14 @@
-"""Files that start two pools: they parse, options are the release's, every worker has its own place and the router
-knows each once."""
+"""Files that start two unlike parts, pools of prompts and answers or of short and long prompts: they parse,
+options are the release's, every worker has its own place and the router knows each once."""
 
 import dataclasses
 import json
+import os
 import random
 import re
 import shlex
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,9 @@ from advisor.recommend.result import Option, OptionPart
 
 FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
 SHARES = ("prefill", "decode")
+BY_LENGTH = ("short", "long")
+WINDOWS = {"short": 6144}
+SEEDS = range(int(os.environ.get("ADVISOR_QUESTIONS", "60")))
 SCHEMAS = json.loads((Path(__file__).parent / "emitted_schemas.json").read_text())
 
 
@@ -36,6 +41,7 @@ def part_of(share: str, engine: str, chip: str, tp: int, replicas: int, unit: in
         checkpoint_dtype="fp8",
         max_num_seqs=64,
         max_num_batched_tokens=4096,
+        max_model_len=WINDOWS.get(share, 8192),
         role=share,
     )
     repository = "./llama-quantised" if origin == "quantise first" else "org/Llama"
@@ -47,6 +53,7 @@ def part_of(share: str, engine: str, chip: str, tp: int, replicas: int, unit: in
         accelerators_per_unit=unit, max_num_seqs=64, max_num_batched_tokens=4096,
         checkpoint=ServedCheckpoint("org/Llama", "fp8", origin), memory={"weight_bytes": 8e9}, levers={},  # type: ignore[arg-type]
         launch_command=started.command, launch_argv=started.argv, launch_config=started.config,
+        max_prompt_tokens=4096 if share == "short" else None,
     )  # type: ignore[arg-type]  # fmt: skip
 
 
@@ -63,6 +70,7 @@ def question(seed: int) -> Option:
     engine, chip = draw.choice(
         [("vllm", "h100-sxm"), ("vllm", "mi300x"), ("sglang", "h200-sxm"), ("tensorrt-llm", "b200-sxm")]
     )
+    shares = SHARES if seed % 4 < 2 else BY_LENGTH
     origin = draw.choice(("published", "pattern", "quantise first"))
     is_shared = seed % 2 == 0
     sizes = (
@@ -78,26 +86,25 @@ def question(seed: int) -> Option:
     units = (8, 8) if is_shared else sizes
     parts = tuple(
         part_of(share, engine, chip, tp, count, unit, origin)
-        for share, tp, count, unit in zip(SHARES, sizes, counts, units, strict=True)
+        for share, tp, count, unit in zip(shares, sizes, counts, units, strict=True)
     )
     total = sum(tp * count for tp, count in zip(sizes, counts, strict=True))
     return Whole(parts, 8 if is_shared else total)  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_generated_pools_in_every_format(seed: int, tmp_path: Path) -> None:
     option = question(seed)
     fleet = fleet_plan("llama", option)
     for form in FORMATS:
-        if form == "skypilot" and not fleet.is_shared:
+        if form == "skypilot" and not fleet.is_shared and fleet.longest_short is None:
             with pytest.raises(AdvisorError, match="no service of SkyPilot"):
                 emitted("llama", option, form)
             continue
         files = emitted("llama", option, form)  # type: ignore[arg-type]
         assert files["README.md"].count("\n") == 3
-        for share in SHARES if option.parts[0].launch_config else ():
-            (part,) = (each for each in option.parts if each.share == share)
-            assert yaml.safe_load(files[f"{share}.engine.yaml"]) == part.launch_config
+        for part in option.parts if option.parts[0].launch_config else ():
+            assert yaml.safe_load(files[f"{part.share}.engine.yaml"]) == part.launch_config
         for name, content in files.items():
             if name.endswith((".sh", ".sbatch")):
                 (tmp_path / name).write_text(content)
@@ -115,7 +122,7 @@ def in_scripts(files: Mapping[str, str], option: Option, form: str) -> None:
         words = shlex.split(next(line for line in text.splitlines() if rest in line).replace("&", ""))
         begin = words.index(part.launch_argv[5])
         check_command(part.engine, ["started", *words[begin:]])
-        assert {str(part.tensor_parallel), "8192"} <= set(words[begin - 2 :])
+        assert {str(part.tensor_parallel), str(WINDOWS.get(part.share, 8192))} <= set(words[begin - 2 :])
         if form == "slurm":
             assert f"--array=0-{part.num_replicas - 1}\n" in files[f"{part.share}.sbatch"]
             assert f"--gpus-per-node={part.tensor_parallel}\n" in files[f"{part.share}.sbatch"]
@@ -128,21 +135,66 @@ def in_scripts(files: Mapping[str, str], option: Option, form: str) -> None:
         assert int(number.group(1)) == on_host
     if form != "slurm":
         known_once(files, option)
+    elif option.parts[0].share == "short":
+        written = slurm_router(files, option)
+        assert len(re.findall(r"server node\d+:\d+;", written)) == sum(p.num_replicas for p in option.parts)
+        assert by_length(written)
+
+
+def slurm_router(files: Mapping[str, str], option: Option) -> str:
+    """What router.sh writes for nginx once the workers have left their addresses."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for part in option.parts:
+            (folder / "endpoints" / part.share).mkdir(parents=True)
+            for place in range(part.num_replicas):
+                (folder / "endpoints" / part.share / str(place)).write_text(f"node{place} {9000 + place}\n")
+        (folder / "bin").mkdir()
+        (folder / "bin" / "nginx").write_text("#!/bin/sh\nexit 0\n")
+        (folder / "bin" / "nginx").chmod(0o755)
+        (folder / "router.sh").write_text(files["router.sh"])
+        path = f"{folder / 'bin'}:{os.environ['PATH']}"
+        subprocess.run(["bash", "router.sh"], cwd=folder, check=True, env={**os.environ, "PATH": path})
+        return (folder / "nginx.conf").read_text()
+
+
+def by_length(conf: str) -> bool:
+    """Whether requests of up to 4 096 tokens, 16 000 bytes, go to the first pool, longer ones to the other."""
+    (expression,) = re.findall(r'"~(.*)" short;', conf)
+    assert "default long;" in conf
+    assert "proxy_pass http://$pool;" in conf
+    assert "error_page 400 = @long;" in conf
+    sizes = (0, 9, 15_999, 16_000, 16_001, 99_999, 100_000, 1_000_000)
+    return [bool(re.match(expression, str(size))) for size in sizes] == [size < 16_000 for size in sizes]
 
 
 def known_once(files: Mapping[str, str], option: Option) -> None:
     """Addresses of the router are as many as workers, and no two are the same."""
-    text = files.get("router.yaml") or next(
-        line
-        for name in ("start.sh", "router.sh")
-        for line in files.get(name, "").splitlines()
-        if line.startswith("exec")
+    if option.parts[0].share == "short":
+        assert by_length(files["nginx.conf"])
+    text = (
+        files.get("router.yaml")
+        or files.get("nginx.conf")
+        or next(
+            line
+            for name in ("start.sh", "router.sh")
+            for line in files.get(name, "").splitlines()
+            if line.startswith("exec")
+        )
     )
     found = re.findall(r"(?:localhost|[A-Z]+_HOST_\d+):\d+", text)
     assert len(found) == len(set(found)) == sum(part.num_replicas for part in option.parts)
 
 
 def in_yaml(files: Mapping[str, str], option: Option, form: str) -> None:
+    if form == "skypilot" and "service.sky.yaml" not in files:
+        for part in option.parts:
+            task = yaml.safe_load(files[f"{part.share}.sky.yaml"])
+            jsonschema.validate(task, SCHEMAS["skypilot"])
+            assert task["service"]["replicas"] == part.num_replicas
+            assert task["resources"]["accelerators"].endswith(f":{part.tensor_parallel}")
+            assert f"--endpoint {task['name']})" in files["router.sh"]
+        return
     if form == "skypilot":
         task = yaml.safe_load(files["service.sky.yaml"])
         jsonschema.validate(task, SCHEMAS["skypilot"])
@@ -182,7 +234,12 @@ def in_yaml(files: Mapping[str, str], option: Option, form: str) -> None:
 def in_kubernetes(documents: list[dict[str, Any]], option: Option) -> None:
     for document in documents:
         jsonschema.validate(document, SCHEMAS["kubernetes"][document["kind"]])
-    sets = {one["metadata"]["name"]: one for one in documents if one["kind"] == "StatefulSet"}
+    is_by_length = option.parts[0].share == "short"
+    names = {
+        one["metadata"]["name"]: one for one in documents if one["kind"] in ("StatefulSet", "Deployment")
+    }
+    sets = {name: one for name, one in names.items() if not name.endswith("-router")}
+    assert {one["kind"] for one in sets.values()} == {"Deployment" if is_by_length else "StatefulSet"}
     for part in option.parts:
         (found,) = (one for name, one in sets.items() if name.endswith(part.share))
         (container,) = found["spec"]["template"]["spec"]["containers"]
@@ -190,11 +247,15 @@ def in_kubernetes(documents: list[dict[str, Any]], option: Option) -> None:
         assert found["spec"]["replicas"] == part.num_replicas
         limits = container["resources"]["limits"]
         assert str(part.tensor_parallel) in {count for name, count in limits.items() if name.endswith("/gpu")}
-    (router,) = (one for one in documents if one["kind"] == "Deployment")
+    (router,) = (one for name, one in names.items() if name.endswith("-router"))
     configs = " ".join(
         text for one in documents if one["kind"] == "ConfigMap" for text in one["data"].values()
     )
     told = " ".join(router["spec"]["template"]["spec"]["containers"][0]["command"]) + configs
+    if is_by_length:
+        assert all(f"server {name}:8000;" in told for name in sets)
+        assert by_length(configs)
+        return
     for name, one in sets.items():
         assert all(f"{name}-{place}.{name}:8000" in told for place in range(one["spec"]["replicas"]))
         assert f"{name}-{one['spec']['replicas']}." not in told

@@ -29,7 +29,8 @@ VALUES = {
     "checkpoints": "sync", "mtbf_hours": "1000", "restart": "30m", "spot_losses_per_day": "3", "stragglers": "0.2",
     "algorithm": "ppo", "prompts": "64", "samples": "4", "rl_steps": "7", "placement": "colocated", "off_policy": "2",
     "teacher": "70b", "mean_length": "300", "precision": "fp8", "reward_time": "3s", "reward_model": "8b",
-    "shared_prefix_tokens": "100", "shared_prefixes": "3", "levers": "none", "acceptance": "0.5", "adapters": "50",
+    "shared_prefix_tokens": "100", "shared_prefixes": "3", "sessions": "6", "turn_gap": "30s",
+    "levers": "none", "acceptance": "0.5", "adapters": "50",
     "max_gpus": "32", "adapter_rank": "8", "adapter_slots": "9", "emit": "k8s", "emit_dir": "here",
     "plan": "p.json", "from_plan": "p.json", "max_context": "64k",
 }  # fmt: skip

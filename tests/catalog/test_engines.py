@@ -8,7 +8,7 @@ import pytest
 from advisor.catalog import engines
 from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.catalog.launch import Guess, LaunchSettings, launch, with_address
-from advisor.catalog.launch_options import check_command, launch_options
+from advisor.catalog.launch_options import ROUTERS, check_command, launch_options
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GIB
 
@@ -210,7 +210,7 @@ def test_an_option_that_the_release_lacks_refuses_the_command(
 
 def test_every_list_of_options_names_release_and_source() -> None:
     for engine, known in launch_options().items():
-        assert engine in engines.all_ids()
+        assert engine in (*engines.all_ids(), *ROUTERS.values())
         assert known.release
         assert "(" in known.source
         assert len(known.takes_value) > 15

@@ -40,7 +40,7 @@ class CostInput:
         Load,
         only(
             "rate", "concurrency", "input_tokens", "output_tokens", "trace", "profile", "shared_prefix_tokens",
-            "shared_prefixes",
+            "shared_prefixes", "sessions", "turn_gap",
         ),
     ] = Load()  # fmt: skip
     levers: Levers = Levers()

@@ -5,10 +5,10 @@ from dataclasses import replace
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.profiles import get_load_shape
 from advisor.cli.lever_input import beside_of, with_levers
-from advisor.cli.measures import parse_count, positive
+from advisor.cli.measures import parse_count, parse_rate, positive
 from advisor.cli.notes import progress
 from advisor.cli.options import Shared
-from advisor.cli.scenario_input import names_of, parse_own, parse_rate, scenario_of
+from advisor.cli.scenario_input import names_of, parse_own, scenario_of
 from advisor.commands.cost.options import CostInput
 from advisor.commands.cost.view import cost_answer
 from advisor.cost.question import CostQuestion

@@ -32,8 +32,8 @@ ACTS: Final[dict[str, frozenset[str]]] = {
     "serve": _ANY
     | _CHAT
     | _words(
-        "trace trace_speed goal from_plan fast shared_prefix_tokens shared_prefixes levers acceptance adapters "
-        "adapter_rank adapter_slots emit emit_dir max_context"
+        "trace trace_speed goal from_plan fast shared_prefix_tokens shared_prefixes sessions turn_gap levers "
+        "acceptance adapters adapter_rank adapter_slots emit emit_dir max_context"
     ),
     "diffusion": _ANY | _ITEMS | _words("steps image_size guidance"),
     "embed": _ANY | _ITEMS | _words("input_tokens"),

@@ -86,7 +86,7 @@ class RecommendInput:
         Load,
         only(
             "rate", "concurrency", "input_tokens", "output_tokens", "trace", "trace_speed", "profile",
-            "shared_prefix_tokens", "shared_prefixes",
+            "shared_prefix_tokens", "shared_prefixes", "sessions", "turn_gap",
         ),
     ] = Load()  # fmt: skip
     levers: Levers = Levers()

@@ -9,17 +9,10 @@ from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.cli.item_input import item_job, parse_size
 from advisor.cli.lever_input import beside_of
-from advisor.cli.measures import parse_count, parse_seconds
+from advisor.cli.measures import parse_budget, parse_count, parse_rate, parse_seconds
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
-from advisor.cli.scenario_input import (
-    LADDER_PER_S,
-    constraints_of,
-    needed_model,
-    parse_budget,
-    parse_rate,
-    scenario_of,
-)
+from advisor.cli.scenario_input import LADDER_PER_S, constraints_of, needed_model, scenario_of
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.other_view import batch_answer, item_answer
 from advisor.commands.recommend.serving import recommended

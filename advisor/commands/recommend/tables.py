@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from advisor.recommend.result import SHARE_WORDS, ContextTier, Option, OptionPart, Recommendation, Rung
+from advisor.recommend.result import ContextTier, Option, OptionPart, Recommendation, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Block, Table, columns
 from advisor.render.numbers import (
@@ -150,8 +150,7 @@ def start_command(option: Option) -> str:
     if not option.parts:
         return option.launch_command
     return "\n".join(
-        f"# each of {part.num_replicas} for {SHARE_WORDS[part.share]}\n{part.launch_command}"
-        for part in option.parts
+        f"# each of {part.num_replicas} for {part.words}\n{part.launch_command}" for part in option.parts
     )
 
 

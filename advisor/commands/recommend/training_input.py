@@ -11,10 +11,10 @@ from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, GIGA, HOUR_S, MEGA, TERA
 from advisor.cli.lever_input import beside_of
-from advisor.cli.measures import parse_count, parse_seconds, positive
+from advisor.cli.measures import parse_count, parse_seconds, parse_usd, positive
 from advisor.cli.options import Load, Shared, Where
 from advisor.cli.own_data import given_calibration
-from advisor.cli.scenario_input import constraints_of, names_of, needed_model, parse_usd
+from advisor.cli.scenario_input import constraints_of, names_of, needed_model
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.training_options import TrainingInput
 from advisor.recommend.training_scenario import (

@@ -10,8 +10,7 @@ from advisor.catalog.files import DATA_DIR, checked, read_text, read_toml
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.schema.price import Term
 from advisor.catalog.schema.record import Record
-from advisor.cli.measures import parse_bytes, parse_seconds
-from advisor.cli.scenario_input import parse_rate
+from advisor.cli.measures import parse_bytes, parse_rate, parse_seconds
 from advisor.simulator.serving.fleet import QueueOrder, RouterRule, ScalingMetric
 
 EXAMPLES: Final = DATA_DIR / "fleets"

@@ -8,10 +8,9 @@ from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.units import KILO
 from advisor.cli.item_input import item_job, named_model
-from advisor.cli.measures import parse_seconds
+from advisor.cli.measures import parse_rate, parse_seconds
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
-from advisor.cli.scenario_input import parse_rate
 from advisor.commands.simulate_items.options import DiffusionInput, EmbedInput, SpeechInput
 from advisor.commands.simulate_items.view import service_answer
 from advisor.render.answer import Answer

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.cli.command import Studied, commands, gathered, parameters_of
-from advisor.cli.options import Shared, check_shared, parse_day
+from advisor.cli.measures import parse_day
+from advisor.cli.options import Shared, check_shared
 from advisor.render.answer import Answer
 from advisor.sweep.fields import Field
 from advisor.sweep.journal import Row

@@ -14,12 +14,12 @@ from advisor.catalog.launch_options import check_command
 from advisor.cli.lever_input import with_levers
 from advisor.cli.options import Levers, Load
 from advisor.cli.scenario_input import traffic_of
-from advisor.recommend.pool_workers import Pair, Side, agree, sides_of
-from advisor.recommend.pools import Asked, _cell
+from advisor.recommend.pools import PoolPair, agree, sides_of
 from advisor.recommend.purchase import Demand
 from advisor.recommend.ranking import Planned, planned
 from advisor.recommend.recommend import recommend, searched
 from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
+from advisor.recommend.unlike_parts import Asked, Side, cheapest_cell, num_accelerators
 from advisor.simulator.disaggregation import PoolPlan, joined
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
@@ -53,7 +53,7 @@ def test_a_worker_carries_no_more_than_its_bound(plain: tuple[Scenario, Planned,
         (prompts[0], answers[-1], (1, 8), 0),
         (prompts[-1], answers[0], (8, 1), 1),
     ):
-        pair = Pair(first, second)
+        pair = PoolPair(first, second)
         plans = [PoolPlan(side.candidate.deployment, n) for side, n in zip(pair.sides, counts, strict=True)]
         pools = joined(*plans, first.replica, second.replica)
         workload = Workload(ClosedLoop(200), FixedLengths(9429, 685), 400)
@@ -65,10 +65,10 @@ def test_a_worker_carries_no_more_than_its_bound(plain: tuple[Scenario, Planned,
 def test_one_machine_or_machines_of_one_seller_in_one_place(plain: tuple[Scenario, Planned, Any]) -> None:
     scenario, plan, done = plain
     prompts, answers = sides_of(scenario, plan, done.accelerators, done.offers)
-    pair = Pair(prompts[0], answers[0])
-    size = pair.num_accelerators((1, 1)) // 2
+    pair = PoolPair(prompts[0], answers[0])
+    size = num_accelerators(pair, (1, 1)) // 2
     asked = Asked(scenario, Demand("rate", 5.0), done.offers)
-    small, large = _cell(asked, pair, (1, 1)), _cell(asked, pair, (16, 9))
+    small, large = cheapest_cell(asked, pair, (1, 1)), cheapest_cell(asked, pair, (16, 9))
     assert small is not None
     assert large is not None
     assert small.is_shared
@@ -78,7 +78,7 @@ def test_one_machine_or_machines_of_one_seller_in_one_place(plain: tuple[Scenari
     bills = zip(large.ways, large.units, strict=True)
     assert large.usd_per_hour == pytest.approx(sum(n * way.usd_per_unit_hour for way, n in bills))
     spare = Asked(scenario.model_copy(update={"redundancy": "n+1"}), Demand("rate", 5.0), done.offers)
-    more = _cell(spare, pair, (16, 9))
+    more = cheapest_cell(spare, pair, (16, 9))
     assert more is not None
     assert more.whole.accelerators_per_unit > large.whole.accelerators_per_unit
 
