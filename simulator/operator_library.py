@@ -33,6 +33,8 @@ _WEIGHT_ONLY = {
     **{name: "int8_wo" if bytes_per_element(name) > _BETWEEN_WIDTHS else "int4_wo" for name in FILE_DTYPES},
 }
 _MARLIN = "marlin"
+_STREAMED_BYTES_PER_S = 3.35e12 / 132
+"""Bandwidth of each SM of the H100 on which kernels that unpack weights were measured."""
 
 
 def matmul_key(weight_dtype: str, activation_dtype: str, *, block_scaled: bool = False) -> str:
@@ -115,8 +117,8 @@ class OperatorLibrary:
 
         `behind_kernel`: its input comes from a small operator, which may quantise it on the way, not from attention.
 
-        Assumes: unpacked weights multiply no faster than 16-bit ones where reading these would cost nothing, so that a
-        transferred record does not pass the chip's own limits.
+        Assumes: unpacked weights multiply no faster than 16-bit ones where reading these would cost nothing, and come
+        no faster than an SM streams them where it was measured, so that a transferred record keeps the chip's limits.
 
         Source: operators.matmul.
         """
@@ -126,12 +128,18 @@ class OperatorLibrary:
         if self.fused_quantisation and dtype == "fp8" and behind_kernel:
             launch_s = min(efficiency.launch_s, self.parameters(MatmulEfficiency, "matmul", "bf16").launch_s)
             efficiency = replace(efficiency, launch_s=launch_s, quantize_bytes=0.0, quantize_row_cycles=0.0)
-        seconds = matmul_s(tokens, columns, depth, device, efficiency)
         if kernel == "matmul":
-            return seconds
+            return matmul_s(tokens, columns, depth, device, efficiency)
         plain = self.parameters(MatmulEfficiency, "matmul", "bf16")
+        streamed = (
+            efficiency.memory_fraction * _STREAMED_BYTES_PER_S * device.num_sms / device.bandwidth_bytes_per_s
+        )
+        unpacking = replace(efficiency, memory_fraction=min(plain.memory_fraction, streamed))
         endless = replace(self.device, bandwidth_bytes_per_s=math.inf)
-        return np.maximum(seconds, matmul_s(tokens, columns, depth, endless, plain))
+        return np.maximum(
+            matmul_s(tokens, columns, depth, device, unpacking),
+            matmul_s(tokens, columns, depth, endless, plain),
+        )
 
     def experts_s(self, tokens: FloatArray, dtype: str, shape: ExpertLayer) -> FloatArray:
         """Routed experts of one layer on one accelerator [s]. Source: operators.grouped_matmul."""
