@@ -15,9 +15,10 @@ from advisor.cli.options import Levers, Load
 from advisor.cli.scenario_input import traffic_of
 from advisor.recommend import unlike_parts
 from advisor.recommend.load_runs import LoadShare, SplitModel, lengths_of, prompt_pairs, run_at
-from advisor.recommend.ranking import Planned, confirmed
+from advisor.recommend.ranking import Planned
 from advisor.recommend.recommend import recommend
 from advisor.recommend.scenario import Constraints, Objectives, Scenario
+from advisor.recommend.settling import confirmed
 from advisor.recommend.split import boundaries, traffic_in
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.replica_model import model_replica
