@@ -26,6 +26,8 @@ BASES: Final = len(_MOST_SIZED)
 LARGEST_WORKER: Final = 8
 """Accelerators of one worker: those of a usual machine."""
 _MOST_STEPS: Final = 12
+_MOST_REGROWN: Final = 3
+"""Times that parts are grown again which other seeds did not show to hold."""
 _GROWTH: Final = 0.1
 _PER_WORKER: Final = 40
 """Requests of a run that sizes parts, for each of their workers."""
@@ -157,29 +159,46 @@ def seller_of(price: Price) -> tuple[str, ...]:
 
 def _best(asked: Asked, plan: Planned, pairs: Sequence[Pair], most: int) -> Planned | None:
     """The cheapest parts that hold, of the `most` pairs that may cost least; None where none beats the plain ones."""
-    limit, begin = plan.found.purchase.usd_per_hour, list[tuple[float, int]]()
+    limit, waiting = plan.found.purchase.usd_per_hour, list[tuple[float, int, tuple[int, ...]]]()
     for place, pair in enumerate(pairs):
         likely = cheapest_cell(asked, pair, pair.likely(asked.load))
         if likely is not None and likely.usd_per_hour < limit:
-            begin.append((likely.usd_per_hour, place))
-    sized = list[Found]()
-    for usd, place in sorted(begin)[:most]:
-        found = _sized(asked, pairs[place], limit) if usd < limit and not is_spent() else None
-        if found is not None:
-            sized.append(found)
-            limit = found.purchase.usd_per_hour
-    for found in reversed(sized):  # the cheapest first
+            waiting.append((likely.usd_per_hour, place, pair.begin(asked.load)))
+    waiting, sized = sorted(waiting)[:most], list[tuple[float, int, Found]]()
+    for _ in range(most + _MOST_REGROWN):
+        for usd, place, counts in waiting:
+            least = sized[-1][0] if sized else limit
+            found = _sized(asked, pairs[place], least, counts) if usd < least and not is_spent() else None
+            if found is not None:
+                sized.append((found.purchase.usd_per_hour, place, found))
+        if not sized:
+            return None
+        _, place, found = sized.pop()  # the cheapest
         held = confirmed(asked.scenario, planned(asked.scenario, asked.demand, found), Settled())
         if held is not None:
             return held
+        waiting = [
+            each for each in waiting if each[1] != place and all(each[1] != one for _, one, _ in sized)
+        ]
+        counts = _grown(asked, pairs[place], found)
+        cell = cheapest_cell(asked, pairs[place], counts)
+        waiting = sorted([*waiting, (cell.usd_per_hour, place, counts)]) if cell else waiting
     return None
 
 
-def _sized(asked: Asked, pair: Pair, limit: float) -> Found | None:
+def _grown(asked: Asked, pair: Pair, found: Found) -> tuple[int, ...]:
+    """The counts of parts that other seeds did not show to hold, with one more of what is short."""
+    assert found.fleet is not None
+    counts = [part.num_replicas - asked.num_spare for part in found.fleet.parts]
+    counts[pair.short(found.capacity.result, found.capacity.binding, counts, asked)] += 1
+    return tuple(counts)
+
+
+def _sized(asked: Asked, pair: Pair, limit: float, begin: Sequence[int]) -> Found | None:
     """The smallest parts below a bill [USD/h] that hold the load, grown from what may."""
     scenario, load, spent = asked.scenario, asked.load, 0
     traffic, objectives = scenario.traffic, scenario.objectives
-    counts = list(pair.begin(load))
+    counts = list(begin)
     for _ in range(_MOST_STEPS):
         cell = cheapest_cell(asked, pair, counts)
         if cell is None or cell.usd_per_hour >= limit:

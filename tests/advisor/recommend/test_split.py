@@ -4,6 +4,7 @@ import datetime
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,12 @@ from advisor.catalog.launch_options import check_command
 from advisor.cli.lever_input import with_levers
 from advisor.cli.options import Levers, Load
 from advisor.cli.scenario_input import traffic_of
+from advisor.recommend import unlike_parts
 from advisor.recommend.load_runs import LoadShare, SplitModel, lengths_of, prompt_pairs, run_at
+from advisor.recommend.ranking import Planned
 from advisor.recommend.recommend import recommend
-from advisor.recommend.scenario import Constraints, Scenario
+from advisor.recommend.scenario import Constraints, Objectives, Scenario
+from advisor.recommend.settling import confirmed
 from advisor.recommend.split import boundaries, traffic_in
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.replica_model import model_replica
@@ -152,3 +156,30 @@ def test_a_split_that_means_nothing_is_refused(tmp_path: Path) -> None:
         with pytest.raises(AdvisorError, match=words) as refused:
             with_levers(scenario, Levers(levers="split"))
         assert refused.value.fix
+
+
+@pytest.mark.slow
+def test_parts_that_other_seeds_do_not_show_are_grown_or_others_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    traffic = traffic_of(Load(rate="50", profile="code"))
+    steady = Objectives(tpot_p99_s=0.02)
+    scenario = Scenario(
+        model="llama-3.1-8b",
+        as_of=DAY,
+        traffic=traffic,
+        objectives=steady,
+        constraints=H100,
+        levers=("split",),
+        top=1,
+    )
+    seen: list[float] = []
+
+    def strict(*args: Any) -> Planned | None:
+        seen.append(args[1].found.purchase.usd_per_hour)
+        return confirmed(*args) if len(seen) > 1 else None
+
+    monkeypatch.setattr(unlike_parts, "confirmed", strict)
+    option = recommend(scenario).options[0]
+    assert option.parts
+    assert seen[0] < option.usd_per_hour == pytest.approx(seen[-1])
