@@ -229,7 +229,9 @@ def test_unpacked_weights_save_bytes_and_no_work(accelerator, engine):
             [float(library.matmul_s(rows, columns, depth, dtype)[0]) for rows in (few, many)]
             for dtype in ("int4_wo", "bf16")
         )
-        assert packed[0] < 0.75 * plain[0]
+        assert (
+            packed[0] < (0.75 if accelerator != "b200-sxm" else 0.85) * plain[0]
+        )  # whose SMs would need to stream more
         assert (
             packed[1] > 0.85 * plain[1]
         )  # an L40S's 16-bit products meet its power limit, which Marlin's record lacks

@@ -61,8 +61,10 @@ def test_continuous_batching_gains_by_the_spread_of_lengths(
 
 
 def test_fewer_bits_win_alone_and_int4_loses_its_lead_in_a_crowd() -> None:
-    alone = [under(1, seventy_b(weights, 4)).tpot.mean_s for weights in ("bf16", "fp8", "int4")]
-    assert alone == sorted(alone, reverse=True)
+    """On four GPUs Machete's launches outlast what fewer bytes save: int4 wins on two."""
+    for tp, formats in ((4, ("bf16", "fp8")), (2, ("fp8", "int4"))):
+        alone = [under(1, seventy_b(weights, tp)).tpot.mean_s for weights in formats]
+        assert alone == sorted(alone, reverse=True)
     crowd = {weights: under(128, seventy_b(weights, 2)).output_tokens_per_s for weights in ("fp8", "int4")}
     assert crowd["int4"] < crowd["fp8"]
 

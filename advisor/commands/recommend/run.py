@@ -58,7 +58,7 @@ def replay(asked: ReplayInput, shared: Shared) -> Answer:
 
     scenario, content = read_plan(asked.file)
     if isinstance(scenario, Scenario):
-        answer = recommended(scenario, (), asked.shown, shared)
+        answer = recommended(scenario, (), asked.shown, shared, whole=True)
     else:
         answer = trained(scenario, (), asked.shown, shared)
     changed = differences(content, answer, scenario)

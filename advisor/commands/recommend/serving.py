@@ -24,15 +24,18 @@ def recommended(
     shown: Shown,
     shared: Shared,
     emission: Emission = NOTHING,
+    *,
+    whole: bool = False,
 ) -> Answer:
-    """The answer to a scenario; writes the plan file and the files that start its first option if asked.
+    """The answer to a scenario; writes the plan file and the files that start its first option if asked. It is `whole`
+    where more than a terminal looks at it.
 
     Raises: AdvisorError and its kinds: nothing satisfies the scenario, or something cannot be written.
     """
     check_emission(emission)
     if shown.plan is not None:
         check_writable(shown.plan)
-    whole = shown.explain or shared.json or shared.output is not None or shown.plan is not None
+    whole = whole or shown.explain or shared.json or shared.output is not None or shown.plan is not None
     with progress(quiet=shared.quiet) as line:
         found = recommend(scenario, progress=line, whole=whole)
     answer = recommendation_answer(found, scenario, notes, explain=shown.explain)
