@@ -108,6 +108,11 @@ def test_a_study_does_not_overwrite_what_it_reads(tmp_path: Path) -> None:
     assert (tmp_path / "p.csv").read_text() == PRICES
 
 
+def hears_ctrl_c() -> None:
+    """A suite that runs in the background ignores SIGINT, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @LINUX
 def test_ctrl_c_exits_130_from_the_first_line_on(tmp_path: Path) -> None:
     codes = []
@@ -115,6 +120,7 @@ def test_ctrl_c_exits_130_from_the_first_line_on(tmp_path: Path) -> None:
         running = subprocess.Popen(
             [sys.executable, "-m", "advisor", "recommend", "--model", "70b", "--gpu", "h100", "--rate", "5"],
             cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            preexec_fn=hears_ctrl_c,  # noqa: PLW1509
         )  # fmt: skip
         time.sleep(wait_s)
         running.send_signal(signal.SIGINT)
