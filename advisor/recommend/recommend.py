@@ -91,7 +91,7 @@ def searched(
     fix = ""
     if suggests:
         progress("looking for the nearest question that has an answer")
-        with limited(max(0, effort.left) + SEARCH_WORK + SHOW_WORK):
+        with limited(max(0, effort.left) + SHOW_WORK):
             fix = nearest_question(
                 done.scenario, done.model, _engines(scenario), partial(_attempt, progress=progress)
             )
