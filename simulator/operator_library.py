@@ -117,29 +117,33 @@ class OperatorLibrary:
 
         `behind_kernel`: its input comes from a small operator, which may quantise it on the way, not from attention.
 
-        Assumes: unpacked weights multiply no faster than 16-bit ones where reading these would cost nothing, and come
-        no faster than an SM streams them where it was measured, so that a transferred record keeps the chip's limits.
-
         Source: operators.matmul.
         """
-        kernel = self.kernels.get("weight_only", "matmul") if FORMATS[dtype].is_unpacked else "matmul"
-        device = of_one_warp(self.device) if kernel == _MARLIN else self.device
-        efficiency = self.parameters(MatmulEfficiency, kernel, dtype)
+        unpacking = self.kernels.get("weight_only") if FORMATS[dtype].is_unpacked else None
+        if unpacking is not None:
+            return self._unpacked_s(tokens, columns, depth, dtype, unpacking)
+        efficiency = self.parameters(MatmulEfficiency, "matmul", dtype)
         if self.fused_quantisation and dtype == "fp8" and behind_kernel:
             launch_s = min(efficiency.launch_s, self.parameters(MatmulEfficiency, "matmul", "bf16").launch_s)
             efficiency = replace(efficiency, launch_s=launch_s, quantize_bytes=0.0, quantize_row_cycles=0.0)
-        if kernel == "matmul":
-            return matmul_s(tokens, columns, depth, device, efficiency)
+        return matmul_s(tokens, columns, depth, self.device, efficiency)
+
+    def _unpacked_s(
+        self, tokens: FloatArray, columns: int, depth: int, dtype: str, kernel: str
+    ) -> FloatArray:
+        """The same by a kernel that unpacks weights on their way to a 16-bit product [s].
+
+        Assumes: unpacked weights multiply no faster than 16-bit ones where reading these would cost nothing, and come
+        no faster than an SM streams them where it was measured, so that a transferred record keeps the chip's limits.
+        """
+        efficiency = self.parameters(MatmulEfficiency, kernel, dtype)
         plain = self.parameters(MatmulEfficiency, "matmul", "bf16")
-        streamed = (
-            efficiency.memory_fraction * _STREAMED_BYTES_PER_S * device.num_sms / device.bandwidth_bytes_per_s
-        )
-        unpacking = replace(efficiency, memory_fraction=min(plain.memory_fraction, streamed))
+        device = of_one_warp(self.device) if kernel == _MARLIN else self.device
+        streamed = _STREAMED_BYTES_PER_S * device.num_sms / device.bandwidth_bytes_per_s
+        fraction = min(plain.memory_fraction, efficiency.memory_fraction * streamed)
+        own_s = matmul_s(tokens, columns, depth, device, replace(efficiency, memory_fraction=fraction))
         endless = replace(self.device, bandwidth_bytes_per_s=math.inf)
-        return np.maximum(
-            matmul_s(tokens, columns, depth, device, unpacking),
-            matmul_s(tokens, columns, depth, endless, plain),
-        )
+        return np.maximum(own_s, matmul_s(tokens, columns, depth, endless, plain))
 
     def experts_s(self, tokens: FloatArray, dtype: str, shape: ExpertLayer) -> FloatArray:
         """Routed experts of one layer on one accelerator [s]. Source: operators.grouped_matmul."""

@@ -18,10 +18,10 @@ from advisor.cost.api_bill import usd_per_request
 from advisor.cost.owned import owned_option
 from advisor.cost.result import CostRow
 from advisor.cost.rows import row_of, tokens_of, ways_by_provider
-from advisor.recommend.ranking import at_planned_load
 from advisor.recommend.recommend import searched
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.search import Progress
+from advisor.recommend.settling import at_planned_load
 
 
 @dataclass(frozen=True, slots=True)

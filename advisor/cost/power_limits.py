@@ -11,9 +11,9 @@ from advisor.cost.result import OwnedOption, PowerLimit
 from advisor.cost.rows import Served
 from advisor.recommend.lever_trials import capacity_of
 from advisor.recommend.levers import replica_of
-from advisor.recommend.ranking import at_planned_load
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found
+from advisor.recommend.settling import at_planned_load
 from advisor.simulator.device import with_power_cap
 
 

@@ -8,7 +8,6 @@ from typing import Final, Literal, TypeVar
 
 from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
-from advisor.recommend.capacity import planning_point
 from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
 from advisor.recommend.levers import lacks_head
 from advisor.recommend.offers import OWN
@@ -123,26 +122,6 @@ def plans_of(scenario: Scenario, demand: Demand, found: Found, place: int) -> li
 
 def _spread(price: Price, scenario: Scenario) -> PriceSpread:
     return NO_SPREAD if price.provider == OWN else spread_of(price, scenario.as_of)
-
-
-def at_planned_load(scenario: Scenario, found: Found) -> Found:
-    """The deployment as if its planned load were the most that it carries, with what it shows there."""
-    part = planned_load(scenario, found.capacity.load) / found.capacity.load
-    result = planning_point(
-        found.replica,
-        scenario.traffic,
-        scenario.objectives,
-        part * found.capacity.load,
-        scenario.seed,
-        spacing_s=found.capacity.spacing_s,
-    )
-    capacity = replace(
-        found.capacity,
-        load=part * found.capacity.load,
-        requests_per_s=part * found.capacity.requests_per_s,
-        result=result,
-    )
-    return replace(found, capacity=capacity)
 
 
 def load_per_replica(scenario: Scenario, demand: Demand, found: Found) -> float:

@@ -17,6 +17,7 @@ from advisor.recommend.load_runs import affords, is_spent, run_at, strain
 from advisor.recommend.purchase import cheapest_purchase, planned_load, replicas_for
 from advisor.recommend.ranking import SAMPLING_SIGMA, Planned, planned, preferred, ranked
 from advisor.recommend.scenario import Scenario
+from advisor.recommend.screening import Found
 from advisor.simulator.serving import ServingResult
 
 _LOWER, _HIGHER = 0.85, 1.15
@@ -152,16 +153,25 @@ def screened(scenario: Scenario, plan: Planned) -> Planned:
 
 def shown(scenario: Scenario, plan: Planned) -> Planned:
     """The deployment with what it shows at its planning point. Source: recommend.capacity."""
-    found = plan.found
-    result = planning_point(
+    return _showing(plan, _at(scenario, plan.found, plan.load))
+
+
+def at_planned_load(scenario: Scenario, found: Found) -> Found:
+    """The deployment as if its planned load were the most that it carries, with what it shows there."""
+    part = planned_load(scenario, found.capacity.load) / found.capacity.load
+    capacity = _scaled(found.capacity, part)
+    return replace(found, capacity=replace(capacity, result=_at(scenario, found, capacity.load)))
+
+
+def _at(scenario: Scenario, found: Found, load: float) -> ServingResult:
+    return planning_point(
         found.served,
         scenario.traffic,
         scenario.objectives,
-        plan.load,
+        load,
         scenario.seed,
         spacing_s=found.capacity.spacing_s,
     )
-    return _showing(plan, result)
 
 
 def _showing(plan: Planned, result: ServingResult) -> Planned:

@@ -141,16 +141,11 @@ def predict(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
 def known(rows: pd.DataFrame, dtype: str) -> Values:
     """The rate of the devices, which kernels run, and that nothing is quantised where weights alone have fewer bits."""
     fixed = {} if dtype in QUANTISED else {"quantize_bytes": 0.0, "quantize_row_cycles": 0.0}
+    rate = sm_flop_per_cycle(measured_devices(rows), dtype)
     narrow = CUTLASS.get(rows["architecture"].iloc[0], {}).get(rows["engine"].iloc[0], 0.0)
     if dtype == "fp8" and narrow and rows["engine"].nunique() == 1:
-        return (
-            fixed
-            | {"split_cycles": 0.0, "narrow_rows": narrow}
-            | sm_flop_per_cycle(measured_devices(rows), dtype)
-        )
-    return (
-        fixed | {"partial_tiles": 0.0, "narrow_rows": 0.0} | sm_flop_per_cycle(measured_devices(rows), dtype)
-    )
+        return fixed | {"split_cycles": 0.0, "narrow_rows": narrow} | rate
+    return fixed | {"partial_tiles": 0.0, "narrow_rows": 0.0} | rate
 
 
 def operator(options: Options) -> OperatorFit:
