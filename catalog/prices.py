@@ -6,11 +6,13 @@ day that was read. Rows are appended, never edited: a newer row of the same offe
 """
 
 import datetime
-import functools
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
+
+from pydantic import ConfigDict, Field
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
@@ -20,11 +22,13 @@ from advisor.catalog.files import (
     check_day,
     check_repeat,
     checked,
+    named_records,
     read_csv,
     read_toml,
 )
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.price import Price, PriceKind
+from advisor.catalog.schema.record import Record
 from advisor.catalog.units import DAY_S, GIB, HOUR_S
 
 STALE_AFTER_DAYS: Final = 30
@@ -63,7 +67,36 @@ PROVIDER_ALIASES: Final = {
 Offer = tuple[str, str, str, str, int, str]
 
 
-@functools.cache
+class Provider(Record):
+    """One seller of accelerator time."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    id: str
+    name: str
+    kind: Literal["hyperscaler", "neocloud", "marketplace"] = Field(alias="class")
+    per_accelerator: tuple[str, ...] = ()
+    """Accelerators ("*": all) whose one-accelerator price also holds for several of one node."""
+    node_of: int = Field(default=1, ge=1)
+    """Accelerators of the least that can be rented, where prices are quoted per accelerator."""
+    largest_cluster: int | None = Field(default=None, ge=1)
+    """Most accelerators that it joins with a network, where it says so."""
+
+    def sells_singly(self, accelerator: str) -> bool:
+        return "*" in self.per_accelerator or accelerator in self.per_accelerator
+
+
+@cache
+def all_providers() -> dict[str, Provider]:
+    """Every known provider by id.
+
+    Raises: InputFileError: the bundled file is damaged.
+    """
+    path = DATA_DIR / "providers.toml"
+    return named_records(Provider, read_toml(path), path.name)
+
+
+@cache
 def bundled_prices() -> tuple[Price, ...]:
     """Every price row that is shipped, whatever its date and term.
 
@@ -84,7 +117,7 @@ def read_prices(path: Path, as_of: datetime.date = datetime.date.min) -> tuple[P
     return _read_file(path, latest=max(as_of, datetime.date.today(), newest_reading()))
 
 
-@functools.cache
+@cache
 def newest_reading() -> datetime.date:
     """The last day on which a bundled price was read."""
     return max(price.observed_on for price in bundled_prices())
@@ -150,7 +183,7 @@ def prices_as_of(
     )
 
 
-@functools.cache
+@cache
 def _countries() -> Mapping[tuple[str, str], str]:
     return {(price.provider, price.region): price.country for price in bundled_prices() if price.country}
 
@@ -269,7 +302,7 @@ def _own_price(values: dict[str, object], where: str, latest: datetime.date) -> 
     return price.model_copy(update={"accelerator": chosen})
 
 
-@functools.cache
+@cache
 def price_sources() -> Mapping[str, tuple[str, str]]:
     """Title and address of the sources of bundled rows, by their short names."""
     rows = read_csv(DATA_DIR / "price_sources.csv", ("source", "title", "url"))
@@ -323,6 +356,6 @@ def spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
     return price_spread(age, "spot" if price.term == "spot" else price.price_kind)
 
 
-@functools.cache
+@cache
 def _table() -> dict[str, Any]:
     return read_toml(DATA_DIR / "price_age.toml")

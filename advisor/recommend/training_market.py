@@ -8,8 +8,8 @@ from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Model, Price
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.recommend.bill import usd_words
 from advisor.recommend.offers import offers_by_accelerator, owned_offers
+from advisor.recommend.purchase import usd_words
 from advisor.recommend.rl_search import best_loop
 from advisor.recommend.scenario import Constraints
 from advisor.recommend.training_money import ClusterOffer, cluster_offers

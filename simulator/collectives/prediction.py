@@ -11,7 +11,6 @@ from advisor.catalog.collectives import collective
 from advisor.catalog.schema import Residual
 from advisor.catalog.units import GIB, KIB
 from advisor.simulator.collectives.alpha_beta import FloatArray
-from advisor.simulator.collectives.fabric_forms import custom_all_reduce_s, is_torus
 from advisor.simulator.collectives.operations import (
     Algorithm,
     all_gather_s,
@@ -20,6 +19,8 @@ from advisor.simulator.collectives.operations import (
     all_to_all_s,
     broadcast_s,
     bus_factor,
+    custom_all_reduce_s,
+    is_torus,
     reduce_scatter_s,
     send_recv_s,
 )
