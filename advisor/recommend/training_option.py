@@ -259,6 +259,7 @@ _RESOURCES: Mapping[str, tuple[str, ...]] = {
     "context exchange": ("context_parallel",),
     "expert exchange": ("expert_parallel",),
     "network (gradients)": ("data_parallel",),
+    "link between clusters": ("link",),
     "host": ("host", "data_loading"),
     "host link": ("offload",),
     "optimizer": ("optimizer",),

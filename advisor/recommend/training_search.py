@@ -193,7 +193,7 @@ def simulated(found: PlanFound, effort: Tally | None = None) -> PlanFound:
     other = min(1.0, float(passes.other_stages_share[0]))
     times = _chunk_times(busiest, other, stages, chunks, plan.schedule)
     count = int(num_micro_batches(found.job, lattice)[0])
-    run, makespan_s = _run(plan, count, times)
+    run, makespan_s = run_of_passes(plan, count, times)
     if effort is not None:
         effort.num_simulated += 1
     columns = (passes.forward_s, passes.input_s, passes.weight_s)
@@ -234,8 +234,11 @@ def _chunk_times(
     return ChunkTimes(rows[0], rows[1], rows[2])
 
 
-def _run(plan: TrainingPlan, num_micro_batches: int, times: ChunkTimes) -> tuple[PipelineRun, float]:
-    """The event graph of a step, and its time; a long one is continued at the rate of its last micro-batches."""
+def run_of_passes(plan: TrainingPlan, num_micro_batches: int, times: ChunkTimes) -> tuple[PipelineRun, float]:
+    """The event graph of a step, and its time [s]; a long one is continued at the rate of its last micro-batches.
+
+    Source: own definition.
+    """
     stages, count = plan.pipeline_parallel, num_micro_batches
     passes = 3 * len(times.forward_s) * count
     if passes <= MOST_SIMULATED_PASSES:

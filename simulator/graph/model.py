@@ -218,6 +218,28 @@ def num_layers(model: Model) -> int:
     return sum(group.count for group in model.layers)
 
 
+@lru_cache(maxsize=256)
+def with_depth(model: Model, num_layers: int | None) -> Model:
+    """The model with so many layers: each kind keeps its share, and at least one layer where there is room.
+
+    Source: own definition.
+    """
+    total = sum(group.count for group in model.layers)
+    if num_layers is None or num_layers == total:
+        return model
+    shares = [group.count * num_layers / total for group in model.layers]
+    counts = [int(share) for share in shares]
+    if num_layers >= len(counts):
+        counts = [max(1, count) for count in counts]
+    while sum(counts) < num_layers:
+        counts[max(range(len(counts)), key=lambda index: shares[index] - counts[index])] += 1
+    while sum(counts) > num_layers:
+        counts[max(range(len(counts)), key=lambda index: counts[index] - shares[index])] -= 1
+    groups = zip(model.layers, counts, strict=True)
+    layers = tuple(group.model_copy(update={"count": count}) for group, count in groups if count)
+    return model.model_copy(update={"layers": layers, "mtp_layers": 0})
+
+
 def num_operators(model: Model, expert_operators: int = EXPERT_OPERATORS) -> int:
     """Operators that the host launches for one pass of a model, counted by layer type.
 
