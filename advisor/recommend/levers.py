@@ -73,7 +73,6 @@ _DRAFT: Final = Lever(
 )
 NAMES: Final = (*LEVERS, _DRAFT.name, "speculation")
 NOT_SEARCHED: Final = {
-    "models": "engines of several models do not share an accelerator here: ask once for each model and add the bills",
     "power-cap": "advisor cost --calibration FILE prices the limits that `advisor probe --power-sweep` measured",
 }
 """Levers that people know and that the search does not pull, and what does instead."""

@@ -76,8 +76,8 @@ def _rung_cells(pick: Option | None) -> tuple[str, ...]:
     return (
         take_words(pick),
         *_cost_cells(pick),
-        _p99(pick.ttft_s),
-        _p99(pick.tpot_s),
+        p99_words(pick.ttft_s),
+        p99_words(pick.tpot_s),
         price_words(pick.provider, pick.price.kind, pick.price.tenancy, pick.price.age_days),
     )
 
@@ -181,15 +181,16 @@ def _option_row(option: Option, *, rated: bool) -> tuple[str, ...]:
         usd(option.usd_per_hour),
         *load,
         usd_range(option.usd_per_million_tokens),
-        _p99(option.ttft_s),
-        _p99(option.tpot_s),
+        p99_words(option.ttft_s),
+        p99_words(option.tpot_s),
         option.holds,
         price_words(option.provider, option.price.kind, option.price.tenancy, option.price.age_days),
         option.usd_per_million_tokens.basis,
     )
 
 
-def _p99(times: Mapping[str, Quantity]) -> str:
+def p99_words(times: Mapping[str, Quantity]) -> str:
+    """The 99th percentile of a time, short."""
     quantity = times.get("p99")
     if quantity is None:
         return MISSING
