@@ -9,12 +9,11 @@ from typing import Final, get_args
 
 from advisor.catalog.accelerators import all_accelerators
 from advisor.catalog.efficiencies import measured_operators
+from advisor.catalog.engines import engines_on
 from advisor.catalog.ownership import ownership, purchase_price
-from advisor.catalog.prices import COMPARED_KINDS, is_stale, prices_as_of
-from advisor.catalog.providers import all_providers
+from advisor.catalog.prices import COMPARED_KINDS, all_providers, is_stale, prices_as_of
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.price import Price, Term
-from advisor.catalog.support import engines_on
 
 TERMS: Final[tuple[Term, ...]] = get_args(Term)
 

@@ -4,9 +4,9 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from advisor.catalog.engines import SUPPORT_FOLDER, sources_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import read_csv
-from advisor.catalog.support import FOLDER, sources_of
 
 
 class LaunchOptions(NamedTuple):
@@ -31,7 +31,7 @@ def launch_options() -> Mapping[str, LaunchOptions]:
     """
     titles = sources_of("flags")
     found: dict[str, LaunchOptions] = {}
-    for _, cells in read_csv(FOLDER / "flags.csv", _COLUMNS):
+    for _, cells in read_csv(SUPPORT_FOLDER / "flags.csv", _COLUMNS):
         one = found.setdefault(cells["engine"], LaunchOptions(cells["release"], {}, titles[cells["source"]]))
         assert isinstance(one.takes_value, dict)
         one.takes_value[cells["flag"]] = cells["takes_value"] == "true"

@@ -6,11 +6,13 @@ day that was read. Rows are appended, never edited: a newer row of the same offe
 """
 
 import datetime
-import functools
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
+
+from pydantic import ConfigDict, Field
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
@@ -20,14 +22,18 @@ from advisor.catalog.files import (
     check_day,
     check_repeat,
     checked,
+    named_records,
     read_csv,
     read_toml,
 )
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.price import Price, PriceKind
+from advisor.catalog.schema.record import Record
 from advisor.catalog.units import DAY_S, GIB, HOUR_S
 
 STALE_AFTER_DAYS: Final = 30
+KEPT: Final = "prices"
+"""Folder of refreshed prices in the cache of the program."""
 MOST_ROWS: Final = 100_000
 """Of one price file; the bundled ones have two thousand together."""
 REQUIRED_COLUMNS: Final = (
@@ -63,13 +69,42 @@ PROVIDER_ALIASES: Final = {
 Offer = tuple[str, str, str, str, int, str]
 
 
-@functools.cache
+class Provider(Record):
+    """One seller of accelerator time."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    id: str
+    name: str
+    kind: Literal["hyperscaler", "neocloud", "marketplace"] = Field(alias="class")
+    per_accelerator: tuple[str, ...] = ()
+    """Accelerators ("*": all) whose one-accelerator price also holds for several of one node."""
+    node_of: int = Field(default=1, ge=1)
+    """Accelerators of the least that can be rented, where prices are quoted per accelerator."""
+    largest_cluster: int | None = Field(default=None, ge=1)
+    """Most accelerators that it joins with a network, where it says so."""
+
+    def sells_singly(self, accelerator: str) -> bool:
+        return "*" in self.per_accelerator or accelerator in self.per_accelerator
+
+
+@cache
+def all_providers() -> dict[str, Provider]:
+    """Every known provider by id.
+
+    Raises: InputFileError: the bundled file is damaged.
+    """
+    path = DATA_DIR / "providers.toml"
+    return named_records(Provider, read_toml(path), path.name)
+
+
+@cache
 def bundled_prices() -> tuple[Price, ...]:
     """Every price row that is shipped, whatever its date and term.
 
     Raises: InputFileError: a bundled file is damaged.
     """
-    return _read_folder(DATA_DIR / "prices")
+    return read_folder(DATA_DIR / "prices")
 
 
 def read_prices(path: Path, as_of: datetime.date = datetime.date.min) -> tuple[Price, ...]:
@@ -81,29 +116,13 @@ def read_prices(path: Path, as_of: datetime.date = datetime.date.min) -> tuple[P
 
     Raises: InputFileError: the file is unreadable or a row is wrong; the message has row, field, value and rule.
     """
-    return _read_file(path, latest=max(as_of, datetime.date.today(), newest_reading()))
+    return read_file(path, latest=max(as_of, datetime.date.today(), newest_reading()))
 
 
-@functools.cache
+@cache
 def newest_reading() -> datetime.date:
     """The last day on which a bundled price was read."""
     return max(price.observed_on for price in bundled_prices())
-
-
-def refreshed_prices(cache_dir: Path) -> tuple[Price, ...]:
-    """Every price row of a folder that a refresh keeps, whatever its date and term.
-
-    Raises: InputFileError: there is no such folder, or a file of it is damaged.
-    """
-    return _read_folder(cache_dir)
-
-
-def refreshed_file(path: Path) -> tuple[Price, ...]:
-    """The rows of one file of such a folder.
-
-    Raises: InputFileError: the file is damaged.
-    """
-    return _read_file(path)
 
 
 def prices_as_of(
@@ -127,7 +146,7 @@ def prices_as_of(
     Raises: UnknownNameError: a provider is in no layer; `hint` lists near misses.
         InputFileError: the user's file or the cache is wrong.
     """
-    cached = refreshed_prices(cache_dir) if cache_dir is not None else ()
+    cached = read_folder(cache_dir) if cache_dir is not None else ()
     own = read_prices(user_file, as_of) if user_file is not None else ()
     wanted_providers = _resolved(providers, [bundled_prices(), cached, own])
     current = _current_of_layer(bundled_prices(), as_of)
@@ -150,7 +169,7 @@ def prices_as_of(
     )
 
 
-@functools.cache
+@cache
 def _countries() -> Mapping[tuple[str, str], str]:
     return {(price.provider, price.region): price.country for price in bundled_prices() if price.country}
 
@@ -207,14 +226,27 @@ def _resolved(providers: Collection[str] | None, layers: list[tuple[Price, ...]]
     return {resolve(name, known, PROVIDER_ALIASES, "provider").id for name in providers}
 
 
-def _read_folder(folder: Path) -> tuple[Price, ...]:
+def kept_in(cache: Path) -> Path | None:
+    """The folder of refreshed prices in a cache of the program; None where nothing was ever refreshed."""
+    folder = cache / KEPT
+    return folder if any(folder.glob("*.csv")) else None
+
+
+def read_folder(folder: Path) -> tuple[Price, ...]:
+    """Every price row of a folder, whatever its date and term.
+
+    Raises: InputFileError: there is no such folder, or a file of it is damaged.
+    """
     if not folder.is_dir():
         raise InputFileError(f"{folder}: no such folder", fix="name a folder with price files (*.csv)")
-    return tuple(price for path in sorted(folder.glob("*.csv")) for price in _read_file(path))
+    return tuple(price for path in sorted(folder.glob("*.csv")) for price in read_file(path))
 
 
-def _read_file(path: Path, latest: datetime.date | None = None) -> tuple[Price, ...]:
-    """The rows of a file; with the latest day that its rows may bear, of a person's own."""
+def read_file(path: Path, latest: datetime.date | None = None) -> tuple[Price, ...]:
+    """The rows of a file; with the latest day that its rows may bear, of a person's own.
+
+    Raises: InputFileError: the file is damaged.
+    """
     found: list[Price] = []
     seen: dict[Hashable, int] = {}
     for number, cells in read_csv(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS):
@@ -269,7 +301,7 @@ def _own_price(values: dict[str, object], where: str, latest: datetime.date) -> 
     return price.model_copy(update={"accelerator": chosen})
 
 
-@functools.cache
+@cache
 def price_sources() -> Mapping[str, tuple[str, str]]:
     """Title and address of the sources of bundled rows, by their short names."""
     rows = read_csv(DATA_DIR / "price_sources.csv", ("source", "title", "url"))
@@ -323,6 +355,6 @@ def spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
     return price_spread(age, "spot" if price.term == "spot" else price.price_kind)
 
 
-@functools.cache
+@cache
 def _table() -> dict[str, Any]:
     return read_toml(DATA_DIR / "price_age.toml")

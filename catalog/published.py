@@ -1,16 +1,19 @@
-"""Published checkpoints: which to load for a weight format, in which one is stored, how long a context it reads."""
+"""Published checkpoints: which to load for a weight format and how sure it is that there is one, in which format one is
+stored, how long a context it reads.
+"""
 
 import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES
+from advisor.catalog.engines import SUPPORT_FOLDER, sources_of, weight_formats
 from advisor.catalog.files import read_csv
 from advisor.catalog.models import by_hf_id
-from advisor.catalog.schema import Model
-from advisor.catalog.support import FOLDER, sources_of
+from advisor.catalog.schema import Accelerator, Engine, Model
 
 Publisher = Literal["official", "vendor", "community"]
 _KINDS: Final = ("official", "vendor", "community")
@@ -27,6 +30,8 @@ _FORMATS: Final = {
 }
 CHAT: Final = re.compile(r"instruct|chat|-it\b|thinking", re.IGNORECASE)
 _DERIVED: Final = re.compile(r"distill|base\b|zero\b|vl-", re.IGNORECASE)
+Origin = Literal["published", "pattern", "quantised on loading", "quantise first"]
+_SIXTEEN_BIT = ("bf16", "fp16")
 
 
 class Checkpoint(NamedTuple):
@@ -164,7 +169,7 @@ def all_published() -> Mapping[str, tuple[PublishedCheckpoint, ...]]:
     columns = ("repository", "model", "format", "kind", "is_seen", "engines", "source")
     titles = sources_of("checkpoints")
     found: dict[str, list[PublishedCheckpoint]] = defaultdict(list)
-    for _, cells in read_csv(FOLDER / "checkpoints.csv", columns):
+    for _, cells in read_csv(SUPPORT_FOLDER / "checkpoints.csv", columns):
         found[cells["model"]].append(
             PublishedCheckpoint(
                 cells["repository"],
@@ -204,5 +209,37 @@ def _windows() -> Mapping[str, ContextLimits]:
             titles[cells["source"]],
             cells["note"],
         )
-        for _, cells in read_csv(FOLDER / "windows.csv", columns)
+        for _, cells in read_csv(SUPPORT_FOLDER / "windows.csv", columns)
     }
+
+
+@dataclass(frozen=True, slots=True)
+class ServedCheckpoint:
+    """What an engine loads."""
+
+    repository: str
+    format: str
+    """In which it is stored."""
+    origin: Origin
+    """published: a source spells its name out; pattern: a source states how such names are made, so look first;
+    quantised on loading: the 16-bit one, which the engine converts; quantise first: nobody published the format."""
+
+    @property
+    def verified(self) -> bool:
+        return self.origin in ("published", "quantised on loading")
+
+
+def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Accelerator) -> ServedCheckpoint:
+    """The checkpoint that an engine loads to serve a model in a weight format on an accelerator.
+
+    Source: data/support/checkpoints.csv; hf_ids of the model record; the engine's flags.
+    """
+    named = checkpoint_for(model, dtype, engine.id)
+    if named.weight_dtype == dtype or (dtype in _SIXTEEN_BIT and named.weight_dtype in _SIXTEEN_BIT):
+        return ServedCheckpoint(named.hf_id, dtype, "published")
+    found = published(model, dtype, engine.id)
+    if found:
+        return ServedCheckpoint(found[0].repository, dtype, "published" if found[0].is_seen else "pattern")
+    if dtype in engine.flags.weights and dtype in weight_formats(engine, accelerator):
+        return ServedCheckpoint(named.hf_id, named.weight_dtype, "quantised on loading")
+    return ServedCheckpoint(named.hf_id, named.weight_dtype, "quantise first")

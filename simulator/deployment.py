@@ -6,6 +6,8 @@ from typing import Any
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.schema import Accelerator, Engine, Model
 
+_LOCAL_ENGINES = ("llama.cpp", "mlx", "exllamav3")
+
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
@@ -51,6 +53,11 @@ class Deployment:
     def expert_slots(self, num_experts: int) -> int:
         """Places for experts on all ranks together, copies included."""
         return num_experts + self.redundant_experts
+
+
+def is_local(engine: Engine) -> bool:
+    """Whether an engine is for one user's machine, whose steps `local_surface` describes. Source: own definition."""
+    return engine.id in _LOCAL_ENGINES
 
 
 def named_deployment(

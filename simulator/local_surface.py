@@ -39,8 +39,6 @@ from advisor.simulator.terms import Case, find
 
 FloatArray = NDArray[np.float64]
 
-ENGINES: Final = ("llama.cpp", "mlx", "exllamav3")
-"""Engines that this surface describes."""
 MICRO_BATCH_TOKENS: Final = 512
 """Tokens of a prompt that run together (llama.cpp, -ub)."""
 _DEEP_MICRO_BATCH_TOKENS: Final = 2048
@@ -139,11 +137,6 @@ def format_family(weight_dtype: str) -> str:
     Source: own definition; formats of one family share kernels of one structure.
     """
     return _FAMILIES.get(weight_dtype, "q4_k_m")
-
-
-def is_local(engine: Engine) -> bool:
-    """Whether an engine is described by this surface. Source: own definition."""
-    return engine.id in ENGINES
 
 
 def kernel_level(engine: Engine, vendor: str, *, version: str = "", date: str = "") -> str:

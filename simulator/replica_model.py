@@ -8,7 +8,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Calibration, Engine
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.calibrated_device import calibrated_deployment
-from advisor.simulator.deployment import Deployment
+from advisor.simulator.deployment import Deployment, is_local
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import (
     EngineCosts,
@@ -26,7 +26,6 @@ from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.local_surface import (
     build_local_surface,
     default_micro_batch,
-    is_local,
     local_library,
 )
 from advisor.simulator.memory import MemoryPlan, plan_memory

@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from advisor.catalog.releases import belongs
-from advisor.catalog.schema.term import Scope, Term
-from advisor.catalog.terms import Terms, matches, terms_by_name
+from advisor.catalog.terms import Scope, Term, Terms, matches, terms_by_name
 
 RecordT = TypeVar("RecordT")
 

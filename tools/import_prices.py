@@ -16,8 +16,7 @@ from pathlib import Path
 
 from advisor.catalog.accelerators import all_accelerators
 from advisor.catalog.files import DATA_DIR
-from advisor.catalog.prices import PROVIDER_ALIASES
-from advisor.catalog.providers import Provider, all_providers
+from advisor.catalog.prices import PROVIDER_ALIASES, Provider, all_providers
 
 Row = dict[str, str]
 FOLDER = DATA_DIR / "prices"

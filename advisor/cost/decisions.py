@@ -8,8 +8,8 @@ from advisor.cost.api_bill import ApiCost
 from advisor.cost.break_even import BreakEven
 from advisor.cost.fleet import PricedFleet
 from advisor.cost.result import CostRow, OwnedOption, Way
-from advisor.recommend.bill import left_out
 from advisor.recommend.ownership import Tco
+from advisor.recommend.purchase import left_out
 
 _NUM_APIS = 2
 _NUM_OWNED = 1

@@ -17,8 +17,8 @@ from advisor.cost.fleet import (
 )
 from advisor.cost.market import Market
 from advisor.cost.question import CostQuestion
-from advisor.recommend.bill import bill_of, left_out
 from advisor.recommend.offers import Placement, placements
+from advisor.recommend.purchase import bill_of, left_out
 from advisor.recommend.screening import Found
 from advisor.recommend.standing import standing_of
 

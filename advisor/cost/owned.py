@@ -9,10 +9,10 @@ from advisor.catalog.schema import Price
 from advisor.catalog.schema.economics import PurchasePrice
 from advisor.cost.result import OwnedOption
 from advisor.cost.rows import Served, purchase_for, row_of
-from advisor.recommend.bill import owned_bill
 from advisor.recommend.offers import OWN, Placement, fed_by
 from advisor.recommend.options import mean_power_w
 from advisor.recommend.ownership import NODE, Holding, Tco, sold_by_the_node, tco
+from advisor.recommend.purchase import owned_bill
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found
 

@@ -9,7 +9,7 @@ from advisor.catalog.schema.economics import PurchasePrice
 from advisor.cost.owned import owned_option
 from advisor.cost.result import OwnedOption, PowerLimit
 from advisor.cost.rows import Served
-from advisor.recommend.lever_trials import capacity_of
+from advisor.recommend.changes import capacity_of
 from advisor.recommend.levers import replica_of
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found

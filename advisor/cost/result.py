@@ -8,8 +8,8 @@ from advisor.cost.break_even import BreakEven
 from advisor.cost.carbon import Footprint
 from advisor.cost.fleet import FleetCost
 from advisor.cost.sensitivity import Swing
-from advisor.recommend.bill import MonthlyBill
 from advisor.recommend.ownership import Tco
+from advisor.recommend.purchase import MonthlyBill
 from advisor.recommend.result import Rejected, SearchStatistics
 from advisor.simulator.quantity import Quantity
 

@@ -12,7 +12,6 @@ from advisor.cost.result import CostRow
 from advisor.cost.token_split import RequestTokens, TokenPrices, request_tokens, token_prices, used_seconds
 from advisor.recommend.bounds import NEARLY_FULL
 from advisor.recommend.capacity import Capacity
-from advisor.recommend.checkpoint import served_checkpoint
 from advisor.recommend.offers import OWN, Placement, placements
 from advisor.recommend.options import mean_power_w, option_of
 from advisor.recommend.purchase import Demand, Purchase, replicas_for
@@ -128,7 +127,6 @@ def row_of(
         blended,
         found.capacity.result,
         NO_SPREAD,
-        served_checkpoint(found.candidate.deployment),
     )
     option = option_of(1, plan, scenario)
     load = purchase.requests_per_s / (purchase.num_replicas * capacity_per_s)

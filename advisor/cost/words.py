@@ -6,7 +6,7 @@ from advisor.catalog.schema import Model
 from advisor.catalog.units import GIGA, MILLION
 from advisor.cost.question import CostQuestion
 from advisor.cost.result import CostReport
-from advisor.recommend.market import seller_words
+from advisor.recommend.offers import seller_words
 
 _OLD_FIGURE_DAYS = 365
 

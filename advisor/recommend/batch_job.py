@@ -16,12 +16,11 @@ from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MEGA
 from advisor.recommend.batch_purchase import BatchPurchase, cheapest_batch
 from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommendation, BatchRung
-from advisor.recommend.bill import bill_of, job_usd, smallest_budget
 from advisor.recommend.bounds import roofline_requests_per_s, surface_requests_per_s
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.load_runs import lengths_of
-from advisor.recommend.market import market, seller_words
-from advisor.recommend.offers import Placement, named, placements
+from advisor.recommend.offers import Placement, market, named, placements, seller_words
+from advisor.recommend.purchase import bill_of, job_usd, smallest_budget
 from advisor.recommend.result import Rejected
 from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.standing import by_standing

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from advisor.catalog.units import DAY_S, GB, MINUTE_S
 from advisor.recommend.batch_result import BatchJob
-from advisor.recommend.bill import extra_usd_per_hour, job_usd
 from advisor.recommend.candidates import Candidate
 from advisor.recommend.offers import Placement
+from advisor.recommend.purchase import extra_usd_per_hour, job_usd
 from advisor.recommend.scenario import Scenario
 
 _LOAD_BYTES_PER_S = 1.0 * GB

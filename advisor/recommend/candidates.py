@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.engines import weight_formats
+from advisor.catalog.engines import support, weight_formats
 from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.published import ServedCheckpoint, served_checkpoint
 from advisor.catalog.schema import Accelerator, Engine, Model
-from advisor.catalog.support import support
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.replica_model import engine_defaults, token_budget
-from advisor.simulator.speculation_choice import ChosenSpeculation
+from advisor.simulator.speculation import ChosenSpeculation
 
 _MAX_REPLICA = 64
 """Accelerators of one replica; larger serving replicas are not sold as one answer."""
@@ -32,6 +32,12 @@ class Candidate:
     caches_prefixes: bool = True
     """Whether it keeps the cache of prompts for others that begin alike."""
     speculation: ChosenSpeculation | None = None
+
+    @property
+    def checkpoint(self) -> ServedCheckpoint:
+        """What its engine loads."""
+        run = self.deployment
+        return served_checkpoint(run.model, run.engine, run.weight_dtype, run.accelerator)
 
 
 def candidates_of(

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
-from advisor.recommend.bill import bill_of
 from advisor.recommend.item_result import ItemOption, ItemRung
 from advisor.recommend.item_scenario import ItemScenario
-from advisor.recommend.market import seller_words
-from advisor.recommend.offers import Placement, named
+from advisor.recommend.offers import Placement, named, seller_words
+from advisor.recommend.purchase import bill_of
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import BatchFleet, poisson_arrivals, simulate_batches
 from advisor.simulator.workloads.services import ItemService, quantity

@@ -10,7 +10,6 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
-from advisor.recommend.bill import extra_usd_per_hour, smallest_budget
 from advisor.recommend.item_option import (
     NUM_REQUESTS,
     ItemCandidate,
@@ -21,8 +20,8 @@ from advisor.recommend.item_option import (
 )
 from advisor.recommend.item_result import ItemOption, ItemRecommendation, ItemRung, ItemSearch
 from advisor.recommend.item_scenario import ItemScenario
-from advisor.recommend.market import market
-from advisor.recommend.offers import Placement, placements
+from advisor.recommend.offers import Placement, market, placements
+from advisor.recommend.purchase import extra_usd_per_hour, smallest_budget
 from advisor.recommend.result import Rejected
 from advisor.recommend.standing import by_standing
 from advisor.simulator.workloads.batch_queue import (

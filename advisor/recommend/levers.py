@@ -5,18 +5,16 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.engines import all_engines, quality_note
+from advisor.catalog.engines import all_engines, quality_note, support
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import all_published, best_first
 from advisor.catalog.schema import Engine, Model
-from advisor.catalog.support import support
 from advisor.recommend.candidates import Candidate, fitted
 from advisor.recommend.scenario import Scenario
 from advisor.simulator.graph.model import has_state
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import ReplicaModel, model_replica
-from advisor.simulator.speculation import speculative_replica
-from advisor.simulator.speculation_choice import chosen_speculation
+from advisor.simulator.speculation import chosen_speculation, speculative_replica
 from advisor.simulator.workloads.lora import Adapters, lora_replica
 
 Kind = Literal["prefix", "cache", "speculation", "fleet"]

@@ -5,14 +5,12 @@ from typing import Any
 
 from advisor.catalog.engines import quality_note
 from advisor.catalog.ownership import ownership
-from advisor.catalog.prices import age_days
-from advisor.catalog.providers import all_providers
+from advisor.catalog.prices import age_days, all_providers
 from advisor.catalog.schema import Accelerator, Model
-from advisor.recommend.bill import MonthlyBill, bill_of
 from advisor.recommend.bounds import bottleneck_of
 from advisor.recommend.levers import BY_LENGTH, LEVERS
-from advisor.recommend.market import seller_words
-from advisor.recommend.offers import OWN
+from advisor.recommend.offers import OWN, seller_words
+from advisor.recommend.purchase import MonthlyBill, bill_of
 from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option, Rung
 from advisor.recommend.scenario import Objectives, Scenario
@@ -21,7 +19,7 @@ from advisor.recommend.starting import basis_notes, launch_of, levers_of, memory
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.serving_prediction import class_of, statistics
-from advisor.simulator.speculation_choice import widened
+from advisor.simulator.speculation import widened
 from advisor.simulator.surface import decode_breakdown_s
 
 _SHOWN = (50, 90, 95, 99)
@@ -55,7 +53,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
     num_accelerators = found.purchase.num_units * found.purchase.placement.accelerators_per_unit
     total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))
     usd = _cost(plan, basis)
-    times, started = _times(plan, class_name), launch_of(found.candidate, plan.checkpoint, scenario)
+    times, started = _times(plan, class_name), launch_of(found.candidate, scenario)
     bill = bill_of(found.purchase.placement.price, found.purchase.usd_per_hour, scenario.beside)
     return Option(
         rank=rank,
@@ -73,7 +71,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         mean_batch=result.mean_batch,
         slo_confidence=_confidence(times["ttft_s"]["p99"], times["tpot_s"].get("p99"), scenario.objectives),
         price=_price(plan, scenario, bill.commitment_usd),
-        checkpoint=plan.checkpoint,
+        checkpoint=found.candidate.checkpoint,
         max_num_seqs=found.candidate.max_num_seqs,
         max_num_batched_tokens=found.candidate.max_num_batched_tokens,
         bottleneck=bottleneck_of(replica, breakdown, batch, result.mean_kv_tokens),

@@ -7,10 +7,9 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from advisor.catalog.engines import all_engines
+from advisor.catalog.engines import all_engines, support
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Price
-from advisor.catalog.support import support
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.recommend.bounds import iteration_tokens
 from advisor.recommend.candidates import Candidate, candidates_of

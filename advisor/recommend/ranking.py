@@ -8,7 +8,6 @@ from typing import Final, Literal, TypeVar
 
 from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
-from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
 from advisor.recommend.levers import lacks_head
 from advisor.recommend.offers import OWN
 from advisor.recommend.purchase import Demand, Purchase, cheapest_purchase, planned_load
@@ -53,7 +52,6 @@ class Planned:
     """At the planning point once `confirmed`; before, at the capacity."""
     price_spread: PriceSpread
     """How far the price may have moved since it was read."""
-    checkpoint: ServedCheckpoint
 
     @property
     def holds(self) -> Holds:
@@ -76,7 +74,7 @@ class Planned:
         """The same whatever its price is."""
         return (
             self.found.replica.basis != "assumed"
-            and self.checkpoint.origin != "quantise first"
+            and self.found.candidate.checkpoint.origin != "quantise first"
             and not lacks_head(self.found.candidate)
         )
 
@@ -96,8 +94,7 @@ def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
     chance = chance_of_capacity(found, load / capacity)
     spread = price_spread_of(purchase.placement.price, scenario)
     expected = sum(costs) / len(costs) * math.exp(spread.drift + spread.sigma**2 / 2.0)
-    checkpoint = served_checkpoint(found.candidate.deployment)
-    return Planned(found, demand, load, chance, expected, found.capacity.result, spread, checkpoint)
+    return Planned(found, demand, load, chance, expected, found.capacity.result, spread)
 
 
 def _units_needed(purchase: Purchase, num_loads: float) -> float:

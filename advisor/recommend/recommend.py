@@ -10,21 +10,12 @@ from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
-from advisor.recommend.changes import compared, tried_changes, what_would_change
-from advisor.recommend.checkpoint import windowed
+from advisor.recommend.changes import compared, tried_changes, tried_levers, what_would_change
 from advisor.recommend.context_tiers import context_tiers, searched_largest
-from advisor.recommend.lever_trials import tried_levers
+from advisor.recommend.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
 from advisor.recommend.levers import APART, BY_LENGTH, lever, pulled
-from advisor.recommend.load_runs import (
-    ENDED_EARLY,
-    NOT_SETTLED,
-    SEARCH_WORK,
-    SHOW_WORK,
-    is_spent,
-    limited,
-)
-from advisor.recommend.market import market, stale_price_warnings
 from advisor.recommend.nearest import nearest_question
+from advisor.recommend.offers import market, stale_price_warnings
 from advisor.recommend.options import headline, option_of, owned_note, router_note
 from advisor.recommend.pools import with_pools
 from advisor.recommend.purchase import Demand, cheapest_purchase, demands_of
@@ -38,7 +29,7 @@ from advisor.recommend.ranking import (
     roles,
 )
 from advisor.recommend.result import ContextTier, Option, Recommendation, Rejected, Rung
-from advisor.recommend.scenario import Scenario
+from advisor.recommend.scenario import Scenario, windowed
 from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcome
 from advisor.recommend.search import Progress, search
 from advisor.recommend.settling import Settled, leading, screened

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from advisor.recommend.bill import MonthlyBill
-from advisor.recommend.checkpoint import ServedCheckpoint
+from advisor.catalog.published import ServedCheckpoint
+from advisor.recommend.purchase import MonthlyBill
 from advisor.simulator.quantity import Quantity
 
 

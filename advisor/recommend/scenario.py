@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from advisor.catalog.schema import Calibration
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.published import context_limits
+from advisor.catalog.schema import Calibration, Model
 from advisor.catalog.schema.price import Tenancy
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import MILLISECOND_S
@@ -228,3 +230,46 @@ class Scenario(Record):
         if self.ladder_per_s and (rate is not None or self.traffic.concurrency is not None):
             raise ValueError("a ladder of loads is for questions without a load")
         return self
+
+
+def within_window(traffic: Traffic, model: Model) -> tuple[Traffic, str]:
+    """The traffic as a model's context window lets it be, and a note where long requests are cut.
+
+    Assumes: the scaling that the publisher states may be switched on.
+    Raises: InfeasibleError: the mean request is longer than the window.
+    """
+    limits = context_limits(model)
+    window = max(limits.with_scaling or 0, limits.native or 0)
+    if not window or traffic.longest_request_tokens <= window:
+        return traffic, _scaling_note(traffic.longest_request_tokens, model)
+    mean = traffic.mean_input_tokens + traffic.mean_output_tokens
+    if mean > window:
+        raise InfeasibleError(
+            f"{model.id} reads at most {window:,} tokens, a mean request has {mean:,}",
+            why=f"its context window ends there ({limits.source})",
+            fix=f"--input-tokens {max(1, window - traffic.mean_output_tokens)} or less, or another model",
+        )
+    output = min(traffic.longest_output_tokens, max(traffic.mean_output_tokens, window // 2))
+    cut = traffic.model_copy(update={"max_output_tokens": output, "max_input_tokens": window - output})
+    note = f"requests are cut to the {window:,} tokens that {model.id} reads"
+    return cut, "; ".join(filter(None, (note, _scaling_note(window, model))))
+
+
+def _scaling_note(tokens: int, model: Model) -> str:
+    """What a server of longer requests than the configured window must switch on; empty within it."""
+    limits = context_limits(model)
+    if not limits.native or tokens <= limits.native:
+        return ""
+    return (
+        f"beyond {limits.native:,} tokens {model.id} needs the scaling of positions that its publisher states "
+        f"({limits.source}): add its option to the command"
+    )
+
+
+def windowed(scenario: Scenario, model: Model) -> tuple[Scenario, str]:
+    """The scenario with its requests within the model's window, and a note where that changed them.
+
+    Raises: InfeasibleError: the mean request is longer than the window.
+    """
+    traffic, note = within_window(scenario.traffic, model)
+    return scenario.model_copy(update={"traffic": traffic}), note

@@ -8,7 +8,7 @@ from typing import Final
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator, Price
 from advisor.recommend.blocks import Fleet, apart_usd_per_hour, cheapest_fleets, compared_rows
-from advisor.recommend.load_runs import SEARCH_WORK, SHOW_WORK, is_spent, limited
+from advisor.recommend.effort import SEARCH_WORK, SHOW_WORK, is_spent, limited
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import demands_of
 from advisor.recommend.ranking import Planned, planned, preferred

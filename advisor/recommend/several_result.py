@@ -8,7 +8,6 @@ from typing import Final
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.prices import age_days
-from advisor.recommend.bill import MonthlyBill, bill_of
 from advisor.recommend.blocks import (
     Block,
     Fleet,
@@ -19,9 +18,9 @@ from advisor.recommend.blocks import (
     usd_per_hour,
     usd_range,
 )
-from advisor.recommend.market import seller_words, stale_price_warnings
-from advisor.recommend.offers import OWN
+from advisor.recommend.offers import OWN, seller_words, stale_price_warnings
 from advisor.recommend.options import option_of, owned_note
+from advisor.recommend.purchase import MonthlyBill, bill_of
 from advisor.recommend.recommend import SCREENED_ONLY
 from advisor.recommend.result import Option, SearchStatistics
 from advisor.recommend.scenario import Scenario

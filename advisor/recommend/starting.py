@@ -8,7 +8,6 @@ from advisor.catalog.launch import Guess, Launch, LaunchSettings, launch
 from advisor.catalog.published import checkpoint_for, context_limits
 from advisor.catalog.schema import Model
 from advisor.recommend.candidates import Candidate
-from advisor.recommend.checkpoint import ServedCheckpoint, served_checkpoint
 from advisor.recommend.levers import eagle_head
 from advisor.recommend.ranking import Planned
 from advisor.recommend.result import OptionPart
@@ -18,11 +17,10 @@ from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 
 
-def launch_of(
-    candidate: Candidate, checkpoint: ServedCheckpoint, scenario: Scenario, role: str = ""
-) -> Launch:
+def launch_of(candidate: Candidate, scenario: Scenario, role: str = "") -> Launch:
     """How one replica is started. Source: catalog.launch."""
     deployment, adapters = candidate.deployment, scenario.adapters
+    checkpoint = candidate.checkpoint
     first = checkpoint.origin == "quantise first"
     repository = checkpoint.repository
     if deployment.weight_dtype in GGUF_DTYPES and not first:
@@ -121,8 +119,7 @@ def _part(part: Part, plan: Planned, scenario: Scenario) -> OptionPart:
     if part.traffic is not None:
         scenario = scenario.model_copy(update={"traffic": part.traffic})
     limits = scenario.traffic.part
-    checkpoint = served_checkpoint(deployment)
-    started = launch_of(part.candidate, checkpoint, scenario, part.role)
+    started = launch_of(part.candidate, scenario, part.role)
     whole = plan.found.purchase.placement
     used = part.num_replicas * deployment.accelerators_per_replica
     bought = used if part.is_shared else part.num_units * way.accelerators_per_unit
@@ -152,7 +149,7 @@ def _part(part: Part, plan: Planned, scenario: Scenario) -> OptionPart:
         accelerators_per_unit=way.accelerators_per_unit,
         max_num_seqs=part.candidate.max_num_seqs,
         max_num_batched_tokens=part.candidate.max_num_batched_tokens,
-        checkpoint=checkpoint,
+        checkpoint=part.candidate.checkpoint,
         memory=memory_of(part.replica),
         levers=levers_of(part.candidate, scenario),
         launch_command=started.command,

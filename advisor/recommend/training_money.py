@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog.ownership import Ownership
-from advisor.catalog.providers import all_providers
+from advisor.catalog.prices import all_providers
 from advisor.catalog.regions import all_regions, get_region, region_of_offer
 from advisor.catalog.schema import Accelerator, Price
 from advisor.catalog.units import HOUR_S, KILO

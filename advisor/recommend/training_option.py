@@ -7,9 +7,9 @@ import numpy as np
 
 from advisor.catalog.ownership import Ownership, purchase_price
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.recommend.bill import bill_of, job_usd
 from advisor.recommend.offers import OWN, named
 from advisor.recommend.ownership import Holding, tco
+from advisor.recommend.purchase import bill_of, job_usd
 from advisor.recommend.training_money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of
 from advisor.recommend.training_result import (
     Bill,
@@ -259,6 +259,7 @@ _RESOURCES: Mapping[str, tuple[str, ...]] = {
     "context exchange": ("context_parallel",),
     "expert exchange": ("expert_parallel",),
     "network (gradients)": ("data_parallel",),
+    "link between clusters": ("link",),
     "host": ("host", "data_loading"),
     "host link": ("offload",),
     "optimizer": ("optimizer",),

@@ -11,8 +11,8 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
-from advisor.recommend.bill import usd_words
-from advisor.recommend.market import seller_words, stale_price_warnings
+from advisor.recommend.offers import seller_words, stale_price_warnings
+from advisor.recommend.purchase import usd_words
 from advisor.recommend.result import Rejected
 from advisor.recommend.standing import by_standing
 from advisor.recommend.training_market import Outcome, Progress, offers_of, ranked_runs, search_training

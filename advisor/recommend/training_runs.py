@@ -7,7 +7,7 @@ import numpy as np
 
 from advisor.catalog.prices import committed_hours
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.recommend.bill import job_usd
+from advisor.recommend.purchase import job_usd
 from advisor.recommend.training_money import ClusterOffer
 from advisor.recommend.training_result import Reinforcement
 from advisor.recommend.training_scenario import LARGEST_STORAGE_BYTES_PER_S, Reliability, TrainingScenario

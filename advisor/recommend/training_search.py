@@ -33,7 +33,7 @@ HEADROOM_FRACTION = 0.04
 
 
 @dataclass(slots=True)
-class Effort:
+class Tally:
     """What a search has looked at."""
 
     num_considered: int = 0
@@ -65,7 +65,7 @@ class PlanFound:
 
 
 def best_plans(
-    variants: Sequence[Variant], num_accelerators: int, effort: Effort, *, keep: int = 4, num_models: int = 1
+    variants: Sequence[Variant], num_accelerators: int, effort: Tally, *, keep: int = 4, num_models: int = 1
 ) -> list[PlanFound]:
     """The fastest plans of all variants on so many accelerators, in closed form, fastest first.
 
@@ -90,7 +90,7 @@ def best_of_lattice(
     job: TrainingJob,
     cluster: TrainingCluster,
     lattice: PlanLattice,
-    effort: Effort,
+    effort: Tally,
     *,
     keep: int = 4,
     num_models: int = 1,
@@ -175,7 +175,7 @@ def _waits_s(
     return exposed_stream_s(job, lattice, cluster, num_micro_batches(job, lattice), computing)
 
 
-def simulated(found: PlanFound, effort: Effort | None = None) -> PlanFound:
+def simulated(found: PlanFound, effort: Tally | None = None) -> PlanFound:
     """The plan with its pipeline run as an event graph: the graph's idle time replaces the closed form's.
 
     Assumes: the last stage is the busiest (it computes the loss), the others are alike; sends
@@ -193,7 +193,7 @@ def simulated(found: PlanFound, effort: Effort | None = None) -> PlanFound:
     other = min(1.0, float(passes.other_stages_share[0]))
     times = _chunk_times(busiest, other, stages, chunks, plan.schedule)
     count = int(num_micro_batches(found.job, lattice)[0])
-    run, makespan_s = _run(plan, count, times)
+    run, makespan_s = run_of_passes(plan, count, times)
     if effort is not None:
         effort.num_simulated += 1
     columns = (passes.forward_s, passes.input_s, passes.weight_s)
@@ -234,8 +234,11 @@ def _chunk_times(
     return ChunkTimes(rows[0], rows[1], rows[2])
 
 
-def _run(plan: TrainingPlan, num_micro_batches: int, times: ChunkTimes) -> tuple[PipelineRun, float]:
-    """The event graph of a step, and its time; a long one is continued at the rate of its last micro-batches."""
+def run_of_passes(plan: TrainingPlan, num_micro_batches: int, times: ChunkTimes) -> tuple[PipelineRun, float]:
+    """The event graph of a step, and its time [s]; a long one is continued at the rate of its last micro-batches.
+
+    Source: own definition.
+    """
     stages, count = plan.pipeline_parallel, num_micro_batches
     passes = 3 * len(times.forward_s) * count
     if passes <= MOST_SIMULATED_PASSES:

@@ -16,6 +16,7 @@ PARTS: Final[Mapping[str, str]] = {
     "expert_parallel": "EP exchange",
     "pipeline": "stage sends",
     "bubble": "bubble",
+    "link": "link between",
     "data_parallel": "DP exchange",
     "optimizer": "optimizer",
     "host": "host",

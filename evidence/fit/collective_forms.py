@@ -18,7 +18,7 @@ from advisor.simulator.collectives.expert_parallel import (
     Mode,
     exchange_times,
 )
-from advisor.simulator.collectives.fabric_forms import custom_wire_factors
+from advisor.simulator.collectives.operations import custom_wire_factors
 from advisor.simulator.collectives.topology import Topology
 
 NVLS_FACTS = {

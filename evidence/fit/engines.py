@@ -19,8 +19,7 @@ from multiprocessing.pool import Pool
 import numpy as np
 
 from advisor.catalog import engines
-from advisor.catalog.schema.term import Term
-from advisor.catalog.terms import UNITS
+from advisor.catalog.terms import UNITS, Term
 from advisor.evidence.fit.base import Options, errors_in_words
 from advisor.evidence.fit.engine_intervals import write_intervals
 from advisor.evidence.fit.engine_rows import (

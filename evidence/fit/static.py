@@ -16,8 +16,7 @@ from scipy.optimize import least_squares
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.releases import belongs
-from advisor.catalog.schema.term import Term
-from advisor.catalog.terms import UNITS
+from advisor.catalog.terms import UNITS, Term
 from advisor.evidence.fit.base import FloatArray, Options, by_key, cauchy, published_rows
 from advisor.evidence.fit.term_rows import write_found
 from advisor.evidence.serving.case import ServingCase, parse_case

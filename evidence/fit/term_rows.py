@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from advisor.catalog.schema.term import Term
-from advisor.catalog.terms import FILE, read_terms, write_terms
+from advisor.catalog.terms import FILE, Term, read_terms, write_terms
 
 _FOUND = ("value", "unit", "kind", "source", "fitted_on", "residual")
 """What a fit finds; the other fields say for which case."""

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.schema.term import Term
-from advisor.catalog.terms import UNITS, Terms, all_terms, by_name
+from advisor.catalog.terms import UNITS, Term, Terms, all_terms, by_name
 from advisor.evidence.fit.term_rows import merged
 
 

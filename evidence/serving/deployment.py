@@ -23,11 +23,11 @@ from advisor.evidence.serving.recipe import (
 )
 from advisor.evidence.serving.speculation import speculating, speculation_of
 from advisor.simulator.calibrated_device import calibrated_accelerator
-from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.deployment import Deployment, activation_dtype_for, is_local
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.graph.model import is_moe
-from advisor.simulator.local_surface import back_end, is_local, micro_batch_tokens
+from advisor.simulator.local_surface import back_end, micro_batch_tokens
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 
 _RAISED_MEMORY_FRACTION: Final = 0.97

@@ -10,8 +10,7 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.disaggregation import DisaggregatedModel, with_decode_worker
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
-from advisor.simulator.speculation import speculative_replica
-from advisor.simulator.speculation_choice import ChosenSpeculation, chosen_speculation, widened
+from advisor.simulator.speculation import ChosenSpeculation, chosen_speculation, speculative_replica, widened
 
 _NONE: Final = ("", "none")
 _NAME: Final = re.compile(r"(mtp|eagle|medusa|ngram|lookahead)[-_]?(\d*)(?::(\d+))?")

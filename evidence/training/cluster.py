@@ -11,7 +11,7 @@ from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, TERA
 from advisor.evidence.prediction import UnsupportedCaseError
 from advisor.evidence.table import Cells
-from advisor.simulator.collectives.fabric_forms import is_torus
+from advisor.simulator.collectives.operations import is_torus
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.cluster import TrainingCluster
 

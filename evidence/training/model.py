@@ -9,6 +9,7 @@ from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.schema import DenseFeedForward, GroupedQueryAttention, LayerGroup, Model, MoeFeedForward
 from advisor.catalog.units import GIGA
 from advisor.evidence.table import Cells
+from advisor.simulator.graph.model import with_depth
 
 _UNGATED: Final = (
     "gpt", "mpt", "nemotron", "megatron", "turing", "mt-nlg", "falcon", "phi", "opt", "bloom", "pythia",
@@ -57,7 +58,7 @@ def model_of(cells: Cells) -> tuple[Model, bool]:
         return _unknown(cells, name)
     if any(isinstance(group.mixer, GroupedQueryAttention) for group in known.layers) and _is_dense(known):
         return _overridden(cells, known), False
-    return _with_depth(known, cells.degree("layers")), False
+    return with_depth(known, cells.degree("layers")), False
 
 
 def _overridden(cells: Cells, known: Model) -> Model:
@@ -83,7 +84,7 @@ def _overridden(cells: Cells, known: Model) -> Model:
         layers = cells.degree("layers") or sum(group.count for group in known.layers)
         gated = first.feed_forward.gated
         return _decoder(known.id, layers, hidden, heads, kv_heads, ffn, vocabulary, gated, tied, head_dim)
-    model = _with_depth(known, cells.degree("layers"))
+    model = with_depth(known, cells.degree("layers"))
     if (vocabulary, tied) == (model.vocab_size, model.tied_embeddings):
         return model
     return _with_table(model, vocabulary, tied)
@@ -92,25 +93,6 @@ def _overridden(cells: Cells, known: Model) -> Model:
 @cache
 def _with_table(model: Model, vocabulary: int, tied: bool) -> Model:
     return model.model_copy(update={"vocab_size": vocabulary, "tied_embeddings": tied})
-
-
-@cache
-def _with_depth(model: Model, num_layers: int | None) -> Model:
-    """The model cut to so many layers: each kind keeps its share, and at least one layer where there is room."""
-    total = sum(group.count for group in model.layers)
-    if num_layers is None or num_layers == total:
-        return model
-    shares = [group.count * num_layers / total for group in model.layers]
-    counts = [int(share) for share in shares]
-    if num_layers >= len(counts):
-        counts = [max(1, count) for count in counts]
-    while sum(counts) < num_layers:
-        counts[max(range(len(counts)), key=lambda index: shares[index] - counts[index])] += 1
-    while sum(counts) > num_layers:
-        counts[max(range(len(counts)), key=lambda index: counts[index] - shares[index])] -= 1
-    groups = zip(model.layers, counts, strict=True)
-    layers = tuple(group.model_copy(update={"count": count}) for group, count in groups if count)
-    return model.model_copy(update={"layers": layers, "mtp_layers": 0})
 
 
 def _unknown(cells: Cells, name: str) -> tuple[Model, bool]:

@@ -11,7 +11,6 @@ from advisor.catalog.collectives import collective
 from advisor.catalog.schema import Residual
 from advisor.catalog.units import GIB, KIB
 from advisor.simulator.collectives.alpha_beta import FloatArray
-from advisor.simulator.collectives.fabric_forms import custom_all_reduce_s, is_torus
 from advisor.simulator.collectives.operations import (
     Algorithm,
     all_gather_s,
@@ -20,6 +19,8 @@ from advisor.simulator.collectives.operations import (
     all_to_all_s,
     broadcast_s,
     bus_factor,
+    custom_all_reduce_s,
+    is_torus,
     reduce_scatter_s,
     send_recv_s,
 )
@@ -29,7 +30,7 @@ from advisor.simulator.quantity import Basis, Quantity
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
-SWEEP_BYTES: Final = tuple(KIB * 4.0**i for i in range(12))
+SWEEP_BYTES: Final = tuple((KIB * 4.0 ** np.arange(12)).tolist())
 """Message sizes from 1 KiB to 4 GiB."""
 Z80_FROM_MEDIAN: Final = 0.626
 """Where the 80th percentile of a half-normal error lies between its median and its 90th percentile:

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from importlib import import_module
+from typing import Final, cast
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.schema import LayerGroup, Model
+from advisor.catalog.schema import LayerGroup, Mixer, Model
 from advisor.catalog.units import GIGA
 from advisor.simulator.graph.feed_forward import feed_forward_operators
-from advisor.simulator.graph.mixers import mixer_operators
-from advisor.simulator.graph.operator import Experts, Layer
+from advisor.simulator.graph.operator import Experts, Layer, MixerOperators
 
 EXPERT_OPERATORS: Final = 12
 """Norm, routing, sorting, two grouped products, activation and their sum."""
@@ -218,6 +218,28 @@ def num_layers(model: Model) -> int:
     return sum(group.count for group in model.layers)
 
 
+@lru_cache(maxsize=256)
+def with_depth(model: Model, num_layers: int | None) -> Model:
+    """The model with so many layers: each kind keeps its share, and at least one layer where there is room.
+
+    Source: own definition.
+    """
+    total = sum(group.count for group in model.layers)
+    if num_layers is None or num_layers == total:
+        return model
+    shares = [group.count * num_layers / total for group in model.layers]
+    counts = [int(share) for share in shares]
+    if num_layers >= len(counts):
+        counts = [max(1, count) for count in counts]
+    while sum(counts) < num_layers:
+        counts[max(range(len(counts)), key=lambda index: shares[index] - counts[index])] += 1
+    while sum(counts) > num_layers:
+        counts[max(range(len(counts)), key=lambda index: counts[index] - shares[index])] -= 1
+    groups = zip(model.layers, counts, strict=True)
+    layers = tuple(group.model_copy(update={"count": count}) for group, count in groups if count)
+    return model.model_copy(update={"layers": layers, "mtp_layers": 0})
+
+
 def num_operators(model: Model, expert_operators: int = EXPERT_OPERATORS) -> int:
     """Operators that the host launches for one pass of a model, counted by layer type.
 
@@ -283,3 +305,35 @@ def expert_weight_bytes(layer: Layer, weight_dtype: str) -> float:
     """All routed experts of one layer [bytes]. Source: own definition."""
     experts = layer.experts
     return experts.num_experts * experts.elements * bytes_per_element(weight_dtype) if experts else 0.0
+
+
+@lru_cache(maxsize=4096)
+def mixer_operators(record: Mixer, hidden: int) -> MixerOperators:
+    """The operators behind a mixer's record.
+
+    Raises: AdvisorError: the kind has no file, or its file leaves out what a mixer must say.
+    Source: own definition.
+    """
+    file = f"simulator/graph/mixers/{record.kind}.py"
+    try:
+        module = import_module(f"advisor.simulator.graph.mixers.{record.kind}")
+    except ModuleNotFoundError as error:
+        raise AdvisorError(f"mixer {record.kind!r} has no operators", fix=f"write {file}") from error
+    operators = cast(MixerOperators, module.Operators(record, hidden))
+    missing = _missing(operators)
+    if missing:
+        raise AdvisorError(f"{file}: {missing}")
+    return operators
+
+
+def _missing(operators: MixerOperators) -> str:
+    """What a kind does not say of itself, in words; empty where it is complete."""
+    if (operators.attention is None) == (operators.recurrence() is None):
+        return "a mixer has either attention over a cache or a recurrence"
+    if not operators.matrices or not operators.launches or not operators.head_counts:
+        return "a mixer has matrices, launches and heads"
+    if bool(operators.recurrence_kernel) == (operators.attention is not None):
+        return "a recurrence names the kernel that prices it"
+    if any(matrix.local(1).elements != matrix.elements for matrix in operators.stored):
+        return "the matrices of one rank do not add up to the parameters"
+    return ""

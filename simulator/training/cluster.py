@@ -29,6 +29,18 @@ _ANY_SIZE: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """What joins equal accelerators to unlike ones of the same job."""
+
+    bytes_per_s: float
+    """Between both parts, all accelerators together, one direction."""
+    num_ranks: int
+    """Accelerators of the whole job."""
+    part_ranks: int
+    """Of this part."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingCluster:
     """Equal accelerators in equal nodes."""
 
@@ -37,6 +49,8 @@ class TrainingCluster:
     """Accelerators that share one scale-up domain (a node, or a rack with one fabric); 0 is the usual node."""
     network_bytes_per_s: float = 0.0
     """Per accelerator, one direction; 0 is what the catalog has."""
+    link: Link | None = None
+    """To the other part of the job, which data-parallel groups cross."""
 
     @property
     def domain(self) -> int:
@@ -65,6 +79,20 @@ class TrainingCluster:
             found = replace(found, inter_bytes_per_s=self.network_bytes_per_s)
         return found
 
+    def group_across(self, num_ranks: int, ranks_in_node: int) -> Topology:
+        """The same for a group that crosses the link to the other part, where there is one.
+
+        Assumes: all groups of its kind cross at the same time, each as one ring through both parts (NCCL), so that it
+            has its share of the link.
+        Raises: ValueError: fewer than one rank.
+        """
+        if self.link is None:
+            return self.group_in_nodes(num_ranks, ranks_in_node)
+        here = num_ranks * self.link.part_ranks // self.link.num_ranks
+        found = self.group_in_nodes(num_ranks, min(ranks_in_node, max(1, here)))
+        share = self.link.bytes_per_s * num_ranks / self.link.num_ranks / found.ranks_per_node
+        return replace(found, inter_bytes_per_s=min(found.inter_bytes_per_s, share))
+
 
 def on_bus(cluster: TrainingCluster, num_ranks: int) -> bool:
     """Whether so many neighbours share PCIe alone. Source: own definition."""
@@ -82,15 +110,31 @@ def host_link_bytes_per_s(accelerator: Accelerator) -> float:
 
 
 _MOST_RANKS: Final = 1 << 24
+_ACROSS: Final = 1 << 48
+
+
+def _group(cluster: TrainingCluster, code: int) -> Topology:
+    group = cluster.group_across if code >= _ACROSS else cluster.group_in_nodes
+    return group(*divmod(code % _ACROSS, _MOST_RANKS))
 
 
 class Groups:
-    """The groups of one kind (tensor, data, expert parallel, ...), one per plan."""
+    """The groups of one kind (tensor, data, expert parallel, ...), one per plan; those `across` cross the link of a
+    cluster in two parts."""
 
-    def __init__(self, cluster: TrainingCluster, num_ranks: IntArray, stride: IntArray) -> None:
+    def __init__(
+        self,
+        cluster: TrainingCluster,
+        num_ranks: IntArray,
+        stride: IntArray,
+        across: NDArray[np.bool_] | None = None,
+    ) -> None:
         in_node = np.clip(cluster.domain // np.maximum(stride, 1), 1, num_ranks)
-        keys, self._of = np.unique(num_ranks * _MOST_RANKS + in_node, return_inverse=True)
-        self._topologies = [cluster.group_in_nodes(*divmod(int(key), _MOST_RANKS)) for key in keys]
+        codes = num_ranks * _MOST_RANKS + in_node
+        if across is not None and cluster.link is not None:
+            codes = codes + across * _ACROSS
+        keys, self._of = np.unique(codes, return_inverse=True)
+        self._topologies = [_group(cluster, int(key)) for key in keys]
         self.num_ranks = num_ranks
         fabrics = [topology.intra_fabric for topology in self._topologies]
         nodes = [topology.num_nodes for topology in self._topologies]

@@ -53,21 +53,38 @@ _FAMILIES: Final = {
 }  # fmt: skip
 """Whose memory and time a command's framework has."""
 
+_STAGES_FIRST: Final = {"megatron-lm": "--use-tp-pp-dp-mapping", "nemo": "dist.use_tp_pp_dp_mapping=true"}
+"""Options for stages before replicas in the order of ranks, of those that also take a layout of stages."""
+
 
 def launch_flags(
-    job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False, as_priced: bool = False
+    job: TrainingJob,
+    plan: TrainingPlan,
+    *,
+    on_bus: bool = False,
+    as_priced: bool = False,
+    layout: str = "",
+    replicas_apart: bool = False,
 ) -> dict[str, str]:
     """By framework, the options that make it run this plan; frameworks that lack an option for any part are left out.
     `on_bus`: tensor-parallel ranks share PCIe alone, where nothing overlaps with multiplications. `as_priced`: only
-    frameworks of the job's own family, whose memory and time the plan was priced with.
+    frameworks of the job's own family, whose memory and time the plan was priced with. `layout`: layers of each stage
+    as Megatron-Core writes them, where they are a user's own. `replicas_apart`: ranks are numbered so that a replica's
+    stages are neighbours.
 
-    Source: each framework's own function.
+    Source: each framework's own function; NVIDIA/Megatron-LM, --use-tp-pp-dp-mapping (not with expert or context
+    ranks).
     """
-    found = _all_flags(job, plan, on_bus=on_bus)
+    found = _all_flags(job, plan, on_bus=on_bus, layout=layout)
+    if layout or replicas_apart:
+        found = {name: flags for name, flags in found.items() if name in _STAGES_FIRST}
+    if replicas_apart:
+        plain = plan.context_parallel == plan.expert_parallel == 1
+        found = {name: f"{flags} {_STAGES_FIRST[name]}" for name, flags in found.items() if plain}
     return {name: flags for name, flags in found.items() if not as_priced or job.framework in _FAMILIES[name]}
 
 
-def _all_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool) -> dict[str, str]:
+def _all_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool, layout: str) -> dict[str, str]:
     found = {}
     if job.mean_sequence_tokens and job.framework not in _FAMILIES["trl"]:
         return {}  # data loaders of pre-training know no padding
@@ -78,9 +95,9 @@ def _all_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool) -> dict[st
     if job.framework == "maxtext":
         return {"maxtext": maxtext_flags(job, plan)} if _maxtext_runs(job, plan) else {}
     if _megatron_runs(job, plan):
-        found["megatron-lm"] = megatron_flags(job, plan, on_bus=on_bus)
+        found["megatron-lm"] = megatron_flags(job, plan, on_bus=on_bus, layout=layout)
         if job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations:
-            found["nemo"] = nemo_flags(job, plan, on_bus=on_bus)
+            found["nemo"] = nemo_flags(job, plan, on_bus=on_bus, layout=layout)
     if _torchtitan_runs(job, plan):
         found["torchtitan"] = torchtitan_flags(job, plan)
     if trl_runs(job, plan):
@@ -138,7 +155,7 @@ def _shorter_ends(job: TrainingJob, plan: TrainingPlan, chunks: int) -> int | No
     return None
 
 
-def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False) -> str:
+def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False, layout: str = "") -> str:
     """Options of Megatron-LM's pretrain_gpt.py.
 
     Source: NVIDIA/Megatron-LM, megatron/training/arguments.py; Megatron Core parallelism strategies guide.
@@ -152,7 +169,7 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
         _MEGATRON_PRECISIONS[job.compute_dtype],
         _MEGATRON_OPTIMIZERS[job.optimizer],
     ]
-    if layout := stage_layout(job, plan):
+    if layout := layout or stage_layout(job, plan):
         flags.append(f'--pipeline-model-parallel-layout "{layout}"')
     else:
         if plan.virtual_stages > 1:
@@ -222,7 +239,7 @@ def stage_layout(job: TrainingJob, plan: TrainingPlan) -> str:
     return f"E{'|'.join(sizes)}L"
 
 
-def nemo_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False) -> str:
+def nemo_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False, layout: str = "") -> str:
     """Overrides of a NeMo (Megatron-Bridge) recipe.
 
     Source: NVIDIA-NeMo/Megatron-Bridge, overrides of run_recipe.py.
@@ -240,7 +257,7 @@ def nemo_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False) ->
     ]
     if plan.virtual_stages > 1:
         flags.append(f"model.virtual_pipeline_model_parallel_size={plan.virtual_stages}")
-    if layout := stage_layout(job, plan):
+    if layout := layout or stage_layout(job, plan):
         flags.append(f"model.pipeline_model_parallel_layout='{layout}'")
     else:
         for place, layers in (("first", plan.first_stage_layers), ("last", plan.last_stage_layers)):

@@ -106,7 +106,7 @@ def _windows_s(
     for it and while they compute beside it.
     """
     ranks = lattice.data_parallel * lattice.context_parallel
-    same = Groups(cluster, ranks, lattice.tensor_parallel).inside
+    same = Groups(cluster, ranks, lattice.tensor_parallel, ranks > 1).inside
     busy_f, busy_b = passes.layer_waits_s
     forward_s, backward_s = passes.forward_s, passes.input_s + passes.weight_s
     free_f = forward_s - np.where(same, busy_f + passes.hidden_forward_s, 0.0)
@@ -125,9 +125,11 @@ def _communication_s(
     shard, tp = lattice.shard_ranks, lattice.tensor_parallel
     ranks = lattice.data_parallel * lattice.context_parallel
     copies = np.maximum(1, np.rint(lattice.expert_copies)).astype(np.int64)
-    sharded, everyone = Groups(cluster, shard, tp), Groups(cluster, ranks, tp)
-    replicas = Groups(cluster, np.maximum(ranks // shard, 1), tp * shard)
-    experts = Groups(cluster, copies, lattice.expert_parallel * lattice.tensor_parallel_of_experts)
+    # Of a job in two parts, whoever holds the same weights sits in both; a shard group smaller than that in one.
+    sharded, everyone = Groups(cluster, shard, tp, shard == ranks), Groups(cluster, ranks, tp, ranks > 1)
+    replicas = Groups(cluster, np.maximum(ranks // shard, 1), tp * shard, shard < ranks)
+    expert_ranks = lattice.expert_parallel * lattice.tensor_parallel_of_experts
+    experts = Groups(cluster, copies, expert_ranks, copies > 1)
     gradient, expert_gradient = (
         count * gradient_bytes(job, costs) * parameters.trained_fraction
         for count in (parameters.dense, parameters.expert)

@@ -19,8 +19,8 @@ from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import Guess, LaunchSettings, launch
 from advisor.catalog.launch_options import check_command
+from advisor.catalog.published import ServedCheckpoint
 from advisor.emit.formats import emitted
-from advisor.recommend.checkpoint import ServedCheckpoint
 from advisor.recommend.recommend import recommend
 from advisor.recommend.result import Option
 from advisor.recommend.scenario import Constraints, Scenario, Traffic

@@ -21,9 +21,9 @@ from advisor.catalog import engines
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import LaunchSettings, launch
 from advisor.catalog.launch_options import check_command
+from advisor.catalog.published import ServedCheckpoint
 from advisor.emit.fleet import fleet_plan
 from advisor.emit.formats import emitted
-from advisor.recommend.checkpoint import ServedCheckpoint
 from advisor.recommend.result import Option, OptionPart
 
 FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")

@@ -225,6 +225,14 @@ BAD = (
     "simulate train --model 8b --framework megatron --offload-parameters --gpus 8",
     "simulate train --model 8b --framework torchtitan --offload-optimizer --sharding zero3 --gpus 8",
     "recommend --from nowhere.json --gpus 8",
+    "simulate train --model 8b --gpus 64 --beside hello --between-gbps 100",
+    "simulate train --model 8b --gpus 64 --beside 64xa101 --between-gbps 100",
+    "simulate train --model 8b --gpus 64 --beside 64xa100",
+    "simulate train --model 8b --gpus 64 --across dp",
+    "simulate train --model 8b --gpus 64 --beside 64xa100 --between-gbps 100 --sites 2",
+    "simulate train --model 8b --gpus 64 --beside 64xa100 --between-gbps 100 --precision fp8",
+    "simulate train --model 8b --gpus 64 --tp 8 --pp 2 --beside 60xa100 --between-gbps 100",
+    "simulate train --model 8b --gpus 64 --tp 8 --beside 64xa100 --between-gbps 100 --across pp",
 )
 
 
@@ -338,47 +346,3 @@ def test_a_plan_with_host_memory_is_simulated_again(cli: Cli, tmp_path: Path) ->
     assert again["step_time_s"]["value"] == pytest.approx(option["step_time_s"]["value"])
     moved = cli("advisor simulate train --model 8b --gpus 8 --offload-activations --offload-optimizer --json")
     assert json.loads(moved.out)["plan"]["offload"] == "optimizer, activations"
-
-
-def test_sites_far_apart_wait_for_the_network_between_them(cli: Cli) -> None:
-    one = "simulate train --model 8b --gpus 64 --cp 2 --global-batch 64 --tokens 1T --json"
-    alone = json.loads(cli(f"advisor {one}").out)
-    assert alone["sites"] is None
-    found = {
-        name: json.loads(cli(f"advisor {one} --sites 4 --between-gbps 100 {more}").out)
-        for name, more in (("each", ""), ("tenth", "--inner-steps 10"), ("hundredth", "--inner-steps 100"))
-    }
-    step_s = alone["step_time_s"]["value"]
-    for name, every in (("tenth", 10), ("hundredth", 100)):
-        sites = found[name]["sites"]
-        assert sites["exchange_s"] == pytest.approx(1.5 * 8.03e9 * 4 / 12.5e9 + 6 * 0.03, rel=0.01)
-        assert sites["step_time_s"] == pytest.approx(step_s + sites["exchange_s"] / every)
-        assert step_s <= sites["overlapped_step_time_s"] <= sites["step_time_s"]
-        days = found[name]["days"]["value"]
-        assert days == pytest.approx(alone["days"]["value"] * sites["step_time_s"] / step_s / 4)
-    each = found["each"]["sites"]
-    assert step_s < each["step_time_s"] < step_s + each["exchange_s"], "the last backward pass hides a part"
-    assert each["step_time_s"] > found["tenth"]["sites"]["step_time_s"]
-    assert found["each"]["step_time_s"] == alone["step_time_s"], "the headline is a site's"
-
-
-@pytest.mark.parametrize(
-    ("options", "part"),
-    [("--sites 2", "needs --between-gbps"), ("--inner-steps 10", "needs --sites"),
-     ("--between-gbps 10", "needs --sites"), ("--sites 1 --between-gbps 10", "'--sites'"),
-     ("--sites 2 --between-gbps 0", "'--between-gbps'")],
-)  # fmt: skip
-def test_sites_that_lack_something_are_refused(cli: Cli, options: str, part: str) -> None:
-    found = cli(f"advisor simulate train --model 8b {options}")
-    assert found.code == 2
-    assert part in found.err
-
-
-@pytest.mark.parametrize("lines", ["sites = 1\nbetween_gbps = 10", "sites = 2\nbetween_gbps = -1.0",
-                                   "sites = 2\nbetween_gbps = nan"])  # fmt: skip
-def test_a_plan_file_with_sites_is_checked(cli: Cli, tmp_path: Path, lines: str) -> None:
-    path = tmp_path / "plan.toml"
-    path.write_text(f"model = '8b'\n{lines}\n", encoding="utf-8")
-    found = cli(f"advisor simulate train {path}")
-    assert found.code == 2
-    assert "Gb/s between them" in found.err

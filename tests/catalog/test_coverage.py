@@ -6,7 +6,7 @@ from pathlib import Path
 from advisor.catalog import prices
 from advisor.catalog.accelerators import all_accelerators
 from advisor.catalog.coverage import TERMS, AcceleratorCoverage, coverage, is_plannable
-from advisor.catalog.providers import all_providers
+from advisor.catalog.prices import all_providers
 
 DAY = datetime.date(2026, 11, 23)
 FOUND = coverage(DAY)

@@ -4,8 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from advisor.catalog.accelerators import all_accelerators
-from advisor.catalog.prices import bundled_prices
-from advisor.catalog.providers import Provider, all_providers
+from advisor.catalog.prices import Provider, all_providers, bundled_prices
 
 
 def test_every_seller_with_a_price_is_described() -> None:

@@ -4,9 +4,9 @@ import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import DTYPES, GGUF_DTYPES
+from advisor.catalog.engines import UNKNOWN, engines_on, known_things, support
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.published import all_published, context_limits, published
-from advisor.catalog.support import UNKNOWN, engines_on, known_things, support
 
 
 @pytest.mark.parametrize(

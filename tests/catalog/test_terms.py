@@ -9,11 +9,11 @@ import pytest
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.releases import belongs, split
-from advisor.catalog.schema.term import Term
 from advisor.catalog.terms import (
     COLUMNS,
     FILE,
     UNITS,
+    Term,
     all_terms,
     by_name,
     matches,

@@ -7,8 +7,7 @@ from advisor.catalog.speculation import speculation_methods, usual_acceptance
 from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.quantity import Quantity
-from advisor.simulator.speculation import expected_tokens
-from advisor.simulator.speculation_choice import NAMES, chosen_speculation, widened
+from advisor.simulator.speculation import NAMES, chosen_speculation, expected_tokens, widened
 
 TARGET = named_deployment("llama-3.1-70b", "h100-sxm", tensor_parallel=4)
 R1 = named_deployment("deepseek-r1", "h200-sxm", weight_dtype="fp8", tensor_parallel=8)

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from advisor.catalog.engines import Support, stated
 from advisor.catalog.published import PublishedCheckpoint, all_published, best_first, context_limits
 from advisor.catalog.schema import Accelerator, Engine, Model, Record
-from advisor.catalog.support import Support, stated
 from advisor.render.answer import Block, Paragraph, Table, columns
 from advisor.render.document import Json
 from advisor.render.numbers import MISSING

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from advisor.catalog import units
+from advisor.catalog.engines import stated
 from advisor.catalog.schema import Accelerator, Engine, Model
-from advisor.catalog.support import stated
 from advisor.commands.catalog.support_view import UNSTATED, on_architecture, support_rows, weight_formats
 from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.document import Json, to_json

@@ -14,8 +14,8 @@ from advisor.commands.cost.charts import (
 from advisor.cost.carbon import Footprint
 from advisor.cost.question import CostQuestion
 from advisor.cost.result import CostReport, CostRow, LoadPoint, Way
-from advisor.recommend.bill import bill_words
 from advisor.recommend.ownership import Tco
+from advisor.recommend.purchase import bill_words
 from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, bulleted, columns
 from advisor.render.document import fields_of
 from advisor.render.numbers import (

@@ -6,10 +6,10 @@ from advisor.cli.measures import parse_budget
 from advisor.cli.models_input import scenarios_of
 from advisor.cli.notes import progress
 from advisor.cli.options import Shared
-from advisor.commands.recommend.emission import check_emission, with_emitted
 from advisor.commands.recommend.options import RecommendInput
+from advisor.commands.recommend.serving import check_emission, with_emitted
 from advisor.commands.recommend.tables import p99_words, start_command, start_words
-from advisor.recommend.bill import bill_words, usd_words
+from advisor.recommend.purchase import bill_words, usd_words
 from advisor.recommend.several_result import (
     FleetOption,
     FleetPurchase,

@@ -11,7 +11,7 @@ from advisor.commands.recommend.tables import (
     start_command,
     start_words,
 )
-from advisor.recommend.bill import bill_words
+from advisor.recommend.purchase import bill_words
 from advisor.recommend.result import LeverTrial, Option, Recommendation, Rejected
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns

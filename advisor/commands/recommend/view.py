@@ -20,7 +20,7 @@ from advisor.commands.recommend.tables import (
     start_command,
     start_words,
 )
-from advisor.recommend.bill import bill_words
+from advisor.recommend.purchase import bill_words
 from advisor.recommend.result import Option, Recommendation
 from advisor.recommend.scenario import Beside, Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns

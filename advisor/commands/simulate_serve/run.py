@@ -25,7 +25,7 @@ from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
 from advisor.simulator.serving.trace_files import read_trace
 from advisor.simulator.serving_prediction import predicted
-from advisor.simulator.speculation_choice import with_acceptance_range
+from advisor.simulator.speculation import with_acceptance_range
 from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK, Adapters, lora_replica
 
 

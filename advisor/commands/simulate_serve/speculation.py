@@ -8,8 +8,13 @@ from advisor.commands.simulate_serve.options import Guessing
 from advisor.render.serve_view import SpeculationGain
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import ServingResult
-from advisor.simulator.speculation import crossover_batch, speculative_replica, speed_up
-from advisor.simulator.speculation_choice import ChosenSpeculation, chosen_speculation
+from advisor.simulator.speculation import (
+    ChosenSpeculation,
+    chosen_speculation,
+    crossover_batch,
+    speculative_replica,
+    speed_up,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def far_sites(values: Mapping[str, Any]) -> FarSites | None:
     """
     if "sites" not in values:
         for name in ("between_gbps", "inner_steps"):
-            if name in values:
+            if name in values and "beside" not in values:
                 option = f"--{name.replace('_', '-')}"
                 raise AdvisorError(
                     f"{option} needs --sites", why="there is one site", fix=f"add --sites 2, or drop {option}"

@@ -12,6 +12,7 @@ from advisor.cli.options import MethodName, OptimizerName, Panel
 JOB: Final = Panel("Job")
 LAYOUT: Final = Panel("Layout")
 SITES: Final = Panel("Sites far apart")
+BESIDE: Final = Panel("Two clusters under one job")
 
 SHARDING_NAMES = Literal["none", "zero1", "zero2", "zero3"]
 RECOMPUTE_NAMES = Literal["none", "selective", "full", "modules"]
@@ -121,13 +122,27 @@ class TrainInput:
     ] = None
     between_gbps: Annotated[
         float | None,
-        SITES("GBPS", "Network between a site and the others, Gb/s.", min=0.001, max=1_000_000),
+        SITES("GBPS", "Network between a site, or cluster, and the others, Gb/s.", min=0.001, max=1_000_000),
     ] = None
     inner_steps: Annotated[
         int | None,
         SITES(
             "N", "Steps apart before parameters are averaged.", "gradients every step", min=1, max=1_000_000
         ),
+    ] = None
+    beside: Annotated[
+        str | None,
+        BESIDE(
+            "NxID", "A second cluster, of the same or other accelerators: 256xa100; --gpus is the first's."
+        ),
+    ] = None
+    beside_gbps: Annotated[
+        float | None,
+        BESIDE("GBPS", "Its network per accelerator, Gb/s.", "the usual node's", min=0.1, max=1_000_000),
+    ] = None
+    across: Annotated[
+        Literal["dp", "pp"] | None,
+        BESIDE(None, "What lies on both sides: replicas (dp) or stages (pp).", "the faster"),
     ] = None
 
     def given(self) -> dict[str, Any]:

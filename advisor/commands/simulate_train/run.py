@@ -1,7 +1,7 @@
 """Simulate one stated training plan: from a file, from options, or from both."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
@@ -16,11 +16,12 @@ from advisor.cli.measures import parse_count
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
 from advisor.commands.simulate_train.far_sites import far_sites
+from advisor.commands.simulate_train.islands import islands_of
 from advisor.commands.simulate_train.options import TrainInput, TrainLayout
 from advisor.commands.simulate_train.view import TrainRun, train_answer
+from advisor.recommend.training_islands import ACROSS, Islands, over_islands
 from advisor.recommend.training_money import unsold
-from advisor.recommend.training_search import Effort as SearchEffort
-from advisor.recommend.training_search import PlanFound, best_plans, does_fit, evaluate_plan, simulated
+from advisor.recommend.training_search import PlanFound, Tally, best_plans, does_fit, evaluate_plan, simulated
 from advisor.recommend.training_space import (
     COMPUTE_DTYPES,
     RULES,
@@ -45,6 +46,7 @@ _MACHINE: Final = 8
 _DEFAULT_SEQUENCE: Final = 8192
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "sharding": SHARDINGS, "recompute": RECOMPUTES, "schedule": SCHEDULES, "method": METHODS, "optimizer": OPTIMIZERS,
+    "across": ACROSS,
 }  # fmt: skip
 
 _LAYOUT: Final = frozenset(field.name for field in fields(TrainLayout))
@@ -67,23 +69,59 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     accelerator = calibrated_accelerator(chip.record, calibration)
     network = float(values.get("network_gbps", 0.0)) * GIGA / BITS_PER_BYTE
     cluster = TrainingCluster(accelerator, network_bytes_per_s=network)
+    islands, second = islands_of(values, cluster, calibration)
+    clusters = islands.clusters if islands else (cluster,)
     job = _job(values, chosen.record, accelerator)
-    _check_precision(job, cluster)
-    plan, told = _stated_or_fastest(values, job, cluster)
-    check_plan(plan, job, cluster.domain)
+    for each in clusters:
+        _check_precision(job, each)
+    plan, told = _stated_or_fastest(_of_whole(values, islands), job, clusters)
+    check_plan(plan, job, min(each.domain for each in clusters))
     if "framework" in values:
         _check_options(plan, job, cluster)
-    found = simulated(evaluate_plan(job, cluster, plan))
-    fit = does_fit(found)
     tokens = parse_count(str(values["tokens"]), "--tokens") if "tokens" in values else None
-    notes = tuple(filter(None, (chosen.note, chip.note, told)))
-    sold = (
-        unsold(chip.record, plan.num_accelerators, shared.as_of) if plan.num_accelerators > _MACHINE else ""
-    )
-    warnings = tuple(filter(None, ("" if fit else _too_large(found), sold)))
-    run = TrainRun(found, fit, tokens, "framework" in values, sites)
-    answer = train_answer(run, notes, warnings)
-    return with_calibration(answer, calibration, (chip.record.id,))
+    counts = islands.counts if islands else (plan.num_accelerators,)
+    sold = [
+        unsold(each.accelerator, count, shared.as_of) if count > _MACHINE else ""
+        for each, count in zip(clusters, counts, strict=True)
+    ]
+    if islands is None:
+        found = simulated(evaluate_plan(job, cluster, plan))
+        fits = [does_fit(found)]
+        run = TrainRun(found, all(fits), tokens, "framework" in values, sites)
+    else:
+        split = over_islands(job, islands, plan, values.get("across"))
+        fits = list(split.fit)
+        run = TrainRun(split.found, all(fits), tokens, "framework" in values, islands=(islands, split))
+    too_large = ""
+    if not all(fits):
+        too_large = _too_large(run.found) if islands is None else _part_too_large(islands, fits)
+    notes = tuple(filter(None, (chosen.note, chip.note, second, told)))
+    answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))
+    return with_calibration(answer, calibration, tuple(each.accelerator.id for each in clusters))
+
+
+def _of_whole(values: Mapping[str, Any], islands: Islands | None) -> Mapping[str, Any]:
+    """What was asked for, with the accelerators of both clusters in all.
+
+    Raises: AdvisorError: they make no whole number of replicas.
+    """
+    if islands is None:
+        return values
+    size = math.prod(int(values.get(name, 1)) for name in ("tp", "pp", "cp"))
+    first, second = islands.counts
+    if (first + second) % size:
+        near = max(1, round((first + second) / size), first // size + 1) * size - first
+        raise AdvisorError(
+            f"{first} and {second} accelerators are no multiple of TP × PP × CP = {size}",
+            why="every replica has as many",
+            fix=f"--beside {near}x{islands.clusters[1].accelerator.id}, or other degrees",
+        )
+    return {**values, "gpus": first + second}
+
+
+def _part_too_large(islands: Islands, fits: Sequence[bool]) -> str:
+    names = [c.accelerator.id for c, held in zip(islands.clusters, fits, strict=True) if not held]
+    return f"does not fit on {' and '.join(names)}: more stages, tensor ranks or recomputation"
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -122,11 +160,10 @@ def _checked(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
 def _type_of(name: str) -> type | tuple[type, ...]:
     if name == "sequence_parallel" or name.startswith("offload_"):
         return bool
-    if name in ("model", "gpu", "precision", "framework", "gradients", *_WORDS):
+    if name in ("model", "gpu", "precision", "framework", "gradients", "beside", *_WORDS):
         return str
-    return {"tokens": (str, int, float), "network_gbps": (int, float), "between_gbps": (int, float)}.get(
-        name, int
-    )
+    rates = dict.fromkeys(("network_gbps", "between_gbps", "beside_gbps"), (int, float))
+    return {"tokens": (str, int, float), **rates}.get(name, int)
 
 
 def _from_recommendation(path: Path) -> dict[str, Any]:
@@ -185,13 +222,14 @@ def _gradients(asked: str | None, framework: str) -> frozenset[str]:
 
 
 def _stated_or_fastest(
-    values: Mapping[str, Any], job: TrainingJob, cluster: TrainingCluster
+    values: Mapping[str, Any], job: TrainingJob, clusters: Sequence[TrainingCluster]
 ) -> tuple[TrainingPlan, str]:
-    """The stated layout; where nothing of one is stated, the fastest that fits, and a note that says so."""
+    """The stated layout; where nothing of one is stated, the fastest that fits, of two clusters on the second alone,
+    and a note that says so."""
     stated = _plan(values)
     if values.keys() & _LAYOUT:
         return stated, ""
-    near = _fastest(job, cluster, stated.num_accelerators)
+    near = _fastest(job, clusters[-1], stated.num_accelerators)
     if near is None:
         return stated, ""
     return near, f"no layout is stated: the fastest that fits is taken, {plan_words(near)}"
@@ -200,7 +238,7 @@ def _stated_or_fastest(
 def _fastest(job: TrainingJob, cluster: TrainingCluster, num_accelerators: int) -> TrainingPlan | None:
     """The fastest layout of a job that fits into so many accelerators; None where none does."""
     variant = Variant(job, cluster, limits_of(job, cluster))
-    plans = best_plans([variant], num_accelerators, SearchEffort(), keep=1)
+    plans = best_plans([variant], num_accelerators, Tally(), keep=1)
     return plans[0].plan if plans else None
 
 

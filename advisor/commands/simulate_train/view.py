@@ -5,8 +5,15 @@ from dataclasses import dataclass
 
 from advisor.catalog.units import DAY_S
 from advisor.commands.simulate_train.far_sites import FarSites
+from advisor.commands.simulate_train.islands import (
+    islands_flags,
+    islands_result,
+    islands_words,
+    title_of,
+)
 from advisor.commands.simulate_train.pipeline_picture import LEGEND as PICTURE_LEGEND
 from advisor.commands.simulate_train.pipeline_picture import pipeline_svg, pipeline_text
+from advisor.recommend.training_islands import Islands, IslandsFound
 from advisor.recommend.training_option import bottleneck_of, memory_stages, plan_columns
 from advisor.recommend.training_result import StageMemory
 from advisor.recommend.training_search import PlanFound, pictured
@@ -37,6 +44,34 @@ class TrainRun:
     names_framework: bool = False
     """Whether a framework was asked for: then the options of no other are printed."""
     sites: FarSites | None = None
+    islands: tuple[Islands, IslandsFound] | None = None
+
+    @property
+    def peak_flop_per_s(self) -> float:
+        """Mean peak of an accelerator in the job's format [flop/s]."""
+        cluster, dtype = self.found.cluster, self.found.job.compute_dtype
+        if self.islands is None:
+            return peak_flop_per_s(cluster.accelerator, dtype) or 1.0
+        whole, _ = self.islands
+        pairs = zip(whole.counts, whole.clusters, strict=True)
+        total = sum(count * (peak_flop_per_s(each.accelerator, dtype) or 1.0) for count, each in pairs)
+        return total / whole.num_accelerators
+
+    @property
+    def limit_bytes(self) -> float:
+        """Memory of an accelerator where it is fullest."""
+        return (
+            self.islands[1].limit_bytes
+            if self.islands
+            else self.found.cluster.accelerator.memory_bytes or 0.0
+        )
+
+    @property
+    def stages(self) -> Sequence[StageMemory]:
+        """Memory of every pipeline stage."""
+        if self.islands is not None and self.islands[1].memory:
+            return self.islands[1].memory
+        return memory_stages(self.found.job, self.found.plan)
 
     @property
     def batch_s(self) -> tuple[int, float]:
@@ -53,12 +88,12 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     step = step_quantity(found, found.step_s)
     per_step = job.tokens_per_step / plan.num_accelerators
     rate = per_step / step
-    peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
+    peak = run.peak_flop_per_s
     mfu = per_step * model_flop_per_token(job) / peak / step
     hfu = per_step * hardware_flop_per_token(job, plan) / peak / step
     tokens, seconds = run.batch_s
     days = step.scaled(seconds / found.step_s * run.tokens / tokens / DAY_S) if run.tokens else None
-    stages = memory_stages(job, plan)
+    stages = run.stages
     measures = {
         "step_time_s": step,
         "tokens_per_s_per_accelerator": rate,
@@ -66,15 +101,17 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
         "hfu_fraction": hfu,
         "days": days,
     }
-    title = f"{job.model.id} on {plan.num_accelerators} x {accelerator.id}, {plan_words(plan)}"
+    where = title_of(run.islands[0]) if run.islands else f"{plan.num_accelerators} x {accelerator.id}"
+    title = f"{job.model.id} on {where}, {plan_words(plan)}"
     blocks: list[Block] = [
         Paragraph(f"{title}: {show_quantity(step, TIME)} a step", emphasis=True),
         Paragraph(_summary(run, rate, mfu, hfu, days)),
         *([Paragraph(run.sites.words(found, rate))] if run.sites else []),
+        *([Paragraph(islands_words(*run.islands))] if run.islands else []),
         waterfall_chart(found.breakdown_s, "One step"),
     ]
     if len(stages) > 1:
-        blocks.append(stage_chart(stages, accelerator.memory_bytes or 0.0))
+        blocks.append(stage_chart(stages, run.limit_bytes))
     blocks += _pictures(found)
     flags = "\n".join(f"# {name}\n{text}" for name, text in _launch(run).items())
     blocks.append(
@@ -117,7 +154,7 @@ def _result(
         "plan": plan_columns(job, plan),
         **measures,
         "peak_memory_bytes": memory_quantity(found),
-        "memory_limit_bytes": accelerator.memory_bytes,
+        "memory_limit_bytes": run.limit_bytes or None,
         "fits": run.fits,
         "memory": found.memory_bytes,
         "memory_by_stage": stages,
@@ -127,18 +164,20 @@ def _result(
         "pipeline": _pipeline_result(found.run) if found.run else None,
         "launch_flags": _launch(run),
         "sites": run.sites.result(found, rate) if run.sites else None,
+        "islands": islands_result(*run.islands) if run.islands else None,
     }
 
 
 def _launch(run: TrainRun) -> Mapping[str, str]:
     found = run.found
     bus = on_bus(found.cluster, found.plan.tensor_parallel)
-    return launch_flags(found.job, found.plan, on_bus=bus, as_priced=run.names_framework)
+    order = islands_flags(run.islands[1]) if run.islands else {}
+    return launch_flags(found.job, found.plan, on_bus=bus, as_priced=run.names_framework, **order)
 
 
 def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: Quantity | None) -> str:
     found = run.found
-    memory = found.cluster.accelerator.memory_bytes or 0.0
+    memory = run.limit_bytes
     verdict = "fits" if run.fits else "does not fit"
     whole = f" The run takes {show_quantity(days.scaled(DAY_S), TIME)}." if days else ""
     return (

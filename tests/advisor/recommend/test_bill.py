@@ -12,9 +12,9 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Price
 from advisor.catalog.schema.economics import PurchasePrice
 from advisor.catalog.units import HOUR_S, HOURS_PER_MONTH, TB
-from advisor.recommend.bill import bill_of, bill_words, extra_usd_per_hour, job_usd, job_words, owned_bill
 from advisor.recommend.offers import owned_offer
 from advisor.recommend.ownership import Holding, tco
+from advisor.recommend.purchase import bill_of, bill_words, extra_usd_per_hour, job_usd, job_words, owned_bill
 from advisor.recommend.scenario import Beside
 
 DAY = datetime.date(2026, 11, 20)

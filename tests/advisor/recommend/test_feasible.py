@@ -12,11 +12,11 @@ import pytest
 
 from advisor.__main__ import main
 from advisor.catalog import accelerators, models
+from advisor.catalog.engines import support
 from advisor.catalog.ownership import ownership
 from advisor.catalog.prices import country_of
 from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Model
-from advisor.catalog.support import support
 
 QUICK = 6
 DAY = datetime.date(2026, 11, 20)

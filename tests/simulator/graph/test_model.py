@@ -8,12 +8,13 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import GroupedQueryAttention, Model
 from advisor.simulator.deployment import named_deployment
-from advisor.simulator.graph.mixers import gqa, mixer_operators
+from advisor.simulator.graph.mixers import gqa
 from advisor.simulator.graph.model import (
     check_parameters,
     has_state,
     kv_bytes_per_token,
     layers_of,
+    mixer_operators,
     num_collectives,
     num_layers,
     num_operators,

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.catalog import accelerators, models
-from advisor.catalog.schema.term import Term
-from advisor.catalog.terms import by_name
+from advisor.catalog.terms import Term, by_name
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import framework_costs
 from advisor.simulator.training.job import TrainingJob
