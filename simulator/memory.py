@@ -65,8 +65,8 @@ def weight_bytes(deployment: Deployment) -> float:
     table = (
         model.vocab_size * model.hidden_size * bytes_per_element(_head_dtype(deployment.weight_dtype)) / tp
     )
-    # exllamav3 looks tokens up in host memory.
-    is_one = model.tied_embeddings or deployment.weight_dtype in EXL3_DTYPES
+    on_host = deployment.engine.embeds_on_host and not deployment.accelerator.unified_memory
+    is_one = model.tied_embeddings or on_host
     tables = table * (1 if is_one else 2)
     extra = model.extra_parameters * bytes_per_element("bf16") / tp
     vision = (model.vision.parameters if model.vision else 0.0) * bytes_per_element("bf16") / tp

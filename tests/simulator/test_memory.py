@@ -120,3 +120,17 @@ def test_what_left_a_window_stays_where_an_engine_keeps_it() -> None:
         assert bytes_per_token(engine, "gpt-oss-20b", 8192.0) == pytest.approx(whole * (1 + windowed) / 2)
         assert bytes_per_token(engine, "gpt-oss-20b", 100.0) == pytest.approx(whole)
         assert bytes_per_token(engine, "llama-3.1-8b", 8192.0) == pytest.approx(32 * 2 * 8 * 128 * 2)
+
+
+def test_llama_cpp_looks_tokens_up_in_host_memory_that_is_not_the_cards() -> None:
+    """Llama-3.1-8B in 16 bits then runs on cards of 16 GiB; an Apple chip has one memory for both."""
+
+    def weights(engine: str, gpu: str) -> float:
+        chosen = Deployment(
+            model("llama-3.1-8b"), accelerators.by_id(gpu), engines.by_id(engine), weight_dtype="fp16"
+        )
+        return weight_bytes(chosen)
+
+    table = 128256 * 4096 * 2
+    assert weights("vllm", "rtx-4080") - weights("llama.cpp", "rtx-4080") == pytest.approx(table)
+    assert weights("llama.cpp", "m3-ultra") == pytest.approx(weights("vllm", "rtx-4080"))
