@@ -41,6 +41,14 @@ nvfp4 a pass for the scale and one through the random rotation."""
 _COMPILED_PASSES: Final = 1.0
 _CLAMPING: Final = ("gpt_oss",)
 """Families of models whose experts have biases and clamp both halves of their gates."""
+_CLAMPED: Final = (12.2, 24.0)
+"""Passes over a tensor of the inner size, forward and backward, for Megatron's clamp of both halves and their joining,
+as an H100 takes them (tools/measure_experts.py); by the bytes they move they would be 8 and 10."""
+_BIASED: Final = (8.0, 6.0)
+"""The same for a bias that is added expert by expert to the first product, by the bytes that it moves."""
+_BIAS_WEIGHED: Final = {False: (8.6, 14.3), True: (19.4, 27.7)}
+"""Passes over a tensor of the hidden size for the second product's bias, weighed by the router's share of each token:
+measured as above, with shares in 16 bits or in fp32 (of dispatchers that take nothing else)."""
 _LATENT_UP: Final = ("query_up", "kv_up")
 _EAGER_FAMILIES: Final = ("fsdp", "torchtitan", "peft", "deepspeed")
 _FUSED_SOFTWARE: Final = ("intern", "megatron", "unsloth", "liger")
@@ -330,8 +338,11 @@ class LayerPricing:
         if "alltoall_dispatcher" in features:
             values = values + np.where(s.expert_parallel < experts.num_experts, 4.0, 0.0) * h
         forward = backward = values
-        if self.job.model.family in _CLAMPING and self.job.framework == "megatron" and not self.low_bit:
-            forward, backward = forward + 8.0 * inner + 6.0 * h, backward + 10.0 * inner + 6.0 * h
+        if self.job.model.family in _CLAMPING and not self.low_bit:
+            weighted = _BIAS_WEIGHED[self.job.framework != "megatron" or "alltoall_dispatcher" not in features]
+            forward, backward = forward + weighted[0] * h, backward + weighted[1] * h
+            clamped = _CLAMPED if self.job.framework == "megatron" else _BIASED
+            forward, backward = forward + clamped[0] * inner, backward + clamped[1] * inner
         return self.stream_s(_BYTES * copies * forward), self.stream_s(_BYTES * copies * backward)
 
     def _dense_experts(self, experts: Experts) -> tuple[FloatArray, FloatArray, FloatArray]:
