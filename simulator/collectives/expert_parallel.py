@@ -34,7 +34,8 @@ def moe_dispatch_s(
     network_exchange. Low-latency mode sends one copy per expert; normal mode one per rank that holds a chosen
     expert, over the network one per node.
 
-    Assumes: uniform routing, or `neighbours`, experts one after the other; one hidden vector per copy; 20 SMs in normal mode, all in low-latency mode.
+    Assumes: uniform routing, or `neighbours`, experts one after the other; one hidden vector per copy; 20 SMs in normal
+        mode, all in low-latency mode.
     Raises: ValueError: a count is negative or not finite, or a size is below 1.
     Error: docs/collectives.md.
     Source: DeepEP (deepseek-ai/DeepEP), parameters: catalog/data/efficiency/collectives.toml.
