@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from advisor.catalog import accelerators, models
 from advisor.recommend.training_scenario import TrainingTask
-from advisor.recommend.training_search import Effort, best_plans
+from advisor.recommend.training_search import Tally, best_plans
 from advisor.recommend.training_space import variants_of
 from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice
 from advisor.simulator.training.memory import peak_memory
@@ -57,7 +57,7 @@ def measured(name: str, gpu: str, count: int, batch: int, tokens: int) -> dict[s
     wide_variants = [
         replace(v, limits=replace(v.limits, recompute_shares=wide.recompute_shares)) for v in variants
     ]
-    effort = Effort()
+    effort = Tally()
     search_s, search_wall_s = best_of(1, lambda: best_plans(wide_variants, count, effort))
     return {
         "model": name,

@@ -32,6 +32,8 @@ from advisor.catalog.schema.record import Record
 from advisor.catalog.units import DAY_S, GIB, HOUR_S
 
 STALE_AFTER_DAYS: Final = 30
+KEPT: Final = "prices"
+"""Folder of refreshed prices in the cache of the program."""
 MOST_ROWS: Final = 100_000
 """Of one price file; the bundled ones have two thousand together."""
 REQUIRED_COLUMNS: Final = (
@@ -102,7 +104,7 @@ def bundled_prices() -> tuple[Price, ...]:
 
     Raises: InputFileError: a bundled file is damaged.
     """
-    return _read_folder(DATA_DIR / "prices")
+    return read_folder(DATA_DIR / "prices")
 
 
 def read_prices(path: Path, as_of: datetime.date = datetime.date.min) -> tuple[Price, ...]:
@@ -114,29 +116,13 @@ def read_prices(path: Path, as_of: datetime.date = datetime.date.min) -> tuple[P
 
     Raises: InputFileError: the file is unreadable or a row is wrong; the message has row, field, value and rule.
     """
-    return _read_file(path, latest=max(as_of, datetime.date.today(), newest_reading()))
+    return read_file(path, latest=max(as_of, datetime.date.today(), newest_reading()))
 
 
 @cache
 def newest_reading() -> datetime.date:
     """The last day on which a bundled price was read."""
     return max(price.observed_on for price in bundled_prices())
-
-
-def refreshed_prices(cache_dir: Path) -> tuple[Price, ...]:
-    """Every price row of a folder that a refresh keeps, whatever its date and term.
-
-    Raises: InputFileError: there is no such folder, or a file of it is damaged.
-    """
-    return _read_folder(cache_dir)
-
-
-def refreshed_file(path: Path) -> tuple[Price, ...]:
-    """The rows of one file of such a folder.
-
-    Raises: InputFileError: the file is damaged.
-    """
-    return _read_file(path)
 
 
 def prices_as_of(
@@ -160,7 +146,7 @@ def prices_as_of(
     Raises: UnknownNameError: a provider is in no layer; `hint` lists near misses.
         InputFileError: the user's file or the cache is wrong.
     """
-    cached = refreshed_prices(cache_dir) if cache_dir is not None else ()
+    cached = read_folder(cache_dir) if cache_dir is not None else ()
     own = read_prices(user_file, as_of) if user_file is not None else ()
     wanted_providers = _resolved(providers, [bundled_prices(), cached, own])
     current = _current_of_layer(bundled_prices(), as_of)
@@ -240,14 +226,27 @@ def _resolved(providers: Collection[str] | None, layers: list[tuple[Price, ...]]
     return {resolve(name, known, PROVIDER_ALIASES, "provider").id for name in providers}
 
 
-def _read_folder(folder: Path) -> tuple[Price, ...]:
+def kept_in(cache: Path) -> Path | None:
+    """The folder of refreshed prices in a cache of the program; None where nothing was ever refreshed."""
+    folder = cache / KEPT
+    return folder if any(folder.glob("*.csv")) else None
+
+
+def read_folder(folder: Path) -> tuple[Price, ...]:
+    """Every price row of a folder, whatever its date and term.
+
+    Raises: InputFileError: there is no such folder, or a file of it is damaged.
+    """
     if not folder.is_dir():
         raise InputFileError(f"{folder}: no such folder", fix="name a folder with price files (*.csv)")
-    return tuple(price for path in sorted(folder.glob("*.csv")) for price in _read_file(path))
+    return tuple(price for path in sorted(folder.glob("*.csv")) for price in read_file(path))
 
 
-def _read_file(path: Path, latest: datetime.date | None = None) -> tuple[Price, ...]:
-    """The rows of a file; with the latest day that its rows may bear, of a person's own."""
+def read_file(path: Path, latest: datetime.date | None = None) -> tuple[Price, ...]:
+    """The rows of a file; with the latest day that its rows may bear, of a person's own.
+
+    Raises: InputFileError: the file is damaged.
+    """
     found: list[Price] = []
     seen: dict[Hashable, int] = {}
     for number, cells in read_csv(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS):

@@ -7,9 +7,8 @@ from typing import Final
 from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import checked, read_json
-from advisor.catalog.prices import refreshed_prices
+from advisor.catalog.prices import kept_in, read_folder
 from advisor.catalog.schema import Calibration
-from advisor.refresh.price_cache import PriceCache
 
 
 def given_calibration(path: Path | None) -> Calibration | None:
@@ -59,20 +58,19 @@ FOLDER_VARIABLE: Final = "ADVISOR_CACHE_DIR"
 _APPLICATION: Final = "ai-hardware-advisor"
 
 
-def price_cache() -> PriceCache:
+def cache_folder() -> Path:
     """The cache of the user's system, or the folder that ADVISOR_CACHE_DIR names."""
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
-        return PriceCache(Path(named))
+        return Path(named)
     from platformdirs import user_cache_path
 
-    return PriceCache(user_cache_path(_APPLICATION, appauthor=False))
+    return user_cache_path(_APPLICATION, appauthor=False)
 
 
 def kept_prices() -> Path | None:
     """The folder of refreshed prices for `prices_as_of`; None where nothing was ever refreshed."""
-    cache = price_cache()
-    return cache.prices_folder if cache.is_filled else None
+    return kept_in(cache_folder())
 
 
 def kept_prices_note() -> str:
@@ -84,7 +82,7 @@ def kept_prices_note() -> str:
     if folder is None:
         return ""
     try:
-        prices = refreshed_prices(folder)
+        prices = read_folder(folder)
     except InputFileError as error:
         raise InputFileError(
             f"the refreshed prices are damaged: {error.what}",

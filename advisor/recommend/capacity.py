@@ -12,7 +12,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from advisor.recommend.load_runs import Served, busy_clients, is_spent, percentile_s, run_at, strain
+from advisor.recommend.effort import is_spent
+from advisor.recommend.load_runs import Served, busy_clients, percentile_s, run_at, strain
 from advisor.recommend.scenario import Objectives, Traffic
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving.metrics import pooled

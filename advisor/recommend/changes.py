@@ -11,8 +11,9 @@ from advisor.catalog.errors import AdvisorError
 from advisor.recommend.bounds import surface_requests_per_s
 from advisor.recommend.candidates import fitted, usable_precisions
 from advisor.recommend.capacity import Capacity, confirm, highest_load
+from advisor.recommend.effort import is_spent
 from advisor.recommend.levers import Lever, lever_note, replica_of, to_try, with_lever
-from advisor.recommend.load_runs import is_spent, strain
+from advisor.recommend.load_runs import strain
 from advisor.recommend.purchase import cheapest_purchase
 from advisor.recommend.ranking import Planned, chance_cheaper, log_error, planned
 from advisor.recommend.result import BeforeAfter, Comparison, LeverTrial, Option

@@ -1,22 +1,19 @@
-"""One replica, or a fleet of unlike ones, under one load: the runs that a capacity rests on, how near they come to the
-objectives, and how much may be simulated for one answer: counted in work, not in seconds, so that an answer is the same
-everywhere."""
+"""One replica, or a fleet of unlike ones, under one load: the runs that a capacity rests on, and how near they come to
+the objectives.
+"""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.units import MILLION
 from advisor.recommend.conversations import conversations_at
+from advisor.recommend.effort import spend
 from advisor.recommend.scenario import Objectives, ServiceLevel, Traffic
 from advisor.simulator.disaggregation import DisaggregatedModel
 from advisor.simulator.replica_model import ReplicaModel
@@ -47,19 +44,6 @@ _GIVE_UP_FRACTION = 0.02
 """More requests than that missing TTFT or TPOT mean that a 99th percentile misses: the rest need not be simulated. Of
 several runs together, one that misses by their number times a hundredth."""
 
-SEARCH_WORK: Final = 3_500_000
-"""Requests plus events of all runs of one search: some 20 s. Usual questions take 0.5 to 2.5 million."""
-SHOW_WORK: Final = 2_000_000
-"""The same for what is settled, shown and tried of an answer, and for the questions near one that has none."""
-ENDED_EARLY: Final = (
-    f"the search ended at its limit of {SEARCH_WORK / MILLION:g} million simulated events; what was not tried by then "
-    "is called so: --gpu, --engine or --precision make the question smaller"
-)
-NOT_SETTLED: Final = (
-    "some capacities and times are those of the search, at full load: more takes over "
-    f"{SHOW_WORK / MILLION:g} million simulated events"
-)
-NOT_TRIED: Final = "not tried: the search had reached its limit of simulated events"
 _LEAST_OF_SHARE = 200
 """Requests of a run of several shares that each of them gets at least."""
 _SAMPLED_CHUNKS = 8
@@ -86,59 +70,6 @@ class SplitModel:
 
 Served = ReplicaModel | DisaggregatedModel | SplitModel
 """What takes a load: one replica, or pools together."""
-
-
-class Effort:
-    """Work that was done, against a limit."""
-
-    def __init__(self, most: int) -> None:
-        self.left = most
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether nothing more should be begun."""
-        return self.left <= 0
-
-
-_effort: ContextVar[Effort | None] = ContextVar("effort", default=None)
-
-
-@contextmanager
-def limited(most: int) -> Iterator[Effort]:
-    """A limit for what is simulated inside.
-
-    Source: own definition.
-    """
-    effort = Effort(most)
-    before = _effort.set(effort)
-    try:
-        yield effort
-    finally:
-        _effort.reset(before)
-
-
-def spend(work: int) -> None:
-    """Take note of requests plus events of a run."""
-    effort = _effort.get()
-    if effort is not None:
-        effort.left -= work
-
-
-def affords(result: ServingResult, num_requests: int) -> bool:
-    """Whether so many more requests like those of a run are within the limit; if not, it counts as reached."""
-    effort = _effort.get()
-    if effort is None:
-        return True
-    work = num_requests * (result.num_events + result.num_requests) / max(1, result.num_requests)
-    if work > effort.left:
-        effort.left = 0
-    return not effort.is_spent
-
-
-def is_spent() -> bool:
-    """Whether the limit that counts here is reached."""
-    effort = _effort.get()
-    return effort is not None and effort.is_spent
 
 
 def busy_clients(traffic: Traffic, objectives: Objectives, bound_per_s: float) -> float:

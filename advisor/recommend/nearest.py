@@ -6,7 +6,7 @@ from typing import Final
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.schema import Engine, Model
 from advisor.recommend.candidates import candidates_of
-from advisor.recommend.load_runs import is_spent
+from advisor.recommend.effort import is_spent
 from advisor.recommend.offers import loosened
 from advisor.recommend.purchase import smallest_budget
 from advisor.recommend.scenario import Constraints, Objectives, Scenario

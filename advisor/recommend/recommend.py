@@ -12,15 +12,8 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.changes import compared, tried_changes, tried_levers, what_would_change
 from advisor.recommend.context_tiers import context_tiers, searched_largest
+from advisor.recommend.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
 from advisor.recommend.levers import APART, BY_LENGTH, lever, pulled
-from advisor.recommend.load_runs import (
-    ENDED_EARLY,
-    NOT_SETTLED,
-    SEARCH_WORK,
-    SHOW_WORK,
-    is_spent,
-    limited,
-)
 from advisor.recommend.nearest import nearest_question
 from advisor.recommend.offers import market, stale_price_warnings
 from advisor.recommend.options import headline, option_of, owned_note, router_note

@@ -7,7 +7,7 @@ from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError
 from advisor.recommend.training_result import Reinforcement
 from advisor.recommend.training_scenario import RolloutTask, TrainingScenario
-from advisor.recommend.training_search import Effort, PlanFound, best_plans, simulated
+from advisor.recommend.training_search import PlanFound, Tally, best_plans, simulated
 from advisor.recommend.training_space import Variant, peak_flop_per_s
 from advisor.simulator.training.reinforcement import (
     LoopTimes,
@@ -45,7 +45,7 @@ def best_loop(
     scenario: TrainingScenario,
     variants: Sequence[Variant],
     num_accelerators: int,
-    effort: Effort,
+    effort: Tally,
     *,
     refine: bool = True,
 ) -> Loop | None:
@@ -70,7 +70,7 @@ def _colocated(
     task: RolloutTask,
     variants: Sequence[Variant],
     count: int,
-    effort: Effort,
+    effort: Tally,
     *,
     refine: bool,
 ) -> Iterator[Loop]:
@@ -92,7 +92,7 @@ def _disaggregated(
     task: RolloutTask,
     variants: Sequence[Variant],
     count: int,
-    effort: Effort,
+    effort: Tally,
     *,
     refine: bool,
 ) -> Iterator[Loop]:
@@ -125,7 +125,7 @@ def _apart(variants: Sequence[Variant]) -> list[Variant]:
 
 
 def _plan(
-    variants: Sequence[Variant], count: int, task: RolloutTask, effort: Effort, *, refine: bool
+    variants: Sequence[Variant], count: int, task: RolloutTask, effort: Tally, *, refine: bool
 ) -> PlanFound | None:
     trained = num_trained_models(task.algorithm)
     plans = best_plans(variants, count, effort, keep=2 if refine else 1, num_models=trained)

@@ -18,8 +18,8 @@ from advisor.recommend.capacity import (
     highest_load,
     usually_held,
 )
+from advisor.recommend.effort import NOT_TRIED, is_spent
 from advisor.recommend.levers import replica_of
-from advisor.recommend.load_runs import NOT_TRIED, is_spent
 from advisor.recommend.purchase import (
     cheapest_purchase,
     least_costs,

@@ -13,7 +13,8 @@ from advisor.recommend.capacity import (
     planning_point,
     seeds_of,
 )
-from advisor.recommend.load_runs import affords, is_spent, run_at, strain
+from advisor.recommend.effort import affords, is_spent
+from advisor.recommend.load_runs import run_at, strain
 from advisor.recommend.purchase import cheapest_purchase, planned_load, replicas_for
 from advisor.recommend.ranking import SAMPLING_SIGMA, Planned, planned, preferred, ranked
 from advisor.recommend.scenario import Scenario

@@ -15,7 +15,7 @@ from advisor.recommend.scenario import Constraints
 from advisor.recommend.training_money import ClusterOffer, cluster_offers
 from advisor.recommend.training_runs import Run, num_steps_of, run_of
 from advisor.recommend.training_scenario import RolloutTask, TrainingScenario
-from advisor.recommend.training_search import Effort, best_plans, simulated, unlayable
+from advisor.recommend.training_search import Tally, best_plans, simulated, unlayable
 from advisor.recommend.training_space import Variant, counts_of, peak_flop_per_s, variants_of
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.training.flop import model_flop_per_token
@@ -43,7 +43,7 @@ class Outcome:
     """Runs that miss a limit."""
     nearest_sold: dict[str, int] = field(default_factory=dict)
     """The cluster size nearest to the one asked for, where nobody sells that."""
-    effort: Effort = field(default_factory=Effort)
+    effort: Tally = field(default_factory=Tally)
     num_clusters: int = 0
 
 
@@ -223,7 +223,7 @@ def _nearest_that_works(
 
 def _fits(variants: Sequence[Variant], count: int) -> bool:
     try:
-        return bool(best_plans(variants, count, Effort(), keep=1))
+        return bool(best_plans(variants, count, Tally(), keep=1))
     except InfeasibleError:
         return False
 

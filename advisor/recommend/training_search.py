@@ -33,7 +33,7 @@ HEADROOM_FRACTION = 0.04
 
 
 @dataclass(slots=True)
-class Effort:
+class Tally:
     """What a search has looked at."""
 
     num_considered: int = 0
@@ -65,7 +65,7 @@ class PlanFound:
 
 
 def best_plans(
-    variants: Sequence[Variant], num_accelerators: int, effort: Effort, *, keep: int = 4, num_models: int = 1
+    variants: Sequence[Variant], num_accelerators: int, effort: Tally, *, keep: int = 4, num_models: int = 1
 ) -> list[PlanFound]:
     """The fastest plans of all variants on so many accelerators, in closed form, fastest first.
 
@@ -90,7 +90,7 @@ def best_of_lattice(
     job: TrainingJob,
     cluster: TrainingCluster,
     lattice: PlanLattice,
-    effort: Effort,
+    effort: Tally,
     *,
     keep: int = 4,
     num_models: int = 1,
@@ -175,7 +175,7 @@ def _waits_s(
     return exposed_stream_s(job, lattice, cluster, num_micro_batches(job, lattice), computing)
 
 
-def simulated(found: PlanFound, effort: Effort | None = None) -> PlanFound:
+def simulated(found: PlanFound, effort: Tally | None = None) -> PlanFound:
     """The plan with its pipeline run as an event graph: the graph's idle time replaces the closed form's.
 
     Assumes: the last stage is the busiest (it computes the loss), the others are alike; sends

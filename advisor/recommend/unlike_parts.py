@@ -8,7 +8,8 @@ from typing import Final, Protocol
 from advisor.catalog.schema import Accelerator, Price
 from advisor.recommend.candidates import Candidate
 from advisor.recommend.capacity import ESTIMATE_REQUESTS, Capacity, confirm
-from advisor.recommend.load_runs import Served, is_spent, run_at, strain
+from advisor.recommend.effort import is_spent
+from advisor.recommend.load_runs import Served, run_at, strain
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import Demand, cheapest_purchase
 from advisor.recommend.ranking import Planned, planned

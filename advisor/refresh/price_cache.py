@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from advisor.catalog.prices import refreshed_file
+from advisor.catalog.prices import KEPT, kept_in, read_file
 from advisor.catalog.refresh.checks import Refused
 from advisor.catalog.schema import Price
 from advisor.catalog.units import GIB
@@ -42,11 +42,11 @@ class PriceCache:
     @property
     def prices_folder(self) -> Path:
         """What `catalog.prices.prices_as_of` reads as its cache."""
-        return self.folder / "prices"
+        return self.folder / KEPT
 
     @property
     def is_filled(self) -> bool:
-        return any(self.prices_folder.glob("*.csv"))
+        return kept_in(self.folder) is not None
 
     @property
     def version(self) -> str:
@@ -67,7 +67,7 @@ class PriceCache:
         Raises: OSError: it cannot be written.
         """
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(self.prices_folder, folder / "prices")
+        shutil.copytree(self.prices_folder, folder / KEPT)
 
     def prices(self, name: str) -> tuple[Price, ...]:
         """Rows of a list; none where it was never fetched.
@@ -75,7 +75,7 @@ class PriceCache:
         Raises: InputFileError: the file is damaged.
         """
         path = self._prices_path(name)
-        return refreshed_file(path) if path.exists() else ()
+        return read_file(path) if path.exists() else ()
 
     def etag(self, name: str) -> str:
         """Tag of the version that is kept; empty where there is none or its record is damaged."""

@@ -30,7 +30,7 @@ from advisor.simulator.quantity import Basis, Quantity
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
-SWEEP_BYTES: Final = tuple(KIB * 4.0**i for i in range(12))
+SWEEP_BYTES: Final = tuple((KIB * 4.0 ** np.arange(12)).tolist())
 """Message sizes from 1 KiB to 4 GiB."""
 Z80_FROM_MEDIAN: Final = 0.626
 """Where the 80th percentile of a half-normal error lies between its median and its 90th percentile:

@@ -6,7 +6,7 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.recommend.training_scenario import TrainingTask
-from advisor.recommend.training_search import Effort, best_plans, does_fit, evaluate_plan
+from advisor.recommend.training_search import Tally, best_plans, does_fit, evaluate_plan
 from advisor.recommend.training_space import variants_of
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob
@@ -57,5 +57,5 @@ def test_cards_on_pcie_are_not_laid_out_in_tensor_parallel() -> None:
     """70B on 64 L40S: sums along PCIe cost more than they divide."""
     task = TrainingTask(tokens=1e12, sequence_tokens=8192, global_batch=512)
     variants, _ = variants_of(accelerators.by_id("l40s"), models.get("llama-3.1-70b").record, task)
-    plan = best_plans(variants, 64, Effort(), keep=1)[0].plan
+    plan = best_plans(variants, 64, Tally(), keep=1)[0].plan
     assert plan.tensor_parallel < 8

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.recommend.training_scenario import TrainingTask
-from advisor.recommend.training_search import Effort, best_plans, simulated
+from advisor.recommend.training_search import Tally, best_plans, simulated
 from advisor.recommend.training_space import variants_of
 
 
@@ -39,6 +39,6 @@ def test_the_search_reaches_what_tuning_reached(
     measured = published(shared_data / "truth" / "training.csv")[model, count]
     task = TrainingTask(tokens=1e12, sequence_tokens=sequence, global_batch=batch)
     variants, _ = variants_of(accelerators.by_id("h100-sxm"), models.get(model).record, task)
-    plan = simulated(best_plans(variants, count, Effort(), keep=1)[0])
+    plan = simulated(best_plans(variants, count, Tally(), keep=1)[0])
     predicted = batch * sequence / plan.step_s / count
     assert 0.8 < predicted / measured < 1.25

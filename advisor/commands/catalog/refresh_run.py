@@ -6,10 +6,11 @@ from advisor.catalog.errors import AdvisorError, MissingHardwareError
 from advisor.cli import options
 from advisor.cli.notes import progress
 from advisor.cli.options import Shared
-from advisor.cli.own_data import price_cache
+from advisor.cli.own_data import cache_folder
 from advisor.commands.catalog.options import RefreshInput
 from advisor.commands.catalog.refresh_view import cleared_answer, refresh_answer
 from advisor.refresh.fetch import open_fetcher
+from advisor.refresh.price_cache import PriceCache
 from advisor.refresh.price_lists import BY_DEFAULT, SOURCES, price_lists
 from advisor.refresh.refresh import Outcome, failures, refresh
 from advisor.render.answer import Answer
@@ -21,7 +22,7 @@ def run_refresh(wanted: RefreshInput, shared: Shared) -> Answer:
     Raises: AdvisorError: --offline, an unknown source, or a cache that cannot be written. MissingHardwareError: no
         list could be fetched; the old prices stay.
     """
-    cache = price_cache()
+    cache = PriceCache(cache_folder())
     try:
         if wanted.clear:
             return cleared_answer(cache.clear(), cache.folder)

@@ -21,8 +21,7 @@ from advisor.commands.simulate_train.options import TrainInput, TrainLayout
 from advisor.commands.simulate_train.view import TrainRun, train_answer
 from advisor.recommend.training_islands import ACROSS, Islands, over_islands
 from advisor.recommend.training_money import unsold
-from advisor.recommend.training_search import Effort as SearchEffort
-from advisor.recommend.training_search import PlanFound, best_plans, does_fit, evaluate_plan, simulated
+from advisor.recommend.training_search import PlanFound, Tally, best_plans, does_fit, evaluate_plan, simulated
 from advisor.recommend.training_space import (
     COMPUTE_DTYPES,
     RULES,
@@ -239,7 +238,7 @@ def _stated_or_fastest(
 def _fastest(job: TrainingJob, cluster: TrainingCluster, num_accelerators: int) -> TrainingPlan | None:
     """The fastest layout of a job that fits into so many accelerators; None where none does."""
     variant = Variant(job, cluster, limits_of(job, cluster))
-    plans = best_plans([variant], num_accelerators, SearchEffort(), keep=1)
+    plans = best_plans([variant], num_accelerators, Tally(), keep=1)
     return plans[0].plan if plans else None
 
 

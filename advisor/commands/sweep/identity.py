@@ -7,9 +7,10 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import content_hash
 from advisor.cli.notes import note, warn
 from advisor.cli.options import Shared
-from advisor.cli.own_data import FOLDER_VARIABLE, price_cache
+from advisor.cli.own_data import FOLDER_VARIABLE, cache_folder
 from advisor.commands.sweep.options import SweepInput
 from advisor.commands.sweep.targets import installed_versions
+from advisor.refresh.price_cache import PriceCache
 from advisor.sweep.journal import UNKNOWN, Header, Kept, read_journal
 
 
@@ -30,7 +31,7 @@ def snapshot_folder(journal: Path) -> Path:
 
 def keep_snapshot(journal: Path) -> None:
     """Copy the refreshed prices that count now, where there are any."""
-    cache = price_cache()
+    cache = PriceCache(cache_folder())
     if cache.is_filled:
         cache.keep_copy(snapshot_folder(journal))
 

@@ -60,10 +60,11 @@ def ask(command: str, options: Mapping[str, Any]) -> Row:
 def installed_versions() -> tuple[str, str, str]:
     """Program, catalog and refreshed prices of this process."""
     from advisor import __version__
-    from advisor.cli.own_data import price_cache
+    from advisor.cli.own_data import cache_folder
+    from advisor.refresh.price_cache import PriceCache
     from advisor.render.document import catalog_version
 
-    return __version__, catalog_version(), price_cache().version
+    return __version__, catalog_version(), PriceCache(cache_folder()).version
 
 
 def _answer(command: str, options: Mapping[str, Any]) -> Answer:

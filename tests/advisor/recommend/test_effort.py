@@ -8,7 +8,7 @@ import pytest
 from advisor.catalog.errors import InfeasibleError
 from advisor.recommend import capacity, load_runs
 from advisor.recommend import recommend as recommending
-from advisor.recommend.load_runs import ENDED_EARLY, NOT_SETTLED, NOT_TRIED, is_spent, limited, spend
+from advisor.recommend.effort import ENDED_EARLY, NOT_SETTLED, NOT_TRIED, is_spent, limited, spend
 from advisor.recommend.recommend import recommend
 from advisor.recommend.result import Recommendation
 from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic

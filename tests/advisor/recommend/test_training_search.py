@@ -20,7 +20,7 @@ from advisor.recommend.training_runs import run_of, trained_parameters
 from advisor.recommend.training_scenario import Reliability, TrainingLimits, TrainingScenario, TrainingTask
 from advisor.recommend.training_search import (
     HEADROOM_FRACTION,
-    Effort,
+    Tally,
     best_plans,
     does_fit,
     evaluate_plan,
@@ -46,7 +46,7 @@ def test_the_search_finds_the_optimum_of_the_closed_form() -> None:
     h100, model = accelerators.by_id("h100-sxm"), models.get("llama-3.1-8b").record
     task = TASK.model_copy(update={"frameworks": ("megatron",)})
     variants, _ = variants_of(h100, model, task)
-    effort = Effort()
+    effort = Tally()
     best = best_plans(variants, 4, effort, keep=3)
     limit, seconds = (1.0 - HEADROOM_FRACTION) * (h100.memory_bytes or 0.0), []
     lattice = enumerate_lattice(variants[0].job, 4, variants[0].limits)
@@ -64,7 +64,7 @@ def test_gpt_3_on_1024_is_searched_whole_in_seconds() -> None:
     started = time.perf_counter()
     task = TrainingTask(tokens=3e11, sequence_tokens=2048, global_batch=1536)
     variants, _ = variants_of(accelerators.by_id("a100-sxm-80gb"), models.get("gpt-3-175b").record, task)
-    effort = Effort()
+    effort = Tally()
     best = best_plans(variants, 1024, effort)
     assert time.perf_counter() - started < 10.0
     assert effort.num_considered > 10_000
@@ -230,7 +230,7 @@ def test_energy_and_ownership() -> None:
 def test_spot_machines_fail_more_often() -> None:
     question = scenario(num_accelerators=8, accelerators=("h100-sxm",))
     variants, _ = variants_of(accelerators.by_id("h100-sxm"), models.get("llama-3.1-8b").record, TASK)
-    plan = best_plans(variants, 8, Effort())[0]
+    plan = best_plans(variants, 8, Tally())[0]
     offer = cluster_offers(8, [price("aws", 8, 80.0)], accelerators.by_id("h100-sxm"))[0]
     spot = replace(offer, price=offer.price.model_copy(update={"term": "spot"}))
     assert run_of(question, plan, spot).goodput.mtbf_s < run_of(question, plan, offer).goodput.mtbf_s

@@ -21,7 +21,7 @@ from advisor.recommend.training_scenario import (
     TrainingScenario,
     TrainingTask,
 )
-from advisor.recommend.training_search import Effort, best_plans, evaluate_plan
+from advisor.recommend.training_search import Tally, best_plans, evaluate_plan
 from advisor.recommend.training_space import COMPUTE_DTYPES, peak_flop_per_s, variants_of
 from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.launch_flags import launch_flags
@@ -63,7 +63,7 @@ def test_what_the_host_does_not_hold_is_refused_with_the_nearest_that_works() ->
     assert "host memory" in error.value.why
     count = int(error.value.hint.split(": ")[1].split(" x ")[0])
     variants, _ = variants_of(H100, models.get("qwen3-32b").record, TASK)
-    assert best_plans(variants, count, Effort())
+    assert best_plans(variants, count, Tally())
 
 
 def test_host_bytes_are_those_of_zero_offload() -> None:
@@ -194,7 +194,7 @@ def test_a_loop_in_a_framework_that_has_none_is_refused() -> None:
 def bought(term: str, hours: float, *, mtbf_s: float = 1e9) -> Run:
     """A run of so many hours on eight accelerators at a term, with failures so often."""
     one = variants_of(H100, models.get("llama-3.1-8b").record, TASK)[0]
-    plan = best_plans(one, 8, Effort(), keep=1)[0]
+    plan = best_plans(one, 8, Tally(), keep=1)[0]
     price = Price(
         provider="aws", sku="x8", region="", accelerator=H100.id, num_accelerators=8, term=term, usd_per_hour=80.0,
         observed_on=DAY, valid_from=DAY,
