@@ -17,8 +17,7 @@ from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.releases import belongs
 from advisor.catalog.terms import UNITS, Term
-from advisor.evidence.fit.base import FloatArray, Options, by_key, cauchy, published_rows
-from advisor.evidence.fit.term_rows import write_found
+from advisor.evidence.fit.base import FloatArray, Options, by_key, cauchy, published_rows, write_found
 from advisor.evidence.serving.case import ServingCase, parse_case
 from advisor.evidence.serving.deployment import replica_of
 from advisor.evidence.serving.prediction import load_metrics
