@@ -166,7 +166,13 @@ class Groups:
         return self._run(send_recv_s, num_bytes)
 
     def expert_exchange_s(
-        self, tokens: FloatArray, hidden_size: int, experts_per_token: int, num_experts: int
+        self,
+        tokens: FloatArray,
+        hidden_size: int,
+        experts_per_token: int,
+        num_experts: int,
+        *,
+        neighbours: bool = False,
     ) -> FloatArray:
         """Tokens of each rank to their experts and back [s], one copy per rank that holds a chosen expert.
 
@@ -176,11 +182,12 @@ class Groups:
         def both_ways(sizes: FloatArray, group: Topology) -> FloatArray:
             there = moe_dispatch_s(
                 sizes, hidden_size, experts_per_token, group,
-                bytes_per_element=2.0, num_experts=num_experts, mode="normal",
+                bytes_per_element=2.0, num_experts=num_experts, mode="normal", neighbours=neighbours,
             )  # fmt: skip
             back = moe_combine_s(
-                sizes, hidden_size, experts_per_token, group, num_experts=num_experts, mode="normal"
-            )
+                sizes, hidden_size, experts_per_token, group,
+                num_experts=num_experts, mode="normal", neighbours=neighbours,
+            )  # fmt: skip
             return there + back
 
         return self._run(both_ways, tokens)
