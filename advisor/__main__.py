@@ -1,15 +1,19 @@
 """The entry point: `advisor`, or `python -m advisor` in a checkout."""
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
 
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+"""Of garbage in cycles: a command makes little, and is short."""
 _LEAST_WIDTH, _USUAL_WIDTH, _MOST_DIGITS = 40, 80, 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. A failure is told on stderr, as a traceback only if asked."""
     try:
+        gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
         _protect_children()
         is_closed = _prepare_streams()
         return _run(sys.argv[1:] if arguments is None else list(arguments), is_closed)

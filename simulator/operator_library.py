@@ -95,6 +95,10 @@ class OperatorLibrary:
     """Launch times of operators against those of kernels measured alone, where each waits for the one before."""
     _resolved: dict[tuple[str, str], object] = field(default_factory=dict)
     _queued: dict[float, "OperatorLibrary"] = field(default_factory=dict)
+    _products: dict[tuple[int, int, str, bool], tuple[FloatArray, FloatArray]] = field(
+        default_factory=dict, init=False
+    )
+    """Tokens and times of the last multiplication of each shape."""
 
     def queued(self, launch_scale: float) -> "OperatorLibrary":
         """The same operators with this part of their launch times, as kernels that queue up on the device show it.
@@ -119,6 +123,18 @@ class OperatorLibrary:
 
         Source: operators.matmul.
         """
+        key = (columns, depth, dtype, behind_kernel)
+        known, seconds = self._products.get(key, (tokens, None))
+        # A surface asks for prompts first, then for decoding, whose tokens are the first of these.
+        if seconds is None or not np.array_equal(known[: len(tokens)], tokens):
+            seconds = self._product_s(tokens, columns, depth, dtype, behind_kernel=behind_kernel)
+            seconds.flags.writeable = False
+            self._products[key] = tokens, seconds
+        return seconds[: len(tokens)]
+
+    def _product_s(
+        self, tokens: FloatArray, columns: int, depth: int, dtype: str, *, behind_kernel: bool
+    ) -> FloatArray:
         unpacking = self.kernels.get("weight_only") if FORMATS[dtype].is_unpacked else None
         if unpacking is not None:
             return self._unpacked_s(tokens, columns, depth, dtype, unpacking)
@@ -171,6 +187,7 @@ class OperatorLibrary:
         """Use these parameters instead of the catalog's, as a program that fits them does. Source: own design."""
         self._resolved[(operator, dtype)] = parameters
         self._queued.clear()
+        self._products.clear()
 
     def parameters(self, kind: type[EfficiencyT], operator: str, dtype: str) -> EfficiencyT:
         """Fitted parameters of an operator in a format on this device, transferred where nobody measured them.

@@ -1,5 +1,6 @@
 """From a deployment to its step-cost surface: the forward pass, attention lines and engine costs, tabulated once."""
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -185,7 +186,7 @@ def _decode_base(
     grid: FloatArray,
     lines: DecodeLines,
     inputs: SurfaceInputs,
-) -> list[int]:
+) -> Sequence[int]:
     max_num_seqs, graphs = inputs.max_num_seqs, inputs.cuda_graph_sizes
     gpu_s = _scaled_total(deployment, library, costs, grid, decode=True)
     gpu_s += costs.kernel_scale * (head_s(deployment, library, grid) + lines.intercept_s)
@@ -209,7 +210,7 @@ def _decode_base(
 
 def _mixed(
     deployment: Deployment, library: OperatorLibrary, costs: EngineCosts, inputs: SurfaceInputs
-) -> tuple[list[int], float, float, float]:
+) -> tuple[Sequence[int], float, float, float]:
     grid = _grid(inputs.max_num_batched_tokens)
     chunk = min(inputs.mean_input_tokens, float(inputs.max_num_batched_tokens))
     lines = prefill_lines(deployment, library, chunk, inputs.mean_input_tokens)
@@ -337,10 +338,10 @@ def _padded(graph_sizes: Sequence[int], max_num_seqs: int) -> FloatArray:
     return np.where(counts > sizes[-1], counts, sizes[slots])
 
 
-def _spread(grid: FloatArray, seconds: FloatArray, largest: int) -> list[int]:
+def _spread(grid: FloatArray, seconds: FloatArray, largest: int) -> Sequence[int]:
     return _picoseconds(np.interp(np.arange(largest + 1, dtype=np.float64), grid, seconds))
 
 
-def _picoseconds(seconds: FloatArray) -> list[int]:
-    found: list[int] = np.rint(seconds * PICOSECONDS_PER_S).astype(np.int64).tolist()
-    return found
+def _picoseconds(seconds: FloatArray) -> Sequence[int]:
+    """Whole numbers of Python's that numpy reads where they lie: most surfaces are bounded, and never simulated."""
+    return array("q", np.rint(seconds * PICOSECONDS_PER_S).astype(np.int64).tobytes())

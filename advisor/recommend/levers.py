@@ -157,7 +157,7 @@ def with_lever(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> C
     """The candidate with a lever of the cache or of speculation.
 
     Raises: InfeasibleError: its engine, chip or model lacks it, or nothing fits any more; with the nearest that works.
-    Source: catalog.support; engine records; simulator.speculation_choice.
+    Source: catalog.engines; engine records; simulator.speculation.
     """
     deployment, traffic = candidate.deployment, scenario.traffic
     engine, chip = deployment.engine, deployment.accelerator
@@ -251,7 +251,7 @@ def replica_of(
 def lever_note(one: Lever, candidate: Candidate) -> str:
     """What a lever asks beside money: quality, or a head that somebody must have.
 
-    Source: data/quality.toml; catalog.published; simulator.speculation_choice.
+    Source: data/quality.toml; catalog.published; simulator.speculation.
     """
     chosen = candidate.speculation
     if one.kind == "cache" or chosen is None:

@@ -68,8 +68,29 @@ def cheapest_purchase(
     `load` and `requests_per_s` are what one replica carries and serves at most; it is planned with the scenario's
     headroom.
     """
-    found = [bought for way in ways if (bought := _purchase(scenario, demand, way, load, requests_per_s))]
-    return min(found, key=lambda purchase: purchase.cost, default=None)
+    traffic, planned = scenario.traffic, planned_load(scenario, load)
+    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
+    best, least = None, math.inf
+    for way in ways:
+        bought = _units(scenario, demand, way, planned)
+        if bought is None:
+            continue
+        num_replicas, num_units = bought
+        if demand.kind == "rate":
+            served_per_s = demand.size
+        elif demand.kind == "clients":
+            served_per_s = demand.size / load * requests_per_s
+        else:
+            served_per_s = num_replicas * planned * requests_per_s / load
+        spent = demand.size if demand.kind == "budget" else num_units * way.usd_per_unit_hour
+        cost = usd_per_million_tokens(spent, served_per_s, tokens)
+        if best is None or cost < least:
+            best, least = (way, num_replicas, num_units, served_per_s), cost
+    if best is None:
+        return None
+    way, _, num_units, served_per_s = best
+    usd = usd_per_million_tokens(num_units * way.usd_per_unit_hour, served_per_s, tokens)
+    return Purchase(*best, usd, least)
 
 
 def least_costs(
@@ -108,10 +129,8 @@ def planned_load(scenario: Scenario, capacity: float) -> float:
     return load if scenario.traffic.concurrency is None else max(1.0, math.floor(load + _ROUNDING))
 
 
-def _purchase(
-    scenario: Scenario, demand: Demand, way: Placement, load: float, requests_per_s: float
-) -> Purchase | None:
-    planned = planned_load(scenario, load)
+def _units(scenario: Scenario, demand: Demand, way: Placement, planned: float) -> tuple[int, int] | None:
+    """Replicas and units that carry a demand at so much load per replica; None where they cannot be had."""
     budget = scenario.objectives.budget_usd_per_hour
     most = math.inf if way.max_units is None else way.max_units
     if budget is not None:
@@ -124,19 +143,7 @@ def _purchase(
     else:
         num_units = way.min_units if demand.kind == "unit" else int(min(most, _MOST_UNITS))
         num_replicas = num_units * way.replicas_per_unit
-    if not way.min_units <= num_units <= most:
-        return None
-    served_per_s = {
-        "rate": demand.size,
-        "clients": demand.size / load * requests_per_s,
-    }.get(demand.kind, num_replicas * planned * requests_per_s / load)
-    traffic, usd_per_hour = scenario.traffic, num_units * way.usd_per_unit_hour
-    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
-    usd = usd_per_million_tokens(usd_per_hour, served_per_s, tokens)
-    spent = demand.size if demand.kind == "budget" else usd_per_hour
-    return Purchase(
-        way, num_replicas, num_units, served_per_s, usd, usd_per_million_tokens(spent, served_per_s, tokens)
-    )
+    return (num_replicas, num_units) if way.min_units <= num_units <= most else None
 
 
 def _cost(purchase: Purchase | None) -> float:

@@ -304,9 +304,8 @@ class _Pricing:
 
     def _small_s(self, widths: list[float]) -> FloatArray:
         """Small operators that read and write about so many 16-bit values per token."""
-        return np.asarray(
-            sum(self.library.elementwise_s(self.at.rank_tokens * width * 2.0 * _BYTES) for width in widths)
-        )
+        num_bytes = np.outer(widths, self.at.rank_tokens) * 2.0 * _BYTES
+        return np.asarray(self.library.elementwise_s(num_bytes).sum(axis=0))
 
     def _all_reduce(self, parts: dict[str, FloatArray], token_bytes: float) -> None:
         if self.deployment.tensor_parallel > 1:

@@ -153,8 +153,9 @@ def matmul_s(
     Error: `residual` of the catalog record, measured by evidence/fit/matmul.py.
     Source: own model, fitted to GEMM measurements of ai-dynamo/aiconfigurator (Apache-2.0).
     """
-    rows, columns, inner = np.broadcast_arrays(
-        *(np.atleast_1d(np.asarray(size, dtype=np.float64)) for size in (num_rows, num_columns, depth))
+    # What is one number for all shapes stays one: most of the work is per shape and candidate.
+    rows, columns, inner = (
+        np.atleast_1d(np.asarray(size, dtype=np.float64)) for size in (num_rows, num_columns, depth)
     )
     bandwidth = device.bandwidth_bytes_per_s * efficiency.memory_fraction
     quantize_s = rows * inner * efficiency.quantize_bytes / bandwidth

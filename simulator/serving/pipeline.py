@@ -41,16 +41,14 @@ class Pipeline:
         More than one iteration is asked for only where no other batch is under way.
         """
         batch.num_iterations = num_iterations
-        if self.plain:
-            batch.first_ps, batch.slope_ps = stage_ps, slope_ps
-        else:
-            stages = self.num_stages
+        if not self.plain:
             batch.stage_ps, batch.stage_slope_ps = stage_ps, slope_ps
-            batch.first_ps, batch.slope_ps = stages * (stage_ps + self.transfer_ps), stages * slope_ps
+            stage_ps, slope_ps = self.num_stages * (stage_ps + self.transfer_ps), self.num_stages * slope_ps
+        batch.first_ps, batch.slope_ps = stage_ps, slope_ps
         if num_iterations == 1:
-            batch.end_ps = batch.start_ps + batch.first_ps
+            batch.end_ps = batch.start_ps + stage_ps
         else:
-            batch.end_ps = batch.start_ps + run_ps(batch.first_ps, batch.slope_ps, num_iterations)
+            batch.end_ps = batch.start_ps + run_ps(stage_ps, slope_ps, num_iterations)
         if self.shared:
             if num_iterations == 1:
                 self._queue(batch)
@@ -59,10 +57,11 @@ class Pipeline:
 
     def end_at(self, batch: MicroBatch, seen_ps: int) -> None:
         """Shorten a run of several iterations to the first one that ends at seen_ps or later."""
-        num_iterations = iterations_until(batch.first_ps, batch.slope_ps, seen_ps - batch.start_ps)
+        first_ps, slope_ps, start_ps = batch.first_ps, batch.slope_ps, batch.start_ps
+        num_iterations = iterations_until(first_ps, slope_ps, seen_ps - start_ps)
         if num_iterations < batch.num_iterations:
             batch.num_iterations = num_iterations
-            batch.end_ps = batch.start_ps + run_ps(batch.first_ps, batch.slope_ps, num_iterations)
+            batch.end_ps = start_ps + run_ps(first_ps, slope_ps, num_iterations)
             if self.shared:
                 self._occupy(batch)
 

@@ -15,7 +15,7 @@ from advisor.simulator.serving.batch import MicroBatch, Prefill, Request, iterat
 from advisor.simulator.serving.cache import BlockLedger
 from advisor.simulator.serving.ordered_queue import OrderedInbox, Rank
 from advisor.simulator.serving.pipeline import NEVER, Delivery, Pipeline, decode_ps, mixed_ps
-from advisor.simulator.serving.policy import SchedulerPolicy
+from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 
 
@@ -26,17 +26,21 @@ class Replica:
     which something happens, and `advance(now)`, which completes what is due then.
     """
 
+    __slots__ = (
+        "admission_ps", "alone", "batch_closed", "batches", "block_tokens", "blocks", "busy_ps", "chunked", "delivery",
+        "finished", "inbox", "jump", "max_tokens", "max_used_blocks", "may_fill", "mixed", "now_ps", "num_admissions",
+        "num_cached_tokens", "num_events", "num_finished", "num_iterations", "num_preemptions", "num_prompt_tokens",
+        "num_running", "num_slots", "ordered", "overlap", "pipeline", "plain", "preempted", "refill", "reserves",
+        "static", "tables", "token_gaps",
+    )  # fmt: skip
+
     def __init__(
         self, tables: StepSurface, policy: SchedulerPolicy, *, jump: bool = True, rank: Rank | None = None
     ) -> None:
-        self.tables = tables
-        self.jump = jump
-        self.num_slots = policy.num_slots
-        self.max_tokens = policy.max_num_batched_tokens
-        self.chunked = policy.chunked_prefill
-        self.mixed = policy.kind in ("mixed", "single_stream")
-        self.static = policy.kind == "static"
-        self.overlap = policy.overlap_scheduling
+        self.tables, self.jump = tables, jump
+        self.num_slots, self.max_tokens = policy.num_slots, policy.max_num_batched_tokens
+        self.chunked, self.overlap = policy.chunked_prefill, policy.overlap_scheduling
+        self.mixed, self.static = policy.kind in ("mixed", "single_stream"), policy.kind == "static"
         self.admission_ps = policy.admission_ps
         self.delivery = Delivery(policy.delivery_ps)
 
@@ -54,12 +58,9 @@ class Replica:
         self.blocks = BlockLedger(self.batches, policy, reserve_fraction)
         self.block_tokens = policy.block_tokens
         self.reserves = self.blocks.reserve_fraction > 0.0
-        self.may_fill = policy.kv_capacity_blocks is not None and reserve_fraction < 1.0
-        """Whether decoding can run out of blocks."""
+        self.may_fill = policy.kv_capacity_blocks is not None and reserve_fraction < 1.0  # while decoding
         self.plain = self.pipeline.plain
-        self.now_ps = 0
-        self.num_running = 0
-        self.num_admissions = 0
+        self.now_ps = self.num_running = self.num_admissions = 0
         self.batch_closed = False
         """static: decoding has begun, so nobody joins until the batch has ended."""
 
@@ -72,8 +73,7 @@ class Replica:
         self.num_finished = self.num_preemptions = self.num_iterations = self.num_events = self.busy_ps = 0
         self.num_prompt_tokens = self.num_cached_tokens = 0
         """With a prefix cache, of requests admitted first: tokens of their prompts, and those found in the cache."""
-        self.max_used_blocks = 0
-        """With a prefix cache: most blocks that running requests used at once, each counted once."""
+        self.max_used_blocks = 0  # with a prefix cache, at once, each counted once
 
     def submit(self, request: Request) -> bool:
         """Add a request; whether the next instant at which something happens may have changed.
@@ -142,16 +142,16 @@ class Replica:
         batch.start_ps = now_ps
         if not self.overlap:
             batch.cutoff_ps = now_ps
-        elif batch.is_empty():
+        elif not batch.num_decoding and batch.is_empty():
             batch.cutoff_ps = now_ps
             batch.freed_sequences = batch.freed_blocks = 0
         if self.ordered is not None:
             self.ordered.reveal(batch.cutoff_ps)
-        free = self.blocks.surely_free(batch)
-        made_room = free < 0 and self.may_fill and self._make_room(batch)
+        free = self.blocks.surely_free(batch) if self.may_fill else UNLIMITED
+        made_room = free < 0 and self._make_room(batch)
         if batch.partial is not None:
             made_room = self._continue_prefill(batch) or made_room
-            free = self.blocks.surely_free(batch)
+            free = self.blocks.surely_free(batch) if self.may_fill else UNLIMITED
         if not made_room and (self.preempted or (self.inbox and self.inbox[0][0] <= batch.cutoff_ps)):
             self._admit(batch, free)
         if batch.num_chunks:

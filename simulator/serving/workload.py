@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
-from operator import methodcaller
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +63,11 @@ def draw_requests(workload: Workload, seed: int) -> Iterator[tuple[int, int, int
 def _numbered(workload: Workload, seed: int) -> Iterator[Iterator[tuple[int, int, int]]]:
     start = 0
     for input_tokens, output_tokens in draw_length_chunks(workload, seed):
-        end = min(start + len(input_tokens), workload.num_requests)
-        yield zip(range(start, end), input_tokens.tolist(), output_tokens.tolist(), strict=False)
+        count = min(len(input_tokens), workload.num_requests - start)
+        end = start + count
+        yield zip(
+            range(start, end), input_tokens[:count].tolist(), output_tokens[:count].tolist(), strict=True
+        )
         start = end
         if end == workload.num_requests:
             return
@@ -84,8 +86,10 @@ def draw_length_chunks(workload: Workload, seed: int) -> Iterator[LengthChunk]:
 def _length_chunks(lengths: Lengths, seed: int) -> Iterator[LengthChunk]:
     """The first chunk is kept: a search asks for the same few requests over and over."""
     if isinstance(lengths, EmpiricalLengths):
-        return _drawn_lengths(lengths, seed)
-    return chain((_first_chunk(lengths, seed),), islice(_drawn_lengths(lengths, seed), 1, None))
+        yield from _drawn_lengths(lengths, seed)
+    else:
+        yield _first_chunk(lengths, seed)
+        yield from islice(_drawn_lengths(lengths, seed), 1, None)
 
 
 @lru_cache(maxsize=32)
@@ -105,7 +109,12 @@ def draw_arrivals(workload: Workload, seed: int) -> Iterator[int]:
 
     Source: own definition.
     """
-    return chain.from_iterable(map(methodcaller("tolist"), draw_arrival_chunks(workload, seed)))
+    left = workload.num_requests
+    for instants in draw_arrival_chunks(workload, seed):
+        yield from instants[:left].tolist()
+        left -= len(instants)
+        if left <= 0:
+            return
 
 
 def draw_arrival_chunks(workload: Workload, seed: int) -> Iterator[NDArray[np.int64]]:

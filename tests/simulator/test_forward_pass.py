@@ -18,6 +18,7 @@ from advisor.simulator.graph.forward_pass import (
 )
 from advisor.simulator.graph.model import window_of
 from advisor.simulator.operator_library import OperatorLibrary, matmul_key
+from advisor.simulator.operators.matmul import MatmulEfficiency
 
 TOKENS = np.array([1.0, 8.0, 64.0, 512.0, 4096.0])
 
@@ -185,6 +186,17 @@ def test_windows_and_sparse_attention_count_as_windows() -> None:
     )
     dense = prefill_lines(deployment("qwen3-30b-a3b"), library(gemma), 2048.0, 4096.0)
     assert 0 < state_only.pair_s < dense.pair_s  # twelve layers of 48 attend
+
+
+def test_products_that_are_asked_for_again_are_those_of_what_is_assumed_now():
+    layout = deployment("llama-3.1-8b")
+    kernels = library(layout)
+    whole = kernels.matmul_s(TOKENS, 4096, 4096, "bf16")
+    assert (kernels.matmul_s(TOKENS[:2], 4096, 4096, "bf16") == whole[:2]).all()
+    assert (kernels.matmul_s(TOKENS[1:], 4096, 4096, "bf16") == whole[1:]).all()
+    parameters = kernels.parameters(MatmulEfficiency, "matmul", "bf16")
+    kernels.assume("matmul", "bf16", replace(parameters, launch_s=parameters.launch_s + 1e-3))
+    assert kernels.matmul_s(TOKENS[1:], 4096, 4096, "bf16") == pytest.approx(whole[1:] + 1e-3)
 
 
 def test_a_compiler_quantises_where_norms_and_activations_write():

@@ -35,6 +35,31 @@ def test_small_samples_are_exact():
     assert distribution.num_samples == 1001
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 2**62), min_size=1, max_size=60), st.floats(0.0, 1.0))
+def test_quantiles_are_those_of_numpy_to_the_last_bit(values, fraction):
+    distribution = Distribution()
+    distribution.add(np.array(values))
+    assert distribution.quantile_s(fraction) == np.quantile(values, fraction) / 1e12
+
+
+@pytest.mark.parametrize("asked_first", [False, True])
+def test_merged_runs_are_as_if_they_had_come_to_one(asked_first):
+    """Whether the histogram of either exists already or not."""
+    column, parts, one = np.arange(1, 200, dtype=np.int64), [Distribution(), Distribution()], Distribution()
+    for number, part in enumerate(parts, start=1):
+        for each in (part, one):
+            each.add_runs(10**9 * number * column, column, column, column)
+            each.add(10**8 * column)
+    if asked_first:
+        assert parts[0].p50_s < parts[1].p50_s < parts[1].p99_s
+    merged = Distribution()
+    for part in parts:
+        merged.merge(part)
+    assert [merged.quantile_s(each) for each in FRACTIONS] == [one.quantile_s(each) for each in FRACTIONS]
+    assert merged.num_samples == one.num_samples
+
+
 @pytest.mark.parametrize("sigma", [0.1, 2.0])
 def test_large_samples_are_within_half_a_bin(sigma):
     values = np.rint(np.exp(np.random.default_rng(1).normal(23.0, sigma, 200_000))).astype(np.int64)
@@ -71,6 +96,8 @@ def test_runs_fall_into_the_bins_of_their_values(runs):
         values = first + slope * np.arange(count, dtype=np.int64)
         ones = np.ones(count, dtype=np.int64)
         apart.add_runs(values, 0 * ones, ones, weight * ones)
+    assert together.p50_s == apart.p50_s or not together.num_samples
+    together._spill(), apart._spill()
     assert np.array_equal(together._counts, apart._counts)
     assert together.num_samples == apart.num_samples == sum(count * weight for _, _, count, weight in runs)
     if together.num_samples:
