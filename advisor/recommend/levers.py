@@ -70,10 +70,8 @@ _DRAFT: Final = Lever(
     "draft:MODEL", "speculation", "feature:speculative_draft_model", "guess ahead with a small model"
 )
 NAMES: Final = (*LEVERS, _DRAFT.name, "speculation")
-NOT_SEARCHED: Final = {
-    "power-cap": "advisor cost --calibration FILE prices the limits that `advisor probe --power-sweep` measured",
-}
-"""Levers that people know and that the search does not pull, and what does instead."""
+NOT_SEARCHED: Final = ("power", "power-cap")
+"""Names of the lever that the search does not pull; `advisor cost` prices it."""
 
 
 def lever(name: str) -> Lever:
