@@ -73,7 +73,7 @@ def searched(
     progress: Progress = lambda message: None,
     suggests: bool = False,
     offered: Offered = lambda offers, _: offers,
-    work: int = SEARCH_WORK,
+    work: int | None = None,
 ) -> Searched:
     """The search that a scenario asks for; where nothing is found and `suggests`, the nearest question is sought too.
 
@@ -82,7 +82,7 @@ def searched(
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     """
-    with limited(work) as effort:
+    with limited(SEARCH_WORK if work is None else work) as effort:
         done = _searched(scenario, progress, offered)
     if effort.is_spent:
         done = replace(done, notes=(*done.notes, ENDED_EARLY))

@@ -296,7 +296,7 @@ def _can_win(question: Question, outcome: SearchOutcome, entry: Entry) -> bool:
 
 
 def _limits(question: Question, outcome: SearchOutcome, entry: Entry) -> list[float]:
-    """Cost of each demand that a candidate must not exceed: its accelerator's best, and that of the last to be shown."""
+    """Cost of each demand that a candidate must not exceed: its accelerator's best, that of the last shown."""
     own = outcome.found.get(entry.candidate.deployment.accelerator.id, ())
     return [
         min(_cost_of_last(question, outcome, demand), *(found.cost(demand) for found in own), math.inf)

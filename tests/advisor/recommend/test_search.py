@@ -99,7 +99,7 @@ def test_best_first_finds_what_exhaustion_finds(
 
 
 def test_an_old_price_for_single_cards_does_not_hide_the_layout_that_is_cheapest_at_a_firm_one() -> None:
-    """A 70B takes many single H100s, or one pair: the singles cost less at a price that may not head an answer, the pair
+    """A 70B takes many single H100s, or one pair: the singles cost less at a price that heads no answer, the pair
     at the one that may. What the firm seller alone would be asked for is found beside it."""
     firm = (price("h100-sxm", 1, 3.2, "lambda"), price("h100-sxm", 2, 6.4, "lambda"))
     old = price("h100-sxm", 1, 0.5).model_copy(
