@@ -149,12 +149,3 @@ def _merged(lines: list[str]) -> dict[str, Any]:
             inner = merged.get(key)
             merged[key] = {**inner, **value} if isinstance(inner, dict) else value
     return merged
-
-
-def with_address(engine: Engine, started: Launch, port: int = PORT) -> Launch:
-    """The same, listening to everybody on a port; as it was where the engine's options do not say so.
-
-    Source: engine records.
-    """
-    address = shlex.split(engine.flags.address.format(port=port))
-    return Launch((*started.argv, *address), started.config, started.config_flag)

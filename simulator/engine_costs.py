@@ -13,7 +13,7 @@ from advisor.catalog.schema import Engine, KernelChoice, Model
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.graph.model import layers_of, parameter_count
+from advisor.simulator.graph.model import layers_of, num_collectives, parameter_count
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.terms import Case, filled, find, value
@@ -208,6 +208,8 @@ class EraKernels:
     """How often each further query head of a group reads the cache again."""
     prefill_scale: float = 1.0
     """Iterations with prompts, relative to the operators' records."""
+    wait_s: float = 0.0
+    """Added to every iteration per sum over tensor-parallel ranks."""
 
 
 @lru_cache(maxsize=512)
@@ -232,7 +234,9 @@ def with_era_kernels(surface: StepSurface, deployment: Deployment, kernels: EraK
         flop = 2.0 * parameter_count(deployment.model).active / deployment.pipeline_parallel
         peak = deployment.accelerator.peak_flop_per_s["bf16"] * kernels.row_fraction
         row_s += flop / (peak * deployment.ranks_per_stage)
-    step_ps, row_ps = (round(seconds * PICOSECONDS_PER_S) for seconds in (kernels.step_s, row_s))
+    waits = num_collectives(deployment.model) if deployment.tensor_parallel > 1 else 0
+    step_s = kernels.step_s + kernels.wait_s * waits / deployment.pipeline_parallel
+    step_ps, row_ps = (round(seconds * PICOSECONDS_PER_S) for seconds in (step_s, row_s))
     attention = kernels.attention_scale * (
         1.0 + kernels.attention_repeat * (_mean_group_size(deployment) - 1.0)
     )

@@ -65,8 +65,8 @@ def weight_bytes(deployment: Deployment) -> float:
     table = (
         model.vocab_size * model.hidden_size * bytes_per_element(_head_dtype(deployment.weight_dtype)) / tp
     )
-    # exllamav3 looks tokens up in host memory.
-    is_one = model.tied_embeddings or deployment.weight_dtype in EXL3_DTYPES
+    on_host = deployment.engine.embeds_on_host and not deployment.accelerator.unified_memory
+    is_one = model.tied_embeddings or on_host
     tables = table * (1 if is_one else 2)
     extra = model.extra_parameters * bytes_per_element("bf16") / tp
     vision = (model.vision.parameters if model.vision else 0.0) * bytes_per_element("bf16") / tp
@@ -142,7 +142,7 @@ def plan_memory(
     footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
     share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
     state = footprint.state_bytes_per_sequence / deployment.tensor_parallel / deployment.pipeline_parallel
-    per_token = _bytes_per_token(footprint, mean_context_tokens) * share
+    per_token = _bytes_per_token(footprint, mean_context_tokens, engine.windowed_cache_fraction) * share
     if left <= 0:
         raise _too_small(deployment, weights, total * fraction, -left)
     tokens = _tokens_that_fit(left, per_token, state, mean_context_tokens)
@@ -172,9 +172,9 @@ def _too_small(deployment: Deployment, weights: float, usable: float, short: flo
     )
 
 
-def _bytes_per_token(footprint: KvFootprint, mean_context_tokens: float) -> float:
+def _bytes_per_token(footprint: KvFootprint, mean_context_tokens: float, windowed_fraction: float) -> float:
     windowed = sum(
-        per_token * min(mean_context_tokens, window) / mean_context_tokens
+        per_token * max(min(mean_context_tokens, window) / mean_context_tokens, windowed_fraction)
         for window, per_token in footprint.windowed
     )
     return footprint.full_bytes_per_token + windowed

@@ -1,7 +1,9 @@
 """Rate of experts' products as training runs them, on a CUDA machine: one cuBLAS product each, on four streams.
 
 So TransformerEngine's grouped linear layer and grouped_gemm on Hopper do it. Each shape runs for seconds on normal
-values, so that clocks are those of the power limit; single large products beside them for comparison.
+values, so that clocks are those of the power limit; single large products beside them for comparison. Below them what
+stands beside gpt-oss's products in Megatron, forward and with its backward pass, and a product that adds to an fp32
+gradient beside one that does not.
 
 python tools/measure_experts.py > experts.csv
 """
@@ -60,6 +62,52 @@ def flop_per_s(experts: int, rows: int, depth: int, columns: int, streams: list[
     return 2.0 * experts * rows * depth * columns / seconds_of(run)
 
 
+def clamped(wide: torch.Tensor) -> torch.Tensor:
+    """Both halves clamped one by one and joined, as megatron/core/fusions/fused_bias_geglu.py does."""
+    gate, linear = wide.chunk(2, -1)
+    return torch.cat((gate.clamp(max=7.0), linear.clamp(-7.0, 7.0)), -1)
+
+
+def biased(out: torch.Tensor, biases: list[torch.Tensor], shares: torch.Tensor) -> torch.Tensor:
+    """Each expert's bias, weighed by the router's shares, as megatron/core/transformer/moe/experts.py adds it."""
+    rows = [len(out) // len(biases)] * len(biases)
+    parts = zip(out.split(rows), biases, shares.split(rows), strict=True)
+    return torch.cat([part + bias * share for part, bias, share in parts]).to(out.dtype)
+
+
+def beside(name: str, run: Callable[[], torch.Tensor], leaves: list[torch.Tensor]) -> None:
+    """Prints the time of an operator and of it with its backward pass [ms]."""
+    above = torch.randn_like(run())
+    with torch.no_grad():
+        forward = seconds_of(lambda: (run(), None)[1])
+    both = seconds_of(lambda: (torch.autograd.grad(run(), leaves, above), None)[1])
+    print(f"{name},{forward * 1e3:.3f},{both * 1e3:.3f}", flush=True)
+
+
+def beside_products(experts: int, rows: int, hidden: int) -> None:
+    """What stands beside gpt-oss's products, whose inner size is the hidden one."""
+    wide, out = values(experts * rows, 2 * hidden), values(experts * rows, hidden)
+    biases = [values(1, hidden)[0] for _ in range(experts)]
+    for tensor in (wide, out, *biases):
+        tensor.requires_grad_()
+    beside(f"clamp {rows}", lambda: clamped(wide), [wide])
+    for dtype in (torch.bfloat16, torch.float32):
+        shares = torch.rand(experts * rows, 1, device="cuda", dtype=dtype, requires_grad=True)
+        leaves = [out, shares, *biases]
+        beside(f"bias {rows} {dtype}", lambda leaves=leaves: biased(out, biases, leaves[1]), leaves)
+    left, right, main = (
+        values(rows, hidden),
+        values(rows, 2 * hidden),
+        torch.zeros(hidden, 2 * hidden, device="cuda"),
+    )
+    short = values(hidden, 2 * hidden)
+    alone = seconds_of(lambda: (torch.mm(left.t(), right, out=short), None)[1])
+    added = seconds_of(
+        lambda: (torch.addmm(main, left.t(), right, out_dtype=torch.float32, out=main), None)[1]
+    )
+    print(f"gradient {rows},{experts * alone * 1e3:.3f},{experts * added * 1e3:.3f}", flush=True)
+
+
 def main() -> None:
     streams = [torch.cuda.Stream() for _ in range(STREAMS)]
     print(f"# {torch.cuda.get_device_name()}, torch {torch.__version__}")
@@ -76,6 +124,9 @@ def main() -> None:
             print(f'"{name}",{experts},{",".join(map(str, shape))},{rate:.0f}', flush=True)
     for shape in DENSE:
         print(f"dense,1,{','.join(map(str, shape))},{flop_per_s(1, *shape, streams) / 1e12:.0f}", flush=True)
+    print("beside the products,forward_ms,both_ms")
+    for rows in (1024, 4096):
+        beside_products(16, rows, 2880)
 
 
 if __name__ == "__main__":

@@ -8,21 +8,24 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.build.assembly import Assembly, Cards, Memory, Risers, Supplies
-from advisor.build.name_match import all_by_words, by_words, names_a_model, plain_words
 from advisor.build.part_names import (
     GIGABYTES,
     WATTS,
     WORDS,
     UnknownPartError,
     accelerator_in,
+    all_by_words,
     ambiguous_part,
     board_by_chipset,
+    by_words,
     category_of,
     cpu_in,
     gpu_names,
     is_bare,
     kit_of,
     named_supply,
+    names_a_model,
+    plain_words,
     psu_of,
     typical_card,
     unknown_part,

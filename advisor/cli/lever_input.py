@@ -131,8 +131,9 @@ def _names(text: str) -> tuple[str, ...]:
         if name in NOT_SEARCHED:
             raise AdvisorError(
                 f"--levers {name} is not searched",
-                why=NOT_SEARCHED[name],
-                fix=f"--levers {', '.join(LEVERS)}",
+                why="only measurements say how fast a board is under a limit, and renters seldom may set one",
+                fix="advisor probe --power-sweep -o p.json, advisor calibrate p.json -o c.json, then advisor cost "
+                "--own 8xh100-sxm --calibration c.json",
             )
         if name in ("auto", "none", "speculation", *LEVERS):
             continue

@@ -1,7 +1,9 @@
-"""What the same tokens cost through somebody else's API."""
+"""What the same tokens cost through somebody else's API, and which models do the same work per token."""
 
 from dataclasses import dataclass
 
+from advisor.catalog import models as model_catalog
+from advisor.catalog.schema import Model
 from advisor.catalog.schema.economics import ApiPrice
 from advisor.catalog.units import MILLION
 from advisor.cost.token_split import RequestTokens
@@ -53,3 +55,22 @@ def api_cost(price: ApiPrice, tokens: RequestTokens, age_days: int) -> ApiCost:
         price_url=price.url,
         note=price.note,
     )
+
+
+def models_alike(model: Model) -> tuple[str, ...]:
+    """Ids of the catalog's models with the same shape, the model itself first.
+
+    Serving one costs what serving another costs, so the price list of one speaks for the other.
+
+    Source: own definition: same layers, hidden size, vocabulary and native format.
+    """
+    same = [
+        other.id
+        for other in model_catalog.all_models()
+        if other.id != model.id and _shape(other) == _shape(model)
+    ]
+    return (model.id, *sorted(same))
+
+
+def _shape(model: Model) -> tuple[object, ...]:
+    return (model.layers, model.hidden_size, model.vocab_size, model.weights)

@@ -13,8 +13,7 @@ from advisor.catalog.platforms import Platform
 from advisor.catalog.prices import prices_as_of
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import MILLION
-from advisor.cost.alike import models_alike
-from advisor.cost.api_bill import usd_per_request
+from advisor.cost.api_bill import models_alike, usd_per_request
 from advisor.cost.owned import owned_option
 from advisor.cost.result import CostRow
 from advisor.cost.rows import row_of, tokens_of, ways_by_provider

@@ -12,8 +12,7 @@ from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.regions import DEFAULT_REGION, get_region, region_of_offer
 from advisor.catalog.schema.economics import Region
 from advisor.catalog.units import HOURS_PER_DAY, HOURS_PER_MONTH
-from advisor.cost.alike import models_alike
-from advisor.cost.api_bill import ApiCost, api_cost
+from advisor.cost.api_bill import ApiCost, api_cost, models_alike
 from advisor.cost.carbon import Footprint, footprint
 from advisor.cost.decisions import break_evens, ways
 from advisor.cost.fleets import fleet_costs

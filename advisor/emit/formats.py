@@ -1,9 +1,11 @@
 """The formats in which a plan is written, and the folder that it becomes."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final, Literal
 
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch import PORT
 from advisor.emit import fleet_manifests, fleet_scripts
 from advisor.emit.fleet import FleetPlan, fleet_plan, share_of
 from advisor.emit.manifests import compose_files, kubernetes_files, skypilot_files
@@ -31,23 +33,32 @@ _FLEET_WRITERS: Final[Mapping[Format, Callable[[FleetPlan], dict[str, str]]]] = 
 _IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot")
 
 
-def emitted(model: str, option: Option, form: Format) -> dict[str, str]:
-    """Files that start an option, by name; README.md says in three lines what, how and what to look at.
+def emitted(model: str, option: Option, form: Format, port: int = PORT) -> dict[str, str]:
+    """Files that start an option, by name; README.md says in three lines what, how and what to look at. It is asked at
+    a port.
 
     Raises: AdvisorError: an option of the command is not the release's, or this form does not go with the hardware.
     """
     if option.parts or (option.levers.get("sticky_router") and option.num_replicas > 1):
         return _fleet_files(fleet_plan(model, option), form)
-    plan = plan_of(model, option)
-    if form in _IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
-        raise AdvisorError(
-            f"--emit {form} is for accelerators of NVIDIA and AMD, not for {option.accelerator}",
-            why="what a container needs to see it is not in the catalog",
-            fix="--emit command",
-        )
+    plan = replace(plan_of(model, option), port=port)
+    check_form(plan, form)
     write, start = _WRITERS[form]
     files = {**write(plan), **plan.files()}
     return {**files, "README.md": _readme(plan, form, start, files)}
+
+
+def check_form(plan: Plan, form: Format) -> None:
+    """Refuse containers for hardware of which nobody says how they see it.
+
+    Raises: AdvisorError: so it is.
+    """
+    if form in _IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
+        raise AdvisorError(
+            f"--emit {form} is for accelerators of NVIDIA and AMD, not for {plan.option.accelerator}",
+            why="what a container needs to see it is not in the catalog",
+            fix="--emit command",
+        )
 
 
 def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:

@@ -37,7 +37,9 @@ def below(limit: int) -> str:
     return f"^({'|'.join(found)})$"
 
 
-def conf(words: str, upstreams: Mapping[str, str], max_prompt_tokens: int | None = None) -> str:
+def conf(
+    words: str, upstreams: Mapping[str, str], max_prompt_tokens: int | None = None, port: int = PORT
+) -> str:
     """A configuration; upstreams are lines such as `server HOST:PORT;`, by name. Of two, the first gets prompts up to a
     length, and what it refuses as too long goes to the second.
     """
@@ -64,7 +66,7 @@ def conf(words: str, upstreams: Mapping[str, str], max_prompt_tokens: int | None
         "  client_max_body_size 0;\n"
         f"{choice}{groups}"
         "  server {\n"
-        f"    listen {PORT};\n"
+        f"    listen {port};\n"
         "    location / {\n"
         f"      proxy_pass http://{goal};\n"
         f"{_PROXY}{more}"

@@ -48,6 +48,8 @@ class Plan:
     """Of one replica, without its address."""
     config_name: str = CONFIG
     """File of its options, where it reads them from one."""
+    port: int = PORT
+    """At which it is asked: of the router where there are several replicas, which have the ports after it."""
 
     @property
     def release(self) -> str:

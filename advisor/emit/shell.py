@@ -31,14 +31,34 @@ def script(comments: tuple[str, ...], body: str, *directives: str) -> str:
 
 def _replicas(plan: Plan) -> str:
     """The loop over the replicas of a machine: their number, accelerators and ports."""
-    each = plan.accelerators_per_replica
     several = f"  # of {plan.num_replicas}; the last machine has fewer" if plan.num_hosts > 1 else ""
+    return f"REPLICAS=${{REPLICAS:-{plan.replicas_per_host}}}{several}\n{replica_loop(plan, 'REPLICAS')}"
+
+
+def replica_loop(plan: Plan, count: object, first_device: int = 0) -> str:
+    """The head of a loop over so many replicas, on accelerators from one on."""
+    each, before = plan.accelerators_per_replica, f"{first_device} + " if first_device else ""
+    first_port = plan.port + (plan.num_replicas > 1)
     return (
-        f"REPLICAS=${{REPLICAS:-{plan.replicas_per_host}}}{several}\n"
-        "for ((i = 0; i < REPLICAS; i++)); do\n"
-        f"  devices=$(seq -s, $((i * {each})) $((i * {each} + {each - 1})))\n"
-        f"  port=$(({FIRST_PORT} + i))\n"
+        f"for ((i = 0; i < {count}; i++)); do\n"
+        f"  devices=$(seq -s, $(({before}i * {each})) $(({before}i * {each} + {each - 1})))\n"
+        f"  port=$(({first_port} + i))\n"
     )
+
+
+def replica_line(plan: Plan) -> str:
+    """What starts one replica in that loop.
+
+    Raises: AdvisorError: its engine cannot be told a port.
+    """
+    if not plan.address():
+        raise AdvisorError(
+            f"no option is known by which {plan.engine.name} is told its port",
+            why="several replicas on one machine need one each",
+            fix="--engine vllm",
+        )
+    port = '"$port"'
+    return f'  {plan.visible}="$devices" {shlex.join(plan.words())} {plan.address(port)} &\n'
 
 
 def until_healthy(port: str) -> str:
@@ -52,16 +72,8 @@ def command_files(plan: Plan) -> dict[str, str]:
         alone = plan.address(PORT if plan.num_replicas == 1 else FIRST_PORT)
         line = f"{shlex.join(plan.words())} {alone}".rstrip()
         files = {"start.sh": script(plan.comments, f"exec {line}\n")}
-    elif not plan.address():
-        raise AdvisorError(
-            f"no option is known by which {plan.engine.name} is told its port",
-            why="several replicas on one machine need one each",
-            fix="--engine vllm",
-        )
     else:
-        port = '"$port"'
-        line = f'{plan.visible}="$devices" {shlex.join(plan.words())} {plan.address(port)}'
-        body = f"{_replicas(plan)}  {line} &\ndone\n"
+        body = f"{_replicas(plan)}{replica_line(plan)}done\n"
         wait = until_healthy("$port").rstrip()
         body += f"for ((port = {FIRST_PORT}; port < {FIRST_PORT} + REPLICAS; port++)); do\n  {wait}\ndone\n"
         files = {"start.sh": script(plan.comments, f"{body}wait\n")}
@@ -70,22 +82,25 @@ def command_files(plan: Plan) -> dict[str, str]:
 
 def docker_files(plan: Plan) -> dict[str, str]:
     """One script that starts a container for each replica of a machine."""
+    return {
+        "start.sh": script(plan.comments, f"{_replicas(plan)}{container_lines(plan)}done\n")
+    } | router_files(plan)
+
+
+def container_lines(plan: Plan) -> str:
+    """What starts one replica in a container in that loop."""
     words = plan.all_words()
     devices = DOCKER_DEVICES[plan.vendor]
     health = shlex.quote(f"curl --silent --fail http://localhost:{PORT}{HEALTH} || exit 1")
-    port = "$port" if plan.num_replicas > 1 else str(PORT)
-    body = (
-        f"{_replicas(plan)}"
+    return (
         f'  docker run --detach --name {plan.name}-"$i" --restart unless-stopped \\\n'
         f"    {devices} --ipc host --cpus {plan.num_cpus} --memory {plan.memory_gib}g \\\n"
-        f'    --publish "{port}":{PORT} --env HF_TOKEN \\\n'
+        f'    --publish "$port":{PORT} --env HF_TOKEN \\\n'
         f'    --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED} \\\n'
         f"    --health-cmd {health} --health-interval 10s --health-start-period {START_S}s \\\n"
         f"    --entrypoint {shlex.quote(words[0])} {plan.image} \\\n"
         f"    {shlex.join(words[1:])}\n"
-        "done\n"
     )
-    return {"start.sh": script(plan.comments, body)} | router_files(plan)
 
 
 def slurm_directives(plan: Plan) -> tuple[str, ...]:
@@ -111,7 +126,7 @@ def slurm_files(plan: Plan) -> dict[str, str]:
     port = '"$port"'
     body = (
         "# A port of its own for each replica, as several may share a machine.\n"
-        f"port=$(({FIRST_PORT} + SLURM_ARRAY_TASK_ID))\n"
+        f"port=$(({plan.port + 1} + SLURM_ARRAY_TASK_ID))\n"
         "mkdir -p endpoints\n"
         'echo "server $(hostname):$port;" > "endpoints/$SLURM_ARRAY_TASK_ID"\n'
         f"srun {shlex.join(plan.words())} {plan.address(port)}\n"
@@ -144,4 +159,4 @@ def router_files(plan: Plan) -> dict[str, str]:
 
 def router_conf(plan: Plan, servers: str) -> str:
     """The router's configuration; `servers` are lines such as `server HOST:PORT;`."""
-    return nginx.conf(f"{plan.num_replicas} replicas", {"replicas": servers})
+    return nginx.conf(f"{plan.num_replicas} replicas", {"replicas": servers}, port=plan.port)

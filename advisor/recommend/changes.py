@@ -133,7 +133,7 @@ def tried_changes(scenario: Scenario, plan: Planned) -> tuple[str, ...]:
     """What a looser binding objective and four-bit weights would do to the first option, simulated like it; nothing
     where they gain nothing, where only short runs are made, or of unlike parts, which are sized together.
 
-    Source: lever_trials.carried.
+    Source: `carried`.
     """
     if scenario.screened_only or is_spent() or plan.found.fleet is not None:
         return ()

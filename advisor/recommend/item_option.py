@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
-from advisor.recommend.item_result import ItemOption, ItemRung
-from advisor.recommend.item_scenario import ItemScenario
+from advisor.recommend.item_result import ItemOption, ItemRung, ItemScenario
 from advisor.recommend.offers import Placement, named, seller_words
 from advisor.recommend.purchase import bill_of
 from advisor.simulator.quantity import Quantity

@@ -1,12 +1,36 @@
-"""The ranked answer to a question about items."""
+"""A question about images, texts or audio, and the ranked answer to it."""
 
+import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from advisor.catalog.schema import Calibration
 from advisor.recommend.purchase import MonthlyBill
 from advisor.recommend.ranking import Role
 from advisor.recommend.result import Rejected
+from advisor.recommend.scenario import Beside, Constraints
 from advisor.simulator.quantity import Quantity
+from advisor.simulator.workloads.services import ItemJob
+
+
+@dataclass(frozen=True, slots=True)
+class ItemScenario:
+    """The whole question, everything resolved."""
+
+    model: str
+    job: ItemJob
+    rate_per_s: float | None
+    """Items per second of the whole deployment; None asks for the cheapest item, or for every load of the ladder."""
+    latency_p99_s: float
+    constraints: Constraints
+    as_of: datetime.date
+    seed: int = 0
+    budget_usd_per_hour: float | None = None
+    calibration: Calibration | None = None
+    top: int = 5
+    beside: Beside = field(default_factory=Beside)
+    ladder_per_s: tuple[float, ...] = ()
+    """Loads to answer for where none is given; the options are those of the last that anything carries."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from advisor.recommend.item_option import (
     item_option,
     warnings_of,
 )
-from advisor.recommend.item_result import ItemOption, ItemRecommendation, ItemRung, ItemSearch
-from advisor.recommend.item_scenario import ItemScenario
+from advisor.recommend.item_result import ItemOption, ItemRecommendation, ItemRung, ItemScenario, ItemSearch
 from advisor.recommend.offers import Placement, market, placements
 from advisor.recommend.purchase import extra_usd_per_hour, smallest_budget
 from advisor.recommend.result import Rejected

@@ -70,11 +70,8 @@ _DRAFT: Final = Lever(
     "draft:MODEL", "speculation", "feature:speculative_draft_model", "guess ahead with a small model"
 )
 NAMES: Final = (*LEVERS, _DRAFT.name, "speculation")
-NOT_SEARCHED: Final = {
-    "models": "engines of several models do not share an accelerator here: ask once for each model and add the bills",
-    "power-cap": "advisor cost --calibration FILE prices the limits that `advisor probe --power-sweep` measured",
-}
-"""Levers that people know and that the search does not pull, and what does instead."""
+NOT_SEARCHED: Final = ("power", "power-cap")
+"""Names of the lever that the search does not pull; `advisor cost` prices it."""
 
 
 def lever(name: str) -> Lever:
@@ -158,7 +155,7 @@ def with_lever(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> C
     """The candidate with a lever of the cache or of speculation.
 
     Raises: InfeasibleError: its engine, chip or model lacks it, or nothing fits any more; with the nearest that works.
-    Source: catalog.support; engine records; simulator.speculation_choice.
+    Source: catalog.engines; engine records; simulator.speculation.
     """
     deployment, traffic = candidate.deployment, scenario.traffic
     engine, chip = deployment.engine, deployment.accelerator
@@ -252,7 +249,7 @@ def replica_of(
 def lever_note(one: Lever, candidate: Candidate) -> str:
     """What a lever asks beside money: quality, or a head that somebody must have.
 
-    Source: data/quality.toml; catalog.published; simulator.speculation_choice.
+    Source: data/quality.toml; catalog.published; simulator.speculation.
     """
     chosen = candidate.speculation
     if one.kind == "cache" or chosen is None:

@@ -1,17 +1,51 @@
-"""Total cost of owning accelerators for their life: lines that add up to the cent, each with its source."""
+"""Total cost of owning accelerators for their life: lines of whole cents, which add up, each with its source."""
 
+import datetime
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.economics import Assumption, PurchasePrice
-from advisor.catalog.units import HOURS_PER_MONTH, KILO
-from advisor.recommend.money import MONTHS_PER_YEAR, Line, rounded, total
+from advisor.catalog.units import CENTS_PER_USD, HOURS_PER_MONTH, KILO
 
+MONTHS_PER_YEAR = 12
 WORK_HOURS_PER_YEAR = 2080.0
 NODE = 8
 """Accelerators of one server where modules are sold on a baseboard."""
+_ENERGY = ("electricity", "cooling and losses")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One part of a bill, with what it rests on."""
+
+    name: str
+    usd: float
+    """Whole cents."""
+    basis: str
+    """datasheet, measured, derived or estimate, as the catalog's records say."""
+    observed_on: datetime.date
+    source: str
+
+
+def whole_cents(usd: float) -> int:
+    """An amount in cents, rounded to the nearest; a tie goes to the even cent [cents]."""
+    return round(usd * CENTS_PER_USD)
+
+
+def rounded(usd: float) -> float:
+    """An amount in whole cents [USD]."""
+    return whole_cents(usd) / CENTS_PER_USD
+
+
+def total(lines: Iterable[Line]) -> float:
+    """The sum of the lines, exact to the cent [USD].
+
+    Source: definition; cents are added as integers.
+    """
+    return sum(whole_cents(line.usd) for line in lines) / CENTS_PER_USD
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +143,6 @@ def tco(holding: Holding, purchase: PurchasePrice, known: Ownership) -> Tco:
         running_usd_per_month=total(running) / parts.months,
         energy_usd_per_month=total(line for line in running if line.name in _ENERGY) / parts.months,
     )
-
-
-_ENERGY = ("electricity", "cooling and losses")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ Each = TypeVar("Each")
 Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
 LIKELY: Final = 0.75
 """Chance from which on objectives are called likely to hold, and an order of two options settled."""
-_QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
+QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
 _NORMAL: Final = NormalDist()
 _Z80: Final = _NORMAL.inv_cdf(0.9)
 _LEVEL_80: Final = 0.8
@@ -67,11 +67,15 @@ class Planned:
         """Whether it may head a list: kernels of this hardware were measured, its checkpoint is there to load, and the
         price is a seller's own, lately read, for hardware that nobody shares."""
         price = self.found.purchase.placement.price
+        return self.is_measured and is_firm(price, self.price_spread)
+
+    @property
+    def is_measured(self) -> bool:
+        """The same whatever its price is."""
         return (
             self.found.replica.basis != "assumed"
             and self.found.candidate.checkpoint.origin != "quantise first"
             and not lacks_head(self.found.candidate)
-            and is_firm(price, self.price_spread)
         )
 
 
@@ -81,14 +85,14 @@ def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
     """
     load, purchase, capacity = load_per_replica(scenario, demand, found), found.purchase, found.capacity.load
     costs = []
-    for quantile in _QUANTILES:
+    for quantile in QUANTILES:
         real = capacity * capacity_factor(found, quantile)
         if demand.kind in ("rate", "clients"):
             costs.append(purchase.cost * _units_needed(purchase, demand.size / real) / purchase.num_units)
         else:
             costs.append(purchase.cost * capacity / real)
     chance = chance_of_capacity(found, load / capacity)
-    spread = _spread(purchase.placement.price, scenario)
+    spread = price_spread_of(purchase.placement.price, scenario)
     expected = sum(costs) / len(costs) * math.exp(spread.drift + spread.sigma**2 / 2.0)
     return Planned(found, demand, load, chance, expected, found.capacity.result, spread)
 
@@ -109,7 +113,7 @@ def is_firm(price: Price, spread: PriceSpread) -> bool:
 def plans_of(scenario: Scenario, demand: Demand, found: Found, place: int) -> list[Planned]:
     """A deployment bought where it is cheapest for one of the demands, and where a firm price is cheapest."""
     plans = [planned(scenario, demand, found.at(place))]
-    firm = [way for way in found.ways if is_firm(way.price, _spread(way.price, scenario))]
+    firm = [way for way in found.ways if is_firm(way.price, price_spread_of(way.price, scenario))]
     capacity = found.capacity
     bought = cheapest_purchase(scenario, demand, firm, capacity.load, capacity.requests_per_s)
     if bought is not None and bought.placement is not plans[0].found.purchase.placement:
@@ -117,7 +121,8 @@ def plans_of(scenario: Scenario, demand: Demand, found: Found, place: int) -> li
     return plans
 
 
-def _spread(price: Price, scenario: Scenario) -> PriceSpread:
+def price_spread_of(price: Price, scenario: Scenario) -> PriceSpread:
+    """How far a price may have moved by the day of the question; that of one's own electricity has not."""
     return NO_SPREAD if price.provider == OWN else spread_of(price, scenario.as_of)
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -34,7 +34,9 @@ from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcom
 from advisor.recommend.search import Progress, search
 from advisor.recommend.settling import Settled, leading, screened
 from advisor.recommend.split import with_split
+from advisor.recommend.unlike_parts import Offers
 
+Offered = Callable[[Offers, Mapping[str, Accelerator]], Offers]
 _MAX_VARIANTS = 2
 SCREENED_ONLY = (
     "screened only: capacities rest on short runs and none was confirmed, so order and counts may change; "
@@ -66,15 +68,22 @@ class Searched:
 
 
 def searched(
-    scenario: Scenario, *, progress: Progress = lambda message: None, suggests: bool = False
+    scenario: Scenario,
+    *,
+    progress: Progress = lambda message: None,
+    suggests: bool = False,
+    offered: Offered = lambda offers, _: offers,
+    work: int | None = None,
 ) -> Searched:
     """The search that a scenario asks for; where nothing is found and `suggests`, the nearest question is sought too.
+
+    `offered` says how offers may be taken, `work` how much may be simulated.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     """
-    with limited(SEARCH_WORK) as effort:
-        done = _searched(scenario, progress)
+    with limited(SEARCH_WORK if work is None else work) as effort:
+        done = _searched(scenario, progress, offered)
     if effort.is_spent:
         done = replace(done, notes=(*done.notes, ENDED_EARLY))
     if done.ranked(1):
@@ -89,7 +98,9 @@ def searched(
     raise _nothing(done, fix)
 
 
-def _searched(scenario: Scenario, progress: Progress) -> Searched:
+def _searched(
+    scenario: Scenario, progress: Progress, offered: Offered = lambda offers, _: offers
+) -> Searched:
     model, model_note = model_catalog.get(scenario.model)
     scenario, window_note = windowed(scenario, model)
     offers, accelerators = market(scenario.constraints, scenario.as_of, None)
@@ -98,7 +109,7 @@ def _searched(scenario: Scenario, progress: Progress) -> Searched:
         model,
         accelerators,
         _engines(scenario),
-        offers,
+        offered(offers, accelerators),
         progress=progress,
     )
     notes = tuple(note for note in (model_note, window_note) if note)

@@ -20,12 +20,14 @@ from advisor.recommend.capacity import (
 )
 from advisor.recommend.effort import NOT_TRIED, is_spent
 from advisor.recommend.levers import replica_of
+from advisor.recommend.offers import Placement
 from advisor.recommend.purchase import (
     cheapest_purchase,
     least_costs,
     planned_load,
     replicas_for,
 )
+from advisor.recommend.ranking import is_firm, price_spread_of
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Entry, Found, Question, SearchOutcome, not_to_be_had, screen
 from advisor.simulator.engine_costs import operator_library
@@ -224,19 +226,17 @@ def _least_load(
     where the load is a number of clients."""
     if question.demands[0].kind == "clients":
         return 0.0
-    own = outcome.found.get(entry.candidate.deployment.accelerator.id, ())
-    limits = [
-        min(_cost_of_last(question, outcome, demand), *(found.cost(demand) for found in own), math.inf)
-        for demand in range(len(question.demands))
-    ]
+    firm = _firm_ways(question, entry.ways)
+    limits = _limits(question, outcome, entry), _firm_limits(question, outcome, entry)
 
     def wins(part: float) -> bool:
         per_s = part * requests_per_s
-        bought = (
-            cheapest_purchase(question.scenario, demand, entry.ways, part * load, per_s)
-            for demand in question.demands
-        )
-        return any(each and each.cost < limit for each, limit in zip(bought, limits, strict=True))
+        for ways, least in zip((entry.ways, firm), limits, strict=True):
+            for demand, limit in zip(question.demands, least, strict=True):
+                bought = cheapest_purchase(question.scenario, demand, ways, part * load, per_s)
+                if bought and bought.cost < limit:
+                    return True
+        return False
 
     if wins(_LEAST_HELD):
         return 0.0
@@ -279,15 +279,54 @@ def _priced(question: Question, entry: Entry, capacity: Capacity) -> Found | Non
 
 def _can_win(question: Question, outcome: SearchOutcome, entry: Entry) -> bool:
     """Whether a candidate can change the answer to any demand: improve its own accelerator's best, where that is among
-    the best accelerators or the candidate enters them."""
+    the best accelerators or the candidate enters them, or improve what that accelerator costs at firm prices, which
+    may head the list instead: another seller's units can make another layout the cheapest."""
+    limits = zip(entry.bounds, _limits(question, outcome, entry), strict=True)
+    if any(bound <= limit and bound < math.inf for bound, limit in limits):
+        return True
+    dearest = _firm_limits(question, outcome, entry)
+    if max(dearest) <= 0.0:
+        return False
+    firm = _firm_ways(question, entry.ways)
+    if entry.capacity is None:
+        costs = least_costs(question.scenario, question.demands, firm, entry.rate_bound)
+    else:
+        costs = _firm_costs(question, firm, entry.capacity)
+    return any(cost < limit and cost < math.inf for cost, limit in zip(costs, dearest, strict=True))
+
+
+def _limits(question: Question, outcome: SearchOutcome, entry: Entry) -> list[float]:
+    """Cost of each demand that a candidate must not exceed: its accelerator's best, that of the last shown."""
     own = outcome.found.get(entry.candidate.deployment.accelerator.id, ())
-    for demand, bound in enumerate(entry.bounds):
-        limit = min(
-            _cost_of_last(question, outcome, demand), *(found.cost(demand) for found in own), math.inf
-        )
-        if bound <= limit and bound < math.inf:
-            return True
-    return False
+    return [
+        min(_cost_of_last(question, outcome, demand), *(found.cost(demand) for found in own), math.inf)
+        for demand in range(len(question.demands))
+    ]
+
+
+def _firm_limits(question: Question, outcome: SearchOutcome, entry: Entry) -> list[float]:
+    """The same at firm prices, of an accelerator that is shown and costs less at another price; else zero."""
+    own = outcome.found.get(entry.candidate.deployment.accelerator.id, ())
+    costs = [_firm_costs(question, _firm_ways(question, found.ways), found.capacity) for found in own]
+    limits = []
+    for demand in range(len(question.demands)):
+        least = min((found.cost(demand) for found in own), default=math.inf)
+        firm = min((cost[demand] for cost in costs), default=math.inf)
+        is_shown = least <= _cost_of_last(question, outcome, demand)
+        limits.append(firm if is_shown and least < firm < math.inf else 0.0)
+    return limits
+
+
+def _firm_ways(question: Question, ways: tuple[Placement, ...]) -> tuple[Placement, ...]:
+    return tuple(way for way in ways if is_firm(way.price, price_spread_of(way.price, question.scenario)))
+
+
+def _firm_costs(question: Question, firm: tuple[Placement, ...], capacity: Capacity) -> tuple[float, ...]:
+    bought = (
+        cheapest_purchase(question.scenario, demand, firm, capacity.load, capacity.requests_per_s)
+        for demand in question.demands
+    )
+    return tuple(each.cost if each else math.inf for each in bought)
 
 
 def _cost_of_last(question: Question, outcome: SearchOutcome, demand: int) -> float:

@@ -5,6 +5,7 @@ and everybody waits for the slower part; where stages are, activations cross, an
 parts are.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
@@ -114,13 +115,22 @@ def stage_fault(islands: Islands, plan: TrainingPlan) -> tuple[str, str, str] | 
     size = islands.num_accelerators // plan.pipeline_parallel
     for count in islands.counts:
         if count % size:
-            near = max(1, round(count / size)) * size
             return (
                 f"{count} accelerators hold no whole number of stages of {size}",
                 f"{islands.num_accelerators} over {plan.pipeline_parallel} stages",
-                f"{near} accelerators there, or another --pp",
+                _nearest_stages(islands, plan),
             )
     return None
+
+
+def _nearest_stages(islands: Islands, plan: TrainingPlan) -> str:
+    """The number of stages nearest to a plan's whose stages stand whole in both parts, as what to type."""
+    total, common = islands.num_accelerators, math.gcd(*islands.counts)
+    ranks = plan.tensor_parallel * plan.context_parallel
+    whole = [total // size for size in range(ranks, common + 1, ranks) if common % size == 0]
+    if not whole:
+        return "parts that hold whole stages, or --across dp"
+    return f"--pp {min(whole, key=lambda stages: abs(stages - plan.pipeline_parallel))}, or --across dp"
 
 
 def over_islands(

@@ -37,6 +37,8 @@ from advisor.simulator.training.plan_check import plan_words
 
 _DENSE_FRACTION = 0.8
 """Of all parameters: fewer active ones mean a mixture of experts, for which the loss law was not fitted."""
+_OF_TERM = ("spot machines come and go", "less than a tenth of a commitment")
+"""What a reason against says that holds for a term alone."""
 _OF_LIMITS = (
     "would need",
     "costs",
@@ -129,11 +131,14 @@ def headline(option: TrainingOption, model: Model) -> str:
 
 
 def duration_words(days: float) -> str:
-    """Days as people say them: hours below one, minutes below an hour."""
+    """Days as people say them: hours below one, minutes below an hour, seconds below a minute."""
     hours = days * DAY_S / HOUR_S
     if hours >= 24.0:
         return f"{days:.3g} days"
-    return f"{hours:.2g} h" if hours >= 1.0 else f"{hours * HOUR_S / MINUTE_S:.2g} min"
+    minutes = hours * HOUR_S / MINUTE_S
+    if minutes < 1.0:
+        return f"{minutes * MINUTE_S:.2g} s"
+    return f"{hours:.2g} h" if hours >= 1.0 else f"{minutes:.2g} min"
 
 
 def _term_words(bill: Bill) -> str:
@@ -242,12 +247,32 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: Outcome) ->
         counts[reason] = counts.get(reason, 0) + 1
     common = sorted(counts.items(), key=lambda item: (not item[0].startswith(_OF_LIMITS), -item[1]))[:3]
     why = "; ".join(f"{reason} ({n} accelerators)" if n > 1 else reason for reason, n in common)
+    if (
+        common
+        and any(words in common[0][0] for words in _OF_TERM)
+        and "on_demand" not in scenario.limits.terms
+    ):
+        limits = scenario.limits.model_copy(update={"terms": ("on_demand",)})
+        rented = scenario.model_copy(update={"limits": limits})
+        ranked = ranked_runs(rented, search_training(rented, model, lambda message: None))
+        if ranked:
+            return InfeasibleError(
+                f"nothing trains {model.id} within these limits",
+                why=why,
+                fix="--term on-demand",
+                hint=f"on demand: {_run_words(ranked[0][0])}",
+            )
     return InfeasibleError(
         f"nothing trains {model.id} within these limits",
         why=why,
         fix=_fix(common[0][0] if common else ""),
         hint=nearest_hint(scenario, outcome),
     )
+
+
+def _run_words(run: Run) -> str:
+    where = f"{run.num_accelerators} x {run.found.cluster.accelerator.id}"
+    return f"{where}, {plan_words(run.found.plan)}, {duration_words(run.days)} for {usd_words(run.usd)}"
 
 
 def _fix(reason: str) -> str:
@@ -266,12 +291,7 @@ def nearest_hint(scenario: TrainingScenario, outcome: Outcome) -> str:
     limits = scenario.limits
     if outcome.near:
         by_days = limits.deadline_s is not None
-        best = min(outcome.near, key=lambda run: run.days if by_days else run.usd)
-        where = f"{best.num_accelerators} x {best.found.cluster.accelerator.id}"
-        return (
-            f"the nearest plan: {where}, {plan_words(best.found.plan)}, {duration_words(best.days)} for "
-            f"{usd_words(best.usd)}"
-        )
+        return f"the nearest plan: {_run_words(min(outcome.near, key=lambda run: run.days if by_days else run.usd))}"
     sold = {name: count for name, count in outcome.nearest_sold.items() if count}
     if sold and limits.num_accelerators is not None:
         wanted = limits.num_accelerators

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 from advisor import __version__
 from advisor.catalog.units import GB, MB
-from advisor.refresh.deadline import Deadline
-from advisor.refresh.decoding import DecodingError, decoded
+from advisor.refresh.transport import Deadline, DecodingError, decoded
 
 if TYPE_CHECKING:
     import httpx

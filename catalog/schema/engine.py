@@ -208,6 +208,11 @@ class Engine(Record):
     cuda_graph_padding: bool = True
     """False: a batch between two sizes runs without a graph."""
     prefix_caching: bool = True
+    embeds_on_host: bool = False
+    """Tokens are looked up in host memory: the input table takes none of an accelerator's own."""
+    windowed_cache_fraction: float = Field(default=0.0, ge=0, le=1)
+    """Part of the cache that layers with a sliding window hold for every token, in and out of their window: 0 frees
+    what left it (vLLM), 1 keeps all (TensorRT-LLM without max_attention_window)."""
     reserve_output_fraction: float = Field(default=0.0, ge=0, le=1)
     """Part of a request's output whose cache is reserved at admission: 0 preempts when it runs out (vLLM), 1 never
     does (TensorRT-LLM's guaranteed-no-evict)."""

@@ -17,8 +17,7 @@ from advisor.evidence.collectives.case import (
 from advisor.evidence.prediction import Prediction, answered
 from advisor.simulator.collectives.alpha_beta import curve_of
 from advisor.simulator.collectives.operations import bus_factor
-from advisor.simulator.collectives.prediction import Operation, candidates_s
-from advisor.simulator.collectives.spread import interval_factor, spread
+from advisor.simulator.collectives.prediction import Operation, candidates_s, interval_factor, spread
 from advisor.simulator.quantity import Basis, Quantity
 
 _EXCHANGE_FACTOR: Final = 1.4

@@ -19,7 +19,6 @@ _SHARED = (
     "engine_rows",
     "engine_solver",
     "engine_intervals",
-    "term_rows",
     "training_parameters",
     "collective_rows",
     "collective_forms",

@@ -1,4 +1,4 @@
-"""What all programs share: their options, published rows, robust losses, and how errors are told."""
+"""What all programs share: options, published rows, robust losses, how errors are told, and rows of terms."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,12 +8,15 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.catalog.terms import FILE, Term, read_terms, write_terms
 from advisor.evidence.table import read_cases
 
 FloatArray = NDArray[np.float64]
 ItemT = TypeVar("ItemT")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+_FOUND = ("value", "unit", "kind", "source", "fitted_on", "residual")
+"""What a fit finds; the other fields say for which case."""
 
 
 @dataclass(frozen=True)
@@ -76,3 +79,23 @@ def by_key(items: Iterable[tuple[str, ItemT]]) -> dict[str, list[ItemT]]:
 def cauchy(scaled: FloatArray) -> FloatArray:
     """Residuals whose squares are Cauchy's loss: what is far off counts little."""
     return np.asarray(np.copysign(np.sqrt(np.log1p(scaled**2)), scaled))
+
+
+def merged(terms: Iterable[Term], found: Iterable[Term]) -> list[Term]:
+    """The rows, with those of a fit in place of the ones for the same case; new cases follow at the end. A row keeps
+    its source: what a person wrote about the case."""
+    new = {_case(term): term for term in found}
+    kept = [
+        new.pop(_case(term)).model_copy(update={"source": term.source}) if _case(term) in new else term
+        for term in terms
+    ]
+    return [*kept, *new.values()]
+
+
+def write_found(found: Iterable[Term]) -> None:
+    """Replace the shipped rows of the same cases."""
+    write_terms(FILE, merged(read_terms(FILE), found))
+
+
+def _case(term: Term) -> tuple[object, ...]:
+    return tuple(getattr(term, name) for name in Term.model_fields if name not in _FOUND)

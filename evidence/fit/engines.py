@@ -20,7 +20,7 @@ import numpy as np
 
 from advisor.catalog import engines
 from advisor.catalog.terms import UNITS, Term
-from advisor.evidence.fit.base import Options, errors_in_words
+from advisor.evidence.fit.base import Options, errors_in_words, write_found
 from advisor.evidence.fit.engine_intervals import write_intervals
 from advisor.evidence.fit.engine_rows import (
     METRICS,
@@ -42,7 +42,6 @@ from advisor.evidence.fit.engine_solver import (
     of_place,
     solve,
 )
-from advisor.evidence.fit.term_rows import write_found
 from advisor.evidence.serving.case import dated
 from advisor.simulator.engine_costs import EngineCosts, engine_costs
 

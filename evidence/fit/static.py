@@ -7,7 +7,7 @@ engine) are left out in turn. Writes the rows of the table of terms.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,7 @@ from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.releases import belongs
 from advisor.catalog.terms import UNITS, Term
-from advisor.evidence.fit.base import FloatArray, Options, by_key, cauchy, published_rows
-from advisor.evidence.fit.term_rows import write_found
+from advisor.evidence.fit.base import FloatArray, Options, by_key, cauchy, published_rows, write_found
 from advisor.evidence.serving.case import ServingCase, parse_case
 from advisor.evidence.serving.deployment import replica_of
 from advisor.evidence.serving.prediction import load_metrics
@@ -32,9 +31,11 @@ Era = tuple[str, str]
 SPANS: dict[Era, tuple[str, str]] = {
     ("vllm", "2023"): ("", "0.3.0 2024-01-31"),
     ("vllm", "v0"): ("0.3.0 2024-01-31", "0.8.0 2025-03-18"),
-    ("tensorrt-llm", "compiled"): ("", "1.0.0 2025-09-24"),
+    ("tensorrt-llm", "2024"): ("", "0.15.0 2024-12-04"),
 }
 """Releases (from, until) that are fitted by themselves."""
+FREE: dict[Era, tuple[str, ...]] = {("tensorrt-llm", "2024"): ("wait_s",)}
+"""Terms that are fitted of an era, all where it is not named: more of them made groups left out no better."""
 NEAREST = "nvidia"
 """Whose terms stand for an architecture that nobody measured: its generations are fitted together, as what an engine
 costs hardly differs among them."""
@@ -46,6 +47,7 @@ START = {
     "attention_scale": 1.2,
     "attention_repeat": 0.1,
     "prefill_scale": 1.1,
+    "wait_s": 8e-6,
 }
 SIGMA = {
     "step_s": 1.0,
@@ -54,6 +56,7 @@ SIGMA = {
     "attention_scale": 0.5,
     "attention_repeat": 1.5,
     "prefill_scale": 0.4,
+    "wait_s": 1.0,
 }
 ROBUST = 0.15
 ROWS_PER_FIT = 60
@@ -73,10 +76,10 @@ class Row:
     truth: dict[str, float]
 
 
-def read_rows(path: Path) -> dict[tuple[str, str, str], list[Row]]:
+def read_rows(paths: list[Path]) -> dict[tuple[str, str, str], list[Row]]:
     """Rows by (engine, era, architecture)."""
     rows: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    for number, raw in published_rows(path):
+    for number, raw in (each for path in paths for each in published_rows(path)):
         if raw["tier"] not in TIERS or raw["load"] not in LOADS or raw["engine"] not in engines.all_ids():
             continue
         engine = engines.by_id(raw["engine"])
@@ -115,9 +118,8 @@ def ratios(rows: list[Row], kernels: EraKernels) -> list[dict[str, float]]:
     return found
 
 
-def fit(rows: list[Row]) -> EraKernels:
-    """Terms that bring predictions closest to the rows, held by START and SIGMA."""
-    names = [field.name for field in fields(EraKernels)]
+def fit(rows: list[Row], names: tuple[str, ...]) -> EraKernels:
+    """Terms of these names that bring predictions closest to the rows, held by START and SIGMA."""
     start = np.log([START[name] for name in names])
     sigma = np.array([SIGMA[name] for name in names])
     count = Counter(row.group for row in rows)
@@ -150,7 +152,7 @@ def thin(rows: list[Row], limit: int) -> list[Row]:
     return chosen
 
 
-def left_out(rows: list[Row], elsewhere: list[Row]) -> list[dict[str, float]]:
+def left_out(rows: list[Row], elsewhere: list[Row], names: tuple[str, ...]) -> list[dict[str, float]]:
     """Predicted / measured of each group by a fit that has not seen it: of the architecture's other groups, or of
     other architectures where it has no other."""
     groups = sorted({row.group for row in rows})
@@ -159,7 +161,7 @@ def left_out(rows: list[Row], elsewhere: list[Row]) -> list[dict[str, float]]:
         held = set(groups[fold::NUM_FOLDS])
         train = [row for row in rows if row.group not in held] or elsewhere
         test = thin([row for row in rows if row.group in held], ROWS_PER_FIT)
-        found += ratios(test, fit(thin(train, ROWS_PER_FIT)) if train else EraKernels())
+        found += ratios(test, fit(thin(train, ROWS_PER_FIT), names) if train else EraKernels())
     return found
 
 
@@ -196,6 +198,7 @@ def terms_of(
         )
         for architecture, kernels in sorted(fitted.items())
         for name, value in asdict(kernels).items()
+        if value != getattr(EraKernels(), name)
     ]
 
 
@@ -203,16 +206,17 @@ def run(options: Options) -> None:
     """Fit every era and architecture with enough rows."""
     fitted: dict[tuple[str, str], dict[str, EraKernels]] = defaultdict(dict)
     blind: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
-    table = read_rows(options.published("serving"))
+    table = read_rows(options.all_published("serving"))
     for (engine_id, era_id, architecture), rows in sorted(table.items()):
         if not options.wants(f"{engine_id}/{era_id}"):
             continue
-        kernels = fit(thin(rows, ROWS_PER_FIT))
         era = (engine_id, era_id)
+        names = FREE.get(era) or tuple(START)
+        kernels = fit(thin(rows, ROWS_PER_FIT), names)
         elsewhere = [
             row for key, others in table.items() if key[:2] == era for row in others if others is not rows
         ]
-        found = left_out(rows, elsewhere)
+        found = left_out(rows, elsewhere, names)
         fitted[engine_id, era_id][architecture] = kernels
         blind[engine_id, era_id] += found
         numbers = {name: float(f"{value:.3g}") for name, value in asdict(kernels).items()}

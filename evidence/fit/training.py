@@ -17,8 +17,7 @@ import numpy as np
 from advisor.catalog.files import DATA_DIR
 from advisor.catalog.terms import Terms
 from advisor.catalog.units import TERA
-from advisor.evidence.fit.base import FloatArray, Options, errors_in_words, published_rows
-from advisor.evidence.fit.term_rows import write_found
+from advisor.evidence.fit.base import FloatArray, Options, errors_in_words, published_rows, write_found
 from advisor.evidence.fit.training_parameters import PARAMETERS, rows_of, shipped_values, terms_of
 from advisor.evidence.prediction import UnsupportedCaseError
 from advisor.evidence.training.case import INPUT_COLUMNS, TrainingCase, parse_case

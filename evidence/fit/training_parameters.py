@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from advisor.catalog.terms import UNITS, Term, Terms, all_terms, by_name
-from advisor.evidence.fit.term_rows import merged
+from advisor.evidence.fit.base import merged
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,8 @@ class ServingCase:
     prefill_pp: int | None = None
     prefill_dp: int | None = None
     prefill_ep: int | None = None
+    weights_stated: bool = True
+    """Whether their format was published; else 16 bits, or 8 where these do not fit."""
     layout_stated: bool = True
     """Whether the degrees of a replica were published; else num_gpus is all that is known."""
     script: str = ""
@@ -143,6 +145,7 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
         dp=dp,
         mode=cells.text("mode") or "agg",
         weight_dtype=cells.text("weight_dtype") or "bf16",
+        weights_stated=bool(cells.text("weight_dtype")),
         kv_dtype=cells.text("kv_dtype") or "auto",
         load=cells.text("load"),
         concurrency=cells.whole("concurrency"),

@@ -76,6 +76,10 @@ def replica_of(
     try:
         replica = started(settings)
     except InfeasibleError:
+        if not case.weights_stated and deployment.weight_dtype == "bf16":
+            # What was measured did fit: 16 bits are those of a checkpoint that no row would name.
+            eight = replace(case, weight_dtype="fp8", weights_stated=True)
+            return replica_of(eight, costs=costs, calibration=calibration)
         # A published run did fit: who started it raised a fraction of memory that is an option, not a computed one.
         if case.view == "stranger" or not _memory_is_an_option(deployment.engine):
             raise
@@ -84,7 +88,7 @@ def replica_of(
 
 
 def _memory_is_an_option(engine: Engine) -> bool:
-    return engine.memory_reserve is None and engine.memory_fraction < _RAISED_MEMORY_FRACTION
+    return engine.memory_fraction < _RAISED_MEMORY_FRACTION
 
 
 def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> Deployment:

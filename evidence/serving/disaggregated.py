@@ -31,7 +31,7 @@ def disaggregated_model(
     Raises: AdvisorError: a pool's size is not stated, or does not divide among its workers.
     Source: own composition; columns as in docs/validation.md.
     """
-    decode_worker = _balanced(decode_worker)
+    decode_worker = _balanced(_decode_worker(case, decode_worker))
     decode_workers = _num_workers(case.num_decode_workers, case.decode_gpus, decode_worker, "decode")
     prefill_worker = _balanced(_prefill_worker(case, decode_worker))
     prefill_workers = _num_workers(case.num_prefill_workers, case.prefill_gpus, prefill_worker, "prefill")
@@ -78,6 +78,15 @@ def disaggregated_loop(case: ServingCase, model: DisaggregatedModel, lengths: Le
     workload = Workload(ClosedLoop(case.concurrency), lengths, max(num_requests, case.concurrency))
     result = simulate_disaggregated(model.prefill, model.decode, model.link, workload, seed=seed)
     return columns_of(result), sampling_of(result)
+
+
+def _decode_worker(case: ServingCase, stated: Deployment) -> Deployment:
+    """Stated degrees; else tensor parallelism over the accelerators of a worker, as engines are started by default."""
+    size = (case.decode_gpus or 0) // (case.num_decode_workers or 1) // stated.pipeline_parallel
+    if case.layout_stated or size < 1:
+        return stated
+    ep = case.ep if is_moe(stated.model) and size % case.ep == 0 else 1
+    return replace(stated, tensor_parallel=size, expert_parallel=ep)
 
 
 def _prefill_worker(case: ServingCase, decode_worker: Deployment) -> Deployment:

@@ -35,7 +35,8 @@ class EngineIteration:
 
 
 def measured_iterations() -> list[EngineIteration]:
-    """Engines with random weights, as their schedulers saw answers come back: vLLM on one H200, SGLang on one H100.
+    """Engines with random weights, as their schedulers saw answers come back: vLLM on one H200 and one H100,
+    SGLang on one H100.
 
     Source: catalog/data/measured/*-iterations-*.json, which state the conditions.
     """

@@ -52,11 +52,13 @@ def default_features(framework: str, family: str, version: str, date: str) -> fr
 
     Megatron-LM by itself overlaps nothing but weight gradients with sums along the sequence and moves each token once
     per expert; NVIDIA's recipes (a container's version) set its options and sum gradients in 16 bits
-    (`bf16_grad_reduce`).
+    (`bf16_grad_reduce`). AutoModel's benchmarks replace the router by one that gives each token experts one after the
+    other (`neighbouring_experts`).
 
     Source: NVIDIA/Megatron-LM megatron/training/arguments.py: --use-flash-attn, --transformer-impl, --tp-comm-overlap,
         --overlap-grad-reduce, --overlap-param-gather, --moe-token-dispatcher-type; NVIDIA-NeMo/Megatron-Bridge
-        scripts/performance, ddp.grad_reduce_in_fp32.
+        scripts/performance, ddp.grad_reduce_in_fp32; NVIDIA-NeMo/Automodel, examples/benchmark/configs
+        (fake_balanced_gate).
     """
     plain_megatron = framework.casefold().startswith("megatron-lm") and not version
     if family == "megatron" and plain_megatron and date and date < _UNFUSED_UNTIL:
@@ -65,6 +67,8 @@ def default_features(framework: str, family: str, version: str, date: str) -> fr
         return frozenset({"no_overlap", "alltoall_dispatcher"})
     if family == "megatron" and version:
         return frozenset({"bf16_grad_reduce"})
+    if "automodel" in framework.casefold():
+        return frozenset({"neighbouring_experts"})
     return frozenset()
 
 

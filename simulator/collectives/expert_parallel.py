@@ -26,6 +26,7 @@ def moe_dispatch_s(
     bytes_per_element: float = FP8_SCALED_BYTES,
     num_experts: int = 256,
     mode: Mode = "low_latency",
+    neighbours: bool = False,
 ) -> FloatArray:
     """Time to send num_tokens per rank to their experts' ranks [s]; the group is the expert-parallel group.
 
@@ -33,12 +34,13 @@ def moe_dispatch_s(
     network_exchange. Low-latency mode sends one copy per expert; normal mode one per rank that holds a chosen
     expert, over the network one per node.
 
-    Assumes: uniform routing; one hidden vector per copy; 20 SMs in normal mode, all in low-latency mode.
+    Assumes: uniform routing, or `neighbours`, experts one after the other; one hidden vector per copy; 20 SMs in normal
+        mode, all in low-latency mode.
     Raises: ValueError: a count is negative or not finite, or a size is below 1.
     Error: docs/collectives.md.
     Source: DeepEP (deepseek-ai/DeepEP), parameters: catalog/data/efficiency/collectives.toml.
     """
-    exchange = Exchange(hidden_size * bytes_per_element, experts_per_token, num_experts, mode)
+    exchange = Exchange(hidden_size * bytes_per_element, experts_per_token, num_experts, mode, neighbours)
     return _exchange_s("moe_dispatch", num_tokens, exchange, topology)
 
 
@@ -51,6 +53,7 @@ def moe_combine_s(
     bytes_per_element: float = 2.0,
     num_experts: int = 256,
     mode: Mode = "low_latency",
+    neighbours: bool = False,
 ) -> FloatArray:
     """Time to bring the experts' outputs of num_tokens per rank back and sum them [s].
 
@@ -61,7 +64,7 @@ def moe_combine_s(
     Error: docs/collectives.md.
     Source: as moe_dispatch_s.
     """
-    exchange = Exchange(hidden_size * bytes_per_element, experts_per_token, num_experts, mode)
+    exchange = Exchange(hidden_size * bytes_per_element, experts_per_token, num_experts, mode, neighbours)
     return _exchange_s("moe_combine", num_tokens, exchange, topology)
 
 
@@ -73,6 +76,8 @@ class Exchange:
     experts_per_token: int
     num_experts: int
     mode: Mode
+    neighbours: bool = False
+    """Whether a token's experts are neighbours, as benchmarks with a gate of their own choose them."""
 
     def __post_init__(self) -> None:
         if not self.vector_bytes > 0 or self.experts_per_token < 1 or self.num_experts < 1:
@@ -82,6 +87,8 @@ class Exchange:
         """Copies of a token: one per expert in low-latency mode, one per holder of a chosen expert in normal."""
         if self.mode == "low_latency":
             return float(self.experts_per_token)
+        if self.neighbours:
+            return neighbouring_holders(self.num_experts // num_holders, self.experts_per_token)
         return distinct_holders(num_holders, self.experts_per_token)
 
 
@@ -94,6 +101,17 @@ def distinct_holders(num_holders: int, experts_per_token: int) -> float:
     Source: occupancy of k balls in h bins.
     """
     return num_holders * (1.0 - (1.0 - 1.0 / num_holders) ** experts_per_token)
+
+
+def neighbouring_holders(experts_each: int, experts_per_token: int) -> float:
+    """Mean number of ranks (or nodes) of so many experts each that k experts one after the other sit on.
+
+    (k + e − gcd(k, e)) / e: token t begins at expert t · k, so that only multiples of the divisor are beginnings.
+
+    Source: NVIDIA-NeMo/Automodel, components/moe/layers.py, FakeBalancedGate without noise.
+    """
+    each = max(experts_each, 1)
+    return (experts_per_token + each - math.gcd(experts_per_token, each)) / each
 
 
 def scale_up_exchange(

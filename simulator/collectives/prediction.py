@@ -1,15 +1,18 @@
 """One collective predicted whole: time with its range, the algorithm that wins, and where another takes over."""
 
 import itertools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from functools import cache
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
 from advisor.catalog.collectives import collective
+from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.schema import Residual
-from advisor.catalog.units import GIB, KIB
+from advisor.catalog.units import GIB, KIB, MIB
 from advisor.simulator.collectives.alpha_beta import FloatArray
 from advisor.simulator.collectives.operations import (
     Algorithm,
@@ -24,10 +27,11 @@ from advisor.simulator.collectives.operations import (
     reduce_scatter_s,
     send_recv_s,
 )
-from advisor.simulator.collectives.spread import interval_factor
 from advisor.simulator.collectives.topology import Topology
 from advisor.simulator.quantity import Basis, Quantity
 
+_LARGE_BYTES: Final = 16 * MIB
+_STANDARD_DEVIATIONS_OF_80_PERCENT: Final = 1.2816
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
 SWEEP_BYTES: Final = tuple((KIB * 4.0 ** np.arange(12)).tolist())
@@ -35,6 +39,47 @@ SWEEP_BYTES: Final = tuple((KIB * 4.0 ** np.arange(12)).tolist())
 Z80_FROM_MEDIAN: Final = 0.626
 """Where the 80th percentile of a half-normal error lies between its median and its 90th percentile:
 (1.282 - 0.674) / (1.645 - 0.674)."""
+
+
+def interval_factor(operation: str, num_bytes: float, topology: Topology) -> float:
+    """Factor f such that 80 % of measurements lie in [t / f, t · f].
+
+    Assumes: log-normal errors, one width per class of fabric and size; more where the fabric was not measured.
+    Below 16 MiB the width holds what differs between ways to launch.
+    Error: coverage in docs/collectives.md.
+    Source: catalog/data/collective_intervals.toml: errors on published measurements, whole sources left out.
+    """
+    within = "pcie" if topology.intra_fabric.startswith("pcie") else "node"
+    known = _deviations()["network" if topology.num_nodes > 1 else within]
+    own = known.get(operation, known)
+    sigma = float(own["large" if num_bytes >= _LARGE_BYTES else "small"])
+    if is_transferred(topology):
+        sigma += float(_deviations()["transferred"]["added"])
+    return math.exp(_STANDARD_DEVIATIONS_OF_80_PERCENT * sigma)
+
+
+@cache
+def _deviations() -> Mapping[str, Mapping[str, Any]]:
+    return dict(read_toml(DATA_DIR / "collective_intervals.toml"))
+
+
+def is_transferred(topology: Topology) -> bool:
+    """Whether the group's fabric borrows the fits of a relative.
+
+    Source: catalog/data/efficiency/collectives.toml.
+    """
+    if topology.intra_fabric.startswith(("ici", "neuronlink")):
+        return True
+    return bool(collective(topology.fit_fabric, "all_reduce", "nccl").transferred_from)
+
+
+def spread(middle: float, factor: float, basis: Basis) -> Quantity:
+    """A value with the interval [value / factor, value · factor].
+
+    Source: definition.
+    """
+    return Quantity(middle, middle / factor, middle * factor, basis)
+
 
 _SINGLE: Final[dict[str, Callable[[FloatArray, Topology], FloatArray]]] = {
     "all_gather": all_gather_s,

@@ -21,7 +21,7 @@ from advisor.simulator.collectives import (
 )
 from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
 from advisor.simulator.terms import Case, value
-from advisor.simulator.training.plan import FloatArray, IntArray
+from advisor.simulator.training.plan import FloatArray, IntArray, distinct
 
 Collective = Callable[[FloatArray, Topology], FloatArray]
 
@@ -109,15 +109,6 @@ def host_link_bytes_per_s(accelerator: Accelerator) -> float:
     return rate * value("framework", "host_link_fraction", Case())
 
 
-_MOST_RANKS: Final = 1 << 24
-_ACROSS: Final = 1 << 48
-
-
-def _group(cluster: TrainingCluster, code: int) -> Topology:
-    group = cluster.group_across if code >= _ACROSS else cluster.group_in_nodes
-    return group(*divmod(code % _ACROSS, _MOST_RANKS))
-
-
 class Groups:
     """The groups of one kind (tensor, data, expert parallel, ...), one per plan; those `across` cross the link of a
     cluster in two parts."""
@@ -130,11 +121,14 @@ class Groups:
         across: NDArray[np.bool_] | None = None,
     ) -> None:
         in_node = np.clip(cluster.domain // np.maximum(stride, 1), 1, num_ranks)
-        codes = num_ranks * _MOST_RANKS + in_node
-        if across is not None and cluster.link is not None:
-            codes = codes + across * _ACROSS
-        keys, self._of = np.unique(codes, return_inverse=True)
-        self._topologies = [_group(cluster, int(key)) for key in keys]
+        crosses = np.zeros_like(in_node) if across is None else across.astype(in_node.dtype)
+        first, self._of = distinct((num_ranks, in_node, crosses))
+        self._topologies = [
+            (cluster.group_across if crossing else cluster.group_in_nodes)(ranks, in_one)
+            for ranks, in_one, crossing in zip(
+                *(c[first].tolist() for c in (num_ranks, in_node, crosses)), strict=True
+            )
+        ]
         self.num_ranks = num_ranks
         fabrics = [topology.intra_fabric for topology in self._topologies]
         nodes = [topology.num_nodes for topology in self._topologies]
@@ -172,7 +166,13 @@ class Groups:
         return self._run(send_recv_s, num_bytes)
 
     def expert_exchange_s(
-        self, tokens: FloatArray, hidden_size: int, experts_per_token: int, num_experts: int
+        self,
+        tokens: FloatArray,
+        hidden_size: int,
+        experts_per_token: int,
+        num_experts: int,
+        *,
+        neighbours: bool = False,
     ) -> FloatArray:
         """Tokens of each rank to their experts and back [s], one copy per rank that holds a chosen expert.
 
@@ -182,11 +182,12 @@ class Groups:
         def both_ways(sizes: FloatArray, group: Topology) -> FloatArray:
             there = moe_dispatch_s(
                 sizes, hidden_size, experts_per_token, group,
-                bytes_per_element=2.0, num_experts=num_experts, mode="normal",
+                bytes_per_element=2.0, num_experts=num_experts, mode="normal", neighbours=neighbours,
             )  # fmt: skip
             back = moe_combine_s(
-                sizes, hidden_size, experts_per_token, group, num_experts=num_experts, mode="normal"
-            )
+                sizes, hidden_size, experts_per_token, group,
+                num_experts=num_experts, mode="normal", neighbours=neighbours,
+            )  # fmt: skip
             return there + back
 
         return self._run(both_ways, tokens)
@@ -195,6 +196,6 @@ class Groups:
         seconds = np.zeros(np.broadcast_shapes(sizes.shape, self._of.shape))
         for index, topology in enumerate(self._topologies):
             if topology.num_ranks > 1:
-                mask = self._of == index
-                seconds[..., mask] = collective(np.asarray(sizes[..., mask]), topology)
+                plans = np.flatnonzero(self._of == index)
+                seconds[..., plans] = collective(np.take(sizes, plans, axis=-1), topology)
         return seconds

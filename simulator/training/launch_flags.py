@@ -371,12 +371,12 @@ def maxtext_flags(job: TrainingJob, plan: TrainingPlan) -> str:
 
     A micro-batch is a batch per device times the devices; tensor and context ranks share a sequence.
 
-    Source: AI-Hypercomputer/maxtext, src/MaxText/configs/base.yml.
+    Source: AI-Hypercomputer/maxtext, maxtext/configs/base.yml, which this module reads first (configs/pyconfig.py).
     """
     sharing = plan.tensor_parallel * plan.context_parallel
     inside = plan.shard_group // plan.context_parallel if plan.shard_group else 0
     flags = [
-        "python3 -m MaxText.train src/MaxText/configs/base.yml run_name=RUN",
+        "python3 -m maxtext.trainers.pre_train.train run_name=RUN",
         f"per_device_batch_size={plan.micro_batch / sharing:g}",
         f"gradient_accumulation_steps={job.global_batch // (plan.data_parallel * plan.micro_batch)}",
         f"max_target_length={job.sequence_tokens} dtype=bfloat16",

@@ -41,6 +41,17 @@ nvfp4 a pass for the scale and one through the random rotation."""
 _COMPILED_PASSES: Final = 1.0
 _CLAMPING: Final = ("gpt_oss",)
 """Families of models whose experts have biases and clamp both halves of their gates."""
+_OF_FIRST_PRODUCT: Final = {"megatron": (12.2, 24.0), "fsdp": (8.0, 6.0)}
+"""Passes over a tensor of the inner size beside the first product, forward and backward: Megatron clamps both halves
+and joins them, as an H100 takes it (tools/measure_experts.py; by its bytes 8 and 10); AutoModel adds a bias expert by
+expert, by its bytes, and clamps in a compiled kernel."""
+_BIAS_WEIGHED: Final = {"bf16": (8.6, 14.3), "fp32": (19.4, 27.7)}
+"""Passes over a tensor of the hidden size for the second product's bias, weighed by each token's share of the router:
+measured as above, by the format of the shares (fp32 where the dispatcher takes nothing else)."""
+_WELL: Final = 2.0
+_HARDLY: Final = 1.1
+"""How a product overlaps with the traffic of the fp32 gradient that it adds to (1 is not at all): a large one, and each
+expert's own, as measured on an H100 with 1 024 and 4 096 rows (tools/measure_experts.py)."""
 _LATENT_UP: Final = ("query_up", "kv_up")
 _EAGER_FAMILIES: Final = ("fsdp", "torchtitan", "peft", "deepspeed")
 _FUSED_SOFTWARE: Final = ("intern", "megatron", "unsloth", "liger")
@@ -179,7 +190,7 @@ class LayerPricing:
         Assumes: transposed operands cost what plain ones do.
         Source: operators.matmul; chain rule.
         """
-        rows = self.slices.rows if rows is None else rows
+        rows, norm = (self.slices.rows, _WELL) if rows is None else (rows, _HARDLY)
         scale = self.costs.low_bit_scale if dtype != "bf16" else self.costs.kernel_scale
         efficiency = self.library.parameters(MatmulEfficiency, "matmul", dtype)
         forward = matmul_s(rows, columns, depth, self.device, efficiency)
@@ -187,7 +198,11 @@ class LayerPricing:
         weights = matmul_s(depth, columns, rows, self.device, efficiency)
         traffic = self.stream_s(columns * depth * self.costs.main_gradient_bytes)
         cast = self.stream_s(columns * depth * (_AUTOCAST_BYTES if is_autocast(self.job) else 0.0))
-        return scale * forward + cast, scale * inputs, overlapped_s(scale * weights, traffic, 2.0) + cast
+        return (
+            scale * forward + cast,
+            scale * inputs,
+            overlapped_s(scale * weights, traffic, norm) + cast,
+        )
 
     def stream_s(self, num_bytes: FloatArray | float) -> FloatArray:
         """Time of memory-bound operators that move so many bytes [s]."""
@@ -308,7 +323,7 @@ class LayerPricing:
         ranks = s.expert_parallel * np.maximum(s.expert_tensor_parallel, 1)
         weights = experts.num_experts * experts.elements / ranks
         traffic = self.stream_s(weights * self.costs.main_gradient_bytes)
-        weight_s = overlapped_s(forward, traffic, 2.0)
+        weight_s = overlapped_s(forward, traffic, _WELL)
         return forward + beside_f, forward + beside_b, weight_s
 
     def _beside_experts(self, experts: Experts) -> tuple[FloatArray, FloatArray]:
@@ -319,7 +334,8 @@ class LayerPricing:
         same on its way back, where the copies are summed; HybridEP writes them in order.
 
         Source: NVIDIA/Megatron-LM, core/transformer/moe: token_dispatcher.py (permutation 1 and 2),
-            experts.py (_apply_bias), core/fusions/fused_bias_geglu.py (clamp and cat in front of the fused kernel).
+            experts.py (_apply_bias), core/fusions/fused_bias_geglu.py (clamp and cat in front of the fused kernel);
+            NVIDIA-NeMo/Automodel, components/moe/experts.py (_apply_bias).
         """
         s, h, inner = self.slices, experts.hidden_size, experts.intermediate_size
         features = self.job.features
@@ -330,8 +346,11 @@ class LayerPricing:
         if "alltoall_dispatcher" in features:
             values = values + np.where(s.expert_parallel < experts.num_experts, 4.0, 0.0) * h
         forward = backward = values
-        if self.job.model.family in _CLAMPING and self.job.framework == "megatron" and not self.low_bit:
-            forward, backward = forward + 8.0 * inner + 6.0 * h, backward + 10.0 * inner + 6.0 * h
+        own = _OF_FIRST_PRODUCT.get(self.job.framework)
+        if self.job.model.family in _CLAMPING and own is not None and not self.low_bit:
+            weighed = _BIAS_WEIGHED["fp32" if "alltoall_dispatcher" not in features else "bf16"]
+            forward = forward + own[0] * inner + weighed[0] * h
+            backward = backward + own[1] * inner + weighed[1] * h
         return self.stream_s(_BYTES * copies * forward), self.stream_s(_BYTES * copies * backward)
 
     def _dense_experts(self, experts: Experts) -> tuple[FloatArray, FloatArray, FloatArray]:

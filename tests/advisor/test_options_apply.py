@@ -32,7 +32,7 @@ VALUES = {
     "shared_prefix_tokens": "100", "shared_prefixes": "3", "sessions": "6", "turn_gap": "30s",
     "levers": "none", "acceptance": "0.5", "adapters": "50",
     "max_gpus": "32", "adapter_rank": "8", "adapter_slots": "9", "emit": "k8s", "emit_dir": "here",
-    "plan": "p.json", "from_plan": "p.json", "max_context": "64k",
+    "models": "8b@1,70b@1", "plan": "p.json", "from_plan": "p.json", "max_context": "64k",
 }  # fmt: skip
 OPTIONS = [parameter.name for parameter in parameters_of(RecommendInput)]
 IDLE = [(workload, name) for workload, acts in ACTS.items() for name in OPTIONS if name not in acts]

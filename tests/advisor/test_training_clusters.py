@@ -76,3 +76,10 @@ def test_a_plan_file_with_sites_is_checked(cli: Cli, tmp_path: Path, lines: str)
     found = cli(f"advisor simulate train {path}")
     assert found.code == 2
     assert "Gb/s between them" in found.err
+
+
+def test_an_unknown_second_cluster_gets_near_misses(cli: Cli) -> None:
+    found = cli("advisor simulate train --model 8b --gpus 64 --beside 64xa101 --between-gbps 100")
+    assert found.code == 2
+    assert "unknown accelerator 'a101'" in found.err
+    assert "a100-sxm-80gb" in found.err

@@ -1,13 +1,14 @@
 """Engine records: complete, sourced, and with the defaults that the engines themselves choose."""
 
 import itertools
+import shlex
 from typing import Any
 
 import pytest
 
 from advisor.catalog import engines
 from advisor.catalog.errors import AdvisorError, UnknownNameError
-from advisor.catalog.launch import Guess, LaunchSettings, launch, with_address
+from advisor.catalog.launch import PORT, Guess, LaunchSettings, launch
 from advisor.catalog.launch_options import ROUTERS, check_command, launch_options
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GIB
@@ -142,8 +143,10 @@ def test_commands_are_filled_and_every_option_is_of_the_release(engine: Engine) 
         settings = LaunchSettings(
             **layout, kv_dtype=kv, guess=guess, adapters=loras, prefix_caching=caches, max_model_len=4096
         )
-        started = with_address(engine, launch(engine, "org/model", settings))
-        check_command(engine.id, started.words("engine.yaml"))
+        started = launch(engine, "org/model", settings)
+        check_command(
+            engine.id, (*started.words("engine.yaml"), *shlex.split(flags.address.format(port=PORT)))
+        )
         assert "org/model" in started.argv
         assert not any("$" in word or "{" in word for word in started.argv)
 

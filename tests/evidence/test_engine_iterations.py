@@ -11,7 +11,7 @@ from advisor.evidence.serving.engine_iterations import measured_iterations, pred
     [
         ("llama-3.1-8b", "bf16", "decode", 0.03, 0.07),
         ("llama-3.1-8b", "bf16", "mixed", 0.08, 0.08),
-        ("llama-3.1-8b", "fp8", "decode", 0.05, 0.06),
+        ("llama-3.1-8b", "fp8", "decode", 0.05, 0.07),
         ("llama-3.1-8b", "fp8", "mixed", 0.05, 0.06),
         ("qwen3-30b-a3b", "bf16", "decode", 0.04, 0.1),
         ("qwen3-30b-a3b", "bf16", "mixed", 0.05, 0.11),

@@ -13,11 +13,10 @@ import pytest
 from advisor.catalog.terms import all_terms
 from advisor.evidence.fit import engine_intervals, kernels, training_parameters
 from advisor.evidence.fit.__main__ import NAMES
-from advisor.evidence.fit.base import Options, cauchy, errors_in_words
+from advisor.evidence.fit.base import Options, cauchy, errors_in_words, merged
 from advisor.evidence.fit.engine_intervals import METRICS, Error
 from advisor.evidence.fit.engine_solver import PRIORS, Line, chosen_levels, shifted, solve
 from advisor.evidence.fit.engines import rows_of
-from advisor.evidence.fit.term_rows import merged
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
 
 OPTIONS = Options(Path(), None, False, "", 5000, None)

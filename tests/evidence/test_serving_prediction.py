@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.terms import terms_by_name
 from advisor.evidence.prediction import Prediction
 from advisor.evidence.serving.case import INPUT_COLUMNS, METRICS, ServingCase, View, parse_case
 from advisor.evidence.serving.client import lengths_of
@@ -255,6 +256,17 @@ def test_open_loops_and_offline_runs() -> None:
     offline = predict(engine=other, load="offline", concurrency="", num_requests="200")
     assert {"output_tok_s", "total_tok_s", "req_s", "ttft_ms_mean", "tpot_ms_mean"} <= set(offline.metrics)
     assert offline.metrics["req_s"].value > predict(engine=other).metrics["req_s"].value
+
+
+def test_a_highest_throughput_is_not_bound_by_streaming_to_clients() -> None:
+    """Without a number of requests it is of the engine's own benchmark: no server, nothing to deliver."""
+    small = {"engine": "tensorrt-llm", "engine_version": "1.1.0", "concurrency": "", "isl": "32", "osl": "64"}
+    behind, own = (
+        predict(**small, load="offline", num_requests=each).metrics["output_tok_s"].value
+        for each in ("4000", "")
+    )
+    (message,) = [term.value for term in terms_by_name()["engine", "message_s"]]
+    assert behind < 1.0 / message < own
 
 
 def test_more_clients_serve_more_and_wait_longer() -> None:

@@ -5,9 +5,11 @@ import dataclasses
 import pytest
 
 from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import GatedDeltaNet
 from advisor.evidence.serving.case import ServingCase, as_published, dated, parse_case
 from advisor.evidence.serving.deployment import deployment_of, replica_of
+from advisor.evidence.serving.disaggregated import disaggregated_model
 from advisor.evidence.serving.prediction import predict_case
 from advisor.evidence.serving.recipe import costs_as_started, recipe_for
 from advisor.evidence.serving.scripts import PublishedRun, all_formats, first_of
@@ -90,6 +92,38 @@ def test_a_run_whose_weights_fit_only_as_published_is_predicted() -> None:
     lengths = {"isl": "197", "osl": "278", "length_dist": "mean", "concurrency": "1", "num_requests": "10"}
     found = predict_case(case(**row, **lengths))
     assert found.metrics["tpot_ms_mean"].value == pytest.approx(18.0, rel=0.2)
+
+
+def test_weights_of_an_unstated_format_that_would_not_fit_have_8_bits() -> None:
+    """GLM-4.5-Air, 107 billion parameters on two H100s: a run was measured, so that 16 bits cannot have been meant."""
+    air = {"model": "zai-org/GLM-4.5-Air", "gpu": "h100-sxm", "n_gpus": "2", "tp": "2"}
+    assert replica_of(case(**air, weight_dtype="")).deployment.weight_dtype == "fp8"
+    with pytest.raises(InfeasibleError):
+        replica_of(case(**air, weight_dtype="bf16"))
+
+
+def test_a_published_run_whose_weights_fill_the_memory_raised_its_share() -> None:
+    """DeepSeek-R1 in 8 bits on four B200s, under an engine whose share follows from what it reserves."""
+    tight = {"model": "deepseek-ai/DeepSeek-R1", "gpu": "b200-sxm", "n_gpus": "4", "tp": "4"}
+    assert replica_of(case(**tight)).memory.kv_bytes > 0
+    with pytest.raises(InfeasibleError):
+        replica_of(parse_case({**ROW, **tight}, 2, view="stranger"))
+
+
+def test_workers_of_unstated_degrees_split_their_accelerators() -> None:
+    row = {
+        "model": "deepseek-ai/DeepSeek-R1",
+        "gpu": "mi355x",
+        "n_gpus": "24",
+        "tp": "",
+        "ep": "8",
+        "mode": "disagg",
+    }
+    pools = {"prefill_gpus": "8", "decode_gpus": "16", "num_prefill_workers": "1", "num_decode_workers": "2"}
+    stated = case(**row, **pools, weight_dtype="mxfp4")
+    found = disaggregated_model(stated, deployment_of(stated))
+    workers = (found.prefill_worker, found.decode_worker)
+    assert [each.deployment.tensor_parallel for each in workers] == [8, 8]
 
 
 def test_two_pools_store_what_one_does() -> None:

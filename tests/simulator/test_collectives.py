@@ -25,7 +25,7 @@ from advisor.simulator.collectives import (
     send_recv_s,
     topology_of,
 )
-from advisor.simulator.collectives.expert_parallel import distinct_holders
+from advisor.simulator.collectives.expert_parallel import distinct_holders, neighbouring_holders
 
 SIZES = np.geomspace(256, 64 * GIB, 160)
 FABRICS = {
@@ -290,6 +290,12 @@ def test_low_latency_dispatch_is_near_published_kernels() -> None:
 def test_expert_exchange_refuses_nonsense(changes: tuple[float, int, int]) -> None:
     with pytest.raises(ValueError, match=r"num_tokens|hidden"):
         moe_dispatch_s(*changes, group(8))
+
+
+@pytest.mark.parametrize(("each", "chosen"), [(4, 8), (16, 8), (2, 4), (8, 22), (3, 5), (32, 8)])
+def test_neighbouring_experts_sit_on_few_ranks(each: int, chosen: int) -> None:
+    tokens = [{(first + k) // each for k in range(chosen)} for first in range(0, chosen * each * 10, chosen)]
+    assert neighbouring_holders(each, chosen) == pytest.approx(np.mean([len(held) for held in tokens]))
 
 
 def test_distinct_holders_counts_balls_in_bins() -> None:

@@ -46,6 +46,14 @@ def test_heads_of_a_group_read_their_cache_again() -> None:
     assert aged(attention_scale=2.0)[1] == pytest.approx(attention_s, rel=1e-3)
 
 
+def test_ranks_wait_once_per_sum_and_a_single_one_never() -> None:
+    assert aged(wait_s=1e-5) == pytest.approx((160 * 1e-5,) * 3)  # two sums in each of 80 layers
+    alone = named_deployment("llama-3.1-8b", "h100-sxm")
+    surface = model_replica(alone, mean_input_tokens=512, mean_output_tokens=128).surface
+    waiting = with_era_kernels(surface, alone, EraKernels(wait_s=1e-5))
+    assert decode_iteration_s(waiting, 32, 1) == decode_iteration_s(surface, 32, 1)
+
+
 def test_prompts_scale_by_themselves() -> None:
     short, long, prompt = aged(prefill_scale=1.5)
     assert short == long == 0.0

@@ -105,3 +105,32 @@ def test_the_cache_is_as_large_as_vllm_prints(
     chosen = deployment(name, "h200-sxm")
     found = plan(chosen, num_batched_tokens=num_batched_tokens, num_seqs=num_seqs, memory_fraction=0.9)
     assert found.kv_capacity_tokens == pytest.approx(printed, rel=0.01)
+
+
+def test_what_left_a_window_stays_where_an_engine_keeps_it() -> None:
+    """gpt-oss: half of the layers see 128 tokens. TensorRT-LLM's cache is as long in all of them, SGLang's pools hold
+    0.8 times the tokens there; with whole attention all agree."""
+
+    def bytes_per_token(engine: str, name: str, context: float) -> float:
+        chosen = Deployment(model(name), accelerators.by_id("h200-sxm"), engines.by_id(engine))
+        return plan(chosen, mean_context_tokens=context).kv_bytes_per_token
+
+    whole = 24 * 2 * 8 * 64 * 2
+    for engine, windowed in (("vllm", 128 / 8192), ("sglang", 0.8), ("tensorrt-llm", 1.0)):
+        assert bytes_per_token(engine, "gpt-oss-20b", 8192.0) == pytest.approx(whole * (1 + windowed) / 2)
+        assert bytes_per_token(engine, "gpt-oss-20b", 100.0) == pytest.approx(whole)
+        assert bytes_per_token(engine, "llama-3.1-8b", 8192.0) == pytest.approx(32 * 2 * 8 * 128 * 2)
+
+
+def test_llama_cpp_looks_tokens_up_in_host_memory_that_is_not_the_cards() -> None:
+    """Llama-3.1-8B in 16 bits then runs on cards of 16 GiB; an Apple chip has one memory for both."""
+
+    def weights(engine: str, gpu: str) -> float:
+        chosen = Deployment(
+            model("llama-3.1-8b"), accelerators.by_id(gpu), engines.by_id(engine), weight_dtype="fp16"
+        )
+        return weight_bytes(chosen)
+
+    table = 128256 * 4096 * 2
+    assert weights("vllm", "rtx-4080") - weights("llama.cpp", "rtx-4080") == pytest.approx(table)
+    assert weights("llama.cpp", "m3-ultra") == pytest.approx(weights("vllm", "rtx-4080"))

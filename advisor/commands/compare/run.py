@@ -37,7 +37,7 @@ def compare(asked: CompareInput, shared: Shared) -> Answer:
 
 
 def _compared_probes(first: Path, second: Path) -> Answer:
-    from advisor.commands.compare.probe_view import comparison_answer
+    from advisor.commands.compare.view import comparison_answer
     from advisor.probes.compare import compare as differences
     from advisor.probes.document import read_probe
 

@@ -1,11 +1,13 @@
-"""Two answers side by side: what was asked differently, what became of the best, what moved each cost."""
+"""Two answers or probes side by side: what was asked differently, what became of the best, what moved each cost."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from advisor.catalog.units import MILLION
 from advisor.commands.compare.document_comparison import Comparison, RecordChange
+from advisor.probes.compare import ALIKE, Difference
 from advisor.render.answer import (
     Answer,
     Axis,
@@ -19,7 +21,7 @@ from advisor.render.answer import (
     columns,
 )
 from advisor.render.document import Json, picked
-from advisor.render.numbers import COUNT, MISSING, POWER, SIZE, TIME, Ladder, digits, show
+from advisor.render.numbers import COUNT, MISSING, POWER, SIZE, TIME, Ladder, digits, show, show_unit
 
 LEAST_SHOWN_FRACTION: Final = 0.0005
 """Changes below round to 0.0 %; JSON has them."""
@@ -218,3 +220,36 @@ def _fields(found: Comparison) -> Mapping[str, object]:
         "only_first": [{"identity": name, "reason": why} for name, why in found.only_first],
         "only_second": [{"identity": name, "reason": why} for name, why in found.only_second],
     }
+
+
+def comparison_answer(differences: Sequence[Difference], inputs: dict[str, object]) -> Answer:
+    """The answer of `advisor compare` for two probes."""
+    unlike = [d for d in differences if not d.is_alike]
+    text = f"{len(differences) - len(unlike)} of {len(differences)} quantities agree within {ALIKE:.0%}"
+    rows = tuple(
+        (
+            f"{'' if d.gpu is None else f'GPU {d.gpu} '}{d.id} ({d.instrument}) {d.pattern}",
+            show_unit(d.first, d.unit),
+            show_unit(d.second, d.unit),
+            f"{d.change_fraction:+.1%}",
+        )
+        for d in (unlike or differences)[:40]
+    )
+    records = [
+        {**asdict(d), "change_fraction": d.change_fraction, "is_alike": d.is_alike} for d in differences
+    ]
+    blocks: list[Block] = [Paragraph(text, emphasis=True)]
+    blocks += (
+        [Table(columns("quantity~ | first> | second> | change>"), rows, "Largest changes")] if rows else []
+    )
+    return Answer(
+        result={
+            "kind": "comparison",
+            "num_compared": len(differences),
+            "num_alike": len(differences) - len(unlike),
+            "differences": records,
+        },
+        inputs=inputs,
+        blocks=tuple(blocks),
+        records="differences",
+    )

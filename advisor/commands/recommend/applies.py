@@ -32,7 +32,7 @@ ACTS: Final[dict[str, frozenset[str]]] = {
     "serve": _ANY
     | _CHAT
     | _words(
-        "trace trace_speed goal from_plan fast shared_prefix_tokens shared_prefixes sessions turn_gap levers "
+        "models trace trace_speed goal from_plan fast shared_prefix_tokens shared_prefixes sessions turn_gap levers "
         "acceptance adapters adapter_rank adapter_slots emit emit_dir max_context"
     ),
     "diffusion": _ANY | _ITEMS | _words("steps image_size guidance"),
@@ -57,6 +57,14 @@ ON_A_PLAN: Final = _words(
     "price_file power_budget storage_tb egress_tb top plan explain"
 )
 """What `--from` may change of a plan's question, or say again."""
+ON_MODELS: Final = (
+    _ANY
+    | _words(
+        "models engine fast levers acceptance emit emit_dir headroom redundancy ttft_p99 tpot_p99 ttft_p95 ttft_p50 "
+        "tpot_p95 tpot_p50 itl_p99 e2e_p99"
+    )
+) - _words("model")
+"""What says something about all of several models."""
 _INSTEAD: Final = {
     "gpus": "--max-gpus",
     "max_gpus": "--gpus",
@@ -74,6 +82,18 @@ def refuse_idle(asked: RecommendInput) -> None:
     acts = ACTS[asked.workload]
     has_plan = asked.training.from_plan is not None and "from_plan" in acts
     for name in given(asked):
+        if asked.models is not None and "models" in acts and not has_plan and name not in ON_MODELS:
+            option = f"--{name.replace('_', '-')}"
+            own = name in _words(
+                "rate input_tokens output_tokens profile trace shared_prefix_tokens shared_prefixes"
+            )
+            raise AdvisorError(
+                f"{option} means nothing beside --models",
+                why="each model has a load of its own" if own else "it is of one model",
+                fix=f"--models NAME@RATE{'' if name == 'rate' else f':{option[2:]}=VALUE'}"
+                if own
+                else f"drop {option}, or --models",
+            )
         if has_plan and name not in ON_A_PLAN:
             option = f"--{name.replace('_', '-')}"
             raise AdvisorError(

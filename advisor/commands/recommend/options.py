@@ -52,7 +52,7 @@ class Shown:
     studied=Studied(
         best_of="options",
         pareto=("min options_usd_per_million_tokens", "min options_ttft_s_p99"),
-        left_out=("plan", "explain", "from_plan", "emit", "emit_dir"),
+        left_out=("models", "plan", "explain", "from_plan", "emit", "emit_dir"),
     ),
 )
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,14 @@ class RecommendInput:
     model: Annotated[
         str | None,
         Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.", show_default=False),
+    ] = None
+    models: Annotated[
+        str | None,
+        Option(
+            metavar="NAME@RATE,...",
+            help="Several models on one fleet, each with its own load: 8b@20,70b@2:profile=rag:tpot-p99=50ms.",
+            show_default=False,
+        ),
     ] = None
     workload: Annotated[
         Literal[

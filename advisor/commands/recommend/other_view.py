@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from advisor.catalog.units import HOUR_S
-from advisor.commands.recommend.rejected import rejected_words
+from advisor.commands.recommend.tables import rejected_words
 from advisor.commands.recommend.view import SHOWN_BESIDE_LADDER
 from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommendation
 from advisor.recommend.item_result import ItemOption, ItemRecommendation

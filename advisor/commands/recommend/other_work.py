@@ -18,7 +18,7 @@ from advisor.commands.recommend.other_view import batch_answer, item_answer
 from advisor.commands.recommend.serving import recommended
 from advisor.recommend.batch_job import recommend_batch, with_deadlines
 from advisor.recommend.batch_result import BatchJob
-from advisor.recommend.item_scenario import ItemScenario
+from advisor.recommend.item_result import ItemScenario
 from advisor.recommend.items import recommend_items
 from advisor.recommend.scenario import Traffic
 from advisor.render.answer import Answer

@@ -28,6 +28,10 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
         from advisor.commands.recommend.other_work import other_work
 
         return other_work(asked, shared)
+    if asked.models is not None:
+        from advisor.commands.recommend.models_answer import several
+
+        return several(asked, asked.models, shared)
     from advisor.cli.lever_input import beside_of, largest_of, with_contexts, with_ladder, with_levers
     from advisor.commands.recommend.serving import goal_answer_of, recommended
 

@@ -1,5 +1,6 @@
 """Ask the search for serving, or which family of hardware suits a team; keep the plan and the files that start it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -50,13 +51,20 @@ def with_files(answer: Answer, found: Recommendation, typed: Emission) -> Answer
         return answer
     from advisor.emit.formats import emitted
 
-    files = emitted(found.model, found.options[0], typed.emit)
+    return with_emitted(answer, emitted(found.model, found.options[0], typed.emit), typed)
+
+
+def with_emitted(answer: Answer, files: Mapping[str, str], typed: Emission) -> Answer:
+    """The answer with files, written where a folder is named and shown otherwise.
+
+    Raises: UnwritableError: the system refused.
+    """
     result = {**answer.result, "deployment": {"format": typed.emit, "files": files}}
     if typed.emit_dir is None:
         blocks = (*answer.blocks, *(Figure(text.rstrip(), title=name) for name, text in files.items()))
         return replace(answer, result=result, blocks=blocks)
-    typed.emit_dir.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
+        (typed.emit_dir / name).parent.mkdir(parents=True, exist_ok=True)
         write_text(typed.emit_dir / name, text)
     wrote = f"wrote {', '.join(sorted(files))} into {typed.emit_dir}"
     return replace(answer, result=result, notes=(*answer.notes, wrote))

@@ -1,10 +1,12 @@
-"""Ladder and options of a recommendation as tables, and how sure their order is: for terminal and page alike."""
+"""Ladder and options of a recommendation as tables, how sure their order is, and why others are not among them."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from advisor.recommend.result import ContextTier, Option, OptionPart, Recommendation, Rung
+from advisor.recommend.result import ContextTier, Option, OptionPart, Recommendation, Rejected, Rung
 from advisor.recommend.scenario import Scenario
-from advisor.render.answer import Block, Table, columns
+from advisor.render.answer import Block, Paragraph, Table, columns
 from advisor.render.numbers import (
     MISSING,
     TIME,
@@ -19,6 +21,8 @@ from advisor.render.numbers import (
     usd_range,
 )
 from advisor.simulator.quantity import Quantity
+
+_MOST_LINES: Final = 8
 
 
 def shown_rate(scenario: Scenario) -> float | None:
@@ -76,8 +80,8 @@ def _rung_cells(pick: Option | None) -> tuple[str, ...]:
     return (
         take_words(pick),
         *_cost_cells(pick),
-        _p99(pick.ttft_s),
-        _p99(pick.tpot_s),
+        p99_words(pick.ttft_s),
+        p99_words(pick.tpot_s),
         price_words(pick.provider, pick.price.kind, pick.price.tenancy, pick.price.age_days),
     )
 
@@ -181,17 +185,51 @@ def _option_row(option: Option, *, rated: bool) -> tuple[str, ...]:
         usd(option.usd_per_hour),
         *load,
         usd_range(option.usd_per_million_tokens),
-        _p99(option.ttft_s),
-        _p99(option.tpot_s),
+        p99_words(option.ttft_s),
+        p99_words(option.tpot_s),
         option.holds,
         price_words(option.provider, option.price.kind, option.price.tenancy, option.price.age_days),
         option.usd_per_million_tokens.basis,
     )
 
 
-def _p99(times: Mapping[str, Quantity]) -> str:
+def p99_words(times: Mapping[str, Quantity]) -> str:
+    """The 99th percentile of a time, short."""
     quantity = times.get("p99")
     if quantity is None:
         return MISSING
     factor, unit = rung(quantity.value, TIME)
     return f"{digits(quantity.value / factor, 2)} {unit}"
+
+
+def rejected_tables(rejected: Sequence[Rejected], *, most: int, everything: bool) -> list[Block]:
+    """Accelerators that are not among the answers, those with the same reason together; at most `most` reasons."""
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for entry in rejected:
+        by_reason[entry.reason].append(entry.accelerator)
+    if not by_reason:
+        return []
+    reasons = list(by_reason.items())
+    shown = reasons if everything else reasons[:most]
+    rows = tuple((_names(names, everything), reason) for reason, names in shown)
+    title = f"Why not the other {len(rejected)} accelerators"
+    blocks: list[Block] = [Table(columns("accelerator~ | reason~"), rows, title=title)]
+    if len(shown) < len(reasons):
+        blocks.append(Paragraph(f"{len(reasons) - len(shown)} more reasons with --explain or --json."))
+    return blocks
+
+
+def rejected_words(rejected: Sequence[Rejected], *, everything: bool) -> list[Block]:
+    """The same in lines, one for each accelerator; the first few where not everything is asked for."""
+    shown = rejected if everything else rejected[:_MOST_LINES]
+    more = len(rejected) - len(shown)
+    lines = [f"{item.accelerator}: {item.reason}" for item in shown]
+    if more:
+        lines.append(f"{more} more with --explain.")
+    return [Paragraph("\n".join(["Not among them:", *lines]))] if shown else []
+
+
+def _names(names: Sequence[str], everything: bool) -> str:
+    if everything or len(names) <= 4:
+        return ", ".join(names)
+    return f"{', '.join(names[:3])} and {len(names) - 3} more"

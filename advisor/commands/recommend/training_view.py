@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from advisor.catalog.units import DAY_S, GB, KILO, MINUTE_S
-from advisor.commands.recommend.rejected import rejected_tables
+from advisor.commands.recommend.tables import rejected_tables
 from advisor.recommend.purchase import job_words
 from advisor.recommend.standing import standing_words
 from advisor.recommend.training_result import Bill, Reinforcement, TrainingOption, TrainingRecommendation

@@ -4,7 +4,6 @@ from typing import Final
 
 from advisor.catalog.units import GB
 from advisor.commands.recommend.charts import layout, pareto_chart
-from advisor.commands.recommend.rejected import rejected_tables
 from advisor.commands.recommend.report import (
     latency_table,
     lever_lines,
@@ -16,6 +15,7 @@ from advisor.commands.recommend.tables import (
     how_sure,
     ladder_table,
     options_table,
+    rejected_tables,
     shown_rate,
     start_command,
     start_words,

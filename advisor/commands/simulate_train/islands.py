@@ -82,8 +82,9 @@ def islands_words(islands: Islands, found: IslandsFound) -> str:
     if found.across == "pp":
         layers = found.stage_layers
         border = islands.counts[0] * len(layers) // islands.num_accelerators
+        stages = "1 stage" if border == 1 else f"{border} stages"
         return (
-            f"Stages on both sides: {sum(layers[:border])} layers in {border} stages on {names[0]}, "
+            f"Stages on both sides: {sum(layers[:border])} layers in {stages} on {names[0]}, "
             f"{sum(layers[border:])} in {len(layers) - border} on {names[1]}; activations cross at {rate}, which adds "
             f"{show(found.found.breakdown_s['link'], TIME)}."
         )

@@ -164,6 +164,7 @@ def test_fifty_adapters_are_one_deployment() -> None:
         (Levers(levers="kv-fp9"), "unknown lever"),
         (Levers(levers="auto,eagle"), "stand alone"),
         (Levers(levers="power-cap"), "is not searched"),
+        (Levers(levers="power"), "is not searched"),
         (Levers(levers="pools"), "needs the load"),
         (Levers(acceptance=0.4), "needs a way"),
         (Levers(adapter_rank=4), "need adapters"),

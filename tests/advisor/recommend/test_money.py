@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.recommend.money import Line, rounded, total, whole_cents
+from advisor.recommend.ownership import Line, rounded, total, whole_cents
 
 AMOUNTS = st.floats(min_value=-1e9, max_value=1e9)
 

@@ -14,8 +14,7 @@ from advisor.catalog.part_prices import price_book, price_of
 from advisor.catalog.regions import get_region
 from advisor.catalog.schema.economics import PurchasePrice
 from advisor.catalog.units import HOURS_PER_MONTH
-from advisor.recommend.money import total
-from advisor.recommend.ownership import Holding, Tco, sold_by_the_node, tco
+from advisor.recommend.ownership import Holding, Tco, sold_by_the_node, tco, total
 
 DAY = datetime.date(2026, 11, 20)
 H100 = accelerators.by_id("h100-sxm")

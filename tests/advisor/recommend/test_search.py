@@ -8,6 +8,7 @@ import pytest
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.schema import Price
 from advisor.recommend import capacity
+from advisor.recommend.purchase import Demand, cheapest_purchase
 from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
 from advisor.recommend.screening import Found, SearchOutcome
 from advisor.recommend.search import search
@@ -47,10 +48,11 @@ def run(
     objectives: Objectives | None = None,
     constraints: Constraints | None = None,
     engine_ids: tuple[str, ...] = ("vllm",),
+    model: str = "llama-3.1-8b",
     **traffic: Any,
 ) -> SearchOutcome:
     scenario = Scenario(
-        model="llama-3.1-8b",
+        model=model,
         traffic=TRAFFIC.model_copy(update=traffic),
         objectives=objectives or Objectives(),
         constraints=constraints or Constraints(max_accelerators=2),
@@ -94,6 +96,30 @@ def test_best_first_finds_what_exhaustion_finds(
         assert mine.usd_per_million_tokens == pytest.approx(theirs.usd_per_million_tokens, rel=SAME_COST)
     assert quick_one.num_simulated <= whole.num_simulated
     assert quick_one.num_candidates == whole.num_candidates
+
+
+def test_an_old_price_for_single_cards_does_not_hide_the_layout_that_is_cheapest_at_a_firm_one() -> None:
+    """A 70B takes many single H100s, or one pair: the singles cost less at a price that heads no answer, the pair
+    at the one that may. What the firm seller alone would be asked for is found beside it."""
+    firm = (price("h100-sxm", 1, 3.2, "lambda"), price("h100-sxm", 2, 6.4, "lambda"))
+    old = price("h100-sxm", 1, 0.5).model_copy(
+        update={"observed_on": DAY - datetime.timedelta(days=300), "price_kind": "tracker"}
+    )
+    chat = {"mean_input_tokens": 1155, "mean_output_tokens": 211, "rate_per_s": 2.0}
+
+    def cheapest_firm_usd(*offers: Price) -> float:
+        asked = Scenario(model="llama-3.1-70b", traffic=TRAFFIC.model_copy(update=chat), as_of=DAY)
+        outcome = run({"h100-sxm": offers}, model=asked.model, constraints=asked.constraints, top=1, **chat)
+        purchases = (
+            cheapest_purchase(
+                asked, Demand("rate", 2.0), ways, found.capacity.load, found.capacity.requests_per_s
+            )
+            for found in outcome.found["h100-sxm"]
+            if (ways := [way for way in found.ways if way.price.provider == "lambda"])
+        )
+        return min(bought.usd_per_hour for bought in purchases if bought)
+
+    assert cheapest_firm_usd(*firm, old) == cheapest_firm_usd(*firm) < 3 * 3.2
 
 
 def test_the_search_leaves_out_what_cannot_win() -> None:

@@ -86,6 +86,16 @@ def test_what_does_not_divide_is_refused(changed: dict[str, object], across: Acr
     assert refused.value.fix
 
 
+def test_stages_that_straddle_the_link_are_refused_with_a_number_that_works() -> None:
+    islands = Islands((H100, A100), (64, 128), 1e11)
+    job = replace(JOB, global_batch=192)
+    with pytest.raises(InfeasibleError, match="no whole number of stages of 48") as refused:
+        over_islands(job, islands, replace(PLAN, data_parallel=6), "pp")
+    assert refused.value.fix.startswith("--pp 3,")
+    found = over_islands(job, islands, replace(PLAN, pipeline_parallel=3), "pp")
+    assert len(found.stage_layers) == 3
+
+
 def test_experts_stay_in_a_part() -> None:
     job = TrainingJob(models.get("mixtral-8x7b").record, 4096, 64)
     islands = Islands((H100, A100), (4, 12), 1e11)

@@ -29,7 +29,7 @@ COMMANDS = {
     "verl": ("python3", "-m", "verl.trainer.main_ppo"),
     "verl-megatron": ("python3", "-m", "verl.trainer.main_ppo"),
     "deepspeed": ("deepspeed",),
-    "maxtext": ("python3", "-m", "MaxText.train", "src/MaxText/configs/base.yml"),
+    "maxtext": ("python3", "-m", "maxtext.trainers.pre_train.train"),
     "openrlhf": ("python3", "-m", "openrlhf.cli.train_ppo_ray"),
 }
 DENSE = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)

@@ -1,18 +1,68 @@
-"""A body as its bytes: what comes is counted before and after decoding, so that a few bytes cannot unfold into many."""
+"""An answer that ends in time and in size: even where a server sends its headers one byte at a time, or few bytes that
+unfold into many.
+"""
 
+import contextlib
+import socket
+import threading
 import zlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from advisor.catalog.units import MB
-
-if TYPE_CHECKING:
-    import httpx
 
 _STEP_BYTES: Final = 1 << 20
 """Most that is unfolded at a time."""
 _PLAIN: Final = ("", "identity")
 _GZIP: Final = ("gzip", "x-gzip")
+
+
+class Deadline:
+    """Within the block a request's connections are cut once so many seconds are over; time-outs only see silence."""
+
+    def __init__(self, total_s: float) -> None:
+        self.total_s = total_s
+        self._sockets: list[socket.socket] = []
+        self._is_over = False
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(total_s, self._cut)
+        self._timer.daemon = True
+
+    @property
+    def words(self) -> str:
+        """That the time is over; empty before."""
+        return f"not whole after {self.total_s:g} s" if self._is_over else ""
+
+    def watch(self, event: str, details: Mapping[str, Any]) -> None:
+        """Take note of a connection that was opened: an `httpcore` trace."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            opened = details["return_value"].get_extra_info("socket")
+            with self._lock:
+                self._sockets.append(opened)
+                is_over = self._is_over
+            if is_over:
+                self._cut()
+
+    def _cut(self) -> None:
+        with self._lock:
+            self._is_over = True
+            for opened in self._sockets:
+                with contextlib.suppress(OSError):
+                    opened.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class DecodingError(Exception):

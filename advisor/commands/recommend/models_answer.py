@@ -1,0 +1,163 @@
+"""Several models on one fleet: what to take, what stands on which machine, what each model costs and shows."""
+
+from collections.abc import Sequence
+
+from advisor.cli.measures import parse_budget
+from advisor.cli.models_input import scenarios_of
+from advisor.cli.notes import progress
+from advisor.cli.options import Shared
+from advisor.commands.recommend.options import RecommendInput
+from advisor.commands.recommend.serving import check_emission, with_emitted
+from advisor.commands.recommend.tables import p99_words, start_command, start_words
+from advisor.recommend.purchase import bill_words, usd_words
+from advisor.recommend.several_result import (
+    FleetOption,
+    FleetPurchase,
+    FleetRecommendation,
+    recommend_several,
+    saving,
+)
+from advisor.render.answer import Answer, Block, Figure, Paragraph, Table, columns
+from advisor.render.calibration_view import with_calibration
+from advisor.render.document import fields_of
+from advisor.render.numbers import bought_words, digits, percent, price_words, runs_words, usd, usd_range
+
+
+def several(asked: RecommendInput, text: str, shared: Shared) -> Answer:
+    """The answer about the models that were typed.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or unknown, or nothing satisfies it.
+    """
+    check_emission(asked.emission)
+    scenarios, notes = scenarios_of(
+        text, asked.objectives, asked.where, asked.levers, asked.beside, asked.shown.top, shared
+    )
+    scenarios = tuple(each.model_copy(update={"screened_only": asked.fast}) for each in scenarios)
+    budget = parse_budget(asked.objectives.budget) if asked.objectives.budget else None
+    with progress(quiet=shared.quiet) as line:
+        found = recommend_several(scenarios, line, budget=budget)
+    first = scenarios[0]
+    answer = Answer(
+        result=fields_of(found, "warnings", "notes"),
+        inputs={"models": [fields_of(each) for each in scenarios], "budget_usd_per_hour": budget},
+        blocks=_blocks(found, explain=asked.shown.explain),
+        question=f"{len(scenarios)} models, planned with {first.headroom_fraction:.0%} headroom as of {first.as_of}",
+        records="options",
+        warnings=found.warnings,
+        notes=tuple(dict.fromkeys((*notes, *found.notes))),
+    )
+    answer = with_calibration(answer, first.calibration, first.constraints.accelerators)
+    if asked.emission.emit is None:
+        return answer
+    from advisor.emit.several import emitted_models
+
+    return with_emitted(
+        answer, emitted_models(found.options[0], found.models, asked.emission.emit), asked.emission
+    )
+
+
+def _blocks(found: FleetRecommendation, *, explain: bool) -> tuple[Block, ...]:
+    best = found.options[0]
+    blocks: list[Block] = [Paragraph(found.headline, emphasis=True), _fleets(found.options)]
+    blocks += [Paragraph(_how_sure(found.options)), _models(found.models, best)]
+    if any(each.shares_machines or each.num_idle for each in best.purchases):
+        blocks.append(_machines(found.models, best))
+    blocks.append(Paragraph(" ".join((*_bills(best), saving(found))).strip()))
+    if explain:
+        blocks += [_models(found.models, each) for each in found.options[1:]]
+    for name, option in zip(found.models, best.models, strict=True):
+        how = start_words(option)
+        blocks.append(Figure(start_command(option), title=f"{name}: {how[0].lower()}{how[1:]}"))
+    return tuple(blocks)
+
+
+def _taken(bought: FleetPurchase) -> str:
+    return f"{bought.num_accelerators} x {bought.accelerator}"
+
+
+def _fleets(options: Sequence[FleetOption]) -> Table:
+    rows = tuple(
+        (
+            str(option.rank),
+            " + ".join(map(_taken, option.purchases)),
+            usd(option.usd_per_hour),
+            usd(option.expected_usd_per_hour),
+            option.holds,
+            "; ".join(
+                dict.fromkeys(
+                    price_words(each.provider, each.price_kind, each.price_tenancy, each.price_age_days)
+                    for each in option.purchases
+                )
+            ),
+            option.usd_per_hour_range.basis,
+        )
+        for option in options
+    )
+    header = columns("#> | take~ | $/h> | expected $/h> | holds | price~ | basis?")
+    return Table(header, rows, title="Best fleets for all models, by expected cost")
+
+
+def _how_sure(options: Sequence[FleetOption]) -> str:
+    """What the first fleet is, and how sure it is that it costs less than the others."""
+    best = options[0]
+    safe = next((option.rank for option in options if option.role == "safe_pick"), None)
+    lines = [f"{safe} is the safe pick" if safe else "none is safe to take: benchmark 1 first"]
+    bold = next((option for option in options if option.role == "cheapest_if_it_holds"), None)
+    if best.tie_with:
+        ties = ", ".join(map(str, best.tie_with))
+        lines.append(f"a tie with {ties} (less than 75 % sure which is cheaper)")
+    lines += [
+        f"{each.chance_first_is_cheaper:.0%} sure it is cheaper than {each.rank}".replace("%", " %")
+        for each in options[1:3]
+        if each.rank not in best.tie_with and (each.chance_first_is_cheaper or 0.0) >= 0.5
+    ]
+    if bold is not None and bold is not best:
+        lines.append(f"{bold.rank} costs {usd(bold.usd_per_hour)}/h if it holds: benchmark it first")
+    lines.append(f"all models hold with {percent(best.chance_of_holding)} or more")
+    return "; ".join(lines) + "."
+
+
+def _models(names: Sequence[str], fleet: FleetOption) -> Table:
+    """What serves each model, and what it costs of the whole."""
+    rows = tuple(
+        (
+            name,
+            f"{digits(option.requests_per_s.value)}/s",
+            bought_words(option),
+            runs_words(option.engine, option.weight_dtype),
+            usd(option.usd_per_hour),
+            percent(option.usd_per_hour / fleet.usd_per_hour),
+            usd_range(option.usd_per_million_tokens),
+            p99_words(option.ttft_s),
+            p99_words(option.tpot_s),
+            option.holds,
+        )
+        for name, option in zip(names, fleet.models, strict=True)
+    )
+    header = columns("model~ | load>? | takes~ | runs~ | $/h> | share>? | $/Mtok~ | TTFT> | TPOT> | holds")
+    return Table(header, rows, title=f"Fleet {fleet.rank}, model by model; idle accelerators are shared out")
+
+
+def _machines(names: Sequence[str], fleet: FleetOption) -> Table:
+    """What stands on which machine."""
+    rows = tuple(
+        (
+            str(each.count),
+            f"{each.num_accelerators} x {bought.accelerator}",
+            ", ".join(
+                f"{count} x {name}" for name, count in zip(names, each.num_replicas, strict=True) if count
+            ),
+            str(each.num_accelerators - each.num_used),
+        )
+        for bought in fleet.purchases
+        for each in bought.machines
+    )
+    return Table(columns("machines> | each | replicas on each~ | idle>"), rows, title="What stands where")
+
+
+def _bills(fleet: FleetOption) -> list[str]:
+    """A month of each purchase; what is not known is said once."""
+    if len(fleet.purchases) == 1:
+        return [bill_words(fleet.purchases[0].bill)]
+    parts = [f"{usd_words(each.bill.usd_per_month)} for {_taken(each)}" for each in fleet.purchases]
+    return [f"Option 1 costs {usd_words(fleet.usd_per_month)} a month: {', '.join(parts)}."]

@@ -1,0 +1,214 @@
+"""Several models on one fleet as files: a folder for each, and a script or Compose file for each kind of machine."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch import PORT
+from advisor.emit import nginx
+from advisor.emit.formats import Format, check_form, emitted
+from advisor.emit.manifests import compose_replica, dumped
+from advisor.emit.plan import CACHE, MOUNTED, Plan, plan_of
+from advisor.emit.shell import commented, container_lines, replica_line, replica_loop, router_conf, script
+from advisor.recommend.several_result import FleetOption, SharedMachine
+
+_PORTS: Final = 1000
+"""Between those of two models."""
+_BY_MACHINE: Final = ("command", "docker", "compose")
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """One of the models as it is started, and the folder of its own files."""
+
+    folder: str
+    plan: Plan
+
+    @property
+    def first_port(self) -> int:
+        """Of its replicas: they have those after the router's, one alone has that itself."""
+        return self.plan.port + (self.plan.num_replicas > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """Replicas of a model on one machine."""
+
+    served: _Served
+    count: int
+    first_device: int
+
+    def devices(self, place: int) -> list[str]:
+        """Of one of its replicas."""
+        each = self.served.plan.accelerators_per_replica
+        first = self.first_device + place * each
+        return [str(number) for number in range(first, first + each)]
+
+
+def emitted_models(fleet: FleetOption, models: Sequence[str], form: Format) -> dict[str, str]:
+    """Files that start all models, by name; each model is asked at a port of its own.
+
+    Raises: AdvisorError: as of one model; models share machines, and the form has none.
+    """
+    whole = [replace(option, accelerators_per_unit=option.num_accelerators) for option in fleet.models]
+    served = []
+    for place, (model, option) in enumerate(zip(models, whole, strict=True)):
+        plan = replace(plan_of(model, option), port=PORT + place * _PORTS)
+        check_form(plan, form)
+        served.append(_Served(re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-"), plan))
+    if form in _BY_MACHINE:
+        return _by_machine(fleet, served, form)
+    if form == "skypilot" and any(each.shares_machines for each in fleet.purchases):
+        raise AdvisorError(
+            "services of SkyPilot do not share machines, and these models do",
+            why="each of its services rents machines of its own",
+            fix="--emit k8s, or --emit slurm",
+        )
+    files, lines = dict[str, str](), list[str]()
+    for each, option in zip(served, whole, strict=True):
+        own = emitted(each.plan.model, option, form, each.plan.port)
+        files |= {f"{each.folder}/{name}": text for name, text in own.items()}
+        port = each.plan.port + (option.num_replicas == 1) if form == "slurm" else PORT
+        lines.append(f"{each.plan.model}, port {port}: in {each.folder} as its README.md says.\n")
+    return files | {"README.md": "".join(lines)}
+
+
+def _by_machine(fleet: FleetOption, served: Sequence[_Served], form: Format) -> dict[str, str]:
+    """A script or Compose file for each kind of machine, and what each model needs in its folder."""
+    machines = [each for bought in fleet.purchases for each in bought.machines]
+    comments = _comments(served)
+    is_one = sum(each.count for each in machines) == 1
+    files = {f"{each.folder}/{name}": text for each in served for name, text in each.plan.files().items()}
+    starts, first = list[str](), 1
+    for number, machine in enumerate(machines, start=1):
+        standing = list(_standing(machine, served))
+        name = f"machine-{number}.{'compose.yaml' if form == 'compose' else 'sh'}"
+        if form == "compose":
+            files[name] = _compose(f"machine-{number}", comments, standing, is_one=is_one)
+        else:
+            files[name] = script(comments, _script(standing, form))
+        start = f"docker compose --file {name} up --detach" if form == "compose" else f"bash {name}"
+        last = first + machine.count - 1
+        hosts = f"HOST_{first}" if last == first else f"each of HOST_{first} to HOST_{last}"
+        starts.append(f"`{start}`" + ("" if is_one else f" on {hosts}"))
+        first = last + 1
+    in_network = is_one and form == "compose"
+    for each in served:
+        if each.plan.num_replicas > 1:
+            servers = "\n    ".join(_servers(each, machines, served, is_one=is_one, in_network=in_network))
+            files[f"{each.folder}/{nginx.FILE}"] = commented(each.plan.comments) + router_conf(
+                each.plan, servers
+            )
+    return files | {"README.md": _readme(served, starts, machines, files, in_network=in_network)}
+
+
+def _comments(served: Sequence[_Served]) -> tuple[str, ...]:
+    """What stands above every file of a machine."""
+    return tuple(line for each in served for line in each.plan.comments)
+
+
+def _standing(machine: SharedMachine, served: Sequence[_Served]) -> Iterator[_Standing]:
+    """What stands on a machine, the largest replicas first."""
+    places = sorted(range(len(served)), key=lambda place: -served[place].plan.accelerators_per_replica)
+    device = 0
+    for place in places:
+        count = machine.num_replicas[place]
+        if count:
+            yield _Standing(served[place], count, device)
+            device += count * served[place].plan.accelerators_per_replica
+
+
+def _script(standing: Sequence[_Standing], form: Format) -> str:
+    """Starts the replicas of one machine, each model in its folder."""
+    parts = []
+    for each in standing:
+        plan, folder = each.served.plan, each.served.folder
+        head = f"# {plan.model}\n(\nmkdir -p {folder} && cd {folder}\n"
+        loop = replica_loop(plan, each.count, each.first_device)
+        if form == "docker":
+            parts.append(f"{head}{loop}{container_lines(plan)}done\n)\n")
+        else:
+            parts.append(f"{head}{loop}{replica_line(plan)}done\nwait\n) &\n")
+    return "".join(parts) + ("" if form == "docker" else "wait\n")
+
+
+def _compose(name: str, comments: tuple[str, ...], standing: Sequence[_Standing], *, is_one: bool) -> str:
+    """Services of one machine; routers too where there is no other machine."""
+    services: dict[str, Any] = {}
+    for each in standing:
+        plan, folder = each.served.plan, each.served.folder
+        names = [f"{folder}-{place}" for place in range(each.count)]
+        for place, own in enumerate(names):
+            services[own] = compose_replica(plan, each.devices(place), is_alone=False)
+            services[own]["volumes"] = [f"${{HOME}}/.cache/huggingface:{CACHE}", f"./{folder}:{MOUNTED}"]
+            if not is_one or plan.num_replicas == 1:
+                services[own]["ports"] = [f"{each.served.first_port + place}:{PORT}"]
+        if is_one and plan.num_replicas > 1:
+            services[f"{folder}-router"] = {
+                "image": nginx.IMAGE,
+                "ports": [f"{plan.port}:{plan.port}"],
+                "volumes": [f"./{folder}/{nginx.FILE}:/etc/nginx/nginx.conf:ro"],
+                "depends_on": {own: {"condition": "service_healthy"} for own in names},
+                "restart": "unless-stopped",
+            }
+    return dumped(comments, {"name": name, "services": services})
+
+
+def _servers(
+    one: _Served,
+    machines: Sequence[SharedMachine],
+    served: Sequence[_Served],
+    *,
+    is_one: bool,
+    in_network: bool,
+) -> Iterator[str]:
+    """Replicas of a model as nginx names them, machines by HOST_1 and so on."""
+    place, host = list(served).index(one), 0
+    for machine in machines:
+        for _ in range(machine.count):
+            host += 1
+            for number in range(machine.num_replicas[place]):
+                if in_network:
+                    yield f"server {one.folder}-{number}:{PORT};"
+                else:
+                    yield f"server {'127.0.0.1' if is_one else f'HOST_{host}'}:{one.first_port + number};"
+
+
+def _host(one: _Served, machines: Sequence[SharedMachine], served: Sequence[_Served]) -> str:
+    """The first machine that holds a model."""
+    server = next(_servers(one, machines, served, is_one=False, in_network=False))
+    return server.split()[1].partition(":")[0]
+
+
+def _readme(
+    served: Sequence[_Served],
+    starts: Sequence[str],
+    machines: Sequence[SharedMachine],
+    files: dict[str, str],
+    *,
+    in_network: bool,
+) -> str:
+    """What, how to start it, where each model is asked."""
+    first = [
+        f"in {each.folder} `bash quantise.sh`" for each in served if f"{each.folder}/quantise.sh" in files
+    ]
+    before = f"{', '.join(first)}, then " if first else ""
+    asked = []
+    for each in served:
+        where = f"port {each.plan.port}"
+        if each.plan.num_replicas > 1 and not in_network:
+            where += f" of nginx with {each.folder}/{nginx.FILE}"
+        elif sum(machine.count for machine in machines) > 1:
+            where += f" of {_host(each, machines, served)}"
+        asked.append(f"{each.plan.model} at {where}")
+    doubts = [line for line in _comments(served) if line.startswith(("verify", "first"))]
+    doubts += dict.fromkeys(
+        f"options are those of {each.plan.engine.name} {each.plan.release}" for each in served
+    )
+    return (
+        f"{len(served)} models: {'; '.join(asked)}.\n"
+        f"Start: {before}{'; '.join(starts)}.\n"
+        f"Look: {'; '.join(doubts)}.\n"
+    )
