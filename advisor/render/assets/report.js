@@ -198,27 +198,51 @@
       return { name: label, [isUpright ? "xAxis" : "yAxis"]: value, label: text({ formatter: label, position, rotate: 0, color: "var(--ink)", distance: 5 }) };
     }),
   });
+  const SIDES = { left: 68, right: 28, bottom: 50 };
   const headroom = (spec) => (spec.references.length ? 28 : 14);
 
-  const points = (spec) => {
+  // A name stands on the first side of its marker where it covers no marker and no other name.
+  const namer = (spec, ends, { clientWidth, clientHeight }) => {
+    const [width, height] = [clientWidth - SIDES.left - SIDES.right, clientHeight - headroom(spec) - SIDES.bottom];
+    const part = (value, { min, max }, axis) => (axis.log ? Math.log(value / min) / Math.log(max / min) : (value - min) / (max - min));
+    const at = (p) => [part(p.x, ends.x, spec.x) * width, (1 - part(p.y, ends.y, spec.y)) * height];
+    const taken = spec.series.flatMap((one) => one.points.map(at)).map(([x, y]) => [x - 6, y - 6, x + 6, y + 6]);
+    const isFree = (box) =>
+      box[0] >= 0 && box[2] <= width + SIDES.right && !taken.some((one) => box[0] < one[2] && one[0] < box[2] && box[1] < one[3] && one[1] < box[3]);
+    return (p) => {
+      const [[x, y], long] = [at(p), 7 * p.label.length];
+      const beside = (position, start) => [{ position }, [start, y - 7, start + long, y + 7]];
+      const across = (position, align, start) => {
+        const top = position === "top" ? y - 22 : y + 9;
+        return [{ position, align, distance: 4 }, [start, top, start + long, top + 13]];
+      };
+      const [right, left] = [beside("right", x + 13), beside("left", x - 13 - long)];
+      const others = ["top", "bottom"].flatMap((one) => [across(one, "center", x - long / 2), across(one, "left", x), across(one, "right", x - long)]);
+      const [side, box] = [right, left, ...others].find(([, one]) => isFree(one)) ?? (x > 0.88 * width ? left : right);
+      taken.push(box);
+      return side;
+    };
+  };
+  const points = (spec, margin, place) => {
     const isLine = spec.kind === "line";
     const fills = colours(spec);
     const placeOf = (p) => `${p.x.toPrecision(6)} ${p.y.toPrecision(6)}`;
     const marked = new Set(spec.series.filter((one) => !one.joined).flatMap((one) => one.points.map(placeOf)));
     const drawn = [];
-    const xs = spec.series.flatMap((one) => one.points.map((p) => (spec.x.log ? Math.log(p.x) : p.x)));
-    const [least, most] = [Math.min(...xs), Math.max(...xs)];
-    const isFarRight = (x) => ((spec.x.log ? Math.log(x) : x) - least) / (most - least || 1) > 0.88;
+    const every = spec.series.flatMap((series) => series.points);
+    const ys = every.flatMap((p) => (p.low === null ? [p.y] : [p.y, p.low, p.high]));
+    const line = (name) => spec.references.filter(({ axis }) => axis === name).map(({ value }) => value);
+    const ends = { x: limits([...every.map((p) => p.x), ...line("x")], spec.x), y: limits([...ys, ...line("y")], spec.y) };
+    const sideOf = namer(spec, ends, place);
     spec.series.forEach((series, s) => {
       const joined = isLine || series.joined;
       // A line through points that are drawn anyway, a Pareto front, needs neither symbols nor labels of its own.
       const isThrough = !isLine && series.joined && series.points.every((p) => marked.has(placeOf(p)));
       if (series.points.some((p) => p.low !== null)) drawn.push((isLine ? band : whiskers)(series, fills[s]));
-      const data = series.points.map((p, i) => ({
-        value: [p.x, p.y],
-        place: [s, i],
-        label: { show: !isLine && !isThrough && p.mark !== "." && Boolean(p.label), formatter: p.label, position: isFarRight(p.x) ? "left" : "right" },
-      }));
+      const data = series.points.map((p, i) => {
+        const show = !isLine && !isThrough && p.mark !== "." && Boolean(p.label);
+        return { value: [p.x, p.y], place: [s, i], label: { show, formatter: p.label, ...(show && sideOf(p)) } };
+      });
       drawn.push({
         name: series.name,
         type: joined ? "line" : "scatter",
@@ -239,16 +263,12 @@
       });
     });
     if (spec.references.length && drawn.length) drawn.at(-1).markLine = references(spec, false);
-    const every = spec.series.flatMap((series) => series.points);
-    const ys = every.flatMap((p) => (p.low === null ? [p.y] : [p.y, p.low, p.high]));
-    const line = (name) => spec.references.filter(({ axis }) => axis === name).map(({ value }) => value);
-    const ends = { x: limits([...every.map((p) => p.x), ...line("x")], spec.x), y: limits([...ys, ...line("y")], spec.y) };
     const zoom = { type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true, moveOnMouseWheel: false };
     return {
       series: drawn,
       xAxis: valueAxis(spec.x, { ...ticked(spec.x, ends.x), nameGap: 30 }),
       yAxis: valueAxis(spec.y, { ...ticked(spec.y, ends.y), nameGap: 48 }),
-      grid: { left: 68, right: 28, top: headroom(spec), bottom: 50 },
+      grid: { ...SIDES, top: headroom(spec) },
       dataZoom: [{ ...zoom, xAxisIndex: 0 }, { ...zoom, yAxisIndex: 0 }],
       ends,
     };
@@ -367,14 +387,15 @@
 
   const BUILDERS = { line: points, scatter: points, bar: bars, stacked: bars, waterfall, range: ranges };
   const charts = [];
-  const build = (spec, width) => {
+  const build = (spec, place) => {
+    const width = place.clientWidth;
     const longest = Math.max(0, ...namesOf(spec).map((name) => name.length));
     const margin = Math.min(Math.max(64, longest * 7 + 22), width * 0.34);
     return {
       textStyle: { fontFamily: "inherit" },
       tooltip: tooltip(spec),
       legend: { show: false },
-      ...BUILDERS[spec.kind](spec, margin),
+      ...BUILDERS[spec.kind](spec, margin, place),
     };
   };
   const isBars = (spec) => !["line", "scatter"].includes(spec.kind);
@@ -393,13 +414,13 @@
     } else place.style.height = "23rem";
     const chart = echarts.init(place, null, { renderer: "svg" });
     const redraw = () => {
-      const { ends, ...option } = build(spec, place.clientWidth);
+      const { ends, ...option } = build(spec, place);
       chart.setOption(option);
     };
     redraw();
     charts.push({ chart, place, redraw });
     if (spec.series.length > 1) addLegend(figure, chart, spec);
-    if (!isBars(spec)) addZoom(figure, chart, spec, build(spec, place.clientWidth).ends);
+    if (!isBars(spec)) addZoom(figure, chart, spec, build(spec, place).ends);
     figure.dataset.drawn = "";
   };
   const addLegend = (figure, chart, spec) => {
