@@ -36,6 +36,7 @@ class Distribution:
         self._runs: list[_Runs] = []
         self._num_runs = 0
         self._counts: NDArray[np.int64] | None = None
+        self._cumulative: NDArray[np.int64] | None = None
         self._num = 0
         self._sum = 0
         self._max = 0
@@ -78,6 +79,7 @@ class Distribution:
         self._num_runs += other._num_runs
         if other._counts is not None:
             self._counts = other._counts + (0 if self._counts is None else self._counts)
+            self._cumulative = None
         self._stay_small()
 
     @property
@@ -111,8 +113,10 @@ class Distribution:
             return _between_ranks(np.concatenate(self._kept), rank) / PICOSECONDS_PER_S
         self._spill()
         assert self._counts is not None
-        cumulative = np.cumsum(self._counts)
-        index = int(np.searchsorted(cumulative, rank, side="right"))
+        if self._cumulative is None:
+            self._cumulative = np.cumsum(self._counts)
+        cumulative = self._cumulative
+        index = int(cumulative.searchsorted(int(rank), side="right"))  # whole: no conversion of the column
         before = int(cumulative[index - 1]) if index else 0
         low, high = _edges(index)
         value = low + (high - low) * (rank - before + 0.5) / int(self._counts[index])
@@ -167,6 +171,9 @@ class Distribution:
 
     def _spill(self) -> None:
         """Turn what was kept so far into the histogram."""
+        if not self._kept and not self._runs and self._counts is not None:
+            return
+        self._cumulative = None
         if self._counts is None:
             self._counts = np.zeros(_NUM_BINS, dtype=np.int64)
         for values in self._kept:

@@ -102,13 +102,36 @@ def test_limits_beside_a_plan_are_all_known() -> None:
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_every_limit_beside_a_plan_changes_its_question(plan: Path, name: str) -> None:
-    base, _ = _from_plan(plan, asked_of_a_plan(max_price_age=99))
+    base, _ = _from_plan(plan, asked_of_a_plan(max_price_age=99), Shared())
     more = {"own": "64xh200-sxm"} if name == "power_budget" else {}
     if more:
-        base, _ = _from_plan(plan, asked_of_a_plan(max_price_age=99, **more))
-    changed, _ = _from_plan(plan, asked_of_a_plan(**{"max_price_age": 99, name: LIMITS[name]} | more))
+        base, _ = _from_plan(plan, asked_of_a_plan(max_price_age=99, **more), Shared())
+    changed, _ = _from_plan(
+        plan, asked_of_a_plan(**{"max_price_age": 99, name: LIMITS[name]} | more), Shared()
+    )
     assert changed.limits != base.limits
     assert changed.task == base.task
+
+
+SAYS_NOTHING_OF_THE_QUESTION = {"json", "output", "quiet", "verbose", "no_input", "offline", "trust_config"}
+OF_ALL = {"seed": 7, "as_of": datetime.date(2026, 11, 1), "calibration": None}
+
+
+def test_options_of_all_commands_beside_a_plan_are_all_known() -> None:
+    assert set(OF_ALL) | SAYS_NOTHING_OF_THE_QUESTION == {each.name for each in fields(Shared)}
+
+
+@pytest.mark.parametrize("name", OF_ALL)
+def test_what_every_command_has_changes_a_plans_question(plan: Path, tmp_path: Path, name: str) -> None:
+    typed = OF_ALL[name]
+    if name == "calibration":
+        typed = tmp_path / "calibration.json"
+        measured = {"kind": "calibration", "accelerator": "h100-sxm", "bandwidth_bytes_per_s": 3e12}
+        typed.write_text(json.dumps(measured))
+    again, notes = _from_plan(plan, asked_of_a_plan(), Shared(**{name: typed}))
+    base, _ = _from_plan(plan, asked_of_a_plan(max_price_age=99), Shared())
+    assert getattr(again, name) not in (None, getattr(base, name))
+    assert name == "calibration" or str(typed) in notes[1]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from advisor.cli.lever_input import beside_of
 from advisor.cli.measures import parse_seconds
 from advisor.cli.notes import progress
 from advisor.cli.options import Shared
+from advisor.cli.own_data import given_calibration
 from advisor.cli.scenario_input import constraints_of, refuse_goal
 from advisor.commands.recommend.applies import given
 from advisor.commands.recommend.options import RecommendInput, Shown
@@ -32,7 +33,7 @@ def trained_as_typed(asked: RecommendInput, shared: Shared) -> Answer:
     """
     refuse_goal(asked.objectives, asked.workload)
     path = asked.training.from_plan
-    scenario, notes = training_question(asked, shared) if path is None else _from_plan(path, asked)
+    scenario, notes = training_question(asked, shared) if path is None else _from_plan(path, asked, shared)
     return trained(scenario, notes, asked.shown, shared)
 
 
@@ -50,9 +51,9 @@ def trained(scenario: TrainingScenario, notes: tuple[str, ...], shown: Shown, sh
     return kept(with_calibration(answer, scenario.calibration, considered), scenario, shown.plan)
 
 
-def _from_plan(path: Path, asked: RecommendInput) -> tuple[TrainingScenario, tuple[str, ...]]:
+def _from_plan(path: Path, asked: RecommendInput, shared: Shared) -> tuple[TrainingScenario, tuple[str, ...]]:
     """The question of a plan with what is typed beside it: another size, deadline or budget, other hardware, sellers or
-    prices.
+    prices, another day, seed or calibration.
 
     Raises: InputFileError: the file is no training plan. AdvisorError: a limit is malformed, nothing is to change, or
         the plan is of other work.
@@ -63,7 +64,8 @@ def _from_plan(path: Path, asked: RecommendInput) -> tuple[TrainingScenario, tup
             f"{path}: is a plan for serving", why="--from lays out training again", fix="advisor replay"
         )
     names = set(given(asked)) - _SAID_AGAIN
-    if not names - _SHOWN:
+    of_all = {name: getattr(shared, name) for name in _OF_ALL & set(given(shared))}
+    if not names - _SHOWN and not of_all:
         raise AdvisorError(
             "--from needs what shall change", why="as it stands it is the same question", fix="--gpus 256"
         )
@@ -75,12 +77,19 @@ def _from_plan(path: Path, asked: RecommendInput) -> tuple[TrainingScenario, tup
     within = scenario.limits.model_copy(update=changed)
     words = first["plan"].get("words", "")
     note = f"{path}: {first['num_accelerators']} x {first['accelerator']} ran {words}"
-    top = asked.shown.top if "top" in names else scenario.top
-    return scenario.model_copy(update={"limits": within, "top": top}), (note, *notes)
+    if "calibration" in of_all:
+        of_all["calibration"] = given_calibration(shared.calibration)
+    if "top" in names:
+        of_all["top"] = asked.shown.top
+    again = scenario.model_copy(update={"limits": within, **of_all})
+    kept_day = f"{path}: asked as of {again.as_of} with seed {again.seed}"
+    return again, (note, kept_day, *notes)
 
 
 _SAID_AGAIN: Final = {"from_plan", "model", "workload"}
 _SHOWN: Final = {"plan", "explain", "top"}
+_OF_ALL: Final = {"seed", "as_of", "calibration"}
+"""Of the options that every command has, those that a plan says too."""
 _FIELDS: Final = {
     "gpu": "accelerators", "provider": "providers", "own": "own", "term": "terms", "tenancy": "tenancies",
     "residency": "countries", "max_price_age": "max_price_age_days", "price_file": "price_file",
