@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeVar
 from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
 from advisor.recommend.levers import lacks_head
-from advisor.recommend.offers import OWN
+from advisor.recommend.offers import OWN, Placement
 from advisor.recommend.purchase import Demand, Purchase, cheapest_purchase, planned_load
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found, least_throughput
@@ -110,11 +110,15 @@ def is_firm(price: Price, spread: PriceSpread) -> bool:
     return listed and spread.sigma <= _FRESH_SIGMA
 
 
+def firm_ways(scenario: Scenario, ways: Sequence[Placement]) -> list[Placement]:
+    """Those at firm prices. Source: own policy."""
+    return [way for way in ways if is_firm(way.price, price_spread_of(way.price, scenario))]
+
+
 def plans_of(scenario: Scenario, demand: Demand, found: Found, place: int) -> list[Planned]:
     """A deployment bought where it is cheapest for one of the demands, and where a firm price is cheapest."""
     plans = [planned(scenario, demand, found.at(place))]
-    firm = [way for way in found.ways if is_firm(way.price, price_spread_of(way.price, scenario))]
-    capacity = found.capacity
+    firm, capacity = firm_ways(scenario, found.ways), found.capacity
     bought = cheapest_purchase(scenario, demand, firm, capacity.load, capacity.requests_per_s)
     if bought is not None and bought.placement is not plans[0].found.purchase.placement:
         plans.append(planned(scenario, demand, replace(found, purchases=(bought,))))

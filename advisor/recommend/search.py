@@ -3,7 +3,7 @@
 import heapq
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,12 +22,13 @@ from advisor.recommend.effort import NOT_TRIED, is_spent
 from advisor.recommend.levers import replica_of
 from advisor.recommend.offers import Placement
 from advisor.recommend.purchase import (
+    Purchase,
     cheapest_purchase,
     least_costs,
     planned_load,
     replicas_for,
 )
-from advisor.recommend.ranking import is_firm, price_spread_of
+from advisor.recommend.ranking import firm_ways
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Entry, Found, Question, SearchOutcome, not_to_be_had, screen
 from advisor.simulator.engine_costs import operator_library
@@ -226,7 +227,7 @@ def _least_load(
     where the load is a number of clients."""
     if question.demands[0].kind == "clients":
         return 0.0
-    firm = _firm_ways(question, entry.ways)
+    firm = firm_ways(question.scenario, entry.ways)
     limits = _limits(question, outcome, entry), _firm_limits(question, outcome, entry)
 
     def wins(part: float) -> bool:
@@ -270,11 +271,18 @@ def _load_per_replica(question: Question, capacity: Capacity) -> float:
 def _priced(question: Question, entry: Entry, capacity: Capacity) -> Found | None:
     """What a simulated candidate costs for each demand; None where none of them can be bought."""
     assert entry.replica is not None
-    purchases = tuple(
-        cheapest_purchase(question.scenario, demand, entry.ways, capacity.load, capacity.requests_per_s)
+    purchases = _purchases(question, entry.ways, capacity)
+    return Found(entry.candidate, entry.replica, capacity, purchases, entry.ways) if any(purchases) else None
+
+
+def _purchases(
+    question: Question, ways: Sequence[Placement], capacity: Capacity
+) -> tuple[Purchase | None, ...]:
+    """The cheapest way to carry each demand; None where nothing that can be had does."""
+    return tuple(
+        cheapest_purchase(question.scenario, demand, ways, capacity.load, capacity.requests_per_s)
         for demand in question.demands
     )
-    return Found(entry.candidate, entry.replica, capacity, purchases, entry.ways) if any(purchases) else None
 
 
 def _can_win(question: Question, outcome: SearchOutcome, entry: Entry) -> bool:
@@ -287,7 +295,7 @@ def _can_win(question: Question, outcome: SearchOutcome, entry: Entry) -> bool:
     dearest = _firm_limits(question, outcome, entry)
     if max(dearest) <= 0.0:
         return False
-    firm = _firm_ways(question, entry.ways)
+    firm = firm_ways(question.scenario, entry.ways)
     if entry.capacity is None:
         costs = least_costs(question.scenario, question.demands, firm, entry.rate_bound)
     else:
@@ -307,7 +315,7 @@ def _limits(question: Question, outcome: SearchOutcome, entry: Entry) -> list[fl
 def _firm_limits(question: Question, outcome: SearchOutcome, entry: Entry) -> list[float]:
     """The same at firm prices, of an accelerator that is shown and costs less at another price; else zero."""
     own = outcome.found.get(entry.candidate.deployment.accelerator.id, ())
-    costs = [_firm_costs(question, _firm_ways(question, found.ways), found.capacity) for found in own]
+    costs = [_firm_costs(question, firm_ways(question.scenario, found.ways), found.capacity) for found in own]
     limits = []
     for demand in range(len(question.demands)):
         least = min((found.cost(demand) for found in own), default=math.inf)
@@ -317,15 +325,8 @@ def _firm_limits(question: Question, outcome: SearchOutcome, entry: Entry) -> li
     return limits
 
 
-def _firm_ways(question: Question, ways: tuple[Placement, ...]) -> tuple[Placement, ...]:
-    return tuple(way for way in ways if is_firm(way.price, price_spread_of(way.price, question.scenario)))
-
-
-def _firm_costs(question: Question, firm: tuple[Placement, ...], capacity: Capacity) -> tuple[float, ...]:
-    bought = (
-        cheapest_purchase(question.scenario, demand, firm, capacity.load, capacity.requests_per_s)
-        for demand in question.demands
-    )
+def _firm_costs(question: Question, firm: Sequence[Placement], capacity: Capacity) -> tuple[float, ...]:
+    bought = _purchases(question, firm, capacity)
     return tuple(each.cost if each else math.inf for each in bought)
 
 
