@@ -26,7 +26,7 @@ class ChosenAccelerator(NamedTuple):
 
 @functools.cache
 def all_accelerators() -> tuple[Accelerator, ...]:
-    """Every accelerator of the catalog in the order of ids, ranked or not.
+    """Every accelerator of the catalog in the order of their files, ranked or not.
 
     Raises: InputFileError: a bundled file is damaged.
     """
@@ -35,8 +35,8 @@ def all_accelerators() -> tuple[Accelerator, ...]:
 
 @functools.cache
 def all_ids() -> tuple[str, ...]:
-    """Ids of every accelerator, sorted."""
-    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+    """Ids of every accelerator, in the order of their files."""
+    return tuple(path.stem for path in sorted(_FOLDER.glob("*.toml")))
 
 
 @functools.cache
