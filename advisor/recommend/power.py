@@ -3,7 +3,6 @@
 from typing import Final
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.parts import power_floors
 from advisor.catalog.schema import Accelerator
 from advisor.simulator.device import with_power_cap
 
@@ -34,6 +33,8 @@ def limits_of(chip: Accelerator, name: str = NAME) -> tuple[float, ...]:
             why="limits are set by nvidia-smi, on boards whose rated power is stated",
             fix="--levers auto",
         )
+    from advisor.catalog.parts import power_floors
+
     points = [point.limit_w for point in chip.power_points]
     if points:
         lowest, tried = points[0], points[-2::-1]
