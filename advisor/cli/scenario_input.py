@@ -13,6 +13,7 @@ from advisor.catalog.regions import EU_COUNTRIES
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.cli.measures import parse_budget, parse_clients, parse_rate, parse_seconds, parse_watts, positive
+from advisor.cli.option_rules import Apart, Needs, Rule, check_together
 from advisor.cli.options import Load, Shared, Where
 from advisor.cli.options import Objectives as TypedObjectives
 from advisor.cli.own_data import given_calibration, kept_prices, kept_prices_note
@@ -39,6 +40,32 @@ DEFAULT_TTFT_P99: Final = "2s"
 DEFAULT_TPOT_P99: Final = "100ms"
 LADDER_PER_S: Final = (0.2, 1.0, 10.0, 50.0, 200.0)
 _OWN: Final = re.compile(r"(\d+)\s*x\s*(.+)")
+
+
+_TOGETHER: Final[tuple[Rule, ...]] = (
+    Apart("--trace", "--shared-prefix-tokens", "hash_ids say which prompts begin alike"),
+    Needs("--turn-gap", "--sessions", "--sessions 6, or drop --turn-gap", "--turn-gap needs conversations"),
+    Apart("--sessions", "--trace", "a trace says by its hash_ids which prompts continue others"),
+    Apart("--sessions", "--concurrency", "turns come at their own instants, not when a client is free"),
+    Apart("--sessions", "--shared-prefixes", "all conversations begin with one system prompt"),
+    Needs(
+        "--shared-prefixes", "--shared-prefix-tokens", "--shared-prefix-tokens N",
+        "--shared-prefixes needs their length",
+    ),
+    Apart(
+        "--rate", "--concurrency",
+        "a rate says when requests come, a concurrency that each waits for the one before it", "give one of them",
+    ),
+    Needs(
+        "--ramp", "--concurrency", "--concurrency N, or no --ramp", "--ramp says when clients begin, and there are none"
+    ),
+    Needs("--trace-speed", "--trace", "--trace FILE, or no --trace-speed", "--trace-speed belongs to --trace"),
+    Apart("--trace-speed", "--rate", "both say how fast the trace goes"),
+    *(
+        Apart("--trace", name, "a trace has lengths of its own")
+        for name in ("--profile", "--input-tokens", "--output-tokens")
+    ),
+)  # fmt: skip
 
 
 def needed_model(model: str | None) -> str:
@@ -72,7 +99,7 @@ def traffic_of(load: Load) -> Traffic:
     Raises: AdvisorError: parts of it exclude each other or a number is out of range. UnknownNameError: no such
         profile. InputFileError: the trace is malformed.
     """
-    _check_one_of(load)
+    check_together([name for name in Load.__slots__ if getattr(load, name) is not None], _TOGETHER)
     rate = parse_rate(load.rate) if load.rate is not None else None
     clients = parse_clients(load.concurrency) if load.concurrency is not None else None
     if load.trace is not None:
@@ -144,60 +171,6 @@ def _reused_tokens(trace: Trace, load: Load) -> float:
     """Tokens of a trace's mean prompt that earlier ones had; none where clients do not follow it."""
     contents = contents_of(trace) if load.concurrency is None else None
     return mean_reused_tokens(contents) if contents is not None else 0.0
-
-
-def _check_one_of(load: Load) -> None:
-    if load.shared_prefix_tokens is not None and load.trace is not None:
-        what, why = (
-            "--trace and --shared-prefix-tokens exclude each other",
-            "hash_ids say which prompts begin alike",
-        )
-        raise AdvisorError(what, why=why, fix="drop one")
-    _check_conversations(load)
-    if load.shared_prefixes is not None and load.shared_prefix_tokens is None:
-        raise AdvisorError("--shared-prefixes needs their length", fix="--shared-prefix-tokens N")
-    if load.rate is not None and load.concurrency is not None:
-        raise AdvisorError(
-            "--rate and --concurrency exclude each other",
-            why="a rate says when requests come, a concurrency that each waits for the one before it",
-            fix="give one of them",
-        )
-    lengths = load.input_tokens is not None or load.output_tokens is not None
-    given = [
-        name
-        for name, used in (
-            ("--trace", load.trace),
-            ("--profile", load.profile),
-            ("--input-tokens", lengths or None),
-        )
-        if used is not None
-    ]
-    if load.ramp is not None and load.concurrency is None:
-        raise AdvisorError(
-            "--ramp says when clients begin, and there are none", fix="--concurrency N, or no --ramp"
-        )
-    if load.trace_speed is not None and load.trace is None:
-        raise AdvisorError("--trace-speed belongs to --trace", fix="--trace FILE, or no --trace-speed")
-    if load.trace_speed is not None and load.rate is not None:
-        what, why = "--trace-speed and --rate exclude each other", "both say how fast the trace goes"
-        raise AdvisorError(what, why=why, fix="drop one")
-    if len(given) > 1 and "--trace" in given:
-        raise AdvisorError(
-            f"{' and '.join(given)} exclude each other", why="a trace has lengths of its own", fix="drop one"
-        )
-
-
-def _check_conversations(load: Load) -> None:
-    """Refuse conversations beside what says otherwise how requests come or what they have in common."""
-    if load.turn_gap is not None and load.sessions is None:
-        raise AdvisorError("--turn-gap needs conversations", fix="--sessions 6, or drop --turn-gap")
-    for name, given, why in (
-        ("--trace", load.trace, "a trace says by its hash_ids which prompts continue others"),
-        ("--concurrency", load.concurrency, "turns come at their own instants, not when a client is free"),
-        ("--shared-prefixes", load.shared_prefixes, "all conversations begin with one system prompt"),
-    ):
-        if load.sessions is not None and given is not None:
-            raise AdvisorError(f"--sessions and {name} exclude each other", why=why, fix="drop one")
 
 
 def parse_own(text: str) -> tuple[tuple[int, str], ...]:
