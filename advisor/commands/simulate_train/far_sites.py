@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import BITS_PER_BYTE, GIGA
-from advisor.cli.option_rules import Needs, check_together
+from advisor.cli.command import Needs, check_together
 from advisor.recommend.training_runs import trained_parameters
 from advisor.recommend.training_search import PlanFound
 from advisor.render.numbers import TIME, digits, show

@@ -9,7 +9,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Calibration
 from advisor.catalog.units import BITS_PER_BYTE, GIGA
-from advisor.cli.option_rules import Apart, Needs, Rule, check_together
+from advisor.cli.command import Apart, Needs, Rule, check_together
 from advisor.recommend.training_islands import Islands, IslandsFound
 from advisor.recommend.training_search import PlanFound
 from advisor.render.numbers import TIME, digits, show
