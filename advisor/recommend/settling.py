@@ -1,7 +1,7 @@
 """What is shown is held to more runs than the search spent: its capacity settled, its planning point simulated."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -30,6 +30,14 @@ _LEAST_RUNS: Final = 3
 _DECIDING_REQUESTS: Final = 4 * CONFIRM_REQUESTS
 """Least requests of each run at a load that tells whether one replica fewer is enough: half the error."""
 _UNSURE: Final = 2.0 * SAMPLING_SIGMA
+_DEARER: Final = 1.0 + _UNSURE
+"""Times what the search promised from which on what it left out is looked at again."""
+_MOST_TRIED: Final = 3
+"""Deployments of one accelerator that are settled because another cost more than it promised."""
+
+
+Anew = Callable[[Sequence[Found], Found | None], Sequence[Planned]]
+"""What else an accelerator carries a demand with than what was tried, for less than the best of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +49,19 @@ class Settled:
     seeds: list[int] = field(default_factory=list)
 
 
-def leading(scenario: Scenario, order: Sequence[Planned], known: Settled, top: int) -> list[Planned]:
+def leading(
+    scenario: Scenario,
+    order: Sequence[Planned],
+    known: Settled,
+    top: int,
+    anew: Anew = lambda without, best: (),
+) -> list[Planned]:
     """The first of a ranking with what they show at their planning points, ranked again where that changed them; one
     that is safe to take stays among them.
 
     Held to the same runs are others, also on the same accelerator, that the search may have kept out by its own error:
-    where few replicas carry the load, one more of them is a large step.
+    where few replicas carry the load, one more of them is a large step. `anew` looks for them where one costs more than
+    it promised.
     """
     held: dict[str, Planned] = {}
     for plan in order:
@@ -54,7 +69,7 @@ def leading(scenario: Scenario, order: Sequence[Planned], known: Settled, top: i
         own = held.get(name)
         if (own or len(held) >= top) and (is_spent() or not _may_enter(scenario, plan, own, held.values())):
             continue
-        settled = None if scenario.screened_only else confirmed(scenario, plan, known)
+        settled = None if scenario.screened_only else _as_promised(scenario, plan, known, anew)
         if settled is None and (scenario.screened_only or is_spent()):
             settled = screened(scenario, plan)
         if settled is not None:
@@ -64,6 +79,24 @@ def leading(scenario: Scenario, order: Sequence[Planned], known: Settled, top: i
         safe = next((plan for plan in best[top:] if plan.is_founded), None)
         return [*best[: top - 1], safe] if safe else best[:top]
     return best[:top]
+
+
+def _as_promised(scenario: Scenario, plan: Planned, known: Settled, anew: Anew) -> Planned | None:
+    """The deployment settled; where it costs more than it promised, or cannot be had, the best of its accelerator with
+    what was left out for it."""
+    tried, best, promise = list[Found](), None, math.inf
+    for _ in range(_MOST_TRIED):
+        settled = confirmed(scenario, plan, known)
+        tried.append(plan.found)
+        promise = min(promise, _DEARER * plan.found.purchase.cost)
+        best = preferred([each for each in (best, settled) if each]) if best or settled else None
+        if (best and best.found.purchase.cost <= promise) or is_spent():
+            break
+        others = anew(tried, best.found if best else None)
+        if not others:
+            break
+        plan = preferred(others)
+    return best
 
 
 def _may_enter(scenario: Scenario, plan: Planned, own: Planned | None, held: Iterable[Planned]) -> bool:
