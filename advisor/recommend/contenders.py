@@ -1,12 +1,12 @@
 """Who competes for an answer: the best of each accelerator, what else it offers, and what a closer look brings up."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
-from advisor.recommend.purchase import Demand
+from advisor.recommend.purchase import Demand, cheapest_purchase
 from advisor.recommend.ranking import Planned, plans_of, preferred, ranked
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found, SearchOutcome
@@ -64,7 +64,14 @@ def _order(done: Searched, demands: Sequence[Demand], place: int, top: int) -> l
         able = [plan for found in options for plan in plans_of(scenario, demand, found, place)]
         best = preferred(able)
         order.append(best)
-        others += [plan for plan in able if plan.found.candidate is not best.found.candidate]
+        apart = {
+            id(each.candidate): each.candidate
+            for each in options
+            if each.candidate is not best.found.candidate
+        }
+        others += [
+            preferred([plan for plan in able if plan.found.candidate is one]) for one in apart.values()
+        ]
         safe += [plan for plan in able if plan.is_founded]
     order = ranked(order)
     if safe and not any(plan.is_founded for plan in order[:top]):
@@ -79,6 +86,10 @@ def _anew(done: Searched, demand: Demand, without: Sequence[Found], best: Found 
     left out what promised no less than it then found.
     """
     scenario, name = _asking(done.scenario, demand), without[0].accelerator_id
+    if best is not None:  # wherever it is cheapest
+        able = best.capacity
+        bought = cheapest_purchase(scenario, demand, best.ways, able.load, able.requests_per_s)
+        best = replace(best, purchases=(bought,))
     outcome = search(
         scenario,
         done.model,
@@ -88,8 +99,12 @@ def _anew(done: Searched, demand: Demand, without: Sequence[Found], best: Found 
         without=tuple(found.candidate for found in without),
         best=best,
     )
-    new = [found for found in outcome.found[name] if found is not best]
-    return [plan for found in new for plan in plans_of(scenario, demand, found, 0)]
+    return [
+        plan
+        for found in outcome.found[name]
+        if best is None or found.candidate is not best.candidate
+        for plan in plans_of(scenario, demand, found, 0)
+    ]
 
 
 def _asking(scenario: Scenario, demand: Demand) -> Scenario:
