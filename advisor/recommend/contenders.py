@@ -3,15 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
 
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.purchase import Demand, cheapest_purchase
-from advisor.recommend.ranking import Planned, plans_of, preferred, ranked
+from advisor.recommend.ranking import SAMPLING_SIGMA, Planned, plans_of, preferred, ranked
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found, SearchOutcome
 from advisor.recommend.search import search
 from advisor.recommend.settling import Settled, leading
+
+_AS_SAFE: Final = 1.0 + 2.0 * SAMPLING_SIGMA
+"""Times what the cheapest deployment that is safe to take is expected to cost, which another may: capacities err so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,8 @@ def leaders(done: Searched, demands: Sequence[Demand], place: int, competing: in
 
 def _order(done: Searched, demands: Sequence[Demand], place: int, top: int) -> list[Planned]:
     """The best accelerators for one demand, each with the deployment that is expected to cost least, best first; among
-    the first `top` one that is safe to take, where there is any; last what else each of them carries it with, by what
-    a load costs.
+    the first `top` one that is as safe to take, and costs as little, as any; last what else each of them carries it
+    with, by what a load costs.
     """
     scenario, demand = done.scenario, demands[place]
     order, safe, others = list[Planned](), list[Planned](), list[Planned]()
@@ -74,10 +78,15 @@ def _order(done: Searched, demands: Sequence[Demand], place: int, top: int) -> l
         ]
         safe += [plan for plan in able if plan.is_founded]
     order = ranked(order)
-    if safe and not any(plan.is_founded for plan in order[:top]):
-        best = min(safe, key=lambda plan: plan.expected_cost)
-        order = [plan for plan in order if plan.found.accelerator_id != best.found.accelerator_id]
-        order.insert(top - 1, best)
+    safest = min(safe, key=lambda plan: plan.expected_cost, default=None)
+    if safest is not None and not any(
+        plan.is_founded and plan.expected_cost <= _AS_SAFE * safest.expected_cost for plan in order[:top]
+    ):
+        rest = [plan for plan in order if plan.found.accelerator_id != safest.found.accelerator_id]
+        order = ranked([*rest, safest])
+        if safest not in order[:top]:
+            order.remove(safest)
+            order.insert(top - 1, safest)
     return [*order, *sorted(others, key=usd_per_load)]
 
 
