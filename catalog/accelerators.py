@@ -7,12 +7,14 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from pydantic import Field, model_validator
 
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, read_toml
+from advisor.catalog.files import DATA_DIR, checked, read_toml, stated_aliases
 from advisor.catalog.resolve import near_misses, resolve
 from advisor.catalog.schema import Accelerator, ScaleUp, Source
 from advisor.catalog.schema.accelerator import Status, Vendor
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIB, GIGA, MB, MEGA, MIB, TERA
+
+_FOLDER: Final = DATA_DIR / "accelerators"
 
 
 class ChosenAccelerator(NamedTuple):
@@ -24,39 +26,40 @@ class ChosenAccelerator(NamedTuple):
 
 @functools.cache
 def all_accelerators() -> tuple[Accelerator, ...]:
-    """Every accelerator of the catalog in the order of ids, ranked or not.
+    """Every accelerator of the catalog in the order of their files, ranked or not.
 
     Raises: InputFileError: a bundled file is damaged.
     """
-    return tuple(read_accelerator(path) for path in sorted((DATA_DIR / "accelerators").glob("*.toml")))
+    return tuple(by_id(id_) for id_ in all_ids())
 
 
 @functools.cache
-def _by_id() -> dict[str, Accelerator]:
-    return {accelerator.id: accelerator for accelerator in all_accelerators()}
+def all_ids() -> tuple[str, ...]:
+    """Ids of every accelerator, in the order of their files."""
+    return tuple(path.stem for path in sorted(_FOLDER.glob("*.toml")))
 
 
 @functools.cache
 def aliases() -> dict[str, str]:
     """Id by alias. `h100` is the SXM board, `a100` the 80 GB SXM board: the most rented form of each."""
-    return {alias: record.id for record in all_accelerators() for alias in record.aliases}
+    return stated_aliases(_FOLDER)
 
 
+@functools.cache
 def by_id(id_: str) -> Accelerator:
     """The accelerator with exactly this id.
 
-    Raises: UnknownNameError: there is none; `hint` lists near misses.
+    Raises: UnknownNameError: there is none; `hint` lists near misses. InputFileError: its file is damaged.
     """
-    record = _by_id().get(id_)
-    if record is None:
-        near = ", ".join(near_misses(id_, _by_id(), aliases()))
+    if id_ not in all_ids():
+        near = ", ".join(near_misses(id_, all_ids(), aliases()))
         raise UnknownNameError(
             f"unknown accelerator id '{id_}'",
             why="the catalog has no record with this id",
             fix="type an id that the catalog lists",
             hint=f"did you mean: {near}" if near else "",
         )
-    return record
+    return read_accelerator(_FOLDER / f"{id_}.toml")
 
 
 def get(name: str) -> ChosenAccelerator:
@@ -64,8 +67,8 @@ def get(name: str) -> ChosenAccelerator:
 
     Raises: UnknownNameError: nothing, or more than one thing, is called so; `hint` lists near misses.
     """
-    found = resolve(name, _by_id(), aliases(), "accelerator")
-    return ChosenAccelerator(_by_id()[found.id], found.note)
+    found = resolve(name, all_ids(), {} if name in all_ids() else aliases(), "accelerator")
+    return ChosenAccelerator(by_id(found.id), found.note)
 
 
 Peak = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp6", "fp4", "int4"]

@@ -68,6 +68,10 @@ def test_a_collective_before_and_after(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     calibration(tmp_path, num_accelerators=8, collective_bus_bytes_per_s={"all_gather": 250e9})
+    plain, measured = (answer(cli, f"{COLLECTIVE}{more}") for more in ("", " --calibration calibration.json"))
+    slower = measured["time_s"]["value"] / plain["time_s"]["value"]
+    assert slower == pytest.approx(plain["bus_bytes_per_s"]["value"] / measured["bus_bytes_per_s"]["value"])
+    assert slower > 1.2
     runs = [cli(COLLECTIVE), cli(f"{COLLECTIVE} --calibration calibration.json")]
     golden("calibration-collective", "\n".join(run.transcript() for run in runs))
 

@@ -322,8 +322,10 @@ def test_zoom_changes_the_ticks_and_resets(gallery: Path, visit: Callable[..., V
     before = found.value(ticks)
     figure.get_by_role("button", name="Zoom in").click()
     found.until(f"{ticks} !== {before!r}")
+    assert found.value(ticks) != before
     figure.get_by_role("button", name="Reset the zoom").click()
     found.until(f"{ticks} === {before!r}")
+    assert found.value(ticks) == before
 
 
 @pytest.mark.parametrize("width", [390, 768])

@@ -136,19 +136,29 @@ def test_occupancy_document(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "command"),
+    ("name", "command", "code", "told"),
     [
-        ("roofline-occupancy", f"{OCCUPANCY} --threads 384 --registers 168 --shared-memory 100KiB"),
-        ("roofline-occupancy-amd", "advisor roofline --occupancy --gpu mi300x"),
-        ("roofline-occupancy-threads-2048", f"{OCCUPANCY} --threads 2048"),
-        ("roofline-occupancy-too-large", f"{OCCUPANCY} --threads 1024 --registers 128"),
-        ("roofline-no-model", "advisor roofline --gpu h100-sxm"),
-        ("roofline-weight-dtype-fp7", f"{BASE} --weight-dtype fp7"),
-        ("roofline-batch-0", f"{BASE} --batch 0"),
+        (
+            "occupancy",
+            f"{OCCUPANCY} --threads 384 --registers 168 --shared-memory 100KiB",
+            0,
+            "12 of 64 warps",
+        ),
+        ("occupancy-amd", "advisor roofline --occupancy --gpu mi300x", 2, "no occupancy limits for gfx942"),
+        ("occupancy-threads-2048", f"{OCCUPANCY} --threads 2048", 2, "2048"),
+        ("occupancy-too-large", f"{OCCUPANCY} --threads 1024 --registers 128", 2, "registers"),
+        ("no-model", "advisor roofline --gpu h100-sxm", 2, "no model is named"),
+        ("weight-dtype-fp7", f"{BASE} --weight-dtype fp7", 2, "fp7"),
+        ("batch-0", f"{BASE} --batch 0", 2, "--batch"),
     ],
 )
-def test_golden(cli: Cli, golden: Callable[[str, str], None], name: str, command: str) -> None:
-    golden(name, cli(command).transcript())
+def test_what_is_shown_to_people(
+    cli: Cli, golden: Callable[[str, str], None], name: str, command: str, code: int, told: str
+) -> None:
+    run = cli(command)
+    golden(f"roofline-{name}", run.transcript())
+    assert run.code == code
+    assert told in (run.err if code else run.out)
 
 
 @pytest.mark.parametrize(

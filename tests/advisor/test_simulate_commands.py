@@ -36,24 +36,29 @@ SERVE = "simulate serve --gpu h100-sxm --rate 1"
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "code", "fix"),
     [
-        "simulate collective --gpu h200 --gpus 64 --nodes 7",
-        "simulate collective --op allreduce",
-        "simulate collective --bytes 1G",
-        "simulate collective --bytes -1GB",
-        "simulate collective --gpus 1",
-        f"{SERVE} --model 70b --tp 3",
-        f"{SERVE} --model 8b --tp 2 --ep 2",
-        f"{SERVE} --model deepseek-r1 --tp 8 --ep 3",
-        f"{SERVE} --model 8b --pp 64",
-        f"{SERVE} --model 8b --engine tensorrt-llm --precision nvfp4",
-        f"{SERVE} --model 8b --kv-precision nvfp4",
-        f"{SERVE} --model 70b --tp 2 --input-tokens 60000 --output-tokens 1000",
-        f"{SERVE} --model deepseek-r1 --tp 8",
-        f"{SERVE} --model 8b --prefill-workers 2",
-        f"{SERVE} --model 8b --decode-workers 2",
+        ("simulate collective --gpu h200 --gpus 64 --nodes 7", 2, "--gpus 63 or --nodes 1"),
+        ("simulate collective --op allreduce", 2, "advisor simulate collective --help"),
+        ("simulate collective --bytes 1G", 2, "e.g. --bytes 80GB"),
+        ("simulate collective --bytes -1GB", 2, "e.g. --bytes 80GB"),
+        ("simulate collective --gpus 1", 2, "advisor simulate collective --help"),
+        (f"{SERVE} --model 70b --tp 3", 3, "--tp 2"),
+        (f"{SERVE} --model 8b --tp 2 --ep 2", 3, "--ep 1"),
+        (f"{SERVE} --model deepseek-r1 --tp 8 --ep 3", 3, "--ep 2"),
+        (f"{SERVE} --model 8b --pp 64", 3, "--pp 32"),
+        (f"{SERVE} --model 8b --engine tensorrt-llm --precision nvfp4", 3, "--precision int4"),
+        (f"{SERVE} --model 8b --kv-precision nvfp4", 3, "--kv-precision fp8"),
+        (f"{SERVE} --model 70b --tp 2 --input-tokens 60000 --output-tokens 1000", 3, "--tp 4"),
+        (f"{SERVE} --model deepseek-r1 --tp 8", 3, "--tp 8 --pp 2"),
+        (f"{SERVE} --model 8b --prefill-workers 2", 3, "--decode-workers 1"),
+        (f"{SERVE} --model 8b --decode-workers 2", 3, "--prefill-workers 1"),
     ],
 )
-def test_golden(cli: Cli, golden: Golden, command: str) -> None:
-    golden(command.replace("--", "").replace(" ", "-"), cli(f"advisor {command}").transcript())
+def test_a_mistake_gets_a_fix_and_no_answer(
+    cli: Cli, golden: Golden, command: str, code: int, fix: str
+) -> None:
+    run = cli(f"advisor {command}")
+    assert (run.code, run.out) == (code, "")
+    assert f"To fix: {fix}" in run.err
+    golden(command.replace("--", "").replace(" ", "-"), run.transcript())

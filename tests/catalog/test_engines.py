@@ -1,4 +1,4 @@
-"""Engine records: complete, sourced, and with the defaults that the engines themselves choose."""
+"""Engine records: complete, sourced, with the defaults that engines choose, and what sources state that they run."""
 
 import itertools
 import shlex
@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import engines
+from advisor.catalog import accelerators, engines
+from advisor.catalog.dtypes import DTYPES, GGUF_DTYPES
+from advisor.catalog.engines import UNKNOWN, engines_on, known_things, support
 from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.catalog.launch import PORT, Guess, LaunchSettings, launch
 from advisor.catalog.launch_options import ROUTERS, check_command, launch_options
@@ -51,6 +53,12 @@ def test_record_is_complete_and_sourced(engine: Engine) -> None:
 )
 def test_get_finds_what_people_type(typed: str, expected: str) -> None:
     assert engines.get(typed).record.id == expected
+
+
+def test_every_alias_finds_its_engine() -> None:
+    for engine in engines.all_engines():
+        for alias in engine.aliases:
+            assert engines.get(alias).record is engine
 
 
 def test_unknown_engines_are_refused_with_a_hint() -> None:
@@ -217,3 +225,73 @@ def test_every_list_of_options_names_release_and_source() -> None:
         assert known.release
         assert "(" in known.source
         assert len(known.takes_value) > 15
+
+
+@pytest.mark.parametrize(
+    ("engine", "architecture", "what", "verdict"),
+    [
+        ("vllm", "blackwell", "int8", "no"),  # CUTLASS claims the layer and aborts
+        ("vllm", "cdna3", "nvfp4", "emulated"),
+        ("sglang", "cdna4", "nvfp4", "no"),
+        ("tensorrt-llm", "ampere", "fp8", "no"),
+        ("vllm", "ampere-geforce", "fp8", "emulated"),
+        ("vllm", "volta", "bf16", "no"),
+        ("vllm", "turing", "bf16", "no"),
+        ("vllm", "turing", "fp16", "native"),
+        ("sglang", "cdna3", "int4-gptq", "no"),
+        ("sglang", "cdna3", "int4", "emulated"),  # awq
+        ("vllm", "hopper", "mxfp4", "emulated"),
+        ("vllm", "blackwell-ultra", "mxfp4", "native"),
+        ("sglang", "cdna3", "mxfp4", "no"),
+        ("vllm", "hopper", "kv:nvfp4", "emulated"),
+        ("llama.cpp", "apple-m3", "q4_k_m", "native"),
+        ("exllamav3", "ada", "exl3-4.0bpw", "native"),
+        ("mlx", "apple-m4", "int4", "native"),
+        ("vllm", "rubin", "bf16", "unknown"),
+        ("nobody", "hopper", "bf16", "unknown"),
+    ],
+)
+def test_verdicts(engine: str, architecture: str, what: str, verdict: str) -> None:
+    assert support(engine, architecture, what).verdict == verdict
+
+
+def test_every_statement_has_an_engine_an_architecture_a_version_and_a_source() -> None:
+    ids, architectures = set(engines.all_ids()), {r.architecture for r in accelerators.all_accelerators()}
+    seen = 0
+    for engine in ids:
+        for architecture in architectures:
+            for what in known_things(engine):
+                one = support(engine, architecture, what)
+                if one is not UNKNOWN:
+                    seen += 1
+                    assert one.version
+                    assert one.source
+    assert seen >= 1000
+    assert {"vllm", "sglang", "tensorrt-llm", "llama.cpp"} <= set(engines_on("hopper"))
+    assert engines_on("nothing") == ()
+
+
+def test_formats_of_the_engines_records_are_not_refused_by_the_matrix() -> None:
+    """A record lists formats by vendor, the matrix by architecture: it refuses some of them, no more than it did."""
+    refused = set()
+    for engine in engines.all_engines():
+        for record in accelerators.all_accelerators():
+            if record.vendor in engine.vendors:
+                listed = engine.vendor_weight_dtypes.get(record.vendor, engine.weight_dtypes)
+                refused |= {
+                    (engine.id, record.architecture, dtype)
+                    for dtype in listed
+                    if dtype not in GGUF_DTYPES
+                    and support(engine.id, record.architecture, dtype).verdict == "no"
+                }
+    assert ("vllm", "blackwell", "int8") in refused
+    assert len(refused) <= 42
+
+
+def test_things_are_formats_of_the_catalog_or_say_what_they_are() -> None:
+    prefixes = ("kv:", "feature:")
+    others = {"gguf", "exl3", "mxfp8", "fp8-block", "compressed-tensors"}
+    for what in known_things():
+        assert what.startswith(prefixes) or what in others or what.partition("-")[0] in (*DTYPES, "gguf"), (
+            what
+        )

@@ -132,13 +132,11 @@ def test_by_hf_id_ignores_case_and_knows_what_it_does_not_know() -> None:
 def test_models_of_the_serving_measurements_are_known() -> None:
     with (shared_data() / "truth" / "serving.csv").open(encoding="utf-8", newline="") as file:
         names = {row["model"] for row in csv.DictReader(file)}
-    for name in names:
-        models.get(name)
+    assert all(models.get(name).record.layers for name in names)
 
 
 def test_models_of_the_training_measurements_are_known_by_their_hf_id() -> None:
     with (shared_data() / "truth" / "training.csv").open(encoding="utf-8", newline="") as file:
         names = {row["model"] for row in csv.DictReader(file) if "/" in row["model"]}
     assert len(names) > 15
-    for name in names:
-        models.get(name)
+    assert all(models.get(name).record.layers for name in names)

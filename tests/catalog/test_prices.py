@@ -1,12 +1,15 @@
-"""Prices: enough of them, reproducible as of a day, layered, and with a message for every bad row."""
+"""Prices: enough of them, reproducible as of a day, layered, a message for every bad row; sellers are described."""
 
 import datetime
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from advisor.catalog import accelerators, prices
+from advisor.catalog.accelerators import all_accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.prices import Provider, all_providers, bundled_prices
 from advisor.catalog.schema import Price
 
 BUNDLED = prices.bundled_prices()
@@ -227,3 +230,39 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputFileError) as caught:
         prices.prices_as_of(TODAY, cache_dir=tmp_path / "nowhere")
     assert "no such folder" in caught.value.what
+
+
+def test_every_seller_with_a_price_is_described() -> None:
+    assert {price.provider for price in bundled_prices()} == set(all_providers())
+    for name, provider in all_providers().items():
+        assert provider.id == name
+        assert provider.name
+        assert provider.kind in ("hyperscaler", "neocloud", "marketplace")
+
+
+def test_single_sales_are_by_accelerator_or_for_all() -> None:
+    assert all_providers()["runpod"].sells_singly("h100-sxm")
+    assert all_providers()["gcp"].sells_singly("tpu-v6e")
+    assert not all_providers()["gcp"].sells_singly("h100-sxm")
+    assert not all_providers()["aws"].sells_singly("h100-sxm")
+
+
+def test_what_is_named_exists() -> None:
+    known = {*(record.id for record in all_accelerators()), "*"}
+    for provider in all_providers().values():
+        assert set(provider.per_accelerator) <= known, provider.id
+
+
+def test_least_rental_is_a_whole_number_of_what_is_priced() -> None:
+    for price in bundled_prices():
+        least = all_providers()[price.provider].node_of
+        assert least <= price.num_accelerators or least % price.num_accelerators == 0, price.sku
+    assert all_providers()["tensorwave"].node_of == 8
+    assert all_providers()["aws"].node_of == 1
+
+
+def test_unknown_fields_and_classes_are_refused() -> None:
+    with pytest.raises(ValidationError):
+        Provider.model_validate({"id": "x", "name": "X", "class": "shop"})
+    with pytest.raises(ValidationError):
+        Provider.model_validate({"id": "x", "name": "X", "class": "neocloud", "colour": "red"})

@@ -1,5 +1,6 @@
 """Layouts: what the engines refuse is refused with the nearest layout that they take; formats go with the chip."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -39,7 +40,9 @@ def test_counts_of_accelerators() -> None:
     ],
 )
 def test_layouts_that_engines_take(model: str, layout: dict[str, int]) -> None:
-    check_layout(deployment(model, **layout))
+    taken = deployment(model, **layout)
+    check_layout(taken)
+    assert taken.num_accelerators == math.prod(n for name, n in layout.items() if name != "expert_parallel")
 
 
 @pytest.mark.parametrize(

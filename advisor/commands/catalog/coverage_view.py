@@ -9,7 +9,7 @@ from advisor.catalog.prices import STALE_AFTER_DAYS, age_days
 from advisor.catalog.schema.price import Price
 from advisor.commands.catalog.price_view import price_row
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
-from advisor.render.document import Json, to_json
+from advisor.render.document import fields_of
 from advisor.render.numbers import MISSING, usd
 
 MAX_OLD_ROWS: Final = 12
@@ -38,23 +38,18 @@ def coverage_answer(known: Coverage, inputs: Mapping[str, object]) -> Answer:
     return Answer(
         result={
             "as_of": known.as_of.isoformat(),
-            "accelerators": [_row(row) for row in known.accelerators],
-            "providers": [to_json(row) for row in known.providers],
+            "accelerators": [
+                fields_of(row) | {"is_single_source": row.is_single_source} for row in known.accelerators
+            ],
+            "providers": known.providers,
             "unpriced": [{"accelerator": name, "reason": reason} for name, reason in known.unpriced],
-            "single_source": list(known.single_source),
+            "single_source": known.single_source,
             "stale": [price_row(price, known.as_of) for price in known.stale],
         },
         inputs=inputs,
         blocks=tuple(blocks),
         records="accelerators",
     )
-
-
-def _row(row: AcceleratorCoverage) -> dict[str, Json]:
-    content = to_json(row)
-    if not isinstance(content, dict):
-        raise TypeError("a row of the coverage is a record")
-    return content | {"is_single_source": row.is_single_source}
 
 
 def _accelerators(rows: Sequence[AcceleratorCoverage]) -> Table:

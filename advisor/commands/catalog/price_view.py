@@ -22,7 +22,7 @@ from advisor.catalog.schema.part import (
 )
 from advisor.catalog.units import GB, GIB, KILO
 from advisor.render.answer import Answer, Paragraph, Table, columns
-from advisor.render.document import Json, to_json
+from advisor.render.document import fields_of
 from advisor.render.numbers import MISSING, digits, usd
 
 MAX_ROWS = 60
@@ -49,12 +49,9 @@ def parts_answer(
     )
 
 
-def part_row(category: str, part: Part, price: PartPrice | None, as_of: datetime.date) -> dict[str, Json]:
+def part_row(category: str, part: Part, price: PartPrice | None, as_of: datetime.date) -> dict[str, object]:
     """A part as data."""
-    content = to_json(part)
-    if not isinstance(content, dict):
-        raise TypeError("a part is a record")
-    known: dict[str, Json] = {"category": category, **content}
+    known = {"category": category, **fields_of(part)}
     if price is None:
         return {**known, "usd": None}
     return {
@@ -62,7 +59,7 @@ def part_row(category: str, part: Part, price: PartPrice | None, as_of: datetime
         "usd": price.usd,
         "price_basis": price.basis,
         "price_condition": price.condition,
-        "price_observed_on": price.observed_on.isoformat(),
+        "price_observed_on": price.observed_on,
         "price_age_days": max(0, (as_of - price.observed_on).days),
         "price_source": price.source.title,
     }
@@ -137,12 +134,9 @@ def prices_answer(
     )
 
 
-def price_row(price: Price, as_of: datetime.date) -> dict[str, Json]:
+def price_row(price: Price, as_of: datetime.date) -> dict[str, object]:
     """A price with what follows from it on a day."""
-    content = to_json(price)
-    if not isinstance(content, dict):
-        raise TypeError("a price is a record")
-    return content | {
+    return fields_of(price) | {
         "usd_per_accelerator_hour": price.usd_per_accelerator_hour,
         "age_days": age_days(price, as_of),
         "is_stale": is_stale(price, as_of),

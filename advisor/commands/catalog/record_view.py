@@ -45,7 +45,7 @@ def record_answer(record: Record, kind: str, note: str, inputs: Mapping[str, obj
         blocks.append(Paragraph(f"Notes: {remark}"))
     more, facts = facts_of(record)
     blocks += more
-    result = {"kind": kind, "record": to_json(record), "derived": derived(record), **facts}
+    result = {"kind": kind, "record": record, "derived": derived(record), **facts}
     return Answer(result=result, inputs=inputs, blocks=tuple(blocks), notes=(note,) if note else ())
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from advisor.refresh.refresh import Outcome, failures
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
+from advisor.render.document import picked
 from advisor.render.numbers import MISSING
 
 MAX_REFUSED: Final = 12
@@ -89,14 +90,6 @@ def _product(sku: str, region: str) -> str:
 
 
 def _fields(outcome: Outcome) -> dict[str, object]:
-    names = ("name", "source", "url", "status", "reason", "num_prices", "num_new", "num_changed", "newest")
-    refused = [
-        {
-            "sku": entry.quote.sku,
-            "region": entry.quote.region,
-            "term": entry.quote.term,
-            "reason": entry.reason,
-        }
-        for entry in outcome.refused
-    ]
-    return {name: getattr(outcome, name) for name in names} | {"refused": refused, "unknown": outcome.unknown}
+    refused = [picked(entry.quote, "sku region term") | {"reason": entry.reason} for entry in outcome.refused]
+    names = "name source url status reason num_prices num_new num_changed newest unknown"
+    return picked(outcome, names) | {"refused": refused}

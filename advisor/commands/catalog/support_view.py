@@ -8,7 +8,7 @@ from advisor.catalog.engines import Support, stated
 from advisor.catalog.published import PublishedCheckpoint, all_published, best_first, context_limits
 from advisor.catalog.schema import Accelerator, Engine, Model, Record
 from advisor.render.answer import Block, Paragraph, Table, columns
-from advisor.render.document import Json
+from advisor.render.document import picked
 from advisor.render.numbers import MISSING
 
 Stated = Mapping[tuple[str, str, str], Support]
@@ -17,18 +17,11 @@ UNSTATED: Final = (
 )
 
 
-def support_rows(found: Stated) -> list[Json]:
+def support_rows(found: Stated) -> list[dict[str, object]]:
     """Every statement as data."""
     return [
-        {
-            "engine": engine,
-            "architecture": architecture,
-            "what": what,
-            "verdict": one.verdict,
-            "version": one.version,
-            "note": one.note,
-            "source": one.source,
-        }
+        {"engine": engine, "architecture": architecture, "what": what}
+        | picked(one, "verdict version note source")
         for (engine, architecture, what), one in sorted(found.items())
     ]
 
@@ -89,7 +82,7 @@ def _ordered(names: set[str] | Mapping[str, object]) -> list[str]:
     return sorted(names, key=lambda name: (("", "kv", "feature").index(name.rpartition(":")[0]), name))
 
 
-def facts_of(record: Record) -> tuple[list[Block], dict[str, Json]]:
+def facts_of(record: Record) -> tuple[list[Block], dict[str, object]]:
     """What sources state about a record beyond its own figures: blocks for people, and fields of the data."""
     if isinstance(record, Model):
         return _of_model(record)
@@ -106,7 +99,7 @@ def facts_of(record: Record) -> tuple[list[Block], dict[str, Json]]:
     return [table, Paragraph(UNSTATED)], {"support": support_rows(found)}
 
 
-def _of_model(model: Model) -> tuple[list[Block], dict[str, Json]]:
+def _of_model(model: Model) -> tuple[list[Block], dict[str, object]]:
     """Published checkpoints by format, and the context window."""
     limits = context_limits(model)
     scaled = (
@@ -116,9 +109,9 @@ def _of_model(model: Model) -> tuple[list[Block], dict[str, Json]]:
     note = f" {limits.note}." if limits.note else ""
     window = Paragraph(f"Context window: {native}{scaled} ({limits.source}).{note}")
     found = best_first(model, all_published().get(model.id, ()))
-    data: dict[str, Json] = {
-        "context": dict(limits._asdict()),
-        "checkpoints": [{**one._asdict(), "engines": list(one.engines)} for one in found],
+    data: dict[str, object] = {
+        "context": limits._asdict(),
+        "checkpoints": [one._asdict() for one in found],
     }
     if not found:
         return [window, Paragraph("No published checkpoint is known by name: quantise first.")], data

@@ -8,7 +8,7 @@ from advisor.catalog.engines import stated
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.commands.catalog.support_view import UNSTATED, on_architecture, support_rows, weight_formats
 from advisor.render.answer import Answer, Paragraph, Table, columns
-from advisor.render.document import Json, to_json
+from advisor.render.document import Json, fields_of
 from advisor.render.numbers import COUNT, MISSING, percent, show, show_in
 from advisor.simulator.graph.model import kv_bytes_per_token, layers_of, parameter_count, routed_layers
 
@@ -23,7 +23,7 @@ def accelerators_answer(records: Sequence[Accelerator], filters: Mapping[str, ob
     """A listing of accelerators."""
     ranked = sum(not record.unranked_reason for record in records)
     return Answer(
-        result={"accelerators": [listed(record) for record in records]},
+        result={"accelerators": [fields_of(record, *PROVENANCE_FIELDS) for record in records]},
         inputs=filters,
         blocks=(
             Table(
@@ -157,7 +157,10 @@ def engines_answer(
         for engine in engines
     )
     return Answer(
-        result={"engines": [listed(engine) for engine in engines], "support": support_rows(found)},
+        result={
+            "engines": [fields_of(engine, *PROVENANCE_FIELDS) for engine in engines],
+            "support": support_rows(found),
+        },
         inputs=filters,
         blocks=(
             Table(columns("engine | scheduler | seqs> | tokens/step> | memory> | weights~ | runs on~"), rows),
@@ -167,11 +170,3 @@ def engines_answer(
         ),
         records="engines",
     )
-
-
-def listed(record: object) -> dict[str, Json]:
-    """A record as a listing gives it: all figures, without the long texts on where they come from."""
-    content = to_json(record)
-    if not isinstance(content, dict):
-        raise TypeError(f"{type(record).__name__} is not a record")
-    return {key: value for key, value in content.items() if key not in PROVENANCE_FIELDS}

@@ -13,7 +13,7 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.cli.lever_input import with_levers
 from advisor.cli.options import Levers, Load
-from advisor.cli.scenario_input import traffic_of
+from advisor.cli.traffic_input import traffic_of
 from advisor.recommend.bounds import roofline_requests_per_s as roofline_rates
 from advisor.recommend.bounds import surface_requests_per_s as surface_rate
 from advisor.recommend.candidates import Candidate, candidates_of

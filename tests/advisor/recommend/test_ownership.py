@@ -1,7 +1,8 @@
-"""Owning: lines that are the total, the annuity, and what cannot make it cheaper."""
+"""Owning: lines that are the total to the cent, the annuity, and what cannot make it cheaper."""
 
 import datetime
 from dataclasses import replace
+from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from advisor.catalog.part_prices import price_book, price_of
 from advisor.catalog.regions import get_region
 from advisor.catalog.schema.economics import PurchasePrice
 from advisor.catalog.units import HOURS_PER_MONTH
-from advisor.recommend.ownership import Holding, Tco, sold_by_the_node, tco, total
+from advisor.recommend.ownership import Holding, Line, Tco, rounded, sold_by_the_node, tco, total, whole_cents
 
 DAY = datetime.date(2026, 11, 20)
 H100 = accelerators.by_id("h100-sxm")
@@ -165,3 +166,30 @@ def test_every_purchase_price_is_dated_and_cited() -> None:
     undated = {bought.accelerator for bought in known if not bought.is_dated}
     assert undated == {"gb200", "gb300", "h20"}
     assert purchase_price(KNOWN, accelerators.by_id("tpu-v6e")) is None
+
+
+AMOUNTS = st.floats(min_value=-1e9, max_value=1e9)
+
+
+def cents(usd: float) -> Line:
+    return Line("part", rounded(usd), "measured", datetime.date(2026, 1, 1), "here")
+
+
+@given(st.lists(AMOUNTS, max_size=30))
+def test_a_total_is_the_sum_of_its_lines_to_the_cent(amounts: list[float]) -> None:
+    lines = [cents(usd) for usd in amounts]
+    exact = sum((Decimal(str(part.usd)) for part in lines), Decimal(0))
+    assert Decimal(str(total(lines))).quantize(Decimal("0.01"), ROUND_HALF_EVEN) == exact.quantize(
+        Decimal("0.01")
+    )
+
+
+@given(st.lists(AMOUNTS, max_size=10))
+def test_the_order_of_lines_does_not_matter(amounts: list[float]) -> None:
+    lines = [cents(usd) for usd in amounts]
+    assert total(lines) == total(reversed(lines))
+
+
+@given(AMOUNTS)
+def test_rounding_moves_an_amount_by_half_a_cent_at_most(usd: float) -> None:
+    assert abs(whole_cents(usd) / 100 - usd) <= 0.005 + 1e-6

@@ -1,82 +1,10 @@
-"""What runs where, from which checkpoint, up to which length: as sources say, and unknown where none does."""
+"""Published checkpoints and context windows: as sources say, and unknown where none does."""
 
 import pytest
 
-from advisor.catalog import accelerators, engines, models
-from advisor.catalog.dtypes import DTYPES, GGUF_DTYPES
-from advisor.catalog.engines import UNKNOWN, engines_on, known_things, support
+from advisor.catalog import models
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.published import all_published, context_limits, published
-
-
-@pytest.mark.parametrize(
-    ("engine", "architecture", "what", "verdict"),
-    [
-        ("vllm", "blackwell", "int8", "no"),  # CUTLASS claims the layer and aborts
-        ("vllm", "cdna3", "nvfp4", "emulated"),
-        ("sglang", "cdna4", "nvfp4", "no"),
-        ("tensorrt-llm", "ampere", "fp8", "no"),
-        ("vllm", "ampere-geforce", "fp8", "emulated"),
-        ("vllm", "volta", "bf16", "no"),
-        ("vllm", "turing", "bf16", "no"),
-        ("vllm", "turing", "fp16", "native"),
-        ("sglang", "cdna3", "int4-gptq", "no"),
-        ("sglang", "cdna3", "int4", "emulated"),  # awq
-        ("vllm", "hopper", "mxfp4", "emulated"),
-        ("vllm", "blackwell-ultra", "mxfp4", "native"),
-        ("sglang", "cdna3", "mxfp4", "no"),
-        ("vllm", "hopper", "kv:nvfp4", "emulated"),
-        ("llama.cpp", "apple-m3", "q4_k_m", "native"),
-        ("exllamav3", "ada", "exl3-4.0bpw", "native"),
-        ("mlx", "apple-m4", "int4", "native"),
-        ("vllm", "rubin", "bf16", "unknown"),
-        ("nobody", "hopper", "bf16", "unknown"),
-    ],
-)
-def test_verdicts(engine: str, architecture: str, what: str, verdict: str) -> None:
-    assert support(engine, architecture, what).verdict == verdict
-
-
-def test_every_statement_has_an_engine_an_architecture_a_version_and_a_source() -> None:
-    ids, architectures = set(engines.all_ids()), {r.architecture for r in accelerators.all_accelerators()}
-    seen = 0
-    for engine in ids:
-        for architecture in architectures:
-            for what in known_things(engine):
-                one = support(engine, architecture, what)
-                if one is not UNKNOWN:
-                    seen += 1
-                    assert one.version
-                    assert one.source
-    assert seen >= 1000
-    assert {"vllm", "sglang", "tensorrt-llm", "llama.cpp"} <= set(engines_on("hopper"))
-    assert engines_on("nothing") == ()
-
-
-def test_formats_of_the_engines_records_are_not_refused_by_the_matrix() -> None:
-    """A record lists formats by vendor, the matrix by architecture: it refuses some of them, no more than it did."""
-    refused = set()
-    for engine in engines.all_engines():
-        for record in accelerators.all_accelerators():
-            if record.vendor in engine.vendors:
-                listed = engine.vendor_weight_dtypes.get(record.vendor, engine.weight_dtypes)
-                refused |= {
-                    (engine.id, record.architecture, dtype)
-                    for dtype in listed
-                    if dtype not in GGUF_DTYPES
-                    and support(engine.id, record.architecture, dtype).verdict == "no"
-                }
-    assert ("vllm", "blackwell", "int8") in refused
-    assert len(refused) <= 42
-
-
-def test_things_are_formats_of_the_catalog_or_say_what_they_are() -> None:
-    prefixes = ("kv:", "feature:")
-    others = {"gguf", "exl3", "mxfp8", "fp8-block", "compressed-tensors"}
-    for what in known_things():
-        assert what.startswith(prefixes) or what in others or what.partition("-")[0] in (*DTYPES, "gguf"), (
-            what
-        )
 
 
 @pytest.mark.parametrize(
