@@ -10,7 +10,6 @@ from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Model
 from advisor.recommend.changes import compared, tried_changes, tried_levers, what_would_change
-from advisor.recommend.contenders import Searched, engines_for, leaders
 from advisor.recommend.context_tiers import context_tiers, searched_largest
 from advisor.recommend.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
 from advisor.recommend.levers import APART, BY_LENGTH, lever, pulled
@@ -28,9 +27,9 @@ from advisor.recommend.ranking import (
 )
 from advisor.recommend.result import ContextTier, Option, Recommendation, Rejected, Rung
 from advisor.recommend.scenario import Scenario, windowed
-from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found
+from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, Searched
 from advisor.recommend.search import Progress, search
-from advisor.recommend.settling import screened
+from advisor.recommend.settling import engines_for, leaders, screened
 from advisor.recommend.split import with_split
 from advisor.recommend.unlike_parts import Offers
 
