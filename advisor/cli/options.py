@@ -333,7 +333,7 @@ class Levers:
             "NAME,...",
             "none; auto: reuse of prompts, others tried on what is shown; or those to search with: prefix, kv-fp8, "
             "kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools, "
-            "split.",
+            "split, power-cap.",
             True,
         ),
     ] = "auto"

@@ -12,7 +12,7 @@ from advisor.catalog.schema import Accelerator, Model
 from advisor.recommend.changes import compared, tried_changes, tried_levers, what_would_change
 from advisor.recommend.context_tiers import context_tiers, searched_largest
 from advisor.recommend.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
-from advisor.recommend.levers import APART, BY_LENGTH, lever, pulled
+from advisor.recommend.levers import APART, BY_LENGTH, lever, pulled, without_limits
 from advisor.recommend.nearest import nearest_question
 from advisor.recommend.offers import market, stale_price_warnings
 from advisor.recommend.options import headline, option_of, owned_note, router_note
@@ -39,6 +39,7 @@ SCREENED_ONLY = (
     "screened only: capacities rest on short runs and none was confirmed, so order and counts may change; "
     "ask again without --fast before you rent"
 )
+_NO_LIMIT = "no power limit that was tried holds the objectives: boards at full power"
 
 
 def searched(
@@ -77,7 +78,8 @@ def _searched(
 ) -> Searched:
     model, model_note = model_catalog.get(scenario.model)
     scenario, window_note = windowed(scenario, model)
-    offers, accelerators = market(scenario.constraints, scenario.as_of, None)
+    limits, may_draw_less = scenario.constraints, without_limits(scenario) is not None
+    offers, accelerators = market(limits, scenario.as_of, None, may_draw_less=may_draw_less)
     outcome = search(
         scenario,
         model,
@@ -142,6 +144,12 @@ def _answered(
     demands = demands_of(scenario)
     last = len(demands) - 1
     order = leaders(done, demands, last, max(PICKS, scenario.top), scenario.top)
+    if not order and (
+        free := without_limits(scenario)
+    ):  # what is dearer than limited boards was not looked at
+        again = searched(free, progress=progress)
+        again = replace(again, notes=(*again.notes, _NO_LIMIT))
+        return _answered(asked, refused, again, progress, whole=whole)
     if not order:
         raise _nothing(done)
     order = _with_unlike_parts(done, scenario, demands[last], order)

@@ -118,7 +118,8 @@ def tighten(
 ) -> None:
     """Put a candidate back with its replica, at the cost that its step-cost surface bounds."""
     scenario, deployment = question.scenario, entry.candidate.deployment
-    key = (deployment.accelerator.id, deployment.engine.id, deployment.weight_dtype)
+    chip = deployment.accelerator
+    key = (f"{chip.id} {chip.tdp_w}", deployment.engine.id, deployment.weight_dtype)
     if key not in libraries:
         libraries[key] = operator_library(deployment)
     try:
