@@ -10,6 +10,7 @@ from advisor.catalog.schema import Accelerator, Model
 from advisor.recommend.bounds import bottleneck_of
 from advisor.recommend.levers import BY_LENGTH, LEVERS
 from advisor.recommend.offers import OWN, seller_words
+from advisor.recommend.power import rate_factors
 from advisor.recommend.purchase import MonthlyBill, bill_of
 from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option, Rung
@@ -102,7 +103,13 @@ def _times(plan: Planned, class_name: str) -> dict[str, Any]:
     ):
         values = statistics(times, kind, class_name, basis, _SHOWN)
         found[name] = {key: widened(value, slower) for key, value in values.items()}
-    return found
+    if (chip := plan.found.candidate.full_power) is None:
+        return found
+    least, most = rate_factors(chip)
+    errors = 1.0 / most, 1.0 / least
+    return {
+        name: {key: widened(value, errors) for key, value in times.items()} for name, times in found.items()
+    }
 
 
 def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
@@ -162,7 +169,7 @@ def _worker_args(found: Found) -> list[str]:
 def _lever_args(found: Found, scenario: Scenario) -> list[str]:
     """Options of `advisor simulate serve` for what is pulled and for what prompts share."""
     candidate, traffic, adapters = found.candidate, scenario.traffic, scenario.adapters
-    args = []
+    args = ["--power-cap", f"{candidate.power_limit_w:g}W"] if candidate.power_limit_w else []
     if traffic.reused_input_tokens:
         args.append("--prefix-caching" if candidate.caches_prefixes else "--no-prefix-caching")
     if traffic.shared_prefix_tokens:
@@ -319,7 +326,8 @@ def _deal(option: Option) -> str:
     if option.parts:
         replicas = " as " + " and ".join(part.work for part in option.parts)
     if option.provider == OWN:
-        return f"run your own {count}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
+        held = f" held to {option.power_limit_w:.0f} W each" if option.power_limit_w else ""
+        return f"run your own {count}{held}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
     seller = seller_words(option.provider, option.price.kind)
     return f"rent {count}{replicas} from {seller} for ${option.usd_per_hour:.2f}/h"
 

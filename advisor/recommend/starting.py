@@ -83,6 +83,7 @@ def levers_of(candidate: Candidate, scenario: Scenario) -> dict[str, object]:
         "sticky_router": bool(scenario.traffic.conversations) and candidate.caches_prefixes,
         "reused_input_tokens": scenario.traffic.reused_input_tokens if candidate.caches_prefixes else 0.0,
         "kv_dtype": candidate.deployment.kv_dtype,
+        "power_limit_w": candidate.power_limit_w,
         "speculation": chosen,
         "adapters": scenario.adapters,
     }

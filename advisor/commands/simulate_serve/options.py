@@ -119,6 +119,9 @@ class ServeInput:
             "--prefix-caching/--no-prefix-caching",
         ),
     ] = None
+    power_cap: Annotated[
+        str | None, LAYOUT("W", "Power limit of each accelerator: 300W.", "what it is rated for")
+    ] = None
     guessing: Guessing = Guessing()
     adapting: Adapting = Adapting()
     pools: TwoPools = TwoPools()

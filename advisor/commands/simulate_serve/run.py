@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration
-from advisor.cli.measures import parse_seconds
+from advisor.cli.measures import parse_seconds, parse_watts
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
 from advisor.cli.serve_input import LoadPlan, as_inputs, check_served, deployment_of, load_of
@@ -42,7 +42,8 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
         model, trace = deployment.model, asked.load.trace
         read_trace(trace).check_fits(model.max_context_tokens, model.id, trace)
     plan = load_of(asked.load)
-    pools, plain = _modelled(deployment, plan, asked, calibration)
+    limited = _under_limit(deployment, asked, calibration)
+    pools, plain = _modelled(limited or deployment, plan, asked, None if limited else calibration)
     speculating = _speculating(plain, plan, asked)
     replica = _with_adapters(plain if speculating is None else speculating.replica, asked)
     started = time.perf_counter()
@@ -68,6 +69,7 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
         "pools": asked.pools if asked.pools.is_given else None,
         "router": asked.layout.router,
         "prefix_caching": replica.policy.prefix_caching,
+        "power_cap": asked.power_cap,
         "contents": _contents_of(plan.workload),
     }
     answer = serve_answer(run, plan.traffic, inputs, notes)
@@ -76,6 +78,21 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
     from advisor.render.calibration_view import with_calibration
 
     return with_calibration(answer, calibration, (deployment.accelerator.id,))
+
+
+def _under_limit(
+    deployment: Deployment, asked: ServeInput, calibration: Calibration | None
+) -> Deployment | None:
+    """The deployment, calibrated, with its accelerators held to the power limit that is asked for; None without one."""
+    if asked.power_cap is None:
+        return None
+    from advisor.recommend.power import held_to, limits_of
+    from advisor.simulator.calibrated_device import calibrated_deployment
+
+    watts = parse_watts(asked.power_cap, "--power-cap")
+    measured = calibrated_deployment(deployment, calibration)
+    (limit_w,) = limits_of(measured.accelerator, f"power-cap:{watts:g}W")
+    return replace(measured, accelerator=held_to(measured.accelerator, limit_w))
 
 
 def _modelled(
