@@ -130,6 +130,38 @@ class SearchOutcome:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Capacities that have been settled, by identity of their candidate: one deployment may be picked for several
+    loads; and the seeds that did, the hardest first."""
+
+    capacities: dict[int, Capacity | None] = field(default_factory=dict)
+    seeds: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A scenario's search before it becomes an answer: what other questions than the ranking build on."""
+
+    scenario: Scenario
+    """As it was searched: with requests within the model's window."""
+    model: Model
+    notes: tuple[str, ...]
+    accelerators: Mapping[str, Accelerator]
+    offers: Mapping[str, tuple[Price, ...]]
+    outcome: SearchOutcome
+    settled: Settled = field(default_factory=Settled)
+
+    def ranked(self, top: int, demand: int = -1) -> list[list[Found]]:
+        """Confirmed deployments of the cheapest accelerators for a demand, each cheapest first."""
+        confirmed = [
+            sorted(able, key=lambda found: found.cost(demand))
+            for options in self.outcome.found.values()
+            if (able := [found for found in options if found.purchases[demand]])
+        ]
+        return sorted(confirmed, key=lambda options: options[0].cost(demand))[:top]
+
+
 @dataclass(order=True, slots=True)
 class Entry:
     """A candidate at one of four stages: bounded by its roofline, by its surface (replica known), estimated by short

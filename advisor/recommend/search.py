@@ -10,6 +10,7 @@ from functools import partial
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.bounds import surface_requests_per_s
+from advisor.recommend.candidates import Candidate
 from advisor.recommend.capacity import (
     TOLERANCE,
     VARIANT_TOLERANCE,
@@ -50,13 +51,16 @@ def search(
     *,
     progress: Progress = lambda message: None,
     exhaustive: bool = False,
+    without: Sequence[Candidate] = (),
+    best: Found | None = None,
 ) -> SearchOutcome:
     """Rank accelerators by dollars per million tokens, simulating only candidates whose bound could still win.
 
     A heap holds every candidate at its optimistic cost. The cheapest is tightened: from the roofline to the step-cost
     surface, to an estimate by short simulated runs, to a long confirming run. The search ends when the next bound is
     dearer than the `top`-th best confirmed accelerator. `exhaustive` confirms everything (to check the search);
-    of a scenario that is screened only nothing: what long runs usually hold of an estimate stands for them.
+    of a scenario that is screened only nothing: what long runs usually hold of an estimate stands for them. Candidates
+    `without` are left out; `best` is one that was found before, which others must beat.
 
     Source: best-first branch and bound; own formulation.
     """
@@ -64,6 +68,10 @@ def search(
     outcome = SearchOutcome()
     question, heap = screen(scenario, model, accelerators, engines, offers, outcome)
     outcome.screen_wall_s = time.perf_counter() - started
+    heap = [entry for entry in heap if entry.candidate not in without]
+    heapq.heapify(heap)
+    if best is not None:
+        outcome.found[best.accelerator_id].append(best)
     libraries: dict[tuple[str, str, str], OperatorLibrary] = {}
     while heap and not is_spent():
         entry = heapq.heappop(heap)

@@ -10,9 +10,9 @@ import pytest
 from advisor.recommend import capacity, settling
 from advisor.recommend.purchase import Demand
 from advisor.recommend.ranking import Planned, is_tie, planned, preferred
-from advisor.recommend.recommend import Searched, searched
+from advisor.recommend.recommend import searched
 from advisor.recommend.scenario import Constraints, Scenario, Traffic
-from advisor.recommend.screening import Found
+from advisor.recommend.screening import Found, Searched
 from advisor.recommend.settling import Settled, confirmed, leading
 
 RATE_PER_S = 120.0
