@@ -8,11 +8,11 @@ import importlib
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -181,6 +181,42 @@ def check_numbers(values: Mapping[str, Any]) -> None:
             raise AdvisorError(
                 f"--{name.replace('_', '-')} {value} is out of range", fix="type a finite number"
             )
+
+
+class Apart(NamedTuple):
+    """Two options that are not typed together."""
+
+    one: str
+    other: str
+    why: str
+    fix: str = "drop one"
+
+
+class Needs(NamedTuple):
+    """An option that says nothing without another."""
+
+    option: str
+    other: str
+    fix: str
+    what: str = ""
+    """What is wrong, where that is more than that it needs the other."""
+    why: str = ""
+
+
+Rule = Apart | Needs
+
+
+def check_together(given: Collection[str], rules: Iterable[Rule]) -> None:
+    """Refuse options that do not go together; `given` are names of fields.
+
+    Raises: AdvisorError: they do not.
+    """
+    for rule in rules:
+        first, second = (name.removeprefix("--").replace("-", "_") in given for name in rule[:2])
+        if isinstance(rule, Needs) and first and not second:
+            raise AdvisorError(rule.what or f"{rule.option} needs {rule.other}", why=rule.why, fix=rule.fix)
+        if isinstance(rule, Apart) and first and second:
+            raise AdvisorError(f"{rule.one} and {rule.other} exclude each other", why=rule.why, fix=rule.fix)
 
 
 def parameters_of(inputs: type, default: object = None) -> Iterator[inspect.Parameter]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from advisor.catalog import profiles
 from advisor.catalog.errors import AdvisorError
+from advisor.cli.command import Apart, Needs, Rule, check_together
 from advisor.cli.measures import parse_clients, parse_rate, parse_seconds, positive
 from advisor.cli.options import Load
 from advisor.recommend.scenario import Conversations, Traffic
@@ -14,6 +15,31 @@ if TYPE_CHECKING:
 
 _USUAL_GAP: Final = "1min"
 
+_TOGETHER: Final[tuple[Rule, ...]] = (
+    Apart("--trace", "--shared-prefix-tokens", "hash_ids say which prompts begin alike"),
+    Needs("--turn-gap", "--sessions", "--sessions 6, or drop --turn-gap", "--turn-gap needs conversations"),
+    Apart("--sessions", "--trace", "a trace says by its hash_ids which prompts continue others"),
+    Apart("--sessions", "--concurrency", "turns come at their own instants, not when a client is free"),
+    Apart("--sessions", "--shared-prefixes", "all conversations begin with one system prompt"),
+    Needs(
+        "--shared-prefixes", "--shared-prefix-tokens", "--shared-prefix-tokens N",
+        "--shared-prefixes needs their length",
+    ),
+    Apart(
+        "--rate", "--concurrency",
+        "a rate says when requests come, a concurrency that each waits for the one before it", "give one of them",
+    ),
+    Needs(
+        "--ramp", "--concurrency", "--concurrency N, or no --ramp", "--ramp says when clients begin, and there are none"
+    ),
+    Needs("--trace-speed", "--trace", "--trace FILE, or no --trace-speed", "--trace-speed belongs to --trace"),
+    Apart("--trace-speed", "--rate", "both say how fast the trace goes"),
+    *(
+        Apart("--trace", name, "a trace has lengths of its own")
+        for name in ("--profile", "--input-tokens", "--output-tokens")
+    ),
+)  # fmt: skip
+
 
 def traffic_of(load: Load) -> Traffic:
     """The traffic that a load stands for; the profile `chat` where nothing is said.
@@ -21,7 +47,7 @@ def traffic_of(load: Load) -> Traffic:
     Raises: AdvisorError: parts of it exclude each other or a number is out of range. UnknownNameError: no such
         profile. InputFileError: the trace is malformed.
     """
-    _check_one_of(load)
+    check_together([name for name in Load.__slots__ if getattr(load, name) is not None], _TOGETHER)
     rate = parse_rate(load.rate) if load.rate is not None else None
     clients = parse_clients(load.concurrency) if load.concurrency is not None else None
     if load.trace is not None:
@@ -98,60 +124,6 @@ def _reused_tokens(trace: "Trace", load: Load) -> float:
 
     contents = contents_of(trace) if load.concurrency is None else None
     return mean_reused_tokens(contents) if contents is not None else 0.0
-
-
-def _check_one_of(load: Load) -> None:
-    if load.shared_prefix_tokens is not None and load.trace is not None:
-        what, why = (
-            "--trace and --shared-prefix-tokens exclude each other",
-            "hash_ids say which prompts begin alike",
-        )
-        raise AdvisorError(what, why=why, fix="drop one")
-    _check_conversations(load)
-    if load.shared_prefixes is not None and load.shared_prefix_tokens is None:
-        raise AdvisorError("--shared-prefixes needs their length", fix="--shared-prefix-tokens N")
-    if load.rate is not None and load.concurrency is not None:
-        raise AdvisorError(
-            "--rate and --concurrency exclude each other",
-            why="a rate says when requests come, a concurrency that each waits for the one before it",
-            fix="give one of them",
-        )
-    lengths = load.input_tokens is not None or load.output_tokens is not None
-    given = [
-        name
-        for name, used in (
-            ("--trace", load.trace),
-            ("--profile", load.profile),
-            ("--input-tokens", lengths or None),
-        )
-        if used is not None
-    ]
-    if load.ramp is not None and load.concurrency is None:
-        raise AdvisorError(
-            "--ramp says when clients begin, and there are none", fix="--concurrency N, or no --ramp"
-        )
-    if load.trace_speed is not None and load.trace is None:
-        raise AdvisorError("--trace-speed belongs to --trace", fix="--trace FILE, or no --trace-speed")
-    if load.trace_speed is not None and load.rate is not None:
-        what, why = "--trace-speed and --rate exclude each other", "both say how fast the trace goes"
-        raise AdvisorError(what, why=why, fix="drop one")
-    if len(given) > 1 and "--trace" in given:
-        raise AdvisorError(
-            f"{' and '.join(given)} exclude each other", why="a trace has lengths of its own", fix="drop one"
-        )
-
-
-def _check_conversations(load: Load) -> None:
-    """Refuse conversations beside what says otherwise how requests come or what they have in common."""
-    if load.turn_gap is not None and load.sessions is None:
-        raise AdvisorError("--turn-gap needs conversations", fix="--sessions 6, or drop --turn-gap")
-    for name, given, why in (
-        ("--trace", load.trace, "a trace says by its hash_ids which prompts continue others"),
-        ("--concurrency", load.concurrency, "turns come at their own instants, not when a client is free"),
-        ("--shared-prefixes", load.shared_prefixes, "all conversations begin with one system prompt"),
-    ):
-        if load.sessions is not None and given is not None:
-            raise AdvisorError(f"--sessions and {name} exclude each other", why=why, fix="drop one")
 
 
 def _log_spread(lengths: list[int]) -> float:
