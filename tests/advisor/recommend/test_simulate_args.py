@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 Cli = Callable[[str], Any]
-SERVE = "advisor simulate serve --model 8b --gpu l40s --rate 4"
+SERVE = "advisor simulate serve --model 8b --gpu h200-sxm --rate 4"
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_printed_point_is_shown_again(cli: Cli, question: str, said: str) -> N
 
 
 def test_long_prompts_go_where_they_are_sent(cli: Cli) -> None:
-    ask = f"{SERVE} --profile agent --gpu h200-sxm --requests 3000 --json"
+    ask = f"{SERVE} --profile agent --requests 3000 --json"
     few, more = (
         json.loads(cli(f"{ask} {words}").out)["metrics"]["ttft_s"]["p99"]["value"]
         for words in (
