@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from advisor.catalog.errors import AdvisorError
+from advisor.catalog.errors import AdvisorError, whole
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.serving.batch import Request
 from advisor.simulator.serving.caching_replica import CachingReplica
@@ -59,9 +59,9 @@ def simulate(
     client = Client(workload, policy, seed)
     recorder = client.recorder(slo, keep=records)
     contents = draw_contents(workload, seed)
+    before = _router(surface, policy, num_replicas, router, contents)
     tables = step_tables(surface, policy)
     replicas = [new_replica(tables, policy, contents, jump=jump) for _ in range(num_replicas)]
-    before = _router(surface, policy, num_replicas, router, contents)
     loop = _Service(replicas, client, recorder, before, NEVER if limit is None else limit)
     loop.run_until(NEVER)
     loop.record()
@@ -76,6 +76,7 @@ def _router(
     contents: Contents | None,
 ) -> "Router | None":
     """What stands before several replicas, or before one where a rule is given."""
+    whole("num_replicas", num_replicas)
     if num_replicas == 1 and rule is None:
         return None
     from advisor.simulator.serving.fleet import Fleet, Pool
