@@ -152,6 +152,22 @@ class KernelChoice(Record):
     source: Source
 
 
+class UntunedExperts(ReleaseSpan):
+    """Releases that run routed experts in tiles that were tuned for a shape, and in slower ones where nobody did."""
+
+    architectures: tuple[str, ...]
+    weight_dtypes: tuple[str, ...]
+    kernels: str
+    """Level of the records of efficiency that stands for the slower ones."""
+    tuned: dict[str, tuple[str, ...]]
+    """Shapes by accelerator: experts of a rank x their columns, `8x7168`."""
+    source: Source
+
+    def concern(self, accelerator: str, num_experts: int, columns: int) -> bool:
+        """Whether experts of this shape on a rank are not tuned. Source: own definition."""
+        return f"{num_experts}x{columns}" not in self.tuned.get(accelerator, ())
+
+
 class SparseLatentKernels(Record):
     """Kernels of latent attention over keys that an indexer chose, on some architectures; the first entry that
     applies counts."""
@@ -238,6 +254,7 @@ class Engine(Record):
     sparse_latent: tuple[SparseLatentKernels, ...] = ()
     kernel_choices: tuple[KernelChoice, ...] = ()
     """The first that applies to an operator counts."""
+    untuned_experts: UntunedExperts | None = None
     expert_blocks_below_ranks: int | None = None
     """Ranks that split each expert, from which on other kernels run than those that pad its rows to blocks."""
     sinks_in_unified_kernel: tuple[str, ...] = ()

@@ -4,8 +4,8 @@ and those of routers that are kept in fp32.
 measured_products.csv beside this file: microseconds of one call in a captured graph that runs through weights larger
 than the L2, on one H100 (PyTorch 2.11, CUDA 13.0). The kernels are those of PyPI vllm 0.20.2 (Apache-2.0): machete_mm
 (4 and 8 bits, scales per 128 weights), built for Hopper's matrix unit, and marlin_gemm (4 bits, scales per 128; fp8,
-scales per column), whose instructions are Ampere's: its rate is a part of what such instructions reach; and sgemm, which
-PyTorch takes for inputs and weights in fp32 as long as nobody allows it less precision.
+scales per column), whose instructions are Ampere's: its rate is a part of what such instructions reach; and sgemm,
+which PyTorch takes for inputs and weights in fp32 as long as nobody allows it less precision.
 """
 
 import pandas as pd
