@@ -62,8 +62,7 @@ class EngineCosts:
     request_s: float = 0.0
     """From arrival to the scheduler and from the first token back: HTTP, tokenizer, detokenizer."""
     request_launch_s: float = 0.0
-    """Latency of a first token per layer that the engine's own Python launches, which delays nobody else's tokens: the
-    host launches a prompt's layers ahead of the device."""
+    """Latency of a first token per layer that the engine's own Python launches."""
     state_launch_s: float = 0.0
     """The same on top of it, per layer with a recurrent state."""
 
