@@ -2,17 +2,17 @@
 
 import functools
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, read_toml
+from advisor.catalog.files import DATA_DIR, checked, read_toml, stated_aliases
 from advisor.catalog.resolve import near_misses, resolve
 from advisor.catalog.schema import Accelerator, ScaleUp, Source
-from advisor.catalog.schema.accelerator import Status, Vendor
-from advisor.catalog.schema.record import Record
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIB, GIGA, MB, MEGA, MIB, TERA
+
+_FOLDER: Final = DATA_DIR / "accelerators"
 
 
 class ChosenAccelerator(NamedTuple):
@@ -24,39 +24,40 @@ class ChosenAccelerator(NamedTuple):
 
 @functools.cache
 def all_accelerators() -> tuple[Accelerator, ...]:
-    """Every accelerator of the catalog in the order of ids, ranked or not.
+    """Every accelerator of the catalog in the order of their files, ranked or not.
 
     Raises: InputFileError: a bundled file is damaged.
     """
-    return tuple(read_accelerator(path) for path in sorted((DATA_DIR / "accelerators").glob("*.toml")))
+    return tuple(by_id(id_) for id_ in all_ids())
 
 
 @functools.cache
-def _by_id() -> dict[str, Accelerator]:
-    return {accelerator.id: accelerator for accelerator in all_accelerators()}
+def all_ids() -> tuple[str, ...]:
+    """Ids of every accelerator, in the order of their files."""
+    return tuple(path.stem for path in sorted(_FOLDER.glob("*.toml")))
 
 
 @functools.cache
 def aliases() -> dict[str, str]:
     """Id by alias. `h100` is the SXM board, `a100` the 80 GB SXM board: the most rented form of each."""
-    return {alias: record.id for record in all_accelerators() for alias in record.aliases}
+    return stated_aliases(_FOLDER)
 
 
+@functools.cache
 def by_id(id_: str) -> Accelerator:
     """The accelerator with exactly this id.
 
-    Raises: UnknownNameError: there is none; `hint` lists near misses.
+    Raises: UnknownNameError: there is none; `hint` lists near misses. InputFileError: its file is damaged.
     """
-    record = _by_id().get(id_)
-    if record is None:
-        near = ", ".join(near_misses(id_, _by_id(), aliases()))
+    if id_ not in all_ids():
+        near = ", ".join(near_misses(id_, all_ids(), aliases()))
         raise UnknownNameError(
             f"unknown accelerator id '{id_}'",
             why="the catalog has no record with this id",
             fix="type an id that the catalog lists",
             hint=f"did you mean: {near}" if near else "",
         )
-    return record
+    return read_accelerator(_FOLDER / f"{id_}.toml")
 
 
 def get(name: str) -> ChosenAccelerator:
@@ -64,90 +65,62 @@ def get(name: str) -> ChosenAccelerator:
 
     Raises: UnknownNameError: nothing, or more than one thing, is called so; `hint` lists near misses.
     """
-    found = resolve(name, _by_id(), aliases(), "accelerator")
-    return ChosenAccelerator(_by_id()[found.id], found.note)
+    found = resolve(name, all_ids(), {} if name in all_ids() else aliases(), "accelerator")
+    return ChosenAccelerator(by_id(found.id), found.note)
 
 
 Peak = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp6", "fp4", "int4"]
-PEAKS: Final[tuple[str, ...]] = get_args(Peak)
 MAX_BANDWIDTH_MISMATCH: Final = 0.03
-_SAME_FIELDS: Final = (
-    "id", "name", "vendor", "aliases", "architecture", "compute_capability", "form_factor", "released",
-    "status", "engines", "memory_type", "num_sms", "tdp_w", "pcie_generation", "pcie_lanes",
-    "pcie_peer_to_peer", "unified_memory", "msrp_usd", "unranked_reason", "notes",
-)  # fmt: skip
-_RECORD_FIELD: Final = {
-    "memory_gib": "memory_bytes",
-    "memory_gb": "memory_bytes",
-    "usable_memory_mib": "memory_bytes",
-    "bandwidth_gb_per_s": "bandwidth_bytes_per_s",
-    "clock_mhz": "clock_hz",
-    "l2_mb": "l2_bytes",
-    "scale_out_gbit_per_s": "scale_out_bytes_per_s",
-}
+_PEAK: Final = "peak_flop_per_s."
+
+GbPerS = Annotated[float, Field(gt=0, lt=1e8), AfterValidator(lambda value: value * GB)]
+Gbit = Annotated[float, Field(gt=0, lt=1e5), AfterValidator(lambda value: value * GIGA / BITS_PER_BYTE)]
+Mhz = Annotated[float, Field(gt=0, lt=1e4), AfterValidator(lambda value: value * MEGA)]
+Megabytes = Annotated[float, Field(gt=0, lt=1e5), AfterValidator(lambda value: value * MB)]
+Tflops = Annotated[float, AfterValidator(lambda value: value * TERA)]
 
 
-class ScaleUpFile(Record):
-    kind: str
-    gb_per_s_per_direction: float = Field(gt=0, lt=1e5)
-    max_domain: int = Field(ge=1, le=65536)
+class ScaleUpFile(ScaleUp):
+    bytes_per_s: GbPerS = Field(validation_alias="gb_per_s_per_direction")
 
 
-class AcceleratorFile(Record):
-    """Keys of data/accelerators/<id>.toml; field meanings as in `schema.Accelerator`."""
+class AcceleratorFile(Accelerator):
+    """Keys of data/accelerators/<id>.toml: figures in the field's customary units, other fields as in the record."""
 
     id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
-    name: str
-    vendor: Vendor
-    aliases: tuple[str, ...] = ()
-    architecture: str
-    compute_capability: str = ""
-    form_factor: str = ""
     released: str = Field(default="", pattern=r"^(\d{4}(-\d{2}){0,2})?$")
-    status: Status = "released"
-    engines: tuple[str, ...] = ()
     memory_gib: float | None = Field(default=None, gt=0, lt=1e5)
     """Nominal capacity: a 'GB' on the box of a GPU is 2**30 bytes, as DRAM is made in powers of two."""
     memory_gb: float | None = Field(default=None, gt=0, lt=1e5)
     """Nominal capacity where the vendor counts in 10**9 bytes, or on-chip SRAM."""
     usable_memory_mib: float | None = Field(default=None, gt=0, lt=1e8)
     """As the driver reports it (nvidia-smi and its like)."""
-    memory_type: str = ""
     memory_bus_bits: int | None = Field(default=None, gt=0)
     memory_gbit_per_s_per_pin: float | None = Field(default=None, gt=0, lt=100)
-    bandwidth_gb_per_s: float | None = Field(default=None, gt=0, lt=1e8)
-    num_sms: int | None = Field(default=None, gt=0)
-    clock_mhz: float | None = Field(default=None, gt=0, lt=1e4)
+    bandwidth_bytes_per_s: GbPerS | None = Field(default=None, validation_alias="bandwidth_gb_per_s")
+    clock_hz: Mhz | None = Field(default=None, validation_alias="clock_mhz")
     """The clock at which the peaks are stated, where that is below the largest boost clock."""
-    l2_mb: float | None = Field(default=None, gt=0, lt=1e5)
-    tdp_w: float | None = Field(default=None, gt=0, lt=1e5)
+    l2_bytes: Megabytes | None = Field(default=None, validation_alias="l2_mb")
     pcie_generation: int | None = Field(default=None, ge=3, le=7)
     pcie_lanes: int | None = Field(default=None, ge=1, le=16)
-    pcie_peer_to_peer: bool = True
-    scale_out_gbit_per_s: float | None = Field(default=None, gt=0)
-    unified_memory: bool = False
-    msrp_usd: float | None = Field(default=None, gt=0)
-    peak_dense_tflops: dict[Peak, float] = Field(default_factory=dict)
+    scale_out_bytes_per_s: Gbit | None = Field(default=None, validation_alias="scale_out_gbit_per_s")
+    peak_flop_per_s: dict[Peak, Tflops] = Field(  # type: ignore[assignment]
+        default_factory=dict, validation_alias="peak_dense_tflops"
+    )
     scale_up: ScaleUpFile | None = None
-    unranked_reason: str = ""
-    notes: str = ""
-    source: tuple[Source, ...] = Field(min_length=1)
-    field_source: dict[str, Source] = Field(default_factory=dict)
+    sources: tuple[Source, ...] = Field(min_length=1, validation_alias="source")
+    field_sources: dict[str, Source] = Field(default_factory=dict, validation_alias="field_source")
 
     @model_validator(mode="after")
     def _is_consistent(self) -> "AcceleratorFile":
         if self.memory_gib is not None and self.memory_gb is not None:
             raise ValueError("memory_gib and memory_gb are the same thing in two units: give one")
-        if self.memory_bus_bits and self.memory_gbit_per_s_per_pin and self.bandwidth_gb_per_s:
+        if self.memory_bus_bits and self.memory_gbit_per_s_per_pin and self.bandwidth_bytes_per_s:
             from_bus = self.memory_bus_bits * self.memory_gbit_per_s_per_pin / BITS_PER_BYTE
-            if abs(from_bus / self.bandwidth_gb_per_s - 1) > MAX_BANDWIDTH_MISMATCH:
-                raise ValueError(
-                    f"bandwidth_gb_per_s {self.bandwidth_gb_per_s} is not bus x rate / 8 = {from_bus:.0f}"
-                )
-        unknown = [
-            key for key in self.field_source if key not in type(self).model_fields and key not in PEAKS
-        ]
-        if unknown:
+            stated = self.bandwidth_bytes_per_s / GB
+            if abs(from_bus / stated - 1) > MAX_BANDWIDTH_MISMATCH:
+                raise ValueError(f"bandwidth_gb_per_s {stated:g} is not bus x rate / 8 = {from_bus:.0f}")
+        if unknown := [key for key in self.field_sources if key not in _record_fields()]:
             raise ValueError(f"field_source names no field: {', '.join(unknown)}")
         missing = self._missing()
         if missing and not self.unranked_reason:
@@ -160,49 +133,33 @@ class AcceleratorFile(Record):
         """Fields without which it cannot be ranked."""
         needed = {
             "memory_gib": self.memory_gib or self.memory_gb or self.usable_memory_mib,
-            "bandwidth_gb_per_s": self.bandwidth_gb_per_s,
-            "peak_dense_tflops.bf16 or .fp16": self.peak_dense_tflops.keys() & {"bf16", "fp16"},
+            "bandwidth_gb_per_s": self.bandwidth_bytes_per_s,
+            "peak_dense_tflops.bf16 or .fp16": self.peak_flop_per_s.keys() & {"bf16", "fp16"},
             "tdp_w": self.tdp_w,
         }
         return [field for field, value in needed.items() if not value]
 
     def to_record(self) -> Accelerator:
-        """The accelerator in SI units."""
-        return Accelerator(
-            **{name: getattr(self, name) for name in _SAME_FIELDS},
-            memory_bytes=self._memory_bytes(),
-            memory_is_measured=self.usable_memory_mib is not None,
-            bandwidth_bytes_per_s=_times(self.bandwidth_gb_per_s, GB),
-            peak_flop_per_s={dtype: tflops * TERA for dtype, tflops in self.peak_dense_tflops.items()},
-            clock_hz=_times(self.clock_mhz, MEGA),
-            l2_bytes=_times(self.l2_mb, MB),
-            scale_up=self._scale_up(),
-            scale_out_bytes_per_s=_times(self.scale_out_gbit_per_s, GIGA / BITS_PER_BYTE),
-            sources=self.source,
-            field_sources={_record_field(key): source for key, source in self.field_source.items()},
-        )
-
-    def _memory_bytes(self) -> float | None:
-        if self.usable_memory_mib is not None:
-            return self.usable_memory_mib * MIB
-        return _times(self.memory_gib, GIB) or _times(self.memory_gb, GB)
-
-    def _scale_up(self) -> ScaleUp | None:
-        if self.scale_up is None:
-            return None
-        return ScaleUp(
-            kind=self.scale_up.kind,
-            bytes_per_s=self.scale_up.gb_per_s_per_direction * GB,
-            max_domain=self.scale_up.max_domain,
-        )
+        """The accelerator as the rest of the program has it."""
+        sizes = ((self.usable_memory_mib, MIB), (self.memory_gib, GIB), (self.memory_gb, GB))
+        values = {name: getattr(self, name) for name in Accelerator.model_fields}
+        values |= {
+            "memory_bytes": next((size * unit for size, unit in sizes if size is not None), None),
+            "memory_is_measured": self.usable_memory_mib is not None,
+            "scale_up": self.scale_up and ScaleUp(**dict(self.scale_up)),
+            "field_sources": {_record_fields()[key]: source for key, source in self.field_sources.items()},
+        }
+        return Accelerator(**values)
 
 
-def _times(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
-
-
-def _record_field(key: str) -> str:
-    return f"peak_flop_per_s.{key}" if key in PEAKS else _RECORD_FIELD.get(key, key)
+@functools.cache
+def _record_fields() -> dict[str, str]:
+    """Fields of the record by the keys of a file under which a source may stand."""
+    found = {
+        str(field.validation_alias or name): name for name, field in AcceleratorFile.model_fields.items()
+    }
+    found |= dict.fromkeys(("memory_gib", "memory_gb", "usable_memory_mib"), "memory_bytes")
+    return found | {peak: _PEAK + peak for peak in get_args(Peak)}
 
 
 def read_accelerator(path: Path) -> Accelerator:

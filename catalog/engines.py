@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final, Literal, NamedTuple
 
 from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES
-from advisor.catalog.files import DATA_DIR, checked, named_records, read_csv, read_toml
+from advisor.catalog.files import DATA_DIR, checked, named_records, read_csv, read_toml, stated_aliases
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.schema.record import Record, Source
@@ -45,8 +45,7 @@ def get(name: str) -> ChosenEngine:
 
     Raises: UnknownNameError: nothing, or more than one thing, is called so; `hint` lists near misses.
     """
-    aliases = {alias: engine.id for engine in all_engines() for alias in engine.aliases}
-    found = resolve(name, all_ids(), aliases, "engine")
+    found = resolve(name, all_ids(), {} if name in all_ids() else stated_aliases(_FOLDER), "engine")
     return ChosenEngine(by_id(found.id), found.note)
 
 

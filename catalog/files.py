@@ -5,6 +5,7 @@ import csv
 import datetime
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ MOST_DOCUMENT_BYTES: Final = 64_000_000
 MOST_TOML_BYTES: Final = 4_000_000
 _BLOCK_BYTES: Final = 1_000_000
 _MOST_DIGITS: Final = 300
+_ALIASES: Final = re.compile(r"^aliases *= *\[[^]]*\]", re.MULTILINE)
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
@@ -106,6 +108,20 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputFileError(f"{path}: not valid TOML", why=str(error), fix="correct that line") from None
     except (RecursionError, ValueError) as error:  # nested without end, a number of thousands of digits
         raise InputFileError(f"{path}: cannot be read", why=str(error), fix="simplify it") from None
+
+
+def stated_aliases(folder: Path) -> dict[str, str]:
+    """Id by alias of the records `<id>.toml` in a folder, of which only the line that states them is parsed.
+
+    Raises: InputFileError: a file cannot be read, or that line is not TOML.
+    """
+    lines = {path.stem: _ALIASES.search(read_text(path)) for path in sorted(folder.glob("*.toml"))}
+    return {
+        alias: stem
+        for stem, line in lines.items()
+        if line is not None
+        for alias in tomllib.loads(line[0])["aliases"]
+    }
 
 
 def parsed_json(text: str) -> Any:

@@ -7,39 +7,21 @@ from typing import Literal
 
 from pydantic import Field
 
+from advisor.catalog.accelerators import GbPerS
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, checked, read_cited_tables
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.schema import Interconnect, Source
-from advisor.catalog.schema.record import Record
-from advisor.catalog.units import GB
 
 
-class InterconnectFile(Record):
-    """Keys of one [[interconnect]] in data/interconnects.toml."""
+class InterconnectFile(Interconnect):
+    """Keys of one [[interconnect]] in data/interconnects.toml: rates in GB/s, other fields as in the record."""
 
-    id: str
-    kind: str
     per: str
-    gb_per_s_per_direction: float = Field(gt=0, lt=1e5)
+    bytes_per_s: GbPerS = Field(validation_alias="gb_per_s_per_direction")
     topology: Literal["switch", "mesh", "ring", "torus", "bridge", "host", "network"]
-    measured_bus_gb_per_s: float | None = Field(default=None, gt=0, lt=1e5)
-    in_network_reduction: bool = False
+    measured_bus_bytes_per_s: GbPerS | None = Field(default=None, validation_alias="measured_bus_gb_per_s")
     sources: tuple[Source, ...] = Field(min_length=1)
-
-    def to_record(self) -> Interconnect:
-        """The link in SI units."""
-        bus = self.measured_bus_gb_per_s
-        return Interconnect(
-            id=self.id,
-            kind=self.kind,
-            per=self.per,
-            bytes_per_s=self.gb_per_s_per_direction * GB,
-            topology=self.topology,
-            measured_bus_bytes_per_s=None if bus is None else bus * GB,
-            in_network_reduction=self.in_network_reduction,
-            sources=self.sources,
-        )
 
 
 def read_interconnects(path: Path) -> Iterator[Interconnect]:
@@ -48,7 +30,7 @@ def read_interconnects(path: Path) -> Iterator[Interconnect]:
     Raises: InputFileError: the file or one of its entries is wrong.
     """
     for where, values in read_cited_tables(path, "interconnect"):
-        yield checked(InterconnectFile, values, where).to_record()
+        yield Interconnect(**dict(checked(InterconnectFile, values, where)))
 
 
 @functools.cache

@@ -2,8 +2,8 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeVar, cast
 
 from advisor.catalog.files import DATA_DIR, checked, named_records, read_csv, read_toml
 from advisor.catalog.schema.part import (
@@ -32,13 +32,76 @@ _SLOT_LIST: Final = re.compile(r"(\d+)x PCIe(\d)\.0 x(\d+)")
 _REGISTERED_SOCKETS: Final = ("sTR5", "SP3", "SP5", "SP6")
 
 
-@functools.cache
-def gpu_cards() -> tuple[GpuCard, ...]:
-    """Cards with an accelerator of the catalog, by name.
+_KINDS: Final[Mapping[str, type[Part]]] = {
+    "gpu": GpuCard, "cpu": Cpu, "board": Board, "ram": RamKit, "psu": Psu, "case": Case, "cooler": Cooler,
+    "storage": Storage, "riser": Riser, "bridge": Bridge, "link": PsuLink, "nic": Nic, "system": System,
+}  # fmt: skip
+"""By category, which is also the table of `more_parts.toml` that holds what the lists do not."""
+_FILES: Final[Mapping[type[Part], str]] = {
+    GpuCard: "gpu_cards", Cpu: "cpus", Board: "boards", RamKit: "ram", Psu: "psus", Case: "cases", Cooler: "coolers",
+    Storage: "storage",
+}  # fmt: skip
+
+
+def all_parts() -> dict[str, tuple[Part, ...]]:
+    """Every part by category."""
+    return {category: _listed(kind) for category, kind in _KINDS.items()}
+
+
+def listed(kind: type[PartT]) -> tuple[PartT, ...]:
+    """The parts of a kind among which the planner chooses, by name; boards that a source describes know the lanes of
+    several cards, the others those of one.
 
     Raises: InputFileError: a bundled file is damaged.
     """
-    return _all(GpuCard, "gpu_cards.csv", "gpu")
+    return cast(tuple[PartT, ...], _listed(kind))
+
+
+def named(kind: type[PartT]) -> tuple[PartT, ...]:
+    """The parts of a kind that lists name and the planner does not choose among; of many nobody counted the plugs.
+
+    Raises: InputFileError: a bundled file is damaged.
+    """
+    return cast(tuple[PartT, ...], _named(kind))
+
+
+def named_parts(category: str) -> tuple[Part, ...]:
+    """The same by category."""
+    return _named(_KINDS[category])
+
+
+@functools.cache
+def _listed(kind: type[Part]) -> tuple[Part, ...]:
+    if kind is System:
+        return systems()
+    if kind is Board:
+        found: list[Part] = [*_boards()]
+    else:
+        file = f"{_FILES[kind]}.csv" if kind in _FILES else ""
+        found = [checked(kind, _si(cells), where) for cells, where in (_rows(file) if file else ())]
+    table = next(category for category, each in _KINDS.items() if each is kind)
+    found += [
+        checked(kind, _si(entry), f"more_parts.toml: {entry.get('id')}")
+        for entry in _more_tables().get(table, ())
+    ]
+    return tuple(sorted(found, key=lambda part: (part.name, part.id))) if kind in _FILES else tuple(found)
+
+
+@functools.cache
+def _named(kind: type[Part]) -> tuple[Part, ...]:
+    file = f"named/{_FILES.get(kind, '')}.csv"
+    if not (FOLDER / file).is_file():
+        return ()
+    if kind is Board:
+        return tuple(_listed_board(cells, where, _wired()) for cells, where in _rows(file))
+    return tuple(checked(kind, _si(cells), where) for cells, where in _rows(file))
+
+
+def _boards() -> Iterator[Board]:
+    reviewed = read_toml(FOLDER / "boards_reviewed.toml")["board"]
+    completed = {**_wired(), **{entry["opendb"]: entry for entry in reviewed if "opendb" in entry}}
+    yield from (_listed_board(cells, where, completed) for cells, where in _rows("boards.csv"))
+    yield from (_own_board(entry) for entry in reviewed if "opendb" not in entry)
 
 
 @functools.cache
@@ -46,70 +109,6 @@ def cpu_series() -> dict[str, CpuSeries]:
     """What CPUs of one series share, by id."""
     path = FOLDER / "cpu_series.toml"
     return named_records(CpuSeries, read_toml(path), path.name)
-
-
-@functools.cache
-def cpus() -> tuple[Cpu, ...]:
-    """CPUs whose memory channels are known."""
-    return _all(Cpu, "cpus.csv", "cpu")
-
-
-@functools.cache
-def boards() -> tuple[Board, ...]:
-    """Boards; those that a source describes know the lanes of several cards, the others those of one."""
-    reviewed = read_toml(FOLDER / "boards_reviewed.toml")["board"]
-    completed = {entry["opendb"]: entry for entry in reviewed if "opendb" in entry}
-    completed = {**_wired(), **completed}
-    listed = tuple(_listed_board(cells, where, completed) for cells, where in _rows("boards.csv"))
-    own = tuple(_own_board(entry) for entry in reviewed if "opendb" not in entry)
-    return _by_name(listed + own)
-
-
-@functools.cache
-def named_boards() -> tuple[Board, ...]:
-    """Boards that lists name and the planner does not choose among.
-
-    Raises: InputFileError: a bundled file is damaged.
-    """
-    wired = _wired()
-    return tuple(_listed_board(cells, where, wired) for cells, where in _rows("named/boards.csv"))
-
-
-@functools.cache
-def named_psus() -> tuple[Psu, ...]:
-    """Supplies that lists name and the planner does not choose among; of many nobody counted the plugs."""
-    return _named(Psu, "psus")
-
-
-@functools.cache
-def named_storages() -> tuple[Storage, ...]:
-    """Drives that lists name and the planner does not choose among."""
-    return _named(Storage, "storage")
-
-
-@functools.cache
-def named_cases() -> tuple[Case, ...]:
-    """Cases that lists name and the planner does not choose among."""
-    return _named(Case, "cases")
-
-
-@functools.cache
-def named_coolers() -> tuple[Cooler, ...]:
-    """Coolers that lists name and the planner does not choose among."""
-    return _named(Cooler, "coolers")
-
-
-def named_parts(category: str) -> tuple[Part, ...]:
-    """Parts of a category that lists name and the planner does not choose among."""
-    readers: dict[str, Callable[[], tuple[Part, ...]]] = {
-        "board": named_boards, "psu": named_psus, "storage": named_storages, "case": named_cases,
-        "cooler": named_coolers,
-    }  # fmt: skip
-    return readers[category]() if category in readers else ()
-
-
-def _named(kind: type[PartT], name: str) -> tuple[PartT, ...]:
-    return tuple(checked(kind, _si(cells), where) for cells, where in _rows(f"named/{name}.csv"))
 
 
 @functools.cache
@@ -126,60 +125,6 @@ def _wired() -> dict[str, dict[str, Any]]:
         }
         for _, cells in (read_csv(path, columns) if path.exists() else ())
     }
-
-
-@functools.cache
-def ram_kits() -> tuple[RamKit, ...]:
-    """Kits of memory modules."""
-    return _all(RamKit, "ram.csv", "ram")
-
-
-@functools.cache
-def psus() -> tuple[Psu, ...]:
-    """Power supplies with their plugs."""
-    return _all(Psu, "psus.csv", "psu")
-
-
-@functools.cache
-def cases() -> tuple[Case, ...]:
-    """Cases and open frames."""
-    return _all(Case, "cases.csv", "case")
-
-
-@functools.cache
-def coolers() -> tuple[Cooler, ...]:
-    """CPU coolers."""
-    return _all(Cooler, "coolers.csv", "cooler")
-
-
-@functools.cache
-def storages() -> tuple[Storage, ...]:
-    """NVMe drives."""
-    return _all(Storage, "storage.csv", "storage")
-
-
-@functools.cache
-def risers() -> tuple[Riser, ...]:
-    """Riser cables."""
-    return tuple(_more(Riser, "riser"))
-
-
-@functools.cache
-def bridges() -> tuple[Bridge, ...]:
-    """NVLink bridges."""
-    return tuple(_more(Bridge, "bridge"))
-
-
-@functools.cache
-def psu_links() -> tuple[PsuLink, ...]:
-    """Leads that start a second supply."""
-    return tuple(_more(PsuLink, "link"))
-
-
-@functools.cache
-def nics() -> tuple[Nic, ...]:
-    """Network cards."""
-    return tuple(_more(Nic, "nic"))
 
 
 @functools.cache
@@ -202,34 +147,6 @@ def power_floors() -> Mapping[str, PowerFloor]:
     return {floor.accelerator: floor for floor in floors}
 
 
-def all_parts() -> dict[str, tuple[Part, ...]]:
-    """Every part by category."""
-    return {
-        "gpu": gpu_cards(),
-        "cpu": cpus(),
-        "board": boards(),
-        "ram": ram_kits(),
-        "psu": psus(),
-        "case": cases(),
-        "cooler": coolers(),
-        "storage": storages(),
-        "riser": risers(),
-        "bridge": bridges(),
-        "link": psu_links(),
-        "nic": nics(),
-        "system": systems(),
-    }
-
-
-def _all(kind: type[PartT], file: str, table: str) -> tuple[PartT, ...]:
-    listed = [checked(kind, _si(cells), where) for cells, where in _rows(file)]
-    return _by_name((*listed, *_more(kind, table)))
-
-
-def _by_name(parts: tuple[PartT, ...]) -> tuple[PartT, ...]:
-    return tuple(sorted(parts, key=lambda part: (part.name, part.id)))
-
-
 def _rows(file: str) -> Iterator[tuple[dict[str, str], str]]:
     path = FOLDER / file
     columns = _header(file)
@@ -247,11 +164,6 @@ def _header(file: str) -> tuple[str, ...]:
 @functools.cache
 def _more_tables() -> dict[str, Any]:
     return read_toml(FOLDER / "more_parts.toml")
-
-
-def _more(kind: type[PartT], table: str) -> Iterator[PartT]:
-    for entry in _more_tables().get(table, ()):
-        yield checked(kind, _si(entry), f"more_parts.toml: {entry.get('id')}")
 
 
 _UNITS: Final[dict[str, tuple[str, float]]] = {

@@ -62,24 +62,6 @@ class MeasuredFigure:
         return self.measured / self.predicted
 
 
-def calibrated_device(device: Device, calibration: Calibration) -> Device:
-    """The device with the bandwidth [bytes/s] and peaks [flop/s] that the measurements imply.
-
-    Each figure is scaled until the model predicts the measurement: one pass of reading for the bandwidth, the
-    probe's square product for each format. A format that was not measured takes the factor of its nearest relative.
-    A calibration of other hardware changes nothing.
-
-    Assumes: the time of an empty kernel, host links and small messages stay as fitted: the model has no such
-    figure of its own to scale, engines do not send small messages through the vendor's library, and what a launch
-    costs inside a step is part of every kernel's fit.
-    Raises: AdvisorError: a figure is implausible.
-    Source: own definition; operators.memory_read, operators.matmul.
-    """
-    if calibration.accelerator != device.id:
-        return device
-    return _scaled(device, measured_figures(device, calibration))
-
-
 def measured_figures(device: Device, calibration: Calibration) -> tuple[MeasuredFigure, ...]:
     """Bandwidth and matrix rates of a calibration beside what the model expects of the device [SI].
 
@@ -145,10 +127,15 @@ def accelerator_figures(accelerator: Accelerator, calibration: Calibration) -> t
 def calibrated_accelerator(accelerator: Accelerator, calibration: Calibration | None) -> Accelerator:
     """The accelerator's record with the figures of one machine, for everything that is derived from it [record].
 
-    The same record without a calibration, or with one of other hardware.
+    Each figure is scaled until the model predicts the measurement: one pass of reading for the bandwidth, the probe's
+    square product for each format. A format that was not measured takes the factor of its nearest relative. The same
+    record without a calibration, or with one of other hardware.
 
+    Assumes: the time of an empty kernel, host links and small messages stay as fitted: the model has no such
+        figure of its own to scale, engines do not send small messages through the vendor's library, and what a launch
+        costs inside a step is part of every kernel's fit.
     Raises: AdvisorError: a figure is implausible. InfeasibleError: the accelerator cannot be simulated.
-    Source: own definition, see calibrated_device and link_figure.
+    Source: own definition; operators.memory_read, operators.matmul; link_figure.
     """
     if calibration is None or calibration.accelerator != accelerator.id:
         return accelerator

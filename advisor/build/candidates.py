@@ -14,7 +14,19 @@ from advisor.build.performance import Load, best_run
 from advisor.build.rules_power import EIGHT_PIN_W, NOISE_DB, case_airflow, cooler_capacity_w
 from advisor.catalog import parts
 from advisor.catalog.part_prices import PriceBook, price_of
-from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, GpuCard, Part, RamKit
+from advisor.catalog.schema.part import (
+    Board,
+    Case,
+    Cooler,
+    Cpu,
+    GpuCard,
+    Part,
+    Psu,
+    PsuLink,
+    RamKit,
+    Riser,
+    Storage,
+)
 from advisor.catalog.units import MEGA
 
 COUNTS: Final = (1, 2, 3, 4, 6, 8)
@@ -117,7 +129,7 @@ def _cards_by_accelerator(book: PriceBook, limits: Limits) -> dict[str, list[tup
     """Cards with a price, of each accelerator those that no other of its kind beats; liquid-cooled ones need a loop or
     a place for a radiator that no case record states, so they are left to the user."""
     groups: dict[str, list[Candidate]] = {}
-    for card in parts.gpu_cards():
+    for card in parts.listed(GpuCard):
         usd = usd_of(card, book)
         wanted = not limits.accelerators or card.accelerator in limits.accelerators
         if usd is not None and wanted and card.cooling in ("open", "blower"):
@@ -147,7 +159,7 @@ def cpu_candidates(book: PriceBook) -> list[Candidate]:
     def cost(cpu: Cpu) -> tuple[float, ...]:
         return -cpu.cores, cpu.power_w, -cpu.ecc, -cpu.max_ram_bytes
 
-    return undominated(_priced("cpu", parts.cpus(), book), lambda cpu: cpu.series.id, cost=cost)
+    return undominated(_priced("cpu", parts.listed(Cpu), book), lambda cpu: cpu.series.id, cost=cost)
 
 
 def board_candidates(book: PriceBook) -> list[Candidate]:
@@ -162,7 +174,7 @@ def board_candidates(book: PriceBook) -> list[Candidate]:
         generation = -min(slot.pcie_generation for slot in board.slots)
         return -board.ram_max_bytes, -board.ram_slots, board.num_eps, generation, -board.ecc
 
-    return undominated(_priced("board", parts.boards(), book), kind, cost=cost)
+    return undominated(_priced("board", parts.listed(Board), book), kind, cost=cost)
 
 
 def memory_candidates(book: PriceBook) -> list[Candidate]:
@@ -173,7 +185,7 @@ def memory_candidates(book: PriceBook) -> list[Candidate]:
 
     found = [
         Candidate("memory", Memory(c.choice, num), c.usd * num)
-        for c in _priced("memory", parts.ram_kits(), book)
+        for c in _priced("memory", parts.listed(RamKit), book)
         for num in range(1, MAX_KITS + 1)
     ]
     return undominated(found, kind, cost=lambda memory: (-memory.capacity_bytes,))
@@ -190,9 +202,9 @@ def supply_candidates(book: PriceBook) -> list[Candidate]:
         plugs = (-psu.num_eps, -psu.num_16_pin, -psu.num_8_pin)
         return -supplies.power_w, -supplies.efficiency, *plugs, psu.length_m or 0.0
 
-    priced = _priced("supplies", parts.psus(), book)
+    priced = _priced("supplies", parts.listed(Psu), book)
     single = [Candidate("supplies", Supplies((c.choice,)), c.usd) for c in priced]
-    link = parts.psu_links()[0]
+    link = parts.listed(PsuLink)[0]
     extra = usd_of(link, book) or 0.0
     double = [
         Candidate("supplies", Supplies((c.choice, c.choice), link), 2 * c.usd + extra)
@@ -213,7 +225,7 @@ def case_candidates(book: PriceBook, least_usd: float = 0.0) -> list[Candidate]:
         room = (-case.max_gpu_m, -(case.max_cooler_m or 1.0), -(case.max_psu_m or 1.0))
         return *room, -case.expansion_slots, air
 
-    priced = _priced("case", parts.cases(), book)
+    priced = _priced("case", parts.listed(Case), book)
     return undominated([c for c in priced if c.usd >= least_usd or c.choice.open_frame], kind, cost=cost)
 
 
@@ -224,20 +236,20 @@ def cooler_candidates(book: PriceBook) -> list[Candidate]:
         return cooler.height_m or 0.0, -cooler_capacity_w(cooler, Setting())
 
     sockets = {series.socket for series in parts.cpu_series().values()}
-    priced = _priced("cooler", parts.coolers(), book)
+    priced = _priced("cooler", parts.listed(Cooler), book)
     return undominated(priced, lambda cooler: frozenset(cooler.sockets) & sockets, cost=cost)
 
 
 def storage_candidates(book: PriceBook) -> list[Candidate]:
     """Drives: the cheapest for each capacity."""
-    priced = _priced("storage", parts.storages(), book)
+    priced = _priced("storage", parts.listed(Storage), book)
     return undominated(priced, cost=lambda drive: (-drive.capacity_bytes,))
 
 
 def riser_candidates(book: PriceBook, most: int) -> list[Candidate]:
     """No riser, or one of the screening generation for each of so many cards."""
     found = [Candidate("risers", Risers(), 0.0)]
-    for riser in parts.risers():
+    for riser in parts.listed(Riser):
         usd = usd_of(riser, book)
         if usd is not None and riser.pcie_generation >= SCREEN_GENERATION:
             found += [Candidate("risers", Risers(riser, num), usd * num) for num in COUNTS if num <= most]

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -38,7 +38,21 @@ from advisor.catalog import parts
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_toml
 from advisor.catalog.part_prices import PriceBook, price_of
-from advisor.catalog.schema.part import Board, Cpu, Part, Storage
+from advisor.catalog.schema.part import (
+    Board,
+    Bridge,
+    Case,
+    Cooler,
+    Cpu,
+    GpuCard,
+    Nic,
+    Part,
+    Psu,
+    PsuLink,
+    RamKit,
+    Riser,
+    Storage,
+)
 from advisor.catalog.units import GB
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
@@ -259,7 +273,7 @@ class _Reader:
         accelerator = accelerator_in(line.what)
         if accelerator is None:
             raise unknown_part(line, "card", gpu_names())
-        cards = [card for card in parts.gpu_cards() if card.accelerator == accelerator]
+        cards = [card for card in parts.listed(GpuCard) if card.accelerator == accelerator]
         if not cards:
             raise UnknownPartError(
                 f"{line.where}: {line.what!r}",
@@ -274,7 +288,7 @@ class _Reader:
     def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:
         cpu = cpu_in(line.what)
         if cpu is None:
-            raise unknown_part(line, "CPU", [cpu.name for cpu in parts.cpus()])
+            raise unknown_part(line, "CPU", [cpu.name for cpu in parts.listed(Cpu)])
         if not set(plain_words(line.what).split()) <= set(plain_words(cpu.name).split()):
             self.note(line, cpu)
         return cpu, line.quantity
@@ -287,14 +301,14 @@ class _Reader:
         if board is None:
             if is_bare(line.what, "board"):
                 return None, 1
-            raise unknown_part(line, "board", [board.name for board in parts.boards()])
+            raise unknown_part(line, "board", [board.name for board in parts.listed(Board)])
         self.note(line, board)
         return board, 1
 
     def _named_board(self, line: TypedLine, words: str) -> Board | None:
         """The board of that name; another maker's board with the same chipset is not it."""
-        found = all_by_words(words, parts.boards(), strict=True) or all_by_words(
-            words, parts.named_boards(), strict=True
+        found = all_by_words(words, parts.listed(Board), strict=True) or all_by_words(
+            words, parts.named(Board), strict=True
         )
         if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
             raise ambiguous_part(line, "board", found)
@@ -302,21 +316,21 @@ class _Reader:
 
     def psu(self, line: TypedLine) -> tuple[Part | None, int]:
         match = WATTS.search(line.what)
-        found = all_by_words(line.what, parts.psus()) or all_by_words(line.what, parts.named_psus())
+        found = all_by_words(line.what, parts.listed(Psu)) or all_by_words(line.what, parts.named(Psu))
         if len({psu.power_w for psu in found}) > 1:
             raise ambiguous_part(line, "supply", found)
         named = min(found, key=lambda psu: (len(psu.name), psu.name), default=None)
         if named is None and match is None:
             if is_bare(line.what, "psu"):
                 return None, line.quantity
-            raise unknown_part(line, "supply", [psu.name for psu in parts.psus()])
+            raise unknown_part(line, "supply", [psu.name for psu in parts.listed(Psu)])
         watts = float(match.group(1)) if match else 0.0
         psu = named or (named_supply(watts, line) if names_a_model(line.what) else psu_of(watts, line))
         self.note(line, psu)
         return psu, line.quantity
 
     def ram(self, line: TypedLine) -> tuple[Part | None, int]:
-        named = by_words(line.what, parts.ram_kits()) if names_a_model(line.what) else None
+        named = by_words(line.what, parts.listed(RamKit)) if names_a_model(line.what) else None
         kit = named or kit_of(line, self.board, self.cpu)
         if kit is None:
             return None, line.quantity
@@ -327,7 +341,7 @@ class _Reader:
         match = GIGABYTES.search(line.what)
         if _DISK.search(line.what):
             return None, line.quantity  # no rule reads disks
-        found = all_by_words(line.what, (*parts.storages(), *parts.named_storages()))
+        found = all_by_words(line.what, (*parts.listed(Storage), *parts.named(Storage)))
         if match is None and len({drive.capacity_bytes for drive in found}) > 1:
             raise ambiguous_part(line, "drive", found)
         named = min(found, key=lambda drive: (len(drive.name), drive.name), default=None)
@@ -341,19 +355,14 @@ class _Reader:
             )
         return drive, line.quantity
 
-    def named_only(
-        self, found: Callable[[], Iterable[Part]], category: str
-    ) -> Callable[[TypedLine], tuple[Part | None, int]]:
-        def resolve(line: TypedLine) -> tuple[Part | None, int]:
-            pool = [*found(), *parts.named_parts(category)]
-            part = by_words(line.what, pool)
-            if part is None and not is_bare(line.what, category):
-                raise unknown_part(line, category, [each.name for each in pool])
-            if part is not None:
-                self.note(line, part)
-            return part, line.quantity
-
-        return resolve
+    def by_name(self, kind: type[Part], category: str, line: TypedLine) -> tuple[Part | None, int]:
+        pool = [*parts.listed(kind), *parts.named(kind)]
+        part = by_words(line.what, pool)
+        if part is None and not is_bare(line.what, category):
+            raise unknown_part(line, category, [each.name for each in pool])
+        if part is not None:
+            self.note(line, part)
+        return part, line.quantity
 
 
 _RESOLVERS: Final[dict[str, Callable[[_Reader, TypedLine], tuple[Part | None, int]]]] = {
@@ -363,10 +372,10 @@ _RESOLVERS: Final[dict[str, Callable[[_Reader, TypedLine], tuple[Part | None, in
     "psu": _Reader.psu,
     "ram": _Reader.ram,
     "storage": _Reader.storage,
-    "case": lambda reader, line: reader.named_only(parts.cases, "case")(line),
-    "cooler": lambda reader, line: reader.named_only(parts.coolers, "cooler")(line),
-    "riser": lambda reader, line: reader.named_only(parts.risers, "riser")(line),
-    "bridge": lambda reader, line: (parts.bridges()[0], line.quantity),
-    "nic": lambda reader, line: reader.named_only(parts.nics, "nic")(line),
-    "link": lambda reader, line: (parts.psu_links()[0], line.quantity),
+    "case": lambda reader, line: reader.by_name(Case, "case", line),
+    "cooler": lambda reader, line: reader.by_name(Cooler, "cooler", line),
+    "riser": lambda reader, line: reader.by_name(Riser, "riser", line),
+    "bridge": lambda reader, line: (parts.listed(Bridge)[0], line.quantity),
+    "nic": lambda reader, line: reader.by_name(Nic, "nic", line),
+    "link": lambda reader, line: (parts.listed(PsuLink)[0], line.quantity),
 }

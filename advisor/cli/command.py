@@ -8,13 +8,14 @@ import importlib
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from advisor import __version__
 from advisor.catalog.errors import AdvisorError
@@ -101,27 +102,73 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
     def run(**values: Any) -> Delivery | None:
         from advisor.cli.notes import implausible
 
-        if is_group and values["context"].invoked_subcommand is not None:
+        context = values.pop("_context")
+        if is_group and context.invoked_subcommand is not None:
             return None
         check_numbers(values)
         if values.get("emit") and values["output"] is not None and not values["output"].suffix:
             values |= {"emit_dir": values["output"], "output": None}
         check_files(found.name, values)
         shared = check_shared(gathered(Shared, values))
+        shared = replace(shared, given=_given(context, values))
         answer = found.answer(gathered(found.inputs, values), shared)
         if shared.calibration is not None and not found.uses_calibration:
             answer = replace(answer, warnings=(*answer.warnings, "this answer does not use the calibration"))
         answer = replace(answer, warnings=(*answer.warnings, *implausible(answer.result)))
         return partial(deliver, answer, shared)
 
-    parameters = [*parameters_of(found.inputs), *parameters_of(Shared)]
-    if is_group:
-        kind = inspect.Parameter.KEYWORD_ONLY
-        parameters.insert(0, inspect.Parameter("context", kind, annotation=typer.Context))
+    kind = inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter("_context", kind, annotation=typer.Context)]
+    parameters += [*parameters_of(found.inputs), *parameters_of(Shared)]
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = found.inputs.__doc__
     return run
+
+
+def _given(context: typer.Context, values: Mapping[str, Any]) -> frozenset[str]:
+    """Names of the options that somebody gave, by hand, file or variable, be it with their default."""
+    sources = {name: context.get_parameter_source(name) for name in values}
+    return frozenset(name for name, source in sources.items() if source and source.name != "DEFAULT")
+
+
+def _refuse_repeated(parser: Any, args: Sequence[str]) -> None:
+    """Refuse an option that is typed twice, of which the parser would drop the first.
+
+    Raises: AdvisorError: there is one.
+    """
+    _, _, typed = parser.parse_args(list(args))
+    for place, option in enumerate(typed):
+        if (
+            option not in typed[:place]
+            or option.param_type_name != "option"
+            or option.multiple
+            or option.is_flag
+        ):
+            continue
+        name = max(option.opts, key=len)
+        is_list = (option.metavar or "").endswith("...")
+        raise AdvisorError(
+            f"{name} is given twice",
+            why="one of them would do nothing",
+            fix=f"{name} A,B takes several" if is_list else f"give {name} once",
+        )
+
+
+class _Once(TyperCommand):
+    """A command whose options are typed once."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _refuse_repeated(self.make_parser(ctx), args)
+        return super().parse_args(ctx, args)
+
+
+class _OnceGroup(TyperGroup):
+    """A group that is a command too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _refuse_repeated(self.make_parser(ctx), args)
+        return super().parse_args(ctx, args)
 
 
 def check_numbers(values: Mapping[str, Any]) -> None:
@@ -134,6 +181,42 @@ def check_numbers(values: Mapping[str, Any]) -> None:
             raise AdvisorError(
                 f"--{name.replace('_', '-')} {value} is out of range", fix="type a finite number"
             )
+
+
+class Apart(NamedTuple):
+    """Two options that are not typed together."""
+
+    one: str
+    other: str
+    why: str
+    fix: str = "drop one"
+
+
+class Needs(NamedTuple):
+    """An option that says nothing without another."""
+
+    option: str
+    other: str
+    fix: str
+    what: str = ""
+    """What is wrong, where that is more than that it needs the other."""
+    why: str = ""
+
+
+Rule = Apart | Needs
+
+
+def check_together(given: Collection[str], rules: Iterable[Rule]) -> None:
+    """Refuse options that do not go together; `given` are names of fields.
+
+    Raises: AdvisorError: they do not.
+    """
+    for rule in rules:
+        first, second = (name.removeprefix("--").replace("-", "_") in given for name in rule[:2])
+        if isinstance(rule, Needs) and first and not second:
+            raise AdvisorError(rule.what or f"{rule.option} needs {rule.other}", why=rule.why, fix=rule.fix)
+        if isinstance(rule, Apart) and first and second:
+            raise AdvisorError(f"{rule.one} and {rule.other} exclude each other", why=rule.why, fix=rule.fix)
 
 
 def parameters_of(inputs: type, default: object = None) -> Iterator[inspect.Parameter]:
@@ -276,14 +359,14 @@ def tree(folders: Sequence[str] = FOLDERS) -> typer.Typer:
     )
     top.callback(invoke_without_command=True)(_top)
     known = commands(folders)
-    groups = {name: typer.Typer(help=text) for name, text in GROUPS.items()}
+    groups = {name: typer.Typer(cls=_OnceGroup, help=text) for name, text in GROUPS.items()}
     for name, group in groups.items():
         bare = function_of(known[name], is_group=True) if name in known else _show_help
         group.callback(invoke_without_command=True)(bare)
         top.add_typer(group, name=name)
     for name, found in known.items():
         if name not in groups:
-            groups.get(name.split()[0], top).command(found.word)(function_of(found))
+            groups.get(name.split()[0], top).command(found.word, cls=_Once)(function_of(found))
     return top
 
 

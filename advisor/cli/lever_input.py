@@ -9,11 +9,12 @@ from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameErro
 from advisor.catalog.files import read_json
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.units import TB
-from advisor.cli.measures import parse_clients, parse_count, parse_rate
+from advisor.cli.measures import parse_clients, parse_count, parse_rate, parse_watts
 from advisor.cli.options import Beside as TypedBeside
 from advisor.cli.options import Levers, Load
 from advisor.cli.scenario_input import names_of
-from advisor.recommend.levers import BY_LENGTH, LEVERS, NAMES, NOT_SEARCHED
+from advisor.recommend.levers import BY_LENGTH, LEVERS, NAMES
+from advisor.recommend.power import NAME as POWER
 from advisor.recommend.scenario import AdapterLoad, Beside, Scenario
 from advisor.recommend.split import boundaries
 from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK
@@ -23,10 +24,13 @@ MOST_TOKENS: Final = 10_000_000
 _CONFIG: Final = "adapter_config.json"
 
 
-def with_levers(scenario: Scenario, typed: Levers, *, parts: str = "") -> Scenario:
+def with_levers(
+    scenario: Scenario, typed: Levers, *, parts: str = "", no_limit: str | None = None
+) -> Scenario:
     """The scenario with the levers that may be pulled, and the adapters that requests use.
 
-    `parts`: what else takes levers that make unlike parts, where the command does not.
+    `parts`: what else takes levers that make unlike parts, where the command does not; `no_limit`: why boards are not
+    held to less power; without it those of machines that are there already are.
 
     Raises: AdvisorError and its kinds: a name is not known or not searched, says nothing about this load, or adapters
         are of another model.
@@ -42,6 +46,18 @@ def with_levers(scenario: Scenario, typed: Levers, *, parts: str = "") -> Scenar
         raise AdvisorError(f"--levers {fleets[0]} does not act here", why=parts, fix="--levers auto")
     if fleets:
         _check_fleet(fleets[0], scenario, typed)
+    limits = [name for name in names if name.partition(":")[0] == POWER]
+    if no_limit is None:
+        no_limit = "" if scenario.constraints.own else "who rents a board may seldom set its power limit"
+    if limits and no_limit:
+        own = "--own 8xh100-sxm for boards of your own, or --levers auto"
+        raise AdvisorError(f"--levers {limits[0]} does not act here", why=no_limit, fix=own)
+    if limits and fleets:
+        raise AdvisorError(
+            f"--levers {fleets[0]} and {limits[0]} exclude each other",
+            why="unlike parts are bought at rated power",
+            fix=f"--levers {limits[0]}",
+        )
     found = scenario.model_copy(update={"levers": names, "acceptance": typed.acceptance})
     if typed.adapters is None:
         if typed.adapter_rank is not None or typed.adapter_slots is not None:
@@ -124,20 +140,15 @@ def with_contexts(scenario: Scenario, text: str | None) -> tuple[Scenario, tuple
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = names_of(text, "--levers")
+    names = tuple(_watts(name) for name in names_of(text, "--levers"))
     if len(names) > 1 and {"auto", "none"} & set(names):
         raise AdvisorError(f"--levers {text}: auto and none stand alone", fix="--levers auto, or names alone")
     for name in names:
-        if name in NOT_SEARCHED:
-            raise AdvisorError(
-                f"--levers {name} is not searched",
-                why="only measurements say how fast a board is under a limit, and renters seldom may set one",
-                fix="advisor probe --power-sweep -o p.json, advisor calibrate p.json -o c.json, then advisor cost "
-                "--own 8xh100-sxm --calibration c.json",
-            )
         if name in ("auto", "none", "speculation", *LEVERS):
             continue
         kind, _, draft = name.partition(":")
+        if kind == POWER:
+            continue
         if kind == "draft" and draft:
             models.get(draft)
             continue
@@ -148,6 +159,27 @@ def _names(text: str) -> tuple[str, ...]:
             fix=f"--levers {near[0] if near else 'auto'}",
         )
     return names
+
+
+def _watts(name: str) -> str:
+    """The name of a lever; of a power limit its watts as a number, or its share of rated power.
+
+    Raises: AdvisorError: it is neither.
+    """
+    kind, colon, text = name.partition(":")
+    if kind not in (POWER, "power") or not (colon or kind == "power"):
+        return name
+    if not colon:
+        return POWER
+    share = text.removesuffix("%")
+    if share == text:
+        watts = parse_watts(text, f"--levers {POWER}")
+        return f"{POWER}:{watts:g}W"
+    if not share.replace(".", "", 1).isdecimal() or not 0 < float(share) < 100:
+        raise AdvisorError(
+            f"--levers {name}: not a share of rated power", fix=f"--levers {POWER}:80%, or {POWER}:300W"
+        )
+    return f"{POWER}:{share}%"
 
 
 def _check_fleet(name: str, scenario: Scenario, typed: Levers) -> None:

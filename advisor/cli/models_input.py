@@ -16,6 +16,7 @@ from advisor.recommend.several import MOST_MODELS
 
 EXAMPLE: Final = "--models 8b@20,70b@2:profile=rag"
 _SHARED_BY: Final = "its parts are of one model"
+_ONE_LIMIT: Final = "models on one machine would share its limit"
 
 
 def _tokens(text: str) -> int:
@@ -57,7 +58,7 @@ def scenarios_of(
                 why="how many replicas it needs depends on it",
                 fix=f"{name}@10 for 10 requests/s",
             )
-        scenario = with_levers(scenario, levers, parts=_SHARED_BY)
+        scenario = with_levers(scenario, levers, parts=_SHARED_BY, no_limit=_ONE_LIMIT)
         found[scenario.model] = scenario.model_copy(update={"beside": beside_of(beside)})
         notes += more
     if not 2 <= len(found) <= MOST_MODELS:

@@ -88,6 +88,8 @@ class Shared:
         bool,
         OUTPUT(None, "Let advisor.toml name output files, records or a cluster.", True, "--trust-config"),
     ] = False
+    given: frozenset[str] = frozenset()
+    """Names of options that somebody gave, be it with their default."""
 
     def as_inputs(self) -> dict[str, object]:
         """What of it decides the answer, for the JSON document's `inputs`."""
@@ -331,7 +333,7 @@ class Levers:
             "NAME,...",
             "none; auto: reuse of prompts, others tried on what is shown; or those to search with: prefix, kv-fp8, "
             "kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools, "
-            "split.",
+            "split, power-cap.",
             True,
         ),
     ] = "auto"

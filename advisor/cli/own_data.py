@@ -7,7 +7,6 @@ from typing import Final
 from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import checked, read_json
-from advisor.catalog.prices import kept_in, read_folder
 from advisor.catalog.schema import Calibration
 
 
@@ -70,6 +69,8 @@ def cache_folder() -> Path:
 
 def kept_prices() -> Path | None:
     """The folder of refreshed prices for `prices_as_of`; None where nothing was ever refreshed."""
+    from advisor.catalog.prices import kept_in
+
     return kept_in(cache_folder())
 
 
@@ -78,6 +79,8 @@ def kept_prices_note() -> str:
 
     Raises: InputFileError: they are damaged, with the way out.
     """
+    from advisor.catalog.prices import read_folder
+
     folder = kept_prices()
     if folder is None:
         return ""

@@ -1,36 +1,29 @@
 """What a person typed about traffic, service levels and limits, turned into a frozen scenario."""
 
-import math
 import re
 from difflib import get_close_matches
 from typing import Final, Literal, cast, get_args
 
-from advisor.catalog import accelerators, engines, models, profiles
+from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.prices import bundled_prices
 from advisor.catalog.regions import EU_COUNTRIES
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema.price import Tenancy, Term
-from advisor.cli.measures import parse_budget, parse_clients, parse_rate, parse_seconds, parse_watts, positive
+from advisor.cli.measures import parse_budget, parse_seconds, parse_watts
 from advisor.cli.options import Load, Shared, Where
 from advisor.cli.options import Objectives as TypedObjectives
 from advisor.cli.own_data import given_calibration, kept_prices, kept_prices_note
-from advisor.recommend.conversations import in_conversations
-from advisor.recommend.load_runs import lengths_of
+from advisor.cli.traffic_input import traffic_of
 from advisor.recommend.scenario import (
     Constraints,
-    Conversations,
     Metric,
     Objectives,
     Scenario,
     ServiceLevel,
-    Traffic,
 )
 from advisor.simulator.layout import check_generates
-from advisor.simulator.serving.content import mean_reused_tokens
-from advisor.simulator.serving.trace_files import Trace, read_trace
-from advisor.simulator.serving.trace_replay import contents_of
 
 _LEVELS: Final[tuple[tuple[Metric, Literal[50, 95, 99]], ...]] = (
     ("ttft", 95), ("ttft", 50), ("tpot", 95), ("tpot", 50), ("itl", 99), ("e2e", 99),
@@ -64,140 +57,6 @@ def refuse_goal(objectives: TypedObjectives, workload: str) -> None:
             why="it compares families of hardware by what serving a model costs on them",
             fix="drop --goal, or say what is to be trained under [needs] in its file and keep --workload serve",
         )
-
-
-def traffic_of(load: Load) -> Traffic:
-    """The traffic that a load stands for; the profile `chat` where nothing is said.
-
-    Raises: AdvisorError: parts of it exclude each other or a number is out of range. UnknownNameError: no such
-        profile. InputFileError: the trace is malformed.
-    """
-    _check_one_of(load)
-    rate = parse_rate(load.rate) if load.rate is not None else None
-    clients = parse_clients(load.concurrency) if load.concurrency is not None else None
-    if load.trace is not None:
-        trace = read_trace(load.trace)
-        if load.trace_speed is not None:
-            trace = trace.sped_up(positive(load.trace_speed, "--trace-speed", example="2"))
-        spread = (
-            _log_spread([pair[0] for pair in trace.pairs]),
-            _log_spread([pair[1] for pair in trace.pairs]),
-        )
-        return Traffic(
-            profile="trace",
-            mean_input_tokens=round(trace.mean_input_tokens),
-            mean_output_tokens=round(trace.mean_output_tokens),
-            input_sigma=spread[0],
-            output_sigma=spread[1],
-            rate_per_s=rate or trace.rate_per_s,
-            concurrency=clients,
-            trace=load.trace,
-            reused_input_tokens=_reused_tokens(trace, load),
-            source=str(load.trace),
-        )
-    name = load.profile or "chat"
-    profile = profiles.get(name)
-    typed = load.input_tokens is not None or load.output_tokens is not None
-    mean_input, common = load.input_tokens or profile.mean_input_tokens, load.shared_prefix_tokens or 0
-    if common >= mean_input:
-        raise AdvisorError(
-            f"--shared-prefix-tokens {common} leaves nothing of a prompt of {mean_input} tokens",
-            why="the mean prompt counts its shared beginning",
-            fix=f"at most {mean_input - 1}",
-        )
-    traffic = Traffic(
-        profile="custom" if typed else name,
-        mean_input_tokens=mean_input,
-        mean_output_tokens=load.output_tokens or profile.mean_output_tokens,
-        input_sigma=profile.input_sigma,
-        output_sigma=profile.output_sigma,
-        rate_per_s=rate,
-        concurrency=clients,
-        shared_prefix_tokens=common,
-        shared_prefixes=load.shared_prefixes or 1,
-        reused_input_tokens=float(common),
-        source=f"token counts as typed, spread of the profile {name}" if typed else profile.source,
-    )
-    return traffic if load.sessions is None else _in_conversations(traffic, load)
-
-
-_USUAL_GAP: Final = "1min"
-
-
-def _in_conversations(turn: Traffic, load: Load) -> Traffic:
-    """The turns of conversations, of which the lengths typed are the new tokens; a shared beginning is their system
-    prompt."""
-    common = turn.shared_prefix_tokens
-    alone = {
-        "mean_input_tokens": turn.own_input_tokens, "shared_prefix_tokens": 0, "reused_input_tokens": 0.0,
-    }  # fmt: skip
-    talk = Conversations(
-        turn=turn.model_copy(update=alone),
-        mean_turns=load.sessions,
-        gap_s=parse_seconds(load.turn_gap or _USUAL_GAP, "--turn-gap"),
-        common_tokens=common,
-    )
-    return in_conversations(talk, lengths_of(talk.turn))
-
-
-def _reused_tokens(trace: Trace, load: Load) -> float:
-    """Tokens of a trace's mean prompt that earlier ones had; none where clients do not follow it."""
-    contents = contents_of(trace) if load.concurrency is None else None
-    return mean_reused_tokens(contents) if contents is not None else 0.0
-
-
-def _check_one_of(load: Load) -> None:
-    if load.shared_prefix_tokens is not None and load.trace is not None:
-        what, why = (
-            "--trace and --shared-prefix-tokens exclude each other",
-            "hash_ids say which prompts begin alike",
-        )
-        raise AdvisorError(what, why=why, fix="drop one")
-    _check_conversations(load)
-    if load.shared_prefixes is not None and load.shared_prefix_tokens is None:
-        raise AdvisorError("--shared-prefixes needs their length", fix="--shared-prefix-tokens N")
-    if load.rate is not None and load.concurrency is not None:
-        raise AdvisorError(
-            "--rate and --concurrency exclude each other",
-            why="a rate says when requests come, a concurrency that each waits for the one before it",
-            fix="give one of them",
-        )
-    lengths = load.input_tokens is not None or load.output_tokens is not None
-    given = [
-        name
-        for name, used in (
-            ("--trace", load.trace),
-            ("--profile", load.profile),
-            ("--input-tokens", lengths or None),
-        )
-        if used is not None
-    ]
-    if load.ramp is not None and load.concurrency is None:
-        raise AdvisorError(
-            "--ramp says when clients begin, and there are none", fix="--concurrency N, or no --ramp"
-        )
-    if load.trace_speed is not None and load.trace is None:
-        raise AdvisorError("--trace-speed belongs to --trace", fix="--trace FILE, or no --trace-speed")
-    if load.trace_speed is not None and load.rate is not None:
-        what, why = "--trace-speed and --rate exclude each other", "both say how fast the trace goes"
-        raise AdvisorError(what, why=why, fix="drop one")
-    if len(given) > 1 and "--trace" in given:
-        raise AdvisorError(
-            f"{' and '.join(given)} exclude each other", why="a trace has lengths of its own", fix="drop one"
-        )
-
-
-def _check_conversations(load: Load) -> None:
-    """Refuse conversations beside what says otherwise how requests come or what they have in common."""
-    if load.turn_gap is not None and load.sessions is None:
-        raise AdvisorError("--turn-gap needs conversations", fix="--sessions 6, or drop --turn-gap")
-    for name, given, why in (
-        ("--trace", load.trace, "a trace says by its hash_ids which prompts continue others"),
-        ("--concurrency", load.concurrency, "turns come at their own instants, not when a client is free"),
-        ("--shared-prefixes", load.shared_prefixes, "all conversations begin with one system prompt"),
-    ):
-        if load.sessions is not None and given is not None:
-            raise AdvisorError(f"--sessions and {name} exclude each other", why=why, fix="drop one")
 
 
 def parse_own(text: str) -> tuple[tuple[int, str], ...]:
@@ -374,10 +233,3 @@ def _trace_note(load: Load) -> str:
         f"of {load.trace}, lengths and mean rate count in the screen; the deployments that are shown have replayed it, "
         "each replica its share"
     )
-
-
-def _log_spread(lengths: list[int]) -> float:
-    """Standard deviation of the logarithm of lengths."""
-    logs = [math.log(length) for length in lengths]
-    mean = math.fsum(logs) / len(logs)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / len(logs))

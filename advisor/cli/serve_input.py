@@ -11,8 +11,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine
 from advisor.cli.measures import parse_seconds, positive
 from advisor.cli.options import Layout, Load
-from advisor.cli.scenario_input import traffic_of
-from advisor.recommend.load_runs import shared_prefixes
+from advisor.cli.traffic_input import traffic_of
 from advisor.recommend.scenario import Traffic
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.serving import (
@@ -27,8 +26,7 @@ from advisor.simulator.serving import (
     Workload,
 )
 from advisor.simulator.serving.arrivals import check_span
-from advisor.simulator.serving.trace_files import read_trace
-from advisor.simulator.serving.trace_replay import replay
+from advisor.simulator.serving.content import SharedPrefixes
 
 REQUESTS_PER_CLIENT = 10
 DEFAULT_REQUESTS = 2000
@@ -123,7 +121,8 @@ def load_of(load: Load) -> LoadPlan:
     traffic = traffic_of(load)
     if load.trace is not None:
         return _trace_plan(load.trace, traffic, load)
-    prefixes, common = shared_prefixes(traffic), traffic.shared_prefix_tokens
+    common = traffic.shared_prefix_tokens
+    prefixes = SharedPrefixes(common, traffic.shared_prefixes) if common else None
     own = traffic.model_copy(
         update={"mean_input_tokens": traffic.own_input_tokens, "shared_prefix_tokens": 0}
     )
@@ -143,6 +142,9 @@ def load_of(load: Load) -> LoadPlan:
 
 def _trace_plan(path: Path, traffic: Traffic, load: Load) -> LoadPlan:
     """A trace is replayed at its own instants, or by clients if their number is given."""
+    from advisor.simulator.serving.trace_files import read_trace
+    from advisor.simulator.serving.trace_replay import replay
+
     trace = read_trace(path)
     if traffic.rate_per_s is not None and trace.rate_per_s is not None:
         trace = trace.sped_up(traffic.rate_per_s / trace.rate_per_s)

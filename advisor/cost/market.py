@@ -13,10 +13,10 @@ from advisor.cost.rows import Served, best_by_precision, founded_first, row_of, 
 from advisor.recommend.bounds import surface_requests_per_s
 from advisor.recommend.candidates import usable_precisions
 from advisor.recommend.capacity import Capacity, confirm, highest_load
-from advisor.recommend.recommend import Searched, rejected_of, searched
+from advisor.recommend.recommend import rejected_of, searched
 from advisor.recommend.result import Rejected, SearchStatistics
 from advisor.recommend.scenario import Scenario
-from advisor.recommend.screening import Found
+from advisor.recommend.screening import Found, Searched
 from advisor.recommend.search import Progress
 from advisor.recommend.settling import at_planned_load
 

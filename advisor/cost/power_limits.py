@@ -1,6 +1,6 @@
-"""Hardware of one's own held to each power limit that was measured: tokens per joule, and what a token then costs."""
+"""Hardware of one's own held to power limits: tokens per joule, and what a token then costs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from advisor.catalog.errors import InfeasibleError
@@ -11,10 +11,10 @@ from advisor.cost.result import OwnedOption, PowerLimit
 from advisor.cost.rows import Served
 from advisor.recommend.changes import capacity_of
 from advisor.recommend.levers import replica_of
+from advisor.recommend.power import held_to, limits_of
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found
 from advisor.recommend.settling import at_planned_load
-from advisor.simulator.device import with_power_cap
 
 
 def power_limits(
@@ -26,25 +26,30 @@ def power_limits(
     served: Served | None,
     region: str,
     count: int | None,
+    power_cap: str = "",
 ) -> tuple[PowerLimit, ...]:
-    """Each measured limit that the deployment holds its objectives under, lowest first; none without a measured sweep.
+    """Each limit that the deployment holds its objectives under, lowest first, then full power: those that were
+    measured, or those that `power_cap` names; none where neither is.
 
     Assumes: busy accelerators draw the limit.
+    Raises: InfeasibleError: its boards take no such limit.
     """
+    chip = found.candidate.deployment.accelerator
+    points = [point.limit_w for point in chip.power_points]
+    full_w = points[-1] if points else chip.tdp_w or 0.0
+    tried = [*reversed(limits_of(chip, power_cap)), full_w] if power_cap else points
     limits = []
-    for limit_w, capped in _capped(found, scenario):
+    for limit_w, capped in _capped(found, scenario, tried):
         option = owned_option(capped, bought, scenario, known, served=served, region=region, count=count)
         if option is not None:
             limits.append(_of(limit_w, capped, option))
     return tuple(limits)
 
 
-def _capped(found: Found, scenario: Scenario) -> Iterator[tuple[float, Found]]:
+def _capped(found: Found, scenario: Scenario, limits_w: Sequence[float]) -> Iterator[tuple[float, Found]]:
     deployment = found.candidate.deployment
-    for point in deployment.accelerator.power_points:
-        record = with_power_cap(deployment.accelerator, point.limit_w).model_copy(
-            update={"tdp_w": point.limit_w}
-        )
+    for limit_w in limits_w:
+        record = held_to(deployment.accelerator, limit_w)
         candidate = replace(found.candidate, deployment=replace(deployment, accelerator=record))
         try:
             replica = replica_of(candidate, scenario)
@@ -53,7 +58,7 @@ def _capped(found: Found, scenario: Scenario) -> Iterator[tuple[float, Found]]:
         capacity = capacity_of(scenario, replica)
         if capacity is not None:
             at_limit = replace(found, candidate=candidate, replica=replica, capacity=capacity)
-            yield point.limit_w, at_planned_load(scenario, at_limit)
+            yield limit_w, at_planned_load(scenario, at_limit)
 
 
 def _of(limit_w: float, capped: Found, option: OwnedOption) -> PowerLimit:
@@ -65,4 +70,5 @@ def _of(limit_w: float, capped: Found, option: OwnedOption) -> PowerLimit:
         rate / (size * limit_w),
         option.tco.num_accelerators,
         option.row.usd_per_million_tokens.value,
+        "measured" if capped.candidate.deployment.accelerator.power_points else "modelled",
     )

@@ -29,6 +29,8 @@ class CostQuestion(Record):
     """Where owned machines would stand, and whose grid counts."""
     purchase_usd: float | None = Field(default=None, gt=0)
     """A person's own price of one accelerator of `own`."""
+    power_cap: str = ""
+    """The lever by which boards of one's own are held to less power; empty: each limit that was measured."""
     own: tuple[int, str] | None = None
     """Hardware to own: a number of accelerators and their id; None picks among those with a purchase price."""
 

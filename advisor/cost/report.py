@@ -154,6 +154,12 @@ def _owned(
 def _power_limits(
     question: CostQuestion, owned: _Owned, known: Ownership, home: Region
 ) -> tuple[PowerLimit, ...]:
+    if not owned.options and question.power_cap:
+        raise AdvisorError(
+            "--levers power-cap is for hardware of one's own, and none is among the answers",
+            why=owned.note or "none that carries the load has a purchase price",
+            fix="--own 8xh100-sxm",
+        )
     if not owned.options:
         return ()
     found = owned.market.found_of(owned.options[0].row)
@@ -161,7 +167,16 @@ def _power_limits(
     count = question.own[0] if question.own else None
     served, scenario = owned.market.served, question.scenario
     return (
-        power_limits(found, bought, scenario, known, served=served, region=home.id, count=count)
+        power_limits(
+            found,
+            bought,
+            scenario,
+            known,
+            served=served,
+            region=home.id,
+            count=count,
+            power_cap=question.power_cap,
+        )
         if bought
         else ()
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from advisor.cost.api_bill import ApiCost
 from advisor.cost.break_even import BreakEven
@@ -105,6 +106,8 @@ class PowerLimit:
     """Over the board power of its accelerators, each at the limit."""
     num_accelerators: int
     usd_per_million_tokens: float
+    basis: Literal["measured", "modelled"]
+    """modelled: rates by the cube root of power."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
         where = "" if form in ("slurm", "skypilot") else " on each machine of its pool"
         both = " and ".join(f"`{each.format(share_of(part))}`" for part in fleet.parts)
         start = f"{both}{where}; then `bash router.sh`"
-    before = "`bash quantise.sh`, then " if "quantise.sh" in files else ""
+    before = _before(files, "`")
     doubts = [line for line in rest if line.startswith(("verify", "first"))]
     if form in _IN_CONTAINERS:
         doubts += fleet.whole.image_doubt
@@ -88,9 +88,16 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     return {**files, "README.md": f"{told}Look: {'; '.join(doubts)}; {options}.\n"}
 
 
+def _before(files: Mapping[str, str], quote: str = "") -> str:
+    """What is done once, before anything is started."""
+    first = f"{quote}bash quantise.sh{quote}, then " if "quantise.sh" in files else ""
+    limit = f"{quote}sudo bash power.sh{quote} on each machine, then " if "power.sh" in files else ""
+    return first + limit
+
+
 def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> str:
     first, *rest = plan.comments
-    before = "bash quantise.sh, then " if "quantise.sh" in files else ""
+    before = _before(files)
     by_machine = form in ("command", "docker", "compose")
     where = f" on each of {plan.num_hosts} machines" if by_machine and plan.num_hosts > 1 else ""
     router = ""

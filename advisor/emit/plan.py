@@ -13,6 +13,7 @@ from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GB, GIB
 from advisor.emit.quantise import recipe
+from advisor.recommend.power import power_words
 from advisor.recommend.result import Option, OptionPart
 
 CONFIG: Final = "engine.yaml"
@@ -33,6 +34,15 @@ _CPUS: Final = 8
 _SPARE_BYTES: Final = 32 * GIB
 _LOADING: Final = 1.2
 """Host memory over weights while they load."""
+
+_POWER: Final = """\
+#!/usr/bin/env bash
+# As root, on each machine and again after it was started anew: limits last until the driver is loaded again.
+set -euo pipefail
+
+nvidia-smi --persistence-mode=1
+{limit}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +165,8 @@ class Plan:
         )
         if guess and head:
             lines.append(f"verify: no EAGLE head of {self.model} is in the catalog; put one into {head}")
+        if one.power_limit_w:
+            lines.append(f"first, on each machine: power.sh holds its boards to {one.power_limit_w:.0f} W")
         if one.levers.get("adapters"):
             lines.append("adapters are loaded by name: see the engine's documentation for their paths")
         return tuple(lines)
@@ -171,6 +183,8 @@ class Plan:
             found["quantise.sh"] = recipe(
                 self.option.checkpoint.repository, self.option.weight_dtype, target, self.engine.id
             )
+        if self.option.power_limit_w:
+            found["power.sh"] = _POWER.format(limit=" ".join(power_words(self.option.power_limit_w)))
         return found
 
 

@@ -32,6 +32,12 @@ class Candidate:
     caches_prefixes: bool = True
     """Whether it keeps the cache of prompts for others that begin alike."""
     speculation: ChosenSpeculation | None = None
+    full_power: Accelerator | None = None
+    """Its accelerator without the power limit to which it is held; None where it is held to none."""
+
+    @property
+    def power_limit_w(self) -> float | None:
+        return self.deployment.accelerator.tdp_w if self.full_power else None
 
     @property
     def checkpoint(self) -> ServedCheckpoint:

@@ -2,18 +2,22 @@
 the answer; how sure it beats the others, and the prices at which it does not.
 """
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.errors import AdvisorError
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.units import KILO
 from advisor.recommend.bounds import surface_requests_per_s
-from advisor.recommend.candidates import fitted, usable_precisions
+from advisor.recommend.candidates import Candidate, fitted, usable_precisions
 from advisor.recommend.capacity import Capacity, confirm, highest_load
 from advisor.recommend.effort import is_spent
-from advisor.recommend.levers import Lever, lever_note, replica_of, to_try, with_lever
+from advisor.recommend.levers import Lever, lever_note, replica_of, to_try, under_limits, with_lever
 from advisor.recommend.load_runs import strain
+from advisor.recommend.offers import offers_under_limit, placements
+from advisor.recommend.power import NAME, rate_factors
 from advisor.recommend.purchase import cheapest_purchase
 from advisor.recommend.ranking import Planned, chance_cheaper, log_error, planned
 from advisor.recommend.result import BeforeAfter, Comparison, LeverTrial, Option
@@ -27,6 +31,7 @@ from advisor.simulator.replica_model import ReplicaModel
 
 LESS = 0.97
 """Cost over cost before from which on a change is called cheaper: a capacity is known within a twentieth."""
+_MISSES = "misses the objectives at this load"
 _FASTER = 0.9
 """The same of a time that 99 % keep, where the cost stays."""
 _LOOSER = 1.5
@@ -44,7 +49,12 @@ def tried_levers(scenario: Scenario, plans: Sequence[tuple[int, Planned]]) -> tu
         for one in to_try(scenario, plan.found.candidate)
         if not is_spent()
     ]
-    order = ("cheaper", "faster", "no gain", "refused")
+    trials += [
+        trial
+        for rank, plan in plans
+        if scenario.constraints.own and not is_spent() and (trial := _under_limit(scenario, rank, plan))
+    ]
+    order = ("pulled", "cheaper", "faster", "no gain", "refused")
     return tuple(sorted(trials, key=lambda trial: (order.index(trial.verdict), trial.gain)))
 
 
@@ -58,20 +68,99 @@ def _tried(scenario: Scenario, rank: int, plan: Planned, one: Lever) -> LeverTri
         return replace(trial, verdict="refused", note=error.why or error.what)
     after = carried(scenario, plan, replace(plan.found, candidate=candidate, replica=replica))
     if after is None:
-        return replace(trial, note="misses the objectives at this load")
+        return replace(trial, note=_MISSES)
+    # It must also pay where the fewest guesses are accepted that are likely.
+    worst = candidate.speculation.time_factors[1] if candidate.speculation else 1.0
+    return _compared(replace(trial, note=lever_note(one, candidate)), plan, after, worst)
+
+
+def _compared(trial: LeverTrial, plan: Planned, after: Planned, worst: float) -> LeverTrial:
+    """The trial with what a change does; `worst`: times the cost where its error is large, if there is a difference."""
     cost = BeforeAfter(plan.found.usd_per_million_tokens, after.found.usd_per_million_tokens)
     tpot = BeforeAfter(*(each.result.tpot.percentile_s(99) for each in (plan, after)))
-    # It must also pay where the fewest guesses are accepted that are likely.
-    worst = candidate.speculation.time_factors[1] if candidate.speculation and cost.ratio != 1.0 else 1.0
-    saves, is_faster = cost.ratio * worst <= LESS, cost.ratio <= 1.0 and tpot.ratio <= _FASTER
+    saves = cost.ratio * (worst if cost.ratio != 1.0 else 1.0) <= LESS
+    is_faster = cost.ratio <= 1.0 and tpot.ratio <= _FASTER
     return replace(
         trial,
         verdict="cheaper" if saves else "faster" if is_faster else "no gain",
-        note=lever_note(one, candidate),
         usd_per_million_tokens=cost,
         usd_per_hour=BeforeAfter(plan.found.purchase.usd_per_hour, after.found.purchase.usd_per_hour),
         ttft_p99_s=BeforeAfter(*(each.result.ttft.percentile_s(99) for each in (plan, after))),
         tpot_p99_s=tpot,
+    )
+
+
+def _under_limit(scenario: Scenario, rank: int, plan: Planned) -> LeverTrial | None:
+    """What a power limit does to a deployment of one's own: the one that it is held to, else the lowest that holds;
+    None where none may be tried."""
+    candidate = plan.found.candidate
+    if plan.found.fleet is not None:
+        return None
+    if candidate.full_power is not None:
+        deployment = replace(candidate.deployment, accelerator=candidate.full_power)
+        free = _under(scenario, plan, replace(candidate, deployment=deployment, full_power=None))
+        again = _under(scenario, plan, candidate)  # by the same runs, so that only the limit differs
+        if free is None or again is None:
+            return None
+        trial = _compared(_of_limit(rank, candidate, free, again), free, again, 1.0)
+        shown_usd, ratio = plan.found.usd_per_million_tokens, BeforeAfter(*_usd(free, again)).ratio
+        return replace(
+            trial, verdict="pulled", usd_per_million_tokens=BeforeAfter(shown_usd / ratio, shown_usd)
+        )
+    if scenario.levers != ("auto",):
+        return None
+    with contextlib.suppress(InfeasibleError):
+        for limited in reversed(under_limits(candidate)):
+            after = _under(scenario, plan, limited)
+            if after is not None:
+                slowest, _ = rate_factors(candidate.deployment.accelerator)
+                return _compared(_of_limit(rank, limited, plan, after), plan, after, 1.0 / slowest)
+    return None
+
+
+def _under(scenario: Scenario, plan: Planned, candidate: Candidate) -> Planned | None:
+    """The deployment with another power limit, or without one, paid as its boards draw; None where it does not hold."""
+    chip, bought = candidate.deployment.accelerator, plan.found.purchase
+    offers = offers_under_limit(scenario.constraints, chip, scenario.as_of)
+    ways = placements(candidate.deployment.accelerators_per_replica, offers, chip)
+    if not ways:
+        return None
+    ratio = ways[0].usd_per_unit_hour / bought.placement.usd_per_unit_hour
+    paid = replace(
+        bought,
+        placement=ways[0],
+        usd_per_million_tokens=ratio * bought.usd_per_million_tokens,
+        cost=ratio * bought.cost,
+    )
+    replica = replica_of(candidate, scenario)
+    found = replace(plan.found, candidate=candidate, replica=replica, ways=tuple(ways), purchases=(paid,))
+    return carried(scenario, plan, found)
+
+
+def _usd(*plans: Planned) -> tuple[float, ...]:
+    return tuple(plan.found.usd_per_million_tokens for plan in plans)
+
+
+def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) -> LeverTrial:
+    """A limit, with how much less is drawn, or how many more boards are fed."""
+    chip, free = limited.deployment.accelerator, limited.full_power
+    assert free is not None
+    assert free.tdp_w is not None
+    assert chip.tdp_w is not None
+    watts = f"{chip.tdp_w:.0f}"
+    fed, fed_now = (plan.found.purchase.placement.accelerators_per_unit for plan in (before, after))
+    less_w = (free.tdp_w - chip.tdp_w) * fed
+    saved = f"{less_w / KILO:.3g} kW less at most, as boards that draw less anyway save less"
+    if fed_now > fed:
+        saved = f"the power feeds {fed_now} boards instead of {fed}"
+    return LeverTrial(
+        f"{NAME}:{watts}W",
+        f"hold boards to {watts} of {free.tdp_w:.0f} W",
+        rank,
+        chip.id,
+        "no gain",
+        costs_quality=False,
+        note=f"{saved}; speed " + ("as measured" if free.power_points else "by the cube root of power"),
     )
 
 

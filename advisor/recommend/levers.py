@@ -1,5 +1,6 @@
 """Levers: what people change about a deployment beside its hardware, layout and weights, each only where it can act."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -9,6 +10,7 @@ from advisor.catalog.engines import all_engines, quality_note, support
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import all_published, best_first
 from advisor.catalog.schema import Engine, Model
+from advisor.recommend import power
 from advisor.recommend.candidates import Candidate, fitted
 from advisor.recommend.scenario import Scenario
 from advisor.simulator.graph.model import has_state
@@ -17,7 +19,7 @@ from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.speculation import chosen_speculation, speculative_replica
 from advisor.simulator.workloads.lora import Adapters, lora_replica
 
-Kind = Literal["prefix", "cache", "speculation", "fleet"]
+Kind = Literal["prefix", "cache", "speculation", "fleet", "power"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Lever:
             "cache": candidate.deployment.kv_dtype in self.formats,
             "speculation": guess is not None and guess.name == self.name,
             "fleet": False,
+            "power": candidate.full_power is not None,
         }[self.kind]
 
 
@@ -59,6 +62,7 @@ LEVERS: Final = {
         Lever("ngram", "speculation", "feature:speculative_ngram", "guess ahead from n-grams of the text"),
         Lever("pools", "fleet", "feature:disaggregation", "compute prompts apart from answers"),
         Lever("split", "fleet", "", "serve long prompts apart from short ones"),
+        Lever(power.NAME, "power", "", "hold boards to less power than they are rated for"),
     )
 }
 APART: Final = LEVERS["pools"]
@@ -70,13 +74,13 @@ _DRAFT: Final = Lever(
     "draft:MODEL", "speculation", "feature:speculative_draft_model", "guess ahead with a small model"
 )
 NAMES: Final = (*LEVERS, _DRAFT.name, "speculation")
-NOT_SEARCHED: Final = ("power", "power-cap")
-"""Names of the lever that the search does not pull; `advisor cost` prices it."""
 
 
 def lever(name: str) -> Lever:
-    """The lever with a name, draft:MODEL included. Source: own table."""
-    return LEVERS[name] if name in LEVERS else replace(_DRAFT, name=name)
+    """The lever with a name, draft:MODEL and power-cap:280W included. Source: own table."""
+    if name in LEVERS:
+        return LEVERS[name]
+    return replace(LEVERS[power.NAME] if name.startswith(power.NAME) else _DRAFT, name=name)
 
 
 def pulled(scenario: Scenario, model: Model) -> tuple[str, ...]:
@@ -88,6 +92,12 @@ def pulled(scenario: Scenario, model: Model) -> tuple[str, ...]:
     usual = "mtp" if model.mtp_layers else "eagle"
     names = (usual if name == "speculation" else name for name in scenario.levers)
     return tuple(dict.fromkeys(("prefix", *names)))
+
+
+def without_limits(scenario: Scenario) -> Scenario | None:
+    """The scenario with its boards at full power; None where the search may not hold them to less."""
+    free = tuple(name for name in scenario.levers if lever(name).kind != "power")
+    return scenario.model_copy(update={"levers": free}) if len(free) < len(scenario.levers) else None
 
 
 def to_try(scenario: Scenario, candidate: Candidate) -> tuple[Lever, ...]:
@@ -114,6 +124,27 @@ def variants(scenario: Scenario, model: Model, candidate: Candidate) -> Iterator
                     except InfeasibleError:
                         continue
     yield from kept
+    for name in names:
+        if lever(name).kind == "power":
+            with contextlib.suppress(InfeasibleError):
+                yield from (limited for one in kept for limited in under_limits(one, name))
+
+
+def under_limits(candidate: Candidate, name: str = power.NAME) -> list[Candidate]:
+    """The candidate held to each power limit that a lever stands for, the highest first.
+
+    Raises: InfeasibleError: its boards take none, or not this one.
+    Source: recommend.power.
+    """
+    chip = candidate.deployment.accelerator
+    return [
+        replace(
+            candidate,
+            deployment=replace(candidate.deployment, accelerator=power.held_to(chip, limit_w)),
+            full_power=chip,
+        )
+        for limit_w in power.limits_of(chip, name)
+    ]
 
 
 def check_pulled(scenario: Scenario, model: Model, candidates: Sequence[Candidate]) -> None:
@@ -127,7 +158,10 @@ def check_pulled(scenario: Scenario, model: Model, candidates: Sequence[Candidat
         elif one.kind == "fleet":
             continue  # a router in front, which any engine may have
         elif candidates and not any(one.is_pulled(candidate) for candidate in candidates):
-            with_lever(candidates[0], one, scenario)
+            if one.kind == "power":
+                under_limits(candidates[0], one.name)
+            else:
+                with_lever(candidates[0], one, scenario)
 
 
 def serves_pools(engine: Engine, architecture: str) -> bool:

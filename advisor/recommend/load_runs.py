@@ -116,7 +116,7 @@ def run_at(
             _clients(clients, spacing_s),
             lengths_of(traffic),
             max(num_requests, _CLIENT_ROUNDS * clients),
-            shared_prefixes(traffic, is_warm=True),
+            _shared_prefixes(traffic),
         )
     if objectives is None:
         return _simulated(served, workload, seed)
@@ -264,13 +264,13 @@ def _open_loop(traffic: Traffic, load: float, num_requests: int, seed: int) -> W
         trace = trace_of(traffic)
         if trace.rate_per_s is not None:
             return share_of_replay(trace, load, num_requests)
-    return Workload(Poisson(load), lengths_of(traffic), num_requests, shared_prefixes(traffic, is_warm=True))
+    return Workload(Poisson(load), lengths_of(traffic), num_requests, _shared_prefixes(traffic))
 
 
-def shared_prefixes(traffic: Traffic, *, is_warm: bool = False) -> SharedPrefixes | None:
-    """The beginnings that prompts of a traffic share, cached at first or not; None where they share none."""
+def _shared_prefixes(traffic: Traffic) -> SharedPrefixes | None:
+    """The beginnings that prompts of a traffic share, cached at first; None where they share none."""
     common = traffic.shared_prefix_tokens
-    return SharedPrefixes(common, traffic.shared_prefixes, is_warm=is_warm) if common else None
+    return SharedPrefixes(common, traffic.shared_prefixes, is_warm=True) if common else None
 
 
 @lru_cache(maxsize=16)

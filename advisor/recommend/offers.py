@@ -100,17 +100,19 @@ def owned_offers(
     accelerators: Mapping[str, Accelerator],
     as_of: datetime.date,
     power_budget_w: float | None = None,
+    *,
+    may_be_none: bool = False,
 ) -> dict[str, tuple[Price, ...]]:
     """What is there already, by accelerator id: of each kind as many as the power feeds.
 
-    Raises: InfeasibleError: it feeds none.
+    Raises: InfeasibleError: it feeds none, and that is not told otherwise.
     """
     found: dict[str, tuple[Price, ...]] = {}
     for count, name in own:
         fed = fed_by(power_budget_w, count, accelerators[name], as_of)
         if fed:
             found[name] = (*found.get(name, ()), owned_offer(fed, accelerators[name], as_of))
-    if found or power_budget_w is None:
+    if found or power_budget_w is None or may_be_none:
         return found
     draws = [accelerators[name] for _, name in own]
     stated = [ownership(as_of).system_power_w(each.tdp_w) for each in draws if each.tdp_w]
@@ -134,6 +136,15 @@ def fed_by(power_budget_w: float | None, count: int, accelerator: Accelerator, a
         return count
     one_w = ownership(as_of).system_power_w(accelerator.tdp_w or 0.0)
     return min(count, int(power_budget_w / one_w * (1.0 + _ROUNDING))) if one_w else 0
+
+
+def offers_under_limit(
+    constraints: Constraints, accelerator: Accelerator, as_of: datetime.date
+) -> tuple[Price, ...]:
+    """What is there already of an accelerator, with the power limit of this record; none where the power feeds none."""
+    own = [each for each in constraints.own if each[1] == accelerator.id]
+    limit_w, named = constraints.power_budget_w, {accelerator.id: accelerator}
+    return owned_offers(own, named, as_of, limit_w, may_be_none=True).get(accelerator.id, ())
 
 
 def owned_offer(count: int, accelerator: Accelerator, as_of: datetime.date) -> Price:
@@ -218,9 +229,14 @@ def _sold_singly(price: Price) -> bool:
 
 
 def market(
-    constraints: Constraints, as_of: datetime.date, calibration: Calibration | None
+    constraints: Constraints,
+    as_of: datetime.date,
+    calibration: Calibration | None,
+    *,
+    may_draw_less: bool = False,
 ) -> tuple[Mapping[str, tuple[Price, ...]], dict[str, Accelerator]]:
-    """Offers and records by accelerator id; own hardware is offered at the price of its electricity.
+    """Offers and records by accelerator id; own hardware is offered at the price of its electricity. `may_draw_less`:
+    its boards may be held to less power, so that a budget may feed them that feeds none now.
 
     Raises: UnknownNameError: an accelerator or provider is not known. InputFileError: the price file is wrong.
         InfeasibleError: the power budget feeds no own hardware.
@@ -233,7 +249,8 @@ def market(
     }
     if not constraints.own:
         return offers_by_accelerator(constraints, as_of), chips
-    return owned_offers(constraints.own, chips, as_of, constraints.power_budget_w), chips
+    limit_w = constraints.power_budget_w
+    return owned_offers(constraints.own, chips, as_of, limit_w, may_be_none=may_draw_less), chips
 
 
 def loosened(constraints: Constraints, as_of: datetime.date) -> str | None:

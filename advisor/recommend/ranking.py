@@ -10,6 +10,7 @@ from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
 from advisor.recommend.levers import lacks_head
 from advisor.recommend.offers import OWN, Placement
+from advisor.recommend.power import rate_factors
 from advisor.recommend.purchase import Demand, Purchase, cheapest_purchase, planned_load
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found, least_throughput
@@ -169,12 +170,17 @@ def _throughput_factors(found: Found) -> tuple[float, float]:
     class_name = class_of(replica, found.capacity.result.mean_batch)
     low, high = factors("throughput", class_name)
     low, high = min(low, 1.0), max(high, 1.0)
-    guess = found.candidate.speculation
-    if guess is None:
+    errors = [(low, high)]
+    if (guess := found.candidate.speculation) is not None:
+        errors.append((1.0 / guess.time_factors[1], 1.0 / guess.time_factors[0]))
+    if (chip := found.candidate.full_power) is not None:
+        errors.append(rate_factors(chip))
+    if len(errors) == 1:
         return low, high
-    # How many guesses are accepted is an error of its own, which adds in squares on the logarithm.
-    slow, fast = (math.log(factor) for factor in reversed(guess.time_factors))
-    return math.exp(-math.hypot(math.log(low), slow)), math.exp(math.hypot(math.log(high), fast))
+    # How many guesses are accepted and how fast boards are under a limit are errors of their own, which add in squares
+    # on the logarithm.
+    slow, fast = (math.hypot(*map(math.log, side)) for side in zip(*errors, strict=True))
+    return math.exp(-slow), math.exp(fast)
 
 
 def ranked(options: Sequence[Planned]) -> list[Planned]:

@@ -3,17 +3,16 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
-from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.schema import Accelerator, Engine, Model, Price
+from advisor.catalog.schema import Accelerator, Model
 from advisor.recommend.changes import compared, tried_changes, tried_levers, what_would_change
 from advisor.recommend.context_tiers import context_tiers, searched_largest
 from advisor.recommend.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
-from advisor.recommend.levers import APART, BY_LENGTH, lever, pulled
+from advisor.recommend.levers import APART, BY_LENGTH, lever, pulled, without_limits
 from advisor.recommend.nearest import nearest_question
 from advisor.recommend.offers import market, stale_price_warnings
 from advisor.recommend.options import headline, option_of, owned_note, router_note
@@ -23,16 +22,14 @@ from advisor.recommend.ranking import (
     Planned,
     is_tie,
     planned,
-    plans_of,
-    preferred,
     ranked,
     roles,
 )
 from advisor.recommend.result import ContextTier, Option, Recommendation, Rejected, Rung
 from advisor.recommend.scenario import Scenario, windowed
-from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, SearchOutcome
+from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, Searched
 from advisor.recommend.search import Progress, search
-from advisor.recommend.settling import Settled, leading, screened
+from advisor.recommend.settling import engines_for, leaders, screened
 from advisor.recommend.split import with_split
 from advisor.recommend.unlike_parts import Offers
 
@@ -42,29 +39,7 @@ SCREENED_ONLY = (
     "screened only: capacities rest on short runs and none was confirmed, so order and counts may change; "
     "ask again without --fast before you rent"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """A scenario's search before it becomes an answer: what other questions than the ranking build on."""
-
-    scenario: Scenario
-    """As it was searched: with requests within the model's window."""
-    model: Model
-    notes: tuple[str, ...]
-    accelerators: Mapping[str, Accelerator]
-    offers: Mapping[str, tuple[Price, ...]]
-    outcome: SearchOutcome
-    settled: Settled = field(default_factory=Settled)
-
-    def ranked(self, top: int, demand: int = -1) -> list[list[Found]]:
-        """Confirmed deployments of the cheapest accelerators for a demand, each cheapest first."""
-        confirmed = [
-            sorted(able, key=lambda found: found.cost(demand))
-            for options in self.outcome.found.values()
-            if (able := [found for found in options if found.purchases[demand]])
-        ]
-        return sorted(confirmed, key=lambda options: options[0].cost(demand))[:top]
+_NO_LIMIT = "no power limit that was tried holds the objectives: boards at full power"
 
 
 def searched(
@@ -93,7 +68,7 @@ def searched(
         progress("looking for the nearest question that has an answer")
         with limited(max(0, effort.left) + SHOW_WORK):
             fix = nearest_question(
-                done.scenario, done.model, _engines(scenario), partial(_attempt, progress=progress)
+                done.scenario, done.model, engines_for(scenario), partial(_attempt, progress=progress)
             )
     raise _nothing(done, fix)
 
@@ -103,12 +78,13 @@ def _searched(
 ) -> Searched:
     model, model_note = model_catalog.get(scenario.model)
     scenario, window_note = windowed(scenario, model)
-    offers, accelerators = market(scenario.constraints, scenario.as_of, None)
+    limits, may_draw_less = scenario.constraints, without_limits(scenario) is not None
+    offers, accelerators = market(limits, scenario.as_of, None, may_draw_less=may_draw_less)
     outcome = search(
         scenario,
         model,
         accelerators,
-        _engines(scenario),
+        engines_for(scenario),
         offered(offers, accelerators),
         progress=progress,
     )
@@ -123,7 +99,7 @@ def _attempt(scenario: Scenario, progress: Progress) -> Found | None:
     except AdvisorError:
         return None
     asked, demands = done.scenario, demands_of(done.scenario)
-    plans = leading(asked, _order(done, asked, demands, -1, PICKS), done.settled, PICKS)
+    plans = leaders(done, demands, -1, PICKS, PICKS)
     bought = [
         replace(plan.found, purchases=(purchase,))
         for plan in plans
@@ -167,13 +143,21 @@ def _answered(
     scenario, model, outcome = done.scenario, done.model, done.outcome
     demands = demands_of(scenario)
     last = len(demands) - 1
-    competing = _order(done, scenario, demands, last, max(PICKS, scenario.top))
-    order = leading(scenario, competing, done.settled, scenario.top)
+    order = leaders(done, demands, last, max(PICKS, scenario.top), scenario.top)
+    if not order and (
+        free := without_limits(scenario)
+    ):  # what is dearer than limited boards was not looked at
+        again = searched(free, progress=progress)
+        again = replace(again, notes=(*again.notes, _NO_LIMIT))
+        return _answered(asked, refused, again, progress, whole=whole)
     if not order:
         raise _nothing(done)
     order = _with_unlike_parts(done, scenario, demands[last], order)
     options = _options(order, done, scenario, whole=whole)
-    picks = [_pick(done, scenario, demands, place) for place in range(len(scenario.ladder_per_s))]
+    picks = [
+        next(iter(leaders(done, demands, place, PICKS, 1)), None)
+        for place in range(len(scenario.ladder_per_s))
+    ]
     if scenario.ladder_clients:
         fewer = scenario.ladder_clients[:-1]
         picks = [*(_taken(_of_clients(scenario, each), progress) for each in fewer), order[0]]
@@ -208,33 +192,6 @@ def _answered(
     )
 
 
-def _order(
-    done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int, top: int
-) -> list[Planned]:
-    """The best accelerators for one demand, each with the deployment that is expected to cost least, best first; among
-    the first `top` one that is safe to take, where there is any; last what else each of them carries most with."""
-    demand, order, safe, others = demands[place], list[Planned](), list[Planned](), list[Planned]()
-
-    def usd_per_load(plan: Planned) -> float:
-        return plan.found.purchase.placement.usd_per_replica_hour / plan.found.capacity.load
-
-    for options in done.ranked(len(done.outcome.found), place):
-        able = [plan for found in options for plan in plans_of(scenario, demand, found, place)]
-        best = preferred(able)
-        order.append(best)
-        rest = [plan for plan in able if plan.found.candidate is not best.found.candidate]
-        if rest:
-            most = min(rest, key=usd_per_load).found.candidate
-            others.append(preferred([plan for plan in rest if plan.found.candidate is most]))
-        safe += [plan for plan in able if plan.is_founded]
-    order = ranked(order)
-    if safe and not any(plan.is_founded for plan in order[:top]):
-        best = min(safe, key=lambda plan: plan.expected_cost)
-        order = [plan for plan in order if plan.found.accelerator_id != best.found.accelerator_id]
-        order.insert(top - 1, best)
-    return [*order, *others]
-
-
 def _with_unlike_parts(
     done: Searched, scenario: Scenario, demand: Demand, order: list[Planned]
 ) -> list[Planned]:
@@ -244,12 +201,6 @@ def _with_unlike_parts(
     if BY_LENGTH.name in scenario.levers:
         order = ranked(with_split(scenario, demand, order, done.model, done.accelerators, done.offers))
     return order
-
-
-def _pick(done: Searched, scenario: Scenario, demands: Sequence[Demand], place: int) -> Planned | None:
-    """What to take for one of the demands."""
-    order = leading(scenario, _order(done, scenario, demands, place, PICKS), done.settled, 1)
-    return order[0] if order else None
 
 
 def _of_clients(scenario: Scenario, clients: int) -> Scenario:
@@ -264,7 +215,7 @@ def _taken(scenario: Scenario, progress: Progress) -> Planned | None:
         done = searched(scenario.model_copy(update={"top": 1}), progress=progress)
     except InfeasibleError:
         return None
-    return _pick(done, done.scenario, demands_of(done.scenario), 0)
+    return next(iter(leaders(done, demands_of(done.scenario), 0, PICKS, 1)), None)
 
 
 def _ladder(scenario: Scenario, picks: Sequence[Planned | None]) -> tuple[Rung, ...]:
@@ -319,11 +270,6 @@ def _options(
         )
         found.append(replace(option_of(rank, plan, scenario), role=role, variants=variants))
     return tuple(found)
-
-
-def _engines(scenario: Scenario) -> tuple[Engine, ...]:
-    wanted = scenario.constraints.engines
-    return tuple(engine for engine in engine_catalog.all_engines() if not wanted or engine.id in wanted)
 
 
 def _rejected(done: Searched, shown: set[str], last: Option) -> tuple[Rejected, ...]:

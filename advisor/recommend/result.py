@@ -50,8 +50,21 @@ _SHARE_WORDS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
+class Pulled:
+    """What has levers."""
+
+    __slots__ = ()
+    levers: Mapping[str, object]
+
+    @property
+    def power_limit_w(self) -> float | None:
+        """To which each of its boards is held; None where it is held to none."""
+        limit_w = self.levers.get("power_limit_w")
+        return limit_w if isinstance(limit_w, float) else None
+
+
 @dataclass(frozen=True, slots=True)
-class OptionPart:
+class OptionPart(Pulled):
     """Equal replicas that do one share of the work of an option; fields as in the option."""
 
     share: Share
@@ -98,7 +111,7 @@ class OptionPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class Option(Pulled):
     """One deployment that answers, with what it costs and how it behaves."""
 
     rank: int
@@ -249,7 +262,8 @@ class LeverTrial:
     rank: int
     """Of the option; 0 for the pick of a ladder's smallest load."""
     accelerator: str
-    verdict: Literal["cheaper", "faster", "no gain", "refused"]
+    verdict: Literal["pulled", "cheaper", "faster", "no gain", "refused"]
+    """pulled: the option has it, and is compared with itself without."""
     costs_quality: bool
     note: str
     """What it asks beside money, or why it was refused."""

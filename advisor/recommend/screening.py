@@ -12,7 +12,7 @@ from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.capacity import Capacity
 from advisor.recommend.levers import check_pulled, variants
 from advisor.recommend.load_runs import Served
-from advisor.recommend.offers import Placement, placements
+from advisor.recommend.offers import Placement, offers_under_limit, placements
 from advisor.recommend.purchase import Demand, Purchase, demands_of, least_costs
 from advisor.recommend.result import SearchStatistics, Share
 from advisor.recommend.scenario import Scenario, Traffic
@@ -130,6 +130,38 @@ class SearchOutcome:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Capacities that have been settled, by identity of their candidate: one deployment may be picked for several
+    loads; and the seeds that did, the hardest first."""
+
+    capacities: dict[int, Capacity | None] = field(default_factory=dict)
+    seeds: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A scenario's search before it becomes an answer: what other questions than the ranking build on."""
+
+    scenario: Scenario
+    """As it was searched: with requests within the model's window."""
+    model: Model
+    notes: tuple[str, ...]
+    accelerators: Mapping[str, Accelerator]
+    offers: Mapping[str, tuple[Price, ...]]
+    outcome: SearchOutcome
+    settled: Settled = field(default_factory=Settled)
+
+    def ranked(self, top: int, demand: int = -1) -> list[list[Found]]:
+        """Confirmed deployments of the cheapest accelerators for a demand, each cheapest first."""
+        confirmed = [
+            sorted(able, key=lambda found: found.cost(demand))
+            for options in self.outcome.found.values()
+            if (able := [found for found in options if found.purchases[demand]])
+        ]
+        return sorted(confirmed, key=lambda options: options[0].cost(demand))[:top]
+
+
 @dataclass(order=True, slots=True)
 class Entry:
     """A candidate at one of four stages: bounded by its roofline, by its surface (replica known), estimated by short
@@ -229,24 +261,33 @@ def _pool(
         if not candidates:
             reasons[accelerator.id] = reason
             continue
-        if accelerator.id not in offers:
-            reasons[accelerator.id] = UNFED if constraints.own else NOT_FOR_SALE
+        if accelerator.id not in offers and not constraints.own:
+            reasons[accelerator.id] = NOT_FOR_SALE
             continue
+        known = {accelerator.tdp_w: offers.get(accelerator.id, ())}
         placed = [
             (variant, tuple(found))
             for candidate in candidates
             for variant in variants(scenario, model, candidate)
-            if (
-                found := placements(
-                    candidate.deployment.accelerators_per_replica, offers[accelerator.id], accelerator
-                )
-            )
+            if (found := _ways(variant, scenario, known))
         ]
         if not placed:
             reasons[accelerator.id] = TOO_FEW if constraints.own else NOT_TOGETHER
+            if constraints.own and not any(known.values()):
+                reasons[accelerator.id] = UNFED
         pool += placed
     check_pulled(scenario, model, [candidate for candidate, _ in pool])
     return pool
+
+
+def _ways(
+    candidate: Candidate, scenario: Scenario, known: dict[float | None, tuple[Price, ...]]
+) -> list[Placement]:
+    """Ways to buy a candidate; `known` are offers by what a board may draw [W]."""
+    chip = candidate.deployment.accelerator
+    if chip.tdp_w not in known:
+        known[chip.tdp_w] = offers_under_limit(scenario.constraints, chip, scenario.as_of)
+    return placements(candidate.deployment.accelerators_per_replica, known[chip.tdp_w], chip)
 
 
 def least_throughput(candidate: Candidate) -> float:

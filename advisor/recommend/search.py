@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.bounds import surface_requests_per_s
+from advisor.recommend.candidates import Candidate
 from advisor.recommend.capacity import (
     TOLERANCE,
     VARIANT_TOLERANCE,
@@ -35,6 +37,8 @@ from advisor.simulator.engine_costs import operator_library
 from advisor.simulator.operator_library import OperatorLibrary
 
 Progress = Callable[[str], None]
+UNDERRATED: Final = 1.15
+"""Times what few short runs find that a capacity may be."""
 _LEAST_HELD = 0.1
 """Part of a bound, or of an estimate, that simulated runs have always held."""
 _PART = 0.01
@@ -50,13 +54,16 @@ def search(
     *,
     progress: Progress = lambda message: None,
     exhaustive: bool = False,
+    without: Sequence[Candidate] = (),
+    best: Found | None = None,
 ) -> SearchOutcome:
     """Rank accelerators by dollars per million tokens, simulating only candidates whose bound could still win.
 
     A heap holds every candidate at its optimistic cost. The cheapest is tightened: from the roofline to the step-cost
     surface, to an estimate by short simulated runs, to a long confirming run. The search ends when the next bound is
     dearer than the `top`-th best confirmed accelerator. `exhaustive` confirms everything (to check the search);
-    of a scenario that is screened only nothing: what long runs usually hold of an estimate stands for them.
+    of a scenario that is screened only nothing: what long runs usually hold of an estimate stands for them. Candidates
+    `without` are left out; `best` is one that was found before, which others must beat.
 
     Source: best-first branch and bound; own formulation.
     """
@@ -64,6 +71,10 @@ def search(
     outcome = SearchOutcome()
     question, heap = screen(scenario, model, accelerators, engines, offers, outcome)
     outcome.screen_wall_s = time.perf_counter() - started
+    heap = [entry for entry in heap if entry.candidate not in without]
+    heapq.heapify(heap)
+    if best is not None:
+        outcome.found[best.accelerator_id].append(best)
     libraries: dict[tuple[str, str, str], OperatorLibrary] = {}
     while heap and not is_spent():
         entry = heapq.heappop(heap)
@@ -110,7 +121,8 @@ def tighten(
 ) -> None:
     """Put a candidate back with its replica, at the cost that its step-cost surface bounds."""
     scenario, deployment = question.scenario, entry.candidate.deployment
-    key = (deployment.accelerator.id, deployment.engine.id, deployment.weight_dtype)
+    chip = deployment.accelerator
+    key = (f"{chip.id} {chip.tdp_w}", deployment.engine.id, deployment.weight_dtype)
     if key not in libraries:
         libraries[key] = operator_library(deployment)
     try:
@@ -212,6 +224,8 @@ def _confirm(
         return
     outcome.num_requests += capacity.num_requests - entry.capacity.num_requests
     found = _priced(question, entry, capacity)
+    if found is None and not scenario.screened_only:  # settling will tell whether money or units are enough
+        found = _priced(question, entry, scaled(capacity, UNDERRATED))
     if found is None:
         outcome.reasons.setdefault(name, not_to_be_had(scenario))
         return
@@ -246,6 +260,11 @@ def _least_load(
         middle = 0.5 * (low + high)
         low, high = (low, middle) if wins(middle) else (middle, high)
     return high * load
+
+
+def scaled(capacity: Capacity, factor: float) -> Capacity:
+    """It, as if a replica carried so many times the load."""
+    return replace(capacity, load=factor * capacity.load, requests_per_s=factor * capacity.requests_per_s)
 
 
 def _drop(outcome: SearchOutcome, entry: Entry) -> None:

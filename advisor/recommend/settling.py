@@ -1,11 +1,14 @@
 """What is shown is held to more runs than the search spent: its capacity settled, its planning point simulated."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from advisor.catalog import engines as engine_catalog
+from advisor.catalog.schema import Engine
 from advisor.recommend.capacity import (
     CONFIRM_REQUESTS,
     Capacity,
@@ -15,14 +18,15 @@ from advisor.recommend.capacity import (
 )
 from advisor.recommend.effort import affords, is_spent
 from advisor.recommend.load_runs import run_at, strain
-from advisor.recommend.purchase import cheapest_purchase, planned_load, replicas_for
-from advisor.recommend.ranking import SAMPLING_SIGMA, Planned, planned, preferred, ranked
+from advisor.recommend.purchase import Demand, cheapest_purchase, planned_load, replicas_for
+from advisor.recommend.ranking import SAMPLING_SIGMA, Planned, planned, plans_of, preferred, ranked
 from advisor.recommend.scenario import Scenario
-from advisor.recommend.screening import Found
+from advisor.recommend.screening import Found, Searched, Settled
+from advisor.recommend.search import UNDERRATED, scaled, search
 from advisor.simulator.serving import ServingResult
 
-_LOWER, _HIGHER = 0.85, 1.15
-"""Times its true value that a capacity found by few short runs may be."""
+_OVERRATED: Final = 0.85
+"""Times what few short runs find that a capacity may be at the least."""
 _STEP: Final = 0.93
 _MOST_STEPS: Final = 5
 _LEAST_RUNS: Final = 3
@@ -30,23 +34,111 @@ _LEAST_RUNS: Final = 3
 _DECIDING_REQUESTS: Final = 4 * CONFIRM_REQUESTS
 """Least requests of each run at a load that tells whether one replica fewer is enough: half the error."""
 _UNSURE: Final = 2.0 * SAMPLING_SIGMA
+_AS_SAFE: Final = 1.0 + 2.0 * SAMPLING_SIGMA
+"""Times what the cheapest deployment that is safe to take is expected to cost, which another may: capacities err so."""
+_DEARER: Final = 1.0 + _UNSURE
+"""Times what the search promised from which on what it left out is looked at again."""
+_MOST_TRIED: Final = 3
+"""Deployments of one accelerator that are settled because another cost more than it promised."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """Capacities that have been settled, by identity of their candidate: one deployment may be picked for several
-    loads; and the seeds that did, the hardest first."""
-
-    capacities: dict[int, Capacity | None] = field(default_factory=dict)
-    seeds: list[int] = field(default_factory=list)
+Anew = Callable[[Sequence[Found], Found | None], Sequence[Planned]]
+"""What else an accelerator carries a demand with than what was tried, for less than the best of that."""
 
 
-def leading(scenario: Scenario, order: Sequence[Planned], known: Settled, top: int) -> list[Planned]:
+def engines_for(scenario: Scenario) -> tuple[Engine, ...]:
+    """Those that a scenario allows."""
+    wanted = scenario.constraints.engines
+    return tuple(engine for engine in engine_catalog.all_engines() if not wanted or engine.id in wanted)
+
+
+def leaders(done: Searched, demands: Sequence[Demand], place: int, competing: int, top: int) -> list[Planned]:
+    """The best deployments for one of the demands, one per accelerator, settled, of so many that compete."""
+    order = _order(done, demands, place, competing)
+    return leading(done.scenario, order, done.settled, top, partial(_anew, done, demands[place]))
+
+
+def _order(done: Searched, demands: Sequence[Demand], place: int, top: int) -> list[Planned]:
+    """The best accelerators for one demand, each with the deployment that is expected to cost least, best first; among
+    the first `top` one that is as safe to take, and costs as little, as any; last what else each of them carries it
+    with, by what a load costs.
+    """
+    scenario, demand = done.scenario, demands[place]
+    order, safe, others = list[Planned](), list[Planned](), list[Planned]()
+
+    def usd_per_load(plan: Planned) -> float:
+        return plan.found.purchase.placement.usd_per_replica_hour / plan.found.capacity.load
+
+    for options in done.ranked(len(done.outcome.found), place):
+        able = [plan for found in options for plan in plans_of(scenario, demand, found, place)]
+        best = preferred(able)
+        order.append(best)
+        apart = defaultdict[int, list[Planned]](list)
+        for plan in able:
+            apart[id(plan.found.candidate)].append(plan)
+        del apart[id(best.found.candidate)]
+        others += map(preferred, apart.values())
+        safe += [plan for plan in able if plan.is_founded]
+    order = ranked(order)
+    safest = min(safe, key=lambda plan: plan.expected_cost, default=None)
+    if safest is not None and not any(
+        plan.is_founded and plan.expected_cost <= _AS_SAFE * safest.expected_cost for plan in order[:top]
+    ):
+        rest = [plan for plan in order if plan.found.accelerator_id != safest.found.accelerator_id]
+        order = ranked([*rest, safest])
+        if safest not in order[:top]:
+            order.remove(safest)
+            order.insert(top - 1, safest)
+    return [*order, *sorted(others, key=usd_per_load)]
+
+
+def _anew(done: Searched, demand: Demand, without: Sequence[Found], best: Found | None) -> list[Planned]:
+    """What else carries a demand on an accelerator for less than the best of what was settled there: the search had
+    left out what promised no less than it then found.
+    """
+    scenario, name = _asking(done.scenario, demand), without[0].accelerator_id
+    if best is not None:  # wherever it is cheapest
+        able = best.capacity
+        bought = cheapest_purchase(scenario, demand, best.ways, able.load, able.requests_per_s)
+        best = replace(best, purchases=(bought,))
+    outcome = search(
+        scenario,
+        done.model,
+        {name: done.accelerators[name]},
+        engines_for(scenario),
+        done.offers,
+        without=tuple(found.candidate for found in without),
+        best=best,
+    )
+    return [
+        plan
+        for found in outcome.found[name]
+        if best is None or found.candidate is not best.candidate
+        for plan in plans_of(scenario, demand, found, 0)
+    ]
+
+
+def _asking(scenario: Scenario, demand: Demand) -> Scenario:
+    """The question about that demand alone."""
+    if demand.kind != "rate":
+        return scenario
+    traffic = scenario.traffic.model_copy(update={"rate_per_s": demand.size})
+    return scenario.model_copy(update={"traffic": traffic, "ladder_per_s": ()})
+
+
+def leading(
+    scenario: Scenario,
+    order: Sequence[Planned],
+    known: Settled,
+    top: int,
+    anew: Anew = lambda without, best: (),
+) -> list[Planned]:
     """The first of a ranking with what they show at their planning points, ranked again where that changed them; one
     that is safe to take stays among them.
 
     Held to the same runs are others, also on the same accelerator, that the search may have kept out by its own error:
-    where few replicas carry the load, one more of them is a large step.
+    where few replicas carry the load, one more of them is a large step. `anew` looks for them where one costs more than
+    it promised.
     """
     held: dict[str, Planned] = {}
     for plan in order:
@@ -54,7 +146,7 @@ def leading(scenario: Scenario, order: Sequence[Planned], known: Settled, top: i
         own = held.get(name)
         if (own or len(held) >= top) and (is_spent() or not _may_enter(scenario, plan, own, held.values())):
             continue
-        settled = None if scenario.screened_only else confirmed(scenario, plan, known)
+        settled = None if scenario.screened_only else _as_promised(scenario, plan, known, anew)
         if settled is None and (scenario.screened_only or is_spent()):
             settled = screened(scenario, plan)
         if settled is not None:
@@ -66,12 +158,30 @@ def leading(scenario: Scenario, order: Sequence[Planned], known: Settled, top: i
     return best[:top]
 
 
+def _as_promised(scenario: Scenario, plan: Planned, known: Settled, anew: Anew) -> Planned | None:
+    """The deployment settled; where it costs more than it promised, or cannot be had, the best of its accelerator with
+    what was left out for it."""
+    tried, best, promise = list[Found](), None, math.inf
+    for _ in range(_MOST_TRIED):
+        settled = confirmed(scenario, plan, known)
+        tried.append(plan.found)
+        promise = min(promise, _DEARER * plan.found.purchase.cost)
+        best = preferred([each for each in (best, settled) if each]) if best or settled else None
+        if (best and best.found.purchase.cost <= promise) or is_spent():
+            break
+        others = anew(tried, best.found if best else None)
+        if not others:
+            break
+        plan = preferred(others)
+    return best
+
+
 def _may_enter(scenario: Scenario, plan: Planned, own: Planned | None, held: Iterable[Planned]) -> bool:
     """Whether a deployment that carries more than the search found would be among those held, or, where its accelerator
     is, need fewer of it."""
     if scenario.screened_only or plan.found.fleet is not None or not _steps(scenario, plan):
         return False
-    better = _with_capacity(scenario, plan, _scaled(plan.found.capacity, _HIGHER))
+    better = _with_capacity(scenario, plan, scaled(plan.found.capacity, UNDERRATED))
     if better is None:
         return False
     if own is not None:
@@ -110,7 +220,7 @@ def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | No
         at_point = shown(scenario, settled)
         if strain(at_point.result, scenario.objectives)[0] <= 1.0:
             return at_point
-        settled = _with_capacity(scenario, settled, _scaled(settled.found.capacity, _STEP))
+        settled = _with_capacity(scenario, settled, scaled(settled.found.capacity, _STEP))
     return None
 
 
@@ -121,7 +231,7 @@ def _settled(scenario: Scenario, plan: Planned, seeds: list[int]) -> Capacity | 
     settle = partial(
         confirm, found.served, traffic, objectives, seed=scenario.seed, purpose="settle", order=seeds
     )
-    most = _HIGHER * found.capacity.load
+    most = UNDERRATED * found.capacity.load
     if traffic.concurrency is not None:
         most = float(math.floor(most))
     capacity = settle(found=replace(found.capacity, load=most))
@@ -160,7 +270,7 @@ def shown(scenario: Scenario, plan: Planned) -> Planned:
 def at_planned_load(scenario: Scenario, found: Found) -> Found:
     """The deployment as if its planned load were the most that it carries, with what it shows there."""
     part = planned_load(scenario, found.capacity.load) / found.capacity.load
-    capacity = _scaled(found.capacity, part)
+    capacity = scaled(found.capacity, part)
     return replace(found, capacity=replace(capacity, result=_at(scenario, found, capacity.load)))
 
 
@@ -199,15 +309,11 @@ def _is_open(scenario: Scenario, plan: Planned) -> bool:
     if plan.demand.kind not in ("rate", "clients"):
         return True
     ways, counts = (plan.found.purchase.placement,), set()
-    for factor in (_LOWER, _HIGHER):
-        capacity = _scaled(plan.found.capacity, factor)
+    for factor in (_OVERRATED, UNDERRATED):
+        capacity = scaled(plan.found.capacity, factor)
         bought = cheapest_purchase(scenario, plan.demand, ways, capacity.load, capacity.requests_per_s)
         counts.add(bought.num_replicas if bought else 0)
     return len(counts) > 1
-
-
-def _scaled(capacity: Capacity, factor: float) -> Capacity:
-    return replace(capacity, load=factor * capacity.load, requests_per_s=factor * capacity.requests_per_s)
 
 
 def _with_capacity(scenario: Scenario, plan: Planned, capacity: Capacity) -> Planned | None:

@@ -12,10 +12,11 @@ from advisor.recommend.effort import SEARCH_WORK, SHOW_WORK, is_spent, limited
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import demands_of
 from advisor.recommend.ranking import Planned, planned, preferred
-from advisor.recommend.recommend import Searched, searched
+from advisor.recommend.recommend import searched
 from advisor.recommend.scenario import Scenario
+from advisor.recommend.screening import Searched, Settled
 from advisor.recommend.search import Progress
-from advisor.recommend.settling import Settled, confirmed, screened
+from advisor.recommend.settling import confirmed, screened
 from advisor.recommend.unlike_parts import Offers
 
 MOST_MODELS: Final = 6

@@ -15,8 +15,8 @@ from advisor.recommend.purchase import Demand, cheapest_purchase
 from advisor.recommend.ranking import Planned, planned
 from advisor.recommend.result import Share
 from advisor.recommend.scenario import Scenario, Traffic
-from advisor.recommend.screening import Fleet, Found, Part
-from advisor.recommend.settling import Settled, confirmed
+from advisor.recommend.screening import Fleet, Found, Part, Settled
+from advisor.recommend.settling import confirmed
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 

@@ -9,21 +9,6 @@ from pydantic import Field
 from advisor.catalog.schema.record import Record, Source
 from advisor.catalog.units import GB, GIB, KILO
 
-PartCategory = Literal[
-    "gpu",
-    "cpu",
-    "board",
-    "ram",
-    "psu",
-    "case",
-    "cooler",
-    "storage",
-    "riser",
-    "bridge",
-    "link",
-    "nic",
-    "system",
-]
 PriceBasis = Literal["quote", "estimate", "user"]
 """quote: a stated price of a day; estimate: a class median, a list price or a price scaled from a quote;
 user: from the user's own file or list."""

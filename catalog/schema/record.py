@@ -10,7 +10,7 @@ Provenance = Literal["datasheet", "measured", "derived", "estimate"]
 class Record(BaseModel):
     """A frozen catalog record in SI units; an unknown field is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Source(Record):

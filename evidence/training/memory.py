@@ -30,7 +30,7 @@ def memory_metrics(
     Assumes: a peak of unspecified kind is what the allocator holds, between tensors and what the device shows; of
         Megatron what its tensors hold, which is what it logs.
     Raises: InfeasibleError: more pipeline stages than layers.
-    Error: measured in tests/simulator/training/test_memory_truth.py.
+    Error: measured in tests/evidence/test_memory_truth.py.
     Source: as `peak_memory`; intervals from data/training/memory_intervals.toml.
     """
     fitting = plan

@@ -1,7 +1,7 @@
 """A training run as processes that fail and start again: what the closed forms of goodput are held against."""
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ class _Progress:
     safe: int = 0
     done: int = 0
     epoch: int = 0
-    num_failures: int = field(default=0)
 
 
 def simulated_goodput(

@@ -1,13 +1,16 @@
 """How a frozen dataclass becomes the options of a command, and what was typed becomes the dataclass again."""
 
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from typer import Option
+from typer.main import get_command
 
-from advisor.cli.command import FOLDERS, commands, folders_for, gathered, only, parameters_of
+from advisor.catalog.errors import AdvisorError
+from advisor.cli.command import FOLDERS, commands, folders_for, gathered, only, parameters_of, tree
 from advisor.cli.options import Shared
 
 
@@ -67,3 +70,32 @@ def test_only_the_options_that_a_command_line_names_are_read(
     arguments: list[str], folders: list[str]
 ) -> None:
     assert list(folders_for(arguments)) == list(folders)
+
+
+def leaves(command: Any, path: str = "advisor") -> Iterator[tuple[str, Any]]:
+    """Every command of the tree that takes options, with its name."""
+    yield path, command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from leaves(child, f"{path} {name}")
+
+
+def test_an_option_typed_twice_is_refused_by_every_command() -> None:
+    """The parser would keep the last and drop the others in silence."""
+    refused = 0
+    for path, command in leaves(get_command(tree())):
+        for option in command.params:
+            if option.param_type_name != "option" or option.is_flag or option.multiple:
+                continue
+            for name in option.opts:
+                typed = [name, "1", name, "2"]
+                with pytest.raises(AdvisorError, match="is given twice"):
+                    command.make_context(path, typed)
+                refused += 1
+    assert refused > 300
+
+
+def test_a_list_typed_twice_is_told_how_it_is_written() -> None:
+    recommend = get_command(tree(["recommend"])).commands["recommend"]  # type: ignore[attr-defined]
+    with pytest.raises(AdvisorError) as told:
+        recommend.make_context("recommend", ["--gpu", "l4", "--gpu", "l40s"])
+    assert told.value.fix == "--gpu A,B takes several"

@@ -58,9 +58,19 @@ def test_an_option_that_would_do_nothing_is_refused(cli: Cli, workload: str, nam
     assert "To fix:" in run.err
 
 
-def test_only_what_differs_from_the_default_was_given() -> None:
+def test_what_differs_from_the_default_or_was_typed_was_given() -> None:
     assert given(RecommendInput()) == []
     assert given(RecommendInput(model="8b")) == ["model"]
+    assert given(RecommendInput(model="8b"), frozenset({"headroom", "seed"})) == ["model", "headroom"]
+
+
+def test_an_option_typed_with_its_default_was_given(cli: Cli, plan: Path) -> None:
+    run = cli("advisor recommend --model bge-m3 --workload embed --headroom 0.2")
+    assert "--headroom means nothing for --workload embed" in run.err
+    run = cli(f"advisor recommend --from {plan} --gpus 16 --optimizer adamw")
+    assert "--optimizer means nothing beside --from" in run.err
+    run = cli("advisor recommend --own 8xh100-sxm --model 8b --term on-demand")
+    assert "--own and --term exclude each other" in run.err
 
 
 LIMITS = {
@@ -118,7 +128,7 @@ OF_ALL = {"seed": 7, "as_of": datetime.date(2026, 11, 1), "calibration": None}
 
 
 def test_options_of_all_commands_beside_a_plan_are_all_known() -> None:
-    assert set(OF_ALL) | SAYS_NOTHING_OF_THE_QUESTION == {each.name for each in fields(Shared)}
+    assert set(OF_ALL) | SAYS_NOTHING_OF_THE_QUESTION == {each.name for each in parameters_of(Shared)}
 
 
 @pytest.mark.parametrize("name", OF_ALL)

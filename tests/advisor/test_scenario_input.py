@@ -9,7 +9,8 @@ import pytest
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.cli.measures import parse_rate
 from advisor.cli.options import Load, Objectives, Shared, Where
-from advisor.cli.scenario_input import constraints_of, parse_own, scenario_of, traffic_of
+from advisor.cli.scenario_input import constraints_of, parse_own, scenario_of
+from advisor.cli.traffic_input import traffic_of
 
 SHARED = Shared(False, None, False, False, False, False, 3, datetime.date(2026, 11, 20), None)
 

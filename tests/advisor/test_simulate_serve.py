@@ -3,6 +3,8 @@
 import csv
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 Cli = Callable[[str], Any]
+ROOT = Path(__file__).resolve().parents[2]
 BASE = "advisor simulate serve --model llama-3.1-8b --gpu h100-sxm --precision fp8 --requests 400"
 
 
@@ -18,6 +21,32 @@ def answer(cli: Cli, options: str) -> dict[str, Any]:
     assert run.code == 0, run.err
     document: dict[str, Any] = json.loads(run.out)
     return document
+
+
+_READ = """
+import sys
+opened = []
+sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
+from advisor.__main__ import main
+code = main(sys.argv[1:])
+data = sorted({path.split("/data/")[1] for path in opened if "/catalog/data/" in path.replace("\\\\", "/")})
+print(code, len(data), *data, *sys.modules, file=sys.stderr)
+"""
+
+
+def test_a_run_reads_and_imports_only_what_it_is_about() -> None:
+    command = "simulate serve --model llama-3.1-8b --gpu h200-sxm --concurrency 4 --requests 20"
+    done = subprocess.run(
+        [sys.executable, "-c", _READ, *command.split()], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    code, number, *names = done.stderr.split()
+    assert (code, int(number) <= 14) == ("0", True), done.stderr
+    assert "accelerators/h200-sxm.toml" in names
+    assert not {
+        "pandas", "simpy", "scipy", "torch", "advisor.catalog.prices", "advisor.recommend.load_runs",
+        "advisor.simulator.disaggregation", "advisor.simulator.speculation", "advisor.simulator.workloads.lora",
+        "advisor.simulator.serving.trace_files", "advisor.simulator.training", "advisor.evidence",
+    } & set(names)  # fmt: skip
 
 
 def test_answer_has_the_contract(cli: Cli) -> None:

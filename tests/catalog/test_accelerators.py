@@ -227,6 +227,11 @@ def test_an_unknown_name_gives_near_misses_and_no_guess() -> None:
     assert "h100-sxm" in caught.value.hint
 
 
+def test_names_are_found_without_reading_the_records() -> None:
+    assert accelerators.aliases() == {alias: record.id for record in ALL for alias in record.aliases}
+    assert accelerators.all_ids() == tuple(record.id for record in ALL)
+
+
 def test_no_alias_is_an_id_or_means_two_things() -> None:
     ids = {record.id for record in ALL}
     spelled = [alias for record in ALL for alias in record.aliases]

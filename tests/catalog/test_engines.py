@@ -55,6 +55,12 @@ def test_get_finds_what_people_type(typed: str, expected: str) -> None:
     assert engines.get(typed).record.id == expected
 
 
+def test_every_alias_finds_its_engine() -> None:
+    for engine in engines.all_engines():
+        for alias in engine.aliases:
+            assert engines.get(alias).record is engine
+
+
 def test_unknown_engines_are_refused_with_a_hint() -> None:
     with pytest.raises(UnknownNameError) as raised:
         engines.get("vllmm")

@@ -14,7 +14,6 @@ from advisor.simulator.calibrated_device import (
     accelerator_figures,
     calibrated_accelerator,
     calibrated_deployment,
-    calibrated_device,
     measured_figures,
 )
 from advisor.simulator.collectives import topology_of
@@ -27,8 +26,8 @@ from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 FORMATS = ("bf16", "fp16", "fp8", "int8")
 
 
-def device(gpu):
-    return device_of(accelerators.by_id(gpu))
+def device(gpu, calibration=None):
+    return device_of(calibrated_accelerator(accelerators.by_id(gpu), calibration))
 
 
 def as_expected(gpu, **changes):
@@ -85,7 +84,7 @@ def prefill_s(found: ReplicaModel) -> float:
     "gpu", ["h100-sxm", "h200-sxm", "a100-sxm-80gb", "b200-sxm", "rtx-4090", "mi300x", "m4-max-40-core"]
 )
 def test_what_the_model_expects_changes_nothing(gpu):
-    before, after = device(gpu), calibrated_device(device(gpu), as_expected(gpu))
+    before, after = device(gpu), device(gpu, as_expected(gpu))
     assert after.bandwidth_bytes_per_s == pytest.approx(before.bandwidth_bytes_per_s, rel=1e-6)
     assert after.peak_flop_per_s == pytest.approx(before.peak_flop_per_s, rel=1e-6)
     scaled_fields = {"bandwidth_bytes_per_s": 1.0, "peak_flop_per_s": {}, "peak_scale": {}}
@@ -101,7 +100,7 @@ def test_predictions_of_a_machine_as_expected_stay():
 @pytest.mark.parametrize("factor", [0.4, 0.7, 1.3])
 def test_the_model_then_predicts_the_measurement(factor):
     measured = scaled(as_expected("h100-sxm"), bandwidth=factor, compute=factor)
-    again = measured_figures(calibrated_device(device("h100-sxm"), measured), measured)
+    again = measured_figures(device("h100-sxm", measured), measured)
     assert [figure.ratio for figure in again] == pytest.approx([1.0] * len(again), rel=1e-6)
 
 
@@ -123,7 +122,7 @@ def test_a_format_that_was_not_measured_takes_the_nearest_ones_factor():
     measured = Calibration(
         accelerator="h100-sxm", matmul_flop_per_s={"bf16": 0.6 * own["bf16"], "int8": 0.8 * own["int8"]}
     )
-    before, after = device("h100-sxm"), calibrated_device(device("h100-sxm"), measured)
+    before, after = device("h100-sxm"), device("h100-sxm", measured)
     factor = {name: after.peak_flop_per_s[name] / peak for name, peak in before.peak_flop_per_s.items()}
     assert factor["fp16"] == factor["tf32"] == factor["bf16"] < 0.65
     assert factor["fp8"] == factor["int8"] == pytest.approx(0.8, abs=0.03)
@@ -133,7 +132,6 @@ def test_a_format_that_was_not_measured_takes_the_nearest_ones_factor():
 def test_a_calibration_of_other_hardware_changes_nothing():
     other = scaled(as_expected("h200-sxm"), bandwidth=0.5)
     record = accelerators.by_id("h100-sxm")
-    assert calibrated_device(device("h100-sxm"), other) == device("h100-sxm")
     assert calibrated_accelerator(record, other) is record
     assert accelerator_figures(record, other) == ()
     assert asdict(replica(other).surface) == asdict(replica().surface)

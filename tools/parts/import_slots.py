@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from advisor.catalog.parts import boards, cpu_series, named_boards
+from advisor.catalog.parts import cpu_series, listed, named
 from advisor.catalog.schema.part import Board
 
 OUT: Final = Path(__file__).resolve().parents[2] / "catalog" / "data" / "parts" / "board_slots.csv"
@@ -104,7 +104,7 @@ def main(source: Path) -> None:
     with source.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             by_board[row["board"]].append(row)
-    known = [*boards(), *named_boards()]
+    known = [*listed(Board), *named(Board)]
     kept = []
     for name, rows in by_board.items():
         board = board_of(name, known)

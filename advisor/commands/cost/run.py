@@ -1,6 +1,7 @@
 """From what a person typed about cost to the report."""
 
 from dataclasses import replace
+from typing import Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.profiles import get_load_shape
@@ -13,9 +14,12 @@ from advisor.commands.cost.options import CostInput
 from advisor.commands.cost.view import cost_answer
 from advisor.cost.question import CostQuestion
 from advisor.cost.report import cost_report
+from advisor.recommend.power import NAME as POWER
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
+
+_UNLIKE: Final = "advisor recommend prices unlike parts"
 
 
 def cost(asked: CostInput, shared: Shared) -> Answer:
@@ -27,7 +31,7 @@ def cost(asked: CostInput, shared: Shared) -> Answer:
     _check_volume(asked)
     without_rate = replace(asked.load, rate=None)
     scenario, notes = scenario_of(asked.model, without_rate, asked.objectives, asked.where, asked.top, shared)
-    scenario = with_levers(scenario, asked.levers, parts="advisor recommend prices unlike parts")
+    scenario = with_levers(scenario, asked.levers, parts=_UNLIKE, no_limit="")
     scenario = scenario.model_copy(update={"beside": beside_of(asked.beside)})
     question = _question(scenario, asked)
     with progress(quiet=shared.quiet) as line:
@@ -63,8 +67,11 @@ def _question(scenario: Scenario, asked: CostInput) -> CostQuestion:
         rate = None
     traffic = scenario.traffic.model_copy(update={"rate_per_s": None})
     volume = asked.tokens_per_day
+    caps = [name for name in scenario.levers if name.startswith(POWER)]
+    levers = tuple(name for name in scenario.levers if name not in caps) or ("auto",)
     return CostQuestion(
-        scenario=scenario.model_copy(update={"traffic": traffic}),
+        scenario=scenario.model_copy(update={"traffic": traffic, "levers": levers}),
+        power_cap=caps[0] if caps else "",
         tokens_per_day=parse_count(volume, "--tokens-per-day") if volume is not None else None,
         requests_per_s=rate,
         shape=get_load_shape(asked.shape),

@@ -36,6 +36,7 @@ from advisor.render.numbers import (
 MAX_ROWS: Final = 8
 """Rows that the terminal lists; a page and JSON have all."""
 MAX_WAYS: Final = 12
+_LEAST_SAVED: Final = 0.005
 _NOT_IN_RESULT: Final = ("warnings", "notes", "rejected")
 
 
@@ -207,9 +208,10 @@ def _crossings(report: CostReport) -> Paragraph:
 def _ownership_blocks(report: CostReport) -> list[Block]:
     if report.tco is None:
         return []
+    limits: list[Block] = [_power_table(report), _best_limit(report)] if report.power_limits else []
     return [
         _tco_table(report.tco),
-        *([_power_table(report)] if report.power_limits else []),
+        *limits,
         ownership_chart(report.tco),
         tornado_chart(report.owned_sensitivity, "What moves the cost of an owned token"),
     ]
@@ -238,11 +240,29 @@ def _power_table(report: CostReport) -> Table:
         )
         for point in report.power_limits
     )
-    name = report.owned[0].row.accelerator
+    name, measured = report.owned[0].row.accelerator, report.power_limits[0].basis == "measured"
+    basis = "each limit that was measured" if measured else "power limits, rates by the cube root of power"
     return Table(
         columns("limit> | tokens/s> | tokens/J> | accelerators> | $/M tokens>"),
         rows,
-        f"{name} of one's own under each power limit that was measured, with the electricity of the region",
+        f"{name} of one's own under {basis}, with the electricity of the region",
+    )
+
+
+def _best_limit(report: CostReport) -> Paragraph:
+    """What the limit at which a token costs least saves, and how much slower boards are there."""
+    best, full = (
+        min(report.power_limits, key=lambda each: each.usd_per_million_tokens),
+        report.power_limits[-1],
+    )
+    saved = 1.0 - best.usd_per_million_tokens / full.usd_per_million_tokens
+    if best is full or saved < _LEAST_SAVED:
+        return Paragraph("No limit makes a token clearly cheaper than full power does.")
+    less_w = full.num_accelerators * full.limit_w - best.num_accelerators * best.limit_w
+    return Paragraph(
+        f"At {show(best.limit_w, POWER)} a token costs {percent(saved)} less, a replica carries "
+        f"{percent(1.0 - best.output_tokens_per_s / full.output_tokens_per_s)} less, and {show(less_w, POWER)} less is "
+        "drawn at most: boards that draw less than the limit anyway save less."
     )
 
 

@@ -74,14 +74,14 @@ _INSTEAD: Final = {
 }
 
 
-def refuse_idle(asked: RecommendInput) -> None:
+def refuse_idle(asked: RecommendInput, typed: frozenset[str] = frozenset()) -> None:
     """Tell of the first option given that does nothing for this work.
 
     Raises: AdvisorError: there is one, or one needs another.
     """
     acts = ACTS[asked.workload]
     has_plan = asked.training.from_plan is not None and "from_plan" in acts
-    for name in given(asked):
+    for name in given(asked, typed):
         if asked.models is not None and "models" in acts and not has_plan and name not in ON_MODELS:
             option = f"--{name.replace('_', '-')}"
             own = name in _words(
@@ -112,7 +112,7 @@ def refuse_idle(asked: RecommendInput) -> None:
             why=f"it acts for {', '.join(takers)}",
             fix=f"{instead}, or drop {option}" if fits else f"drop {option}",
         )
-    _refuse_for_own(asked)
+    _refuse_for_own(asked, typed)
 
 
 _OF_SELLERS: Final = (
@@ -120,10 +120,10 @@ _OF_SELLERS: Final = (
 )  # fmt: skip
 
 
-def _refuse_for_own(asked: RecommendInput) -> None:
+def _refuse_for_own(asked: RecommendInput, typed: frozenset[str]) -> None:
     """What is there already is bought nowhere; what is rented is fed by its seller."""
     where = asked.where
-    named = [name for name in given(where) if name in _OF_SELLERS] if where.own is not None else []
+    named = [name for name in given(where, typed) if name in _OF_SELLERS] if where.own is not None else []
     if asked.workload in TRAINING and "region" in named:
         named.remove("region")  # whose grid counts
     if named:
@@ -141,14 +141,14 @@ def _refuse_for_own(asked: RecommendInput) -> None:
         )
 
 
-def given(inputs: Any, default: Any = None) -> list[str]:
-    """Names of the options whose value is not their default, groups opened."""
+def given(inputs: Any, typed: frozenset[str] = frozenset(), default: Any = None) -> list[str]:
+    """Names of the options that were typed, or whose value is not their default; groups opened."""
     plain = type(inputs)() if default is None else default
     names = []
     for field in fields(inputs):
         value, usual = getattr(inputs, field.name), getattr(plain, field.name)
         if is_dataclass(usual):
-            names += given(value, usual)
-        elif value != usual:
+            names += given(value, typed, usual)
+        elif value != usual or field.name in typed:
             names.append(field.name)
     return names

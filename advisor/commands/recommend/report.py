@@ -12,7 +12,7 @@ from advisor.commands.recommend.tables import (
     start_words,
 )
 from advisor.recommend.purchase import bill_words
-from advisor.recommend.result import LeverTrial, Option, Recommendation, Rejected
+from advisor.recommend.result import BeforeAfter, LeverTrial, Option, Recommendation, Rejected
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
 from advisor.render.numbers import (
@@ -84,7 +84,7 @@ def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[
     if found.what_would_change:
         text = "\n".join(f"- {line}" for line in found.what_would_change)
         sections.append(Section("What would change it", (Paragraph(text),)))
-    gains = lever_lines(found.levers_tried)
+    gains = (*limit_words(found.levers_tried), *lever_lines(found.levers_tried))
     if gains:
         sections.append(
             Section("What would make it cheaper or faster", (bulleted("By --levers NAME", gains),))
@@ -104,11 +104,7 @@ def lever_lines(tried: Sequence[LeverTrial], *, whole: bool = True) -> tuple[str
         if trial.verdict not in ("cheaper", "faster") or cost is None or tpot is None:
             continue
         which = f"option {trial.rank}" if trial.rank else "the smallest load"
-        before, after = usd(cost.before), usd(cost.after)
-        less = (
-            f"{before} to {after}" if before != after else f"{percent(1.0 - cost.ratio)} less than {before}"
-        )
-        price = f"{less} per million tokens"
+        price = _saved(cost)
         asks = "quality: check your tasks" if trial.costs_quality and not whole else trial.note
         if trial.verdict == "faster":
             price = "at the same cost"
@@ -116,6 +112,26 @@ def lever_lines(tried: Sequence[LeverTrial], *, whole: bool = True) -> tuple[str
             f"{trial.lever}: {which} {price}, p99 TPOT {show(tpot.before, TIME)} to {show(tpot.after, TIME)}; {asks}"
         )
     return tuple(lines)
+
+
+def limit_words(tried: Sequence[LeverTrial]) -> tuple[str, ...]:
+    """What the power limits that options are held to save and cost, against the same boards without."""
+    return tuple(
+        f"{f'Option {trial.rank}' if trial.rank else 'The smallest load'}, {trial.words}: {_saved(cost)}, p99 TTFT "
+        f"{show(ttft.before, TIME)} to {show(ttft.after, TIME)}, p99 TPOT {show(tpot.before, TIME)} to "
+        f"{show(tpot.after, TIME)}; {trial.note}."
+        for trial in tried
+        if trial.verdict == "pulled"
+        and (cost := trial.usd_per_million_tokens)
+        and (ttft := trial.ttft_p99_s)
+        and (tpot := trial.tpot_p99_s)
+    )
+
+
+def _saved(cost: BeforeAfter) -> str:
+    before, after = usd(cost.before), usd(cost.after)
+    less = f"{before} to {after}" if before != after else f"{percent(1.0 - cost.ratio)} less than {before}"
+    return f"{less} per million tokens"
 
 
 def latency_table(option: Option, end_to_end: str) -> Table:

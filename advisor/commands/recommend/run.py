@@ -15,7 +15,7 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or nothing satisfies it.
     """
     is_serving = asked.workload == "serve"
-    refuse_idle(asked)
+    refuse_idle(asked, shared.given)
     if asked.workload in TRAINING or (is_serving and asked.training.from_plan is not None):
         from advisor.commands.recommend.training_run import trained_as_typed
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from advisor.recommend.power import power_words
 from advisor.recommend.result import ContextTier, Option, OptionPart, Recommendation, Rejected, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Block, Paragraph, Table, columns
@@ -151,6 +152,8 @@ def start_words(option: Option) -> str:
 
 def start_command(option: Option) -> str:
     """The command of every replica, or one for each of its unlike parts."""
+    if option.power_limit_w:
+        return f"# once, as root: {' '.join(power_words(option.power_limit_w))}\n{option.launch_command}"
     if not option.parts:
         return option.launch_command
     return "\n".join(
@@ -161,7 +164,8 @@ def start_command(option: Option) -> str:
 def take_words(option: Option) -> str:
     """What is taken, part by part where a fleet has unlike ones: `4 x mi300x: 3 prefill + 1 decode`."""
     if not option.parts:
-        return bought_words(option)
+        limit = f" at {option.power_limit_w:.0f} W" if option.power_limit_w else ""
+        return f"{bought_words(option)}{limit}"
     said = [f"{_workers(part)} {part.share}" for part in option.parts]
     names = dict.fromkeys(part.accelerator for part in option.parts)
     if len(names) > 1:

@@ -63,8 +63,8 @@ def _from_plan(path: Path, asked: RecommendInput, shared: Shared) -> tuple[Train
         raise InputFileError(
             f"{path}: is a plan for serving", why="--from lays out training again", fix="advisor replay"
         )
-    names = set(given(asked)) - _SAID_AGAIN
-    of_all = {name: getattr(shared, name) for name in _OF_ALL & set(given(shared))}
+    names = set(given(asked, shared.given)) - _SAID_AGAIN
+    of_all = {name: getattr(shared, name) for name in _OF_ALL & set(given(shared, shared.given))}
     if not names - _SHOWN and not of_all:
         raise AdvisorError(
             "--from needs what shall change", why="as it stands it is the same question", fix="--gpus 256"

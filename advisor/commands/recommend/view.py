@@ -7,6 +7,7 @@ from advisor.commands.recommend.charts import layout, pareto_chart
 from advisor.commands.recommend.report import (
     latency_table,
     lever_lines,
+    limit_words,
     recommendation_sections,
     recommendation_tiles,
 )
@@ -55,6 +56,7 @@ def recommendation_answer(
     blocks += [options_table(shown, scenario), Paragraph(how_sure(found, shown))]
     if not found.ladder or scenario.beside != Beside() or best.bill.commitment_usd:
         blocks.append(Paragraph(bill_words(best.bill)))
+    blocks += [Paragraph(line) for line in limit_words(found.levers_tried)]
     gains = lever_lines(found.levers_tried, whole=explain)
     if gains:
         title = "What would make it cheaper or faster, by --levers NAME"

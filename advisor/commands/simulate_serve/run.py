@@ -2,31 +2,28 @@
 
 import time
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration
-from advisor.cli.measures import parse_seconds
+from advisor.cli.measures import parse_seconds, parse_watts
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
 from advisor.cli.serve_input import LoadPlan, as_inputs, check_served, deployment_of, load_of
-from advisor.commands.simulate_serve.options import ServeInput
-from advisor.commands.simulate_serve.pools import Pools, pools_of
-from advisor.commands.simulate_serve.speculation import gain_of, speculating_replica
+from advisor.commands.simulate_serve.options import Guessing, ServeInput
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable, write_text
-from advisor.render.calibration_view import with_calibration
-from advisor.render.frame import csv_text
 from advisor.render.serve_view import ServeRun, serve_answer
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.disaggregation import DisaggregatedModel, with_decode_worker
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, nearest_layout
 from advisor.simulator.serving import ServingResult, Slo, Workload, simulate
 from advisor.simulator.serving.content import SharedPrefixes
-from advisor.simulator.serving.disaggregated import simulate_disaggregated
-from advisor.simulator.serving.trace_files import read_trace
 from advisor.simulator.serving_prediction import predicted
-from advisor.simulator.speculation import with_acceptance_range
-from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK, Adapters, lora_replica
+
+if TYPE_CHECKING:
+    from advisor.commands.simulate_serve.pools import Pools
+    from advisor.commands.simulate_serve.speculation import Speculating
 
 
 def serve(asked: ServeInput, shared: Shared) -> Answer:
@@ -40,45 +37,97 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
     slo, calibration = _slo(asked), given_calibration(shared.calibration)
     deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
     if asked.load.trace is not None:
+        from advisor.simulator.serving.trace_files import read_trace
+
         model, trace = deployment.model, asked.load.trace
         read_trace(trace).check_fits(model.max_context_tokens, model.id, trace)
-    plan = load_of(asked.load)
-    pools, plain = _modelled(deployment, plan, asked, calibration)
-    speculating = speculating_replica(asked.guessing, plain, plan, _settings(asked))
-    replica = _with_adapters(plain if speculating is None else speculating.replica, asked)
-    started = time.perf_counter()
-    result = (
-        _run(replica, plan.workload, asked, shared.seed, slo)
-        if pools is None
-        else _run_pools(with_decode_worker(pools.model, replica), plan.workload, asked, shared.seed, slo)
-    )
+    started, shares = time.perf_counter(), None
+    if asked.load.sessions is not None or asked.long_prompts is not None:
+        from advisor.commands.simulate_serve.shares import in_shares
+
+        made = partial(_share_replica, calibration=calibration)
+        shares = in_shares(asked, deployment, made, shared.seed)
+        plan, plain, speculating, replica = shares.plan, shares.replica, None, shares.replica
+        result, where = shares.result, shares.words
+    else:
+        plan = load_of(asked.load)
+        pools, plain, speculating, replica = _replicas(deployment, plan, asked, calibration)
+        served = _run if pools is None else partial(_run_pools, pools)
+        result = served(replica, plan.workload, asked, shared.seed, slo)
+        where = "" if pools is None else pools.words
     wall_s = time.perf_counter() - started
     check_served(result)
     if asked.records is not None and result.records is not None:
+        from advisor.render.frame import csv_text
+
         write_text(asked.records, csv_text(result.records.rows()))
         notes = (*notes, f"wrote {asked.records}")
-    chosen = None if speculating is None else speculating.chosen
+    prediction = predicted(result, replica) if shares is None else shares.of_all(predicted(result, replica))
     run = ServeRun(
         replica,
         result,
-        with_acceptance_range(predicted(result, replica), chosen),
+        prediction if speculating is None else speculating.as_sure(prediction),
         wall_s,
-        None if speculating is None else gain_of(speculating, plain, plan, result),
-        "" if pools is None else pools.words,
+        None if speculating is None else speculating.gain(plain, plan, result),
+        where,
     )
     inputs = as_inputs(replica.deployment, plan) | {
         "pools": asked.pools if asked.pools.is_given else None,
+        "long_prompts": asked.long_prompts,
         "router": asked.layout.router,
         "prefix_caching": replica.policy.prefix_caching,
+        "power_cap": asked.power_cap,
         "contents": _contents_of(plan.workload),
     }
     answer = serve_answer(run, plan.traffic, inputs, notes)
+    if calibration is None:
+        return answer
+    from advisor.render.calibration_view import with_calibration
+
     return with_calibration(answer, calibration, (deployment.accelerator.id,))
+
+
+def _replicas(
+    deployment: Deployment, plan: LoadPlan, asked: ServeInput, calibration: Calibration | None
+) -> "tuple[Pools | None, ReplicaModel, Speculating | None, ReplicaModel]":
+    """Two pools, if any; the replica or decode worker; how it guesses ahead, if so; what is run, all of it included."""
+    limited = _under_limit(deployment, asked, calibration)
+    pools, plain = _modelled(limited or deployment, plan, asked, None if limited else calibration)
+    speculating = _speculating(plain, plan, asked)
+    return (
+        pools,
+        plain,
+        speculating,
+        _with_adapters(plain if speculating is None else speculating.replica, asked),
+    )
+
+
+def _share_replica(
+    deployment: Deployment, plan: LoadPlan, asked: ServeInput, *, calibration: Calibration | None
+) -> ReplicaModel:
+    """What serves a share of the requests."""
+    *_, replica = _replicas(deployment, plan, asked, calibration)
+    return replica
+
+
+def _under_limit(
+    deployment: Deployment, asked: ServeInput, calibration: Calibration | None
+) -> Deployment | None:
+    """The deployment, calibrated, with its accelerators held to the power limit that is asked for; None without one."""
+    if asked.power_cap is None:
+        return None
+    from advisor.recommend.power import held_to, limits_of
+    from advisor.simulator.calibrated_device import calibrated_deployment
+
+    watts = parse_watts(asked.power_cap, "--power-cap")
+    measured = calibrated_deployment(deployment, calibration)
+    (limit_w,) = limits_of(measured.accelerator, f"power-cap:{watts:g}W")
+    return replace(measured, accelerator=held_to(measured.accelerator, limit_w))
 
 
 def _modelled(
     deployment: Deployment, plan: LoadPlan, asked: ServeInput, calibration: Calibration | None
-) -> tuple[Pools | None, ReplicaModel]:
+) -> "tuple[Pools | None, ReplicaModel]":
     """Two pools, if any, and the replica or decode worker."""
     if not asked.pools.is_given:
         return None, _replica(deployment, plan, asked, calibration)
@@ -88,6 +137,8 @@ def _modelled(
             why="two pools are stepped by events and send to whoever has least to do",
             fix="drop them, or the options of pools",
         )
+    from advisor.commands.simulate_serve.pools import pools_of
+
     pools = pools_of(asked.pools, deployment, plan, _settings(asked), calibration)
     if asked.prefix_caching is not None:
         policy = replace(pools.model.prefill.policy, prefix_caching=asked.prefix_caching)
@@ -96,20 +147,38 @@ def _modelled(
     return pools, pools.model.decode_worker
 
 
+def _speculating(plain: ReplicaModel, plan: LoadPlan, asked: ServeInput) -> "Speculating | None":
+    if asked.guessing == Guessing():
+        return None
+    from advisor.commands.simulate_serve.speculation import speculating_replica
+
+    return speculating_replica(asked.guessing, plain, plan, _settings(asked))
+
+
 def _with_adapters(replica: ReplicaModel, asked: ServeInput) -> ReplicaModel:
     typed = asked.adapting
     if typed.adapters is None:
         if typed.adapter_rank is not None or typed.adapter_slots is not None:
             raise AdvisorError("--adapter-rank and --adapter-slots need adapters", fix="--adapters 50")
         return replica
+    from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK, Adapters, lora_replica
+
     slots = min(typed.adapters, typed.adapter_slots or MOST_SLOTS)
     return lora_replica(replica, Adapters(typed.adapters, typed.adapter_rank or USUAL_RANK, slots))
 
 
 def _run_pools(
-    model: DisaggregatedModel, workload: Workload, asked: ServeInput, seed: int, slo: Slo | None
+    pools: "Pools",
+    decode_worker: ReplicaModel,
+    workload: Workload,
+    asked: ServeInput,
+    seed: int,
+    slo: Slo | None,
 ) -> ServingResult:
-    records = asked.records is not None
+    from advisor.simulator.disaggregation import with_decode_worker
+    from advisor.simulator.serving.disaggregated import simulate_disaggregated
+
+    model, records = with_decode_worker(pools.model, decode_worker), asked.records is not None
     return simulate_disaggregated(
         model.prefill, model.decode, model.link, workload, records=records, seed=seed, slo=slo
     )

@@ -8,12 +8,14 @@ from advisor.commands.simulate_serve.options import Guessing
 from advisor.render.serve_view import SpeculationGain
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import ServingResult
+from advisor.simulator.serving_prediction import ServingPrediction
 from advisor.simulator.speculation import (
     ChosenSpeculation,
     chosen_speculation,
     crossover_batch,
     speculative_replica,
     speed_up,
+    with_acceptance_range,
 )
 
 
@@ -23,6 +25,32 @@ class Speculating:
 
     chosen: ChosenSpeculation
     replica: ReplicaModel
+
+    def gain(self, plain: ReplicaModel, plan: LoadPlan, result: ServingResult) -> SpeculationGain:
+        """What guessing ahead gains at the batch of a run, and up to which batch it pays."""
+        chosen, fast, slow = self.chosen, self.replica.surface, plain.surface
+        guess = chosen.speculation
+        context = plan.mean_input_tokens + plan.mean_output_tokens / 2.0
+        num_slots = len(slow.decode_base_ps) - 1
+        batch = min(num_slots, max(1, round(result.mean_batch)))
+        loss = crossover_batch(slow, fast, context)
+        return SpeculationGain(
+            method=chosen.name,
+            draft_tokens=guess.draft_tokens,
+            acceptance=guess.acceptance,
+            acceptance_low=chosen.low,
+            acceptance_high=chosen.high,
+            acceptance_source=chosen.source,
+            tokens_per_step=guess.tokens_per_step,
+            batch=batch,
+            speed_up=speed_up(slow, fast, batch, context),
+            largest_batch_that_pays=num_slots if loss is None else loss - 1,
+            num_slots=num_slots,
+        )
+
+    def as_sure(self, prediction: ServingPrediction) -> ServingPrediction:
+        """A prediction of the replica, no surer than acceptance is known."""
+        return with_acceptance_range(prediction, self.chosen)
 
 
 def speculating_replica(
@@ -50,28 +78,3 @@ def speculating_replica(
         settings=settings,
     )
     return Speculating(chosen, replica)
-
-
-def gain_of(
-    speculating: Speculating, plain: ReplicaModel, plan: LoadPlan, result: ServingResult
-) -> SpeculationGain:
-    """What guessing ahead gains at the batch of a run, and up to which batch it pays."""
-    chosen, fast, slow = speculating.chosen, speculating.replica.surface, plain.surface
-    guess = chosen.speculation
-    context = plan.mean_input_tokens + plan.mean_output_tokens / 2.0
-    num_slots = len(slow.decode_base_ps) - 1
-    batch = min(num_slots, max(1, round(result.mean_batch)))
-    loss = crossover_batch(slow, fast, context)
-    return SpeculationGain(
-        method=chosen.name,
-        draft_tokens=guess.draft_tokens,
-        acceptance=guess.acceptance,
-        acceptance_low=chosen.low,
-        acceptance_high=chosen.high,
-        acceptance_source=chosen.source,
-        tokens_per_step=guess.tokens_per_step,
-        batch=batch,
-        speed_up=speed_up(slow, fast, batch, context),
-        largest_batch_that_pays=num_slots if loss is None else loss - 1,
-        num_slots=num_slots,
-    )

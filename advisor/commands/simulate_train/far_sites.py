@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import BITS_PER_BYTE, GIGA
+from advisor.cli.command import Needs, check_together
 from advisor.recommend.training_runs import trained_parameters
 from advisor.recommend.training_search import PlanFound
 from advisor.render.numbers import TIME, digits, show
@@ -17,6 +18,15 @@ from advisor.simulator.training.step_sharding import gradient_bytes
 
 _PARAMETER_BYTES = 4.0
 """Of an averaged parameter: DiLoCo's outer optimizer works on differences in fp32 (arXiv:2311.08105)."""
+_TOGETHER: Final = (
+    *(
+        Needs(name, "--sites", f"add --sites 2, or drop {name}", why="there is one site")
+        for name in ("--between-gbps", "--inner-steps")
+    ),
+    Needs(
+        "--sites", "--between-gbps", "--between-gbps 100", why="how fast the network between them is decides"
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +90,11 @@ def far_sites(values: Mapping[str, Any]) -> FarSites | None:
 
     Raises: AdvisorError: a network between sites or steps apart without sites, or sites without a network between.
     """
-    if "sites" not in values:
-        for name in ("between_gbps", "inner_steps"):
-            if name in values and "beside" not in values:
-                option = f"--{name.replace('_', '-')}"
-                raise AdvisorError(
-                    f"{option} needs --sites", why="there is one site", fix=f"add --sites 2, or drop {option}"
-                )
+    if "beside" in values:
         return None
-    if "between_gbps" not in values:
-        raise AdvisorError(
-            f"--sites {values['sites']} needs --between-gbps",
-            why="how fast the network between them is decides",
-            fix="--between-gbps 100",
-        )
+    check_together(values, _TOGETHER)
+    if "sites" not in values:
+        return None
     between = float(values["between_gbps"]) * GIGA / BITS_PER_BYTE
     if values["sites"] < 2 or not 0.0 < between < math.inf:
         raise AdvisorError(

@@ -9,17 +9,23 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Calibration
 from advisor.catalog.units import BITS_PER_BYTE, GIGA
+from advisor.cli.command import Apart, Needs, Rule, check_together
 from advisor.recommend.training_islands import Islands, IslandsFound
 from advisor.recommend.training_search import PlanFound
 from advisor.render.numbers import TIME, digits, show
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.training.cluster import TrainingCluster
 
-OPTIONS: Final = ("beside", "beside_gbps", "across")
-_NEEDED: Final = (
-    ("gpus", "how many stand in the first cluster", "--gpus 256"),
-    ("between_gbps", "how fast the link between them is decides", "--between-gbps 400"),
-)
+_TOGETHER: Final[tuple[Rule, ...]] = (
+    Needs("--beside-gbps", "--beside", "--beside 256xa100", why="there is one cluster"),
+    Needs("--across", "--beside", "--beside 256xa100", why="there is one cluster"),
+    Needs("--beside", "--gpus", "--gpus 256", why="how many stand in the first cluster"),
+    Needs("--beside", "--between-gbps", "--between-gbps 400", why="how fast the link between them is decides"),
+    *(
+        Apart("--beside", name, "sites are alike and far apart, what stands beside is unlike and near", "one of them")
+        for name in ("--sites", "--inner-steps")
+    ),
+)  # fmt: skip
 _PART: Final = re.compile(r"\s*(\d{1,7})\s*[x×*]\s*(\S.*?)\s*")
 
 
@@ -30,13 +36,8 @@ def islands_of(
 
     Raises: AdvisorError: a part is malformed or unknown, or lacks a size or the link.
     """
+    check_together(values, _TOGETHER)
     if "beside" not in values:
-        for name in OPTIONS[1:]:
-            if name in values:
-                option = f"--{name.replace('_', '-')}"
-                raise AdvisorError(
-                    f"{option} needs --beside", why="there is one cluster", fix="--beside 256xa100"
-                )
         return None, ""
     text = str(values["beside"])
     match = _PART.fullmatch(text)
@@ -44,16 +45,6 @@ def islands_of(
         raise AdvisorError(
             f"--beside '{text}' is no cluster", why="a number of accelerators and their name", fix="--beside 256xa100"
         )  # fmt: skip
-    for name, why, fix in _NEEDED:
-        if name not in values:
-            raise AdvisorError(f"--beside {text} needs --{name.replace('_', '-')}", why=why, fix=fix)
-    for name in ("sites", "inner_steps"):
-        if name in values:
-            raise AdvisorError(
-                f"--beside and --{name.replace('_', '-')} at once",
-                why="sites are alike and far apart, what stands beside is unlike and near",
-                fix="one of them",
-            )
     rate = float(values["between_gbps"]) * GIGA / BITS_PER_BYTE
     if not 0.0 < rate < math.inf:
         raise AdvisorError(

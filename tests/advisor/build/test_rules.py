@@ -16,7 +16,7 @@ from advisor.build.rule_book import judge, rules_for, violations
 from advisor.build.rules_fit import needed_positions
 from advisor.build.rules_systems import judge_system
 from advisor.catalog import parts
-from advisor.catalog.schema.part import Psu, Slot
+from advisor.catalog.schema.part import GpuCard, Psu, PsuLink, Slot
 
 GIB = 2.0**30
 Change = Callable[[Assembly], Assembly]
@@ -46,7 +46,7 @@ def psu(num: int = 1, link: bool = False, **fields: Any) -> Change:
     def change(m: Assembly) -> Assembly:
         assert m.supplies is not None
         one: Psu = m.supplies.psus[0].model_copy(update=fields)
-        return replace(m, supplies=Supplies((one,) * num, parts.psu_links()[0] if link else None))
+        return replace(m, supplies=Supplies((one,) * num, parts.listed(PsuLink)[0] if link else None))
 
     return change
 
@@ -240,5 +240,5 @@ def test_less_power_never_breaks_a_rule_on_power(a: float, b: float) -> None:
     low, high = min(a, b), max(a, b)
     for rule in (psu_headroom, psu_transient, circuit, room_heat, noise):
         needs = rule.needs["cards"]
-        card = next(c for c in parts.gpu_cards() if c.cooling == "open")
+        card = next(c for c in parts.listed(GpuCard) if c.cooling == "open")
         assert needs(Cards((card,), low), Setting()) <= needs(Cards((card,), high), Setting()) + 1e-9

@@ -10,7 +10,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.cli.lever_input import with_levers
 from advisor.cli.options import Levers, Load
-from advisor.cli.scenario_input import traffic_of
+from advisor.cli.traffic_input import traffic_of
 from advisor.recommend.conversations import conversations_at
 from advisor.recommend.load_runs import lengths_of, run_at
 from advisor.recommend.recommend import recommend

@@ -13,7 +13,7 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.cli.lever_input import with_levers
 from advisor.cli.options import Levers, Load
-from advisor.cli.scenario_input import traffic_of
+from advisor.cli.traffic_input import traffic_of
 from advisor.recommend.bounds import roofline_requests_per_s as roofline_rates
 from advisor.recommend.bounds import surface_requests_per_s as surface_rate
 from advisor.recommend.candidates import Candidate, candidates_of
@@ -163,8 +163,8 @@ def test_fifty_adapters_are_one_deployment() -> None:
         (Levers(levers="prefix"), "nothing in common"),
         (Levers(levers="kv-fp9"), "unknown lever"),
         (Levers(levers="auto,eagle"), "stand alone"),
-        (Levers(levers="power-cap"), "is not searched"),
-        (Levers(levers="power"), "is not searched"),
+        (Levers(levers="power-cap"), "does not act here"),
+        (Levers(levers="power"), "does not act here"),
         (Levers(levers="pools"), "needs the load"),
         (Levers(acceptance=0.4), "needs a way"),
         (Levers(adapter_rank=4), "need adapters"),

@@ -14,6 +14,7 @@ from advisor.catalog.ownership import Ownership, ownership, purchase_price
 from advisor.catalog.part_prices import price_book, price_of
 from advisor.catalog.regions import get_region
 from advisor.catalog.schema.economics import PurchasePrice
+from advisor.catalog.schema.part import GpuCard
 from advisor.catalog.units import HOURS_PER_MONTH
 from advisor.recommend.ownership import Holding, Line, Tco, rounded, sold_by_the_node, tco, total, whole_cents
 
@@ -140,7 +141,7 @@ def test_a_list_price_stands_in_where_there_is_no_other() -> None:
 
 def test_a_thing_costs_the_same_wherever_it_is_asked_for() -> None:
     book = price_book()
-    for card in parts.gpu_cards():
+    for card in parts.listed(GpuCard):
         planned = price_of(card, book)
         bought = purchase_price(KNOWN, accelerators.by_id(card.accelerator))
         assert (planned is None) == (bought is None), card.accelerator

@@ -13,7 +13,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.launch_options import check_command
 from advisor.cli.lever_input import with_levers
 from advisor.cli.options import Levers, Load
-from advisor.cli.scenario_input import traffic_of
+from advisor.cli.traffic_input import traffic_of
 from advisor.recommend.pools import PoolPair, agree, sides_of
 from advisor.recommend.purchase import Demand
 from advisor.recommend.ranking import Planned, planned

@@ -12,7 +12,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch_options import check_command
 from advisor.cli.lever_input import with_levers
 from advisor.cli.options import Levers, Load
-from advisor.cli.scenario_input import traffic_of
+from advisor.cli.traffic_input import traffic_of
 from advisor.recommend import unlike_parts
 from advisor.recommend.load_runs import LoadShare, SplitModel, lengths_of, prompt_pairs, run_at
 from advisor.recommend.ranking import Planned

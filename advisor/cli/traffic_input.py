@@ -1,0 +1,133 @@
+"""The traffic that a person's options stand for. What only traces and conversations need is imported for them alone."""
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from advisor.catalog import profiles
+from advisor.catalog.errors import AdvisorError
+from advisor.cli.command import Apart, Needs, Rule, check_together
+from advisor.cli.measures import parse_clients, parse_rate, parse_seconds, positive
+from advisor.cli.options import Load
+from advisor.recommend.scenario import Conversations, Traffic
+
+if TYPE_CHECKING:
+    from advisor.simulator.serving.trace_files import Trace
+
+_USUAL_GAP: Final = "1min"
+
+_TOGETHER: Final[tuple[Rule, ...]] = (
+    Apart("--trace", "--shared-prefix-tokens", "hash_ids say which prompts begin alike"),
+    Needs("--turn-gap", "--sessions", "--sessions 6, or drop --turn-gap", "--turn-gap needs conversations"),
+    Apart("--sessions", "--trace", "a trace says by its hash_ids which prompts continue others"),
+    Apart("--sessions", "--concurrency", "turns come at their own instants, not when a client is free"),
+    Apart("--sessions", "--shared-prefixes", "all conversations begin with one system prompt"),
+    Needs(
+        "--shared-prefixes", "--shared-prefix-tokens", "--shared-prefix-tokens N",
+        "--shared-prefixes needs their length",
+    ),
+    Apart(
+        "--rate", "--concurrency",
+        "a rate says when requests come, a concurrency that each waits for the one before it", "give one of them",
+    ),
+    Needs(
+        "--ramp", "--concurrency", "--concurrency N, or no --ramp", "--ramp says when clients begin, and there are none"
+    ),
+    Needs("--trace-speed", "--trace", "--trace FILE, or no --trace-speed", "--trace-speed belongs to --trace"),
+    Apart("--trace-speed", "--rate", "both say how fast the trace goes"),
+    *(
+        Apart("--trace", name, "a trace has lengths of its own")
+        for name in ("--profile", "--input-tokens", "--output-tokens")
+    ),
+)  # fmt: skip
+
+
+def traffic_of(load: Load) -> Traffic:
+    """The traffic that a load stands for; the profile `chat` where nothing is said.
+
+    Raises: AdvisorError: parts of it exclude each other or a number is out of range. UnknownNameError: no such
+        profile. InputFileError: the trace is malformed.
+    """
+    check_together([name for name in Load.__slots__ if getattr(load, name) is not None], _TOGETHER)
+    rate = parse_rate(load.rate) if load.rate is not None else None
+    clients = parse_clients(load.concurrency) if load.concurrency is not None else None
+    if load.trace is not None:
+        from advisor.simulator.serving.trace_files import read_trace
+
+        trace = read_trace(load.trace)
+        if load.trace_speed is not None:
+            trace = trace.sped_up(positive(load.trace_speed, "--trace-speed", example="2"))
+        spread = (
+            _log_spread([pair[0] for pair in trace.pairs]),
+            _log_spread([pair[1] for pair in trace.pairs]),
+        )
+        return Traffic(
+            profile="trace",
+            mean_input_tokens=round(trace.mean_input_tokens),
+            mean_output_tokens=round(trace.mean_output_tokens),
+            input_sigma=spread[0],
+            output_sigma=spread[1],
+            rate_per_s=rate or trace.rate_per_s,
+            concurrency=clients,
+            trace=load.trace,
+            reused_input_tokens=_reused_tokens(trace, load),
+            source=str(load.trace),
+        )
+    name = load.profile or "chat"
+    profile = profiles.get(name)
+    typed = load.input_tokens is not None or load.output_tokens is not None
+    mean_input, common = load.input_tokens or profile.mean_input_tokens, load.shared_prefix_tokens or 0
+    if common >= mean_input:
+        raise AdvisorError(
+            f"--shared-prefix-tokens {common} leaves nothing of a prompt of {mean_input} tokens",
+            why="the mean prompt counts its shared beginning",
+            fix=f"at most {mean_input - 1}",
+        )
+    traffic = Traffic(
+        profile="custom" if typed else name,
+        mean_input_tokens=mean_input,
+        mean_output_tokens=load.output_tokens or profile.mean_output_tokens,
+        input_sigma=profile.input_sigma,
+        output_sigma=profile.output_sigma,
+        rate_per_s=rate,
+        concurrency=clients,
+        shared_prefix_tokens=common,
+        shared_prefixes=load.shared_prefixes or 1,
+        reused_input_tokens=float(common),
+        source=f"token counts as typed, spread of the profile {name}" if typed else profile.source,
+    )
+    return traffic if load.sessions is None else _in_conversations(traffic, load)
+
+
+def _in_conversations(turn: Traffic, load: Load) -> Traffic:
+    """The turns of conversations, of which the lengths typed are the new tokens; a shared beginning is their system
+    prompt."""
+    from advisor.recommend.conversations import in_conversations
+    from advisor.recommend.load_runs import lengths_of
+
+    common = turn.shared_prefix_tokens
+    alone = {
+        "mean_input_tokens": turn.own_input_tokens, "shared_prefix_tokens": 0, "reused_input_tokens": 0.0,
+    }  # fmt: skip
+    talk = Conversations(
+        turn=turn.model_copy(update=alone),
+        mean_turns=load.sessions,
+        gap_s=parse_seconds(load.turn_gap or _USUAL_GAP, "--turn-gap"),
+        common_tokens=common,
+    )
+    return in_conversations(talk, lengths_of(talk.turn))
+
+
+def _reused_tokens(trace: "Trace", load: Load) -> float:
+    """Tokens of a trace's mean prompt that earlier ones had; none where clients do not follow it."""
+    from advisor.simulator.serving.content import mean_reused_tokens
+    from advisor.simulator.serving.trace_replay import contents_of
+
+    contents = contents_of(trace) if load.concurrency is None else None
+    return mean_reused_tokens(contents) if contents is not None else 0.0
+
+
+def _log_spread(lengths: list[int]) -> float:
+    """Standard deviation of the logarithm of lengths."""
+    logs = [math.log(length) for length in lengths]
+    mean = math.fsum(logs) / len(logs)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / len(logs))
