@@ -202,7 +202,8 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
     ranks = deployment.engine.expert_blocks_below_ranks
     if rows > 1 and ranks and deployment.expert_tensor_parallel >= ranks:
         rows = 0.0
-    return replace(operator_library(deployment), expert_block_rows=rows, fused_quantisation=fused)
+    library = operator_library(deployment, version=settings.version, date=settings.date)
+    return replace(library, expert_block_rows=rows, fused_quantisation=fused)
 
 
 def _engine_value(term: str, deployment: Deployment, settings: EngineSettings, dtype: str) -> float:
