@@ -273,7 +273,7 @@ def _pool(
         ]
         if not placed:
             reasons[accelerator.id] = TOO_FEW if constraints.own else NOT_TOGETHER
-            if not any(known.values()):
+            if constraints.own and not any(known.values()):
                 reasons[accelerator.id] = UNFED
         pool += placed
     check_pulled(scenario, model, [candidate for candidate, _ in pool])

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
@@ -36,6 +37,8 @@ from advisor.simulator.engine_costs import operator_library
 from advisor.simulator.operator_library import OperatorLibrary
 
 Progress = Callable[[str], None]
+UNDERRATED: Final = 1.15
+"""Times what few short runs find that a capacity may be."""
 _LEAST_HELD = 0.1
 """Part of a bound, or of an estimate, that simulated runs have always held."""
 _PART = 0.01
@@ -221,6 +224,8 @@ def _confirm(
         return
     outcome.num_requests += capacity.num_requests - entry.capacity.num_requests
     found = _priced(question, entry, capacity)
+    if found is None and not scenario.screened_only:  # settling will tell whether money or units are enough
+        found = _priced(question, entry, scaled(capacity, UNDERRATED))
     if found is None:
         outcome.reasons.setdefault(name, not_to_be_had(scenario))
         return
@@ -255,6 +260,11 @@ def _least_load(
         middle = 0.5 * (low + high)
         low, high = (low, middle) if wins(middle) else (middle, high)
     return high * load
+
+
+def scaled(capacity: Capacity, factor: float) -> Capacity:
+    """It, as if a replica carried so many times the load."""
+    return replace(capacity, load=factor * capacity.load, requests_per_s=factor * capacity.requests_per_s)
 
 
 def _drop(outcome: SearchOutcome, entry: Entry) -> None:

@@ -1,6 +1,7 @@
 """What is shown is held to more runs than the search spent: its capacity settled, its planning point simulated."""
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,11 +22,11 @@ from advisor.recommend.purchase import Demand, cheapest_purchase, planned_load, 
 from advisor.recommend.ranking import SAMPLING_SIGMA, Planned, planned, plans_of, preferred, ranked
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Found, Searched, Settled
-from advisor.recommend.search import search
+from advisor.recommend.search import UNDERRATED, scaled, search
 from advisor.simulator.serving import ServingResult
 
-_LOWER, _HIGHER = 0.85, 1.15
-"""Times its true value that a capacity found by few short runs may be."""
+_OVERRATED: Final = 0.85
+"""Times what few short runs find that a capacity may be at the least."""
 _STEP: Final = 0.93
 _MOST_STEPS: Final = 5
 _LEAST_RUNS: Final = 3
@@ -72,14 +73,11 @@ def _order(done: Searched, demands: Sequence[Demand], place: int, top: int) -> l
         able = [plan for found in options for plan in plans_of(scenario, demand, found, place)]
         best = preferred(able)
         order.append(best)
-        apart = {
-            id(each.candidate): each.candidate
-            for each in options
-            if each.candidate is not best.found.candidate
-        }
-        others += [
-            preferred([plan for plan in able if plan.found.candidate is one]) for one in apart.values()
-        ]
+        apart = defaultdict[int, list[Planned]](list)
+        for plan in able:
+            apart[id(plan.found.candidate)].append(plan)
+        del apart[id(best.found.candidate)]
+        others += map(preferred, apart.values())
         safe += [plan for plan in able if plan.is_founded]
     order = ranked(order)
     safest = min(safe, key=lambda plan: plan.expected_cost, default=None)
@@ -183,7 +181,7 @@ def _may_enter(scenario: Scenario, plan: Planned, own: Planned | None, held: Ite
     is, need fewer of it."""
     if scenario.screened_only or plan.found.fleet is not None or not _steps(scenario, plan):
         return False
-    better = _with_capacity(scenario, plan, _scaled(plan.found.capacity, _HIGHER))
+    better = _with_capacity(scenario, plan, scaled(plan.found.capacity, UNDERRATED))
     if better is None:
         return False
     if own is not None:
@@ -222,7 +220,7 @@ def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | No
         at_point = shown(scenario, settled)
         if strain(at_point.result, scenario.objectives)[0] <= 1.0:
             return at_point
-        settled = _with_capacity(scenario, settled, _scaled(settled.found.capacity, _STEP))
+        settled = _with_capacity(scenario, settled, scaled(settled.found.capacity, _STEP))
     return None
 
 
@@ -233,7 +231,7 @@ def _settled(scenario: Scenario, plan: Planned, seeds: list[int]) -> Capacity | 
     settle = partial(
         confirm, found.served, traffic, objectives, seed=scenario.seed, purpose="settle", order=seeds
     )
-    most = _HIGHER * found.capacity.load
+    most = UNDERRATED * found.capacity.load
     if traffic.concurrency is not None:
         most = float(math.floor(most))
     capacity = settle(found=replace(found.capacity, load=most))
@@ -272,7 +270,7 @@ def shown(scenario: Scenario, plan: Planned) -> Planned:
 def at_planned_load(scenario: Scenario, found: Found) -> Found:
     """The deployment as if its planned load were the most that it carries, with what it shows there."""
     part = planned_load(scenario, found.capacity.load) / found.capacity.load
-    capacity = _scaled(found.capacity, part)
+    capacity = scaled(found.capacity, part)
     return replace(found, capacity=replace(capacity, result=_at(scenario, found, capacity.load)))
 
 
@@ -311,15 +309,11 @@ def _is_open(scenario: Scenario, plan: Planned) -> bool:
     if plan.demand.kind not in ("rate", "clients"):
         return True
     ways, counts = (plan.found.purchase.placement,), set()
-    for factor in (_LOWER, _HIGHER):
-        capacity = _scaled(plan.found.capacity, factor)
+    for factor in (_OVERRATED, UNDERRATED):
+        capacity = scaled(plan.found.capacity, factor)
         bought = cheapest_purchase(scenario, plan.demand, ways, capacity.load, capacity.requests_per_s)
         counts.add(bought.num_replicas if bought else 0)
     return len(counts) > 1
-
-
-def _scaled(capacity: Capacity, factor: float) -> Capacity:
-    return replace(capacity, load=factor * capacity.load, requests_per_s=factor * capacity.requests_per_s)
 
 
 def _with_capacity(scenario: Scenario, plan: Planned, capacity: Capacity) -> Planned | None:

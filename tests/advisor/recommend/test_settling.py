@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from advisor.recommend import capacity, settling
-from advisor.recommend.purchase import Demand
+from advisor.recommend import capacity, ranking, settling
+from advisor.recommend.purchase import Demand, demands_of
 from advisor.recommend.ranking import Planned, is_tie, planned, preferred
 from advisor.recommend.recommend import searched
 from advisor.recommend.scenario import Constraints, Scenario, Traffic
@@ -153,3 +153,30 @@ def test_another_engine_of_the_same_accelerator_may_need_fewer(
     assert leading(done.scenario, [first, other], Settled(), 2) == [enough]
     hopeless = carrying(done, other, 2.9)
     assert leading(done.scenario, [first, hopeless], Settled(), 2) == [first]
+
+
+def test_the_cheapest_safe_deployment_competes_whatever_its_accelerator_costs_elsewhere(
+    done: Searched, plans: list[Planned], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An old price far below a firm one must not hide the latter behind dearer hardware."""
+    safe = {2.0, 3.0, 4.0}
+    costs = dict(
+        zip([plan.found.accelerator_id for plan in plans], [(0.5, 2.0), (3.0,), (4.0,)], strict=True)
+    )
+    monkeypatch.setattr(Planned, "is_founded", property(lambda plan: plan.expected_cost in safe))
+    monkeypatch.setattr(ranking, "overlap", lambda first, second: False)
+
+    firsts = {name: options[:1] for name, options in done.outcome.found.items()}
+    done = replace(done, outcome=replace(done.outcome, found=firsts))
+
+    def bought(scenario: Scenario, demand: Demand, found: Found, place: int) -> list[Planned]:
+        return [
+            replace(plan, expected_cost=usd)
+            for plan in plans
+            if plan.found.candidate is found.candidate
+            for usd in costs[found.accelerator_id]
+        ]
+
+    monkeypatch.setattr(settling, "plans_of", bought)
+    order = settling._order(done, demands_of(done.scenario), 0, 3)
+    assert [plan.expected_cost for plan in order[:3]] == [2.0, 3.0, 4.0]
