@@ -61,10 +61,10 @@ def conf(
         goal = "$pool"
         more = f"      proxy_intercept_errors on;\n      error_page 400 = @{last};\n"
     again = f"    location @{last} {{\n      proxy_pass http://{last};\n{_PROXY}    }}\n" if choice else ""
-    files = "".join(f"  {name}_temp_path /tmp/nginx-{port}-{name};\n" for name in _WRITTEN)
+    files = "".join(f"  {name}_temp_path /var/tmp/nginx-{port}-{name};\n" for name in _WRITTEN)
     return (
         f"# {words}; whoever has the fewest open requests gets the next.\n"
-        f"pid /tmp/nginx-{port}.pid;\n"
+        f"pid /var/tmp/nginx-{port}.pid;\n"
         "error_log stderr;\n"
         "events {}\n"
         "http {\n"
