@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR, checked, read_toml, stated_aliases
-from advisor.catalog.resolve import near_misses, resolve
+from advisor.catalog.resolve import resolve, unknown
 from advisor.catalog.schema import Accelerator, ScaleUp, Source
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIB, GIGA, MB, MEGA, MIB, TERA
 
@@ -50,13 +50,7 @@ def by_id(id_: str) -> Accelerator:
     Raises: UnknownNameError: there is none; `hint` lists near misses. InputFileError: its file is damaged.
     """
     if id_ not in all_ids():
-        near = ", ".join(near_misses(id_, all_ids(), aliases()))
-        raise UnknownNameError(
-            f"unknown accelerator id '{id_}'",
-            why="the catalog has no record with this id",
-            fix="type an id that the catalog lists",
-            hint=f"did you mean: {near}" if near else "",
-        )
+        raise unknown(id_, all_ids(), aliases(), "accelerator")
     return read_accelerator(_FOLDER / f"{id_}.toml")
 
 
