@@ -4,10 +4,11 @@ import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from advisor.catalog.errors import UnknownNameError
 
+RecordT = TypeVar("RecordT")
 NUM_NEAR_MISSES: Final = 5
 _SEPARATORS: Final = re.compile(r"[\s_/()-]+")
 
@@ -17,6 +18,13 @@ class Resolution:
     """The id that a name stands for, and a sentence for the user where it is not the name itself."""
 
     id: str
+    note: str = ""
+
+
+class Chosen(NamedTuple, Generic[RecordT]):
+    """The record that a name stands for, and a sentence for the user where the name is not its id."""
+
+    record: RecordT
     note: str = ""
 
 
