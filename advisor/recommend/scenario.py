@@ -156,7 +156,7 @@ class Constraints(Record):
     terms: tuple[str, ...] = ("on_demand",)
     own: tuple[tuple[int, str], ...] = ()
     """Hardware that is already there: (count, accelerator id)."""
-    max_accelerators: int = Field(default=4096, ge=1)
+    max_accelerators: int = Field(default=64, ge=1)
     tenancies: tuple[Tenancy, ...] = ("dedicated",)
     """Whose else an offered accelerator may be; hardware of other people's hosts is "unknown"."""
     regions: tuple[str, ...] = ()
