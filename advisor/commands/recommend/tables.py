@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from advisor.recommend.changes import LESS
 from advisor.recommend.power import power_words
 from advisor.recommend.result import ContextTier, Option, OptionPart, Recommendation, Rejected, Rung
 from advisor.recommend.scenario import Scenario
@@ -13,7 +14,6 @@ from advisor.render.numbers import (
     TIME,
     bought_words,
     digits,
-    percent,
     price_words,
     rung,
     runs_words,
@@ -92,9 +92,9 @@ def options_table(
 ) -> Table:
     """The options as rows; how much each carries where the load is not the same for all. A page opens their details."""
     rate = shown_rate(scenario)
-    at, load = (f" at {rate:g} requests/s", "") if rate else ("", " | requests/s>")
+    at, runs = (f" at {rate:g} requests/s", "runs~ | $/h>") if rate else ("", "runs~? | $/h> | req/s>")
     return Table(
-        columns(f"#> | take~ | runs~ | $/h>{load} | $/Mtok~ | TTFT> | TPOT> | holds | price~ | basis?"),
+        columns(f"#> | take~ | {runs} | $/Mtok~ | TTFT> | TPOT> | holds | price~ | basis?"),
         tuple(_option_row(option, rated=bool(rate)) for option in options),
         title=f"Best options{at}, one per accelerator, by expected cost",
         details=tuple(tuple(blocks) for blocks in details),
@@ -121,7 +121,8 @@ def how_sure(found: Recommendation, shown: Sequence[Option]) -> str:
     bold = next((each for each in shown if each.role == "cheapest_if_it_holds" and each is not best), None)
     if bold is not None:
         saved = 1.0 - bold.usd_per_million_tokens.value / best.usd_per_million_tokens.value
-        chances.append(f"{bold.rank} saves {percent(saved)} if it holds: benchmark it first")
+        if saved >= 1.0 - LESS:
+            chances.append(f"{bold.rank} saves {100 * saved:.0f} % if it holds: benchmark it first")
     return "; ".join((*lines, *chances[:3])) + "."
 
 
