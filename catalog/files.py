@@ -24,7 +24,8 @@ MOST_DOCUMENT_BYTES: Final = 64_000_000
 MOST_TOML_BYTES: Final = 4_000_000
 _BLOCK_BYTES: Final = 1_000_000
 _MOST_DIGITS: Final = 300
-_ALIASES: Final = re.compile(r"^aliases *= *\[[^]]*\]", re.MULTILINE)
+_ALIASES: Final = re.compile(r"^aliases *= *\[([^]]*)\]", re.MULTILINE)
+_QUOTED: Final = re.compile(r'"([^"]*)"')
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
@@ -111,17 +112,17 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def stated_aliases(folder: Path) -> dict[str, str]:
-    """Id by alias of the records `<id>.toml` in a folder, of which only the line that states them is parsed.
+    """Id by alias of the records `<id>.toml` in a folder, of which only the list that states them is looked at.
 
-    Raises: InputFileError: a file cannot be read, or that line is not TOML.
+    Raises: InputFileError: a file cannot be read.
     """
-    lines = {path.stem: _ALIASES.search(read_text(path)) for path in sorted(folder.glob("*.toml"))}
-    return {
-        alias: stem
-        for stem, line in lines.items()
-        if line is not None
-        for alias in tomllib.loads(line[0])["aliases"]
-    }
+    found: dict[str, str] = {}
+    for path in sorted(folder.glob("*.toml")):
+        with _told(path), path.open(encoding="utf-8") as file:
+            stated = _ALIASES.search(file.read())
+        if stated is not None:
+            found |= dict.fromkeys(_QUOTED.findall(stated[1]), path.stem)
+    return found
 
 
 def parsed_json(text: str) -> Any:

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, checked, read_csv, read_toml
-from advisor.catalog.hf_config import model_from_hf_config
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema import Model
 
@@ -44,6 +43,8 @@ def get(ref: str) -> ResolvedModel:
         InputFileError: the config.json cannot be read as a model.
     """
     if _is_path(ref):
+        from advisor.catalog.hf_config import model_from_hf_config
+
         return ResolvedModel(model_from_hf_config(ref), f"shape read from {ref}")
     names = _names()
     hf_name = names.hf.get(ref.casefold())

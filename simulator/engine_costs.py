@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from advisor.catalog.efficiencies import is_measured
-from advisor.catalog.schema import Engine, KernelChoice, Model
+from advisor.catalog.schema import Engine, KernelChoice, Model, MoeFeedForward, UntunedExperts
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
@@ -62,8 +62,7 @@ class EngineCosts:
     request_s: float = 0.0
     """From arrival to the scheduler and from the first token back: HTTP, tokenizer, detokenizer."""
     request_launch_s: float = 0.0
-    """Latency of a first token per layer that the engine's own Python launches, which delays nobody else's tokens: the
-    host launches a prompt's layers ahead of the device."""
+    """Latency of a first token per layer that the engine's own Python launches."""
     state_launch_s: float = 0.0
     """The same on top of it, per layer with a recurrent state."""
 
@@ -156,12 +155,17 @@ def release_costs(
     return replace(costs, release_scale=scale, release_layers_s=layers_s)
 
 
-def chosen_kernels(deployment: Deployment) -> dict[str, str]:
+def chosen_kernels(deployment: Deployment, *, version: str = "", date: str = "") -> dict[str, str]:
     """Level of the records of efficiency by operator, where the engine runs other kernels for this model.
+
+    Without version and date it is the newest release.
 
     Source: the engine's record.
     """
     chosen: dict[str, str] = {}
+    untuned = deployment.engine.untuned_experts
+    if untuned is not None and untuned.holds(version, date) and _has_untuned(untuned, deployment):
+        chosen["grouped_matmul"] = untuned.kernels
     for choice in deployment.engine.kernel_choices:
         if _applies(choice, deployment):
             for operator in choice.operators:
@@ -169,13 +173,30 @@ def chosen_kernels(deployment: Deployment) -> dict[str, str]:
     return chosen
 
 
-def operator_library(deployment: Deployment) -> OperatorLibrary:
+def operator_library(deployment: Deployment, *, version: str = "", date: str = "") -> OperatorLibrary:
     """Time functions of the deployment's accelerator under its engine, with the kernels that the model gets.
 
     Source: own composition.
     """
-    device = device_of(deployment.accelerator)
-    return OperatorLibrary(device, deployment.engine.id, kernels=chosen_kernels(deployment))
+    kernels = chosen_kernels(deployment, version=version, date=date)
+    return OperatorLibrary(device_of(deployment.accelerator), deployment.engine.id, kernels=kernels)
+
+
+def _has_untuned(untuned: UntunedExperts, deployment: Deployment) -> bool:
+    accelerator, parallel = deployment.accelerator, deployment.expert_tensor_parallel
+    shapes = {
+        (
+            deployment.expert_slots(part.num_experts) // deployment.expert_parallel,
+            part.intermediate_size // parallel,
+        )
+        for group in deployment.model.layers
+        if isinstance(part := group.feed_forward, MoeFeedForward)
+    }
+    return (
+        accelerator.architecture in untuned.architectures
+        and deployment.weight_dtype in untuned.weight_dtypes
+        and any(untuned.concern(accelerator.id, *shape) for shape in shapes)
+    )
 
 
 def _applies(choice: KernelChoice, deployment: Deployment) -> bool:

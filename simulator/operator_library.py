@@ -114,6 +114,13 @@ class OperatorLibrary:
             self._queued[launch_scale] = library
         return self._queued[launch_scale]
 
+    def wide_format(self, name: str) -> str:
+        """Format of a product whose weights are not quantised: 16 bits, or fp32 where the engine keeps a router so.
+
+        Source: the engine's record.
+        """
+        return self.kernels.get(name, "bf16")
+
     def matmul_s(
         self, tokens: FloatArray, columns: int, depth: int, dtype: str, *, behind_kernel: bool = True
     ) -> FloatArray:
@@ -138,7 +145,7 @@ class OperatorLibrary:
         unpacking = self.kernels.get("weight_only") if FORMATS[dtype].is_unpacked else None
         if unpacking is not None:
             return self._unpacked_s(tokens, columns, depth, dtype, unpacking)
-        efficiency = self.parameters(MatmulEfficiency, "matmul", dtype)
+        efficiency = self.parameters(MatmulEfficiency, "sgemm" if dtype == "fp32" else "matmul", dtype)
         if self.fused_quantisation and dtype == "fp8" and behind_kernel:
             launch_s = min(efficiency.launch_s, self.parameters(MatmulEfficiency, "matmul", "bf16").launch_s)
             efficiency = replace(efficiency, launch_s=launch_s, quantize_bytes=0.0, quantize_row_cycles=0.0)

@@ -7,7 +7,6 @@ from advisor.catalog.engines import EngineDefaults, defaults, graph_sizes
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Calibration, Engine
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment, is_local
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import (
@@ -23,11 +22,6 @@ from advisor.simulator.engine_costs import (
 from advisor.simulator.graph.forward_pass import expert_format
 from advisor.simulator.graph.model import has_state
 from advisor.simulator.layout import check_generates, check_layout
-from advisor.simulator.local_surface import (
-    build_local_surface,
-    default_micro_batch,
-    local_library,
-)
 from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.quantity import Basis
@@ -119,7 +113,7 @@ def model_replica(
     check_generates(deployment.model)
     check_layout(deployment)
     settings = settings or EngineSettings()
-    deployment = _as_started(calibrated_deployment(deployment, calibration), settings)
+    deployment = _as_started(deployment, settings, calibration)
     engine = deployment.engine
     costs = costs or engine_costs(engine, version=settings.version, date=settings.date)
     costs = release_costs(deployment, costs, version=settings.version, date=settings.date)
@@ -136,7 +130,7 @@ def model_replica(
     mean_context = mean_input_tokens + mean_output_tokens / 2.0
     memory = plan_memory(
         deployment,
-        num_batched_tokens=default_micro_batch(engine) if is_local(engine) else num_batched_tokens,
+        num_batched_tokens=_micro_batch(engine) or num_batched_tokens,
         num_seqs=max_num_seqs,
         memory_fraction=settings.memory_fraction or chosen.memory_fraction,
         mean_context_tokens=mean_context,
@@ -154,8 +148,23 @@ def model_replica(
     return ReplicaModel(deployment, memory, surface, policy, costs, library, graphs)
 
 
-def _as_started(deployment: Deployment, settings: EngineSettings) -> Deployment:
-    """The deployment with its engine as these settings and this release run the model."""
+def _micro_batch(engine: Engine) -> int:
+    """Tokens of a prompt that run together where the engine divides its batches, which local ones do; else 0."""
+    if not is_local(engine):
+        return 0
+    from advisor.simulator.local_surface import default_micro_batch
+
+    return default_micro_batch(engine)
+
+
+def _as_started(
+    deployment: Deployment, settings: EngineSettings, calibration: Calibration | None
+) -> Deployment:
+    """The deployment on hardware as measured, with its engine as these settings and this release run the model."""
+    if calibration is not None:
+        from advisor.simulator.calibrated_device import calibrated_deployment
+
+        deployment = calibrated_deployment(deployment, calibration)
     engine = deployment.engine
     if not settings.prefix_caching:
         engine = engine.model_copy(update={"prefix_caching": False})
@@ -171,6 +180,8 @@ def _surface(
     settings: EngineSettings,
 ) -> StepSurface:
     if is_local(deployment.engine):
+        from advisor.simulator.local_surface import build_local_surface
+
         return build_local_surface(deployment, library, inputs, settings.micro_batch_tokens)
     surface = build_surface(deployment, library, costs, inputs)
     architecture = deployment.accelerator.architecture
@@ -180,6 +191,8 @@ def _surface(
 
 def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrary:
     if is_local(deployment.engine):
+        from advisor.simulator.local_surface import local_library
+
         return local_library(
             deployment.engine, deployment.accelerator, version=settings.version, date=settings.date
         )
@@ -189,7 +202,8 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
     ranks = deployment.engine.expert_blocks_below_ranks
     if rows > 1 and ranks and deployment.expert_tensor_parallel >= ranks:
         rows = 0.0
-    return replace(operator_library(deployment), expert_block_rows=rows, fused_quantisation=fused)
+    library = operator_library(deployment, version=settings.version, date=settings.date)
+    return replace(library, expert_block_rows=rows, fused_quantisation=fused)
 
 
 def _engine_value(term: str, deployment: Deployment, settings: EngineSettings, dtype: str) -> float:

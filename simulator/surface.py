@@ -308,10 +308,11 @@ def _eager_decode_s(deployment: Deployment, costs: EngineCosts, num_sequences: F
 def _prompt_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
     """Host time to launch one stage of an iteration with prefill, which the device cannot undercut [s].
 
-    What a first token waits for launches, all tokens wait for where host and device take turns.
+    Where an engine launches every layer of a prompt itself, the device has nothing else to do until it is done: its
+    decode steps are captured, and at most one of them is queued.
     """
     floor_s = _launch_floor_s(deployment, costs)
-    if deployment.engine.prompt_launches != "in_turns":
+    if deployment.engine.prompt_launches not in ("in_turns", "each"):
         return floor_s
     return max(floor_s, prompt_launch_s(deployment, costs) / deployment.pipeline_parallel)
 

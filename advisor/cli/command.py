@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_origin
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from advisor import __version__
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.errors import EXIT_CODES
 from advisor.cli.options import Shared, check_shared
 from advisor.cli.output_files import check_files
+from advisor.cli.parsing import Once, OnceGroup
 
 if TYPE_CHECKING:
     from advisor.render.answer import Answer
@@ -130,45 +130,6 @@ def _given(context: typer.Context, values: Mapping[str, Any]) -> frozenset[str]:
     """Names of the options that somebody gave, by hand, file or variable, be it with their default."""
     sources = {name: context.get_parameter_source(name) for name in values}
     return frozenset(name for name, source in sources.items() if source and source.name != "DEFAULT")
-
-
-def _refuse_repeated(parser: Any, args: Sequence[str]) -> None:
-    """Refuse an option that is typed twice, of which the parser would drop the first.
-
-    Raises: AdvisorError: there is one.
-    """
-    _, _, typed = parser.parse_args(list(args))
-    for place, option in enumerate(typed):
-        if (
-            option not in typed[:place]
-            or option.param_type_name != "option"
-            or option.multiple
-            or option.is_flag
-        ):
-            continue
-        name = max(option.opts, key=len)
-        is_list = (option.metavar or "").endswith("...")
-        raise AdvisorError(
-            f"{name} is given twice",
-            why="one of them would do nothing",
-            fix=f"{name} A,B takes several" if is_list else f"give {name} once",
-        )
-
-
-class _Once(TyperCommand):
-    """A command whose options are typed once."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _refuse_repeated(self.make_parser(ctx), args)
-        return super().parse_args(ctx, args)
-
-
-class _OnceGroup(TyperGroup):
-    """A group that is a command too."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _refuse_repeated(self.make_parser(ctx), args)
-        return super().parse_args(ctx, args)
 
 
 def check_numbers(values: Mapping[str, Any]) -> None:
@@ -359,14 +320,14 @@ def tree(folders: Sequence[str] = FOLDERS) -> typer.Typer:
     )
     top.callback(invoke_without_command=True)(_top)
     known = commands(folders)
-    groups = {name: typer.Typer(cls=_OnceGroup, help=text) for name, text in GROUPS.items()}
+    groups = {name: typer.Typer(cls=OnceGroup, help=text) for name, text in GROUPS.items()}
     for name, group in groups.items():
         bare = function_of(known[name], is_group=True) if name in known else _show_help
         group.callback(invoke_without_command=True)(bare)
         top.add_typer(group, name=name)
     for name, found in known.items():
         if name not in groups:
-            groups.get(name.split()[0], top).command(found.word, cls=_Once)(function_of(found))
+            groups.get(name.split()[0], top).command(found.word, cls=Once)(function_of(found))
     return top
 
 

@@ -8,7 +8,7 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.prices import age_days, all_providers
 from advisor.catalog.schema import Accelerator, Model
 from advisor.recommend.bounds import bottleneck_of
-from advisor.recommend.levers import BY_LENGTH, LEVERS
+from advisor.recommend.levers import LEVERS
 from advisor.recommend.offers import OWN, seller_words
 from advisor.recommend.power import rate_factors
 from advisor.recommend.purchase import MonthlyBill, bill_of
@@ -16,7 +16,14 @@ from advisor.recommend.ranking import Planned, cost_range
 from advisor.recommend.result import OfferedPrice, Option, Rung
 from advisor.recommend.scenario import Objectives, Scenario
 from advisor.recommend.screening import Found
-from advisor.recommend.starting import basis_notes, launch_of, levers_of, memory_of, parts_of
+from advisor.recommend.starting import (
+    basis_notes,
+    launch_of,
+    levers_of,
+    memory_of,
+    parts_of,
+    simulate_args,
+)
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.serving_prediction import class_of, statistics
@@ -110,79 +117,6 @@ def _times(plan: Planned, class_name: str) -> dict[str, Any]:
     return {
         name: {key: widened(value, errors) for key, value in times.items()} for name, times in found.items()
     }
-
-
-def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
-    """Options of `advisor simulate serve` that show a planning point again, of the whole deployment; none of pools by
-    length of prompt and of conversations, which `advisor simulate fleet` shows."""
-    found, traffic = plan.found, scenario.traffic
-    if traffic.conversations is not None:
-        return ()
-    if found.fleet and found.fleet.lever == BY_LENGTH.name:
-        return ()
-    deployment = found.candidate.deployment
-    replicas = found.purchase.num_replicas
-    args = [
-        "--model", scenario.model, "--gpu", deployment.accelerator.id, "--engine", deployment.engine.id,
-        "--tp", str(deployment.tensor_parallel), "--pp", str(deployment.pipeline_parallel),
-        "--dp", str(deployment.data_parallel), "--ep", str(deployment.expert_parallel),
-        *_worker_args(found), "--precision", deployment.weight_dtype, "--kv-precision", deployment.kv_dtype,
-        "--max-num-seqs", str(found.candidate.max_num_seqs),
-        "--max-num-batched-tokens", str(_batched_tokens(found)),
-    ]  # fmt: skip
-    if traffic.trace is not None:
-        args += ["--trace", str(traffic.trace)]
-    elif traffic.profile != "custom":
-        args += ["--profile", traffic.profile]
-    else:
-        args += ["--input-tokens", str(traffic.mean_input_tokens)]
-        args += ["--output-tokens", str(traffic.mean_output_tokens)]
-    args += _lever_args(found, scenario)
-    if plan.demand.kind == "clients":
-        ramp_s = plan.load * found.capacity.spacing_s
-        return (*args, "--concurrency", str(round(plan.demand.size)), "--ramp", f"{ramp_s:.9g}s")
-    return (*args, "--rate", f"{plan.load * replicas:.9g}")
-
-
-def _batched_tokens(found: Found) -> int:
-    """Of one step; of a prefill worker where there are pools, per attention rank."""
-    if found.fleet is None:
-        return found.candidate.max_num_batched_tokens
-    first = found.fleet.parts[0].candidate
-    return first.max_num_batched_tokens // first.deployment.data_parallel
-
-
-def _worker_args(found: Found) -> list[str]:
-    """Replicas, or the workers of both pools: beside the decode worker what the other one differs in."""
-    if found.fleet is None:
-        return ["--replicas", str(found.purchase.num_replicas)]
-    first, second = found.fleet.parts
-    prompts, answers = first.candidate.deployment, second.candidate.deployment
-    args = ["--prefill-workers", str(first.num_replicas), "--decode-workers", str(second.num_replicas)]
-    if prompts.accelerator.id != answers.accelerator.id:
-        args += ["--prefill-gpu", prompts.accelerator.id]
-    if prompts.tensor_parallel != answers.tensor_parallel or prompts.data_parallel != answers.data_parallel:
-        args += ["--prefill-tp", str(prompts.tensor_parallel)]
-    return args
-
-
-def _lever_args(found: Found, scenario: Scenario) -> list[str]:
-    """Options of `advisor simulate serve` for what is pulled and for what prompts share."""
-    candidate, traffic, adapters = found.candidate, scenario.traffic, scenario.adapters
-    args = ["--power-cap", f"{candidate.power_limit_w:g}W"] if candidate.power_limit_w else []
-    if traffic.reused_input_tokens:
-        args.append("--prefix-caching" if candidate.caches_prefixes else "--no-prefix-caching")
-    if traffic.shared_prefix_tokens:
-        args += ["--shared-prefix-tokens", str(traffic.shared_prefix_tokens)]
-        args += ["--shared-prefixes", str(traffic.shared_prefixes)]
-    if candidate.speculation:
-        guess = candidate.speculation.speculation
-        args += ["--speculative", candidate.speculation.name, "--draft-tokens", str(guess.draft_tokens)]
-        args += ["--acceptance", f"{guess.acceptance:g}"]
-    if adapters is not None:
-        args += ["--adapters", str(adapters.count), "--adapter-rank", str(adapters.rank)]
-        args += ["--adapter-slots", str(adapters.slots)]
-    return args
 
 
 def _quality(found: Found) -> str:

@@ -1,4 +1,4 @@
-"""How what was found is started: commands of replicas, and the unlike parts of a fleet."""
+"""How what was found is started, and simulated again: commands of replicas, and the unlike parts of a fleet."""
 
 from collections.abc import Mapping
 
@@ -8,10 +8,10 @@ from advisor.catalog.launch import Guess, Launch, LaunchSettings, launch
 from advisor.catalog.published import checkpoint_for, context_limits
 from advisor.catalog.schema import Model
 from advisor.recommend.candidates import Candidate
-from advisor.recommend.levers import eagle_head
+from advisor.recommend.levers import BY_LENGTH, eagle_head
 from advisor.recommend.ranking import Planned
 from advisor.recommend.result import OptionPart
-from advisor.recommend.scenario import Scenario
+from advisor.recommend.scenario import Scenario, Traffic
 from advisor.recommend.screening import Found, Part
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
@@ -158,3 +158,117 @@ def _part(part: Part, plan: Planned, scenario: Scenario) -> OptionPart:
         launch_config=started.config,
         max_prompt_tokens=limits.to_tokens if limits else None,
     )
+
+
+def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
+    """Options of `advisor simulate serve` that show a planning point again, of the whole deployment."""
+    found, traffic = plan.found, scenario.traffic
+    first, replicas = found.candidate, found.purchase.num_replicas
+    by_length = found.fleet is not None and found.fleet.lever == BY_LENGTH.name
+    if found.fleet is not None and by_length:
+        first = found.fleet.parts[0].candidate
+        workers = ["--replicas", str(found.fleet.parts[0].num_replicas)]
+        workers += ["--long-prompts", _long(found.fleet.parts, scenario)]
+    else:
+        workers = ["--replicas", str(replicas)] if found.fleet is None else _pool_args(found)
+    args = ["--model", scenario.model, "--engine", first.deployment.engine.id]
+    args += _typed(_worker(first, scenario) | ({} if by_length else _budget(found)))
+    args += [*workers, *_load_args(traffic)]
+    if scenario.adapters is not None:
+        adapters = scenario.adapters
+        args += ["--adapters", str(adapters.count), "--adapter-rank", str(adapters.rank)]
+        args += ["--adapter-slots", str(adapters.slots)]
+    if plan.demand.kind == "clients":
+        ramp_s = plan.load * found.capacity.spacing_s
+        return (*args, "--concurrency", str(round(plan.demand.size)), "--ramp", f"{ramp_s:.9g}s")
+    return (*args, "--rate", f"{plan.load * replicas:.9g}")
+
+
+def _typed(options: dict[str, str]) -> list[str]:
+    return [
+        word
+        for name, value in options.items()
+        for word in (
+            (f"--no-{name}",) if value == "off" else (f"--{name}",) if value == "on" else (f"--{name}", value)
+        )
+    ]
+
+
+def _worker(candidate: Candidate, scenario: Scenario) -> dict[str, str]:
+    """Options of one replica, what is pulled included; on and off where they have no value."""
+    deployment, guess = candidate.deployment, candidate.speculation
+    found = {
+        "gpu": deployment.accelerator.id,
+        "tp": str(deployment.tensor_parallel),
+        "pp": str(deployment.pipeline_parallel),
+        "dp": str(deployment.data_parallel),
+        "ep": str(deployment.expert_parallel),
+        "precision": deployment.weight_dtype,
+        "kv-precision": deployment.kv_dtype,
+        "max-num-seqs": str(candidate.max_num_seqs),
+        "max-num-batched-tokens": str(candidate.max_num_batched_tokens),
+    }
+    if candidate.power_limit_w:
+        found["power-cap"] = f"{candidate.power_limit_w:g}W"
+    if scenario.traffic.reused_input_tokens:
+        found["prefix-caching"] = "on" if candidate.caches_prefixes else "off"
+    if guess is not None:
+        found["speculative"] = guess.name
+        found["draft-tokens"] = str(guess.speculation.draft_tokens)
+        found["acceptance"] = f"{guess.speculation.acceptance:g}"
+    return found
+
+
+def _long(parts: tuple[Part, ...], scenario: Scenario) -> str:
+    """The replicas for long prompts, as `--long-prompts` takes them."""
+    short, long = parts
+    assert long.traffic is not None
+    assert long.traffic.part is not None
+    guesses = short.candidate.speculation is not None and long.candidate.speculation is None
+    found = {
+        "from": str(long.traffic.part.from_tokens),
+        "replicas": str(long.num_replicas),
+        **_worker(long.candidate, scenario),
+        **({"speculative": "none"} if guesses else {}),
+    }
+    return ":".join(f"{name}={value}" for name, value in found.items())
+
+
+def _budget(found: Found) -> dict[str, str]:
+    """Tokens of one step where there are pools: of a prefill worker, per attention rank."""
+    if found.fleet is None:
+        return {}
+    first = found.fleet.parts[0].candidate
+    return {"max-num-batched-tokens": str(first.max_num_batched_tokens // first.deployment.data_parallel)}
+
+
+def _pool_args(found: Found) -> list[str]:
+    """The workers of both pools: beside the decode worker what the other one differs in."""
+    assert found.fleet is not None
+    first, second = found.fleet.parts
+    prompts, answers = first.candidate.deployment, second.candidate.deployment
+    args = ["--prefill-workers", str(first.num_replicas), "--decode-workers", str(second.num_replicas)]
+    if prompts.accelerator.id != answers.accelerator.id:
+        args += ["--prefill-gpu", prompts.accelerator.id]
+    if prompts.tensor_parallel != answers.tensor_parallel or prompts.data_parallel != answers.data_parallel:
+        args += ["--prefill-tp", str(prompts.tensor_parallel)]
+    return args
+
+
+def _load_args(traffic: Traffic) -> list[str]:
+    """The requests: a trace, a profile or token counts; turns of conversations as they were typed."""
+    talk = traffic.conversations
+    own, common = (talk.turn, talk.common_tokens) if talk else (traffic, traffic.shared_prefix_tokens)
+    if own.trace is not None:
+        args = ["--trace", str(own.trace)]
+    elif own.profile != "custom":
+        args = ["--profile", own.profile]
+    else:
+        tokens = own.mean_input_tokens + (common if talk else 0)
+        args = ["--input-tokens", str(tokens), "--output-tokens", str(own.mean_output_tokens)]
+    if common:
+        args += ["--shared-prefix-tokens", str(common)]
+        args += [] if talk else ["--shared-prefixes", str(traffic.shared_prefixes)]
+    if talk:
+        args += ["--sessions", f"{talk.mean_turns:g}", "--turn-gap", f"{talk.gap_s:g}s"]
+    return args

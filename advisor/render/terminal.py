@@ -11,7 +11,6 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from advisor.render.answer import Block, Chart, Figure, Paragraph, Table
-from advisor.render.chart_text import chart_figure
 from advisor.render.legible import legible
 
 PIPE_WIDTH: Final = 100
@@ -53,6 +52,8 @@ def _print_block(block: Block, console: Console) -> None:
             # Copied commands and plots keep their lines; the terminal may scroll or wrap them.
             console.print(Text(legible(text)), soft_wrap=True)
         case Chart():
+            from advisor.render.chart_text import chart_figure
+
             _print_block(chart_figure(block), console)
         case Table():
             _print_table(block, console)

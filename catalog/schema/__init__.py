@@ -17,6 +17,7 @@ from advisor.catalog.schema.engine import (
     ReleasesInTurns,
     ReleaseSpan,
     SparseLatentKernels,
+    UntunedExperts,
 )
 from advisor.catalog.schema.model import (
     DenseFeedForward,
@@ -65,5 +66,6 @@ __all__ = [
     "ScaleUp",
     "Source",
     "SparseLatentKernels",
+    "UntunedExperts",
     "VisionTower",
 ]

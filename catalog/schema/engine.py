@@ -152,6 +152,22 @@ class KernelChoice(Record):
     source: Source
 
 
+class UntunedExperts(ReleaseSpan):
+    """Releases that run routed experts in tiles that were tuned for a shape, and in slower ones where nobody did."""
+
+    architectures: tuple[str, ...]
+    weight_dtypes: tuple[str, ...]
+    kernels: str
+    """Level of the records of efficiency that stands for the slower ones."""
+    tuned: dict[str, tuple[str, ...]]
+    """Shapes by accelerator: experts of a rank x their columns, `8x7168`."""
+    source: Source
+
+    def concern(self, accelerator: str, num_experts: int, columns: int) -> bool:
+        """Whether experts of this shape on a rank are not tuned. Source: own definition."""
+        return f"{num_experts}x{columns}" not in self.tuned.get(accelerator, ())
+
+
 class SparseLatentKernels(Record):
     """Kernels of latent attention over keys that an indexer chose, on some architectures; the first entry that
     applies counts."""
@@ -223,10 +239,11 @@ class Engine(Record):
     overlap_scheduling: bool = False
     """The next batch is composed while one runs, so arrivals and freed slots count one iteration later."""
     prompt_launches: Literal["ahead", "each", "in_step", "in_turns"] = "each"
-    """How a first token waits for the host that launches a prompt's layers. ahead: little, for routed experts alone, as
-    the rest is compiled and the host runs ahead of the device (vLLM); each: for every layer; in_step: for those with
-    routed experts, the longer the more ranks have to keep step, and not at all on one; in_turns: for every layer, and
-    everybody else's next token waits as long."""
+    """How tokens wait for the host that launches a prompt's layers. ahead: a first token a little, for routed experts
+    alone, as the rest is compiled and the host runs ahead of the device (vLLM); each: for every layer, beside the
+    device, and an iteration with prompts takes no less (SGLang); in_step: a first token for layers with routed experts,
+    the longer the more ranks have to keep step, and not at all on one (TensorRT-LLM); in_turns: as each, but the device
+    does nothing meanwhile."""
     expert_operators: int = Field(default=12, gt=0)
     """Operators that the host launches for a feed-forward part with routed experts, norm included."""
     in_turns_with_state: ReleasesInTurns | None = None
@@ -238,6 +255,7 @@ class Engine(Record):
     sparse_latent: tuple[SparseLatentKernels, ...] = ()
     kernel_choices: tuple[KernelChoice, ...] = ()
     """The first that applies to an operator counts."""
+    untuned_experts: UntunedExperts | None = None
     expert_blocks_below_ranks: int | None = None
     """Ranks that split each expert, from which on other kernels run than those that pad its rows to blocks."""
     sinks_in_unified_kernel: tuple[str, ...] = ()

@@ -59,6 +59,7 @@ zeros, activate them and sum them like the rest."""
 _NUM_DRAWS = 8
 _UNTUNED = 3.0
 _GENERATED_SYSTEMS = ("b200_sxm", "gb200", "b300_sxm", "gb300")
+_TRITON_DTYPES = ("bf16", "fp8_block")
 _WARM_L2_SHARE = 1.2
 
 
@@ -88,8 +89,8 @@ def load(options: Options) -> pd.DataFrame:
     optional = source.str.contains("min_latency") & ~(main_is_trtllm & (table.dtype == "nvfp4"))
     # Fallbacks for shapes or checkpoint formats that the engine's main kernel did not take.
     triton = main_is_trtllm & source.str.contains("sglang_fused_moe_triton")
-    fallback = (triton & (table.dtype != "bf16")) | source.str.contains("w4a4mxfp4moe_marlin")
-    # In 16 bits SGLang runs them for most models: a level of its own.
+    fallback = (triton & ~table.dtype.isin(_TRITON_DTYPES)) | source.str.contains("w4a4mxfp4moe_marlin")
+    # In 16 bits, and in fp8 with scales per block, SGLang runs them for most families: a level of its own.
     table["backend"] = table.backend.where(~triton, SGLANG_TRITON)
     table = table[~(unclear | folded | untuned | widened | optional | fallback) & (table.latency > 0)]
     keys = [

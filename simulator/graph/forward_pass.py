@@ -284,7 +284,7 @@ class _Pricing:
                 self.at.rank_tokens,
                 p.columns,
                 p.depth,
-                self.dense_key if p.low_bit else "bf16",
+                self.dense_key if p.low_bit else self.library.wide_format(p.name),
                 behind_kernel=order != last,
             )
             for order, p in enumerate(projections)

@@ -2,22 +2,25 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from advisor.catalog.errors import AdvisorError
+from advisor.catalog.errors import AdvisorError, whole
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.serving.batch import Request
 from advisor.simulator.serving.caching_replica import CachingReplica
 from advisor.simulator.serving.content import Contents
-from advisor.simulator.serving.fleet import Fleet, Pool, RouterRule
 from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
 from advisor.simulator.serving.metrics import Recorder, ServingResult
 from advisor.simulator.serving.ordered_queue import Rank
 from advisor.simulator.serving.pipeline import NEVER, step_tables
 from advisor.simulator.serving.policy import SchedulerPolicy, Slo
 from advisor.simulator.serving.replica import Replica
-from advisor.simulator.serving.router import Router
 from advisor.simulator.serving.workload import Client, Workload, draw_contents
 from advisor.simulator.step_cost import StepSurface
+
+if TYPE_CHECKING:
+    from advisor.simulator.serving.fleet import RouterRule
+    from advisor.simulator.serving.router import Router
 
 WATCHED_BLOCK = 1 << 10
 """Integers that replicas collect while violations are watched."""
@@ -29,7 +32,7 @@ def simulate(
     workload: Workload,
     *,
     num_replicas: int = 1,
-    router: RouterRule | None = None,
+    router: "RouterRule | None" = None,
     jump: bool = True,
     records: bool = False,
     seed: int = 0,
@@ -48,8 +51,6 @@ def simulate(
         give_up_after_violations without slo, or negative.
     Source: own design.
     """
-    pool = Pool(name="all", surface=surface, policy=policy, num_replicas=num_replicas)
-    fleet = Fleet(pools=(pool,), router=router or "least_outstanding")
     limit = give_up_after_violations
     if limit is not None and (slo is None or limit < 0):
         raise AdvisorError(
@@ -58,13 +59,31 @@ def simulate(
     client = Client(workload, policy, seed)
     recorder = client.recorder(slo, keep=records)
     contents = draw_contents(workload, seed)
+    before = _router(surface, policy, num_replicas, router, contents)
     tables = step_tables(surface, policy)
     replicas = [new_replica(tables, policy, contents, jump=jump) for _ in range(num_replicas)]
-    before = Router(fleet, contents) if router or num_replicas > 1 else None
     loop = _Service(replicas, client, recorder, before, NEVER if limit is None else limit)
     loop.run_until(NEVER)
     loop.record()
     return result_of(loop, replicas, client, recorder, policy)
+
+
+def _router(
+    surface: StepSurface,
+    policy: SchedulerPolicy,
+    num_replicas: int,
+    rule: "RouterRule | None",
+    contents: Contents | None,
+) -> "Router | None":
+    """What stands before several replicas, or before one where a rule is given."""
+    whole("num_replicas", num_replicas)
+    if num_replicas == 1 and rule is None:
+        return None
+    from advisor.simulator.serving.fleet import Fleet, Pool
+    from advisor.simulator.serving.router import Router
+
+    pool = Pool(name="all", surface=surface, policy=policy, num_replicas=num_replicas)
+    return Router(Fleet(pools=(pool,), router=rule or "least_outstanding"), contents)
 
 
 class _Service(EventLoop):
@@ -75,7 +94,7 @@ class _Service(EventLoop):
         replicas: Sequence[Replica],
         client: Client,
         recorder: Recorder,
-        router: Router | None,
+        router: "Router | None",
         limit: int,
     ) -> None:
         super().__init__()

@@ -58,7 +58,7 @@ def test_triton_decode_grows_with_the_context_as_in_a_running_engine(
 ) -> None:
     """On an H100 the server was told to use Triton, which it chooses itself for no model there."""
     monkeypatch.setattr(
-        "advisor.simulator.engine_costs.chosen_kernels", lambda _: {"mla_decode": "sglang-triton"}
+        "advisor.simulator.engine_costs.chosen_kernels", lambda _, **__: {"mla_decode": "sglang-triton"}
     )
     rows = {
         row.context_tokens: row

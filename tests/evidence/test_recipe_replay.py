@@ -119,7 +119,7 @@ def test_polling_delays_first_tokens() -> None:
 def test_a_run_without_prefix_cache_overlaps_its_prompts() -> None:
     """Neighbours wait less for the prompts of a hybrid model than where its prefixes are kept."""
     kept, off = (predict_row({**ROW, "prefix_cache": cell}, 2).metrics for cell in ("", "0"))
-    assert kept["tpot_ms_mean"].value > 1.05 * off["tpot_ms_mean"].value
+    assert kept["tpot_ms_mean"].value > 1.01 * off["tpot_ms_mean"].value
 
 
 EQUAL = {

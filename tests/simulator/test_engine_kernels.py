@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 
+import numpy as np
 import pytest
 
 from advisor.catalog import engines, models
@@ -87,8 +88,9 @@ def test_early_releases_add_time_to_each_layer_of_latent_attention(
         ("qwen3-coder-next", "b200-sxm", "bf16", {"attention_decode", "attention_prefill"}),
         ("qwen3-next-80b-a3b", "h200-sxm", "bf16", set()),
         ("glm-4.7-flash", "b200-sxm", "bf16", {"attention_prefill", "mla_decode", "grouped_matmul"}),
-        ("glm-4.5-air", "b300-sxm", "bf16", {"grouped_matmul"}), ("glm-4.5-air", "b200-sxm", "fp8", set()),
-        ("qwen3-235b-a22b", "b200-sxm", "bf16", set()),
+        ("glm-4.5-air", "b300-sxm", "bf16", {"grouped_matmul"}),
+        ("glm-4.5-air", "b200-sxm", "fp8", {"grouped_matmul"}), ("minimax-m2", "h200-sxm", "fp8", set()),
+        ("qwen3-235b-a22b", "b200-sxm", "bf16", set()), ("deepseek-r1", "b200-sxm", "fp8", set()),
     ],
 )  # fmt: skip
 def test_sglang_runs_triton_kernels_for_some_models_on_blackwell(
@@ -98,6 +100,49 @@ def test_sglang_runs_triton_kernels_for_some_models_on_blackwell(
     assert of_triton(chosen_kernels(deployment)) == expected
     assert of_triton(operator_library(deployment).queued(0.5).kernels) == expected
     assert not of_triton(chosen_kernels(named_deployment(model, gpu, "vllm", weight_dtype=weight_dtype)))
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "is_wide"),
+    [
+        ("glm-4.6", "vllm", True), ("glm-4.6", "sglang", False), ("minimax-m2", "vllm", True),
+        ("minimax-m2", "sglang", True), ("qwen3-235b-a22b", "vllm", False), ("glm-4.6", "tensorrt-llm", False),
+    ],
+)  # fmt: skip
+def test_some_engines_keep_a_familys_router_in_fp32(model: str, engine: str, is_wide: bool) -> None:
+    """8192 tokens take ten times as long as in 16 bits, as on an H100: 260 against 26 µs for 256 experts."""
+    library = operator_library(
+        named_deployment(model, "h100-sxm", engine, weight_dtype="fp8", tensor_parallel=8)
+    )
+    assert (library.wide_format("router") == "fp32") is is_wide
+    assert library.wide_format("indexer_weights") == "bf16"
+    tokens = np.array([64.0, 8192.0])
+    few, many = library.matmul_s(tokens, 256, 3072, library.wide_format("router"))
+    assert (few, many) == pytest.approx((13.5e-6, 261e-6) if is_wide else (6.8e-6, 26e-6), rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "tensor_parallel", "version", "is_untuned"),
+    [
+        ("glm-4.6", "h200-sxm", 8, "0.11.0", True), ("glm-4.6", "h200-sxm", 8, "0.17.0", False),
+        ("glm-4.6", "h200-sxm", 8, "", False), ("glm-4.6", "b200-sxm", 8, "0.11.0", False),
+        ("qwen3-235b-a22b", "h200-sxm", 8, "0.11.0", False), ("qwen3-235b-a22b", "h200-sxm", 16, "0.11.0", True),
+        ("llama-3.1-70b", "h200-sxm", 8, "0.11.0", False),
+    ],
+)  # fmt: skip
+def test_releases_before_017_run_experts_slower_in_shapes_that_nobody_tuned(
+    model: str, gpu: str, tensor_parallel: int, version: str, is_untuned: bool
+) -> None:
+    deployment = named_deployment(model, gpu, "vllm", tensor_parallel=tensor_parallel)
+    assert (chosen_kernels(deployment, version=version).get("grouped_matmul") == "sglang") is is_untuned
+
+
+def test_experts_that_nobody_tuned_are_slower_for_prompts_alone() -> None:
+    """On one H200 the tiles of 0.16 take 1.4 to 1.8 times those of 0.17 from 256 tokens on, and as long before."""
+    glm = named_deployment("glm-4.6", "h200-sxm", "vllm", tensor_parallel=8)
+    old, new = (replica(glm, version).surface for version in ("0.16.0", "0.17.0"))
+    assert prefill_iteration_s(old, 8192) > 1.07 * prefill_iteration_s(new, 8192)
+    assert decode_iteration_s(old, 4, 600.0) == pytest.approx(decode_iteration_s(new, 4, 600.0), rel=0.15)
 
 
 def test_triton_attention_follows_from_the_state_of_a_prefix_cache() -> None:

@@ -17,6 +17,7 @@ from advisor.cli.options import (
 )
 
 POOLS: Final = Panel("Two pools, prompts apart from answers")
+LONG: Final = Panel("Two pools, long prompts apart from short ones")
 
 
 def _objective(what: str, example: str) -> Any:
@@ -125,6 +126,14 @@ class ServeInput:
     guessing: Guessing = Guessing()
     adapting: Adapting = Adapting()
     pools: TwoPools = TwoPools()
+    long_prompts: Annotated[
+        str | None,
+        LONG(
+            "PART:PART",
+            "Replicas for long prompts, and where they differ: from=30465:gpu=h200-sxm:tp=8:replicas=2.",
+            "any replica takes any prompt",
+        ),
+    ] = None
     load: Load = Load()
     ttft: Annotated[str | None, _objective("Time to the first token", "1s")] = None
     tpot: Annotated[str | None, _objective("Time per output token", "50ms")] = None

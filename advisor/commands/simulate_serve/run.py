@@ -41,14 +41,20 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
 
         model, trace = deployment.model, asked.load.trace
         read_trace(trace).check_fits(model.max_context_tokens, model.id, trace)
-    plan = load_of(asked.load)
-    limited = _under_limit(deployment, asked, calibration)
-    pools, plain = _modelled(limited or deployment, plan, asked, None if limited else calibration)
-    speculating = _speculating(plain, plan, asked)
-    replica = _with_adapters(plain if speculating is None else speculating.replica, asked)
-    started = time.perf_counter()
-    served = _run if pools is None else partial(_run_pools, pools)
-    result = served(replica, plan.workload, asked, shared.seed, slo)
+    started, shares = time.perf_counter(), None
+    if asked.load.sessions is not None or asked.long_prompts is not None:
+        from advisor.commands.simulate_serve.shares import in_shares
+
+        made = partial(_share_replica, calibration=calibration)
+        shares = in_shares(asked, deployment, made, shared.seed)
+        plan, plain, speculating, replica = shares.plan, shares.replica, None, shares.replica
+        result, where = shares.result, shares.words
+    else:
+        plan = load_of(asked.load)
+        pools, plain, speculating, replica = _replicas(deployment, plan, asked, calibration)
+        served = _run if pools is None else partial(_run_pools, pools)
+        result = served(replica, plan.workload, asked, shared.seed, slo)
+        where = "" if pools is None else pools.words
     wall_s = time.perf_counter() - started
     check_served(result)
     if asked.records is not None and result.records is not None:
@@ -56,17 +62,18 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
 
         write_text(asked.records, csv_text(result.records.rows()))
         notes = (*notes, f"wrote {asked.records}")
-    prediction = predicted(result, replica)
+    prediction = predicted(result, replica) if shares is None else shares.of_all(predicted(result, replica))
     run = ServeRun(
         replica,
         result,
         prediction if speculating is None else speculating.as_sure(prediction),
         wall_s,
         None if speculating is None else speculating.gain(plain, plan, result),
-        "" if pools is None else pools.words,
+        where,
     )
     inputs = as_inputs(replica.deployment, plan) | {
         "pools": asked.pools if asked.pools.is_given else None,
+        "long_prompts": asked.long_prompts,
         "router": asked.layout.router,
         "prefix_caching": replica.policy.prefix_caching,
         "power_cap": asked.power_cap,
@@ -78,6 +85,29 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
     from advisor.render.calibration_view import with_calibration
 
     return with_calibration(answer, calibration, (deployment.accelerator.id,))
+
+
+def _replicas(
+    deployment: Deployment, plan: LoadPlan, asked: ServeInput, calibration: Calibration | None
+) -> "tuple[Pools | None, ReplicaModel, Speculating | None, ReplicaModel]":
+    """Two pools, if any; the replica or decode worker; how it guesses ahead, if so; what is run, all of it included."""
+    limited = _under_limit(deployment, asked, calibration)
+    pools, plain = _modelled(limited or deployment, plan, asked, None if limited else calibration)
+    speculating = _speculating(plain, plan, asked)
+    return (
+        pools,
+        plain,
+        speculating,
+        _with_adapters(plain if speculating is None else speculating.replica, asked),
+    )
+
+
+def _share_replica(
+    deployment: Deployment, plan: LoadPlan, asked: ServeInput, *, calibration: Calibration | None
+) -> ReplicaModel:
+    """What serves a share of the requests."""
+    *_, replica = _replicas(deployment, plan, asked, calibration)
+    return replica
 
 
 def _under_limit(

@@ -1,9 +1,11 @@
-"""Fit kernels that unpack weights of 8 or 4 bits in front of 16-bit products, on own measurements.
+"""Fit products that were measured by ourselves: kernels that unpack weights of 8 or 4 bits in front of 16-bit products,
+and those of routers that are kept in fp32.
 
-measured_weight_only.csv beside this file: microseconds of one call in a captured graph that runs through weights larger
+measured_products.csv beside this file: microseconds of one call in a captured graph that runs through weights larger
 than the L2, on one H100 (PyTorch 2.11, CUDA 13.0). The kernels are those of PyPI vllm 0.20.2 (Apache-2.0): machete_mm
 (4 and 8 bits, scales per 128 weights), built for Hopper's matrix unit, and marlin_gemm (4 bits, scales per 128; fp8,
-scales per column), whose instructions are Ampere's: its rate is a part of what such instructions reach.
+scales per column), whose instructions are Ampere's: its rate is a part of what such instructions reach; and sgemm,
+which PyTorch takes for inputs and weights in fp32 as long as nobody allows it less precision.
 """
 
 import pandas as pd
@@ -13,6 +15,7 @@ from advisor.evidence.fit.kernels import (
     OperatorFit,
     Values,
     devices,
+    every,
     fit_operators,
     measured_by_us,
     sm_flop_per_cycle,
@@ -22,6 +25,12 @@ from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s, of_on
 
 SYSTEM = "h100_sxm"
 MARLIN = "marlin"
+SGEMM = "sgemm"
+KERNELS = {
+    MARLIN: "PyPI vllm 0.20.2 (Apache-2.0)",
+    "machete": "PyPI vllm 0.20.2 (Apache-2.0)",
+    SGEMM: "PyTorch 2.11 (cuBLAS 13)",
+}
 
 
 def operator(name: str) -> OperatorFit:
@@ -37,16 +46,18 @@ def operator(name: str) -> OperatorFit:
 
     source = {
         "kind": "measured",
-        "title": "PyPI vllm 0.20.2 (Apache-2.0)",
+        "title": KERNELS[name],
         "where": f"{name} kernels on one H100",
-        "accessed": "2026-11-23",
-        "note": "evidence/fit/measured_weight_only.csv, fitted by evidence/fit/weight_only.py",
+        "accessed": "2026-11-24" if name == SGEMM else "2026-11-23",
+        "note": "evidence/fit/measured_products.csv, fitted by evidence/fit/own_products.py",
     }
-    table = measured_by_us("measured_weight_only")
+    table = measured_by_us("measured_products")
     rows = table[table["kernel"] == name]
-    return OperatorFit(name, rows, predict, PARAMETERS, source, judged=usual, known=is_known)
+    # Routers are narrower than what language models multiply otherwise.
+    judged = every if name == SGEMM else usual
+    return OperatorFit(name, rows, predict, PARAMETERS, source, judged=judged, known=is_known)
 
 
 def run(options: Options) -> None:
-    """Fit both."""
-    fit_operators([operator(name) for name in (MARLIN, "machete")], options, "weight_only")
+    """Fit them."""
+    fit_operators([operator(name) for name in KERNELS], options, "own_products")

@@ -1,0 +1,153 @@
+"""Replicas that each get a share of the requests of their own: conversations that stay with one, long prompts apart."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.resolve import near_misses
+from advisor.cli.measures import parse_count
+from advisor.cli.serve_input import DEFAULT_REQUESTS, LoadPlan, deployment_of
+from advisor.cli.traffic_input import traffic_of
+from advisor.commands.simulate_serve.options import Guessing, ServeInput
+from advisor.recommend.load_runs import LoadShare, SplitModel, lengths_of, run_at
+from advisor.recommend.scenario import Traffic, within_window
+from advisor.recommend.split import traffic_in
+from advisor.render.numbers import layout_words
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.replica_model import ReplicaModel
+from advisor.simulator.serving import Poisson, ServingResult, Workload
+from advisor.simulator.serving_prediction import ServingPrediction
+
+_FROM: Final = "from"
+_EXAMPLE: Final = "--long-prompts from=30465:gpu=h200-sxm:tp=8:replicas=2"
+_LAYOUT: Final[Mapping[str, type]] = {
+    "tp": int, "pp": int, "dp": int, "ep": int, "replicas": int, "precision": str, "kv-precision": str,
+}  # fmt: skip
+_GUESSING: Final[Mapping[str, type]] = {"speculative": str, "draft-tokens": int, "acceptance": float}
+_ITSELF: Final[Mapping[str, Callable[[str], Any]]] = {
+    "gpu": str, "max-num-seqs": int, "max-num-batched-tokens": int, "prefix-caching": lambda text: text == "on",
+    "power-cap": str,
+}  # fmt: skip
+_READ: Final[Mapping[str, Callable[[str], Any]]] = {
+    _FROM: lambda text: round(parse_count(text, "--long-prompts")), **_LAYOUT, **_GUESSING, **_ITSELF,
+}  # fmt: skip
+_KNOWN: Final = tuple(_READ)
+
+Modelled = Callable[[Deployment, LoadPlan, ServeInput], ReplicaModel]
+"""Makes the replica of a deployment for a load, as typed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What was run, and the replica that stands for the whole: the one for long prompts where there is one."""
+
+    plan: LoadPlan
+    replica: ReplicaModel
+    result: ServingResult
+    words: str
+
+    def of_all(self, prediction: ServingPrediction) -> ServingPrediction:
+        """A prediction with the rates of all replicas together."""
+        per_s = self.result.steady_requests_per_s or self.plan.traffic.rate_per_s or 0.0
+        factor = per_s / self.result.requests_per_s
+        names = ("output_tokens_per_s", "total_tokens_per_s", "requests_per_s")
+        return replace(prediction, **{name: getattr(prediction, name).scaled(factor) for name in names})
+
+
+def in_shares(asked: ServeInput, deployment: Deployment, modelled: Modelled, seed: int) -> Shared:
+    """Run replicas that each get their share of the requests, as `advisor recommend` plans them.
+
+    Raises: AdvisorError and its kinds: there is no rate, an option means nothing here, the long side is malformed, or
+        something does not fit.
+    """
+    _check(asked)
+    whole, _ = within_window(traffic_of(asked.load), deployment.model)
+    if whole.rate_per_s is None:
+        raise AdvisorError("conversations and long prompts need a rate", fix="--rate 10")
+    sides = [(asked, deployment, whole)]
+    if asked.long_prompts is not None:
+        start, long = _long_side(asked, asked.long_prompts)
+        sides = [
+            (asked, deployment, traffic_in(whole, 1, start - 1)),
+            (long, deployment_of(long.model, long.gpu, long.layout)[0], traffic_in(whole, start)),
+        ]
+    count, shares, words = asked.load.requests or DEFAULT_REQUESTS, list[LoadShare](), list[str]()
+    for typed, run, traffic in sides:
+        replica = modelled(run, _plan(traffic, count), typed)
+        fraction = (traffic.rate_per_s or 0.0) / whole.rate_per_s
+        shares.append(LoadShare(replica, traffic, fraction, run.num_replicas))
+        words.append(layout_words(run, run.accelerator.id, run.num_replicas))
+    result = run_at(SplitModel(tuple(shares)), whole, whole.rate_per_s, count, seed)
+    where = f"{words[0]} for short prompts, {words[1]} for long ones" if len(words) > 1 else ""
+    return Shared(_plan(whole, count), shares[-1].replica, result, where)
+
+
+def _plan(traffic: Traffic, count: int) -> LoadPlan:
+    """The means and the longest request of a traffic; what is run is drawn for each replica."""
+    workload = Workload(Poisson(traffic.rate_per_s or 1.0), lengths_of(traffic), count)
+    means = float(traffic.mean_input_tokens), float(traffic.mean_output_tokens)
+    return LoadPlan(traffic, workload, *means, traffic.longest_request_tokens)
+
+
+def _check(asked: ServeInput) -> None:
+    """Refuse what is not simulated with shares.
+
+    Raises: AdvisorError: so it is.
+    """
+    what = "--sessions" if asked.load.sessions is not None else "--long-prompts"
+    given = {
+        "--long-prompts": asked.load.sessions is not None and asked.long_prompts is not None,
+        "--prefill-workers": asked.pools.is_given,
+        "--concurrency": asked.load.concurrency is not None,
+        "--length-dist": asked.load.length_dist is not None,
+        "--router": asked.layout.router != "least_outstanding",
+        "--step-by-step": asked.step_by_step,
+        "--records": asked.records is not None,
+        "--ttft": asked.ttft is not None,
+        "--tpot": asked.tpot is not None,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise AdvisorError(
+                f"{option} and {what} exclude each other",
+                why="each replica is run with a share of the requests of its own",
+                fix=f"drop {option}; advisor simulate fleet has both"
+                if option == "--router"
+                else f"drop {option}",
+            )
+
+
+def _long_side(asked: ServeInput, text: str) -> tuple[int, ServeInput]:
+    """From how many tokens on a prompt is long, and what serves it: as typed for the others, but for what differs.
+
+    Raises: AdvisorError: a part is not NAME=VALUE, or there is none of that name.
+    """
+    found: dict[str, Any] = {}
+    for part in text.split(":"):
+        name, equals, value = part.partition("=")
+        if not equals or not value or name not in _KNOWN:
+            near = near_misses(name, _KNOWN, {})
+            raise AdvisorError(
+                f"--long-prompts {text}: {part!r} is none of its parts",
+                why=f"parts are NAME=VALUE, of {', '.join(_KNOWN)}",
+                fix=f"{near[0]}=VALUE" if near and name not in _KNOWN else _EXAMPLE,
+            )
+        try:
+            found[name] = _READ[name](value)
+        except ValueError:
+            raise AdvisorError(f"--long-prompts {text}: {part!r} is not a number", fix=_EXAMPLE) from None
+    if found.get(_FROM, 0) < 2:
+        raise AdvisorError(
+            f"--long-prompts {text} does not say which prompts are long", fix=f"from=N of tokens: {_EXAMPLE}"
+        )
+    if any(isinstance(value, int) and value < 1 for value in found.values() if value is not False):
+        raise AdvisorError(f"--long-prompts {text}: counts begin at 1", fix=_EXAMPLE)
+    layout, guessing, own = (
+        {name.replace("-", "_"): found[name] for name in names if name in found}
+        for names in (_LAYOUT, _GUESSING, _ITSELF)
+    )
+    if guessing.get("speculative") == "none":
+        guessing, asked = {}, replace(asked, guessing=Guessing())
+    layout_of, guessing_of = replace(asked.layout, **layout), replace(asked.guessing, **guessing)
+    return found[_FROM], replace(asked, layout=layout_of, guessing=guessing_of, **own)
