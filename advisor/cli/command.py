@@ -6,7 +6,6 @@ group of options, whole or, as `Annotated[Group, only("name", ...)]`, in part; a
 
 import importlib
 import inspect
-import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
@@ -20,8 +19,7 @@ from advisor import __version__
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.errors import EXIT_CODES
 from advisor.cli.options import Shared, check_shared
-from advisor.cli.output_files import check_files
-from advisor.cli.parsing import Once, OnceGroup
+from advisor.cli.typed import Once, OnceGroup, check_files, check_numbers
 
 if TYPE_CHECKING:
     from advisor.render.answer import Answer
@@ -130,18 +128,6 @@ def _given(context: typer.Context, values: Mapping[str, Any]) -> frozenset[str]:
     """Names of the options that somebody gave, by hand, file or variable, be it with their default."""
     sources = {name: context.get_parameter_source(name) for name in values}
     return frozenset(name for name, source in sources.items() if source and source.name != "DEFAULT")
-
-
-def check_numbers(values: Mapping[str, Any]) -> None:
-    """Refuse what compares with no limit.
-
-    Raises: AdvisorError: a number is not finite.
-    """
-    for name, value in values.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise AdvisorError(
-                f"--{name.replace('_', '-')} {value} is out of range", fix="type a finite number"
-            )
 
 
 class Apart(NamedTuple):

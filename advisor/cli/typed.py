@@ -1,0 +1,137 @@
+"""What was typed: each option once, only what was typed is converted, and files to write are none that are read."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from typer.core import TyperCommand, TyperGroup
+
+from advisor.catalog.errors import AdvisorError
+
+WRITTEN: Final = ("output", "plan", "records", "predictions", "report")
+"""Options that name a file to write, in whatever command."""
+_READ: Final = {("simulate train", "plan")}
+"""A command whose option of such a name is read."""
+_CONTINUED: Final = "resume"
+"""An interrupted probe goes on in the file that it began."""
+
+
+class Once(TyperCommand):
+    """A command whose options are typed once."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _refuse_repeated(self.make_parser(ctx), args)
+        _convert_what_is_given(self)
+        return super().parse_args(ctx, args)
+
+
+class OnceGroup(TyperGroup):
+    """A group that is a command too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _refuse_repeated(self.make_parser(ctx), args)
+        _convert_what_is_given(self)
+        return super().parse_args(ctx, args)
+
+
+def _refuse_repeated(parser: Any, args: Sequence[str]) -> None:
+    """Refuse an option that is typed twice, of which the parser would drop the first.
+
+    Raises: AdvisorError: there is one.
+    """
+    _, _, typed = parser.parse_args(list(args))
+    for place, option in enumerate(typed):
+        if (
+            option not in typed[:place]
+            or option.param_type_name != "option"
+            or option.multiple
+            or option.is_flag
+        ):
+            continue
+        name = max(option.opts, key=len)
+        is_list = (option.metavar or "").endswith("...")
+        raise AdvisorError(
+            f"{name} is given twice",
+            why="one of them would do nothing",
+            fix=f"{name} A,B takes several" if is_list else f"give {name} once",
+        )
+
+
+def _convert_what_is_given(command: TyperCommand | TyperGroup) -> None:
+    """Leave defaults as they are: Typer makes a converter for each option, which takes a millisecond."""
+    for option in command.params:
+        if option.nargs == 1 and not (option.multiple or option.required or option.callback):
+            option.process_value = _given_alone(option)  # type: ignore[assignment]
+
+
+def _given_alone(option: Any) -> Callable[[Any, Any], Any]:
+    converted, default = option.process_value, option.default
+    return lambda ctx, value: value if value is None or value is default else converted(ctx, value)
+
+
+def check_numbers(values: Mapping[str, Any]) -> None:
+    """Refuse what compares with no limit.
+
+    Raises: AdvisorError: a number is not finite.
+    """
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise AdvisorError(
+                f"--{name.replace('_', '-')} {value} is out of range", fix="type a finite number"
+            )
+
+
+def check_files(command: str, values: Mapping[str, Any]) -> None:
+    """Refuse output files that cannot be written or that are also an input or another output.
+
+    Raises: AdvisorError: with the option's name.
+    """
+    written = {
+        name: Path(values[name])
+        for name in WRITTEN
+        if values.get(name) is not None and (command, name) not in _READ
+    }
+    if not written:
+        return
+    from advisor.render.atomic import check_writable
+
+    taken: dict[tuple[int, int] | str, str] = {}
+    for name, path in _inputs(values, written):
+        taken.setdefault(_identity(path), name)
+    for name, path in written.items():
+        check_writable(path)
+        other = taken.setdefault(_identity(path), name)
+        if other != name and not (path.exists() and not path.is_file()):
+            raise AdvisorError(
+                f"--{name} {path} is also the file of {_words(other)}",
+                why="it would be overwritten",
+                fix="name another file",
+            )
+
+
+def _inputs(values: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[tuple[str, Path]]:
+    """Whatever else was typed and is a file: paths, and names that turn out to be one."""
+    for name, value in values.items():
+        if name in written or name == _CONTINUED or not isinstance(value, Path | str):
+            continue
+        path = Path(value)
+        try:
+            for each in (path, path / "config.json"):
+                if each.is_file():
+                    yield name, each
+        except (OSError, ValueError):  # a text that is no path
+            continue
+
+
+def _identity(path: Path) -> tuple[int, int] | str:
+    """The same for all names of one file."""
+    try:
+        state = path.stat()
+        return state.st_dev, state.st_ino
+    except OSError:
+        return str(path.absolute())
+
+
+def _words(option: str) -> str:
+    return f"--{option.replace('_', '-')}" if option not in ("file", "first", "second", "cases") else option
