@@ -173,7 +173,7 @@ class Constraints(Market):
     precisions: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     """Beginnings of sellers' names for their regions, or country codes; empty is anywhere."""
-    max_accelerators: int = Field(default=4096, ge=1)
+    max_accelerators: int = Field(default=64, ge=1)
 
 
 class Beside(Record):
