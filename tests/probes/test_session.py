@@ -21,7 +21,7 @@ def two_gpus(monkeypatch):
     gpus = tuple(Gpu(index=i, accelerator="h200-sxm", name="NVIDIA H200") for i in range(2))
     machine = Machine(gpus=gpus, torch="2.11")
     monkeypatch.setattr(session, "identify", lambda wanted: machine)
-    monkeypatch.setattr(Session, "_ask_torch", lambda self, machine, held: held.close())
+    monkeypatch.setattr(Session, "_ask_torch", lambda self, held: held.close())
     monkeypatch.setattr(session, "run_collective", lambda ranks, quick, limit: [])
     return machine
 

@@ -133,7 +133,7 @@ def how_sure(found: Recommendation, shown: Sequence[Option]) -> str:
 def _doubt(option: Option) -> tuple[str, str]:
     """On what an option that is not safe to take depends, and what to do before it is taken."""
     sure = option.holds == "likely" and option.usd_per_million_tokens.basis != "assumed"
-    if not sure or option.checkpoint.origin == "quantise first":
+    if not sure or option.checkpoint.origin == "quantise first" or option.levers["speculation"]:
         return "it holds", "benchmark"
     age = option.price.age_days
     price = "its undated price" if age is None else f"its price of {age} days ago"
