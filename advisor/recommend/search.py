@@ -33,7 +33,6 @@ from advisor.recommend.purchase import (
 from advisor.recommend.ranking import firm_ways
 from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import Entry, Found, Question, SearchOutcome, not_to_be_had, screen
-from advisor.simulator.engine_costs import operator_library
 from advisor.simulator.operator_library import OperatorLibrary
 
 Progress = Callable[[str], None]
@@ -122,11 +121,12 @@ def tighten(
     """Put a candidate back with its replica, at the cost that its step-cost surface bounds."""
     scenario, deployment = question.scenario, entry.candidate.deployment
     chip = deployment.accelerator
-    key = (f"{chip.id} {chip.tdp_w}", deployment.engine.id, deployment.weight_dtype)
-    if key not in libraries:
-        libraries[key] = operator_library(deployment)
+    # What an engine's release does to kernels depends on how experts are divided.
+    experts = deployment.expert_tensor_parallel, deployment.expert_parallel
+    key = (f"{chip.id} {chip.tdp_w}", deployment.engine.id, f"{deployment.weight_dtype} {experts}")
     try:
-        replica = replica_of(entry.candidate, scenario, libraries[key])
+        replica = replica_of(entry.candidate, scenario, libraries.get(key))
+        libraries.setdefault(key, replica.library)
     except AdvisorError as error:
         outcome.reasons.setdefault(deployment.accelerator.id, error.why or error.what)
         return

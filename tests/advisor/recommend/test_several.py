@@ -31,7 +31,7 @@ from advisor.recommend.several_result import FleetOption, FleetRecommendation, r
 
 Cli = Callable[[str], Any]
 DAY = datetime.date(2026, 11, 20)
-RATES = {"llama-3.1-8b": 250.0, "llama-3.1-70b": 2.0, "qwen3-4b": 30.0}
+RATES = {"llama-3.1-8b": 300.0, "llama-3.1-70b": 2.0, "qwen3-4b": 30.0}
 FORMS: tuple[Format, ...] = ("command", "docker", "compose", "k8s", "slurm")
 SCHEMAS = json.loads((Path(__file__).parents[1] / "emitted_schemas.json").read_text())
 

@@ -70,3 +70,19 @@ def test_shares_need_a_rate(cli: Cli) -> None:
     run = cli("advisor simulate serve --model 8b --gpu l40s --sessions 5")
     assert run.code != 0
     assert "--rate 10" in run.err
+
+
+@pytest.mark.parametrize(
+    "words", ["--gpu h200-sxm --precision fp8", "--gpu h100-sxm --model 30b-a3b --precision fp8"]
+)
+def test_the_search_models_a_replica_as_the_command_does(cli: Cli, words: str) -> None:
+    """Also in formats and with experts for which an engine's release has kernels of its own."""
+    model = "" if "--model" in words else "--model 8b"
+    engine = "" if "--engine" in words else "--engine vllm"
+    found = cli(
+        f"advisor recommend {model} {engine} {words} --rate 1 --fast --levers none --as-of 2026-11-20 --json"
+    )
+    option = json.loads(found.out)["options"][0]
+    run = cli(f"advisor simulate serve {shlex.join(option['simulate_args'])} --requests 4000 --seed 3 --json")
+    shown = json.loads(run.out)["metrics"]["tpot_s"]["p50"]["value"]
+    assert shown == pytest.approx(option["tpot_s"]["p50"]["value"], rel=0.03)

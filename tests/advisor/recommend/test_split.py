@@ -163,7 +163,7 @@ def test_parts_that_other_seeds_do_not_show_are_grown_or_others_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     traffic = traffic_of(Load(rate="50", profile="code"))
-    steady = Objectives(tpot_p99_s=0.02)
+    steady = Objectives(tpot_p99_s=0.018)
     scenario = Scenario(
         model="llama-3.1-8b",
         as_of=DAY,
