@@ -2,24 +2,17 @@
 
 import functools
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR, checked, read_toml, stated_aliases
-from advisor.catalog.resolve import near_misses, resolve
+from advisor.catalog.resolve import Chosen, resolve, unknown
 from advisor.catalog.schema import Accelerator, ScaleUp, Source
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIB, GIGA, MB, MEGA, MIB, TERA
 
 _FOLDER: Final = DATA_DIR / "accelerators"
-
-
-class ChosenAccelerator(NamedTuple):
-    """A record, and a sentence for the user where the name typed was not its id."""
-
-    record: Accelerator
-    note: str
 
 
 @functools.cache
@@ -50,23 +43,17 @@ def by_id(id_: str) -> Accelerator:
     Raises: UnknownNameError: there is none; `hint` lists near misses. InputFileError: its file is damaged.
     """
     if id_ not in all_ids():
-        near = ", ".join(near_misses(id_, all_ids(), aliases()))
-        raise UnknownNameError(
-            f"unknown accelerator id '{id_}'",
-            why="the catalog has no record with this id",
-            fix="type an id that the catalog lists",
-            hint=f"did you mean: {near}" if near else "",
-        )
+        raise unknown(id_, all_ids(), aliases(), "accelerator")
     return read_accelerator(_FOLDER / f"{id_}.toml")
 
 
-def get(name: str) -> ChosenAccelerator:
+def get(name: str) -> Chosen[Accelerator]:
     """The accelerator that a person means by `name`, and a note that says which was chosen.
 
     Raises: UnknownNameError: nothing, or more than one thing, is called so; `hint` lists near misses.
     """
     found = resolve(name, all_ids(), {} if name in all_ids() else aliases(), "accelerator")
-    return ChosenAccelerator(by_id(found.id), found.note)
+    return Chosen(by_id(found.id), found.note)
 
 
 Peak = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp6", "fp4", "int4"]

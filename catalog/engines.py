@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES
 from advisor.catalog.files import DATA_DIR, checked, named_records, read_csv, read_toml, stated_aliases
-from advisor.catalog.resolve import resolve
+from advisor.catalog.resolve import Chosen, resolve
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.schema.record import Record, Source
 
@@ -23,13 +23,6 @@ _WAYS: Final = {"int4": ("int4-awq", "int4-gptq", "int4-mlx"), "int8": ("int8", 
 """Formats of the catalog that engines tell apart by how their checkpoints are made."""
 
 
-class ChosenEngine(NamedTuple):
-    """An engine record, and a sentence for the user where the name typed was not its id."""
-
-    record: Engine
-    note: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class EngineDefaults:
     """Scheduler and memory settings of an engine on one accelerator, as it would choose them itself."""
@@ -40,13 +33,13 @@ class EngineDefaults:
     cuda_graph_sizes: tuple[int, ...]
 
 
-def get(name: str) -> ChosenEngine:
+def get(name: str) -> Chosen[Engine]:
     """The engine that a person means by `name`, and a note that says which was chosen.
 
     Raises: UnknownNameError: nothing, or more than one thing, is called so; `hint` lists near misses.
     """
     found = resolve(name, all_ids(), {} if name in all_ids() else stated_aliases(_FOLDER), "engine")
-    return ChosenEngine(by_id(found.id), found.note)
+    return Chosen(by_id(found.id), found.note)
 
 
 @cache

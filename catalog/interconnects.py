@@ -8,9 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from advisor.catalog.accelerators import GbPerS
-from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, checked, read_cited_tables
-from advisor.catalog.resolve import near_misses
+from advisor.catalog.resolve import unknown
 from advisor.catalog.schema import Interconnect, Source
 
 
@@ -49,13 +48,6 @@ def by_id(id_: str) -> Interconnect:
 
     Raises: UnknownNameError: there is none; `hint` lists near misses.
     """
-    link = _by_id().get(id_)
-    if link is None:
-        near = ", ".join(near_misses(id_, _by_id(), {}))
-        raise UnknownNameError(
-            f"unknown interconnect '{id_}'",
-            why="the catalog has no record with this id",
-            fix="type an id that the catalog lists",
-            hint=f"did you mean: {near}" if near else "",
-        )
-    return link
+    if id_ not in _by_id():
+        raise unknown(id_, _by_id(), {}, "interconnect")
+    return _by_id()[id_]

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, checked, read_csv, read_toml
-from advisor.catalog.resolve import resolve
+from advisor.catalog.resolve import Chosen, resolve
 from advisor.catalog.schema import Model
 
 _FOLDER: Final = DATA_DIR / "models"
@@ -29,14 +29,7 @@ _ACTIVE: Final = re.compile(r"-a\d+(\.\d+)?b$")
 """The ending that counts active parameters, which people leave out: qwen3-235b."""
 
 
-class ResolvedModel(NamedTuple):
-    """A model record, and a sentence for the user where the name typed was not its id."""
-
-    record: Model
-    note: str = ""
-
-
-def get(ref: str) -> ResolvedModel:
+def get(ref: str) -> Chosen[Model]:
     """The model that a person means: id, size ("70b"), Hugging Face id, config.json or its folder.
 
     Raises: UnknownNameError: nothing, or more than one record, is called so; `hint` lists near misses.
@@ -45,11 +38,11 @@ def get(ref: str) -> ResolvedModel:
     if _is_path(ref):
         from advisor.catalog.hf_config import model_from_hf_config
 
-        return ResolvedModel(model_from_hf_config(ref), f"shape read from {ref}")
+        return Chosen(model_from_hf_config(ref), f"shape read from {ref}")
     names = _names()
     hf_name = names.hf.get(ref.casefold())
     if hf_name is not None:
-        return ResolvedModel(by_id(hf_name), f"model '{ref}' is taken as {hf_name}")
+        return Chosen(by_id(hf_name), f"model '{ref}' is taken as {hf_name}")
     try:
         found = resolve(ref, all_ids(), names.aliases | _without_active(), "model")
     except UnknownNameError as error:
@@ -61,8 +54,8 @@ def get(ref: str) -> ResolvedModel:
                 )
             raise
         note = f"model '{ref}' is taken as {variant}: same shape, another checkpoint"
-        return ResolvedModel(by_id(variant), note)
-    return ResolvedModel(by_id(found.id), found.note)
+        return Chosen(by_id(variant), note)
+    return Chosen(by_id(found.id), found.note)
 
 
 def by_hf_id(hf_id: str) -> Model | None:

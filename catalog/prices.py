@@ -198,9 +198,9 @@ def committed_hours(term: str) -> float:
     return _COMMITTED_H.get(term, 0.0)
 
 
-def is_stale(price: Price, as_of: datetime.date, days: int = STALE_AFTER_DAYS) -> bool:
-    """Whether the price was read more than `days` days before `as_of`."""
-    return age_days(price, as_of) > days
+def is_stale(price: Price, as_of: datetime.date) -> bool:
+    """Whether the price was read more than STALE_AFTER_DAYS before a day."""
+    return age_days(price, as_of) > STALE_AFTER_DAYS
 
 
 def _current_of_layer(layer: Iterable[Price], as_of: datetime.date) -> dict[Offer, Price]:

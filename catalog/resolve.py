@@ -2,12 +2,13 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from advisor.catalog.errors import UnknownNameError
 
+RecordT = TypeVar("RecordT")
 NUM_NEAR_MISSES: Final = 5
 _SEPARATORS: Final = re.compile(r"[\s_/()-]+")
 
@@ -17,6 +18,13 @@ class Resolution:
     """The id that a name stands for, and a sentence for the user where it is not the name itself."""
 
     id: str
+    note: str = ""
+
+
+class Chosen(NamedTuple, Generic[RecordT]):
+    """The record that a name stands for, and a sentence for the user where the name is not its id."""
+
+    record: RecordT
     note: str = ""
 
 
@@ -45,7 +53,18 @@ def resolve(name: str, ids: Iterable[str], aliases: Mapping[str, str], kind: str
                 why="the name fits more than one catalog record",
                 fix="type one of these ids in full",
             )
-    raise _unknown(name, known, spellings, kind)
+    raise unknown(name, known, aliases, kind)
+
+
+def unknown(name: str, ids: Collection[str], aliases: Mapping[str, str], kind: str) -> UnknownNameError:
+    """The error of a name that no record has; `hint` lists near misses."""
+    near = near_misses(name, ids, aliases)
+    return UnknownNameError(
+        f"unknown {kind} '{name}'",
+        why=f"none of the {len(ids)} catalog records has this id or alias",
+        fix=f"type {near[0]}" if len(near) == 1 else "type an id that the catalog lists",
+        hint=f"did you mean: {', '.join(near)}" if near else "",
+    )
 
 
 def near_misses(name: str, ids: Iterable[str], aliases: Mapping[str, str]) -> tuple[str, ...]:
@@ -54,7 +73,16 @@ def near_misses(name: str, ids: Iterable[str], aliases: Mapping[str, str]) -> tu
     Assumes: nothing; used for suggestions only, never to choose.
     Source: Ratcliff-Obershelp similarity of the standard library (difflib).
     """
-    return _near_misses(name, [(spelling, spelling) for spelling in ids] + list(aliases.items()))
+    wanted = _joined(name)
+    if not wanted:
+        return ()
+    target_of: dict[str, str] = {}
+    for spelling, target in [*((id_, id_) for id_ in ids), *aliases.items()]:
+        target_of.setdefault(_joined(spelling), target)
+    close = difflib.get_close_matches(wanted, target_of, n=2 * NUM_NEAR_MISSES, cutoff=0.6)
+    containing = sorted((key for key in target_of if wanted in key or key in wanted), key=len)
+    found = dict.fromkeys(target_of[key] for key in [*close, *containing])
+    return tuple(found)[:NUM_NEAR_MISSES]
 
 
 def known_value(name: str | None, known: Iterable[str], kind: str) -> None:
@@ -70,31 +98,6 @@ def known_value(name: str | None, known: Iterable[str], kind: str) -> None:
         f"unknown {kind} '{name}'",
         why=f"no record of the catalog has it; there are {', '.join(values)}",
         fix=f"--{kind} {near[0] if near else values[0]}" if values else "",
-    )
-
-
-def _near_misses(name: str, spellings: list[tuple[str, str]]) -> tuple[str, ...]:
-    wanted = _joined(name)
-    if not wanted:
-        return ()
-    target_of: dict[str, str] = {}
-    for spelling, target in spellings:
-        target_of.setdefault(_joined(spelling), target)
-    close = difflib.get_close_matches(wanted, target_of, n=2 * NUM_NEAR_MISSES, cutoff=0.6)
-    containing = sorted((key for key in target_of if wanted in key or key in wanted), key=len)
-    found = dict.fromkeys(target_of[key] for key in [*close, *containing])
-    return tuple(found)[:NUM_NEAR_MISSES]
-
-
-def _unknown(
-    name: str, known: tuple[str, ...], spellings: list[tuple[str, str]], kind: str
-) -> UnknownNameError:
-    near = _near_misses(name, spellings)
-    return UnknownNameError(
-        f"unknown {kind} '{name}'",
-        why=f"none of the {len(known)} catalog records has this id or alias",
-        fix=f"type {near[0]}" if len(near) == 1 else "type an id that the catalog lists",
-        hint=f"did you mean: {', '.join(near)}" if near else "",
     )
 
 

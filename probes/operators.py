@@ -271,7 +271,7 @@ def _measured(bench: Bench, make: Callable[[torch.device], Case]) -> list[Measur
     return measure_case(bench, make(bench.device))
 
 
-def measure_case(bench: Bench, case: Case, num_samples: int = 10) -> list[Measurement]:
+def measure_case(bench: Bench, case: Case) -> list[Measurement]:
     """The case with each instrument; calls are replayed in a graph, so launches do not count."""
     found = []
     for instrument, calls in (("triton", case.calls), ("torch", case.vendor)):
@@ -279,7 +279,7 @@ def measure_case(bench: Bench, case: Case, num_samples: int = 10) -> list[Measur
             _warm_up(bench, calls)
             bench.rest()
             with Sampler(bench.gpu) as sampler:
-                timing = time_graph(calls, bench.device, num_repeats=1, num_samples=num_samples)
+                timing = time_graph(calls, bench.device, num_repeats=1, num_samples=10)
             found.append(
                 bench.rate(case.check, instrument, case.pattern, timing, case.amount, case.unit, sampler)
             )

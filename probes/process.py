@@ -23,6 +23,8 @@ LOCK_FOLDER: Final = Path(tempfile.gettempdir())
 POLL_S: Final = 0.2
 START_S: Final = 120.0
 """Importing torch and opening the device counts apart from the step, once per process."""
+GRACE_S: Final = 2.0
+"""In which a child may end by itself, once nothing more is read from it."""
 _STDERR_TAIL: Final = 400
 _NVLS_RANKS: Final = 5
 """From so many GPUs on, NCCL reduces in the NVSwitch on an HGX H100 or H200, unless that is switched off."""
@@ -102,12 +104,12 @@ class Process:
         """End the child if it still runs."""
         if self._process.poll() is None:
             try:
-                self._process.wait(timeout=POLL_S * 10)
+                self._process.wait(timeout=GRACE_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
         for pump in self._pumps:
-            pump.join(timeout=POLL_S * 10)
+            pump.join(timeout=GRACE_S)
 
     def kill(self) -> None:
         """End the child at once."""

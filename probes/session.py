@@ -66,6 +66,10 @@ class Session:
     _live: set[Process] = field(default_factory=set)
     _facts: dict[str, Any] = field(default_factory=dict)
     """What torch has told of the machine."""
+    _machine: Machine = field(default_factory=Machine)
+    """As it was before torch was asked."""
+    _planned: dict[str, Step] = field(default_factory=dict)
+    """Every step by its key."""
 
     def run(self) -> tuple[Machine, list[Measurement]]:
         """Everything this machine allows, judged.
@@ -77,31 +81,33 @@ class Session:
         machine = visible(identify(self.gpus))
         if self.resumed_from is not None:
             check_same_machine(self.resumed_from, machine, is_part=self.gpus is not None)
-        keys = self._keys(machine)
-        self._tell(keys, "identity")
-        self.save(machine, self.judged(machine))
+        self._machine, self._planned = machine, self._keys(machine)
+        self._tell("identity")
+        self.save(machine, self.judged())
         try:
             with alone(), tempfile.TemporaryDirectory(prefix="advisor-probe-") as folder:
                 if machine.torch:
-                    self._measure_gpus(machine, Path(folder), keys)
-                    self._measure_group(machine, keys)
+                    self._measure_gpus(Path(folder))
+                    self._measure_group()
                     if self.power_sweep:
-                        self._sweep_power(machine, keys)
-                self._measure_steps(machine, "apple", _apple_steps(self.quick), -1, None, keys)
-                self._measure_steps(machine, "host", plan(self.quick, "host"), -1, None, keys)
+                        self._sweep_power()
+                self._measure_steps("apple", _apple_steps(self.quick))
+                self._measure_steps("host", plan(self.quick, "host"))
         finally:
             for process in tuple(self._live):
                 process.kill()
-        return self._known(machine), self.judged(machine)
+        return self.machine, self.judged()
 
-    def judged(self, machine: Machine) -> list[Measurement]:
+    def judged(self) -> list[Measurement]:
         """All measurements so far with identity, health, expectations and comparisons."""
         with self._lock:
             measured = [m for found in self.done.values() for m in found]
-        return assess(self._known(machine), measured, self.expected, self.num_expected)
+        return assess(self.machine, measured, self.expected, self.num_expected)
 
-    def _known(self, machine: Machine) -> Machine:
-        return machine.model_copy(update=self._facts)
+    @property
+    def machine(self) -> Machine:
+        """The machine with what torch has told of it."""
+        return self._machine.model_copy(update=self._facts)
 
     def _keys(self, machine: Machine) -> dict[str, Step]:
         keys: dict[str, Step] = {}
@@ -114,9 +120,9 @@ class Session:
             keys |= {f"{place}/{step.name}": step for step in steps}
         return keys
 
-    def _tell(self, keys: dict[str, Step], text: str) -> None:
+    def _tell(self, text: str) -> None:
         with self._lock:
-            left = {key: step for key, step in keys.items() if key not in self.done}
+            left = {key: step for key, step in self._planned.items() if key not in self.done}
         columns: dict[str, list[Step]] = {}
         for key, step in left.items():
             columns.setdefault(key.partition("/")[0], []).append(step)
@@ -134,30 +140,31 @@ class Session:
             remaining_s(steps, self.quick) for name, steps in columns.items() if not name.startswith("gpu")
         )
         left_s = max([*parallel, turns], default=0.0) + alone
-        self.report(Progress(text, len(keys) - len(left), len(keys), left_s))
+        num_steps = len(self._planned)
+        self.report(Progress(text, num_steps - len(left), num_steps, left_s))
 
-    def _store(self, key: str, found: list[Measurement], machine: Machine, keys: dict[str, Step]) -> None:
+    def _store(self, key: str, found: list[Measurement]) -> None:
         with self._lock:
-            told = [without_traces(m.note, machine) if m.note else "" for m in found]
+            told = [without_traces(m.note, self._machine) if m.note else "" for m in found]
             self.done[key] = [
                 m.model_copy(update={"step": key, "note": note}) for m, note in zip(found, told, strict=True)
             ]
         with self._saving:
-            self.save(self._known(machine), self.judged(machine))
-        step = keys.get(key)
-        self._tell(keys, f"{key.partition('/')[0]}: {step.title if step else key}")
+            self.save(self.machine, self.judged())
+        step = self._planned.get(key)
+        self._tell(f"{key.partition('/')[0]}: {step.title if step else key}")
 
-    def _measure_gpus(self, machine: Machine, folder: Path, keys: dict[str, Step]) -> None:
+    def _measure_gpus(self, folder: Path) -> None:
         held = (folder / _AHEAD).open("w")
         fcntl.flock(held, fcntl.LOCK_EX)
-        threads = [threading.Thread(target=self._ask_torch, args=(machine, held), daemon=True)]
+        threads = [threading.Thread(target=self._ask_torch, args=(held,), daemon=True)]
         threads += [
             threading.Thread(
                 target=self._measure_steps,
-                args=(machine, f"gpu{gpu}", plan(self.quick, "gpu"), gpu, folder, keys),
+                args=(f"gpu{gpu}", plan(self.quick, "gpu"), gpu, folder),
                 daemon=True,
             )
-            for gpu in _indices(machine)
+            for gpu in _indices(self._machine)
         ]
         for thread in threads:
             thread.start()
@@ -165,22 +172,23 @@ class Session:
             while thread.is_alive():
                 thread.join(POLL_S)
 
-    def _ask_torch(self, machine: Machine, held: IO[str]) -> None:
+    def _ask_torch(self, held: IO[str]) -> None:
         """What torch alone knows of the machine, from a process that then compiles the kernels of later steps.
 
         Workers wait for what is held before they time anything: until the process has ended or is given up.
         """
+        known = self._machine.gpus
         with held:
             command = [sys.executable, "-m", "advisor.probes.ahead"]
-            ahead = Process(command, environment([gpu.index for gpu in machine.gpus]))
+            ahead = Process(command, environment([gpu.index for gpu in known]))
             self._live.add(ahead)
             ends_at_s = time.monotonic() + START_S
             try:
                 while (line := ahead.next_line(ends_at_s - time.monotonic())) is not None:
                     told = parse(line) or {}
                     gpus = told.pop("gpus", [])
-                    if len(gpus) == len(machine.gpus):
-                        pairs = zip(machine.gpus, gpus, strict=True)
+                    if len(gpus) == len(known):
+                        pairs = zip(known, gpus, strict=True)
                         told["gpus"] = tuple(gpu.model_copy(update=facts) for gpu, facts in pairs)
                     self._facts |= told
             finally:
@@ -189,19 +197,13 @@ class Session:
                 self._live.discard(ahead)
 
     def _measure_steps(
-        self,
-        machine: Machine,
-        place: str,
-        steps: Sequence[Step],
-        gpu: int,
-        folder: Path | None,
-        keys: dict[str, Step],
+        self, place: str, steps: Sequence[Step], gpu: int = -1, folder: Path | None = None
     ) -> None:
         """Run steps in a worker; after a crash or a hang, the rest in a new one."""
         waiting = [step for step in steps if f"{place}/{step.name}" not in self.done]
         num_hung = 0
         while waiting:
-            lost = self._run_worker(machine, place, waiting, gpu, folder, keys)
+            lost = self._run_worker(place, waiting, gpu, folder)
             waiting = [step for step in waiting if f"{place}/{step.name}" not in self.done]
             if lost is None:
                 return
@@ -210,20 +212,12 @@ class Session:
             if num_hung == _MAX_HUNG:
                 for step in waiting:
                     reason = f"given up after {num_hung} steps that hung"
-                    self._store(f"{place}/{step.name}", [_lost(step, gpu, reason)], machine, keys)
+                    self._store(f"{place}/{step.name}", [_lost(step, gpu, reason)])
                 return
 
-    def _run_worker(
-        self,
-        machine: Machine,
-        place: str,
-        steps: Sequence[Step],
-        gpu: int,
-        folder: Path | None,
-        keys: dict[str, Step],
-    ) -> Step | None:
+    def _run_worker(self, place: str, steps: Sequence[Step], gpu: int, folder: Path | None) -> Step | None:
         """One process over the steps; the step that it died of, or None when all are through."""
-        names = {step.name: step for step in steps}
+        names, gpus = {step.name: step for step in steps}, self._machine.gpus
         command = [
             sys.executable,
             "-m",
@@ -233,10 +227,10 @@ class Session:
             "--gpu",
             str(gpu),
         ]
-        command += ["--seed", str(self.seed), "--num-gpus", str(len(machine.gpus))]
+        command += ["--seed", str(self.seed), "--num-gpus", str(len(gpus))]
         command += ["--quick"] if self.quick else []
         command += ["--lock", str(folder / "exclusive"), "--ahead", str(folder / _AHEAD)] if folder else []
-        seen = [gpu] if gpu >= 0 else [g.index for g in machine.gpus]
+        seen = [gpu] if gpu >= 0 else [g.index for g in gpus]
         worker = Process(command, environment(seen))
         self._live.add(worker)
         current: Step | None = steps[0]
@@ -250,9 +244,9 @@ class Session:
                 key = f"{place}/{step.name}"
                 if event["event"] == "start":
                     current = step
-                    waits = timeout_s(step, self.quick) * (len(machine.gpus) if step.is_exclusive else 1)
+                    waits = timeout_s(step, self.quick) * (len(gpus) if step.is_exclusive else 1)
                     limit_s = waits
-                    self._tell(keys, f"{place}: {step.title}")
+                    self._tell(f"{place}: {step.title}")
                     continue
                 current = None
                 limit_s = START_S if step.is_timed else 2 * START_S  # the next one waits for kernels too
@@ -260,7 +254,7 @@ class Session:
                     found = [Measurement.model_validate(m) for m in event["measurements"]]
                 else:
                     found = [_lost(step, gpu, event["reason"])]
-                self._store(key, found, machine, keys)
+                self._store(key, found)
         finally:
             worker.stop()
             self._live.discard(worker)
@@ -271,38 +265,38 @@ class Session:
             return left[0]  # it told of a broken context and left: the rest starts afresh
         broken = current if current is not None else left[0]
         told = f"{HUNG} {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
-        self._store(f"{place}/{broken.name}", [_lost(broken, gpu, told)], machine, keys)
+        self._store(f"{place}/{broken.name}", [_lost(broken, gpu, told)])
         return broken
 
-    def _measure_group(self, machine: Machine, keys: dict[str, Step]) -> None:
-        steps = plan(self.quick, "group")
-        if len(machine.gpus) < 2:
+    def _measure_group(self) -> None:
+        steps, gpus = plan(self.quick, "group"), self._machine.gpus
+        if len(gpus) < 2:
             return
         copies = [step for step in steps if step.name == "peer"]
-        self._measure_steps(machine, "group", copies, -1, None, keys)
+        self._measure_steps("group", copies)
         for step in (
             step for step in steps if step.name == "collective" and "group/collective" not in self.done
         ):
-            self._tell(keys, f"group: {step.title}")
+            self._tell(f"group: {step.title}")
             found: list[Measurement] = []
-            sizes = [n for n in (2, 4, 8, 16) if n < len(machine.gpus)] + [len(machine.gpus)]
+            sizes = [n for n in (2, 4, 8, 16) if n < len(gpus)] + [len(gpus)]
             for num_ranks in sizes:
-                ranks = [gpu.index for gpu in machine.gpus[:num_ranks]]
+                ranks = [gpu.index for gpu in gpus[:num_ranks]]
                 found += run_collective(ranks, self.quick, timeout_s(step, self.quick))
-            self._store("group/collective", found, machine, keys)
+            self._store("group/collective", found)
 
-    def _sweep_power(self, machine: Machine, keys: dict[str, Step]) -> None:
+    def _sweep_power(self) -> None:
         """Each limit on all GPUs, one GPU after the other; what was set before is set again."""
-        (step,) = plan(self.quick, "power")
-        before = {gpu.index: gpu.power_limit_w for gpu in machine.gpus if gpu.power_limit_w}
+        (step,), gpus = plan(self.quick, "power"), self._machine.gpus
+        before = {gpu.index: gpu.power_limit_w for gpu in gpus if gpu.power_limit_w}
         refused = "" if before else "no GPU tells its power limit"
         try:
             with restored(before):
-                for gpu in machine.gpus if before else ():
+                for gpu in gpus if before else ():
                     for watts in limits_of(gpu):
                         set_limit(gpu.index, watts)
                         place = f"gpu{gpu.index}-{watts:.0f}W"
-                        self._measure_steps(machine, place, [step], gpu.index, None, keys)
+                        self._measure_steps(place, [step], gpu.index)
         except MissingHardwareError as error:
             refused = f"{error.what}: {error.why}"
         points = [m for key, found in self.done.items() if key.endswith("/power") for m in found]
@@ -310,7 +304,7 @@ class Session:
         if not found:
             reason = refused or "the GPUs tell no range of limits"
             found = [Measurement(id="power.sweet_spot", status="not_measured", note=reason)]
-        self._store("sweep/result", found, machine, keys)
+        self._store("sweep/result", found)
 
 
 def visible(machine: Machine) -> Machine:

@@ -88,7 +88,10 @@ def converted(row: Row, known: list[Row], source_ids: dict[tuple[str, str], str]
         "term": term,
         "usd_per_hour": f"{usd:.10g}",
         "tenancy": row["tenancy"],
-        "price_kind": row["price_kind"],
+        # Without the host that it needs, a list price is where a bill begins.
+        "price_kind": "from"
+        if row["price_kind"] == "list" and "billed separately" in note
+        else row["price_kind"],
         "min_quantity": str(least) if least > count else "",
         "max_quantity": f"{float(row['max_gpus']):g}" if row["max_gpus"] else "",
         "observed_on": f"{day}-01" if len(day) == 7 else day or EARLIEST.get(provider, UNDATED_FROM),

@@ -15,6 +15,8 @@ FloatArray = NDArray[np.float64]
 
 SOLVER_TOLERANCE: Final = 1e-6
 """Gap below which HiGHS takes a solution as optimal (mip_abs_gap)."""
+_MOST_S: Final = 60.0
+"""Of one search."""
 
 
 class _Row(NamedTuple):
@@ -76,7 +78,6 @@ class Program:
         min_tokens_per_s: float = 0.0,
         maximise_speed: bool,
         without: str = "",
-        time_limit_s: float = 60.0,
     ) -> Solution | None:
         """The fastest machine for the money, or the cheapest that is fast enough; None where there is none.
 
@@ -98,7 +99,7 @@ class Program:
             integrality=np.ones(len(cost)),
             bounds=Bounds(0, 1),
             constraints=[LinearConstraint(matrix, -np.inf, upper), LinearConstraint(equal, 1.0, 1.0)],
-            options={"mip_rel_gap": 0.0, "time_limit": time_limit_s},
+            options={"mip_rel_gap": 0.0, "time_limit": _MOST_S},
         )
         if found.x is None:
             return None

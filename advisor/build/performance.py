@@ -33,6 +33,8 @@ OFFLOADING: Final = "llama.cpp"
 """The engine that runs on the CPU what does not fit the cards."""
 TOKEN_BUDGET: Final = 2048
 """Tokens of one engine step, as engines choose on cards of this size: more would take memory from the cache."""
+_LEAST_REQUESTS: Final = 40
+"""Of the run that is simulated."""
 SYSTEM_MEMORY_BYTES: Final = 8 * GB
 """What the system and the engine's processes keep of the main memory."""
 
@@ -219,7 +221,7 @@ class Simulated:
     tpot_s: Quantity | None
 
 
-def simulate_run(hardware: Hardware, load: Load, run: Run, *, requests: int = 40, seed: int = 0) -> Simulated:
+def simulate_run(hardware: Hardware, load: Load, run: Run, *, seed: int = 0) -> Simulated:
     """The chosen run under its load, request by request.
 
     Raises: InfeasibleError: it does not fit after all.
@@ -233,7 +235,7 @@ def simulate_run(hardware: Hardware, load: Load, run: Run, *, requests: int = 40
     replica = _replica(hardware, load, run.engine, run.weight_dtype, tp, pp)
     if replica is None:
         raise InfeasibleError(f"{load.model.id} does not fit {hardware.num} x {hardware.accelerator}")
-    count = max(requests, 4 * load.concurrency)
+    count = max(_LEAST_REQUESTS, 4 * load.concurrency)
     workload = Workload(
         ClosedLoop(load.concurrency), FixedLengths(load.input_tokens, load.output_tokens), count
     )

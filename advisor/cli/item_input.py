@@ -17,7 +17,7 @@ DEFAULT_TEXT_TOKENS: Final = 512
 DEFAULT_QUERY_TOKENS: Final = 32
 
 
-def parse_size(text: str, option: str = "--image-size") -> tuple[int, int]:
+def parse_size(text: str) -> tuple[int, int]:
     """Width and height [pixels], written 1024x768.
 
     Raises: AdvisorError: written otherwise.
@@ -25,7 +25,9 @@ def parse_size(text: str, option: str = "--image-size") -> tuple[int, int]:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise AdvisorError(
-            f"{option} {text}: not a size", why="width x height in pixels", fix=f"e.g. {option} 1024x768"
+            f"--image-size {text}: not a size",
+            why="width x height in pixels",
+            fix="e.g. --image-size 1024x768",
         )
     return int(match.group(1)), int(match.group(2))
 

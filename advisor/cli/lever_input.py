@@ -193,11 +193,11 @@ def _check_fleet(name: str, scenario: Scenario, typed: Levers) -> None:
             why="how many of each part are needed depends on it",
             fix=f"--rate 10 --levers {name}",
         )
-    if typed.adapters is not None:
+    if typed.adapters is not None and name != BY_LENGTH.name:
         raise AdvisorError(
             f"--levers {name} and --adapters exclude each other",
-            why="adapters are simulated on equal replicas only",
-            fix=f"drop --adapters, or --levers {name}",
+            why="no engine is known to send caches of adapters from worker to worker",
+            fix=f"drop --adapters, or --levers {BY_LENGTH.name}, or drop --levers {name}",
         )
     if scenario.screened_only:
         raise AdvisorError(

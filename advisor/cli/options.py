@@ -290,16 +290,11 @@ def degree(text: str, most: int = 1024) -> Any:
     return LAYOUT("N", text, True, min=1, max=most)
 
 
-def named(metavar: str, text: str, default: str | bool = True) -> Any:
-    """A name that belongs to the deployment."""
-    return LAYOUT(metavar, text, default)
-
-
 ModelName = Annotated[str, Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.")]
 OtherModelName = Annotated[str, Option(metavar="NAME", help="Id, Hugging Face id or config.json.")]
 """Of work for which a size names no model."""
 GpuName = Annotated[str, Option(metavar="ID", help="Accelerator; h100 and the like will do.")]
-Precision = Annotated[str | None, named("FORMAT", "Weights.", "the checkpoint's")]
+Precision = Annotated[str | None, LAYOUT("FORMAT", "Weights.", "the checkpoint's")]
 StepByStep = Annotated[
     bool, Option("--step-by-step", help="Process every engine step; same records, slower.")
 ]
@@ -317,10 +312,12 @@ class Layout:
     ep: Annotated[int, degree("Expert parallelism, over the same accelerators.")] = 1
     dp: Annotated[int, degree("Attention data parallelism inside a replica.")] = 1
     replicas: Annotated[int, degree("Equal replicas behind a router.", 10_000)] = 1
-    router: Annotated[Router, named("RULE", "How the router deals out requests.")] = "least_outstanding"
+    router: Annotated[Router, LAYOUT("RULE", "How the router deals out requests.", True)] = (
+        "least_outstanding"
+    )
     precision: Precision = None
-    kv_precision: Annotated[str, named("FORMAT", "KV cache.")] = "bf16"
-    engine: Annotated[str, named("NAME", "Serving engine.")] = "vllm"
+    kv_precision: Annotated[str, LAYOUT("FORMAT", "KV cache.", True)] = "bf16"
+    engine: Annotated[str, LAYOUT("NAME", "Serving engine.", True)] = "vllm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,43 +355,41 @@ MethodName = Literal["full", "lora", "qlora", "dora"]
 OptimizerName = Literal["adamw", "adamw_bf16", "adamw_8bit", "adafactor", "lion", "muon", "sgd"]
 
 
-Steps = Annotated[int | None, ITEMS("N", "Denoising steps of an image.", "of the model", min=1, max=10_000)]
-ImageSize = Annotated[str | None, ITEMS("WxH", "Pixels of an image.", "of the model")]
-Guidance = Annotated[
-    bool | None,
-    ITEMS(
-        None, "Classifier-free guidance: every step runs twice.", "of the model", "--guidance/--no-guidance"
-    ),
-]
-TextTokens = Annotated[
-    int | None, ITEMS("N", "Tokens of a text or of 30 s of speech.", "512; 105", min=1, max=10_000_000)
-]
-QueryTokens = Annotated[
-    int | None,
-    ITEMS("N", "Of a reranker's query, read with every text.", "32 to rerank", min=1, max=1_000_000),
-]
-RuntimeName = Annotated[str | None, ITEMS("NAME", "tensorrt, torch-compile or torch-eager.", "by workload")]
-MaxBatch = Annotated[int | None, ITEMS("N", "Largest batch.", "what fits, at most 256", min=1, max=4096)]
-LatencyP99 = Annotated[str | None, ITEMS("TIME", "From arrival to the finished item, that 99 % keep.", "1s")]
-Items = Annotated[str, ITEMS("N", "Requests of a batch, e.g. 1M.", True)]
-Images = Annotated[int, ITEMS("N", "Images of one request.", True, min=1, max=1000)]
-ImageSchemeName = Annotated[
-    str | None, ITEMS("NAME", "How images become tokens: llava-1.5, qwen3-vl, ...", "the model's")
-]
-
-
 @dataclass(frozen=True, slots=True)
 class ItemInput:
     """What was typed about one item and how it is run."""
 
-    steps: Steps = None
-    image_size: ImageSize = None
-    guidance: Guidance = None
-    tokens: TextTokens = None
-    query_tokens: QueryTokens = None
-    runtime: RuntimeName = None
-    max_batch: MaxBatch = None
-    latency_p99: LatencyP99 = None
-    images: Images = 1
-    image_scheme: ImageSchemeName = None
-    items: Items = "100k"
+    steps: Annotated[
+        int | None, ITEMS("N", "Denoising steps of an image.", "of the model", min=1, max=10_000)
+    ] = None
+    image_size: Annotated[str | None, ITEMS("WxH", "Pixels of an image.", "of the model")] = None
+    guidance: Annotated[
+        bool | None,
+        ITEMS(
+            None,
+            "Classifier-free guidance: every step runs twice.",
+            "of the model",
+            "--guidance/--no-guidance",
+        ),
+    ] = None
+    tokens: Annotated[
+        int | None, ITEMS("N", "Tokens of a text or of 30 s of speech.", "512; 105", min=1, max=10_000_000)
+    ] = None
+    query_tokens: Annotated[
+        int | None,
+        ITEMS("N", "Of a reranker's query, read with every text.", "32 to rerank", min=1, max=1_000_000),
+    ] = None
+    runtime: Annotated[
+        str | None, ITEMS("NAME", "tensorrt, torch-compile or torch-eager.", "by workload")
+    ] = None
+    max_batch: Annotated[
+        int | None, ITEMS("N", "Largest batch.", "what fits, at most 256", min=1, max=4096)
+    ] = None
+    latency_p99: Annotated[
+        str | None, ITEMS("TIME", "From arrival to the finished item, that 99 % keep.", "1s")
+    ] = None
+    images: Annotated[int, ITEMS("N", "Images of one request.", True, min=1, max=1000)] = 1
+    image_scheme: Annotated[
+        str | None, ITEMS("NAME", "How images become tokens: llava-1.5, qwen3-vl, ...", "the model's")
+    ] = None
+    items: Annotated[str, ITEMS("N", "Requests of a batch, e.g. 1M.", True)] = "100k"

@@ -19,7 +19,6 @@ from advisor.cost.result import CostRow
 from advisor.cost.rows import row_of, tokens_of, ways_by_provider
 from advisor.recommend.recommend import searched
 from advisor.recommend.scenario import Scenario
-from advisor.recommend.search import Progress
 from advisor.recommend.settling import at_planned_load
 
 
@@ -53,9 +52,7 @@ class PlatformFacts:
     """Who rents it out, or the service itself."""
 
 
-def facts_of(
-    platform: Platform, scenario: Scenario, known: Ownership, progress: Progress = lambda message: None
-) -> PlatformFacts:
+def facts_of(platform: Platform, scenario: Scenario, known: Ownership) -> PlatformFacts:
     """The facts of one family for a scenario: simulated where the catalog can, priced where somebody sells it.
 
     Raises: UnknownNameError: the model or a provider is not known.
@@ -65,7 +62,7 @@ def facts_of(
     if platform.service:
         deal, reason = _service_deal(platform, scenario)
     else:
-        deal, reason = _hardware_deal(platform, members, scenario, known, progress)
+        deal, reason = _hardware_deal(platform, members, scenario, known)
     return PlatformFacts(
         platform=platform,
         deal=deal,
@@ -92,16 +89,16 @@ def _service_deal(platform: Platform, scenario: Scenario) -> tuple[Deal | None, 
 
 
 def _hardware_deal(
-    platform: Platform, members: list[Accelerator], scenario: Scenario, known: Ownership, progress: Progress
+    platform: Platform, members: list[Accelerator], scenario: Scenario, known: Ownership
 ) -> tuple[Deal | None, str]:
     """The cheapest rented deployment of the family, else one that would be bought."""
     ids = tuple(record.id for record in members if record.is_ranked)
     limits = scenario.constraints.model_copy(update={"accelerators": ids})
     asked = scenario.model_copy(update={"constraints": limits, "top": 1})
     try:
-        done = searched(asked, progress=progress)
+        done = searched(asked)
     except InfeasibleError as error:
-        return _owned_deal(platform, scenario, known, progress, error.why or error.what)
+        return _owned_deal(platform, scenario, known, error.why or error.what)
     found = at_planned_load(scenario, done.ranked(1)[0][0])
     way = ways_by_provider(found, done.offers[found.accelerator_id], largest=1)[0]
     row = row_of(found, way, scenario, known)
@@ -110,7 +107,7 @@ def _hardware_deal(
 
 
 def _owned_deal(
-    platform: Platform, scenario: Scenario, known: Ownership, progress: Progress, reason: str
+    platform: Platform, scenario: Scenario, known: Ownership, reason: str
 ) -> tuple[Deal | None, str]:
     for hardware in platform.own:
         record = accelerator_catalog.by_id(hardware.accelerator)
@@ -121,7 +118,7 @@ def _owned_deal(
         own = (hardware.count, record.id)
         limits = scenario.constraints.model_copy(update={"own": (own,), "accelerators": ()})
         try:
-            done = searched(scenario.model_copy(update={"constraints": limits, "top": 1}), progress=progress)
+            done = searched(scenario.model_copy(update={"constraints": limits, "top": 1}))
         except InfeasibleError as error:
             reason = error.why or error.what
             continue

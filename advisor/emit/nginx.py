@@ -11,6 +11,8 @@ BYTES_PER_TOKEN: Final = 4
 """Of a request's body. Source: OpenAI, What are tokens and how to count them: about 4 characters of English."""
 _LEADING: Final = 2
 """Digits of a number of bytes that are not zero, so that an expression tells smaller ones."""
+_WRITTEN: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+"""Of what nginx makes folders as it starts."""
 _PROXY: Final = (
     "      proxy_buffering off;\n"
     "      proxy_read_timeout 1h;\n"
@@ -59,10 +61,15 @@ def conf(
         goal = "$pool"
         more = f"      proxy_intercept_errors on;\n      error_page 400 = @{last};\n"
     again = f"    location @{last} {{\n      proxy_pass http://{last};\n{_PROXY}    }}\n" if choice else ""
+    files = "".join(f"  {name}_temp_path /var/tmp/nginx-{port}-{name};\n" for name in _WRITTEN)
     return (
         f"# {words}; whoever has the fewest open requests gets the next.\n"
+        f"pid /var/tmp/nginx-{port}.pid;\n"
+        "error_log stderr;\n"
         "events {}\n"
         "http {\n"
+        "  # All that is written lies where anybody may write: it needs no root.\n"
+        f"  access_log off;\n{files}"
         "  client_max_body_size 0;\n"
         f"{choice}{groups}"
         "  server {\n"

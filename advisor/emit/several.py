@@ -12,7 +12,8 @@ from advisor.emit.formats import Format, check_form, emitted
 from advisor.emit.manifests import compose_replica, dumped
 from advisor.emit.plan import CACHE, MOUNTED, Plan, plan_of
 from advisor.emit.shell import commented, container_lines, replica_line, replica_loop, router_conf, script
-from advisor.recommend.several_result import FleetOption, SharedMachine
+from advisor.recommend.packing import Machines
+from advisor.recommend.several_result import FleetOption
 
 _PORTS: Final = 1000
 """Between those of two models."""
@@ -109,7 +110,7 @@ def _comments(served: Sequence[_Served]) -> tuple[str, ...]:
     return tuple(line for each in served for line in each.plan.comments)
 
 
-def _standing(machine: SharedMachine, served: Sequence[_Served]) -> Iterator[_Standing]:
+def _standing(machine: Machines, served: Sequence[_Served]) -> Iterator[_Standing]:
     """What stands on a machine, the largest replicas first."""
     places = sorted(range(len(served)), key=lambda place: -served[place].plan.accelerators_per_replica)
     device = 0
@@ -158,7 +159,7 @@ def _compose(name: str, comments: tuple[str, ...], standing: Sequence[_Standing]
 
 def _servers(
     one: _Served,
-    machines: Sequence[SharedMachine],
+    machines: Sequence[Machines],
     served: Sequence[_Served],
     *,
     is_one: bool,
@@ -176,7 +177,7 @@ def _servers(
                     yield f"server {'127.0.0.1' if is_one else f'HOST_{host}'}:{one.first_port + number};"
 
 
-def _host(one: _Served, machines: Sequence[SharedMachine], served: Sequence[_Served]) -> str:
+def _host(one: _Served, machines: Sequence[Machines], served: Sequence[_Served]) -> str:
     """The first machine that holds a model."""
     server = next(_servers(one, machines, served, is_one=False, in_network=False))
     return server.split()[1].partition(":")[0]
@@ -185,7 +186,7 @@ def _host(one: _Served, machines: Sequence[SharedMachine], served: Sequence[_Ser
 def _readme(
     served: Sequence[_Served],
     starts: Sequence[str],
-    machines: Sequence[SharedMachine],
+    machines: Sequence[Machines],
     files: dict[str, str],
     *,
     in_network: bool,

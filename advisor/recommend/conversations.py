@@ -1,9 +1,12 @@
 """Conversations as a load: prompts that send back all that was said before, at their own instants, of one replica."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.recommend.scenario import Conversations, Traffic
 from advisor.simulator.serving import EmpiricalLengths, Workload
@@ -22,65 +25,103 @@ _TAIL = 99.9
 _ANY = 10_000_000
 """Tokens of a window where none is known."""
 
-Turn = tuple[float, int, int]
-"""Seconds after the beginning of its conversation, new tokens, tokens of its answer."""
+_CHUNK = 1024
+"""Numbers that are drawn at once."""
+
+Turn = tuple[float, float, float, float]
+"""Seconds after the beginning of its conversation; tokens said before, those and the prompt, those and the answer."""
 
 
-def _talks(
-    talk: Conversations, lengths: Lengths, most_tokens: int, seed: tuple[int, int]
-) -> Iterator[list[Turn]]:
-    """Conversations without end: turns are geometric around their mean, gaps exponential around theirs; one ends before
-    a turn that would exceed the window.
+class _Talks:
+    """Conversations without end, drawn as far as they were needed: turns are geometric around their mean, gaps
+    exponential around theirs; one ends before a turn that would exceed the window.
 
     Source: own definition; simulator.serving.sessions, whose gaps begin at the answer.
     """
-    rngs = [np.random.default_rng([*seed, stream]) for stream in range(4)]
-    pairs = (
-        pair
-        for inputs, outputs in lengths.chunks(rngs[0], rngs[1])
-        for pair in zip(inputs.tolist(), outputs.tolist(), strict=True)
-    )
+
+    def __init__(
+        self, talk: Conversations, lengths: Lengths, most_tokens: int, seed: tuple[int, int]
+    ) -> None:
+        self.turns, self.table = list[Turn](), np.empty((0, 4))
+        self.firsts = [0]
+        """Place of each conversation's first turn, and of the next one's."""
+        self._talks = self._drawn(talk, lengths, most_tokens, seed)
+
+    def first(self, count: int) -> "_Drawn":
+        """So many conversations."""
+        while len(self.firsts) <= count:
+            self.turns += next(self._talks)
+            self.firsts.append(len(self.turns))
+        if len(self.table) < len(self.turns):
+            self.table = np.concatenate([self.table, np.array(self.turns[len(self.table) :])])
+        sizes = np.diff(self.firsts[: count + 1])
+        return _Drawn(np.repeat(np.arange(count), sizes), *self.table[: self.firsts[count]].T)
+
+    def _drawn(
+        self, talk: Conversations, lengths: Lengths, most_tokens: int, seed: tuple[int, int]
+    ) -> Iterator[list[Turn]]:
+        rngs = [np.random.default_rng([*seed, stream]) for stream in range(4)]
+        pairs = (
+            pair
+            for inputs, outputs in lengths.chunks(rngs[0], rngs[1])
+            for pair in zip(inputs.tolist(), outputs.tolist(), strict=True)
+        )
+        counts = _many(lambda size: rngs[2].geometric(1.0 / talk.mean_turns, size))
+        gaps = _many(rngs[3].standard_exponential)
+        while True:
+            turns, at_s, held = list[Turn](), 0.0, float(talk.common_tokens)
+            for _ in range(next(counts)):
+                new, output = next(pairs)
+                if turns and held + new + output > most_tokens:
+                    break
+                turns.append((at_s, held, held + new, held + new + output))
+                held += new + output
+                at_s += talk.gap_s * next(gaps)
+            yield turns
+
+
+def _many(draw: Callable[[int], NDArray[Any]]) -> Iterator[Any]:
+    """Numbers of a generator without end."""
     while True:
-        turns, at_s, held = list[Turn](), 0.0, talk.common_tokens
-        for _ in range(int(rngs[2].geometric(1.0 / talk.mean_turns))):
-            new, output = next(pairs)
-            if turns and held + new + output > most_tokens:
-                break
-            turns.append((at_s, new, output))
-            held += new + output
-            at_s += talk.gap_s * float(rngs[3].standard_exponential())
-        yield turns
+        yield from draw(_CHUNK).tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Turns of conversations, one after the other."""
+
+    talk: NDArray[np.int64]
+    """Number of the conversation."""
+    at_s: NDArray[np.float64]
+    """Since its beginning."""
+    before: NDArray[np.float64]
+    """Tokens that were said before."""
+    prompt: NDArray[np.float64]
+    """Those and the new ones."""
+    whole: NDArray[np.float64]
+    """Those and the answer."""
 
 
 def in_conversations(talk: Conversations, lengths: Lengths) -> Traffic:
     """The traffic of conversations whose turns have such lengths: whole prompts, and what of them an endless cache
     holds from the turn before.
     """
-    prompts, answers, reused = list[int](), list[int](), list[int]()
-    for turns in _drawn(talk, lengths, _ANY, _SAMPLED, (0, 0)):
-        held = talk.common_tokens
-        for _, new, output in turns:
-            reused.append(held)
-            prompts.append(held + new)
-            answers.append(output)
-            held += new + output
+    drawn = _talks(talk, lengths, _ANY, (0, 0)).first(_SAMPLED)
+    prompts = drawn.prompt
     changes: dict[str, object] = {
         "mean_input_tokens": max(1, round(float(np.mean(prompts)))),
         "input_sigma": float(np.log(prompts).std()),
         "max_input_tokens": int(np.percentile(prompts, _TAIL)),
-        "mean_output_tokens": max(1, round(float(np.mean(answers)))),
-        "reused_input_tokens": float(np.mean(reused)),
+        "mean_output_tokens": max(1, round(float(np.mean(drawn.whole - prompts)))),
+        "reused_input_tokens": float(np.mean(drawn.before)),
         "conversations": talk,
     }
     return talk.turn.model_copy(update=changes)
 
 
 @lru_cache(maxsize=64)
-def _drawn(
-    talk: Conversations, lengths: Lengths, most_tokens: int, count: int, seed: tuple[int, int]
-) -> tuple[tuple[Turn, ...], ...]:
-    talks = _talks(talk, lengths, most_tokens, seed)
-    return tuple(tuple(next(talks)) for _ in range(count))
+def _talks(talk: Conversations, lengths: Lengths, most_tokens: int, seed: tuple[int, int]) -> _Talks:
+    return _Talks(talk, lengths, most_tokens, seed)
 
 
 @lru_cache(maxsize=16)
@@ -94,46 +135,63 @@ def conversations_at(
     """
     lead_s, recent_s = _LEAD_GAPS * talk.mean_turns * talk.gap_s, _RECENT / rate_per_s
     begin_per_s = rate_per_s / _mean_turns(talk, lengths, most_tokens)
-    tree = ContentTree()
-    system = tree.add(ROOT, talk.common_tokens) if talk.common_tokens else ROOT
-    requests, earlier = list[tuple[float, int, int, int]](), list[tuple[float, int]]()
+    found, num_before = list[tuple[_Drawn, NDArray[np.float64]]](), 0
     for sign, reach_s in ((-1.0, lead_s), (1.0, 1.2 * num_requests / rate_per_s + talk.gap_s)):
         count = max(8, round(reach_s * begin_per_s))
         gaps = np.random.default_rng([seed, int(sign > 0), 9]).standard_exponential(count)
-        starts = sign * np.cumsum(gaps) / begin_per_s
-        talks = _drawn(talk, lengths, most_tokens, 1 << (count - 1).bit_length(), (seed, int(sign > 0)))
-        for start, turns in zip(starts.tolist(), talks, strict=False):
-            if start + turns[-1][0] < -recent_s:
-                continue  # what they said has left the cache, or is the first to leave it
-            node, last_s = system, 0.0
-            for at_s, new, output in turns:
-                if start + at_s < 0.0:
-                    node, last_s = tree.add(node, new + output), start + at_s
-                    continue
-                if last_s < 0.0:
-                    earlier.append((last_s, node))
-                    last_s = 0.0
-                prompt = tree.add(node, new)
-                node = tree.add(prompt, output)
-                requests.append((start + at_s, prompt, node, output))
-            if last_s < 0.0:
-                earlier.append((last_s, node))
-    requests.sort()
-    chosen = requests[:num_requests]
-    contents = Contents(
-        tree,
-        [prompt for _, prompt, _, _ in chosen],
-        {place: answer for place, (_, _, answer, _) in enumerate(chosen)},
-        [node for _, node in sorted(earlier)],
+        starts_s = sign * np.cumsum(gaps) / begin_per_s
+        drawn = _talks(talk, lengths, most_tokens, (seed, int(sign > 0))).first(count)
+        found.append((replace(drawn, talk=drawn.talk + num_before), starts_s[drawn.talk] + drawn.at_s))
+        num_before += count
+    times_s = np.concatenate([times for _, times in found])
+    number, prompts, wholes = (
+        np.concatenate([getattr(drawn, name) for drawn, _ in found]) for name in ("talk", "prompt", "whole")
     )
-    begin_s, span_s = chosen[0][0], max(chosen[-1][0] - chosen[0][0], 1e-9)
+    is_last = np.append(np.diff(number) > 0, True)
+    # What conversations that ended long ago have said has left the cache, or is the first to leave it.
+    is_gone = np.zeros(num_before, bool)
+    is_gone[number[is_last]] = times_s[is_last] < -recent_s
+    past = np.flatnonzero((times_s < 0.0) & ~is_gone[number])
+    held = past[np.append(np.diff(number[past]) > 0, True)] if len(past) else past
+    coming = np.flatnonzero(times_s >= 0.0)
+    chosen = coming[np.argsort(times_s[coming], kind="stable")][:num_requests]
+    contents = _contents(talk.common_tokens, number, prompts, wholes, held[np.argsort(times_s[held])], chosen)
+    begin_s, span_s = times_s[chosen[0]], max(times_s[chosen[-1]] - times_s[chosen[0]], 1e-9)
     stretch = len(chosen) / rate_per_s / span_s  # few conversations come faster or slower than many
-    pairs = [(tree.ends[prompt], output) for _, prompt, _, output in chosen]
-    arrivals = TraceArrivals([(at_s - begin_s) * stretch for at_s, _, _, _ in chosen])
+    answers = (wholes - prompts)[chosen].astype(int).tolist()
+    pairs = list(zip(prompts[chosen].astype(int).tolist(), answers, strict=True))
+    arrivals = TraceArrivals(((times_s[chosen] - begin_s) * stretch).tolist())
     return Workload(arrivals, EmpiricalLengths(pairs, in_order=True), len(pairs), contents)
+
+
+def _contents(
+    common_tokens: int,
+    number: NDArray[np.int64],
+    prompts: NDArray[np.float64],
+    wholes: NDArray[np.float64],
+    held: NDArray[np.int64],
+    chosen: NDArray[np.int64],
+) -> Contents:
+    """What the chosen turns have in common with those that are held, the last of each conversation and the oldest
+    first, and with each other: a node for all that was said before, then two for each turn."""
+    tree = ContentTree()
+    system = tree.add(ROOT, common_tokens) if common_tokens else ROOT
+    first, size = len(tree.parents), len(held)
+    below = np.full(number.max() + 1, system)
+    below[number[held]] = first + np.arange(size)
+    turns = np.sort(chosen)
+    nodes = first + size + 2 * np.arange(len(turns))
+    parents = np.append(system, nodes + 1)[:-1]
+    is_first = np.append(True, np.diff(number[turns]) > 0)
+    parents[is_first] = below[number[turns[is_first]]]
+    tree.parents += [system] * size + np.stack([parents, nodes], axis=1).ravel().tolist()
+    tree.ends += wholes[held].astype(int).tolist()
+    tree.ends += np.stack([prompts[turns], wholes[turns]], axis=1).ravel().astype(int).tolist()
+    place = np.searchsorted(turns, chosen)
+    answers = dict(enumerate((nodes[place] + 1).tolist()))
+    return Contents(tree, nodes[place].tolist(), answers, list(range(first, first + size)))
 
 
 @lru_cache(maxsize=16)
 def _mean_turns(talk: Conversations, lengths: Lengths, most_tokens: int) -> float:
-    talks = _drawn(talk, lengths, most_tokens, _SAMPLED, (0, 0))
-    return sum(map(len, talks)) / len(talks)
+    return len(_talks(talk, lengths, most_tokens, (0, 0)).first(_SAMPLED).talk) / _SAMPLED

@@ -16,7 +16,7 @@ from advisor.catalog.prices import COMPARED_KINDS, STALE_AFTER_DAYS, age_days, a
 from advisor.catalog.schema import Accelerator, Calibration, Price
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.catalog.units import KILO
-from advisor.recommend.scenario import Constraints
+from advisor.recommend.scenario import Constraints, Market
 from advisor.simulator.calibrated_device import calibrated_accelerator
 
 OWN = "own"
@@ -58,40 +58,41 @@ class Placement:
         return self.usd_per_unit_hour / self.replicas_per_unit
 
 
-def offers_by_accelerator(constraints: Constraints, as_of: datetime.date) -> dict[str, tuple[Price, ...]]:
-    """What is for sale on a day within the constraints, by accelerator id, cheapest per accelerator first.
+def offers_by_accelerator(
+    market: Market, as_of: datetime.date, regions: Sequence[str] = ()
+) -> dict[str, tuple[Price, ...]]:
+    """What the market sells on a day, in these regions or anywhere, by accelerator id, cheapest per accelerator first.
 
     Raises: UnknownNameError: a provider is not known. InputFileError: the price file is wrong.
     Source: catalog.prices; the newest row of each offer.
     """
     rows = prices_as_of(
         as_of,
-        providers=constraints.providers or None,
-        terms=constraints.terms,
-        accelerators=constraints.accelerators or None,
+        providers=market.providers or None,
+        terms=market.terms,
+        accelerators=market.accelerators or None,
         kinds=COMPARED_KINDS,
-        tenancies=constraints.tenancies or None,
-        user_file=constraints.price_file,
-        cache_dir=constraints.price_cache,
+        tenancies=market.tenancies or None,
+        user_file=market.price_file,
+        cache_dir=market.price_cache,
     )
     grouped: dict[str, list[Price]] = defaultdict(list)
     for row in rows:
-        if _is_there(row, constraints) and _is_recent(row, constraints, as_of):
+        if _is_there(row, market.countries, regions) and _is_recent(row, market, as_of):
             grouped[row.accelerator].append(row)
     return {name: tuple(found) for name, found in grouped.items()}
 
 
-def _is_there(price: Price, constraints: Constraints) -> bool:
-    if constraints.countries and price.country not in constraints.countries:
+def _is_there(price: Price, countries: Sequence[str], regions: Sequence[str]) -> bool:
+    if countries and price.country not in countries:
         return False
-    wanted = constraints.regions
-    return not wanted or any(
-        name == price.country.lower() or (name and price.region.lower().startswith(name)) for name in wanted
+    return not regions or any(
+        name == price.country.lower() or (name and price.region.lower().startswith(name)) for name in regions
     )
 
 
-def _is_recent(price: Price, constraints: Constraints, as_of: datetime.date) -> bool:
-    most = constraints.max_price_age_days
+def _is_recent(price: Price, market: Market, as_of: datetime.date) -> bool:
+    most = market.max_price_age_days
     return most is None or (price.is_dated and age_days(price, as_of) <= most)
 
 
@@ -248,7 +249,7 @@ def market(
         for record in records or accelerator_catalog.all_accelerators()
     }
     if not constraints.own:
-        return offers_by_accelerator(constraints, as_of), chips
+        return offers_by_accelerator(constraints, as_of, constraints.regions), chips
     limit_w = constraints.power_budget_w
     return owned_offers(constraints.own, chips, as_of, limit_w, may_be_none=may_draw_less), chips
 
@@ -260,7 +261,8 @@ def loosened(constraints: Constraints, as_of: datetime.date) -> str | None:
         wider = (
             Constraints.model_fields[field].get_default() if field not in everything else everything[field]
         )
-        offers = offers_by_accelerator(constraints.model_copy(update={field: wider}), as_of)
+        loose = constraints.model_copy(update={field: wider})
+        offers = offers_by_accelerator(loose, as_of, loose.regions)
         if offers and field not in everything:
             return f"drop {option}"
         if offers:

@@ -247,11 +247,11 @@ def left_out(bill: MonthlyBill) -> str:
     return f", {' and '.join(names)} unknown" if names else ""
 
 
-def job_words(bill: MonthlyBill, which: str = "Option 1") -> str:
+def job_words(bill: MonthlyBill) -> str:
     """The bill of a whole job in a sentence."""
     known = [name for name, usd in bill.parts_usd_per_month.items() if usd is not None]
     return _sentence(
-        bill, f"{which} costs {usd_words(bill.total_usd or 0.0)} in all for {' and '.join(known)}"
+        bill, f"Option 1 costs {usd_words(bill.total_usd or 0.0)} in all for {' and '.join(known)}"
     )
 
 

@@ -10,22 +10,6 @@ from advisor.simulator.quantity import Quantity
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """Where the accelerators of an option come from."""
-
-    provider: str
-    provider_class: str
-    sku: str
-    region: str
-    term: str
-    usd_per_hour: float
-    """Of the whole deployment."""
-    price_observed_on: str
-    price_age_days: int
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
 class OfferedPrice:
     """How good a price is."""
 

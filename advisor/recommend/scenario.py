@@ -146,21 +146,16 @@ class Objectives(Record):
         return min((each.limit_s for each in self.levels if each.metric == "tpot"), default=math.inf)
 
 
-class Constraints(Record):
-    """What the answer must stay within; empty means everything."""
+class Market(Record):
+    """What may be rented or is already there; empty means everything."""
 
     accelerators: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
-    engines: tuple[str, ...] = ()
-    precisions: tuple[str, ...] = ()
     terms: tuple[str, ...] = ("on_demand",)
     own: tuple[tuple[int, str], ...] = ()
     """Hardware that is already there: (count, accelerator id)."""
-    max_accelerators: int = Field(default=4096, ge=1)
     tenancies: tuple[Tenancy, ...] = ("dedicated",)
     """Whose else an offered accelerator may be; hardware of other people's hosts is "unknown"."""
-    regions: tuple[str, ...] = ()
-    """Beginnings of sellers' names for their regions, or country codes; empty is anywhere."""
     countries: tuple[str, ...] = ()
     """Where data must stay, as ISO 3166 codes; empty is anywhere, and an offer without a country is nowhere."""
     max_price_age_days: int | None = Field(default=None, ge=0)
@@ -169,6 +164,16 @@ class Constraints(Record):
     price_file: Path | None = None
     price_cache: Path | None = None
     """Folder of refreshed prices, which count before the bundled ones."""
+
+
+class Constraints(Market):
+    """What an answer about serving must stay within."""
+
+    engines: tuple[str, ...] = ()
+    precisions: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    """Beginnings of sellers' names for their regions, or country codes; empty is anywhere."""
+    max_accelerators: int = Field(default=64, ge=1)
 
 
 class Beside(Record):

@@ -14,7 +14,7 @@ from advisor.recommend.purchase import demands_of
 from advisor.recommend.ranking import Planned, planned, preferred
 from advisor.recommend.recommend import searched
 from advisor.recommend.scenario import Scenario
-from advisor.recommend.screening import Searched, Settled
+from advisor.recommend.screening import PICKS, Searched, Settled
 from advisor.recommend.search import Progress
 from advisor.recommend.settling import confirmed, screened
 from advisor.recommend.unlike_parts import Offers
@@ -84,7 +84,9 @@ def sized(scenarios: Sequence[Scenario], progress: Progress) -> list[Sized]:
     Raises: InfeasibleError: nothing serves one of them.
     """
     work = 3 * SEARCH_WORK // (2 * len(scenarios))
-    found = [_sized(searched(each, progress=progress, offered=sliced, work=work)) for each in scenarios]
+    # The best few accelerators of each model; those that may suit all of them are searched again below.
+    few = [each.model_copy(update={"top": min(each.top, PICKS)}) for each in scenarios]
+    found = [_sized(searched(each, progress=progress, offered=sliced, work=work)) for each in few]
     kinds = _kinds(found)
     missing = [(place, name) for place, one in enumerate(found) for name in kinds if name not in one.plans]
     for place, name in missing:

@@ -20,6 +20,7 @@ from advisor.recommend.blocks import (
 )
 from advisor.recommend.offers import OWN, seller_words, stale_price_warnings
 from advisor.recommend.options import option_of, owned_note
+from advisor.recommend.packing import Machines
 from advisor.recommend.purchase import MonthlyBill, bill_of
 from advisor.recommend.recommend import SCREENED_ONLY
 from advisor.recommend.result import Option, SearchStatistics
@@ -30,19 +31,6 @@ from advisor.simulator.quantity import Quantity, weakest
 
 _LESS: Final = 0.99
 """Of what the models cost apart, from which on sharing machines is said to save."""
-
-
-@dataclass(frozen=True, slots=True)
-class SharedMachine:
-    """Machines that hold the same replicas of the models."""
-
-    count: int
-    num_accelerators: int
-    """Of one of them."""
-    num_replicas: tuple[int, ...]
-    """Of each model on one of them, in the order of the fleet's models."""
-    num_used: int
-    """Of its accelerators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +54,7 @@ class FleetPurchase:
     """None where its source bears no date."""
     usd_per_hour: float
     bill: MonthlyBill
-    machines: tuple[SharedMachine, ...]
+    machines: tuple[Machines, ...]
 
     @property
     def shares_machines(self) -> bool:
@@ -210,12 +198,7 @@ def _purchase(block: Block, found: Sequence[Sized]) -> FleetPurchase:
         usd_per_hour=order.usd_per_hour,
         bill=bill_of(price, order.usd_per_hour, part.beside),
         machines=tuple(
-            SharedMachine(
-                each.count,
-                each.num_accelerators,
-                tuple(replicas.get(place, 0) for place in range(len(found))),
-                each.num_used,
-            )
+            replace(each, num_replicas=tuple(replicas.get(place, 0) for place in range(len(found))))
             for each, replicas in zip(order.machines, held, strict=True)
         ),
     )

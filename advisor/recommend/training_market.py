@@ -11,7 +11,6 @@ from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.recommend.offers import offers_by_accelerator, owned_offers
 from advisor.recommend.purchase import usd_words
 from advisor.recommend.rl_search import best_loop
-from advisor.recommend.scenario import Constraints
 from advisor.recommend.training_money import ClusterOffer, cluster_offers
 from advisor.recommend.training_runs import Run, num_steps_of, run_of
 from advisor.recommend.training_scenario import RolloutTask, TrainingScenario
@@ -99,17 +98,7 @@ def offers_of(
     limits = scenario.limits
     if limits.own:
         return owned_offers(limits.own, records, scenario.as_of, limits.power_budget_w)
-    constraints = Constraints(
-        accelerators=limits.accelerators,
-        providers=limits.providers,
-        terms=limits.terms,
-        tenancies=limits.tenancies,
-        countries=limits.countries,
-        max_price_age_days=limits.max_price_age_days,
-        price_file=limits.price_file,
-        price_cache=limits.price_cache,
-    )
-    return offers_by_accelerator(constraints, scenario.as_of)
+    return offers_by_accelerator(limits, scenario.as_of)
 
 
 def _bounds(

@@ -11,7 +11,7 @@ from advisor.catalog.regions import all_regions, get_region, region_of_offer
 from advisor.catalog.schema import Accelerator, Price
 from advisor.catalog.units import HOUR_S, KILO
 from advisor.recommend.offers import OWN, Placement, offers_by_accelerator, placements
-from advisor.recommend.scenario import Constraints
+from advisor.recommend.scenario import Market
 
 _NODE: Final = 8
 BUSY_POWER_FRACTION: Final = 0.85
@@ -89,7 +89,7 @@ def unsold(accelerator: Accelerator, num_accelerators: int, as_of: datetime.date
 
     Raises: InputFileError: the bundled prices are damaged.
     """
-    wanted = Constraints(accelerators=(accelerator.id,), tenancies=())
+    wanted = Market(accelerators=(accelerator.id,), tenancies=())
     offers = offers_by_accelerator(wanted, as_of).get(accelerator.id, ())
     if not offers or cluster_offers(num_accelerators, offers, accelerator):
         return ""

@@ -1,16 +1,14 @@
 """A question about training, whole: pre-training, fine-tuning or reinforcement learning, with everything resolved."""
 
 import datetime
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, model_validator
 
 from advisor.catalog.schema import Calibration
-from advisor.catalog.schema.price import Tenancy
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import GB, HOUR_S
-from advisor.recommend.scenario import Beside
+from advisor.recommend.scenario import Beside, Market
 from advisor.simulator.training.goodput import (
     ACCELERATOR_MTBF_S,
     RESTART_S,
@@ -69,26 +67,14 @@ class RolloutTask(Record):
     engine: str = "vllm"
 
 
-class TrainingLimits(Record):
-    """What the answer must stay within; empty means everything."""
+class TrainingLimits(Market):
+    """What an answer about training must stay within."""
 
-    accelerators: tuple[str, ...] = ()
-    providers: tuple[str, ...] = ()
-    terms: tuple[str, ...] = ("on_demand",)
-    own: tuple[tuple[int, str], ...] = ()
-    tenancies: tuple[Tenancy, ...] = ("dedicated",)
-    countries: tuple[str, ...] = ()
-    max_price_age_days: int | None = None
-    power_budget_w: float | None = None
-    """That machines of one's own may draw together, hosts included."""
     num_accelerators: int | None = Field(default=None, ge=1, le=1_000_000)
     max_accelerators: int = Field(default=16_384, ge=1, le=1_000_000)
     deadline_s: float | None = Field(default=None, gt=0)
     budget_usd: float | None = Field(default=None, gt=0)
     beside: Beside = Beside()
-    price_file: Path | None = None
-    price_cache: Path | None = None
-    """Folder of refreshed prices, which count before the bundled ones."""
     region: str = "us"
     """Whose grid the carbon is that of, where an offer names no known region."""
 

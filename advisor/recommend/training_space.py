@@ -292,7 +292,7 @@ def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True)
     return limits
 
 
-def counts_of(accelerator: Accelerator, largest: int, *, single_node: bool = False) -> Iterator[int]:
+def counts_of(accelerator: Accelerator, largest: int) -> Iterator[int]:
     """Cluster sizes worth considering, ascending: powers of two, in whole nodes beyond one node.
 
     Accelerators without a network to other machines stay in one.
@@ -300,7 +300,7 @@ def counts_of(accelerator: Accelerator, largest: int, *, single_node: bool = Fal
     domain = accelerator.scale_up.max_domain if accelerator.scale_up else 1
     node = max(_CLUSTER_NODE, min(domain, 72) if domain <= 72 else _CLUSTER_NODE)
     limit = largest
-    if single_node or (not accelerator.scale_out_bytes_per_s and domain <= _CLUSTER_NODE):
+    if not accelerator.scale_out_bytes_per_s and domain <= _CLUSTER_NODE:
         limit = min(limit, _CLUSTER_NODE)
     elif not accelerator.scale_out_bytes_per_s:
         limit = min(limit, domain)

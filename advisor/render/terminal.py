@@ -75,13 +75,17 @@ def _print_table(block: Table, console: Console) -> None:
 
 
 def _at_hyphens(text: str, width: int) -> str:
-    """The text with words that are wider than their column parted behind their hyphens: `rtx-pro-6000- server`."""
+    """The text with words that are wider than their column parted behind their hyphens: `rtx-pro-6000- server`; without
+    a comma for which alone there is no room.
+    """
     parts = []
     for word in text.split(" "):
         rest = word
         while cell_len(rest) > width and (end := rest.rfind("-", 1, width) + 1):
             parts.append(rest[:end])
             rest = rest[end:]
+        if cell_len(rest) == width + 1 and rest.endswith(","):
+            rest = rest[:-1]  # the end of the line says as much
         parts.append(rest)
     return " ".join(parts)
 

@@ -40,7 +40,7 @@ MOST_STAGES: Final = 16
 """Bars of a terminal's chart; longer pipelines show every n-th stage."""
 
 
-def waterfall_chart(breakdown: Mapping[str, float], title: str, *, is_in_terminal: bool = True) -> Chart:
+def waterfall_chart(breakdown: Mapping[str, float], title: str) -> Chart:
     """One step by part, in order; the sum is the step."""
     total = sum(breakdown.values())
     unit, factor = ("s", 1.0) if total >= 1.0 else ("ms", MILLISECOND_S)
@@ -56,11 +56,10 @@ def waterfall_chart(breakdown: Mapping[str, float], title: str, *, is_in_termina
         Axis("time", unit),
         (Series("step", points),),
         "Communication counts where it is not hidden behind computation; parts add up to the step",
-        is_in_terminal=is_in_terminal,
     )
 
 
-def stage_chart(stages: Sequence[StageMemory], limit_bytes: float, *, is_in_terminal: bool = True) -> Chart:
+def stage_chart(stages: Sequence[StageMemory], limit_bytes: float) -> Chart:
     """Memory of each pipeline stage at its fullest instant, by part."""
     every = -(-len(stages) // MOST_STAGES)
     shown = [stage for stage in stages if stage.stage % every == 0 or stage is stages[-1]]
@@ -83,7 +82,6 @@ def stage_chart(stages: Sequence[StageMemory], limit_bytes: float, *, is_in_term
         tuple(series),
         "What one accelerator of each stage holds; reserve and driver come on top",
         (Reference("y", limit_bytes / GB, "memory"),) if limit_bytes else (),
-        is_in_terminal=is_in_terminal,
     )
 
 

@@ -24,9 +24,9 @@ _EXCHANGE_FACTOR: Final = 1.4
 """Half width of the interval of expert exchange: library generations differ by that much."""
 
 
-def predict_rows(rows: Iterable[Mapping[str, str]], first_row: int = 2) -> list[Prediction]:
+def predict_rows(rows: Iterable[Mapping[str, str]]) -> list[Prediction]:
     """Predictions of all rows, in order; a bad row is reported by its number and does not stop the others."""
-    return [predict_row(row, number) for number, row in enumerate(rows, first_row)]
+    return [predict_row(row, number) for number, row in enumerate(rows, 2)]
 
 
 def predict_row(

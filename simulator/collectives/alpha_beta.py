@@ -110,12 +110,12 @@ def streaming_curve(fabric: str) -> AlphaBeta:
     return replace(curve, efficiency=tuple(full * e for e in curve.efficiency), small_group_loss=loss)
 
 
-def alpha_beta(parameters: Mapping[str, float], names: tuple[str, ...] = PROTOCOLS) -> AlphaBeta:
+def alpha_beta(parameters: Mapping[str, float]) -> AlphaBeta:
     """Branches from the parameters of a record; a branch that was not fitted is left out.
 
     Source: own definition of the records' parameters.
     """
-    kept = [name for name in names if f"efficiency_{name}" in parameters]
+    kept = [name for name in PROTOCOLS if f"efficiency_{name}" in parameters]
     return AlphaBeta(
         tuple(parameters[f"base_{name}_s"] for name in kept),
         tuple(parameters[f"step_{name}_s"] for name in kept),

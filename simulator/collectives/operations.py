@@ -83,14 +83,7 @@ def torus_ring_s(sizes: FloatArray, topology: Topology, passes: int) -> FloatArr
     Source: Austin et al. 2025, How to Scale Your Model, "Sharded Matrices" (1 µs per hop, bidirectional
     rings).
     """
-    parameters = _parameters(topology)
-    n = topology.num_ranks
-    dimensions = _dimensions(topology)
-    side = n ** (1.0 / dimensions)
-    hops = dimensions * max(math.ceil(side / 2.0), 1)
-    wire_s = (n - 1) / n / (topology.intra_bytes_per_s * parameters["efficiency"])
-    start_s = parameters["base_s"] + passes * hops * parameters["step_s"]
-    return np.asarray(start_s + passes * sizes * wire_s, dtype=np.float64)
+    return _torus_s(sizes, topology, passes, travel=0.0)
 
 
 def torus_all_to_all_s(sizes: FloatArray, topology: Topology) -> FloatArray:
@@ -99,19 +92,21 @@ def torus_all_to_all_s(sizes: FloatArray, topology: Topology) -> FloatArray:
     base + hops · step + size · (n − 1) / n · max(1, side / 4) / rate
 
     Assumes: as torus_ring_s; dimension-ordered routing keeps all links busy.
-    Source: Austin et al. 2025, How to Scale Your Model (an all-to-all on a ring costs a quarter of an
-    all-gather
+    Source: Austin et al. 2025, How to Scale Your Model (an all-to-all on a ring costs a quarter of an all-gather
         of the same array, which is n times the per-rank buffer).
     """
-    parameters = _parameters(topology)
-    n = topology.num_ranks
-    dimensions = _dimensions(topology)
+    return _torus_s(sizes, topology, passes=1, travel=0.25)
+
+
+def _torus_s(sizes: FloatArray, topology: Topology, passes: int, travel: float) -> FloatArray:
+    """`travel`: of the side, that each byte goes along every axis; at least one link."""
+    parameters, n, dimensions = _parameters(topology), topology.num_ranks, _dimensions(topology)
     side = n ** (1.0 / dimensions)
     hops = dimensions * max(math.ceil(side / 2.0), 1)
-    travel = max(dimensions * side / 4.0, 1.0)
-    wire_s = (n - 1) / n * travel / (topology.intra_bytes_per_s * parameters["efficiency"])
-    start_s = parameters["base_s"] + hops * parameters["step_s"]
-    return np.asarray(start_s + sizes * wire_s, dtype=np.float64)
+    links = max(dimensions * side * travel, 1.0)
+    wire_s = (n - 1) / n * links / (topology.intra_bytes_per_s * parameters["efficiency"])
+    start_s = parameters["base_s"] + passes * hops * parameters["step_s"]
+    return np.asarray(start_s + passes * sizes * wire_s, dtype=np.float64)
 
 
 def _dimensions(topology: Topology) -> int:

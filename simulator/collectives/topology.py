@@ -27,6 +27,9 @@ ETHERNET_BYTES_PER_S: Final = 3.125 * GB
 NODE_RANKS: Final = 8
 """Accelerators of the largest node that is not a rack."""
 _PCIE_RANKS_PER_NODE: Final = 8
+_SOCKET_RANKS: Final = 4
+_MEASURED_ACROSS_SOCKETS: Final = ("pcie5",)
+"""PCIe whose records are of eight cards in one server: what crosses sockets is in them."""
 _MESH_KINDS: Final = ("xgmi", "gaudi")
 _CUBE_MESH_RINGS: Final = {2: 1.0, 3: 2.0, 4: 4.0, 5: 1.6, 6: 2.0, 7: 4.0, 8: 6.0}
 """Rings over the first n GPUs of a DGX-1; among five one GPU hangs on a single peer, so part goes over PCIe."""
@@ -88,7 +91,8 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
 
     Assumes: consecutive ranks fill a scale-up domain before the next begins; cards joined by bridges, and cards
     without a scale-up fabric, stand eight to a node on PCIe; without a sourced network figure a node has 25 Gb/s per
-    accelerator; on a machine whose pairs were measured, a group has its best place.
+    accelerator; on a machine whose pairs were measured, a group has its best place; more than four cards on PCIe span
+    two sockets, between which NCCL stages messages in host memory (src/graph/paths.cc: peers up to PATH_PXB).
     Raises: ValueError: fewer than one rank.
     Source: catalog record of the accelerator.
     """
@@ -111,7 +115,8 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
         * accelerator.group_fraction.get(in_node, 1.0),
         inter_bytes_per_s=accelerator.scale_out_bytes_per_s or ETHERNET_BYTES_PER_S,
         in_network_reduction=kind.startswith(_SWITCHED_REDUCTION) and not bridged,
-        peer_to_peer=accelerator.pcie_peer_to_peer,
+        peer_to_peer=accelerator.pcie_peer_to_peer
+        and (in_node <= _SOCKET_RANKS or kind.startswith(_MEASURED_ACROSS_SOCKETS)),
     )
 
 

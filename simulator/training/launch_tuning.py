@@ -15,6 +15,8 @@ _OPTIMIZERS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _TRAINERS: Final = ("sft", "dpo", "grpo")
 """Of TRL's command line."""
+_NODE: Final = 8
+"""Accelerators of one machine."""
 
 
 def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
@@ -112,7 +114,7 @@ def deepspeed_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     return job.framework == "deepspeed" and trl_runs(job, plan)
 
 
-def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, ranks_per_node: int = 8) -> str:
+def deepspeed_flags(job: TrainingJob, plan: TrainingPlan) -> str:
     """A command of DeepSpeed's launcher with its configuration as JSON, for a trainer of transformers.
 
     Source: deepspeedai/DeepSpeed, configuration JSON and launcher; transformers, TrainingArguments.deepspeed.
@@ -129,7 +131,7 @@ def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, ranks_per_node: int = 
         "zero_optimization": zero,
     }
     name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
-    in_node = min(plan.data_parallel, ranks_per_node)
+    in_node = min(plan.data_parallel, _NODE)
     nodes = -(-plan.data_parallel // in_node)
     where = f"--hostfile HOSTFILE --num_nodes {nodes} " if nodes > 1 else ""
     flags = [

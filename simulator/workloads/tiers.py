@@ -25,6 +25,10 @@ OFFLOAD_RANGE: Final = (0.8, 1.6)
 """Real over predicted time of experts in host memory: one published run at 1.08 (KTransformers), hosts differ."""
 DEFAULT_HOST_BYTES_PER_S: Final = 300 * GB
 """Memory bandwidth of a two-socket server with eight channels of DDR5-4800 each, as reads reach it."""
+_HOST_EFFICIENCY: Final = 0.6
+"""Part of that bandwidth that experts on the processors reach."""
+_RESERVED_BYTES: Final = 4 * GB
+"""Of each accelerator, for caches and what is computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +149,12 @@ def expert_offload(
     deployment: Deployment,
     *,
     batch: int = 1,
-    reserved_bytes: float = 4 * GB,
     host_bytes_per_s: float = DEFAULT_HOST_BYTES_PER_S,
-    host_efficiency: float = 0.6,
 ) -> ExpertOffload:
     """Time per decode step that experts outside the accelerators' memory add [s].
 
     touched = experts · (1 − (1 − k / experts)^batch) · (1 − resident fraction) of every layer; over the link, or
-    through the processors at host_efficiency of their memory bandwidth
+    through the processors at 60 % of their memory bandwidth
 
     Assumes: all experts are equally popular; everything but the routed experts stays on the accelerators; reading is
     not overlapped with computing.
@@ -169,27 +171,27 @@ def expert_offload(
     for layers, each in routed:
         experts += layers * each.num_experts * each.elements * width
         touched += layers * each.touched(float(batch)) * each.elements * width
-    left = _room_for_experts(deployment, experts, reserved_bytes)
+    left = _room_for_experts(deployment, experts)
     resident = min(1.0, left / experts)
     missing = touched * (1.0 - resident)
     ranks = deployment.accelerators_per_replica
     return ExpertOffload(
         resident_fraction=resident,
         step_read_s=missing / (host_link_bytes_per_s(deployment.accelerator) * ranks),
-        step_host_s=missing / (host_bytes_per_s * host_efficiency),
+        step_host_s=missing / (host_bytes_per_s * _HOST_EFFICIENCY),
         host_bytes=experts * (1.0 - resident),
     )
 
 
-def _room_for_experts(deployment: Deployment, experts: float, reserved_bytes: float) -> float:
+def _room_for_experts(deployment: Deployment, experts: float) -> float:
     ranks = deployment.accelerators_per_replica
     others = max(0.0, weight_bytes(deployment) * ranks - experts)
     memory = (deployment.accelerator.memory_bytes or 0.0) * ranks
-    left = memory - others - reserved_bytes * ranks
+    left = memory - others - _RESERVED_BYTES * ranks
     if left < 0:
         raise InfeasibleError(
             f"{deployment.model.id} without its experts does not fit {ranks} × {deployment.accelerator.id}",
-            why=f"{others / GB:.1f} GB of other weights and {reserved_bytes / GB:.0f} GB per accelerator for caches",
+            why=f"{others / GB:.1f} GB of other weights and {_RESERVED_BYTES / GB:.0f} GB per accelerator for caches",
             fix="more accelerators, or fewer bits",
         )
     return left

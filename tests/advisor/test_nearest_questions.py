@@ -6,6 +6,11 @@ from typing import Any
 
 import pytest
 
+from advisor.cli.options import Where
+from advisor.cli.scenario_input import constraints_of
+from advisor.recommend import nearest
+from advisor.recommend.scenario import Constraints
+
 Cli = Callable[[str], Any]
 DAY = "--as-of 2026-11-20"
 
@@ -78,3 +83,10 @@ def test_what_is_there_already_is_bought_nowhere(cli: Cli, option: str, workload
     name = option.split()[0]
     fix = fix_of(cli, f"--model 8b --workload {workload} --own 2xl40s {option}", 2)
     assert fix == f"drop {name}, or --own"
+
+
+def test_no_limit_is_loosened_that_nobody_gave() -> None:
+    """Each try is a search: one that changes nothing uses up what may be simulated for the others."""
+    limits, _ = constraints_of(Where())
+    for field in nearest._LIMITS.values():
+        assert getattr(limits, field) == Constraints.model_fields[field].get_default(), field

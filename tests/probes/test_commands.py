@@ -28,7 +28,7 @@ def replayed(monkeypatch):
         gpus = tuple(gpu.model_copy(update=gpu_fields) for gpu in probe.machine.gpus)
         machine = probe.machine.model_copy(update={"gpus": gpus})
         monkeypatch.setattr("advisor.probes.session.identify", lambda wanted: machine)
-        monkeypatch.setattr(Session, "_ask_torch", lambda self, machine, held: held.close())
+        monkeypatch.setattr(Session, "_ask_torch", lambda self, held: held.close())
         steps = {}
         for m in probe.measurements:
             if m.step:
@@ -90,7 +90,7 @@ def test_without_a_gpu_it_measures_the_host_and_says_what_is_missing(cli, monkey
     monkeypatch.setattr(
         Session,
         "_measure_steps",
-        lambda self, machine, place, *rest: self._store(f"{place}/x", host, machine, {}),
+        lambda self, place, *rest: self._store(f"{place}/x", host),
     )
     run = cli("advisor probe")
     assert run.code == 6

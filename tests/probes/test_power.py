@@ -96,14 +96,14 @@ def one_gpu(monkeypatch, recorded_nvml):
     gpu = Gpu(index=0, accelerator="h200-sxm", power_limit_w=700.0, power_default_w=700.0, power_min_w=200.0)
     machine = Machine(gpus=(gpu,), torch="2.11")
     monkeypatch.setattr(session, "identify", lambda wanted: machine)
-    monkeypatch.setattr(Session, "_ask_torch", lambda self, machine, held: held.close())
+    monkeypatch.setattr(Session, "_ask_torch", lambda self, held: held.close())
     tried = []
 
-    def measured(self, machine, place, steps, gpu, lock, keys):
+    def measured(self, place, *rest):
         if place.endswith("W"):
             tried.append(place)
             watts = int(place.removeprefix("gpu0-").removesuffix("W"))
-            self._store(f"{place}/power", point(watts, 1e12 * watts**0.5, 4e12), machine, keys)
+            self._store(f"{place}/power", point(watts, 1e12 * watts**0.5, 4e12))
 
     monkeypatch.setattr(Session, "_measure_steps", measured)
     return tried

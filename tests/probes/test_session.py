@@ -21,7 +21,7 @@ def two_gpus(monkeypatch):
     gpus = tuple(Gpu(index=i, accelerator="h200-sxm", name="NVIDIA H200") for i in range(2))
     machine = Machine(gpus=gpus, torch="2.11")
     monkeypatch.setattr(session, "identify", lambda wanted: machine)
-    monkeypatch.setattr(Session, "_ask_torch", lambda self, machine, held: held.close())
+    monkeypatch.setattr(Session, "_ask_torch", lambda self, held: held.close())
     monkeypatch.setattr(session, "run_collective", lambda ranks, quick, limit: [])
     return machine
 
@@ -93,15 +93,15 @@ def two_gpus_and_torch(monkeypatch):
     return prepared
 
 
-@pytest.mark.parametrize("then", ["time.sleep(2)", "time.sleep(600)", "sys.exit(1)"])
+@pytest.mark.parametrize("then", ["time.sleep(1)", "time.sleep(600)", "sys.exit(1)"])
 def test_nothing_is_timed_while_kernels_compile(two_gpus_and_torch, two_gpus, monkeypatch, then):
     """Nor for ever: what hangs is given up, and the facts that it told are kept."""
-    monkeypatch.setattr(session, "START_S", 4.0)
+    monkeypatch.setattr(session, "START_S", 2.0)
     two_gpus_and_torch(then)
     started_at_s = time.time()
     machine, found = Session(quick=True).run()
     at_s = {m.id: m.value - started_at_s for m in found if m.id.startswith("x.")}
-    wait_s = {"time.sleep(2)": 2.0, "time.sleep(600)": 4.0}.get(then, 0.0)
+    wait_s = {"time.sleep(1)": 1.0, "time.sleep(600)": 2.0}.get(then, 0.0)
     assert at_s["x.touch"] < at_s["x.bandwidth"] < 30
     assert at_s["x.bandwidth"] >= wait_s
     assert [gpu.num_sms for gpu in machine.gpus] == [132, 78]
@@ -163,6 +163,7 @@ def test_a_failure_is_told_and_the_rest_goes_on(two_gpus, monkeypatch):
 def test_a_hang_is_stopped(two_gpus, monkeypatch):
     monkeypatch.setattr(session, "timeout_s", lambda step, quick: 1.0)
     monkeypatch.setattr(session, "START_S", 20.0)
+    monkeypatch.setattr(process, "GRACE_S", 0.5)
     started = time.monotonic()
     found, _ = run_with(monkeypatch, "launch", "time.sleep(600)")
     assert time.monotonic() - started < 60
@@ -172,8 +173,9 @@ def test_a_hang_is_stopped(two_gpus, monkeypatch):
 
 
 def test_a_gpu_that_keeps_hanging_is_given_up_and_never_passes(two_gpus, monkeypatch):
-    monkeypatch.setattr(session, "timeout_s", lambda step, quick: 0.5)
-    monkeypatch.setattr(session, "START_S", 0.5)
+    monkeypatch.setattr(session, "timeout_s", lambda step, quick: 0.2)
+    monkeypatch.setattr(session, "START_S", 0.2)
+    monkeypatch.setattr(process, "GRACE_S", 0.1)
     worker = stand_in("import sys, time; time.sleep(600)")
     monkeypatch.setattr(session, "Process", worker)
     started = time.monotonic()
@@ -245,6 +247,7 @@ def test_a_worker_sees_its_gpu_alone(monkeypatch):
 
 def test_a_collective_that_hangs_is_reported(monkeypatch):
     monkeypatch.setattr(process, "START_S", 0.5)
+    monkeypatch.setattr(process, "GRACE_S", 0.1)
 
     class Hanging(Process):
         def __init__(self, command, env):

@@ -374,3 +374,13 @@ def test_narrow_slots_that_reach_peers_through_host_memory_are_a_fabric_of_their
     assert bus[1] / bus[2] == pytest.approx(4.0, rel=0.05)
     small_s = [float(all_reduce_s(4096.0, topology)) for topology in (full, narrow)]
     assert small_s[0] <= small_s[1] < 1.5 * small_s[0]  # latency is that of the way, not of its width
+
+
+def test_cards_on_two_sockets_stage_their_sums_in_host_memory() -> None:
+    """Eight L40S reduce like RTX 4090 without peer access (nccl-tests: 1973 µs for 16 MiB), four read each other."""
+    sizes = np.array([2.0**24])
+    cards = {n: topology_of(by_id("l40s"), n) for n in (4, 8)}
+    assert [place.fit_fabric for place in cards.values()] == ["pcie4-x16", "pcie4-x16-host"]
+    assert all_reduce_s(sizes, cards[8])[0] == pytest.approx(1973e-6, rel=0.1)
+    assert all_reduce_s(sizes, cards[4])[0] < 0.7 * all_reduce_s(sizes, cards[8])[0]
+    assert topology_of(by_id("rtx-pro-6000-server"), 8).fit_fabric == "pcie5-x16"

@@ -123,7 +123,9 @@ def prices_answer(
         inputs=filters,
         blocks=(
             Table(
-                columns("accelerator | provider | sku~ | region~ | n> | term | $/h> | $/h each> | days old>"),
+                columns(
+                    "accelerator | provider | sku~ | region~ | n> | term~ | $/h> | $/h each> | days old>"
+                ),
                 tuple(_price_cells(price, as_of) for price in prices),
             ),
             Paragraph(f"{len(prices)} offers of {len(providers)} providers, as known on {as_of}."),
@@ -160,7 +162,7 @@ def _price_cells(price: Price, as_of: datetime.date) -> tuple[str, ...]:
         price.sku,
         price.region,
         str(price.num_accelerators),
-        price.term,
+        price.term if price.price_kind == "list" else f"{price.term}, {price.price_kind.replace('_', ' ')}",
         usd(price.usd_per_hour),
         usd(price.usd_per_accelerator_hour),
         str(age_days(price, as_of)),

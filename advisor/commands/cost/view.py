@@ -151,7 +151,7 @@ def _row(row: CostRow) -> tuple[str, ...]:
     term = "" if row.term == "on_demand" else f" {row.term.replace('_', '-')}"
     cost = row.usd_per_million_tokens
     return (
-        _layout(row),
+        bought_words(row),
         runs_words(row.engine, row.weight_dtype),
         usd(row.usd_per_hour),
         _cost(row.usd_per_million_input_tokens.value),
@@ -166,10 +166,6 @@ def _row(row: CostRow) -> tuple[str, ...]:
 
 def _cost(usd_per_million: float) -> str:
     return f"${digits(usd_per_million)}"
-
-
-def _layout(row: CostRow) -> str:
-    return bought_words(row)
 
 
 def _row_details(row: CostRow) -> tuple[Block, ...]:

@@ -112,9 +112,20 @@ def _how_sure(options: Sequence[FleetOption]) -> str:
         if each.rank not in best.tie_with and (each.chance_first_is_cheaper or 0.0) >= 0.5
     ]
     if bold is not None and bold is not best:
-        lines.append(f"{bold.rank} costs {usd(bold.usd_per_hour)}/h if it holds: benchmark it first")
+        lines.append(f"{bold.rank} costs {usd(bold.usd_per_hour)}/h if {_doubt(bold)}")
+    if mixed := [str(each.rank) for each in options if len({one.provider for one in each.purchases}) > 1]:
+        lines.append(f"renting from several sellers ({', '.join(mixed)}) is more work, which is not priced")
     lines.append(f"all models hold with {percent(best.chance_of_holding)} or more")
     return "; ".join(lines) + "."
+
+
+def _doubt(option: FleetOption) -> str:
+    """On what a fleet that is not safe to take depends, and what to do before it is taken."""
+    if option.holds != "likely" or option.usd_per_hour_range.basis == "assumed":
+        return "it holds: benchmark it first"
+    ages = [each.price_age_days for each in option.purchases]
+    oldest = f"prices of up to {max(filter(None, ages), default=0)} days ago"
+    return f"{'undated prices' if None in ages else oldest} still stand: ask about them first"
 
 
 def _models(names: Sequence[str], fleet: FleetOption) -> Table:

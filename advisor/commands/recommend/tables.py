@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from advisor.recommend.changes import LESS
 from advisor.recommend.power import power_words
 from advisor.recommend.result import ContextTier, Option, OptionPart, Recommendation, Rejected, Rung
 from advisor.recommend.scenario import Scenario
@@ -13,7 +14,6 @@ from advisor.render.numbers import (
     TIME,
     bought_words,
     digits,
-    percent,
     price_words,
     rung,
     runs_words,
@@ -92,9 +92,9 @@ def options_table(
 ) -> Table:
     """The options as rows; how much each carries where the load is not the same for all. A page opens their details."""
     rate = shown_rate(scenario)
-    at, load = (f" at {rate:g} requests/s", "") if rate else ("", " | requests/s>")
+    at, runs = (f" at {rate:g} requests/s", "runs~ | $/h>") if rate else ("", "runs~? | $/h> | req/s>")
     return Table(
-        columns(f"#> | take~ | runs~ | $/h>{load} | $/Mtok~ | TTFT> | TPOT> | holds | price~ | basis?"),
+        columns(f"#> | take~ | {runs} | $/Mtok~ | TTFT> | TPOT> | holds | price~ | basis?"),
         tuple(_option_row(option, rated=bool(rate)) for option in options),
         title=f"Best options{at}, one per accelerator, by expected cost",
         details=tuple(tuple(blocks) for blocks in details),
@@ -104,10 +104,13 @@ def options_table(
 def how_sure(found: Recommendation, shown: Sequence[Option]) -> str:
     """What the first option is, how sure it is cheaper than the others shown, and what is cheaper if it holds."""
     best, ranks = shown[0], {option.rank for option in shown}
-    safe = next((option.rank for option in shown if option.role == "safe_pick"), None)
-    lines = [f"{safe} is the safe pick" if safe else "none is safe to take: benchmark 1 first"]
+    safe = next((option for option in shown if option.role == "safe_pick"), None)
+    (condition, first), lines = _doubt(best), list[str]()
+    lines.append(f"{safe.rank} is the safe pick" if safe else f"none is safe to take: {first} 1 first")
     if best.role == "cheapest_if_it_holds":
-        lines.append("1 is the cheapest if it holds")
+        lines.append(f"1 is the cheapest if {condition}" + (f": {first} it first" if safe else ""))
+    elif safe is not None and safe is not best:
+        lines.append(f"1 costs less if {condition}: {first} it first")
     ties = [rank for rank in best.tie_with if rank in ranks]
     tied = [f"with {', '.join(map(str, ties))}"] if ties else []
     tied += [f"of 1 with {others}"] if (others := _tied_variants(best)) else []
@@ -121,8 +124,20 @@ def how_sure(found: Recommendation, shown: Sequence[Option]) -> str:
     bold = next((each for each in shown if each.role == "cheapest_if_it_holds" and each is not best), None)
     if bold is not None:
         saved = 1.0 - bold.usd_per_million_tokens.value / best.usd_per_million_tokens.value
-        chances.append(f"{bold.rank} saves {percent(saved)} if it holds: benchmark it first")
+        if saved >= 1.0 - LESS:
+            condition, first = _doubt(bold)
+            chances.append(f"{bold.rank} saves {100 * saved:.0f} % if {condition}: {first} it first")
     return "; ".join((*lines, *chances[:3])) + "."
+
+
+def _doubt(option: Option) -> tuple[str, str]:
+    """On what an option that is not safe to take depends, and what to do before it is taken."""
+    sure = option.holds == "likely" and option.usd_per_million_tokens.basis != "assumed"
+    if not sure or option.checkpoint.origin == "quantise first" or option.levers["speculation"]:
+        return "it holds", "benchmark"
+    age = option.price.age_days
+    price = "its undated price" if age is None else f"its price of {age} days ago"
+    return f"{price} still stands", "ask about"
 
 
 def _tied_variants(best: Option) -> str:

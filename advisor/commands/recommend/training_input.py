@@ -17,6 +17,7 @@ from advisor.cli.own_data import given_calibration
 from advisor.cli.scenario_input import constraints_of, names_of, needed_model
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.training_options import TrainingInput
+from advisor.recommend.scenario import Market
 from advisor.recommend.training_scenario import (
     Reliability,
     RolloutTask,
@@ -211,21 +212,13 @@ def _limits(
         notes = (*notes, f"no --deadline, --gpus or --budget: done within {days} is taken")
     budget = positive(budget_usd, "--budget", example="500000") if budget_usd is not None else None
     region, note = get_region(where.region or DEFAULT_REGION)
+    market = {name: getattr(constraints, name) for name in Market.model_fields}
     found = TrainingLimits(
-        accelerators=constraints.accelerators,
-        providers=constraints.providers,
-        terms=constraints.terms,
-        own=constraints.own,
-        tenancies=constraints.tenancies,
-        countries=constraints.countries,
-        max_price_age_days=constraints.max_price_age_days,
+        **market,
         num_accelerators=typed.gpus,
         deadline_s=deadline_s,
         budget_usd=budget,
-        power_budget_w=constraints.power_budget_w,
         beside=beside_of(asked.beside),
-        price_file=constraints.price_file,
-        price_cache=constraints.price_cache,
         region=region.id,
     )
     return found, (*notes, note)

@@ -24,7 +24,7 @@ from advisor.commands.simulate_fleet.load import load_of_file
 from advisor.commands.simulate_fleet.options import FleetInput
 from advisor.commands.simulate_fleet.view import Bill, FleetRun, fleet_answer
 from advisor.recommend.offers import offers_by_accelerator, placements
-from advisor.recommend.scenario import Constraints
+from advisor.recommend.scenario import Market
 from advisor.render.answer import Answer, Figure
 from advisor.render.atomic import check_writable, write_text
 from advisor.render.calibration_view import with_calibration
@@ -206,13 +206,13 @@ def _bill(table: PoolTable, deployment: Deployment, as_of: datetime.date) -> Bil
     """What one replica costs: as the file says, or the cheapest offer of the catalog."""
     if table.usd_per_hour is not None:
         return Bill(table.usd_per_hour, table.provider or "stated", "", table.term, None)
-    constraints = Constraints(
+    market = Market(
         accelerators=(deployment.accelerator.id,),
         providers=(table.provider,) if table.provider else (),
         terms=(table.term,),
         price_cache=kept_prices(),
     )
-    offers = offers_by_accelerator(constraints, as_of).get(deployment.accelerator.id, ())
+    offers = offers_by_accelerator(market, as_of).get(deployment.accelerator.id, ())
     found = placements(deployment.accelerators_per_replica, offers, deployment.accelerator)
     if not found:
         who = table.provider or "anybody"

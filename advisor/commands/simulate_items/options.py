@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from typer import Option
 
 from advisor.cli.command import Studied, command, only
-from advisor.cli.options import GpuName, ItemInput, OtherModelName, Precision, Rate, degree, named
+from advisor.cli.options import LAYOUT, GpuName, ItemInput, OtherModelName, Precision, Rate, degree
 
 _STUDIED: Final = Studied(pareto=("min single_latency_s", "max best_items_per_s"))
 
@@ -22,7 +22,9 @@ class DiffusionInput:
         ItemInput, only("steps", "image_size", "guidance", "runtime", "max_batch", "latency_p99")
     ] = ItemInput()
     parallel: Annotated[int, degree("Accelerators that share the tokens of one batch.")] = 1
-    split: Annotated[Literal["ulysses", "ring", "patch"], named("WAY", "How they share it.")] = "ulysses"
+    split: Annotated[Literal["ulysses", "ring", "patch"], LAYOUT("WAY", "How they share it.", True)] = (
+        "ulysses"
+    )
     guidance_parallel: Annotated[
         bool, Option("--guidance-parallel", help="The two halves of guidance on accelerators of their own.")
     ] = False

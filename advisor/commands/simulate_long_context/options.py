@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from advisor.cli.command import command, only
-from advisor.cli.options import GpuName, Layout, OtherModelName, Precision, degree, named
+from advisor.cli.options import LAYOUT, GpuName, Layout, OtherModelName, Precision, degree
 
 
 @command("simulate long-context", uses_calibration=True)
@@ -32,7 +32,7 @@ class OffloadInput:
     gpu: GpuName
     tp: Annotated[int, degree("Accelerators that share what does not stay with the host.")] = 1
     precision: Precision = None
-    engine: Annotated[str, named("NAME", "Engine.")] = "llama.cpp"
+    engine: Annotated[str, LAYOUT("NAME", "Engine.", True)] = "llama.cpp"
     batch: Annotated[int, Option(metavar="N", min=1, max=4096, help="Sequences that decode together.")] = 1
     host_memory: Annotated[str, Option(metavar="SIZE", help="Of the host, e.g. 512GB.")] = "512GB"
     host_bandwidth: Annotated[str, Option(metavar="SIZE/s", help="Of the host's memory, e.g. 300GB/s.")] = (

@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import yaml
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Price
+from advisor.commands.recommend.models_answer import _how_sure
 from advisor.emit.formats import Format
 from advisor.emit.several import emitted_models
 from advisor.recommend import several, several_result
@@ -78,6 +80,24 @@ def fewest(sizes: Sequence[int], capacity: int) -> int:
 
     place(sorted(sizes, reverse=True), [])
     return best
+
+
+def test_several_sellers_and_old_prices_are_told(found: FleetRecommendation) -> None:
+    first = replace(found.options[0], role="other", purchases=found.options[0].purchases[:1])
+    mixed = next(option for option in found.options if len(option.purchases) == 2)
+    theirs = replace(mixed.purchases[0], provider="aws", price_age_days=200)
+    bold = replace(
+        mixed,
+        rank=2,
+        role="cheapest_if_it_holds",
+        holds="likely",
+        purchases=(theirs, replace(mixed.purchases[1], provider="gcp")),
+    )
+    words = _how_sure([first, bold])
+    assert "renting from several sellers (2) is more work, which is not priced" in words
+    assert "if prices of up to 200 days ago still stand: ask about them first" in words
+    alone = replace(bold, purchases=(theirs, replace(theirs, accelerator="l4")))
+    assert "several sellers" not in _how_sure([first, alone])
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -14,7 +14,7 @@ SERVE = "advisor simulate serve --model 8b --gpu h200-sxm --rate 4"
 @pytest.mark.parametrize(
     ("question", "said"),
     [
-        ("--rate 5 --profile agent --gpu h200-sxm --levers split", "--long-prompts from="),
+        ("--rate 5 --profile agent --gpu h200-sxm --levers split --adapters 20", "--long-prompts from="),
         ("--rate 4 --sessions 4 --turn-gap 20s --gpu h100-sxm --shared-prefix-tokens 300", "--sessions 4"),
     ],
     ids=["split", "conversations"],
