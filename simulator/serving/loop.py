@@ -204,13 +204,13 @@ class EventLoop:
 
     def _go_on(self, site: Site, limit_ps: int) -> None:
         """Alternate resume and advance of the one replica that is touched until something else happens."""
-        resume, advance, touched = site.replica.resume, site.replica.advance, self.touched
+        replica, touched = site.replica, self.touched
         touched.clear()
         due = self.due
         now_ps, horizon_ps = self.now_ps, min(limit_ps, self._next_ps())
-        while (next_ps := resume(now_ps)) < horizon_ps:
+        while (next_ps := replica.resume(now_ps)) < horizon_ps:
             now_ps = next_ps
-            num_finished = advance(now_ps)
+            num_finished = replica.advance(now_ps)
             if num_finished:
                 self.now_ps = now_ps
                 self.completed(site, num_finished)
