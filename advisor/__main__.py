@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-_OBJECTS_BETWEEN_COLLECTIONS = 300_000
-"""Of garbage in cycles: a command makes little, and is short; what it imports are some 100 000 objects."""
+_OBJECTS_BETWEEN_COLLECTIONS = 20_000
+"""A command imports some 100 000 objects, and a long search makes a gigabyte of cycles if nobody looks for them."""
 _LEAST_WIDTH, _USUAL_WIDTH, _MOST_DIGITS = 40, 80, 5
 
 
@@ -15,13 +15,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. A failure is told on stderr, as a traceback only if asked."""
     try:
         gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-        atexit.register(
-            gc.freeze
-        )  # the end of the process frees everything; looking for cycles before takes 60 ms
-        os.environ.setdefault(
-            "OPENBLAS_NUM_THREADS", "1"
-        )  # its threads take 50 ms to start, for small products
-        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some takes 15 ms
+        # The end of the process frees everything; looking for cycles before takes 60 ms.
+        atexit.register(gc.freeze)
+        # Threads of products take 50 ms to start, and those here are small; looking for plugins takes 15 ms.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         _protect_children()
         is_closed = _prepare_streams()
         return _run(sys.argv[1:] if arguments is None else list(arguments), is_closed)
