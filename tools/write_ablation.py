@@ -6,20 +6,20 @@ stay as shipped: nothing is fitted again around the hole.
 
 import argparse
 import csv
-import statistics
 from collections.abc import Callable, Mapping
 from multiprocessing import get_context
 from pathlib import Path
 
 from advisor.catalog import engines
 from advisor.catalog.terms import terms_by_name
-from advisor.evidence.serving.accuracy import is_core
+from advisor.commands.validate.serving_accuracy_view import METRIC_NAMES
+from advisor.evidence.scores import JudgedRow
+from advisor.evidence.serving.accuracy import is_core, serving_accuracy
 from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator import engine_costs, surface
 from advisor.simulator.collectives import topology
 from advisor.simulator.deployment import Deployment
 
-METRICS = {"tpot_ms_mean": "TPOT", "ttft_ms_mean": "TTFT", "output_tok_s": "throughput"}
 ONE = ("_scale", "_fraction")
 TERMS = (
     "step_s", "sequence_s", "mixed_step_s", "eager_launch_s", "request_s", "request_launch_s", "state_launch_s",
@@ -85,14 +85,11 @@ def errors(job: tuple[str, Path]) -> tuple[str, list[float]]:
         MECHANISMS[name]()
     with path.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if is_core(row)]
-    off: dict[str, list[float]] = {metric: [] for metric in METRICS}
-    for number, row in enumerate(rows, start=2):
-        predicted = predict_row(row, number).metrics
-        for metric in METRICS:
-            if row[metric]:
-                found = predicted.get(metric)
-                off[metric].append(abs(found.value / float(row[metric]) - 1.0) if found else 1.0)
-    return name, [statistics.median(off[metric]) for metric in METRICS]
+    found = serving_accuracy(
+        [JudgedRow(row, predict_row(row, number).metrics) for number, row in enumerate(rows, start=2)]
+    )
+    assert found is not None, f"{path} has no core rows"
+    return name, [found.core[metric].overall.median_ape_missing_as_1 for metric in METRIC_NAMES]
 
 
 def main() -> None:
@@ -102,7 +99,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     names = ("nothing", *MECHANISMS, *TERMS)
-    print(f"| without | {' | '.join(METRICS.values())} |\n|---|{'---|' * len(METRICS)}")
+    print(f"| without | {' | '.join(METRIC_NAMES.values())} |\n|---|{'---|' * len(METRIC_NAMES)}")
     with get_context("spawn").Pool(given.processes, maxtasksperchild=1) as pool:
         for name, medians in pool.imap(errors, [(name, given.truth) for name in names], chunksize=1):
             print(f"| {name} | {' | '.join(f'{100 * each:.1f} %' for each in medians)} |", flush=True)
