@@ -5,11 +5,12 @@ query head, multiplied few rows at a fraction of the matrix units' rate, or kept
 steps. Each of these is a term of the step-cost surface.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from advisor.catalog.efficiencies import is_measured
-from advisor.catalog.schema import Engine, KernelChoice, Model, MoeFeedForward, UntunedExperts
+from advisor.catalog.schema import Engine, KernelChoice, Model, MoeFeedForward
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
@@ -163,11 +164,8 @@ def chosen_kernels(deployment: Deployment, *, version: str = "", date: str = "")
     Source: the engine's record.
     """
     chosen: dict[str, str] = {}
-    untuned = deployment.engine.untuned_experts
-    if untuned is not None and untuned.holds(version, date) and _has_untuned(untuned, deployment):
-        chosen["grouped_matmul"] = untuned.kernels
     for choice in deployment.engine.kernel_choices:
-        if _applies(choice, deployment):
+        if choice.holds(version, date) and _applies(choice, deployment):
             for operator in choice.operators:
                 chosen.setdefault(operator, choice.kernels)
     return chosen
@@ -182,23 +180,6 @@ def operator_library(deployment: Deployment, *, version: str = "", date: str = "
     return OperatorLibrary(device_of(deployment.accelerator), deployment.engine.id, kernels=kernels)
 
 
-def _has_untuned(untuned: UntunedExperts, deployment: Deployment) -> bool:
-    accelerator, parallel = deployment.accelerator, deployment.expert_tensor_parallel
-    shapes = {
-        (
-            deployment.expert_slots(part.num_experts) // deployment.expert_parallel,
-            part.intermediate_size // parallel,
-        )
-        for group in deployment.model.layers
-        if isinstance(part := group.feed_forward, MoeFeedForward)
-    }
-    return (
-        accelerator.architecture in untuned.architectures
-        and deployment.weight_dtype in untuned.weight_dtypes
-        and any(untuned.concern(accelerator.id, *shape) for shape in shapes)
-    )
-
-
 def _applies(choice: KernelChoice, deployment: Deployment) -> bool:
     family = deployment.model.family
     return (
@@ -207,7 +188,19 @@ def _applies(choice: KernelChoice, deployment: Deployment) -> bool:
         and family not in choice.except_families
         and (not choice.weight_dtypes or deployment.weight_dtype in choice.weight_dtypes)
         and (deployment.engine.prefix_caching or not choice.needs_prefix_cache)
+        and (not choice.except_shapes or _has_other_experts(deployment, choice.except_shapes))
     )
+
+
+def _has_other_experts(deployment: Deployment, named: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a rank holds routed experts of a shape that is not named for its accelerator."""
+    slots, ranks = deployment.expert_slots, deployment.expert_parallel
+    shapes = {
+        f"{slots(part.num_experts) // ranks}x{part.intermediate_size // deployment.expert_tensor_parallel}"
+        for group in deployment.model.layers
+        if isinstance(part := group.feed_forward, MoeFeedForward)
+    }
+    return not shapes.issubset(named.get(deployment.accelerator.id, ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from advisor.catalog.schema.engine import (
     ReleasesInTurns,
     ReleaseSpan,
     SparseLatentKernels,
-    UntunedExperts,
 )
 from advisor.catalog.schema.model import (
     DenseFeedForward,
@@ -66,6 +65,5 @@ __all__ = [
     "ScaleUp",
     "Source",
     "SparseLatentKernels",
-    "UntunedExperts",
     "VisionTower",
 ]

@@ -135,8 +135,8 @@ class ReleasesInTurns(ReleaseSpan):
     source: Source
 
 
-class KernelChoice(Record):
-    """Kernels that an engine runs for some models on some architectures in place of its usual ones."""
+class KernelChoice(ReleaseSpan):
+    """Kernels that releases run for some models on some architectures in place of an engine's usual ones."""
 
     architectures: tuple[str, ...]
     families: tuple[str, ...] = ()
@@ -145,27 +145,14 @@ class KernelChoice(Record):
     weight_dtypes: tuple[str, ...] = ()
     """Empty is any."""
     needs_prefix_cache: bool = False
+    except_shapes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Routed experts of a rank that it is not about, by accelerator: how many x their columns, `8x7168`. Where some are
+    named, it is about models with others alone."""
     operators: tuple[str, ...]
     """As the records of efficiency name them, e.g. attention_decode."""
     kernels: str
     """Level of those records that stands for these kernels, e.g. sglang-triton."""
     source: Source
-
-
-class UntunedExperts(ReleaseSpan):
-    """Releases that run routed experts in tiles that were tuned for a shape, and in slower ones where nobody did."""
-
-    architectures: tuple[str, ...]
-    weight_dtypes: tuple[str, ...]
-    kernels: str
-    """Level of the records of efficiency that stands for the slower ones."""
-    tuned: dict[str, tuple[str, ...]]
-    """Shapes by accelerator: experts of a rank x their columns, `8x7168`."""
-    source: Source
-
-    def concern(self, accelerator: str, num_experts: int, columns: int) -> bool:
-        """Whether experts of this shape on a rank are not tuned. Source: own definition."""
-        return f"{num_experts}x{columns}" not in self.tuned.get(accelerator, ())
 
 
 class SparseLatentKernels(Record):
@@ -255,7 +242,6 @@ class Engine(Record):
     sparse_latent: tuple[SparseLatentKernels, ...] = ()
     kernel_choices: tuple[KernelChoice, ...] = ()
     """The first that applies to an operator counts."""
-    untuned_experts: UntunedExperts | None = None
     expert_blocks_below_ranks: int | None = None
     """Ranks that split each expert, from which on other kernels run than those that pad its rows to blocks."""
     sinks_in_unified_kernel: tuple[str, ...] = ()
