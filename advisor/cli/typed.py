@@ -20,8 +20,10 @@ _CONTINUED: Final = "resume"
 class Once(TyperCommand):
     """A command whose options are typed once."""
 
+    def make_parser(self, ctx: Any) -> Any:
+        return _refusing_repeated(super().make_parser(ctx))
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _refuse_repeated(self.make_parser(ctx), args)
         _convert_what_is_given(self)
         return super().parse_args(ctx, args)
 
@@ -29,18 +31,32 @@ class Once(TyperCommand):
 class OnceGroup(TyperGroup):
     """A group that is a command too."""
 
+    def make_parser(self, ctx: Any) -> Any:
+        return _refusing_repeated(super().make_parser(ctx))
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _refuse_repeated(self.make_parser(ctx), args)
         _convert_what_is_given(self)
         return super().parse_args(ctx, args)
 
 
-def _refuse_repeated(parser: Any, args: Sequence[str]) -> None:
-    """Refuse an option that is typed twice, of which the parser would drop the first.
+def _refusing_repeated(parser: Any) -> Any:
+    """The parser, which refuses what it has parsed where the first of two would be dropped."""
+    parse = parser.parse_args
+
+    def checked(args: list[str]) -> Any:
+        parsed = parse(args)
+        _refuse_repeated(parsed[2])
+        return parsed
+
+    parser.parse_args = checked
+    return parser
+
+
+def _refuse_repeated(typed: Sequence[Any]) -> None:
+    """Refuse an option that is typed twice, of which the parser drops the first.
 
     Raises: AdvisorError: there is one.
     """
-    _, _, typed = parser.parse_args(list(args))
     for place, option in enumerate(typed):
         if (
             option not in typed[:place]
