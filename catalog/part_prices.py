@@ -2,6 +2,7 @@
 
 import datetime
 import functools
+import re
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,8 @@ STALE_AFTER_DAYS: Final = 90
 _LISTINGS: Final = "docyx/pc-part-dataset@c52a04c, listings of new parts in the US"
 USED: Final = "used/"
 """Before the key of a second-hand price, where new ones are sold too."""
+_WHOLE_ID: Final = re.compile(r"([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""An id as OpenDB writes it; the catalog has its first digits."""
 USER_COLUMNS: Final = ("part", "usd", "observed_on")
 
 PriceBook = Mapping[str, PartPrice]
@@ -185,7 +188,8 @@ def _is_card_of(accelerator: str, part: Part) -> bool:
 
 
 def _resolved(name: str, known: Mapping[str, str], where: str) -> str:
-    key = known.get(name.lower()) or known.get(name.lower().replace(" ", "-"))
+    typed = _WHOLE_ID.sub(r"\1", name.lower())
+    key = known.get(typed) or known.get(typed.replace(" ", "-"))
     if key is None:
         near = near_misses(name.lower(), _short(known), {})
         raise InputFileError(

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.catalog import accelerators, part_prices, parts
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import DATA_DIR
+from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.schema.part import Board, Cpu, GpuCard, board_tier
 
 FOLDER = DATA_DIR / "parts"
@@ -60,6 +60,13 @@ def test_lanes_of_several_cards_come_from_a_source_or_are_not_known() -> None:
         assert len(board.slots) >= board.max_cards
         if board.max_cards > 1:
             assert board.source != "OpenDB", f"{board.name}: OpenDB does not know electrical lanes"
+
+
+def test_every_board_that_was_reviewed_is_in_the_list() -> None:
+    reviewed = [
+        entry.get("opendb", entry.get("id")) for entry in read_toml(FOLDER / "boards_reviewed.toml")["board"]
+    ]
+    assert set(reviewed) <= {board.id for board in parts.listed(Board)}
 
 
 def test_threadrippers_are_told_apart() -> None:
@@ -116,9 +123,8 @@ def card(accelerator: str) -> GpuCard:
 def test_a_users_price_wins_by_class_name_or_alias(tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text(
-        "part,usd,observed_on\nrtx 5090,2500,2026-11-01\nROMED8-2T board,1,2026-11-01\n".replace(
-            "ROMED8-2T board", "ASRock Rack ROMED8-2T"
-        ),
+        "part,usd,observed_on\nrtx 5090,2500,2026-11-01\nASRock Rack ROMED8-2T,1,2026-11-01\n"
+        "eb447551-72da-489f-b40e-a915c034112a,700,2026-11-01\n",
         encoding="utf-8",
     )
     book = part_prices.price_book(file)
@@ -130,6 +136,7 @@ def test_a_users_price_wins_by_class_name_or_alias(tmp_path: Path) -> None:
     own = part_prices.price_of(board, book)
     assert own is not None
     assert own.usd == 1.0
+    assert book["eb447551"].usd == 700.0  # an id as OpenDB writes it
 
 
 @pytest.mark.parametrize(

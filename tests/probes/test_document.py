@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import DATA_DIR
 from advisor.probes.calibrate import calibration_of, slowest_gpu
 from advisor.probes.compare import compare
 from advisor.probes.document import bundled, content_of, read_probe
@@ -157,3 +158,13 @@ def test_bundled_recordings_have_names(tmp_path, monkeypatch):
     assert bundled(Path("h200-sxm-x8")) == Path("h200-sxm-x8")
     with pytest.raises(InputFileError, match="no such file"):
         read_probe(Path("h200-sxm-x3"))
+
+
+def test_bundled_recordings_hold_a_measurement_a_line():
+    texts = {path: path.read_text() for path in (DATA_DIR / "measured").glob("*.json")}
+    probes = [path for path, text in texts.items() if json.loads(text)["kind"] == "probe"]
+    assert len(probes) >= 6
+    for path in probes:
+        probe = read_probe(path)
+        assert probe.is_sealed
+        assert len(texts[path].splitlines()) < len(probe.measurements) + 60
