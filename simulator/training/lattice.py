@@ -1,8 +1,8 @@
 """Every plan that a job, a cluster size and a framework allow, as one lattice of columns."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
@@ -197,65 +197,54 @@ def _recomputes(layers_per_stage: int, limits: LatticeLimits) -> list[tuple[int,
     return found
 
 
+_FIXED: Final = (
+    "tensor_parallel", "pipeline_parallel", "context_parallel", "data_parallel", "schedule", "virtual_stages",
+    "sequence_parallel", "first_stage_layers", "last_stage_layers", "offload_activations",
+)  # fmt: skip
+_CHOSEN: Final = (
+    ("expert_parallel", "expert_tensor_parallel"), ("micro_batch",), ("recompute", "recompute_layers"),
+    ("sharding",), ("shard_group",), ("offload_optimizer",), ("offload_parameters",),
+)  # fmt: skip
+"""Columns that are chosen together; the last ones change fastest."""
+_Choices = Sequence[tuple[int, ...]]
+_Block = tuple[tuple[int, ...], tuple[_Choices, ...]]
+"""Plans that share their dense degrees and schedule: the fixed columns, and the choices, all of which go together."""
+
+
 def _block(
     degrees: tuple[int, int, int, int],
     outer: int,
     schedule: tuple[Schedule, int],
-    what: tuple[list[tuple[int, int]], list[int], list[tuple[int, int]]],
+    what: tuple[_Choices, list[int], _Choices],
     limits: LatticeLimits,
-) -> dict[str, np.ndarray]:
-    """Columns of all plans that share their dense degrees and schedule."""
-    tp, pp, cp, dp = degrees
+) -> _Block:
+    tp, _, cp, dp = degrees
     experts, micro_batches, recomputes = what
     alone = ("none", "zero3") if any(limits.offload_parameters) and any(limits.offload) else ("none",)
     shardings = [s for s in limits.sharding if s in alone or dp * cp > 1] or ["none"]
     groups = [g for g in limits.shard_groups if g == 0 or (1 < g < dp * cp and dp * cp % g == 0)] or [0]
-    axes = np.meshgrid(
-        np.arange(len(experts)),
-        micro_batches,
-        np.arange(len(recomputes)),
-        [SHARDINGS.index(s) for s in shardings],
-        groups,
-        [int(o) for o in limits.offload],
-        [int(o) for o in limits.offload_parameters],
-        indexing="ij",
-    )
-    which, micro, recompute, sharding, group, offload, stream = (
-        axis.ravel().astype(np.int64) for axis in axes
-    )
-    constant = {
-        "tensor_parallel": tp,
-        "pipeline_parallel": pp,
-        "context_parallel": cp,
-        "data_parallel": dp,
-        "virtual_stages": schedule[1],
-        "schedule": SCHEDULES.index(schedule[0]),
-        "sequence_parallel": int(tp > 1),
-        "first_stage_layers": outer,
-        "last_stage_layers": outer,
-        "offload_activations": 0,
-    }
-    table = np.asarray(experts, dtype=np.int64)
-    again = np.asarray(recomputes, dtype=np.int64)
-    columns = {name: np.full(len(which), value, dtype=np.int64) for name, value in constant.items()}
-    return columns | {
-        "expert_parallel": table[which, 0],
-        "expert_tensor_parallel": table[which, 1],
-        "micro_batch": micro,
-        "recompute": again[recompute, 0],
-        "recompute_layers": again[recompute, 1],
-        "sharding": sharding,
-        "shard_group": group,
-        "offload_optimizer": offload,
-        "offload_parameters": stream,
-    }
+    kinds = [SHARDINGS.index(s) for s in shardings]
+    single = (micro_batches, kinds, groups, limits.offload, limits.offload_parameters)
+    micro, sharding, group, offload, stream = ([(int(value),) for value in values] for values in single)
+    fixed = (*degrees, SCHEDULES.index(schedule[0]), schedule[1], int(tp > 1), outer, outer, 0)
+    return fixed, (experts, micro, recomputes, sharding, group, offload, stream)
 
 
-def _joined(blocks: list[dict[str, np.ndarray]]) -> PlanLattice:
+def _joined(blocks: Sequence[_Block]) -> PlanLattice:
+    """The plans of all blocks, one after the other."""
     if not blocks:
         return PlanLattice.of([])
-    names = [field.name for field in fields(PlanLattice)]
-    return PlanLattice(**{name: np.concatenate([block[name] for block in blocks]) for name in names})
+    sizes = np.array([[len(options) for options in choices] for _, choices in blocks])
+    counts = sizes.prod(axis=1)
+    block = np.repeat(np.arange(len(blocks)), counts)
+    place = np.arange(len(block)) - np.repeat(np.cumsum(counts) - counts, counts)
+    columns = dict(zip(_FIXED, np.array([fixed for fixed, _ in blocks]).T[:, block], strict=True))
+    for number, names in reversed(list(enumerate(_CHOSEN))):
+        options = np.array([option for _, choices in blocks for option in choices[number]])
+        first = np.cumsum(sizes[:, number]) - sizes[:, number]
+        place, chosen = np.divmod(place, sizes[block, number])
+        columns |= zip(names, options.T[:, first[block] + chosen], strict=True)
+    return PlanLattice(**columns)
 
 
 def _powers_of_two(largest: int) -> list[int]:
