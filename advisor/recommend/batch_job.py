@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MEGA
 from advisor.recommend.batch_purchase import BatchPurchase, cheapest_batch
@@ -19,7 +18,7 @@ from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommend
 from advisor.recommend.bounds import roofline_requests_per_s, surface_requests_per_s
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.load_runs import lengths_of
-from advisor.recommend.offers import Placement, market, named, placements, seller_words
+from advisor.recommend.offers import Placement, market, named, placements, seller_words, stale_price_warnings
 from advisor.recommend.purchase import bill_of, job_usd, smallest_budget
 from advisor.recommend.result import Rejected
 from advisor.recommend.scenario import Objectives, Scenario
@@ -75,10 +74,9 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
     )
     shown = {option.accelerator for option in options}
     rejected = tuple(Rejected(name, reason) for name, reason in reasons.items() if name not in shown)
-    stale = max(option.price_age_days for option in options) > STALE_AFTER_DAYS
     return BatchRecommendation(
         "batch_plan", model.id, "batch", _headline(options[0], model, job), options, rejected, len(entries), simulated,
-        time.perf_counter() - started, ("some prices are older than 30 days: check before you rent",) if stale else (),
+        time.perf_counter() - started, stale_price_warnings(options),
     )  # fmt: skip
 
 

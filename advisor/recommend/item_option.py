@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
 from advisor.recommend.item_result import ItemOption, ItemRung, ItemScenario
-from advisor.recommend.offers import Placement, named, seller_words
+from advisor.recommend.offers import Placement, named, seller_words, stale_price_warnings
 from advisor.recommend.purchase import bill_of
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import BatchFleet, poisson_arrivals, simulate_batches
@@ -122,13 +121,8 @@ def _deal(option: ItemOption) -> str:
 
 
 def warnings_of(options: Sequence[ItemOption]) -> tuple[str, ...]:
-    oldest = max(option.price_age_days for option in options)
-    found = []
-    if oldest > STALE_AFTER_DAYS:
-        found.append(
-            f"prices are up to {oldest} days old: check before you rent, or give your own with --price-file"
-        )
-    if any(option.basis_notes for option in options):
-        names = ", ".join(sorted({option.accelerator for option in options if option.basis_notes}))
-        found.append(f"some kernels were never measured on the architecture of {names}: marked as assumed")
-    return tuple(found)
+    """Old prices, each offer once, and kernels that nobody measured."""
+    offers = {(each.accelerator, each.provider, each.sku, each.region): each for each in options}
+    names = ", ".join(sorted({option.accelerator for option in options if option.basis_notes}))
+    unmeasured = f"some kernels were never measured on the architecture of {names}: marked as assumed"
+    return (*stale_price_warnings(list(offers.values())), *((unmeasured,) if names else ()))

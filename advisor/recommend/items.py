@@ -22,16 +22,19 @@ from advisor.recommend.item_result import ItemOption, ItemRecommendation, ItemRu
 from advisor.recommend.offers import Placement, market, placements
 from advisor.recommend.purchase import extra_usd_per_hour, smallest_budget
 from advisor.recommend.result import Rejected
-from advisor.recommend.standing import by_standing
+from advisor.recommend.standing import SAFE, by_standing, standing_of
+from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import (
     BatchFleet,
     highest_rate,
     servers_for,
 )
 from advisor.simulator.workloads.diffusion import Parallel
-from advisor.simulator.workloads.services import ItemService, check_model, item_service
+from advisor.simulator.workloads.services import ItemService, check_model, item_service, quantity
 
 _SPLITS = (1, 2, 4, 8)
+_NUM_WAYS = 3
+"""To buy a replica, the cheapest: one of them may be out of reach or short of units."""
 _TRICKLE_PER_S = 0.001
 """Items, for which the smallest fleet is enough."""
 _ROUNDING = 1e-9
@@ -67,6 +70,10 @@ def recommend_items(scenario: ItemScenario) -> ItemRecommendation:
         ItemSearch(len(last.bounds), sum(answer.num_simulated for answer in answers), time.perf_counter() - started),
         warnings_of([*last.options, *(rung.pick for rung in ladder if rung.pick)]), ladder,
     )  # fmt: skip
+
+
+_Fleets = dict[int, tuple[BatchFleet, float] | None]
+"""By the identity of a service: replicas that carry the load, and what one of them carries; None where none do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +112,44 @@ def _answer(
     ]
     bounds.sort(key=lambda candidate: candidate.bound_usd)
     reasons = dict(unfit)
-    best, simulated = _cheapest(scenario, bounds, reasons)
-    ranked = sorted(best.values(), key=lambda found: found.usd_per_item)[: scenario.top]
+    fleets: _Fleets = {}
+    best = _cheapest(scenario, bounds, fleets)
+    firm = [
+        each for each in bounds if standing_of(each.service.basis, each.way.price, scenario.as_of) == SAFE
+    ]
+    safe = _cheapest(scenario, firm, fleets)
+    for name in (*best, *safe):
+        reasons.pop(name, None)
+    ranked = _competing(best, safe, scenario.top)
     options = by_standing(
         [item_option(rank, found, scenario) for rank, found in enumerate(ranked, 1)],
         [found.candidate.way.price for found in ranked],
         lambda option: option.usd_per_thousand_items,
         scenario.as_of,
     )
-    return _Answer(scenario, options, bounds, reasons, simulated)
+    return _Answer(scenario, options, bounds, reasons, len(fleets))
+
+
+def _competing(best: Mapping[str, ItemFound], safe: Mapping[str, ItemFound], top: int) -> list[ItemFound]:
+    """The cheapest accelerators, each as it is safe to take where that may cost no more than its cheapest offer; one
+    that is safe to take stays among them.
+    """
+
+    def cost(found: ItemFound) -> Quantity:
+        return quantity(found.candidate.service, found.usd_per_item)
+
+    def preferred(name: str) -> ItemFound:
+        founded, cheapest = safe.get(name), best.get(name)
+        if founded and (cheapest is None or cost(founded).low <= cost(cheapest).high):
+            return founded
+        return best[name]
+
+    order = sorted(map(preferred, {**best, **safe}), key=lambda found: found.usd_per_item)
+    founded = {id(found) for found in safe.values()}
+    if safe and founded.isdisjoint(map(id, order[:top])):
+        name, least = min(safe.items(), key=lambda item: item[1].usd_per_item)
+        return [*[found for found in order if found is not best.get(name)][: top - 1], least]
+    return order[:top]
 
 
 def _services(
@@ -139,7 +175,9 @@ def _services(
                     continue
                 reasons.pop(name, None)
                 size = service.accelerators_per_replica
-                yield service, placements(size, offers[name], chip)[:3]
+                ways = placements(size, offers[name], chip)
+                firm = [way for way in ways if standing_of(service.basis, way.price, scenario.as_of) == SAFE]
+                yield service, list(dict.fromkeys([*ways[:_NUM_WAYS], *firm[:_NUM_WAYS]]))
 
 
 def _ways_to_split(scenario: ItemScenario) -> Iterator[Parallel]:
@@ -161,11 +199,11 @@ def _bound_usd(service: ItemService, way: Placement, scenario: ItemScenario) -> 
 
 
 def _cheapest(
-    scenario: ItemScenario, candidates: Sequence[ItemCandidate], reasons: dict[str, str]
-) -> tuple[dict[str, ItemFound], int]:
-    """The best of each accelerator, simulated in the order of bounds until none left can be among the top."""
+    scenario: ItemScenario, candidates: Sequence[ItemCandidate], fleets: _Fleets
+) -> dict[str, ItemFound]:
+    """The best of each accelerator, simulated in the order of bounds until none left can be among the top; `fleets`
+    are those of replicas that were simulated."""
     best: dict[str, ItemFound] = {}
-    fleets: dict[int, tuple[BatchFleet, float] | None] = {}
     for candidate in candidates:
         name = candidate.service.deployment.accelerator.id
         known = sorted(found.usd_per_item for found in best.values())
@@ -180,9 +218,7 @@ def _cheapest(
         found = _bought(candidate, *carried, scenario) if carried else None
         if found is not None and (name not in best or found.usd_per_item < best[name].usd_per_item):
             best[name] = found
-    for name in best:
-        reasons.pop(name, None)
-    return best, len(fleets)
+    return best
 
 
 def _fleet(service: ItemService, scenario: ItemScenario) -> tuple[BatchFleet, float] | None:

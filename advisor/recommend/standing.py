@@ -3,19 +3,30 @@
 import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from advisor.catalog.prices import spread_of
 from advisor.catalog.schema import Price
-from advisor.recommend.batch_result import BatchOption
-from advisor.recommend.item_result import ItemOption
 from advisor.recommend.offers import OWN
 from advisor.recommend.ranking import Role, is_firm, led_by
-from advisor.recommend.training_result import TrainingOption
 from advisor.simulator.quantity import Basis, Quantity
 
-Option = TypeVar("Option", ItemOption, BatchOption, TrainingOption)
-_SAFE: Final = 2
+SAFE: Final = 2
+"""Standing of an option that may head a list before any other."""
+
+
+class Ranked(Protocol):
+    """An option of a list: a frozen dataclass with a place and a role."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def role(self) -> Role: ...
+
+
+Option = TypeVar("Option", bound=Ranked)
 
 
 def by_standing(
@@ -35,9 +46,9 @@ def by_standing(
     cheapest, leader = options[0], options[standings.index(max(standings))]
     order = led_by(options, leader, lambda first, other: cost(first).high >= cost(other).low)
     roles: dict[int, Role] = {}
-    if standings[0] < _SAFE:
+    if standings[0] < SAFE:
         roles[id(cheapest)] = "cheapest_if_it_holds"
-    if max(standings) == _SAFE and order[0] is leader:
+    if max(standings) == SAFE and order[0] is leader:
         roles[id(leader)] = "safe_pick"
     return tuple(
         replace(option, rank=rank, role=roles.get(id(option), "other"))
@@ -63,5 +74,5 @@ def standing_of(basis: Basis, price: Price, as_of: datetime.date) -> int:
     if basis == "assumed":
         return 0
     if price.provider == OWN or is_firm(price, spread_of(price, as_of)):
-        return _SAFE
+        return SAFE
     return int(price.tenancy == "dedicated" and price.price_kind in ("list", "quote"))

@@ -191,3 +191,17 @@ def test_what_is_assumed_or_foreign_heads_no_list(costs, prices, order, roles) -
     assert [option.rank for option in found] == [1, 2]
     words = standing_words(found, lambda option: option.usd_per_thousand_items)
     assert ("saves 33 % if it holds" in words) == (order == "21")
+
+
+def test_the_first_option_can_be_paid_where_a_firm_price_may_cost_no_more() -> None:
+    """The cheapest offers of images are undated and a tracker's: beside them stands what a seller lists today."""
+    job = ItemJob("diffusion", "torch-compile", image=ImageJob(1024, 1024, 28, False), max_batch=8)
+    chips = ("h100-sxm", "gh200-96gb", "mi355x")
+    found = recommend_items(
+        ItemScenario("flux.1-dev", job, 10.0, 10.0, Constraints(accelerators=chips), DAY, top=2)
+    ).options
+    first, cheapest = found[0], min(found, key=lambda option: option.usd_per_hour)
+    assert (first.role, cheapest.role) == ("safe_pick", "cheapest_if_it_holds")
+    assert first.price_kind in ("list", "quote")
+    assert first.usd_per_hour > cheapest.usd_per_hour
+    assert len({option.accelerator for option in found}) == len(found) == 2
