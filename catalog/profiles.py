@@ -25,6 +25,8 @@ class Profile(Record):
     median_output_tokens: int = Field(ge=1)
     p99_input_tokens: int = Field(ge=1)
     p99_output_tokens: int = Field(ge=1)
+    max_input_tokens: int | None = Field(default=None, ge=1)
+    """Longest prompt of the set, which ends the lognormal's tail; None where that does not reach far past it."""
     interarrival_cv: float | None = Field(default=None, gt=0)
     """Standard deviation of the gaps between arrivals over their mean; 1 is Poisson, None where there are no times."""
     peak_to_mean: float | None = Field(default=None, ge=1)
@@ -38,6 +40,12 @@ class Profile(Record):
     source: str
     arrivals_source: str = ""
     """Where burstiness, prefixes and turns are from."""
+
+    def longest_prompt(self, mean_input_tokens: int) -> int | None:
+        """Tokens of the longest prompt of such traffic around another mean; None where the lognormal has no end."""
+        if self.max_input_tokens is None:
+            return None
+        return round(self.max_input_tokens * mean_input_tokens / self.mean_input_tokens)
 
 
 @lru_cache(maxsize=1)

@@ -123,9 +123,9 @@ def load_of(load: Load) -> LoadPlan:
         return _trace_plan(load.trace, traffic, load)
     common = traffic.shared_prefix_tokens
     prefixes = SharedPrefixes(common, traffic.shared_prefixes) if common else None
-    own = traffic.model_copy(
-        update={"mean_input_tokens": traffic.own_input_tokens, "shared_prefix_tokens": 0}
-    )
+    own = traffic.behind_beginning
+    if load.length_dist is not None:
+        own = own.model_copy(update={"max_input_tokens": None})
     lengths, arrivals = _lengths(load.length_dist, own), _arrivals(traffic, load.ramp)
     count = load.requests or max(DEFAULT_REQUESTS, REQUESTS_PER_CLIENT * (traffic.concurrency or 0))
     if traffic.rate_per_s is not None:
@@ -180,7 +180,11 @@ def _lengths(text: str | None, traffic: Traffic) -> Lengths:
         if traffic.input_sigma <= 0:
             return FixedLengths(inputs, outputs)
         return LognormalLengths(
-            inputs, outputs, sigma=traffic.input_sigma, output_sigma=traffic.output_sigma or None
+            inputs,
+            outputs,
+            sigma=traffic.input_sigma,
+            output_sigma=traffic.output_sigma or None,
+            max_input_tokens=traffic.max_input_tokens,
         )
     kind, _, detail = text.partition(":")
     try:

@@ -88,6 +88,7 @@ def traffic_of(load: Load) -> Traffic:
         mean_output_tokens=load.output_tokens or profile.mean_output_tokens,
         input_sigma=profile.input_sigma,
         output_sigma=profile.output_sigma,
+        max_input_tokens=profile.longest_prompt(mean_input),
         rate_per_s=rate,
         concurrency=clients,
         shared_prefix_tokens=common,
@@ -105,11 +106,8 @@ def _in_conversations(turn: Traffic, load: Load) -> Traffic:
     from advisor.recommend.load_runs import lengths_of
 
     common = turn.shared_prefix_tokens
-    alone = {
-        "mean_input_tokens": turn.own_input_tokens, "shared_prefix_tokens": 0, "reused_input_tokens": 0.0,
-    }  # fmt: skip
     talk = Conversations(
-        turn=turn.model_copy(update=alone),
+        turn=turn.behind_beginning.model_copy(update={"reused_input_tokens": 0.0}),
         mean_turns=load.sessions,
         gap_s=parse_seconds(load.turn_gap or _USUAL_GAP, "--turn-gap"),
         common_tokens=common,

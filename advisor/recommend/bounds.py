@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.recommend.candidates import Candidate
-from advisor.recommend.scenario import Objectives, Traffic
+from advisor.recommend.scenario import Objectives, ServiceLevel, Traffic
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.engine_costs import engine_costs
 from advisor.simulator.graph.model import (
@@ -38,6 +38,8 @@ _KV = ("attention",)
 _WEIGHTS = ("projections", "feed_forward", "experts", "head")
 _EIGHTHS = (8, 7, 6, 5, 4, 3.5, 3, 2.5, 2, 1.5, 1, 0.5, 0.25)
 """Of a power of two of tokens: where the surface's table has its corners, between which it is straight."""
+_MOST_OF_LIMIT = 0.5
+"""Of a time that is promised."""
 NEARLY_FULL = 0.9
 """Of the cache: above it, requests wait for cache."""
 
@@ -230,6 +232,52 @@ def surface_requests_per_s(replica: ReplicaModel, traffic: Traffic, objectives: 
         seconds = np.maximum(0.0, iterations - carrying) * decode_s + carrying * mixed_s
         least_s = min(least_s, float(seconds[allowed].min()))
     return 1.0 / least_s
+
+
+def least_prompt_s(replica: ReplicaModel, tokens: float) -> float:
+    """Least time of a prompt of so many tokens that nobody keeps waiting [s].
+
+    Source: the surface's cost of a token in the best of iterations, and of every pair of tokens.
+    """
+    surface, most = replica.surface, replica.policy.max_num_batched_tokens
+    token_ps = min(surface.mixed_base_ps[size] / size for size in iteration_tokens(most))
+    return (token_ps + surface.prefill_pair_ps * tokens / 2.0) * tokens / PICOSECONDS_PER_S
+
+
+def longest_alone(replica: ReplicaModel, traffic: Traffic, level: ServiceLevel) -> tuple[float, float]:
+    """Tokens of the prompt that an objective on the first token leaves out no more, and its least time alone [s]; no
+    time where nobody says how much of a long prompt is reused.
+    """
+    if level.metric != "ttft" or traffic.conversations or traffic.trace or traffic.part:
+        return 0.0, 0.0
+    tokens = traffic.prompt_tokens(level.percent)
+    reused = traffic.reused_input_tokens if replica.policy.prefix_caching else 0.0
+    return tokens, least_prompt_s(replica, tokens - reused)
+
+
+def too_long_a_prompt(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -> str:
+    """Why the lengths of prompts alone miss an objective, at any load; empty where they do not."""
+    for level in objectives.levels:
+        tokens, alone_s = longest_alone(replica, traffic, level)
+        if alone_s > level.limit_s:
+            return f"one prompt in {_one_in(level)} is longer than {tokens:,.0f} tokens, which alone miss {level.name}"
+    return ""
+
+
+def tail_note(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -> str:
+    """How much of an objective the lengths of prompts alone take, where that is most of it; else empty."""
+    for level in objectives.levels:
+        tokens, alone_s = longest_alone(replica, traffic, level)
+        if alone_s > _MOST_OF_LIMIT * level.limit_s:
+            return (
+                f"{level.name} hangs on long prompts: one in {_one_in(level)} is longer than {tokens:,.0f} "
+                f"tokens, which take {alone_s:.2g} of the {level.limit_s:g} s alone on option 1"
+            )
+    return ""
+
+
+def _one_in(level: ServiceLevel) -> str:
+    return f"{100.0 / (100.0 - level.percent):.3g}"
 
 
 def iteration_tokens(largest: int) -> list[int]:

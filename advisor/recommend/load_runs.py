@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from advisor.recommend.conversations import conversations_at
 from advisor.recommend.effort import spend
-from advisor.recommend.scenario import Objectives, ServiceLevel, Traffic
+from advisor.recommend.scenario import Objectives, ServiceLevel, Traffic, lognormal_quantile
 from advisor.simulator.disaggregation import DisaggregatedModel
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import (
@@ -22,6 +22,7 @@ from advisor.simulator.serving import (
     Distribution,
     EmpiricalLengths,
     FixedLengths,
+    Lengths,
     LognormalLengths,
     Poisson,
     ServingResult,
@@ -112,12 +113,9 @@ def run_at(
         workload = _open_loop(traffic, load, num_requests, seed)
     else:
         clients = max(1, round(load))
-        workload = Workload(
-            _clients(clients, spacing_s),
-            lengths_of(traffic),
-            max(num_requests, _CLIENT_ROUNDS * clients),
-            _shared_prefixes(traffic),
-        )
+        count = max(num_requests, _CLIENT_ROUNDS * clients)
+        lengths = _stratified(traffic, count, seed) if traffic.has_heavy_tail else lengths_of(traffic)
+        workload = Workload(_clients(clients, spacing_s), lengths, count, _shared_prefixes(traffic))
     if objectives is None:
         return _simulated(served, workload, seed)
     tail = max(_TAIL_PERCENT, *(each.percent for each in objectives.levels))
@@ -264,7 +262,30 @@ def _open_loop(traffic: Traffic, load: float, num_requests: int, seed: int) -> W
         trace = trace_of(traffic)
         if trace.rate_per_s is not None:
             return share_of_replay(trace, load, num_requests)
-    return Workload(Poisson(load), lengths_of(traffic), num_requests, _shared_prefixes(traffic))
+    lengths = _stratified(traffic, num_requests, seed) if traffic.has_heavy_tail else lengths_of(traffic)
+    return Workload(Poisson(load), lengths, num_requests, _shared_prefixes(traffic))
+
+
+@lru_cache(maxsize=64)
+def _stratified(traffic: Traffic, num_requests: int, seed: int) -> Lengths:
+    """Lengths of a run of prompts with a heavy tail: its share of every length, in random order, since how many of the
+    longest a short run happens to draw would decide its 99th percentile. Those of a trace as they are drawn.
+
+    Source: stratified sampling (Cochran, Sampling Techniques, 1977, chapter 5): as right in the mean, less by chance.
+    """
+    lengths = lengths_of(traffic)
+    if not isinstance(lengths, LognormalLengths):
+        return lengths
+    random = np.random.default_rng([seed, num_requests])
+    prompts = lengths.input_tokens, lengths.sigma, lengths.max_input_tokens
+    answers = lengths.output_tokens, lengths.output_sigma or lengths.sigma, lengths.max_output_tokens
+    columns = []
+    for mean, sigma, most in (prompts, answers):
+        parts = (random.permutation(num_requests) + random.random(num_requests)) / num_requests
+        columns.append(
+            [max(1, round(lognormal_quantile(mean, sigma, most, part))) for part in parts.tolist()]
+        )
+    return EmpiricalLengths(tuple(zip(*columns, strict=True)), in_order=True)
 
 
 def _shared_prefixes(traffic: Traffic) -> SharedPrefixes | None:

@@ -11,7 +11,7 @@ from advisor.catalog.engines import all_engines, support
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Price
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.recommend.bounds import iteration_tokens
+from advisor.recommend.bounds import least_prompt_s
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.levers import APART, UNLIKE, serves_pools
 from advisor.recommend.offers import Placement, placements
@@ -34,8 +34,6 @@ _SLOTS: Final = 512
 """Answers under way in a decode worker at most: graphs of all these batches are captured."""
 _ROUND: Final = 1024
 """Of which a budget of tokens is a multiple that holds a prompt."""
-_Z99: Final = 2.326
-"""Standard deviations of the 99th percentile of a normal."""
 _TAIL: Final = 2.0
 """Times its mean that the tail of a wait is, where service times hardly vary."""
 _LEAST_BUSY: Final = 0.2
@@ -204,19 +202,12 @@ def _prompts_per_s(replica: ReplicaModel, scenario: Scenario) -> tuple[float, fl
 
     Source: recommend.bounds, without decoding; the 99th percentile of a lognormal.
     """
-    surface, policy, traffic = replica.surface, replica.policy, scenario.traffic
+    policy, traffic = replica.policy, scenario.traffic
     reused = traffic.reused_input_tokens if policy.prefix_caching else 0.0
-    token_ps = min(
-        surface.mixed_base_ps[tokens] / tokens for tokens in iteration_tokens(policy.max_num_batched_tokens)
+    slack_s = scenario.objectives.largest_ttft_s - least_prompt_s(
+        replica, traffic.prompt_tokens(99.0) - reused
     )
-
-    def seconds(prompt: float) -> float:
-        return (token_ps + surface.prefill_pair_ps * prompt / 2.0) * prompt / PICOSECONDS_PER_S
-
-    sigma = traffic.input_sigma
-    long = traffic.own_input_tokens * math.exp(_Z99 * sigma - sigma**2 / 2.0) + traffic.shared_prefix_tokens
-    slack_s = scenario.objectives.largest_ttft_s - seconds(long - reused)
-    return 1.0 / seconds(traffic.mean_input_tokens - reused), slack_s
+    return 1.0 / least_prompt_s(replica, traffic.mean_input_tokens - reused), slack_s
 
 
 def _answers_per_s(replica: ReplicaModel, scenario: Scenario) -> float:

@@ -9,6 +9,7 @@ from functools import partial
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Model
+from advisor.recommend.bounds import tail_note
 from advisor.recommend.changes import compared, tried_changes, tried_levers, what_would_change
 from advisor.recommend.context_tiers import context_tiers, searched_largest
 from advisor.recommend.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
@@ -154,10 +155,9 @@ def _answered(
         raise _nothing(done)
     order = _with_unlike_parts(done, scenario, demands[last], order)
     options = _options(order, done, scenario, whole=whole)
-    picks = [
-        next(iter(leaders(done, demands, place, PICKS, 1)), None)
-        for place in range(len(scenario.ladder_per_s))
-    ]
+    picks = list[Planned | None]()
+    for place in range(len(scenario.ladder_per_s)):
+        picks += leaders(done, demands, place, PICKS, 1)[:1] or [None]
     if scenario.ladder_clients:
         fewer = scenario.ladder_clients[:-1]
         picks = [*(_taken(_of_clients(scenario, each), progress) for each in fewer), order[0]]
@@ -186,6 +186,7 @@ def _answered(
             *owned_note(scenario),
             *_idle_levers(scenario, model, order),
             *router_note(options),
+            *filter(None, (tail_note(order[0].found.replica, scenario.traffic, scenario.objectives),)),
             *((SCREENED_ONLY,) if scenario.screened_only else ()),
             *((NOT_SETTLED,) if is_spent() else ()),
         ),

@@ -2,8 +2,10 @@
 
 import datetime
 import math
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal
+from statistics import NormalDist
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -13,6 +15,13 @@ from advisor.catalog.schema import Calibration, Model
 from advisor.catalog.schema.price import Tenancy
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import MILLISECOND_S
+from advisor.simulator.serving.lengths import lognormal_location
+
+_NORMAL: Final = NormalDist()
+_HEAVY_SIGMA: Final = 1.0
+"""Of the logarithm of lengths."""
+_LONGEST: Final = _NORMAL.cdf(3.09)
+"""Part of the requests that a replica must hold: all but one in a thousand."""
 
 
 class Traffic(Record):
@@ -45,20 +54,44 @@ class Traffic(Record):
     @property
     def longest_request_tokens(self) -> int:
         """Tokens of the longest request that a replica must hold: the 99.9th percentile, or the stated maxima."""
-        own = _lognormal_quantile(self.own_input_tokens, self.input_sigma) + self.shared_prefix_tokens
-        return round((self.max_input_tokens or own) + self.longest_output_tokens)
+        own = lognormal_quantile(self.own_input_tokens, self.input_sigma, None, _LONGEST)
+        longest = self.max_input_tokens or own + self.shared_prefix_tokens
+        return round(longest + self.longest_output_tokens)
+
+    def prompt_tokens(self, percent: float) -> float:
+        """Tokens of the prompt than which so many in a hundred are no longer."""
+        own = self.behind_beginning
+        most, part = own.max_input_tokens, percent / 100.0
+        quantile = lognormal_quantile(own.mean_input_tokens, own.input_sigma, most, part)
+        return self.shared_prefix_tokens + quantile
 
     @property
     def longest_output_tokens(self) -> int:
         """The same of the answer alone."""
         return self.max_output_tokens or round(
-            _lognormal_quantile(self.mean_output_tokens, self.output_sigma)
+            lognormal_quantile(self.mean_output_tokens, self.output_sigma, None, _LONGEST)
         )
 
     @property
     def own_input_tokens(self) -> int:
         """Tokens of the mean prompt behind its shared beginning."""
         return self.mean_input_tokens - self.shared_prefix_tokens
+
+    @property
+    def has_heavy_tail(self) -> bool:
+        """Whether the longest few of the prompts decide what a run of hundreds shows."""
+        return self.input_sigma > _HEAVY_SIGMA
+
+    @property
+    def behind_beginning(self) -> "Traffic":
+        """The same requests without their shared beginning."""
+        common, most = self.shared_prefix_tokens, self.max_input_tokens
+        own = {
+            "mean_input_tokens": self.own_input_tokens,
+            "max_input_tokens": None if most is None else most - common,
+            "shared_prefix_tokens": 0,
+        }
+        return self.model_copy(update=own)
 
     @property
     def mean_context_tokens(self) -> float:
@@ -87,9 +120,17 @@ class Conversations(Record):
     """With which every conversation begins."""
 
 
-def _lognormal_quantile(mean: float, sigma: float) -> float:
-    """99.9th percentile of a lognormal with this mean."""
-    return mean * math.exp(3.09 * sigma - sigma**2 / 2.0)
+@lru_cache(maxsize=64)
+def _location(mean: float, sigma: float, most: float | None) -> float:
+    return math.log(mean) - sigma**2 / 2.0 if most is None else lognormal_location(mean, sigma, most)
+
+
+def lognormal_quantile(mean: float, sigma: float, most: float | None, part: float) -> float:
+    """The length below which so large a part is of a lognormal with this mean that ends at `most` [tokens]."""
+    if sigma <= 0.0:
+        return mean
+    length = math.exp(_location(mean, sigma, most) + sigma * _NORMAL.inv_cdf(part))
+    return length if most is None else min(length, most)
 
 
 Metric = Literal["ttft", "tpot", "itl", "e2e"]

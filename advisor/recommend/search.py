@@ -10,7 +10,7 @@ from typing import Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
-from advisor.recommend.bounds import surface_requests_per_s
+from advisor.recommend.bounds import surface_requests_per_s, too_long_a_prompt
 from advisor.recommend.candidates import Candidate
 from advisor.recommend.capacity import (
     TOLERANCE,
@@ -131,6 +131,9 @@ def tighten(
         outcome.reasons.setdefault(deployment.accelerator.id, error.why or error.what)
         return
     outcome.num_modelled += 1
+    if why := too_long_a_prompt(replica, scenario.traffic, scenario.objectives):
+        outcome.reasons.setdefault(chip.id, why)
+        return
     rate = min(entry.rate_bound, surface_requests_per_s(replica, scenario.traffic, scenario.objectives))
     if rate <= 0:
         outcome.reasons.setdefault(

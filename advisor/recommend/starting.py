@@ -197,6 +197,9 @@ def _typed(options: dict[str, str]) -> list[str]:
 def _worker(candidate: Candidate, scenario: Scenario) -> dict[str, str]:
     """Options of one replica, what is pulled included; on and off where they have no value."""
     deployment, guess = candidate.deployment, candidate.speculation
+    ranks = (
+        deployment.data_parallel if deployment.engine.token_budget_of == "rank" else 1
+    )  # a server is told each's
     found = {
         "gpu": deployment.accelerator.id,
         "tp": str(deployment.tensor_parallel),
@@ -206,7 +209,7 @@ def _worker(candidate: Candidate, scenario: Scenario) -> dict[str, str]:
         "precision": deployment.weight_dtype,
         "kv-precision": deployment.kv_dtype,
         "max-num-seqs": str(candidate.max_num_seqs),
-        "max-num-batched-tokens": str(candidate.max_num_batched_tokens),
+        "max-num-batched-tokens": str(ranks * candidate.max_num_batched_tokens),
     }
     if candidate.power_limit_w:
         found["power-cap"] = f"{candidate.power_limit_w:g}W"

@@ -48,6 +48,17 @@ def test_lengths_are_those_of_the_cited_set(name: str, shared_data: Path) -> Non
         assert sum(values) / len(values) == pytest.approx(mean, abs=0.6)
         assert percentile(values, 0.5) == pytest.approx(median, abs=0.6)
         assert percentile(values, 0.99) == pytest.approx(p99, abs=0.6)
+        if column == inputs and profile.max_input_tokens is not None:
+            assert max(values) == profile.max_input_tokens
+
+
+def test_the_longest_prompt_of_a_set_ends_the_tail_where_it_is_heavy() -> None:
+    for name, profile in all_profiles().items():
+        assert (profile.max_input_tokens is not None) == (profile.input_sigma > 1.0), name
+    agent = get("agent")
+    assert agent.longest_prompt(agent.mean_input_tokens) == 123192
+    assert agent.longest_prompt(2 * agent.mean_input_tokens) == 2 * 123192
+    assert get("chat").longest_prompt(1000) is None
 
 
 @pytest.mark.parametrize("name", ["chat", "code"])

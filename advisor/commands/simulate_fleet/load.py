@@ -139,9 +139,11 @@ def _lengths(table: LoadTable, prefixes: SharedPrefixes | None) -> Lengths:
     """Lengths around the means, which count a shared beginning."""
     profile = profiles.get(table.profile or "chat")
     inputs = table.input_tokens or profile.mean_input_tokens
+    most = profile.longest_prompt(inputs) if table.spread is None else None
     outputs = table.output_tokens or profile.mean_output_tokens
     if prefixes is not None:
         inputs -= prefixes.num_tokens
+        most = None if most is None else most - prefixes.num_tokens
         if inputs < 1:
             raise InputFileError(
                 f"load {table.name}: shared_prefix_tokens leaves nothing of a prompt of "
@@ -155,5 +157,9 @@ def _lengths(table: LoadTable, prefixes: SharedPrefixes | None) -> Lengths:
     if not sigma and not output_sigma:
         return FixedLengths(inputs, outputs)
     return LognormalLengths(
-        inputs, outputs, sigma=max(sigma, _NO_SPREAD), output_sigma=max(output_sigma, _NO_SPREAD)
+        inputs,
+        outputs,
+        sigma=max(sigma, _NO_SPREAD),
+        output_sigma=max(output_sigma, _NO_SPREAD),
+        max_input_tokens=most,
     )

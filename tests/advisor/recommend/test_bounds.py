@@ -7,7 +7,7 @@ from statistics import NormalDist
 import pytest
 
 from advisor.catalog import accelerators, engines, models
-from advisor.recommend.bounds import _mean_up_to
+from advisor.recommend.bounds import _mean_up_to, least_prompt_s, tail_note, too_long_a_prompt
 from advisor.recommend.bounds import roofline_requests_per_s as roofline_rates
 from advisor.recommend.bounds import surface_requests_per_s as surface_rate
 from advisor.recommend.candidates import Candidate, candidates_of
@@ -131,3 +131,46 @@ def test_mean_of_a_capped_lognormal() -> None:
     assert _mean_up_to(1000.0, 0.8, 500.0) == pytest.approx(
         sum(min(q, 500.0) for q in quantiles) / 20_000, 1e-3
     )
+
+
+AGENT = Traffic(mean_input_tokens=13312, mean_output_tokens=347, input_sigma=1.1, max_input_tokens=123192)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "engine"),
+    [
+        ("llama-3.1-8b", "l4", "vllm"),
+        ("qwen3-30b-a3b", "h200-sxm", "tensorrt-llm"),
+        ("deepseek-v3.2", "h200-sxm", "vllm"),
+        ("qwen3-next-80b-a3b", "h100-sxm", "vllm"),
+        ("llama-3.1-405b", "a100-sxm-80gb", "vllm"),
+    ],
+)
+@pytest.mark.parametrize("tokens", [1000, 60_000])
+def test_no_prompt_alone_is_faster_than_its_bound(model: str, gpu: str, engine: str, tokens: int) -> None:
+    traffic = Traffic(mean_input_tokens=tokens, mean_output_tokens=1)
+    deployment = candidates(model, gpu, traffic, engine)[-1].deployment
+    replica = model_replica(deployment, mean_input_tokens=tokens, mean_output_tokens=1)
+    load = Workload(ClosedLoop(1), FixedLengths(tokens, 1), 2)
+    result = simulate(replica.surface, replica.policy, load, seed=0)
+    assert result.num_refused == 0
+    least_s = least_prompt_s(replica, tokens)
+    assert least_s <= result.ttft.mean_s
+    assert tokens < 10_000 or least_s > 0.2 * result.ttft.mean_s  # short ones wait for weights to be read
+
+
+def test_an_objective_that_the_lengths_of_prompts_alone_miss_is_told() -> None:
+    deployment = candidates("llama-3.1-8b", "h100-sxm", AGENT, "vllm")[-1].deployment
+    replica = model_replica(deployment, mean_input_tokens=13312, mean_output_tokens=347)
+    tokens = AGENT.prompt_tokens(99)
+    alone_s = least_prompt_s(replica, tokens)
+    assert 90_000 < tokens < 110_000
+    for part, missed, near in ((0.9, True, True), (1.5, False, True), (2.5, False, False)):
+        limits = Objectives(ttft_p99_s=part * alone_s, tpot_p99_s=1.0)
+        why, note = too_long_a_prompt(replica, AGENT, limits), tail_note(replica, AGENT, limits)
+        assert (bool(why), bool(note)) == (missed, near)
+    assert too_long_a_prompt(replica, AGENT, Objectives(ttft_p99_s=0.9 * alone_s, tpot_p99_s=1.0)) == (
+        f"one prompt in 100 is longer than {tokens:,.0f} tokens, which alone miss p99 TTFT"
+    )
+    long = AGENT.model_copy(update={"trace": "trace.jsonl"})
+    assert not too_long_a_prompt(replica, long, Objectives(ttft_p99_s=1e-6, tpot_p99_s=1.0))

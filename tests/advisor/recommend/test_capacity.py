@@ -3,12 +3,13 @@
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.recommend import capacity as capacity_module
 from advisor.recommend.capacity import Capacity, confirm, highest_load
-from advisor.recommend.load_runs import lengths_of, run_at, strain
+from advisor.recommend.load_runs import _stratified, lengths_of, run_at, strain
 from advisor.recommend.scenario import Objectives, Traffic
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
@@ -193,3 +194,26 @@ def test_few_requests_may_come_hours_apart(replica: ReplicaModel) -> None:
     result = run_at(replica, CHAT, 1e-3, 100, 0)
     assert result.num_finished == 100
     assert result.duration_s == pytest.approx(100 / 1e-3, rel=0.3)
+
+
+def test_of_prompts_with_a_heavy_tail_every_run_has_its_share() -> None:
+    """Of 600 requests six are longer than the 99th percentile, by chance none to fourteen."""
+    heavy = Traffic(
+        mean_input_tokens=13312, mean_output_tokens=347, input_sigma=1.1, output_sigma=0.6, max_input_tokens=123192
+    )  # fmt: skip
+    limit = heavy.prompt_tokens(99)
+    runs = []
+    for seed in range(8):
+        lengths = _stratified(heavy, 600, seed)
+        assert isinstance(lengths, EmpiricalLengths)
+        runs.append(np.array(lengths.pairs))
+    for pairs in runs:
+        assert len(pairs) == 600
+        assert int((pairs[:, 0] > limit - 1.0).sum()) == 6
+        assert pairs[:, 0].max() <= 123192
+        assert pairs[:, 0].mean() == pytest.approx(13312, rel=0.01)
+        assert pairs[:, 1].mean() == pytest.approx(347, rel=0.01)
+        assert abs(np.corrcoef(pairs[:, 0], pairs[:, 1])[0, 1]) < 0.15
+    assert not np.array_equal(runs[0], runs[1])
+    assert heavy.has_heavy_tail
+    assert not heavy.model_copy(update={"input_sigma": 0.9}).has_heavy_tail

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from advisor.__main__ import main
+from advisor.recommend.ranking import SAMPLING_SIGMA
 
 QUESTIONS: Final = int(os.environ.get("ADVISOR_QUESTIONS", "0"))
 NOISE: Final = 0.01
@@ -98,6 +99,16 @@ def test_what_a_budget_buys_costs_no_more_when_asked_for(capsys: pytest.CaptureF
         "--model qwen3-32b --profile code --rate 19.77 --gpu b200-sxm --engine trt-llm,sglang", capsys
     )
     assert least_usd(found, safe=False) <= 24.14
+
+
+def test_a_budget_of_what_a_rate_costs_buys_that_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both are settled apart: within what two capacities err by their seeds."""
+    asked = "--model 8b --gpu rtx-4090 --engine sglang --precision fp8"
+    rate = answer_to(f"{asked} --rate 20", capsys)
+    budget = answer_to(f"{asked} --budget {least_usd(rate, safe=False):.4f}/h", capsys)
+    assert budget is not None
+    bought = budget["options"][0]["requests_per_s"]["value"]
+    assert bought >= 20.0 * (1.0 - 2.0 * SAMPLING_SIGMA)
 
 
 def test_what_a_budget_buys_is_found_within_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ SERVE = "advisor simulate serve --model 8b --gpu h200-sxm --rate 4"
 @pytest.mark.parametrize(
     ("question", "said"),
     [
-        ("--rate 5 --profile agent --gpu h200-sxm --levers split --adapters 20", "--long-prompts from="),
+        ("--rate 8 --profile agent --gpu h200-sxm --levers split --adapters 20", "--long-prompts from="),
         ("--rate 4 --sessions 4 --turn-gap 20s --gpu h100-sxm --shared-prefix-tokens 300", "--sessions 4"),
     ],
     ids=["split", "conversations"],
@@ -31,6 +31,22 @@ def test_a_printed_point_is_shown_again(cli: Cli, question: str, said: str) -> N
         planned, shown = (each[metric][part]["value"] for each in (option, again))
         assert shown == pytest.approx(planned, rel=0.04 if part == "p50" else 0.25)
     assert again["requests_per_s"]["value"] == pytest.approx(option["requests_per_s"]["value"], rel=0.05)
+
+
+def test_ranks_that_attend_apart_fill_their_steps_together(cli: Cli) -> None:
+    """The server is told the tokens of a rank, the simulation those of all."""
+    found = cli(
+        "advisor recommend --model qwen3-30b-a3b --profile agent --rate 5 --gpu b300-sxm --engine vllm "
+        "--precision bf16 --top 1 --as-of 2026-11-20 --json"
+    )
+    option = json.loads(found.out)["options"][0]
+    args = shlex.join(option["simulate_args"])
+    assert "--dp 4" in args
+    assert "--max-num-batched-tokens 32768" in args
+    assert "--max-num-batched-tokens 8192" in option["launch_command"]
+    again = json.loads(cli(f"advisor simulate serve {args} --requests 4000 --seed 3 --json").out)["metrics"]
+    for part in ("p50", "p90"):
+        assert again["ttft_s"][part]["value"] == pytest.approx(option["ttft_s"][part]["value"], rel=0.1)
 
 
 def test_long_prompts_go_where_they_are_sent(cli: Cli) -> None:
