@@ -130,9 +130,7 @@ def read_config(path: str | Path) -> ConfigFields:
         values = parsed_json(read_text(file))
     except InputFileError as error:
         raise InputFileError(
-            error.what,
-            why=error.why,
-            fix="give the path of a config.json or of the folder that holds it",
+            error.what, why=error.why, fix="give the path of a config.json or of the folder that holds it"
         ) from None
     except (
         ValueError,

@@ -87,9 +87,7 @@ def _told(path: Path) -> Iterator[None]:
         raise InputFileError(f"{path}: is a folder, not a file", fix="name a file in it") from None
     except UnicodeDecodeError:
         raise InputFileError(
-            f"{path}: not a text file",
-            why="it is not UTF-8",
-            fix="save it as UTF-8 text",
+            f"{path}: not a text file", why="it is not UTF-8", fix="save it as UTF-8 text"
         ) from None
     except (OSError, ValueError) as error:  # a null byte in the name
         why = getattr(error, "strerror", None) or str(error)

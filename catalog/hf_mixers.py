@@ -40,7 +40,7 @@ def layer_kinds(config: ConfigFields, num_layers: int) -> tuple[str, ...]:
     if flags is not None:  # MiMo-V2: 1 is a windowed layer
         return tuple("window" if flag else "full" for flag in flags)
     if config.has("linear_num_value_heads"):
-        return _every(num_layers, config.optional_count("full_attention_interval") or 4, "full", "linear")
+        return _every(num_layers, config.optional_count("full_attention_interval") or 4, "linear")
     if config.has("attn_layer_period"):
         period, offset = config.count("attn_layer_period"), config.optional_number("attn_layer_offset")
         return tuple("full" if layer % period == offset else "mamba" for layer in range(num_layers))
@@ -57,14 +57,14 @@ def _window_kinds(config: ConfigFields, num_layers: int) -> tuple[str, ...]:
         rotary = config.per_layer(num_layers, "no_rope_layers")
         if rotary:  # 1 marks layers with rotary embedding, which attend within chunks
             return tuple("window" if flag else "full" for flag in rotary)
-        return _every(num_layers, config.optional_count("no_rope_layer_interval") or 4, "full", "window")
+        return _every(num_layers, config.optional_count("no_rope_layer_interval") or 4, "window")
     if not config.has("sliding_window") or config.values.get("use_sliding_window") is False:
         return ("full",) * num_layers
     pattern = config.optional_count("sliding_window_pattern", "_sliding_window_pattern")
     if config.text("model_type") in ("gemma2", "gemma3", "gemma3_text"):
         pattern = pattern or (2 if config.text("model_type") == "gemma2" else 6)
     if pattern:
-        return _every(num_layers, pattern, "full", "window")
+        return _every(num_layers, pattern, "window")
     if config.flag("use_sliding_window"):  # Qwen2: the first max_window_layers attend fully
         first = config.optional_number("max_window_layers")
         return tuple("full" if layer < first else "window" for layer in range(num_layers))
@@ -74,8 +74,8 @@ def _window_kinds(config: ConfigFields, num_layers: int) -> tuple[str, ...]:
     return ("window",) * num_layers
 
 
-def _every(num_layers: int, period: int, last: str, others: str) -> tuple[str, ...]:
-    return tuple(last if (layer + 1) % period == 0 else others for layer in range(num_layers))
+def _every(num_layers: int, period: int, others: str) -> tuple[str, ...]:
+    return tuple("full" if (layer + 1) % period == 0 else others for layer in range(num_layers))
 
 
 def _kind_of(config: ConfigFields, name: Any) -> str:

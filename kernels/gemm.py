@@ -44,11 +44,7 @@ class Config:
     def launch(self) -> dict[str, int]:
         """Arguments of a kernel that walks over tiles."""
         blocks = {"BLOCK_M": self.block_m, "BLOCK_N": self.block_n, "BLOCK_K": self.block_k}
-        return blocks | {
-            "GROUP_M": self.group_m,
-            "num_warps": self.num_warps,
-            "num_stages": self.num_stages,
-        }
+        return blocks | {"GROUP_M": self.group_m, "num_warps": self.num_warps, "num_stages": self.num_stages}
 
     def num_tiles(self, m: int, n: int) -> int:
         """Tiles of a product of m rows and n columns [count]."""

@@ -67,16 +67,7 @@ def run(
     rows, block, num_warps = row_launch(num_columns, _ELEMENTS_PER_PROGRAM, _ELEMENTS_PER_THREAD)
     out = torch.empty_like(x) if out is None else out
     _layer_norm_kernel[(triton.cdiv(num_rows, rows),)](
-        x,
-        weight,
-        bias,
-        out,
-        num_rows,
-        num_columns,
-        epsilon,
-        ROWS=rows,
-        BLOCK=block,
-        num_warps=num_warps,
+        x, weight, bias, out, num_rows, num_columns, epsilon, ROWS=rows, BLOCK=block, num_warps=num_warps
     )
     return out
 

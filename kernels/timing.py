@@ -82,12 +82,7 @@ class ColdCache:
 
 
 def time_calls(
-    call: Call,
-    device: torch.device,
-    *,
-    num_warmup: int = 5,
-    num_samples: int = 50,
-    flush: Call | None = None,
+    call: Call, device: torch.device, *, num_warmup: int = 5, num_samples: int = 50, flush: Call | None = None
 ) -> Timing:
     """Time of each call between two events on the device, caches flushed before each [s].
 
@@ -127,11 +122,7 @@ def time_once(call: Call, device: torch.device) -> float:
 
 
 def time_graph(
-    calls: Sequence[Call],
-    device: torch.device,
-    *,
-    num_repeats: int = 1,
-    num_samples: int = 20,
+    calls: Sequence[Call], device: torch.device, *, num_repeats: int = 1, num_samples: int = 20
 ) -> Timing:
     """Time per call when the calls are captured back to back in one graph and replayed [s].
 

@@ -59,15 +59,7 @@ def _sum_quads(x):
 
 @triton.jit
 def _vector_kernel(
-    x_ptr,
-    w_ptr,
-    scale_ptr,
-    out_ptr,
-    N,
-    words_per_row,
-    one_bits,
-    BLOCK_N: tl.constexpr,
-    BLOCK_W: tl.constexpr,
+    x_ptr, w_ptr, scale_ptr, out_ptr, N, words_per_row, one_bits, BLOCK_N: tl.constexpr, BLOCK_W: tl.constexpr
 ):
     """One row of activations: each program multiplies BLOCK_N rows of weights, reading each word once."""
     num_weights = words_per_row * _WEIGHTS_PER_WORD

@@ -60,20 +60,12 @@ class Bench:
         return self.rate(check, instrument, pattern, timing, amount, unit, sampler)
 
     def graph_rate(
-        self,
-        check: str,
-        instrument: str,
-        pattern: str,
-        calls: Sequence[Call],
-        amount: float,
-        unit: str,
-        *,
-        num_samples: int = 10,
+        self, check: str, instrument: str, pattern: str, calls: Sequence[Call], amount: float, unit: str
     ) -> Measurement:
         """A rate from calls replayed back to back in one graph; they should rotate over several inputs."""
         self.rest()
         with Sampler(self.gpu) as sampler:
-            timing = time_graph(calls, self.device, num_samples=num_samples)
+            timing = time_graph(calls, self.device, num_samples=10)
         return self.rate(check, instrument, pattern, timing, amount, unit, sampler)
 
     def rate(

@@ -114,10 +114,7 @@ def _judged(
 
 
 def _expectation(
-    measurement: Measurement,
-    accelerator: Accelerator,
-    machine: Machine | None,
-    bridged: set[tuple[int, int]],
+    measurement: Measurement, accelerator: Accelerator, machine: Machine | None, bridged: set[tuple[int, int]]
 ) -> Expectation | None:
     if measurement.id == "peer.copy":
         return expected_pair(accelerator, measurement, pair_of(measurement) in bridged)

@@ -73,10 +73,7 @@ def model_disaggregated(
 
 
 def prefill_replica(
-    worker: Deployment,
-    mean_input_tokens: float,
-    settings: EngineSettings,
-    costs: EngineCosts | None = None,
+    worker: Deployment, mean_input_tokens: float, settings: EngineSettings, costs: EngineCosts | None = None
 ) -> ReplicaModel:
     """A worker that computes prompts and their first tokens.
 

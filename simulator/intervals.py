@@ -75,12 +75,7 @@ def factors(metric: str, class_name: str) -> tuple[float, float]:
 
 
 def with_interval(
-    value: float,
-    metric: str,
-    class_name: str,
-    basis: Basis,
-    *,
-    sampling: tuple[float, float] = (1.0, 1.0),
+    value: float, metric: str, class_name: str, basis: Basis, *, sampling: tuple[float, float] = (1.0, 1.0)
 ) -> Quantity:
     """A predicted value with its 80 % interval: model error by class, and the sampling error of the run.
 

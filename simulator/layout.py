@@ -41,8 +41,7 @@ def check_layout(deployment: Deployment) -> None:
     if refused:
         valid = max(degree for degree in range(1, tp) if not _refused_heads(model, degree))
         raise InfeasibleError(
-            f"{model.id}: {refused} do not divide among tensor parallelism {tp}",
-            fix=f"--tp {valid}",
+            f"{model.id}: {refused} do not divide among tensor parallelism {tp}", fix=f"--tp {valid}"
         )
     layers = num_layers(model)
     if deployment.pipeline_parallel > layers:

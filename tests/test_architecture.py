@@ -81,8 +81,9 @@ def imported_by(file: Path, modules: Collection[str]) -> set[str]:
 def followed(arguments: list[str]) -> tuple[set[str], list[str]]:
     """The rooms' files whose functions a command runs, and the deepest stack of such functions."""
     script = f"""
-import json, os, sys
+import gc, json, os, sys
 from advisor.__main__ import main
+gc.disable()  # a generator that is collected closes wherever that happens, on top of whoever runs then
 rooms = tuple(f"{{os.getcwd()}}/{{room}}/" for room in {ROOMS!r})
 paths, files, depth, deepest, stack = {{}}, set(), 0, 0, []
 def path_of(code):

@@ -233,10 +233,7 @@ def training_tables(path: Path) -> str:
         for number, row in enumerate(cells(path), start=2)
     ]
     text = ""
-    for title, column in (
-        ("Tokens per second", "tokens_per_s_per_gpu"),
-        ("Peak memory", "peak_mem_gb"),
-    ):
+    for title, column in (("Tokens per second", "tokens_per_s_per_gpu"), ("Peak memory", "peak_mem_gb")):
         compared = comparisons(rows, column)
         sizes = Counter(one.groups["source"] for one in compared)
         order = {source: place for place, (source, _) in enumerate(sizes.most_common())}

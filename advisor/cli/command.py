@@ -90,6 +90,11 @@ def only(*names: str) -> tuple[str, ...]:
     return names
 
 
+def without(group: type, *names: str) -> tuple[str, ...]:
+    """All options of a group but these."""
+    return tuple(field.name for field in fields(group) if field.name not in names)
+
+
 def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Delivery | None]:
     """The function that Typer sees: its signature is the fields of the inputs, then the shared options.
 

@@ -11,8 +11,6 @@ from advisor.catalog.errors import AdvisorError
 
 _AMOUNT: Final = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµ]*)\s*")
 
-_WATTS: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(k?)W?\s*", re.IGNORECASE)
-
 _BYTES: Final = {
     "b": 1.0, "kb": units.KB, "mb": units.MB, "gb": units.GB, "tb": units.TB,
     "kib": units.KIB, "mib": units.MIB, "gib": units.GIB,
@@ -21,6 +19,7 @@ _SECONDS: Final = {
     "us": units.MICROSECOND_S, "µs": units.MICROSECOND_S, "ms": units.MILLISECOND_S, "s": 1.0,
     "min": units.MINUTE_S, "h": units.HOUR_S, "d": units.DAY_S,
 }  # fmt: skip
+_WATTS: Final = {"": 1.0, "w": 1.0, "k": units.KILO, "kw": units.KILO}
 _COUNT: Final = {"": 1.0, "k": units.KILO, "m": units.MEGA, "b": units.GIGA, "g": units.GIGA, "t": units.TERA}
 _RATE: Final = re.compile(r"([^/]+?)\s*(?:/\s*(s|min|h))?")
 _RATE_UNIT_S: Final = {"s": 1.0, "min": units.MINUTE_S, "h": units.HOUR_S}
@@ -75,11 +74,7 @@ def parse_watts(text: str, option: str) -> float:
 
     Raises: AdvisorError: no number, or not positive.
     """
-    match = _WATTS.fullmatch(text)
-    if match is None:
-        raise AdvisorError(f"{option} {text}: not a power", fix=f"watts, e.g. {option} 1500W")
-    factor = units.KILO if match.group(2) else 1.0
-    return positive(float(match.group(1)) * factor, option, text=text, example="1500W")
+    return _parse(text, option, _WATTS, "1500W or 1.5kW", MOST, "a power")
 
 
 def positive(value: float, option: str, *, text: str = "", example: str = "1", most: float = MOST) -> float:
@@ -87,28 +82,23 @@ def positive(value: float, option: str, *, text: str = "", example: str = "1", m
 
     Raises: AdvisorError: it is not.
     """
-    if value > most and math.isfinite(value):
-        raise AdvisorError(
-            f"{option} {text or f'{value:g}'} is out of range",
-            why=f"at most {most:g} can be asked",
-            fix=f"e.g. {option} {example}",
-        )
-    if not (value > 0 and math.isfinite(value)):
-        raise AdvisorError(
-            f"{option} {text or f'{value:g}'} is out of range",
-            why="it must be positive and finite",
-            fix=f"e.g. {option} {example}",
-        )
-    return value
+    if 0.0 < value <= most:
+        return value
+    too_large = most < value < math.inf
+    raise AdvisorError(
+        f"{option} {text or f'{value:g}'} is out of range",
+        why=f"at most {most:g} can be asked" if too_large else "it must be positive and finite",
+        fix=f"e.g. {option} {example}",
+    )
 
 
-def _parse(text: str, option: str, factors: Mapping[str, float], example: str, most: float) -> float:
+def _parse(
+    text: str, option: str, factors: Mapping[str, float], example: str, most: float, what: str = "an amount"
+) -> float:
     first = re.split(r",| or ", example)[0]
     match = _AMOUNT.fullmatch(text)
     if match is None:
-        raise AdvisorError(
-            f"{option} {text}: not an amount", fix=f"write a number and a unit, e.g. {example}"
-        )
+        raise AdvisorError(f"{option} {text}: not {what}", fix=f"write a number and a unit, e.g. {example}")
     number, unit = match.groups()
     factor = factors.get(unit.lower())
     if factor is None:

@@ -81,8 +81,7 @@ class Shared:
         OUTPUT("YYYY-MM-DD", "Prices and availability as known on that day.", "today", parser=_as_of),
     ] = field(default_factory=lambda: today())  # noqa: PLW0108  # looked up by each call
     calibration: Annotated[
-        Path | None,
-        OUTPUT("FILE", "Measured figures of one machine, from `advisor calibrate`."),
+        Path | None, OUTPUT("FILE", "Measured figures of one machine, from `advisor calibrate`.")
     ] = None
     trust_config: Annotated[
         bool,
@@ -152,8 +151,7 @@ class Load:
         ),
     ] = None
     shared_prefixes: Annotated[
-        int | None,
-        LOAD("K", "How many such beginnings there are, equally often.", "1", min=1, max=1_000_000),
+        int | None, LOAD("K", "How many such beginnings there are, equally often.", "1", min=1, max=1_000_000)
     ] = None
     sessions: Annotated[
         float | None,
@@ -291,6 +289,11 @@ def degree(text: str, most: int = 1024) -> Any:
 
 
 ModelName = Annotated[str, Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.")]
+AnyModel = Annotated[
+    str | None,
+    Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.", show_default=False),
+]
+"""Of a question that may be about none."""
 OtherModelName = Annotated[str, Option(metavar="NAME", help="Id, Hugging Face id or config.json.")]
 """Of work for which a size names no model."""
 GpuName = Annotated[str, Option(metavar="ID", help="Accelerator; h100 and the like will do.")]

@@ -82,18 +82,17 @@ def day_of(
     return Day(needed, used)
 
 
-def always_on(day: Day, price: UnitPrice, policy: str = "always on") -> FleetCost:
+def always_on(day: Day, price: UnitPrice) -> FleetCost:
     """The busiest part's units all day."""
     units = max(day.needed)
-    return _cost(policy, day, units, units, units * HOURS_PER_DAY, units * HOURS_PER_DAY * price.usd_per_hour)
+    hours = units * HOURS_PER_DAY
+    return _cost("always on", day, units, units, hours, hours * price.usd_per_hour)
 
 
-def autoscaled(
-    day: Day, price: UnitPrice, startup_minutes: float, policy: str = "autoscaled on demand"
-) -> FleetCost:
+def autoscaled(day: Day, price: UnitPrice, startup_minutes: float) -> FleetCost:
     """Units follow the load; each start is paid from its order until it serves."""
     hours = _hours_above(day, 0, startup_minutes)
-    return _cost(policy, day, 0, max(day.needed), hours, hours * price.usd_per_hour)
+    return _cost("autoscaled on demand", day, 0, max(day.needed), hours, hours * price.usd_per_hour)
 
 
 def reserved_base(

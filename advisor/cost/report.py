@@ -77,11 +77,7 @@ def cost_report(question: CostQuestion, *, progress: Progress = lambda message: 
         rows=market.rows,
         api=apis,
         ways=ways(
-            _cheapest_of_each(market.rows),
-            fleets,
-            owned.options,
-            apis,
-            api_tokens_per_day=tokens_per_day,
+            _cheapest_of_each(market.rows), fleets, owned.options, apis, api_tokens_per_day=tokens_per_day
         ),
         fleet=tuple(each.cost for each in fleets),
         load=load_points(question, market, best),
@@ -136,12 +132,7 @@ def _owned(
     elif not any(purchase_price(known, found.candidate.deployment.accelerator) for found in market.best):
         return _Owned((), market)
     options = owned_options(
-        market.best,
-        question.scenario,
-        known,
-        served=market.served,
-        region=home.id,
-        count=count,
+        market.best, question.scenario, known, served=market.served, region=home.id, count=count
     )
     note = ""
     if question.own is not None and not options:

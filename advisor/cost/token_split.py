@@ -90,15 +90,6 @@ class TokenPrices:
     share: dict[str, float]
     """Of the bill: prefill, cached read, decoding, KV residency of prompts, KV residency of answers."""
 
-    def bill_usd(self, new_input: float, cached_input: float, output: float) -> float:
-        """What so many tokens of each class cost [USD]."""
-        usd = (
-            new_input * self.usd_per_million_input
-            + cached_input * self.usd_per_million_cached
-            + output * self.usd_per_million_output
-        )
-        return usd / MILLION
-
 
 def used_seconds(
     surface: StepSurface,

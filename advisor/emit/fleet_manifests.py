@@ -9,15 +9,7 @@ import yaml
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.emit import nginx
-from advisor.emit.fleet import (
-    FIRST_CACHE_PORT,
-    ROUTER_FILE,
-    Address,
-    FleetPlan,
-    share_of,
-    told,
-    variables,
-)
+from advisor.emit.fleet import FIRST_CACHE_PORT, ROUTER_FILE, Address, FleetPlan, share_of, told, variables
 from advisor.emit.fleet_scripts import command_files
 from advisor.emit.manifests import (
     compose_replica,

@@ -18,7 +18,7 @@ from advisor.emit.fleet import (
     variables,
 )
 from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
-from advisor.emit.shell import DOCKER_DEVICES, FIRST_PORT, script, slurm_directives, until_healthy
+from advisor.emit.shell import DOCKER_DEVICES, FIRST_PORT, UNTIL_HEALTHY, script, slurm_directives
 
 
 def _loop(fleet: FleetPlan, part: Plan, body: str) -> str:
@@ -76,7 +76,7 @@ def _scripts(fleet: FleetPlan, bodies: dict[str, str], *, stay: str) -> dict[str
     router, files = f"{fleet.install()}exec {fleet.router(addresses)}\n", fleet.router_files(addresses)
     if fleet.is_shared:
         ports = [each.port for each in addresses]
-        wait = f"for port in {' '.join(map(str, ports))}; do\n  {until_healthy('$port').rstrip()}\ndone\n"
+        wait = f"for port in {' '.join(map(str, ports))}; do\n  {UNTIL_HEALTHY}\ndone\n"
         return files | {"start.sh": script(fleet.comments, f"{''.join(bodies.values())}{wait}{router}")}
     for share, body in bodies.items():
         host = _HOST_LINE if "$HOST" in body else ""

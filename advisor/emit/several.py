@@ -158,12 +158,7 @@ def _compose(name: str, comments: tuple[str, ...], standing: Sequence[_Standing]
 
 
 def _servers(
-    one: _Served,
-    machines: Sequence[Machines],
-    served: Sequence[_Served],
-    *,
-    is_one: bool,
-    in_network: bool,
+    one: _Served, machines: Sequence[Machines], served: Sequence[_Served], *, is_one: bool, in_network: bool
 ) -> Iterator[str]:
     """Replicas of a model as nginx names them, machines by HOST_1 and so on."""
     place, host = list(served).index(one), 0

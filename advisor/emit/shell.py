@@ -17,6 +17,11 @@ DOCKER_DEVICES: Final = {
 }
 """Gives a container its accelerators, by vendor."""
 
+UNTIL_HEALTHY: Final = (
+    f"until curl --silent --fail http://localhost:$port{HEALTH} > /dev/null; do sleep 5; done"
+)
+"""Waits for a replica of this machine."""
+
 
 def commented(lines: tuple[str, ...]) -> str:
     """Lines as comments of a script, a manifest or a configuration."""
@@ -61,11 +66,6 @@ def replica_line(plan: Plan) -> str:
     return f'  {plan.visible}="$devices" {shlex.join(plan.words())} {plan.address(port)} &\n'
 
 
-def until_healthy(port: str) -> str:
-    """Waits for a replica of this machine."""
-    return f"until curl --silent --fail http://localhost:{port}{HEALTH} > /dev/null; do sleep 5; done\n"
-
-
 def command_files(plan: Plan) -> dict[str, str]:
     """One script that starts the replicas of a machine and waits until they answer."""
     if plan.replicas_per_host == 1:
@@ -74,8 +74,7 @@ def command_files(plan: Plan) -> dict[str, str]:
         files = {"start.sh": script(plan.comments, f"exec {line}\n")}
     else:
         body = f"{_replicas(plan)}{replica_line(plan)}done\n"
-        wait = until_healthy("$port").rstrip()
-        body += f"for ((port = {FIRST_PORT}; port < {FIRST_PORT} + REPLICAS; port++)); do\n  {wait}\ndone\n"
+        body += f"for ((port = {FIRST_PORT}; port < {FIRST_PORT} + REPLICAS; port++)); do\n  {UNTIL_HEALTHY}\ndone\n"
         files = {"start.sh": script(plan.comments, f"{body}wait\n")}
     return files | router_files(plan)
 

@@ -91,11 +91,7 @@ def sized(scenarios: Sequence[Scenario], progress: Progress) -> list[Sized]:
     missing = [(place, name) for place, one in enumerate(found) for name in kinds if name not in one.plans]
     for place, name in missing:
         scenario = scenarios[place]
-        limits = scenario.constraints.model_copy(
-            update={
-                "accelerators": (name,),
-            }
-        )
+        limits = scenario.constraints.model_copy(update={"accelerators": (name,)})
         if scenario.constraints.own:
             continue  # all that is there was searched
         asked = scenario.model_copy(update={"constraints": limits, "top": 1})

@@ -234,8 +234,4 @@ def _nothing(found: Sequence[Sized], budget: float) -> InfeasibleError:
     if best:
         fix = f"--budget {math.ceil(100 * min(map(usd_per_hour, best)) - 1e-6) / 100:.2f}/h"
     names = ", ".join(one.done.model.id for one in found)
-    return InfeasibleError(
-        f"nothing serves {names} together under these constraints",
-        why=why,
-        fix=fix,
-    )
+    return InfeasibleError(f"nothing serves {names} together under these constraints", why=why, fix=fix)

@@ -11,13 +11,7 @@ from advisor.recommend.offers import OWN, named
 from advisor.recommend.ownership import Holding, tco
 from advisor.recommend.purchase import bill_of, job_usd
 from advisor.recommend.training_money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of
-from advisor.recommend.training_result import (
-    Bill,
-    Failures,
-    PlanColumns,
-    StageMemory,
-    TrainingOption,
-)
+from advisor.recommend.training_result import Bill, Failures, PlanColumns, StageMemory, TrainingOption
 from advisor.recommend.training_runs import (
     ESTIMATED_RESERVATION,
     LEAST_GOODPUT,
@@ -82,11 +76,7 @@ def plan_columns(job: TrainingJob, plan: TrainingPlan) -> PlanColumns:
 
 
 def option_of(
-    rank: int,
-    run: Run,
-    scenario: TrainingScenario,
-    known: Ownership,
-    others: Sequence[ClusterOffer],
+    rank: int, run: Run, scenario: TrainingScenario, known: Ownership, others: Sequence[ClusterOffer]
 ) -> TrainingOption:
     """The option that a run stands for, with the same run at every other term as further bills."""
     found, price = run.found, run.offer.price
@@ -243,9 +233,7 @@ def memory_stages(job: TrainingJob, plan: TrainingPlan) -> tuple[StageMemory, ..
     parts = ("weight", "gradient", "optimizer", "activation", "loss", "workspace", "buffer")
     return tuple(
         StageMemory(
-            stage.stage,
-            stage.peak_bytes,
-            {name: getattr(stage.fullest, f"{name}_bytes") for name in parts},
+            stage.stage, stage.peak_bytes, {name: getattr(stage.fullest, f"{name}_bytes") for name in parts}
         )
         for stage in stage_memory(job, plan)
     )

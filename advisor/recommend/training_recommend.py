@@ -28,11 +28,7 @@ from advisor.recommend.training_result import (
 from advisor.recommend.training_runs import ESTIMATED_RESERVATION, Run
 from advisor.recommend.training_scenario import TrainingScenario
 from advisor.simulator.graph.model import parameter_count
-from advisor.simulator.training.flop import (
-    CHINCHILLA,
-    FLOP_PER_PARAMETER_AND_TOKEN,
-    training_flop,
-)
+from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
 from advisor.simulator.training.plan_check import plan_words
 
 _DENSE_FRACTION = 0.8

@@ -19,11 +19,7 @@ from advisor.simulator.training.pipeline import ChunkTimes, PipelineRun, bubbles
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.schedule_orders import CHUNKS
 from advisor.simulator.training.step import StepColumns, num_micro_batches, step_time
-from advisor.simulator.training.step_host import (
-    HOST_BYTES_PER_ACCELERATOR,
-    exposed_stream_s,
-    host_bytes,
-)
+from advisor.simulator.training.step_host import HOST_BYTES_PER_ACCELERATOR, exposed_stream_s, host_bytes
 
 MOST_SIMULATED_PASSES = 12_000
 """Passes of one event graph; longer schedules are simulated with fewer micro-batches and continued at their rate."""

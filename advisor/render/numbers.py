@@ -90,11 +90,15 @@ class LaidOut(Protocol):
     def expert_parallel(self) -> int: ...
 
 
+def degree_words(**degrees: int) -> str:
+    """Degrees above one, short: `TP4 PP2`."""
+    return " ".join(f"{name}{degree}" for name, degree in degrees.items() if degree > 1)
+
+
 def layout_words(laid: LaidOut, accelerator: str, num_replicas: int) -> str:
     """A deployment in words: `4 x h100-sxm (TP4)`, `40 x h100-sxm = 5 x (TP8)`, `3 x l40s = 3 replicas`."""
     tp, pp, dp, ep = laid.tensor_parallel, laid.pipeline_parallel, laid.data_parallel, laid.expert_parallel
-    degrees = (("TP", tp), ("PP", pp), ("DP", dp), ("EP", ep))
-    inner = " ".join(f"{name}{degree}" for name, degree in degrees if degree > 1)
+    inner = degree_words(TP=tp, PP=pp, DP=dp, EP=ep)
     total = f"{num_replicas * tp * pp * dp} x {accelerator}"
     if num_replicas == 1:
         return f"{total} ({inner})" if inner else total
@@ -126,12 +130,12 @@ class Bought(LaidOut, Protocol):
 
 def bought_words(option: Bought) -> str:
     """What is bought, short: `29 x b200-sxm`, `4 x TP2 h100-sxm`, or `8 x h100-sxm as 2 x TP2` where some stay idle."""
-    degrees = {"TP": option.tensor_parallel, "PP": option.pipeline_parallel, "DP": option.data_parallel}
-    inner = " ".join(f"{name}{degree}" for name, degree in degrees.items() if degree > 1)
+    tp, pp, dp = option.tensor_parallel, option.pipeline_parallel, option.data_parallel
+    inner = degree_words(TP=tp, PP=pp, DP=dp)
     whole = f"{option.num_accelerators} x {option.accelerator}"
     if not inner:
         return whole
-    if option.num_replicas * math.prod(degrees.values()) < option.num_accelerators:
+    if option.num_replicas * tp * pp * dp < option.num_accelerators:
         return f"{whole} as {option.num_replicas} x {inner}"
     return f"{option.num_replicas} x {inner} {option.accelerator}"
 

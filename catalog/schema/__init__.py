@@ -1,10 +1,6 @@
 """The record types through which the rooms talk."""
 
-from advisor.catalog.schema.accelerator import (
-    Accelerator,
-    Interconnect,
-    ScaleUp,
-)
+from advisor.catalog.schema.accelerator import Accelerator, Interconnect, ScaleUp
 from advisor.catalog.schema.calibration import Calibration
 from advisor.catalog.schema.efficiency import CollectiveRecord, EfficiencyRecord, Residual
 from advisor.catalog.schema.engine import (

@@ -8,12 +8,7 @@ import numpy as np
 from advisor.catalog.collectives import collective
 from advisor.catalog.schema import Calibration
 from advisor.catalog.units import GIGA, MICROSECOND_S
-from advisor.evidence.collectives.case import (
-    EXPERT_EXCHANGES,
-    PEAK_BYTES,
-    CollectiveCase,
-    parse_case,
-)
+from advisor.evidence.collectives.case import EXPERT_EXCHANGES, PEAK_BYTES, CollectiveCase, parse_case
 from advisor.evidence.prediction import Prediction, answered
 from advisor.simulator.collectives.alpha_beta import curve_of
 from advisor.simulator.collectives.operations import bus_factor

@@ -12,12 +12,7 @@ from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.collective_rows import accelerator_ids, located, medians
 from advisor.evidence.fit.kernels import groups
 from advisor.simulator.collectives.alpha_beta import PROTOCOLS, AlphaBeta, alpha_beta, group_s
-from advisor.simulator.collectives.expert_parallel import (
-    FP8_SCALED_BYTES,
-    Exchange,
-    Mode,
-    exchange_times,
-)
+from advisor.simulator.collectives.expert_parallel import FP8_SCALED_BYTES, Exchange, Mode, exchange_times
 from advisor.simulator.collectives.operations import custom_wire_factors
 from advisor.simulator.collectives.topology import Topology
 

@@ -107,11 +107,7 @@ def own_rows() -> pd.DataFrame:
     rows = pd.read_csv(Path(__file__).with_name("measured_collectives.csv"))
     rows = rows[rows.operation.isin(("broadcast", "send_recv"))].rename(columns={"num_ranks": "num_gpus"})
     return rows.assign(
-        operation="broadcast",
-        system="h200_sxm",
-        fabric="nvlink4",
-        rate=LINKS["h200_sxm"][1],
-        in_switch=False,
+        operation="broadcast", system="h200_sxm", fabric="nvlink4", rate=LINKS["h200_sxm"][1], in_switch=False
     )
 
 

@@ -50,12 +50,7 @@ def fitted(fits: list[Fit]) -> Iterator[None]:
 
 
 def forget() -> None:
-    caches = (
-        catalog.records,
-        catalog.collective,
-        alpha_beta.curve_of,
-        alpha_beta.streaming_curve,
-    )
+    caches = (catalog.records, catalog.collective, alpha_beta.curve_of, alpha_beta.streaming_curve)
     for cached in caches:
         cached.cache_clear()
 

@@ -109,10 +109,7 @@ STAGES = (
         ("causal_conv1d_update",),
         "generation",
         lambda rows, shape, device, e: convolution_step_s(rows["batch_size"], shape, device, e),
-        (
-            Parameter("conv_step_launch_s", 3e-6, 5e-7, 2e-4),
-            Parameter("conv_step_passes", 1.0, 0.05, 30.0),
-        ),
+        (Parameter("conv_step_launch_s", 3e-6, 5e-7, 2e-4), Parameter("conv_step_passes", 1.0, 0.05, 30.0)),
     ),
 )
 # SGLang's sweep of H200 shared the GPU with something else: long calls jitter by a factor of five.

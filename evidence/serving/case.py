@@ -81,8 +81,6 @@ class ServingCase:
     num_requests: int | None
     max_num_seqs: int | None
     max_num_batched_tokens: int | None
-    prefix_cache_stated: bool
-    """Whether the row says if prompts' beginnings could be reused."""
     prefix_cache_off: bool
     shared_prefix_tokens: int
     """With which prompts begin alike, part of `isl`; 0 where the row states none ..."""
@@ -159,7 +157,6 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
         num_requests=cells.whole("num_requests"),
         max_num_seqs=cells.whole("max_num_seqs"),
         max_num_batched_tokens=cells.whole("max_num_batched_tokens"),
-        prefix_cache_stated=bool(cells.text("prefix_cache")),
         prefix_cache_off=cells.text("prefix_cache") in ("0", "0.0"),
         shared_prefix_tokens=cells.whole("shared_prefix_len") or 0,
         num_prefixes=cells.whole("num_prefixes") or 1,

@@ -44,9 +44,7 @@ class AlphaBeta:
 
 
 def branches_s(
-    wire_bytes: FloatArray,
-    latencies_s: tuple[float, ...],
-    rates_bytes_per_s: tuple[float, ...],
+    wire_bytes: FloatArray, latencies_s: tuple[float, ...], rates_bytes_per_s: tuple[float, ...]
 ) -> FloatArray:
     """Time of the fastest branch [s]: min over i of latency_i + wire_bytes / rate_i.
 

@@ -209,10 +209,7 @@ def computed_sequence(job: TrainingJob, micro_batch: FloatArray) -> FloatArray:
 
 
 def _stage_layers(
-    job: TrainingJob,
-    lattice: PlanLattice,
-    layers: list[dict[str, FloatArray]],
-    head: dict[str, FloatArray],
+    job: TrainingJob, lattice: PlanLattice, layers: list[dict[str, FloatArray]], head: dict[str, FloatArray]
 ) -> StageLayers:
     """Times and parameters of the stage that takes longest, for each plan.
 

@@ -88,12 +88,7 @@ class PipelineRun:
 
 
 def run_schedule(
-    schedule: Schedule,
-    num_stages: int,
-    num_micro_batches: int,
-    times: ChunkTimes,
-    *,
-    virtual_stages: int = 1,
+    schedule: Schedule, num_stages: int, num_micro_batches: int, times: ChunkTimes, *, virtual_stages: int = 1
 ) -> PipelineRun:
     """One step of a schedule: instants of every pass [s], bubble, activations in flight.
 

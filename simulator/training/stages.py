@@ -233,12 +233,7 @@ def _stage(
 ) -> _Row:
     counts = stage_groups(shape, stages, chunks, first, last, schedule)
     layers = tuple(int(count) for count in counts[stage])
-    return (
-        stage,
-        layers,
-        holds_embedding(stage, stages, schedule),
-        holds_head(stage, stages, schedule),
-    )
+    return (stage, layers, holds_embedding(stage, stages, schedule), holds_head(stage, stages, schedule))
 
 
 def _columns(rows: list[_Row], inverse: IntArray) -> Stages:

@@ -198,11 +198,7 @@ class LayerPricing:
         weights = matmul_s(depth, columns, rows, self.device, efficiency)
         traffic = self.stream_s(columns * depth * self.costs.main_gradient_bytes)
         cast = self.stream_s(columns * depth * (_AUTOCAST_BYTES if is_autocast(self.job) else 0.0))
-        return (
-            scale * forward + cast,
-            scale * inputs,
-            overlapped_s(scale * weights, traffic, norm) + cast,
-        )
+        return (scale * forward + cast, scale * inputs, overlapped_s(scale * weights, traffic, norm) + cast)
 
     def stream_s(self, num_bytes: FloatArray | float) -> FloatArray:
         """Time of memory-bound operators that move so many bytes [s]."""

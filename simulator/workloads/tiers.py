@@ -146,10 +146,7 @@ class ExpertOffload:
 
 
 def expert_offload(
-    deployment: Deployment,
-    *,
-    batch: int = 1,
-    host_bytes_per_s: float = DEFAULT_HOST_BYTES_PER_S,
+    deployment: Deployment, *, batch: int = 1, host_bytes_per_s: float = DEFAULT_HOST_BYTES_PER_S
 ) -> ExpertOffload:
     """Time per decode step that experts outside the accelerators' memory add [s].
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from typer import Argument, Option
 
 from advisor.cli.command import Studied, command
-from advisor.cli.options import Panel
+from advisor.cli.options import AnyModel, Panel
 
 PLACE: Final = Panel("Where it stands")
 USE: Final = Panel("How it is used")
@@ -18,10 +18,7 @@ LIMITS: Final = Panel("What the machine may be")
 class Conditions:
     """What a machine is for, where it stands and how it is used, as typed."""
 
-    model: Annotated[
-        str | None,
-        Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.", show_default=False),
-    ] = None
+    model: AnyModel = None
     workload: Annotated[
         Literal["serve", "finetune"], Option(help="What the machine is for; finetune is QLoRA of the model.")
     ] = "serve"
@@ -33,8 +30,7 @@ class Conditions:
         False
     )
     price_file: Annotated[
-        Path | None,
-        LIMITS("CSV", "Your own prices (part, usd, observed_on), which win."),
+        Path | None, LIMITS("CSV", "Your own prices (part, usd, observed_on), which win.")
     ] = None
     circuit: Annotated[
         str, PLACE("V/A", "Wall circuit: 120V/15A, 120V/20A, 230V/16A, 240V/20A.", show_default=True)
@@ -55,8 +51,7 @@ class Conditions:
         int, USE("N", "Tokens of an answer.", min=1, max=1_000_000, show_default=True)
     ] = 512
     precision: Annotated[
-        str | None,
-        USE("FORMAT", "Weight format.", show_default="four bits, or the checkpoint's own"),
+        str | None, USE("FORMAT", "Weight format.", show_default="four bits, or the checkpoint's own")
     ] = None
     engine: Annotated[str | None, USE("NAME", "Only this engine.", show_default="the fastest that fits")] = (
         None

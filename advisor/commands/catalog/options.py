@@ -10,6 +10,9 @@ from advisor.cli.command import command
 
 PriceOrder = Literal["accelerator", "price", "provider", "age"]
 ModelOrder = Literal["id", "parameters", "active", "context", "kv"]
+OneGpu = Annotated[str | None, Option(metavar="ID", help="Only this accelerator.")]
+Sellers = Annotated[str | None, Option(metavar="NAME,...", help="Only these providers.")]
+OwnPrices = Annotated[Path | None, Option(metavar="CSV", help="Your own prices, which win.")]
 GpuOrder = Literal["id", "memory", "bandwidth", "bf16", "fp8", "fp4", "power", "released"]
 
 
@@ -42,12 +45,12 @@ class ModelsInput:
 class PricesInput:
     """List rental prices as known on a day, with their age."""
 
-    gpu: Annotated[str | None, Option(metavar="ID", help="Only this accelerator.")] = None
-    provider: Annotated[str | None, Option(metavar="NAME,...", help="Only these providers.")] = None
+    gpu: OneGpu = None
+    provider: Sellers = None
     term: Annotated[str, Option(metavar="TERM,...", help="Terms, or all.")] = "on_demand"
     region: Annotated[str | None, Option(help="Only regions that begin so, e.g. us.")] = None
     sort: Annotated[PriceOrder, Option(help="Order; cheapest or newest first.")] = "accelerator"
-    price_file: Annotated[Path | None, Option(metavar="CSV", help="Your own prices, which win.")] = None
+    price_file: OwnPrices = None
 
 
 @command("catalog coverage")
@@ -55,9 +58,9 @@ class PricesInput:
 class CoverageInput:
     """Say what is priced, supported, measured and dated, and what is stale, of one seller, or without a price."""
 
-    gpu: Annotated[str | None, Option(metavar="ID", help="Only this accelerator.")] = None
-    provider: Annotated[str | None, Option(metavar="NAME,...", help="Only these providers.")] = None
-    price_file: Annotated[Path | None, Option(metavar="CSV", help="Your own prices, which win.")] = None
+    gpu: OneGpu = None
+    provider: Sellers = None
+    price_file: OwnPrices = None
 
 
 @command("catalog refresh")

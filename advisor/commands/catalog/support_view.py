@@ -109,10 +109,7 @@ def _of_model(model: Model) -> tuple[list[Block], dict[str, object]]:
     note = f" {limits.note}." if limits.note else ""
     window = Paragraph(f"Context window: {native}{scaled} ({limits.source}).{note}")
     found = best_first(model, all_published().get(model.id, ()))
-    data: dict[str, object] = {
-        "context": limits._asdict(),
-        "checkpoints": [one._asdict() for one in found],
-    }
+    data: dict[str, object] = {"context": limits._asdict(), "checkpoints": [one._asdict() for one in found]}
     if not found:
         return [window, Paragraph("No published checkpoint is known by name: quantise first.")], data
     by_format: dict[str, list[PublishedCheckpoint]] = defaultdict(list)

@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Option
-
-from advisor.cli.command import Studied, command, only
-from advisor.cli.options import LOAD, Beside, Levers, Load, Objectives, Panel, Top, Where
+from advisor.cli.command import Studied, command, without
+from advisor.cli.options import LOAD, Beside, Levers, Load, ModelName, Objectives, Panel, Top, Where
 
 COMPARISON: Final = Panel("What it is compared with")
 
@@ -21,12 +19,9 @@ COMPARISON: Final = Panel("What it is compared with")
 class CostInput:
     """Dollars per million prompt, cached and answer tokens: rented, owned, by API; fleets, break-evens, carbon."""
 
-    model: Annotated[
-        str, Option("--model", metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.")
-    ]
+    model: ModelName
     tokens_per_day: Annotated[
-        str | None,
-        LOAD("N", "Prompt and answer tokens of a mean day: 50M, 5B.", "what the cheapest carries"),
+        str | None, LOAD("N", "Prompt and answer tokens of a mean day: 50M, 5B.", "what the cheapest carries")
     ] = None
     shape: Annotated[
         str,
@@ -36,45 +31,10 @@ class CostInput:
             True,
         ),
     ] = "flat"
-    load: Annotated[
-        Load,
-        only(
-            "rate", "concurrency", "input_tokens", "output_tokens", "trace", "profile", "shared_prefix_tokens",
-            "shared_prefixes", "sessions", "turn_gap",
-        ),
-    ] = Load()  # fmt: skip
+    load: Annotated[Load, without(Load, "ramp", "trace_speed", "length_dist", "requests")] = Load()
     levers: Levers = Levers()
-    objectives: Annotated[
-        Objectives,
-        only(
-            "ttft_p99",
-            "tpot_p99",
-            "ttft_p95",
-            "ttft_p50",
-            "tpot_p95",
-            "tpot_p50",
-            "itl_p99",
-            "e2e_p99",
-            "headroom",
-            "redundancy",
-        ),
-    ] = Objectives()
-    where: Annotated[
-        Where,
-        only(
-            "gpu",
-            "provider",
-            "engine",
-            "precision",
-            "term",
-            "tenancy",
-            "residency",
-            "max_price_age",
-            "max_gpus",
-            "price_file",
-            "power_budget",
-        ),
-    ] = Where()
+    objectives: Annotated[Objectives, without(Objectives, "budget", "goal")] = Objectives()
+    where: Annotated[Where, without(Where, "own", "region", "max_context")] = Where()
     own: Annotated[
         str | None, COMPARISON("NxID", "Hardware to own: 8xh100-sxm.", "those with a purchase price")
     ] = None

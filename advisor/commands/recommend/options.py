@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal
 
 from typer import Argument, Option
 
-from advisor.cli.command import Studied, command, only
-from advisor.cli.options import Beside, ItemInput, Levers, Load, Objectives, Top, Where
+from advisor.cli.command import Studied, command, only, without
+from advisor.cli.options import AnyModel, Beside, ItemInput, Levers, Load, Objectives, Top, Where
 from advisor.commands.recommend.training_options import TrainingInput
 
 TRAINING: Final = ("train", "finetune", "rl")
@@ -59,10 +59,7 @@ class Shown:
 class RecommendInput:
     """Rank every accelerator on the market for a model: layout, latencies or days, dollars."""
 
-    model: Annotated[
-        str | None,
-        Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.", show_default=False),
-    ] = None
+    model: AnyModel = None
     models: Annotated[
         str | None,
         Option(
@@ -73,30 +70,14 @@ class RecommendInput:
     ] = None
     workload: Annotated[
         Literal[
-            "serve",
-            "train",
-            "finetune",
-            "distill",
-            "rl",
-            "diffusion",
-            "embed",
-            "rerank",
-            "speech",
-            "vision",
-            "batch",
+            "serve", "train", "finetune", "distill", "rl", "diffusion", "embed", "rerank", "speech", "vision", "batch"
         ],
         Option(help="What the hardware is for."),
-    ] = "serve"
+    ] = "serve"  # fmt: skip
     fast: Annotated[bool, Option("--fast", help="Screen only: a third of the time, nothing confirmed.")] = (
         False
     )
-    load: Annotated[
-        Load,
-        only(
-            "rate", "concurrency", "input_tokens", "output_tokens", "trace", "trace_speed", "profile",
-            "shared_prefix_tokens", "shared_prefixes", "sessions", "turn_gap",
-        ),
-    ] = Load()  # fmt: skip
+    load: Annotated[Load, without(Load, "ramp", "length_dist", "requests")] = Load()
     levers: Levers = Levers()
     objectives: Objectives = Objectives()
     where: Where = Where()
@@ -104,13 +85,7 @@ class RecommendInput:
     shown: Shown = Shown()
     emission: Emission = Emission()
     training: TrainingInput = TrainingInput()
-    item: Annotated[
-        ItemInput,
-        only(
-            "steps", "image_size", "guidance", "query_tokens", "runtime", "max_batch", "latency_p99", "images",
-            "image_scheme", "items",
-        ),
-    ] = ItemInput()  # fmt: skip
+    item: Annotated[ItemInput, without(ItemInput, "tokens")] = ItemInput()
 
 
 @command("replay")

@@ -106,7 +106,7 @@ def _batch_blocks(found: BatchRecommendation, job: BatchJob, *, explain: bool) -
         Table(header, rows, title=f"Best ways within {job.deadline_s / HOUR_S:g} h, one per accelerator"),
         Paragraph(standing_words(found.options, lambda option: option.usd)),
         Paragraph(job_words(found.options[0].bill)),
-        *(rejected_words(found.rejected, everything=True) if explain else ()),
+        *(rejected_words(found.rejected) if explain else ()),
         Paragraph(text if explain else f"{text} --explain shows the rest."),
     )
 
@@ -182,6 +182,6 @@ def _item_blocks(found: ItemRecommendation, promise_s: float, *, explain: bool) 
         Table(header, rows[: len(shown)], title=f"Best options{at}, one per accelerator"),
         Paragraph(standing_words(shown, lambda option: option.usd_per_thousand_items)),
         *(() if found.ladder else (Paragraph(bill_words(shown[0].bill)),)),
-        *(rejected_words(found.rejected, everything=True) if explain else ()),
+        *(rejected_words(found.rejected) if explain else ()),
         Paragraph(asked if explain else f"{asked} --explain shows the rest."),
     )

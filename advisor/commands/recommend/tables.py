@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from advisor.recommend.changes import LESS
 from advisor.recommend.power import power_words
@@ -13,6 +12,7 @@ from advisor.render.numbers import (
     MISSING,
     TIME,
     bought_words,
+    degree_words,
     digits,
     price_words,
     rung,
@@ -22,8 +22,6 @@ from advisor.render.numbers import (
     usd_range,
 )
 from advisor.simulator.quantity import Quantity
-
-_MOST_LINES: Final = 8
 
 
 def shown_rate(scenario: Scenario) -> float | None:
@@ -190,8 +188,7 @@ def take_words(option: Option) -> str:
 
 
 def _workers(part: OptionPart | Option) -> str:
-    degrees = {"TP": part.tensor_parallel, "PP": part.pipeline_parallel, "DP": part.data_parallel}
-    inner = " ".join(f"{name}{degree}" for name, degree in degrees.items() if degree > 1)
+    inner = degree_words(TP=part.tensor_parallel, PP=part.pipeline_parallel, DP=part.data_parallel)
     return f"{part.num_replicas} x {inner}" if inner else f"{part.num_replicas}"
 
 
@@ -221,34 +218,17 @@ def p99_words(times: Mapping[str, Quantity]) -> str:
     return f"{digits(quantity.value / factor, 2)} {unit}"
 
 
-def rejected_tables(rejected: Sequence[Rejected], *, most: int, everything: bool) -> list[Block]:
-    """Accelerators that are not among the answers, those with the same reason together; at most `most` reasons."""
+def rejected_tables(rejected: Sequence[Rejected]) -> list[Block]:
+    """Accelerators that are not among the answers, those with the same reason together."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for entry in rejected:
         by_reason[entry.reason].append(entry.accelerator)
-    if not by_reason:
-        return []
-    reasons = list(by_reason.items())
-    shown = reasons if everything else reasons[:most]
-    rows = tuple((_names(names, everything), reason) for reason, names in shown)
+    rows = tuple((", ".join(names), reason) for reason, names in by_reason.items())
     title = f"Why not the other {len(rejected)} accelerators"
-    blocks: list[Block] = [Table(columns("accelerator~ | reason~"), rows, title=title)]
-    if len(shown) < len(reasons):
-        blocks.append(Paragraph(f"{len(reasons) - len(shown)} more reasons with --explain or --json."))
-    return blocks
+    return [Table(columns("accelerator~ | reason~"), rows, title=title)] if rows else []
 
 
-def rejected_words(rejected: Sequence[Rejected], *, everything: bool) -> list[Block]:
-    """The same in lines, one for each accelerator; the first few where not everything is asked for."""
-    shown = rejected if everything else rejected[:_MOST_LINES]
-    more = len(rejected) - len(shown)
-    lines = [f"{item.accelerator}: {item.reason}" for item in shown]
-    if more:
-        lines.append(f"{more} more with --explain.")
-    return [Paragraph("\n".join(["Not among them:", *lines]))] if shown else []
-
-
-def _names(names: Sequence[str], everything: bool) -> str:
-    if everything or len(names) <= 4:
-        return ", ".join(names)
-    return f"{', '.join(names[:3])} and {len(names) - 3} more"
+def rejected_words(rejected: Sequence[Rejected]) -> list[Block]:
+    """The same in lines, one for each accelerator."""
+    lines = [f"{item.accelerator}: {item.reason}" for item in rejected]
+    return [Paragraph("\n".join(["Not among them:", *lines]))] if lines else []

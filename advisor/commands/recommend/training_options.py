@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from typer import Option
-
 from advisor.cli.options import MethodName, OptimizerName, Panel
 
 WORK: Final = Panel("Training: what")
@@ -23,12 +21,7 @@ class TrainingInput:
 
     tokens: Annotated[str | None, WORK("N", "Tokens to train on, e.g. 1T.")] = None
     compute_optimal: Annotated[
-        bool,
-        Option(
-            "--compute-optimal",
-            help="As many as Chinchilla says: 20 a parameter.",
-            rich_help_panel=WORK.title,
-        ),
+        bool, WORK(None, "As many as Chinchilla says: 20 a parameter.", True, "--compute-optimal")
     ] = False
     sequence: Annotated[
         int | None, WORK("N", "Tokens of a sequence.", "by workload", min=1, max=10_000_000)
@@ -40,11 +33,9 @@ class TrainingInput:
     global_batch: Annotated[
         int | None, WORK("N", "Sequences of one step.", "by size", min=1, max=10_000_000)
     ] = None
-    method: Annotated[
-        MethodName, Option(help="Fine-tuning: all weights, or adapters.", rich_help_panel=WORK.title)
-    ] = "full"
+    method: Annotated[MethodName, WORK(None, "Fine-tuning: all weights, or adapters.", True)] = "full"
     lora_rank: Annotated[int, WORK("N", "Rank of adapters.", True, min=1, max=65536)] = 16
-    optimizer: Annotated[OptimizerName, Option(help="Optimizer.", rich_help_panel=WORK.title)] = "adamw"
+    optimizer: Annotated[OptimizerName, WORK(None, "Optimizer.", True)] = "adamw"
     teacher: Annotated[str | None, WORK("NAME", "Distillation: the model that writes --items answers.")] = (
         None
     )
@@ -54,40 +45,28 @@ class TrainingInput:
     gpus: Annotated[int | None, LIMITS("N", "Exactly so many.", "any number", min=1, max=1_000_000)] = None
     deadline: Annotated[str | None, LIMITS("TIME", "Done within, e.g. 30d.", "30d without --gpus")] = None
     from_plan: Annotated[
-        Path | None,
-        LIMITS("PLAN.json", "A plan's question again, within other limits.", False, "--from"),
+        Path | None, LIMITS("PLAN.json", "A plan's question again, within other limits.", False, "--from")
     ] = None
     checkpoints: Annotated[
-        Literal["async", "sync"],
-        Option(help="Written behind the computation or not.", rich_help_panel=FAILURES.title),
+        Literal["async", "sync"], FAILURES(None, "Written behind the computation or not.", True)
     ] = "async"
     mtbf_hours: Annotated[
-        float | None,
-        FAILURES("H", "Between failures of one accelerator.", "50 000", max=1_000_000_000),
+        float | None, FAILURES("H", "Between failures of one accelerator.", "50 000", max=1_000_000_000)
     ] = None
     restart: Annotated[str, FAILURES("TIME", "From a failure to the next step.", True)] = "10min"
     spot_losses_per_day: Annotated[
         float, FAILURES("N", "Spot machines taken back, per machine.", True, min=0, max=10_000)
     ] = 1.0
-    elastic: Annotated[
-        bool,
-        Option("--elastic", help="Go on without the replica that failed.", rich_help_panel=FAILURES.title),
-    ] = False
+    elastic: Annotated[bool, FAILURES(None, "Go on without the replica that failed.", True, "--elastic")] = (
+        False
+    )
     stragglers: Annotated[
         float, FAILURES("F", "Spread of machines' speed, e.g. 0.01.", True, min=0.0, max=1.0)
     ] = 0.0
-    algorithm: Annotated[AlgorithmName, Option(help="Algorithm.", rich_help_panel=REINFORCEMENT.title)] = (
-        "grpo"
-    )
+    algorithm: Annotated[AlgorithmName, REINFORCEMENT(None, "Algorithm.", True)] = "grpo"
     prompts: Annotated[
         int,
-        REINFORCEMENT(
-            "N",
-            "Prompts of one step; their lengths: --input-tokens.",
-            True,
-            min=1,
-            max=1_000_000,
-        ),
+        REINFORCEMENT("N", "Prompts of one step; their lengths: --input-tokens.", True, min=1, max=1_000_000),
     ] = 512
     samples: Annotated[
         int,
@@ -95,12 +74,10 @@ class TrainingInput:
     ] = 16
     rl_steps: Annotated[int, REINFORCEMENT("N", "Steps of the whole run.", True, min=1, max=10_000_000)] = 500
     placement: Annotated[
-        PlacementName,
-        Option(help="Generation on the training machines, or apart.", rich_help_panel=REINFORCEMENT.title),
+        PlacementName, REINFORCEMENT(None, "Generation on the training machines, or apart.", True)
     ] = "both"
     off_policy: Annotated[
-        int,
-        REINFORCEMENT("K", "Steps that answers may lag behind the weights.", True, min=0, max=64),
+        int, REINFORCEMENT("K", "Steps that answers may lag behind the weights.", True, min=0, max=64)
     ] = 0
     reward_time: Annotated[str | None, REINFORCEMENT("TIME", "Judging one step's answers.", "0s")] = None
     reward_model: Annotated[str | None, REINFORCEMENT("NAME", "A model that judges.", "a rule")] = None

@@ -27,7 +27,6 @@ from advisor.render.numbers import (
 )
 from advisor.render.training_charts import days_chart, stage_chart, waterfall_chart
 
-MAX_REJECTED: Final = 6
 ENVELOPE_FIELDS: Final = ("warnings", "notes")
 
 
@@ -65,8 +64,8 @@ def _explained(first: TrainingOption, found: TrainingRecommendation) -> list[Blo
     chart = days_chart(found.options, found.pareto)
     blocks: list[Block] = [] if chart.is_empty else [chart]
     blocks.append(waterfall_chart(first.breakdown, f"One step of option 1 ({first.plan.words})"))
-    blocks += [_memory_block(first, explain=True), _bills_table(first), *_explanation(first, found)]
-    blocks += rejected_tables(found.rejected, most=MAX_REJECTED, everything=True)
+    blocks += [_memory_block(first), _bills_table(first), *_explanation(first, found)]
+    blocks += rejected_tables(found.rejected)
     if found.what_would_change:
         blocks.append(bulleted("What would change this answer", found.what_would_change))
     return blocks
@@ -141,22 +140,16 @@ def _loop_row(option: TrainingOption, loop: Reinforcement) -> tuple[str, ...]:
     return (str(option.rank), where, *(show(t or None, TIME) for t in times), percent(loop.rollout_fraction))
 
 
-def _memory_block(option: TrainingOption, *, explain: bool) -> Block:
+def _memory_block(option: TrainingOption) -> Block:
     """Memory in a line, or by stage."""
-    if explain and len(option.memory_by_stage) > 1:
+    if len(option.memory_by_stage) > 1:
         return stage_chart(option.memory_by_stage, option.memory_limit_bytes)
     parts = ", ".join(
         f"{name} {digits(size / GB)}" for name, size in option.memory.items() if size > 0.05 * GB
     )
-    stages = [stage.peak_bytes / GB for stage in option.memory_by_stage]
-    by_stage = ""
-    if len(stages) > 1:
-        by_stage = (
-            f" By stage: {digits(stages[0])} first, {digits(max(stages))} fullest, {digits(stages[-1])} last."
-        )
     return Paragraph(
         f"Memory of the fullest accelerator: {show_quantity(option.peak_memory_bytes, SIZE)} of "
-        f"{digits(option.memory_limit_bytes / GB)} GB: {parts}.{by_stage}"
+        f"{digits(option.memory_limit_bytes / GB)} GB: {parts}."
     )
 
 
@@ -269,8 +262,6 @@ def _sections(found: TrainingRecommendation) -> tuple[Section, ...]:
         Section("One step", (step,)),
         Section("Memory", (stage_chart(first.memory_by_stage, first.memory_limit_bytes),)),
         Section("Bill and failures", (_bills_table(first), *_explanation(first, found))),
-        Section(
-            "Why not the others", tuple(rejected_tables(found.rejected, most=MAX_REJECTED, everything=True))
-        ),
+        Section("Why not the others", tuple(rejected_tables(found.rejected))),
         Section("Launch", (flags_figure(first),)),
     )

@@ -26,17 +26,8 @@ from advisor.recommend.result import Option, Recommendation
 from advisor.recommend.scenario import Beside, Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
 from advisor.render.document import fields_of
-from advisor.render.numbers import (
-    POWER,
-    TIME,
-    digits,
-    percent,
-    show,
-    usd,
-)
+from advisor.render.numbers import POWER, TIME, digits, percent, show, usd
 
-MAX_REJECTED: Final = 8
-"""Reasons that the terminal lists without --explain; JSON has all."""
 SHOWN_BESIDE_LADDER: Final = 3
 """Options of the last load of a ladder that the terminal lists; --explain and JSON have all."""
 ENVELOPE_FIELDS: Final = ("warnings", "notes")
@@ -63,7 +54,7 @@ def recommendation_answer(
         blocks.append(bulleted(title, gains if explain else gains[:2]))
     if explain:
         blocks += [pareto_chart(found.options), *_explanation(best)]
-        blocks += rejected_tables(found.rejected, most=MAX_REJECTED, everything=True)
+        blocks += rejected_tables(found.rejected)
         if found.what_would_change:
             blocks.append(bulleted("What would change this answer", found.what_would_change))
     blocks.append(Figure(start_command(best), title=start_words(best)))

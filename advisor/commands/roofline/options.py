@@ -6,8 +6,9 @@ from typing import Annotated, Final
 from typer import Option
 
 from advisor.cli.command import command
+from advisor.cli.options import AnyModel, GpuName, Panel
 
-KERNEL: Final = "A kernel's block, with --occupancy"
+KERNEL: Final = Panel("A kernel's block, with --occupancy")
 
 
 @command("roofline", uses_calibration=True)
@@ -15,11 +16,8 @@ KERNEL: Final = "A kernel's block, with --occupancy"
 class RooflineInput:
     """Operators of a decode step and a prompt on the roofline: intensity, bound, time, distance from the roof."""
 
-    gpu: Annotated[str, Option(metavar="ID", help="Accelerator; h100 and the like will do.")]
-    model: Annotated[
-        str | None,
-        Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.", show_default=False),
-    ] = None
+    gpu: GpuName
+    model: AnyModel = None
     batch: Annotated[int, Option(metavar="N", min=1, max=100_000, help="Sequences of the decode step.")] = 1
     context: Annotated[
         int, Option(metavar="N", min=1, max=10_000_000, help="Tokens of each sequence and of the prompt.")
@@ -28,18 +26,8 @@ class RooflineInput:
         str | None, Option(metavar="FORMAT", help="Weights.", show_default="the checkpoint's")
     ] = None
     occupancy: Annotated[bool, Option("--occupancy", help="Blocks of a kernel per SM instead.")] = False
-    threads: Annotated[
-        int, Option(metavar="N", max=65_536, help="Threads per block.", rich_help_panel=KERNEL)
-    ] = 256
-    registers: Annotated[
-        int, Option(metavar="N", max=65_536, help="Registers per thread.", rich_help_panel=KERNEL)
-    ] = 64
-    shared_memory: Annotated[
-        str | None,
-        Option(
-            metavar="SIZE",
-            help="Shared memory per block, e.g. 48KiB.",
-            rich_help_panel=KERNEL,
-            show_default="none",
-        ),
-    ] = None
+    threads: Annotated[int, KERNEL("N", "Threads per block.", True, max=65_536)] = 256
+    registers: Annotated[int, KERNEL("N", "Registers per thread.", True, max=65_536)] = 64
+    shared_memory: Annotated[str | None, KERNEL("SIZE", "Shared memory per block, e.g. 48KiB.", "none")] = (
+        None
+    )

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from typer import Option
 
 from advisor.cli.command import Studied, command
+from advisor.cli.options import GpuName
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 Library = Literal["engine", "vllm", "sglang", "tensorrt-llm", "nccl"]
@@ -20,7 +21,7 @@ class CollectiveInput:
     size: Annotated[
         str, Option("--bytes", metavar="SIZE", help="Message size as nccl-tests counts it, e.g. 1GiB.")
     ] = "1GiB"
-    gpu: Annotated[str, Option(metavar="ID", help="Accelerator; h100 and the like will do.")] = "h100-sxm"
+    gpu: GpuName = "h100-sxm"
     gpus: Annotated[
         int, Option(metavar="N", min=2, max=1_000_000, help="Ranks in all, one per accelerator.")
     ] = 8

@@ -11,6 +11,10 @@ from advisor.cli.options import GpuName, ItemInput, Layout, Load, OtherModelName
 _STUDIED: Final = Studied(
     pareto=("min metrics_ttft_s_p99", "min metrics_tpot_s_p99", "max metrics_output_tokens_per_s")
 )
+_Layout = Annotated[Layout, only("tp", "replicas", "precision", "engine")]
+_Load = Annotated[
+    Load, only("rate", "concurrency", "input_tokens", "output_tokens", "profile", "length_dist", "requests")
+]
 
 
 @command("simulate vision", uses_calibration=True, studied=_STUDIED)
@@ -21,11 +25,8 @@ class VisionInput:
     model: OtherModelName
     gpu: GpuName
     item: Annotated[ItemInput, only("images", "image_size", "image_scheme")] = ItemInput()
-    layout: Annotated[Layout, only("tp", "replicas", "precision", "engine")] = Layout()
-    load: Annotated[
-        Load,
-        only("rate", "concurrency", "input_tokens", "output_tokens", "profile", "length_dist", "requests"),
-    ] = Load(input_tokens=64)
+    layout: _Layout = Layout()
+    load: _Load = Load(input_tokens=64)
 
 
 @command("simulate adapters", uses_calibration=True, studied=_STUDIED)
@@ -45,8 +46,5 @@ class AdaptersInput:
     popularity: Annotated[
         float, Option(metavar="S", min=0.0, max=5.0, help="Zipf's exponent; 0 is uniform.")
     ] = 1.0
-    layout: Annotated[Layout, only("tp", "replicas", "precision", "engine")] = Layout()
-    load: Annotated[
-        Load,
-        only("rate", "concurrency", "input_tokens", "output_tokens", "profile", "length_dist", "requests"),
-    ] = Load()
+    layout: _Layout = Layout()
+    load: _Load = Load()

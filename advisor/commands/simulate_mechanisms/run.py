@@ -105,11 +105,7 @@ def _simulated(
     )
     started = time.perf_counter()
     result = simulate(
-        replica.surface,
-        replica.policy,
-        plan.workload,
-        num_replicas=deployment.num_replicas,
-        seed=shared.seed,
+        replica.surface, replica.policy, plan.workload, num_replicas=deployment.num_replicas, seed=shared.seed
     )
     wall_s = time.perf_counter() - started
     check_served(result)

@@ -30,26 +30,14 @@ class Guessing:
     """Guessing ahead, as typed."""
 
     speculative: Annotated[
-        str | None,
-        LAYOUT(
-            "METHOD",
-            "Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL.",
-            "off",
-        ),
+        str | None, LAYOUT("METHOD", "Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL.", "off")
     ] = None
     draft_tokens: Annotated[
-        int | None,
-        LAYOUT("N", "Guesses in a row, with --speculative.", "the method's", min=1, max=1000),
+        int | None, LAYOUT("N", "Guesses in a row, with --speculative.", "the method's", min=1, max=1000)
     ] = None
     acceptance: Annotated[
         float | None,
-        LAYOUT(
-            "A",
-            "Chance that a guess is accepted, with --speculative.",
-            "as published",
-            min=0.0,
-            max=1.0,
-        ),
+        LAYOUT("A", "Chance that a guess is accepted, with --speculative.", "as published", min=0.0, max=1.0),
     ] = None
 
 

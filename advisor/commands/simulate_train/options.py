@@ -57,16 +57,13 @@ class TrainLayout:
         ),
     ] = None
     offload_optimizer: Annotated[
-        bool | None,
-        LAYOUT(None, "States in host memory.", False, "--offload-optimizer"),
+        bool | None, LAYOUT(None, "States in host memory.", False, "--offload-optimizer")
     ] = None
     offload_parameters: Annotated[
-        bool | None,
-        LAYOUT(None, "Weights in host memory.", False, "--offload-parameters"),
+        bool | None, LAYOUT(None, "Weights in host memory.", False, "--offload-parameters")
     ] = None
     offload_activations: Annotated[
-        bool | None,
-        LAYOUT(None, "Inputs of layers in host memory.", False, "--offload-activations"),
+        bool | None, LAYOUT(None, "Inputs of layers in host memory.", False, "--offload-activations")
     ] = None
 
 

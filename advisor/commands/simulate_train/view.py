@@ -5,12 +5,7 @@ from dataclasses import dataclass
 
 from advisor.catalog.units import DAY_S
 from advisor.commands.simulate_train.far_sites import FarSites
-from advisor.commands.simulate_train.islands import (
-    islands_flags,
-    islands_result,
-    islands_words,
-    title_of,
-)
+from advisor.commands.simulate_train.islands import islands_flags, islands_result, islands_words, title_of
 from advisor.commands.simulate_train.pipeline_picture import LEGEND as PICTURE_LEGEND
 from advisor.commands.simulate_train.pipeline_picture import pipeline_svg, pipeline_text
 from advisor.recommend.training_islands import Islands, IslandsFound

@@ -12,11 +12,7 @@ from advisor.catalog.schema import Calibration
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
 from advisor.cli.topology_input import group_of
-from advisor.commands.validate.cases import (
-    Suite,
-    Validation,
-    write_predictions,
-)
+from advisor.commands.validate.cases import Suite, Validation, write_predictions
 from advisor.commands.validate.nccl_tests_view import nccl_tests_answer
 from advisor.commands.validate.options import (
     CollectivesInput,

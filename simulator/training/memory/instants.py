@@ -129,11 +129,7 @@ def stage_instants(
             buffer_bytes=at_end,
         ),
         replace(
-            held,
-            gradient_bytes=gradients,
-            activation_bytes=none,
-            workspace_bytes=step,
-            buffer_bytes=at_step,
+            held, gradient_bytes=gradients, activation_bytes=none, workspace_bytes=step, buffer_bytes=at_step
         ),
     )
 

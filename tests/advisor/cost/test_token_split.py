@@ -56,9 +56,12 @@ def test_prices_times_tokens_are_the_bill_to_a_cent(
         inputs, outputs, input_variation=variation, output_variation=variation, cached_fraction=cached
     )
     prices = token_prices(usd, used(tokens, batch, window, full), tokens)
-    bill = prices.bill_usd(
-        requests * tokens.new_input, requests * tokens.cached_input, requests * tokens.output
+    per_million = (
+        tokens.new_input * prices.usd_per_million_input
+        + tokens.cached_input * prices.usd_per_million_cached
+        + tokens.output * prices.usd_per_million_output
     )
+    bill = requests * per_million / 1e6
     assert bill == pytest.approx(usd * requests, abs=0.005, rel=1e-12)
     assert sum(prices.share.values()) == pytest.approx(1.0)
 
