@@ -1,6 +1,5 @@
 """Which accelerators, and how many, for images, texts or audio under a promise on latency, at what price."""
 
-import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +57,7 @@ def recommend_items(scenario: ItemScenario) -> ItemRecommendation:
     answers = [_answer(replace(scenario, rate_per_s=load), services, unfit) for load in loads]
     carried = [answer for answer in answers if answer.options]
     if not carried:
-        raise _nothing(scenario, model, answers[0].reasons)
+        raise _nothing(scenario, model, services, answers[0].reasons)
     last = carried[-1]
     ladder = tuple(
         ItemRung(load, answer.options[0] if answer.options else None)
@@ -105,12 +104,7 @@ def _answer(
     services: Sequence[tuple[ItemService, Sequence[Placement]]],
     unfit: Mapping[str, str],
 ) -> _Answer:
-    bounds = [
-        ItemCandidate(service, way, _bound_usd(service, way, scenario))
-        for service, ways in services
-        for way in ways
-    ]
-    bounds.sort(key=lambda candidate: candidate.bound_usd)
+    bounds = _candidates(scenario, services)
     reasons = dict(unfit)
     fleets: _Fleets = {}
     best = _cheapest(scenario, bounds, fleets)
@@ -130,9 +124,21 @@ def _answer(
     return _Answer(scenario, options, bounds, reasons, len(fleets))
 
 
+def _candidates(
+    scenario: ItemScenario, services: Sequence[tuple[ItemService, Sequence[Placement]]]
+) -> list[ItemCandidate]:
+    """Every replica on every offer, in the order of bounds."""
+    found = [
+        ItemCandidate(service, way, _bound_usd(service, way, scenario))
+        for service, ways in services
+        for way in ways
+    ]
+    return sorted(found, key=lambda candidate: candidate.bound_usd)
+
+
 def _competing(best: Mapping[str, ItemFound], safe: Mapping[str, ItemFound], top: int) -> list[ItemFound]:
-    """The cheapest accelerators, each as it is safe to take where that may cost no more than its cheapest offer; one
-    that is safe to take stays among them.
+    """The cheapest accelerators, each as it is safe to take where that may cost no more than its cheapest offer; where
+    none of them is, the cheapest that is safe to take stands below them.
     """
 
     def cost(found: ItemFound) -> Quantity:
@@ -147,8 +153,8 @@ def _competing(best: Mapping[str, ItemFound], safe: Mapping[str, ItemFound], top
     order = sorted(map(preferred, {**best, **safe}), key=lambda found: found.usd_per_item)
     founded = {id(found) for found in safe.values()}
     if safe and founded.isdisjoint(map(id, order[:top])):
-        name, least = min(safe.items(), key=lambda item: item[1].usd_per_item)
-        return [*[found for found in order if found is not best.get(name)][: top - 1], least]
+        least = min(safe.values(), key=lambda found: found.usd_per_item)
+        return [*order[: max(1, top - 1)], least][:top]
     return order[:top]
 
 
@@ -258,7 +264,12 @@ def _too_slow(service: ItemService, scenario: ItemScenario) -> str:
     return f"one {scenario.job.unit} alone takes {alone_ms:.0f} ms, the promise is {promise_ms:.0f} ms"
 
 
-def _nothing(scenario: ItemScenario, model: Model, reasons: Mapping[str, str]) -> InfeasibleError:
+def _nothing(
+    scenario: ItemScenario,
+    model: Model,
+    services: Sequence[tuple[ItemService, Sequence[Placement]]],
+    reasons: Mapping[str, str],
+) -> InfeasibleError:
     slow = [reason for reason in reasons.values() if "alone takes" in reason]
     fastest = min(slow, key=lambda reason: float(reason.split(" takes ")[1].split(" ms")[0]), default="")
     why = f"on the fastest, {fastest}" if fastest else "; ".join(list(dict.fromkeys(reasons.values()))[:3])
@@ -266,13 +277,14 @@ def _nothing(scenario: ItemScenario, model: Model, reasons: Mapping[str, str]) -
     budget = scenario.budget_usd_per_hour
     if budget is not None:
         rate = scenario.rate_per_s or _TRICKLE_PER_S
-        asked = replace(scenario, budget_usd_per_hour=None, rate_per_s=rate, ladder_per_s=())
-        with contextlib.suppress(InfeasibleError):
-            option = min(recommend_items(asked).options, key=lambda option: option.usd_per_hour)
+        asked = replace(scenario, budget_usd_per_hour=None, rate_per_s=rate, ladder_per_s=(), top=1)
+        enough = _cheapest(asked, _candidates(asked, services), {}).values()
+        for found in sorted(enough, key=lambda found: found.usd_per_item)[:1]:
+            service, price = found.candidate.service, found.candidate.way.price
+            count = found.fleet.num_servers * service.accelerators_per_replica
+            paid = found.usd_per_hour + extra_usd_per_hour(price, scenario.beside)
             why = f"${budget:.3g}/h buys nothing that keeps it"
-            fix = smallest_budget(
-                option.usd_per_hour, option.num_accelerators, option.accelerator, option.provider
-            )
+            fix = smallest_budget(paid, count, price.accelerator, price.provider)
     return InfeasibleError(
         f"nothing serves {model.id} with a p99 latency of {KILO * scenario.latency_p99_s:g} ms under these constraints",
         why=why,

@@ -48,7 +48,7 @@ def by_standing(
     roles: dict[int, Role] = {}
     if standings[0] < SAFE:
         roles[id(cheapest)] = "cheapest_if_it_holds"
-    if max(standings) == SAFE and order[0] is leader:
+    if max(standings) == SAFE:
         roles[id(leader)] = "safe_pick"
     return tuple(
         replace(option, rank=rank, role=roles.get(id(option), "other"))
@@ -63,10 +63,12 @@ def standing_words(options: Sequence[Option], cost: Callable[[Option], Quantity]
     bold = next((each for each in options if each.role == "cheapest_if_it_holds"), None)
     if bold is None:
         return f"{words}."
-    if bold is options[0]:
-        return f"{words}; 1 is the cheapest if it holds."
-    saved = 1.0 - cost(bold).value / cost(options[0]).value
-    return f"{words}; {bold.rank} saves {100.0 * saved:.0f} % if it holds: try it first."
+    is_assumed = cost(bold).basis == "assumed"
+    condition, first = ("it holds", "try it") if is_assumed else ("its price still stands", "ask")
+    if safe is None:
+        return f"{words}; {bold.rank} is the cheapest if {condition}."
+    saved = 1.0 - cost(bold).value / cost(safe).value
+    return f"{words}; {bold.rank} saves {100.0 * saved:.0f} % if {condition}: {first} first."
 
 
 def standing_of(basis: Basis, price: Price, as_of: datetime.date) -> int:

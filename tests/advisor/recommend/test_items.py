@@ -169,7 +169,7 @@ SWAPPED = "safe_pick cheapest_if_it_holds"
         # an assumed row gives way to a measured one that may cost no more, and says what it would save
         (((1.0, 1.6, "assumed"), (1.5, 1.9, "modelled")), ("list 9", "list 9"), "21", SWAPPED),
         # not to one that costs more in any case
-        (((1.0, 1.1, "assumed"), (1.5, 1.9, "modelled")), ("list 9", "list 9"), "12", "cheapest_if_it_holds other"),
+        (((1.0, 1.1, "assumed"), (1.5, 1.9, "modelled")), ("list 9", "list 9"), "12", "cheapest_if_it_holds safe_pick"),
         # nor does a tracker's price, a shared host's or an old one head the list
         (((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled")), ("tracker 9", "list 9"), "21", SWAPPED),
         (((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled")), ("shared 9", "list 9"), "21", SWAPPED),
@@ -190,7 +190,8 @@ def test_what_is_assumed_or_foreign_heads_no_list(costs, prices, order, roles) -
     assert " ".join(option.role for option in found) == roles
     assert [option.rank for option in found] == [1, 2]
     words = standing_words(found, lambda option: option.usd_per_thousand_items)
-    assert ("saves 33 % if it holds" in words) == (order == "21")
+    doubt = "it holds: try it" if costs[0][2] == "assumed" else "its price still stands: ask"
+    assert (f"saves 33 % if {doubt} first" in words) == ("cheapest" in roles)
 
 
 def test_the_first_option_can_be_paid_where_a_firm_price_may_cost_no_more() -> None:
@@ -205,3 +206,13 @@ def test_the_first_option_can_be_paid_where_a_firm_price_may_cost_no_more() -> N
     assert first.price_kind in ("list", "quote")
     assert first.usd_per_hour > cheapest.usd_per_hour
     assert len({option.accelerator for option in found}) == len(found) == 2
+
+
+def test_a_safe_offer_that_costs_more_in_any_case_stands_below() -> None:
+    """An old price of half the fresh one is not hidden by it, and the fresh one is named."""
+    job = ItemJob("rerank", "torch-compile", texts=Texts(512, 32), max_batch=8)
+    sold = Constraints(accelerators=("l40s",), providers=("novita", "runpod"))
+    found = recommend_items(ItemScenario("bge-m3", job, 0.2, 2000.0, sold, DAY, top=3)).options
+    assert [(each.provider, each.role) for each in found] == [
+        ("novita", "cheapest_if_it_holds"), ("runpod", "safe_pick"),
+    ]  # fmt: skip

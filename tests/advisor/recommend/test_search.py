@@ -213,7 +213,12 @@ def test_own_hardware_is_not_multiplied() -> None:
     [
         ({"h100-sxm": ()}, Objectives(), "nobody sells"),
         ({"l4": MARKET["l4"]}, Objectives(tpot_p99_s=1e-4), "datasheet limits"),
-        ({"l4": MARKET["l4"]}, Objectives(ttft_p99_s=0.03), "misses the latency objectives"),
+        (
+            {"l4": MARKET["l4"]},
+            Objectives(ttft_p99_s=0.03),
+            "longer than 468 tokens, which alone miss p99 TTFT",
+        ),
+        ({"l4": MARKET["l4"]}, Objectives(ttft_p99_s=0.1), "misses the latency objectives"),
     ],
 )
 def test_reasons(market: dict[str, tuple[Price, ...]], objectives: Objectives, words: str) -> None:
