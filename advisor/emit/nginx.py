@@ -9,6 +9,10 @@ FILE: Final = "nginx.conf"
 IMAGE: Final = "nginx:1.29"
 BYTES_PER_TOKEN: Final = 4
 """Of a request's body. Source: OpenAI, What are tokens and how to count them: about 4 characters of English."""
+_CONNECTIONS: Final = 16_384
+"""Of one worker, two for a request under way: 8192 requests at once, where nginx by itself takes 256. Files may be open
+for as many, which takes no root below the hard limit.
+"""
 _LEADING: Final = 2
 """Digits of a number of bytes that are not zero, so that an expression tells smaller ones."""
 _WRITTEN: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -66,7 +70,8 @@ def conf(
         f"# {words}; whoever has the fewest open requests gets the next.\n"
         f"pid /var/tmp/nginx-{port}.pid;\n"
         "error_log stderr;\n"
-        "events {}\n"
+        f"worker_rlimit_nofile {_CONNECTIONS};\n"
+        f"events {{ worker_connections {_CONNECTIONS}; }}\n"
         "http {\n"
         "  # All that is written lies where anybody may write: it needs no root.\n"
         f"  access_log off;\n{files}"

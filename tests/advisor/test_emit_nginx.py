@@ -2,12 +2,14 @@
 
 import http.client
 import json
+import re
 import shutil
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -20,17 +22,25 @@ LIMIT_TOKENS = 30_464
 WINDOWS = {"short": 32_768, "long": 131_072}
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 1024
+
+
 class _Replica(BaseHTTPRequestHandler):
     """Answers with its pool; refuses what has more tokens than its window, as engines do."""
 
     protocol_version = "HTTP/1.1"
     share = ""
+    together: threading.Barrier | None = None
+    """Answers nobody before so many requests are under way."""
 
     def do_GET(self) -> None:
         self._reply(200)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.together is not None:
+            self.together.wait(10)
         self._reply(200 if body["tokens"] <= WINDOWS[self.share] else 400)
 
     def _reply(self, status: int) -> None:
@@ -56,7 +66,7 @@ def router(tmp_path: Path) -> Iterator[int]:
         pytest.skip("nginx is not installed")
     servers, started = {}, []
     for share in WINDOWS:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), type(share, (_Replica,), {"share": share}))
+        server = _Server(("127.0.0.1", 0), type(share, (_Replica,), {"share": share}))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers[share] = f"server 127.0.0.1:{server.server_port};"
         started.append(server)
@@ -97,6 +107,22 @@ def test_requests_go_where_prompts_of_their_length_go(router: int) -> None:
     # Few bytes, but more tokens than short replicas take: they refuse it, and it is handed on with its body.
     assert answer(router, 100_000, 50_000) == (200, "long")
     assert answer(router, 100_000, 200_000) == (400, "long")
+
+
+def test_more_requests_are_under_way_than_one_replica_takes_sequences() -> None:
+    text = nginx.conf("a test", {"replicas": "server 127.0.0.1:1;"})
+    found = {name: int(re.search(rf"{name} (\d+);", text)[1]) for name in ("worker_connections", "rlimit_nofile")}
+    # A request takes a connection to the client and one to the replica.
+    assert found["worker_connections"] // 2 >= 2 * 1024
+    assert found["rlimit_nofile"] >= found["worker_connections"]
+
+
+def test_nginx_carries_requests_beyond_its_own_default(router: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = 400
+    monkeypatch.setattr(_Replica, "together", threading.Barrier(requests))
+    with ThreadPoolExecutor(requests) as clients:
+        answers = list(clients.map(lambda _: answer(router, 200, 20), range(requests)))
+    assert answers == [(200, "short")] * requests
 
 
 def test_what_is_written_lies_where_anybody_may_write() -> None:
