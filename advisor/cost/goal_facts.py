@@ -96,7 +96,7 @@ def _hardware_deal(
     limits = scenario.constraints.model_copy(update={"accelerators": ids})
     asked = scenario.model_copy(update={"constraints": limits, "top": 1})
     try:
-        done = searched(asked)
+        done = searched(asked, layouts=False)
     except InfeasibleError as error:
         return _owned_deal(platform, scenario, known, error.why or error.what)
     found = at_planned_load(scenario, done.ranked(1)[0][0])
@@ -118,7 +118,7 @@ def _owned_deal(
         own = (hardware.count, record.id)
         limits = scenario.constraints.model_copy(update={"own": (own,), "accelerators": ()})
         try:
-            done = searched(scenario.model_copy(update={"constraints": limits, "top": 1}))
+            done = searched(scenario.model_copy(update={"constraints": limits, "top": 1}), layouts=False)
         except InfeasibleError as error:
             reason = error.why or error.what
             continue
