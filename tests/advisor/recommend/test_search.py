@@ -146,8 +146,12 @@ def test_layouts_that_are_not_shown_cost_no_runs_and_change_no_price() -> None:
             for each in found
         }
 
-    many = run(engine_ids=("vllm", "sglang", "tensorrt-llm"))
-    few = run(engine_ids=("vllm", "sglang", "tensorrt-llm"), layouts=False)
+    market = {name: MARKET[name] for name in ("h100-sxm", "l40s")}
+    traffic = {"mean_input_tokens": 1000, "mean_output_tokens": 150}
+    many, few = (
+        run(market, engine_ids=("vllm", "sglang", "tensorrt-llm"), layouts=layouts, **traffic)
+        for layouts in (True, False)
+    )
     assert prices(few) == prices(many)
     assert few.num_requests < many.num_requests
     assert sum(map(len, few.found.values())) < sum(map(len, many.found.values()))
