@@ -361,7 +361,8 @@ def write_named(name: str, rows: Iterable[Row]) -> int:
         known = list(csv.DictReader(line for line in file if not line.startswith("#")))
     held = {row["name"] for row in known}
     fresh = (row for row in unique(rows, lambda r: tidy(r["name"])) if tidy(row["name"]) not in held)
-    return write(f"named/{name}", [column for column in known[0] if column != "id"], fresh)
+    columns = [column for column in known[0] if column not in ("id", "manufacturer")]
+    return write(f"named/{name}", columns, fresh)
 
 
 if __name__ == "__main__":
