@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import AfterValidator, Field, model_validator
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import DATA_DIR, checked, read_toml, stated_aliases
+from advisor.catalog.files import DATA_DIR, checked, read_toml, stated_aliases, toml_names
 from advisor.catalog.resolve import Chosen, resolve, unknown
 from advisor.catalog.schema import Accelerator, ScaleUp, Source
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIB, GIGA, MB, MEGA, MIB, TERA
@@ -27,7 +27,7 @@ def all_accelerators() -> tuple[Accelerator, ...]:
 @functools.cache
 def all_ids() -> tuple[str, ...]:
     """Ids of every accelerator, in the order of their files."""
-    return tuple(path.stem for path in sorted(_FOLDER.glob("*.toml")))
+    return tuple(sorted(toml_names(_FOLDER), key=lambda id_: f"{id_}.toml"))
 
 
 @functools.cache

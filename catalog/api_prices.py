@@ -38,6 +38,12 @@ def read_api_prices(path: Path) -> tuple[ApiPrice, ...]:
     return _read_file(path, names_are_ids=False)
 
 
+def priced_models(user_file: Path | None = None) -> set[str]:
+    """Models that have a list price, of whatever day. Raises: InputFileError: the user's file is wrong."""
+    own = read_api_prices(user_file) if user_file is not None else ()
+    return {price.model for price in (*bundled_api_prices(), *own)}
+
+
 def api_prices_as_of(
     as_of: datetime.date,
     models: Collection[str],

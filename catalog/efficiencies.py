@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final, Self
 
 from advisor.catalog.errors import UnknownNameError
-from advisor.catalog.files import DATA_DIR, read_toml
+from advisor.catalog.files import DATA_DIR, read_toml, toml_names
 from advisor.catalog.schema.efficiency import EfficiencyRecord
 
 ANY_ENGINE: Final = "any"
@@ -156,7 +156,7 @@ def is_measured(architecture: str) -> bool:
 
 def operators() -> tuple[str, ...]:
     """Names of the operators that have fitted records."""
-    return tuple(sorted(entry.name for entry in _FOLDER.iterdir() if entry.is_dir()))
+    return tuple(dict.fromkeys(name.split("/")[0] for name in _files() if "/" in name))
 
 
 def records(operator: str) -> tuple[EfficiencyRecord, ...]:
@@ -184,29 +184,25 @@ def _architecture_chain(architecture: str, measured: tuple[str, ...]) -> tuple[s
 
 @lru_cache(maxsize=1)
 def _transfer_errors() -> dict[str, float]:
-    file = _FOLDER / "transfer.toml"
-    if not file.is_file():
-        return {}
-    found = read_toml(file)["median_abs_error"]
+    found = read_toml(_FOLDER / "transfer.toml")["median_abs_error"]
     return {operator: float(error) for operator, error in found.items()}
 
 
 @lru_cache(maxsize=64)
 def _measured_architectures(operator: str) -> tuple[str, ...]:
-    folder = _FOLDER / operator
-    if not folder.is_dir():
-        return ()
-    return tuple(
-        sorted(entry.name[: -len(".toml")] for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    )
+    return tuple(name.split("/")[1] for name in _files() if name.startswith(f"{operator}/"))
+
+
+@lru_cache(maxsize=1)
+def _files() -> tuple[str, ...]:
+    return toml_names(_FOLDER)
 
 
 @lru_cache(maxsize=512)
 def _records(operator: str, architecture: str) -> dict[tuple[str, str], EfficiencyRecord]:
-    file = _FOLDER / operator / f"{architecture}.toml"
-    if not file.is_file():
+    if f"{operator}/{architecture}" not in _files():
         return {}
-    data = read_toml(file)
+    data = read_toml(_FOLDER / operator / f"{architecture}.toml")
     shared = {"architecture": architecture, "operator": operator, "source": data["source"]}
     found = (EfficiencyRecord.model_validate({**shared, **entry}) for entry in data["records"])
     return {(record.dtype, record.engine): record for record in found}

@@ -8,7 +8,15 @@ from functools import cache
 from typing import Final, Literal, NamedTuple
 
 from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES
-from advisor.catalog.files import DATA_DIR, checked, named_records, read_csv, read_toml, stated_aliases
+from advisor.catalog.files import (
+    DATA_DIR,
+    checked,
+    named_records,
+    read_csv,
+    read_toml,
+    stated_aliases,
+    toml_names,
+)
 from advisor.catalog.resolve import Chosen, resolve
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.schema.record import Record, Source
@@ -45,7 +53,7 @@ def get(name: str) -> Chosen[Engine]:
 @cache
 def all_ids() -> tuple[str, ...]:
     """Ids of every engine, sorted."""
-    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+    return toml_names(_FOLDER)
 
 
 @cache

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import datetime
+import functools
 import hashlib
 import json
 import re
@@ -24,7 +25,7 @@ MOST_DOCUMENT_BYTES: Final = 64_000_000
 MOST_TOML_BYTES: Final = 4_000_000
 _BLOCK_BYTES: Final = 1_000_000
 _MOST_DIGITS: Final = 300
-_ALIASES: Final = re.compile(r"^aliases *= *\[([^]]*)\]", re.MULTILINE)
+_ALIASES: Final = re.compile(r'(?:^aliases *=|"aliases":) *\[([^]]*)\]', re.MULTILINE)
 _QUOTED: Final = re.compile(r'"([^"]*)"')
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
@@ -96,11 +97,36 @@ def _told(path: Path) -> Iterator[None]:
         ) from None
 
 
+@functools.cache
+def _joined_tables() -> dict[str, str]:
+    """The tables of the data's TOML files as JSON, by their names below `DATA_DIR`: an installed package has them in
+    one file (tools/wheel_hook.py); none in a checkout, which has the files."""
+    path = DATA_DIR / "tables.jsonl"
+    lines = read_text(path).split("\n")[:-1] if path.exists() else []
+    return dict(line.split("\t", 1) for line in lines)
+
+
+def _joined(path: Path) -> str | None:
+    return (
+        _joined_tables().get(path.relative_to(DATA_DIR).as_posix()) if path.is_relative_to(DATA_DIR) else None
+    )
+
+
+def toml_names(folder: Path) -> tuple[str, ...]:
+    """What the TOML files below a folder of the data are called there, without their ending; sorted."""
+    start = f"{folder.relative_to(DATA_DIR).as_posix()}/"
+    found = [name.removeprefix(start) for name in _joined_tables() if name.startswith(start)]
+    found = found or [path.relative_to(folder).as_posix() for path in folder.rglob("*.toml")]
+    return tuple(sorted(name.removesuffix(".toml") for name in found))
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file.
 
     Raises: InputFileError: it cannot be read or is not TOML; the message has line and column.
     """
+    if (joined := _joined(path)) is not None:
+        return dict(json.loads(joined))
     try:
         return tomllib.loads(read_text(path, MOST_TOML_BYTES))
     except tomllib.TOMLDecodeError as error:
@@ -115,11 +141,11 @@ def stated_aliases(folder: Path) -> dict[str, str]:
     Raises: InputFileError: a file cannot be read.
     """
     found: dict[str, str] = {}
-    for path in sorted(folder.glob("*.toml")):
-        with _told(path), path.open(encoding="utf-8") as file:
-            stated = _ALIASES.search(file.read())
+    for name in toml_names(folder):
+        path = folder / f"{name}.toml"
+        stated = _ALIASES.search(_joined(path) or read_text(path))
         if stated is not None:
-            found |= dict.fromkeys(_QUOTED.findall(stated[1]), path.stem)
+            found |= dict.fromkeys(_QUOTED.findall(stated[1]), name)
     return found
 
 

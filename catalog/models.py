@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from advisor.catalog.errors import UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, read_csv, read_toml
+from advisor.catalog.files import DATA_DIR, checked, read_csv, read_toml, toml_names
 from advisor.catalog.resolve import Chosen, resolve
 from advisor.catalog.schema import Model
 
@@ -67,7 +67,7 @@ def by_hf_id(hf_id: str) -> Model | None:
 @cache
 def all_ids() -> tuple[str, ...]:
     """Ids of every model of the catalog, sorted."""
-    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+    return toml_names(_FOLDER)
 
 
 def all_models() -> tuple[Model, ...]:

@@ -58,7 +58,8 @@ def listed(kind: type[PartT]) -> tuple[PartT, ...]:
 
 
 def named(kind: type[PartT]) -> tuple[PartT, ...]:
-    """The parts of a kind that lists name and the planner does not choose among; of many nobody counted the plugs.
+    """The parts of a kind that lists name and the planner does not choose among, by name alone; of many nobody counted
+    the plugs.
 
     Raises: InputFileError: a bundled file is damaged.
     """
@@ -93,14 +94,15 @@ def _named(kind: type[Part]) -> tuple[Part, ...]:
     if not (FOLDER / file).is_file():
         return ()
     if kind is Board:
-        return tuple(_listed_board(cells, where, _wired()) for cells, where in _rows(file))
+        return tuple(_listed_board(cells, where) for cells, where in _rows(file))
     return tuple(checked(kind, _si(cells), where) for cells, where in _rows(file))
 
 
 def _boards() -> Iterator[Board]:
     reviewed = read_toml(FOLDER / "boards_reviewed.toml")["board"]
-    completed = {**_wired(), **{entry["opendb"]: entry for entry in reviewed if "opendb" in entry}}
-    yield from (_listed_board(cells, where, completed) for cells, where in _rows("boards.csv"))
+    completed = {entry["opendb"]: entry for entry in reviewed if "opendb" in entry}
+    for cells, where in _rows("boards.csv"):
+        yield _listed_board(cells, where, completed.get(cells["id"]))
     yield from (_own_board(entry) for entry in reviewed if "opendb" not in entry)
 
 
@@ -113,11 +115,11 @@ def cpu_series() -> dict[str, CpuSeries]:
 
 @functools.cache
 def _wired() -> dict[str, dict[str, Any]]:
-    """Boards whose slots a table describes, by id, as reviewed ones are written."""
-    columns = ("id", "name", "slots", "lane_modes", "flags", "basis", "source", "url")
+    """Boards whose slots a table describes, by name, as reviewed ones are written."""
+    columns = ("name", "slots", "lane_modes", "flags", "basis", "source", "url")
     path = FOLDER / "board_slots.csv"
     return {
-        cells["id"]: {
+        cells["name"]: {
             "slots": cells["slots"].split(),
             "lane_modes": cells["lane_modes"].split("; "),
             "flags": [flag for flag in (cells["flags"],) if flag],
@@ -220,8 +222,9 @@ def _cpu(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _listed_board(cells: dict[str, str], where: str, completed: Mapping[str, dict[str, Any]]) -> Board:
-    """A row of OpenDB: its first x16 slot has the CPU's lanes; of further ones only a source knows."""
+def _listed_board(cells: dict[str, str], where: str, reviewed: Mapping[str, Any] | None = None) -> Board:
+    """A row of OpenDB: its first x16 slot has the CPU's lanes; of further ones only a source knows, a review of this
+    very board or the table of slots."""
     cells = dict(cells)
     slots = [
         int(generation)
@@ -237,7 +240,7 @@ def _listed_board(cells: dict[str, str], where: str, completed: Mapping[str, dic
         "slots_known": cells["form_factor"] == "Mini-ITX",  # which has room for one
         "lane_modes": [[16]],
     }
-    reviewed = completed.get(cells["id"])
+    reviewed = reviewed or _wired().get(cells["name"])
     if reviewed is not None:
         flags = tuple(flag for flag in values.get("flags", ()) if flag != "unverified")
         values |= _layout(reviewed) | {

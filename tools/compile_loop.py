@@ -1,4 +1,4 @@
-"""The event loop of serving as machine code: the same modules, compiled by mypyc; and the hook of the wheel.
+"""The event loop of serving as machine code: the same modules, compiled by mypyc.
 
     ADVISOR_COMPILE=1 pip install .              with the compiled loop; needs a C compiler, a minute of CPU time
     python tools/compile_loop.py FOLDER          a copy of the package in FOLDER with it, for measuring and testing
@@ -10,12 +10,8 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import Any
-
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = (
@@ -61,35 +57,6 @@ def compiled(folder: Path, opt_level: str = "3") -> list[Path]:
     if done.returncode or not libraries:
         raise RuntimeError(f"the event loop was not compiled:\n{done.stdout[-2000:]}")
     return libraries
-
-
-class CompiledLoop(BuildHookInterface[Any]):
-    """Puts the compiled event loop beside its source into the wheel, where ADVISOR_COMPILE says so."""
-
-    PLUGIN_NAME = "custom"
-
-    def dependencies(self) -> list[str]:
-        """What a build needs beyond hatchling."""
-        return list(NEEDS) if _is_wanted() else []
-
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile before the wheel is made; an editable install stays as it is."""
-        if not _is_wanted() or version == "editable":
-            return
-        self.folder = Path(tempfile.mkdtemp())
-        for library in compiled(self.folder):
-            build_data["force_include"][str(self.folder / library)] = str(library)
-        build_data["pure_python"] = False
-        build_data["infer_tag"] = True
-
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove what was compiled."""
-        if hasattr(self, "folder"):
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _is_wanted() -> bool:
-    return os.environ.get("ADVISOR_COMPILE", "") not in ("", "0")
 
 
 if __name__ == "__main__":

@@ -17,26 +17,23 @@ _CONTINUED: Final = "resume"
 """An interrupted probe goes on in the file that it began."""
 
 
-class Once(TyperCommand):
+class _Once:
+    """What is parsed by it has options that are typed once."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        return _refusing_repeated(super().make_parser(ctx))  # type: ignore[misc]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _convert_what_is_given(self)
+        return super().parse_args(ctx, args)  # type: ignore[misc, no-any-return]
+
+
+class Once(_Once, TyperCommand):
     """A command whose options are typed once."""
 
-    def make_parser(self, ctx: Any) -> Any:
-        return _refusing_repeated(super().make_parser(ctx))
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _convert_what_is_given(self)
-        return super().parse_args(ctx, args)
-
-
-class OnceGroup(TyperGroup):
+class OnceGroup(_Once, TyperGroup):
     """A group that is a command too."""
-
-    def make_parser(self, ctx: Any) -> Any:
-        return _refusing_repeated(super().make_parser(ctx))
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _convert_what_is_given(self)
-        return super().parse_args(ctx, args)
 
 
 def _refusing_repeated(parser: Any) -> Any:
@@ -74,11 +71,11 @@ def _refuse_repeated(typed: Sequence[Any]) -> None:
         )
 
 
-def _convert_what_is_given(command: TyperCommand | TyperGroup) -> None:
+def _convert_what_is_given(command: Any) -> None:
     """Leave defaults as they are: Typer makes a converter for each option, which takes a millisecond."""
     for option in command.params:
         if option.nargs == 1 and not (option.multiple or option.required or option.callback):
-            option.process_value = _given_alone(option)  # type: ignore[assignment]
+            option.process_value = _given_alone(option)
 
 
 def _given_alone(option: Any) -> Callable[[Any, Any], Any]:

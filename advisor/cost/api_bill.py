@@ -1,5 +1,6 @@
 """What the same tokens cost through somebody else's API, and which models do the same work per token."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from advisor.catalog import models as model_catalog
@@ -57,19 +58,15 @@ def api_cost(price: ApiPrice, tokens: RequestTokens, age_days: int) -> ApiCost:
     )
 
 
-def models_alike(model: Model) -> tuple[str, ...]:
-    """Ids of the catalog's models with the same shape, the model itself first.
+def models_alike(model: Model, priced: Collection[str]) -> tuple[str, ...]:
+    """The model's id and those of the priced models of the catalog that have its shape.
 
     Serving one costs what serving another costs, so the price list of one speaks for the other.
 
     Source: own definition: same layers, hidden size, vocabulary and native format.
     """
-    same = [
-        other.id
-        for other in model_catalog.all_models()
-        if other.id != model.id and _shape(other) == _shape(model)
-    ]
-    return (model.id, *sorted(same))
+    others = sorted(set(priced) & set(model_catalog.all_ids()) - {model.id})
+    return (model.id, *(each for each in others if _shape(model_catalog.by_id(each)) == _shape(model)))
 
 
 def _shape(model: Model) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog import models as model_catalog
-from advisor.catalog.api_prices import api_prices_as_of
+from advisor.catalog.api_prices import api_prices_as_of, priced_models
 from advisor.catalog.engines import all_engines
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.ownership import Ownership, purchase_price
@@ -78,7 +78,8 @@ def facts_of(platform: Platform, scenario: Scenario, known: Ownership) -> Platfo
 def _service_deal(platform: Platform, scenario: Scenario) -> tuple[Deal | None, str]:
     """The service's list price of the model or of one with the same layers."""
     model = model_catalog.get(scenario.model)[0]
-    prices = api_prices_as_of(scenario.as_of, models_alike(model), providers=[platform.service])
+    alike = models_alike(model, priced_models())
+    prices = api_prices_as_of(scenario.as_of, alike, providers=[platform.service])
     if not prices:
         return None, f"{platform.name} lists neither {model.id} nor a model with the same layers"
     tokens = tokens_of(scenario.traffic)
@@ -96,7 +97,7 @@ def _hardware_deal(
     limits = scenario.constraints.model_copy(update={"accelerators": ids})
     asked = scenario.model_copy(update={"constraints": limits, "top": 1})
     try:
-        done = searched(asked)
+        done = searched(asked, layouts=False)
     except InfeasibleError as error:
         return _owned_deal(platform, scenario, known, error.why or error.what)
     found = at_planned_load(scenario, done.ranked(1)[0][0])
@@ -118,7 +119,7 @@ def _owned_deal(
         own = (hardware.count, record.id)
         limits = scenario.constraints.model_copy(update={"own": (own,), "accelerators": ()})
         try:
-            done = searched(scenario.model_copy(update={"constraints": limits, "top": 1}))
+            done = searched(scenario.model_copy(update={"constraints": limits, "top": 1}), layouts=False)
         except InfeasibleError as error:
             reason = error.why or error.what
             continue

@@ -81,7 +81,7 @@ def survey(
         asked = scenario.model_copy(update={"constraints": limits, "top": 1})
     elif peak is not None:
         asked = _with_rate(scenario, peak)
-    done = searched(asked, progress=progress, suggests=True)
+    done = searched(asked, progress=progress, suggests=True, layouts=False)
     ranked = done.ranked(asked.top)
     best = [_at_planned_load(options[0], scenario, served) for options in ranked]
     others = _other_precisions(done, scenario, best[0], served, progress) if own is None else []
@@ -168,7 +168,7 @@ def _other_precisions(
         asked = scenario.model_copy(update={"constraints": only, "top": 1})
         asked = asked if served is None else _with_rate(asked, served.peak_per_s)
         try:
-            known[dtype] = searched(asked, progress=progress).ranked(1)[0][0]
+            known[dtype] = searched(asked, progress=progress, layouts=False).ranked(1)[0][0]
         except InfeasibleError:
             continue  # this format does not meet the objectives: the row is missing, the others stand
     del known[best.candidate.deployment.weight_dtype]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from advisor.catalog import accelerators
-from advisor.catalog.api_prices import api_prices_as_of
+from advisor.catalog.api_prices import api_prices_as_of, priced_models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.ownership import Ownership, ownership, purchase_price
 from advisor.catalog.prices import STALE_AFTER_DAYS
@@ -177,7 +177,7 @@ def _apis(question: CostQuestion, market: Market) -> tuple[tuple[ApiCost, ...], 
     """List prices of the model, or of one with the same layers, cheapest for this mix first."""
     if question.apis == ():
         return (), ""
-    alike = models_alike(market.model)
+    alike = models_alike(market.model, priced_models(question.api_price_file))
     prices = api_prices_as_of(
         question.scenario.as_of, alike, providers=question.apis, user_file=question.api_price_file
     )

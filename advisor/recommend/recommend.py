@@ -50,16 +50,18 @@ def searched(
     suggests: bool = False,
     offered: Offered = lambda offers, _: offers,
     work: int | None = None,
+    layouts: bool = True,
 ) -> Searched:
     """The search that a scenario asks for; where nothing is found and `suggests`, the nearest question is sought too.
 
-    `offered` says how offers may be taken, `work` how much may be simulated.
+    `offered` says how offers may be taken, `work` how much may be simulated; unless `layouts`, of each accelerator and
+    weight format the best layout alone is looked for.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     """
     with limited(SEARCH_WORK if work is None else work) as effort:
-        done = _searched(scenario, progress, offered)
+        done = _searched(scenario, progress, offered, layouts=layouts)
     if effort.is_spent:
         done = replace(done, notes=(*done.notes, ENDED_EARLY))
     if done.ranked(1):
@@ -75,7 +77,11 @@ def searched(
 
 
 def _searched(
-    scenario: Scenario, progress: Progress, offered: Offered = lambda offers, _: offers
+    scenario: Scenario,
+    progress: Progress,
+    offered: Offered = lambda offers, _: offers,
+    *,
+    layouts: bool = True,
 ) -> Searched:
     model, model_note = model_catalog.get(scenario.model)
     scenario, window_note = windowed(scenario, model)
@@ -88,6 +94,7 @@ def _searched(
         engines_for(scenario),
         offered(offers, accelerators),
         progress=progress,
+        layouts=layouts,
     )
     notes = tuple(note for note in (model_note, window_note) if note)
     return Searched(scenario, model, notes, accelerators, offers, outcome)

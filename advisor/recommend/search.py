@@ -55,6 +55,7 @@ def search(
     exhaustive: bool = False,
     without: Sequence[Candidate] = (),
     best: Found | None = None,
+    layouts: bool = True,
 ) -> SearchOutcome:
     """Rank accelerators by dollars per million tokens, simulating only candidates whose bound could still win.
 
@@ -62,7 +63,8 @@ def search(
     surface, to an estimate by short simulated runs, to a long confirming run. The search ends when the next bound is
     dearer than the `top`-th best confirmed accelerator. `exhaustive` confirms everything (to check the search);
     of a scenario that is screened only nothing: what long runs usually hold of an estimate stands for them. Candidates
-    `without` are left out; `best` is one that was found before, which others must beat.
+    `without` are left out; `best` is one that was found before, which others must beat. Unless `layouts`, no layout is
+    confirmed to be shown beside a better one of the same accelerator and weight format.
 
     Source: best-first branch and bound; own formulation.
     """
@@ -90,7 +92,7 @@ def search(
             progress(f"simulating {deployment.model.id} on {size} x {name} ({deployment.engine.id})")
             estimate(question, entry, outcome, heap, exhaustive=exhaustive)
         else:
-            _confirm(question, entry, outcome, heap, exhaustive=exhaustive)
+            _confirm(question, entry, outcome, heap, exhaustive=exhaustive, layouts=layouts)
     _end(question, outcome, heap)
     return outcome
 
@@ -189,7 +191,13 @@ def estimate(
 
 
 def _confirm(
-    question: Question, entry: Entry, outcome: SearchOutcome, heap: list[Entry], *, exhaustive: bool
+    question: Question,
+    entry: Entry,
+    outcome: SearchOutcome,
+    heap: list[Entry],
+    *,
+    exhaustive: bool,
+    layouts: bool,
 ) -> None:
     """Hold a candidate to long runs at the load that it will carry, headroom included."""
     assert entry.replica is not None
@@ -212,7 +220,8 @@ def _confirm(
         order=outcome.hard_seeds,
     )
     capacity = usually_held(entry.capacity) if question.scenario.screened_only else hold(aim, least=least)
-    if capacity is None and own and least and question.demands[-1].kind in ("unit", "budget"):
+    shown = own and (layouts or _weight_dtype(entry) != _weight_dtype(own[0]))
+    if capacity is None and shown and least and question.demands[-1].kind in ("unit", "budget"):
         # Not better than what the accelerator already offers: shown beside it, found with less care.
         capacity = hold(replace(aim, load=least), tolerance=VARIANT_TOLERANCE)
     if capacity is None and is_spent():
@@ -235,6 +244,10 @@ def _confirm(
     _drop(outcome, entry)
     outcome.found[name].append(found)
     outcome.found[name].sort(key=lambda option: option.purchase.cost)
+
+
+def _weight_dtype(of: Entry | Found) -> str:
+    return of.candidate.deployment.weight_dtype
 
 
 def _least_load(

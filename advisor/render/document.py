@@ -111,7 +111,7 @@ def _walk(folder: Traversable, prefix: str) -> dict[str, Traversable]:
     for entry in folder.iterdir():
         if entry.is_dir():
             found.update(_walk(entry, f"{prefix}{entry.name}/"))
-        elif entry.name.endswith((".toml", ".csv", ".json")):
+        elif entry.name.endswith((".toml", ".csv", ".json", ".jsonl")):
             found[prefix + entry.name] = entry
     return found
 

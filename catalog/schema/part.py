@@ -18,7 +18,8 @@ Cooling = Literal["open", "blower", "passive", "liquid"]
 class Part(Record):
     """What every part has: which it is, and of which price class."""
 
-    id: str
+    id: str = ""
+    """What a price may be given for beside its name; empty where the planner does not choose it."""
     name: str
     manufacturer: str = ""
     flags: tuple[str, ...] = ()

@@ -64,7 +64,7 @@ def rows_of(folder: Path, name: str) -> Iterator[Row]:
 
 def write(name: str, columns: list[str], rows: Iterable[Row], comment: str = NOTICE) -> int:
     named = ({c: row.get(c, "") for c in columns} | {"name": tidy(row["name"])} for row in rows)
-    kept = sorted(named, key=lambda r: tuple(r.values())[1:])
+    kept = sorted(named, key=lambda r: [cell for column, cell in r.items() if column != "id"])
     with (OUT / name).open("w", encoding="utf-8", newline="") as file:
         file.write(comment)
         writer = csv.DictWriter(file, columns, lineterminator="\n")
@@ -361,7 +361,8 @@ def write_named(name: str, rows: Iterable[Row]) -> int:
         known = list(csv.DictReader(line for line in file if not line.startswith("#")))
     held = {row["name"] for row in known}
     fresh = (row for row in unique(rows, lambda r: tidy(r["name"])) if tidy(row["name"]) not in held)
-    return write(f"named/{name}", list(known[0]), fresh)
+    columns = [column for column in known[0] if column not in ("id", "manufacturer")]
+    return write(f"named/{name}", columns, fresh)
 
 
 if __name__ == "__main__":

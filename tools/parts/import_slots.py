@@ -18,7 +18,7 @@ from advisor.catalog.parts import cpu_series, listed, named
 from advisor.catalog.schema.part import Board
 
 OUT: Final = Path(__file__).resolve().parents[2] / "catalog" / "data" / "parts" / "board_slots.csv"
-COLUMNS: Final = ("id", "name", "slots", "lane_modes", "flags", "basis", "source", "url")
+COLUMNS: Final = ("name", "slots", "lane_modes", "flags", "basis", "source", "url")
 HEAD: Final = """\
 # Lanes of the slots that take an x16 card. slots: position.generation in the order of plugging; positions are brackets
 # where the source has them, else assumed (layout_assumed). lane_modes: lanes of each card with one card, with two, ...
@@ -111,7 +111,7 @@ def main(source: Path) -> None:
         found = layout(rows, board) if board is not None and not rows[0]["socket"].startswith("2x") else None
         if board is not None and found is not None:
             cited = (rows[0]["basis"], rows[0]["source_title"], rows[0]["source_url"])
-            kept.append(dict(zip(COLUMNS, (board.id, board.name, *found, *cited), strict=True)))
+            kept.append(dict(zip(COLUMNS, (board.name, *found, *cited), strict=True)))
     with OUT.open("w", encoding="utf-8", newline="") as file:
         file.write(HEAD)
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

@@ -49,6 +49,7 @@ def run(
     constraints: Constraints | None = None,
     engine_ids: tuple[str, ...] = ("vllm",),
     model: str = "llama-3.1-8b",
+    layouts: bool = True,
     **traffic: Any,
 ) -> SearchOutcome:
     scenario = Scenario(
@@ -66,6 +67,7 @@ def run(
         tuple(engines.by_id(name) for name in engine_ids),
         market,
         exhaustive=exhaustive,
+        layouts=layouts,
     )
 
 
@@ -132,6 +134,27 @@ def test_the_search_leaves_out_what_cannot_win() -> None:
     assert all(bound > dearest for bound in outcome.bounds.values())
     assert outcome.num_simulated <= 6
     assert outcome.num_simulated <= outcome.num_modelled < outcome.num_candidates
+
+
+def test_layouts_that_are_not_shown_cost_no_runs_and_change_no_price() -> None:
+    def prices(outcome: SearchOutcome) -> dict[tuple[str, str], float]:
+        """The least of each accelerator and weight format."""
+        found = [each for options in outcome.found.values() for each in options]
+        found.sort(key=lambda each: -each.usd_per_million_tokens)
+        return {
+            (each.accelerator_id, each.candidate.deployment.weight_dtype): each.usd_per_million_tokens
+            for each in found
+        }
+
+    market = {name: MARKET[name] for name in ("h100-sxm", "l40s")}
+    traffic = {"mean_input_tokens": 1000, "mean_output_tokens": 150}
+    many, few = (
+        run(market, engine_ids=("vllm", "sglang", "tensorrt-llm"), layouts=layouts, **traffic)
+        for layouts in (True, False)
+    )
+    assert prices(few) == prices(many)
+    assert few.num_requests < many.num_requests
+    assert sum(map(len, few.found.values())) < sum(map(len, many.found.values()))
 
 
 def test_bounds_estimates_and_confirmed_costs_only_rise() -> None:

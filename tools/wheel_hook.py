@@ -1,0 +1,74 @@
+"""What a wheel holds that a checkout does not: TOML files of the catalog as one file of JSON, and a compiled event loop
+where ADVISOR_COMPILE says so. An editable install stays as the checkout is.
+
+Each accelerator and model is a file of its own for people who write them. Half a thousand small files take four times
+the room of one, as each is compressed for itself, and TOML takes twenty times as long to parse as JSON.
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+TOOLS = Path(__file__).resolve().parent
+DATA = TOOLS.parent / "catalog" / "data"
+SHOWN = DATA / "fleets"
+"""Examples that people are shown as they are written; they stay files, as pyproject.toml says."""
+
+
+class Wheel(BuildHookInterface[Any]):
+    """Puts what was made of the checkout into the wheel."""
+
+    PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        """What a build needs beyond hatchling."""
+        return list(_compile_loop().NEEDS) if _is_compiled() else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Make it, before the wheel is made."""
+        if version == "editable":
+            return
+        self.folder = Path(tempfile.mkdtemp())
+        tables = self.folder / "tables.jsonl"
+        tables.write_text(joined(), encoding="utf-8")
+        build_data["force_include"][str(tables)] = f"advisor/catalog/data/{tables.name}"
+        if _is_compiled():
+            for library in _compile_loop().compiled(self.folder):
+                build_data["force_include"][str(self.folder / library)] = str(library)
+            build_data["pure_python"] = False
+            build_data["infer_tag"] = True
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what was made."""
+        if hasattr(self, "folder"):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def joined() -> str:
+    """A line a TOML file of the catalog: its name, a tab and its tables as JSON."""
+    files = [path for path in sorted(DATA.rglob("*.toml")) if SHOWN not in path.parents]
+    return "".join(f"{path.relative_to(DATA).as_posix()}\t{_as_json(path)}\n" for path in files)
+
+
+def _as_json(path: Path) -> str:
+    """Raises: TypeError: a date without quotes, which JSON does not have."""
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    return json.dumps(tables, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _is_compiled() -> bool:
+    return os.environ.get("ADVISOR_COMPILE", "") not in ("", "0")
+
+
+def _compile_loop() -> Any:
+    sys.path.insert(0, str(TOOLS))
+    import compile_loop
+
+    return compile_loop
