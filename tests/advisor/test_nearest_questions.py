@@ -1,5 +1,6 @@
 """Questions without an answer: the nearest that has one is named, and has one."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -53,6 +54,15 @@ def test_a_budget_below_the_smallest_option_names_one_that_is_enough(
 )
 def test_the_limit_that_must_go_is_named(cli: Cli, question: str, fix: str) -> None:
     assert fix_of(cli, question).startswith(fix)
+
+
+@pytest.mark.parametrize("rate", ["0.001", "0.0001"])
+def test_a_request_now_and_then_needs_no_more_than_one_every_few_minutes(cli: Cli, rate: str) -> None:
+    """Whatever serves more serves it, at the same price and no slower."""
+    asked = f"advisor recommend --model 8b --gpu rtx-4090 --top 1 --json {DAY} --rate"
+    seldom, more = (json.loads(cli(f"{asked} {each}").out)["options"][0] for each in (rate, "0.01"))
+    assert seldom["usd_per_hour"] <= more["usd_per_hour"]
+    assert seldom["ttft_s"]["p99"]["value"] <= 2.0
 
 
 def test_a_load_beyond_ones_own_hardware_names_what_it_carries(cli: Cli) -> None:
