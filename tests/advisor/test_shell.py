@@ -232,6 +232,19 @@ def test_a_usage_error_says_what_and_where_help_is(cli: Cli, arguments: str, wha
     assert run.out == ""
 
 
+def test_a_missing_argument_is_shown_where_it_is_typed(cli: Cli) -> None:
+    assert "To fix: advisor compare A B\n" in cli("advisor compare plan.json").err
+
+
+def test_a_whole_number_may_be_typed_short(cli: Cli) -> None:
+    asked = "advisor simulate serve --model 8b --gpu h100-sxm --rate 1 --requests 20 --json --input-tokens"
+    short, long = (json.loads(cli(f"{asked} {tokens}").out) for tokens in ("1.5k", "1500"))
+    assert short["inputs"] == long["inputs"]
+    refused = cli(f"{asked} 1.0001k")
+    assert (refused.code, refused.out) == (2, "")
+    assert "'--input-tokens': not a whole number" in refused.err
+
+
 def test_an_internal_error_is_short_and_says_how_to_see_more(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
