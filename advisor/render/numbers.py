@@ -158,8 +158,9 @@ def range_words(low: float, high: float) -> str:
 
 
 def usd_range(quantity: Quantity) -> str:
-    """Dollars with their range beside them: `$0.18 0.15-0.24`."""
-    return f"{usd(quantity.value)} {range_words(quantity.low, quantity.high)}"
+    """Dollars with their range beside them: `$0.18 0.15-0.24`; without one where they are certain."""
+    span = f" {range_words(quantity.low, quantity.high)}" if quantity.low < quantity.high else ""
+    return f"{usd(quantity.value)}{span}"
 
 
 def usd_quantity(quantity: Quantity) -> str:

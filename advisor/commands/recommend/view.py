@@ -102,11 +102,11 @@ def _explanation(option: Option) -> list[Block]:
     """One step of the first option, its memory, and its latencies with their ranges."""
     total_s = sum(option.step_breakdown.values())
     step = tuple(
-        (name, show(seconds, TIME), percent(seconds / total_s))
+        (_in_words(name), show(seconds, TIME), percent(seconds / total_s))
         for name, seconds in sorted(option.step_breakdown.items(), key=lambda item: -item[1])
         if total_s > 0
     )
-    memory = tuple((name, digits(size / GB)) for name, size in option.memory.items())
+    memory = tuple((_in_words(name), digits(size / GB)) for name, size in option.memory.items())
     right = columns("time> | share>")
     return [
         Table((Column("part of one step"), *right), step, title=f"Option 1: {layout(option)}"),
@@ -116,12 +116,18 @@ def _explanation(option: Option) -> list[Block]:
     ]
 
 
+def _in_words(name: str) -> str:
+    return name.removesuffix("_bytes").replace("_", " ")
+
+
 def _remarks(option: Option) -> str:
     """What the numbers leave out: quality, power, the age of the price, on what the prediction rests."""
     lines = [
         option.quality_note,
         f"Power {show(option.power_w, POWER)}, {digits(option.energy_j_per_token)} J per token.",
-        f"Price read on {option.price_observed_on} ({option.price_age_days} days ago): {option.price_url}",
+        f"Price read on {option.price_observed_on} ({option.price_age_days} days ago): {option.price_url}"
+        if option.price_url
+        else "",
         *option.basis_notes,
     ]
     return "\n".join(line for line in lines if line)
