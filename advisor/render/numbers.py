@@ -46,8 +46,8 @@ def digits(value: float, significant: int = 3) -> str:
 
 
 def rung(value: float, ladder: Ladder) -> tuple[float, str]:
-    """The largest unit in which the value is at least 1, else the smallest unit."""
-    fitting = [step for step in ladder if abs(value) >= step[0]]
+    """The largest unit in which the value is at least 1 when rounded to three digits, else the smallest unit."""
+    fitting = [step for step in ladder if abs(value) >= 0.9995 * step[0]]
     return fitting[-1] if fitting else ladder[0]
 
 

@@ -83,7 +83,7 @@ def _question(scenario: Scenario, found: Recommendation) -> str:
     if scenario.ladder_clients:
         load = "clients as above"
     elif traffic.concurrency is not None:
-        load = f"{traffic.concurrency} clients"
+        load = f"{traffic.concurrency} client{'s' if traffic.concurrency > 1 else ''}"
     elif traffic.rate_per_s is not None:
         load = f"{digits(traffic.rate_per_s)} requests/s"
     elif goals.budget_usd_per_hour is not None:
