@@ -151,7 +151,9 @@ def _pool_table(run: FleetRun) -> Table:
                 usd(pool.usd),
             )
         )
-    header = "pool | replica/h~ | replica h> | busy> | of requests> | cached>? | p99 TTFT~ | p99 TPOT~ | bill>"
+    header = (
+        "pool | replica/h~ | replica h> | busy> | of requests> | cached>? | p99 TTFT~ | p99 TPOT~ | bill>"
+    )
     return Table(columns(header), tuple(rows))
 
 
