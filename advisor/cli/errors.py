@@ -1,6 +1,8 @@
 """How failures end a run: what, why, `To fix:`, `Hint:` on stderr, and an exit code for scripts."""
 
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, Final
 
 from typer import TyperException
@@ -13,6 +15,7 @@ USAGE: Final = 2
 INTERRUPTED: Final = 130
 
 _LONGEST: Final = 1000
+_NO_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)\.$")
 _NO_INTEGER: Final = "Input should be a valid integer, unable to parse string as an integer"
 
 EXIT_CODES: Final = (
@@ -80,6 +83,8 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
         fix = " ".join([command, *(word for word in words if word != "[OPTIONS]")])
     elif what.endswith(_NO_INTEGER):
         what = what.replace(_NO_INTEGER, "not a whole number, such as 4096 or 128k")
+    elif choice := _NO_CHOICE.search(what):
+        near = get_close_matches(choice[1], choice[2].replace("'", "").split(", "))
     return what, "", fix, f"did you mean: {', '.join(near)}" if near else ""
 
 

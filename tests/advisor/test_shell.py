@@ -89,6 +89,11 @@ def test_terminal_width_does_not_break_help() -> None:
 def test_ascii_terminal_gets_a_substitute_instead_of_an_error() -> None:
     done = in_subprocess("catalog", "gpus", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0, done.stderr
+    asked = "simulate", "serve", "--model", "8b", "--gpu", "h100-sxm", "--rate", "1", "--requests", "20"
+    shown = in_subprocess(*asked, PYTHONIOENCODING="ascii", PYTHONUTF8="0").stdout
+    marks = ("+ measured on", "~ calibrated on", ". modelled from", "? assumed")
+    assert all(mark in " ".join(shown.split()) for mark in marks)
+    assert ") ?" not in shown  # its figures are modelled, none is assumed
 
 
 def test_a_reader_that_stops_early_is_no_error() -> None:
