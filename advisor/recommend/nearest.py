@@ -149,10 +149,14 @@ def _needed(
         yield from ((size, name) for size in sorted(sizes) if size > count)
 
 
+def _typed(seconds: float) -> str:
+    return f"{seconds:g}s" if seconds >= 1.0 else f"{1000 * seconds:g}ms"
+
+
 def _looser(objectives: Objectives, metrics: tuple[str, ...], factor: float) -> tuple[Objectives, str]:
     """Objectives with the limits of some metrics that many times as long, and how they are typed."""
     told = [
-        f"--{level.metric}-p{level.percent} {factor * level.limit_s * 1000:g}ms"
+        f"--{level.metric}-p{level.percent} {_typed(factor * level.limit_s)}"
         for level in objectives.levels
         if level.metric in metrics
     ]
