@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from advisor.catalog.units import DAY_S, GB, KILO, MINUTE_S
+from advisor.catalog.units import DAY_S, GB, KILO
 from advisor.commands.recommend.tables import rejected_tables
 from advisor.recommend.purchase import job_words
 from advisor.recommend.standing import standing_words
@@ -244,7 +244,7 @@ def _tiles(option: TrainingOption) -> tuple[Tile, ...]:
         Tile(
             percent(option.goodput_fraction),
             "goodput",
-            f"a failure every {digits(option.failures.cluster_mtbf_s / MINUTE_S)} min",
+            f"a failure every {show(option.failures.cluster_mtbf_s, TIME)}",
         ),
     )
 
