@@ -50,7 +50,7 @@ def recommendation_answer(
     blocks += [Paragraph(line) for line in limit_words(found.levers_tried)]
     gains = lever_lines(found.levers_tried, whole=explain)
     if gains:
-        title = "What would make it cheaper or faster, by --levers NAME"
+        title = "What would make it cheaper or faster; --levers NAME takes what is cheaper"
         blocks.append(bulleted(title, gains if explain else gains[:2]))
     if explain:
         blocks += [pareto_chart(found.options), *_explanation(best)]
