@@ -1,6 +1,7 @@
 """The entry point: `advisor`, or `python -m advisor` in a checkout."""
 
 import atexit
+import codecs
 import gc
 import os
 import sys
@@ -9,6 +10,9 @@ from collections.abc import Callable, Sequence
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 """A command imports some 100 000 objects, and a long search makes a gigabyte of cycles if nobody looks for them."""
 _LEAST_WIDTH, _USUAL_WIDTH, _MOST_DIGITS = 40, 80, 5
+
+_STAND_INS = str.maketrans("✓≈·×µ–−█▓▒░▚▞▤▏▎▍▌▋▊▉─", "+~.xu--#@%:&/=|||||||-")
+"""What a terminal of few characters shows instead: marks and shades that mean something stay apart."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,6 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(sys.argv[1:] if arguments is None else list(arguments), is_closed)
     except KeyboardInterrupt:
         return _interrupted()
+
+
+def _stand_in(error: UnicodeError) -> tuple[str, int]:
+    """What is written for characters that the stream does not have, each of the same width."""
+    assert isinstance(error, UnicodeEncodeError)
+    shown = error.object[error.start : error.end].translate(_STAND_INS)
+    return "".join(each if each.isascii() else "?" for each in shown), error.end
 
 
 def _interrupted() -> int:
@@ -116,7 +127,7 @@ def _protect_children() -> None:
 
 
 def _prepare_streams() -> bool:
-    """Let a terminal without Unicode show `?` instead of failing, and keep colour codes out of pipes.
+    """Let a terminal without Unicode show stand-ins instead of failing, and keep colour codes out of pipes.
 
     Typer decides about colour when it is first imported, and GITHUB_ACTIONS alone makes it colour a pipe. Returns
     whether standard output is closed; its place, and that of stderr, is then held by the null device, so that no file
@@ -130,10 +141,11 @@ def _prepare_streams() -> bool:
             break
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    codecs.register_error("advisor", _stand_in)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="replace")
+            reconfigure(errors="advisor")
     if "COLUMNS" in os.environ:  # 0 is what a terminal without a size says
         typed = os.environ["COLUMNS"]
         width = int(typed) if typed.isdecimal() and len(typed) < _MOST_DIGITS else 0

@@ -11,6 +11,8 @@ from advisor.catalog.errors import UnknownNameError
 RecordT = TypeVar("RecordT")
 NUM_NEAR_MISSES: Final = 5
 _SEPARATORS: Final = re.compile(r"[\s_/()-]+")
+_LISTED: Final = {"accelerator": "gpus", "model": "models", "engine": "engines"}
+"""Kinds of records too many to name in an error, and how `advisor catalog` calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,13 @@ def resolve(name: str, ids: Iterable[str], aliases: Mapping[str, str], kind: str
 def unknown(name: str, ids: Collection[str], aliases: Mapping[str, str], kind: str) -> UnknownNameError:
     """The error of a name that no record has; `hint` lists near misses."""
     near = near_misses(name, ids, aliases)
+    listed = (
+        f"an id that advisor catalog {_LISTED[kind]} lists" if kind in _LISTED else f"one of {', '.join(ids)}"
+    )
     return UnknownNameError(
         f"unknown {kind} '{name}'",
         why=f"none of the {len(ids)} catalog records has this id or alias",
-        fix=f"type {near[0]}" if len(near) == 1 else "type an id that the catalog lists",
+        fix=f"type {near[0]}" if len(near) == 1 else f"type {listed}",
         hint=f"did you mean: {', '.join(near)}" if near else "",
     )
 

@@ -1,6 +1,8 @@
 """How failures end a run: what, why, `To fix:`, `Hint:` on stderr, and an exit code for scripts."""
 
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, Final
 
 from typer import TyperException
@@ -13,6 +15,8 @@ USAGE: Final = 2
 INTERRUPTED: Final = 130
 
 _LONGEST: Final = 1000
+_NO_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)\.$")
+_NO_INTEGER: Final = "Input should be a valid integer, unable to parse string as an integer"
 
 EXIT_CODES: Final = (
     (0, "ok; warnings, such as stale prices, are still ok"),
@@ -43,11 +47,7 @@ def report(error: Exception, *, verbose: bool) -> int:
         _tell(error.what, error.why, error.fix, error.hint)
         return error.exit_code
     if isinstance(error, TyperException):
-        command = getattr(getattr(error, "ctx", None), "command_path", "advisor")
-        _tell(
-            error.format_message().replace(": Value error, ", ": "),
-            fix=f"{command} --help lists what is accepted",
-        )
+        _tell(*_of_usage(error))
         return error.exit_code
     if isinstance(error, OSError):
         _tell(*_of_system(error))
@@ -69,6 +69,23 @@ def report(error: Exception, *, verbose: bool) -> int:
         fix="" if verbose else "run it again with -v, which shows the traceback, and report that",
     )
     return INTERNAL
+
+
+def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
+    """What the parser of the command line refused, with the names that are near and how the argument is typed."""
+    context: Any = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", "advisor")
+    near = getattr(error, "possibilities", None)
+    what = (error.message if near else error.format_message()).replace(": Value error, ", ": ")
+    fix = f"{command} --help lists what is accepted"
+    if what.startswith("Missing argument"):
+        words = (word.strip("{}") for word in context.command.collect_usage_pieces(context))
+        fix = " ".join([command, *(word for word in words if word != "[OPTIONS]")])
+    elif what.endswith(_NO_INTEGER):
+        what = what.replace(_NO_INTEGER, "not a whole number, such as 4096 or 128k")
+    elif choice := _NO_CHOICE.search(what):
+        near = get_close_matches(choice[1], choice[2].replace("'", "").split(", "))
+    return what, "", fix, f"did you mean: {', '.join(near)}" if near else ""
 
 
 def _short(text: str) -> str:

@@ -136,7 +136,7 @@ def parse_rate(text: str, option: str = "--rate") -> float:
 
 
 def parse_budget(text: str) -> float:
-    """Dollars per hour, written 13.7, 13.7/h, 330/day or 10000/month.
+    """Dollars per hour, written 13.7, 13.7/h, 330/day, 10000/month or 10k/month.
 
     Raises: AdvisorError: no number, not positive, or another period.
     """
@@ -146,21 +146,19 @@ def parse_budget(text: str) -> float:
         raise AdvisorError(
             f"--budget {text}: {period!r} is no period", fix="--budget 13.7/h, 330/day or 10000/month"
         )
-    return parse_usd(number, text) / hours
+    return parse_usd(number, text, example="13.7/h, or 10k/month") / hours
 
 
-def parse_usd(number: str, text: str = "", *, example: str = "20") -> float:
-    """Dollars of `--budget`, in all.
+def parse_usd(number: str, text: str = "", *, example: str) -> float:
+    """Dollars of `--budget`, in all, with an optional k or M.
 
     Raises: AdvisorError: no number, or not positive and finite.
     """
-    try:
-        value = float(number.replace(",", "").removeprefix("$"))
-    except ValueError:
-        raise AdvisorError(
-            f"--budget {text or number}: not a sum of dollars", fix=f"e.g. --budget {example}"
-        ) from None
-    return positive(value, "--budget", text=text or number, example=example)
+    match = _AMOUNT.fullmatch(number.replace(",", "").removeprefix("$"))
+    factor = _COUNT.get(match.group(2).lower()) if match else None
+    if match is None or factor is None:
+        raise AdvisorError(f"--budget {text or number}: not a sum of dollars", fix=f"e.g. --budget {example}")
+    return positive(float(match.group(1)) * factor, "--budget", text=text or number, example=example)
 
 
 def parse_day(text: str, option: str) -> datetime.date:

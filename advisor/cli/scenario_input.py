@@ -108,8 +108,8 @@ def _countries(text: str | None) -> tuple[str, ...]:
         code = name.upper()
         if code not in ("EU", *known_countries()):
             raise AdvisorError(
-                f"--residency {name}: no seller is known to be there",
-                fix=f"eu, or of {', '.join(sorted(known_countries()))}",
+                f"--residency {name}: no country of that code where a seller is known",
+                fix=f"--residency eu, or codes of countries: {', '.join(sorted(known_countries())).lower()}",
             )
         found += EU_COUNTRIES if code == "EU" else (code,)
     return tuple(found)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from typer.core import TyperCommand, TyperGroup
 
 from advisor.catalog.errors import AdvisorError
+from advisor.cli.measures import parse_count
 
 WRITTEN: Final = ("output", "plan", "records", "predictions", "report")
 """Options that name a file to write, in whatever command."""
@@ -80,7 +81,21 @@ def _convert_what_is_given(command: Any) -> None:
 
 def _given_alone(option: Any) -> Callable[[Any, Any], Any]:
     converted, default = option.process_value, option.default
-    return lambda ctx, value: value if value is None or value is default else converted(ctx, value)
+    read = _in_full if option.type_descriptor.annotation is int else _as_typed
+    return lambda ctx, value: value if value is None or value is default else converted(ctx, read(value))
+
+
+def _as_typed(text: Any) -> Any:
+    return text
+
+
+def _in_full(text: Any) -> Any:
+    """A whole number with its digits where it was typed with k, M, B or T; anything else as it was typed."""
+    try:
+        number = parse_count(text, "") if isinstance(text, str) and text[-1:].isalpha() else math.nan
+    except AdvisorError:
+        return text
+    return str(round(number)) if number.is_integer() else text
 
 
 def check_numbers(values: Mapping[str, Any]) -> None:

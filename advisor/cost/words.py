@@ -33,7 +33,7 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
     verb = {"rent": "rent", "own": "buy", "api": "call the API of"}[best.way]
     rivals = {way.way: way for way in reversed(offered)}
     others = [
-        f"{name} ${rivals[way].usd_per_month:,.0f}"
+        f"{name} {_dollars(rivals[way].usd_per_month)}"
         for way, name in (("rent", "renting"), ("own", "owning"), ("api", "an API"))
         if way in rivals and way != best.way
     ]
@@ -41,8 +41,12 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
     note = f" ({best.note})" if best.note and best.way == "rent" else ""
     return (
         f"{model.name}, {_volume(report.volume['tokens_per_day'])} tokens a day: {verb} {best.what}{note} for "
-        f"${best.usd_per_month:,.0f} a month, ${best.usd_per_million_tokens:.3g} per million{against} a month"
+        f"{_dollars(best.usd_per_month)} a month, ${best.usd_per_million_tokens:.3g} per million{against} a month"
     )
+
+
+def _dollars(usd: float) -> str:
+    return f"${usd:,.0f}" if usd >= 100.0 else f"${usd:,.2f}"
 
 
 def _volume(tokens: float) -> str:

@@ -150,9 +150,8 @@ class Plan:
         ]
         if self.num_hosts > 1:
             rest = self.num_replicas - (self.num_hosts - 1) * self.replicas_per_host
-            lines.append(
-                f"{self.num_hosts} machines with {self.replicas_per_host} replicas each, the last one with {rest}"
-            )
+            last = "" if rest == self.replicas_per_host else f", the last one with {rest}"
+            lines.append(f"{self.num_hosts} machines, replicas on each: {self.replicas_per_host}{last}")
         if one.checkpoint.origin == "quantise first":
             lines.append(f"first: quantise {one.checkpoint.repository} as quantise.sh does")
         elif not one.checkpoint.verified:

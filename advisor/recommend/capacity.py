@@ -49,7 +49,7 @@ _MOST_SHOWN = 4800
 """Requests of one run at the planning point at most, unless they are needed to fill the replica."""
 _LONGEST_WAIT_S = 60.0
 _LEAST_RATE = 2e-3
-"""Requests per second below which a replica is no answer: one request in eight minutes."""
+"""Requests per second below which a replica is no answer where more was tried first: one request in eight minutes."""
 _FIRST_STEP = 0.8
 _USUALLY_HELD = 0.75
 """Part of an estimate that long runs usually hold: where their bracket begins."""
@@ -349,7 +349,7 @@ def _highest(
     load, spent, misses = start or most, 0, 0
     if least > _NEAR * load:
         load = min(most, least)
-    lowest = max(least, 1.0 if whole else _LEAST_RATE)
+    lowest = max(least, 1.0 if whole else min(_LEAST_RATE, load))
     for _ in range(_MAX_RUNS):
         if load < lowest or is_spent():
             break

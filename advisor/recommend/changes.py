@@ -19,7 +19,7 @@ from advisor.recommend.load_runs import strain
 from advisor.recommend.offers import offers_under_limit, placements
 from advisor.recommend.power import NAME, rate_factors
 from advisor.recommend.purchase import cheapest_purchase
-from advisor.recommend.ranking import Planned, chance_cheaper, log_error, planned
+from advisor.recommend.ranking import LESS, Planned, chance_cheaper, log_error, planned
 from advisor.recommend.result import BeforeAfter, Comparison, LeverTrial, Option
 from advisor.recommend.scenario import Objectives, Scenario, ServiceLevel
 from advisor.recommend.screening import Found
@@ -29,8 +29,6 @@ from advisor.simulator.intervals import pair_class
 from advisor.simulator.quantity import Quantity, weakest
 from advisor.simulator.replica_model import ReplicaModel
 
-LESS = 0.97
-"""Cost over cost before from which on a change is called cheaper: a capacity is known within a twentieth."""
 _MISSES = "misses the objectives at this load"
 _FASTER = 0.9
 """The same of a time that 99 % keep, where the cost stays."""

@@ -30,6 +30,7 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
+from advisor.simulator.serving.arrivals import most_requests
 from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
 from advisor.simulator.serving.metrics import pooled
@@ -262,6 +263,7 @@ def _open_loop(traffic: Traffic, load: float, num_requests: int, seed: int) -> W
         trace = trace_of(traffic)
         if trace.rate_per_s is not None:
             return share_of_replay(trace, load, num_requests)
+    num_requests = min(num_requests, most_requests(load))
     lengths = _stratified(traffic, num_requests, seed) if traffic.has_heavy_tail else lengths_of(traffic)
     return Workload(Poisson(load), lengths, num_requests, _shared_prefixes(traffic))
 

@@ -22,7 +22,6 @@ _LIMITS: Final = {
     "--max-price-age": "max_price_age_days",
     "--max-gpus": "max_accelerators",
     "--power-budget": "power_budget_w",
-    "--own": "own",
 }
 _FACTORS: Final = (2.0, 16.0, 256.0)
 _MORE: Final = (1.0, 1.25, 1.6)
@@ -82,6 +81,8 @@ def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> I
                     f"{told}: the nearest that was tried",
                     scenario.model_copy(update={"objectives": looser, "screened_only": True}),
                 )
+    if limits.own:  # what is there is given up last
+        yield "drop --own", _limited(scenario, own=Constraints.model_fields["own"].get_default())
 
 
 def _has_load(scenario: Scenario) -> bool:
@@ -148,10 +149,14 @@ def _needed(
         yield from ((size, name) for size in sorted(sizes) if size > count)
 
 
+def _typed(seconds: float) -> str:
+    return f"{seconds:g}s" if seconds >= 1.0 else f"{1000 * seconds:g}ms"
+
+
 def _looser(objectives: Objectives, metrics: tuple[str, ...], factor: float) -> tuple[Objectives, str]:
     """Objectives with the limits of some metrics that many times as long, and how they are typed."""
     told = [
-        f"--{level.metric}-p{level.percent} {factor * level.limit_s * 1000:g}ms"
+        f"--{level.metric}-p{level.percent} {_typed(factor * level.limit_s)}"
         for level in objectives.levels
         if level.metric in metrics
     ]

@@ -23,6 +23,8 @@ Each = TypeVar("Each")
 Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
 LIKELY: Final = 0.75
 """Chance from which on objectives are called likely to hold, and an order of two options settled."""
+LESS: Final = 0.97
+"""Cost over another cost up to which it is called cheaper: a capacity is known within a twentieth."""
 QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
 _NORMAL: Final = NormalDist()
 _Z80: Final = _NORMAL.inv_cdf(0.9)

@@ -313,7 +313,7 @@ def rejected_of(
 
 
 def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> tuple[str, ...]:
-    """Levers that the search was allowed and that nothing shown gains from."""
+    """Levers that the search was allowed and that make nothing shown cheaper."""
     idle = [
         name
         for name in pulled(scenario, model)
@@ -323,7 +323,7 @@ def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> 
             for plan in order
         )
     ]
-    return (f"none of the options gains from {', '.join(idle)}: searched with and without",) if idle else ()
+    return (f"no option is cheaper with {', '.join(idle)}: searched with and without",) if idle else ()
 
 
 def _nothing(done: Searched, fix: str = "") -> AdvisorError:

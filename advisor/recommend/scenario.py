@@ -289,13 +289,15 @@ def within_window(traffic: Traffic, model: Model) -> tuple[Traffic, str]:
     if not window or traffic.longest_request_tokens <= window:
         return traffic, _scaling_note(traffic.longest_request_tokens, model)
     mean = traffic.mean_input_tokens + traffic.mean_output_tokens
-    if mean > window:
-        raise InfeasibleError(
-            f"{model.id} reads at most {window:,} tokens, a mean request has {mean:,}",
-            why=f"its context window ends there ({limits.source})",
-            fix=f"--input-tokens {max(1, window - traffic.mean_output_tokens)} or less, or another model",
-        )
     output = min(traffic.longest_output_tokens, max(traffic.mean_output_tokens, window // 2))
+    longest_mean = window - output - 1  # lengths that are cut are shorter in the mean
+    if traffic.mean_input_tokens > longest_mean:
+        reach = "" if mean > window else f", and answers reach {output:,}"
+        raise InfeasibleError(
+            f"{model.id} reads at most {window:,} tokens, a mean request has {mean:,}{reach}",
+            why=f"its context window ends there ({limits.source})",
+            fix=f"--input-tokens {max(1, longest_mean)} or less, or another model",
+        )
     cut = traffic.model_copy(update={"max_output_tokens": output, "max_input_tokens": window - output})
     note = f"requests are cut to the {window:,} tokens that {model.id} reads"
     return cut, "; ".join(filter(None, (note, _scaling_note(window, model))))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 from advisor.catalog.prices import spread_of
 from advisor.catalog.schema import Price
 from advisor.recommend.offers import OWN
-from advisor.recommend.ranking import Role, is_firm, led_by
+from advisor.recommend.ranking import LESS, Role, is_firm, led_by
 from advisor.simulator.quantity import Basis, Quantity
 
 SAFE: Final = 2
@@ -67,8 +67,10 @@ def standing_words(options: Sequence[Option], cost: Callable[[Option], Quantity]
     condition, first = ("it holds", "try it") if is_assumed else ("its price still stands", "ask")
     if safe is None:
         return f"{words}; {bold.rank} is the cheapest if {condition}."
-    saved = 1.0 - cost(bold).value / cost(safe).value
-    return f"{words}; {bold.rank} saves {100.0 * saved:.0f} % if {condition}: {first} first."
+    ratio = cost(bold).value / cost(safe).value
+    if ratio > LESS:
+        return f"{words}."
+    return f"{words}; {bold.rank} saves {100.0 * (1.0 - ratio):.0f} % if {condition}: {first} first."
 
 
 def standing_of(basis: Basis, price: Price, as_of: datetime.date) -> int:

@@ -10,6 +10,7 @@ from advisor.render.chart_text import interval_words, with_unit
 from advisor.render.numbers import MISSING, digits
 
 TOTAL = "total"
+_SHORT_UNIT = 8
 
 
 def chart_html(chart: Chart, table: str) -> str:
@@ -110,7 +111,9 @@ def _sums(chart: Chart) -> Mapping[str, str]:
     for series in chart.series:
         for point in series.points:
             sums[str(point.x)] = sums.get(str(point.x), 0.0) + point.y
-    return {name: with_unit(digits(value), chart.y.unit) for name, value in sums.items()}
+    # What does not fit beside a bar stands at the axis.
+    unit = chart.y.unit if len(chart.y.unit) <= _SHORT_UNIT else ""
+    return {name: with_unit(digits(value), unit) for name, value in sums.items()}
 
 
 def embedded(data: object) -> str:

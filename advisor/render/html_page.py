@@ -157,7 +157,7 @@ def _answer(title: str, answer: Answer, content: Mapping[str, Json]) -> str:
     tiles = "".join(_tile(tile) for tile in answer.tiles)
     warnings = "".join(f"<li>{linked(warning)}</li>" for warning in answer.warnings)
     as_of = content["inputs"].get("as_of") if isinstance(content["inputs"], dict) else None
-    kind = content.get("kind")
+    kind = str(content.get("kind") or "").replace("_", " ")
     eyebrow = " · ".join(str(word) for word in (kind, f"prices as of {as_of}" if as_of else None) if word)
     return "\n".join(
         filter(

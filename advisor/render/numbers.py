@@ -46,8 +46,8 @@ def digits(value: float, significant: int = 3) -> str:
 
 
 def rung(value: float, ladder: Ladder) -> tuple[float, str]:
-    """The largest unit in which the value is at least 1, else the smallest unit."""
-    fitting = [step for step in ladder if abs(value) >= step[0]]
+    """The largest unit in which the value is at least 1 when rounded to three digits, else the smallest unit."""
+    fitting = [step for step in ladder if abs(value) >= 0.9995 * step[0]]
     return fitting[-1] if fitting else ladder[0]
 
 
@@ -158,8 +158,9 @@ def range_words(low: float, high: float) -> str:
 
 
 def usd_range(quantity: Quantity) -> str:
-    """Dollars with their range beside them: `$0.18 0.15-0.24`."""
-    return f"{usd(quantity.value)} {range_words(quantity.low, quantity.high)}"
+    """Dollars with their range beside them: `$0.18 0.15-0.24`; without one where they are certain."""
+    span = f" {range_words(quantity.low, quantity.high)}" if quantity.low < quantity.high else ""
+    return f"{usd(quantity.value)}{span}"
 
 
 def usd_quantity(quantity: Quantity) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from advisor.catalog.errors import AdvisorError
-from advisor.cli.measures import parse_bytes, parse_count, parse_seconds
+from advisor.cli.measures import parse_budget, parse_bytes, parse_count, parse_seconds
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,11 @@ def test_seconds(text: str, amount: float) -> None:
 )
 def test_count(text: str, amount: float) -> None:
     assert parse_count(text, "--tokens") == pytest.approx(amount, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["13.7", "$13.7/h", "328.8/day", "10.00785k/month", "$10,007.85/month"])
+def test_a_budget_is_dollars_an_hour(text: str) -> None:
+    assert parse_budget(text) == pytest.approx(13.7, rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Questions without an answer: the nearest that has one is named, and has one."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -47,12 +48,31 @@ def test_a_budget_below_the_smallest_option_names_one_that_is_enough(
         ("--model 8b --rate 1 --gpu mi300x --precision nvfp4", "drop --precision"),
         ("--model 8b --rate 1 --gpu l40s --provider lambda", "drop --gpu"),
         ("--model 8b --rate 1 --gpu l40s --max-price-age 0", "drop --max-price-age"),
+        ("--model 8b --own 1xm4-max-40-core", "--ttft-p99 "),
         ("--model 70b --rate 1 --gpu l4 --max-gpus 1", "drop --gpu"),
         ("--model 8b --workload batch --items 1M --deadline 1min --gpu l40s", "--deadline 1h: "),
     ],
 )
 def test_the_limit_that_must_go_is_named(cli: Cli, question: str, fix: str) -> None:
     assert fix_of(cli, question).startswith(fix)
+
+
+@pytest.mark.parametrize("rate", ["0.001", "0.0001"])
+def test_a_request_now_and_then_needs_no_more_than_one_every_few_minutes(cli: Cli, rate: str) -> None:
+    """Whatever serves more serves it, at the same price and no slower."""
+    asked = f"advisor recommend --model 8b --gpu rtx-4090 --top 1 --json {DAY} --rate"
+    seldom, more = (json.loads(cli(f"{asked} {each}").out)["options"][0] for each in (rate, "0.01"))
+    assert seldom["usd_per_hour"] <= more["usd_per_hour"]
+    assert seldom["ttft_s"]["p99"]["value"] <= 2.0
+
+
+def test_the_longest_mean_prompt_that_is_named_can_be_asked(cli: Cli) -> None:
+    asked = "--model 8b --gpu h100-sxm --ttft-p99 300s --rate 0.01"
+    fix = fix_of(cli, f"{asked} --input-tokens 200k")
+    longest = re.fullmatch(r"--input-tokens (\d+) or less, or another model", fix)
+    assert longest, fix
+    assert cli(f"advisor recommend {asked} --input-tokens {longest.group(1)} {DAY}").code == 0
+    assert fix_of(cli, f"{asked} --input-tokens {int(longest.group(1)) + 1}") == fix
 
 
 def test_a_load_beyond_ones_own_hardware_names_what_it_carries(cli: Cli) -> None:

@@ -89,6 +89,11 @@ def test_terminal_width_does_not_break_help() -> None:
 def test_ascii_terminal_gets_a_substitute_instead_of_an_error() -> None:
     done = in_subprocess("catalog", "gpus", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0, done.stderr
+    asked = "simulate", "serve", "--model", "8b", "--gpu", "h100-sxm", "--rate", "1", "--requests", "20"
+    shown = in_subprocess(*asked, PYTHONIOENCODING="ascii", PYTHONUTF8="0").stdout
+    marks = ("+ measured on", "~ calibrated on", ". modelled from", "? assumed")
+    assert all(mark in " ".join(shown.split()) for mark in marks)
+    assert ") ?" not in shown  # its figures are modelled, none is assumed
 
 
 def test_a_reader_that_stops_early_is_no_error() -> None:
@@ -230,6 +235,19 @@ def test_a_usage_error_says_what_and_where_help_is(cli: Cli, arguments: str, wha
     assert what in run.err
     assert "--help" in run.err
     assert run.out == ""
+
+
+def test_a_missing_argument_is_shown_where_it_is_typed(cli: Cli) -> None:
+    assert "To fix: advisor compare A B\n" in cli("advisor compare plan.json").err
+
+
+def test_a_whole_number_may_be_typed_short(cli: Cli) -> None:
+    asked = "advisor simulate serve --model 8b --gpu h100-sxm --rate 1 --requests 20 --json --input-tokens"
+    short, long = (json.loads(cli(f"{asked} {tokens}").out) for tokens in ("1.5k", "1500"))
+    assert short["inputs"] == long["inputs"]
+    refused = cli(f"{asked} 1.0001k")
+    assert (refused.code, refused.out) == (2, "")
+    assert "'--input-tokens': not a whole number" in refused.err
 
 
 def test_an_internal_error_is_short_and_says_how_to_see_more(

@@ -147,6 +147,7 @@ def test_grids_are_plausible_and_their_names_clear() -> None:
 
 def test_regions_of_clouds_are_found() -> None:
     assert get_region("eu-central-1")[0].id == "germany"
+    assert get_region("de")[0].id == "germany"
     found = region_of_offer("us-east4")
     assert found is not None
     assert found.id == "us-virginia"

@@ -83,13 +83,13 @@ def _headline(verdict: Verdict) -> str:
     advice = sum(check.verdict == "advice" for check in verdict.build.checks)
     unknown = list(dict.fromkeys(check.rule for check in verdict.build.unknown))
     doubts = f", {len(verdict.build.unknown)} unknown ({', '.join(unknown)})" if unknown else ""
+    things = f"{advice}{' more' if broken else ''} thing{'s' if advice != 1 else ''} to think about"
     if not broken and unknown:
-        return f"Nothing is known to be wrong{doubts}; {advice} things to think about"
+        return f"Nothing is known to be wrong{doubts}; {things}"
     if not broken:
-        return f"The list goes together; {advice} things to think about"
+        return f"The list goes together; {things}"
     rules = ", ".join(dict.fromkeys(check.rule for check in verdict.broken))
-    what = f"The list does not go together: {broken} rules broken ({rules}){doubts}"
-    return f"{what}, {advice} more things to think about"
+    return f"The list does not go together: {broken} rule{'s' if broken > 1 else ''} broken ({rules}){doubts}, {things}"
 
 
 def _price_words(verdict: Verdict) -> str:

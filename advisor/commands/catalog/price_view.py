@@ -117,18 +117,17 @@ def prices_answer(
     prices: Sequence[Price], note: str, *, as_of: datetime.date, filters: Mapping[str, object]
 ) -> Answer:
     """A listing of prices with their age on the day asked for."""
-    providers = {price.provider for price in prices}
+    providers, names = {price.provider for price in prices}, {price.accelerator for price in prices}
+    header = columns("accelerator | provider | sku~ | region~ | n> | term~ | $/h> | $/h each> | days old>")
+    rows, of = tuple(_price_cells(price, as_of) for price in prices), ""
+    if len(names) == 1:  # said once
+        header, rows, of = header[1:], tuple(row[1:] for row in rows), f" of {next(iter(names))}"
     return Answer(
         result={"prices": [price_row(price, as_of) for price in prices]},
         inputs=filters,
         blocks=(
-            Table(
-                columns(
-                    "accelerator | provider | sku~ | region~ | n> | term~ | $/h> | $/h each> | days old>"
-                ),
-                tuple(_price_cells(price, as_of) for price in prices),
-            ),
-            Paragraph(f"{len(prices)} offers of {len(providers)} providers, as known on {as_of}."),
+            Table(header, rows),
+            Paragraph(f"{len(prices)} offers{of} by {len(providers)} providers, as known on {as_of}."),
         ),
         records="prices",
         warnings=stale_warnings(prices, as_of),

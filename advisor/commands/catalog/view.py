@@ -119,6 +119,12 @@ def experts(model: Model) -> dict[str, Json]:
     }
 
 
+def _context(tokens: int | None) -> str:
+    if tokens is None:
+        return MISSING
+    return f"{tokens / units.KIB:,.0f}k" if tokens >= units.KIB else f"{tokens}"
+
+
 def _model_row(model: Model, row: Mapping[str, Json]) -> tuple[str, ...]:
     count = parameter_count(model)
     return (
@@ -127,7 +133,7 @@ def _model_row(model: Model, row: Mapping[str, Json]) -> tuple[str, ...]:
         show(count.active, COUNT) if count.active < 0.9 * count.total else MISSING,
         str(row["mixer"]),
         MISSING if row["num_experts"] is None else f"{row['experts_per_token']} of {row['num_experts']}",
-        MISSING if model.max_context_tokens is None else f"{model.max_context_tokens / units.KIB:,.0f}k",
+        _context(model.max_context_tokens),
         show_in(kv_bytes_per_token(model).full_bytes_per_token, units.KB),
         model.weights,
     )

@@ -53,6 +53,7 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
         blocks=(
             Paragraph(report.headline, emphasis=True),
             _rows_table(report.rows, limit=MAX_ROWS),
+            *_why_first(report.rows),
             bill,
             ways,
             crossings,
@@ -76,7 +77,13 @@ def _sections(report: CostReport, question: CostQuestion, end: tuple[Block, ...]
     ways = _ways_table(report.ways, question, limit=len(report.ways))
     parts = [
         Section(
-            "Cost per token", (Paragraph(report.headline, emphasis=True), rows, latency_chart(report.rows))
+            "Cost per token",
+            (
+                Paragraph(report.headline, emphasis=True),
+                rows,
+                *_why_first(report.rows),
+                latency_chart(report.rows),
+            ),
         ),
         Section("What a bill pays for", (split_chart(report.rows), *end[:2])),
         Section("Rent, own or an API", (ways, _crossings(report), by_load_chart(report))),
@@ -137,7 +144,7 @@ def _question(report: CostReport, question: CostQuestion) -> str:
 def _rows_table(rows: Sequence[CostRow], *, limit: int) -> Table:
     title = "USD per million tokens"
     if len(rows) > limit:
-        title += f": the cheapest {limit} of {len(rows)} (all with --json or -o)"
+        title += f": {limit} of {len(rows)} (all with --json or -o)"
     shown = rows[:limit]
     return Table(
         columns("take~ | runs~ | $/h> | prompt> | cached>? | answer> | all~ | load>? | price~ | basis?"),
@@ -145,6 +152,19 @@ def _rows_table(rows: Sequence[CostRow], *, limit: int) -> Table:
         title,
         tuple(_row_details(row) for row in shown),
     )
+
+
+def _why_first(rows: Sequence[CostRow]) -> list[Block]:
+    """Why the first row is not the cheapest, where it is not."""
+    first = rows[0]
+    if first.usd_per_million_tokens.value <= min(row.usd_per_million_tokens.value for row in rows):
+        return []
+    return [
+        Paragraph(
+            f"{bought_words(first)} stands first as the better founded; what costs less below it is assumed, or its "
+            "price is old or not the seller's own, so that it may cost as much."
+        )
+    ]
 
 
 def _row(row: CostRow) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def _batch_blocks(found: BatchRecommendation, job: BatchJob, *, explain: bool) -
             f"{digits(option.duration_s.value / HOUR_S)} "
             f"{range_words(option.duration_s.low / HOUR_S, option.duration_s.high / HOUR_S)}",
             option.meets_deadline,
-            usd(option.usd_per_hour).removeprefix("$"),
+            usd(option.usd_per_hour),
             usd_range(option.usd),
             digits(option.usd_per_million_tokens.value, 2),
             option.term.replace("_", "-"),
@@ -96,9 +96,10 @@ def _batch_blocks(found: BatchRecommendation, job: BatchJob, *, explain: bool) -
     header = columns(
         "#> | take~ | weights? | hours | in time | $/h> | $ for all | $/Mtok>? | term? | price~ | basis?"
     )
+    losses = "once" if job.spot_losses_per_day == 1 else f"{job.spot_losses_per_day:g} times"
     text = (
-        f"Machines start in two minutes and load weights at 1 GB/s per accelerator; spot machines are lost "
-        f"{job.spot_losses_per_day:g} times a day. Billed for the time used, a commitment whole."
+        f"Machines start in two minutes and load weights at 1 GB/s per accelerator; spot machines are lost {losses} a "
+        "day. Billed for the time used, a commitment whole."
     )
     return (
         Paragraph(found.headline, emphasis=True),
@@ -162,7 +163,7 @@ def _item_blocks(found: ItemRecommendation, promise_s: float, *, explain: bool) 
             show(option.latency_s["p50"].value, TIME),
             show(option.latency_s["p99"].value, TIME),
             percent(option.busy_fraction),
-            usd(option.usd_per_hour).removeprefix("$"),
+            usd(option.usd_per_hour),
             usd_range(option.usd_per_thousand_items),
             price_words(option.provider, option.price_kind, option.price_tenancy, option.price_age_days),
             option.usd_per_thousand_items.basis,

@@ -87,7 +87,10 @@ def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[
     gains = (*limit_words(found.levers_tried), *lever_lines(found.levers_tried))
     if gains:
         sections.append(
-            Section("What would make it cheaper or faster", (bulleted("By --levers NAME", gains),))
+            Section(
+                "What would make it cheaper or faster",
+                (bulleted("--levers NAME takes what is cheaper", gains),),
+            )
         )
     if found.rejected:
         sections.append(Section("Why not the others", (rejected_table(found.rejected),)))

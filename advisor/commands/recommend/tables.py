@@ -1,10 +1,11 @@
 """Ladder and options of a recommendation as tables, how sure their order is, and why others are not among them."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
-from advisor.recommend.changes import LESS
 from advisor.recommend.power import power_words
+from advisor.recommend.ranking import LESS
 from advisor.recommend.result import ContextTier, Option, OptionPart, Recommendation, Rejected, Rung
 from advisor.recommend.scenario import Scenario
 from advisor.render.answer import Block, Paragraph, Table, columns
@@ -22,6 +23,8 @@ from advisor.render.numbers import (
     usd_range,
 )
 from advisor.simulator.quantity import Quantity
+
+_ALL_BUT_SURE: Final = 0.995
 
 
 def shown_rate(scenario: Scenario) -> float | None:
@@ -90,7 +93,7 @@ def options_table(
 ) -> Table:
     """The options as rows; how much each carries where the load is not the same for all. A page opens their details."""
     rate = shown_rate(scenario)
-    at, runs = (f" at {rate:g} requests/s", "runs~ | $/h>") if rate else ("", "runs~? | $/h> | req/s>")
+    at, runs = (f" at {digits(rate)} requests/s", "runs~ | $/h>") if rate else ("", "runs~? | $/h> | req/s>")
     return Table(
         columns(f"#> | take~ | {runs} | $/Mtok~ | TTFT> | TPOT> | holds | price~ | basis?"),
         tuple(_option_row(option, rated=bool(rate)) for option in options),
@@ -111,21 +114,30 @@ def how_sure(found: Recommendation, shown: Sequence[Option]) -> str:
         lines.append(f"1 costs less if {condition}: {first} it first")
     ties = [rank for rank in best.tie_with if rank in ranks]
     tied = [f"with {', '.join(map(str, ties))}"] if ties else []
-    tied += [f"of 1 with {others}"] if (others := _tied_variants(best)) else []
+    tied += [f"with {others} on the accelerators of 1"] if (others := _tied_variants(best)) else []
     if tied:
         lines.append(f"a tie {' and '.join(tied)} (less than 75 % sure which is cheaper)")
-    chances = [
-        f"{100 * each.chance_first_is_cheaper:.0f} % sure it is cheaper than {each.rank}"
-        for each in found.comparisons
-        if each.rank in ranks.difference(ties) and each.chance_first_is_cheaper >= 0.5
-    ]
+    chances = _surely_cheaper(found, ranks.difference(ties))
     bold = next((each for each in shown if each.role == "cheapest_if_it_holds" and each is not best), None)
     if bold is not None:
         saved = 1.0 - bold.usd_per_million_tokens.value / best.usd_per_million_tokens.value
         if saved >= 1.0 - LESS:
             condition, first = _doubt(bold)
             chances.append(f"{bold.rank} saves {100 * saved:.0f} % if {condition}: {first} it first")
-    return "; ".join((*lines, *chances[:3])) + "."
+    return "; ".join((*lines, *chances)) + "."
+
+
+def _surely_cheaper(found: Recommendation, ranks: Collection[int]) -> list[str]:
+    """How sure the first option is cheaper than those of some ranks, by the one of which it is least so."""
+    sure = [each for each in found.comparisons if each.rank in ranks and each.chance_first_is_cheaper >= 0.5]
+    if not sure:
+        return []
+    least = min(each.chance_first_is_cheaper for each in sure)
+    said = f"{100 * least:.0f} %" if least < _ALL_BUT_SURE else "more than 99 %"
+    others = ", ".join(str(each.rank) for each in sure)
+    return [
+        f"{'at least ' if len(sure) > 1 and least < _ALL_BUT_SURE else ''}{said} sure it is cheaper than {others}"
+    ]
 
 
 def _doubt(option: Option) -> tuple[str, str]:

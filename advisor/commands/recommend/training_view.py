@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-from advisor.catalog.units import DAY_S, GB, KILO, MINUTE_S
+from advisor.catalog.units import DAY_S, GB, KILO
 from advisor.commands.recommend.tables import rejected_tables
 from advisor.recommend.purchase import job_words
 from advisor.recommend.standing import standing_words
+from advisor.recommend.training_market import is_fastest_wanted
 from advisor.recommend.training_result import Bill, Reinforcement, TrainingOption, TrainingRecommendation
 from advisor.recommend.training_runs import ESTIMATED_RESERVATION
 from advisor.recommend.training_scenario import TrainingScenario
@@ -34,10 +35,10 @@ def training_answer(
     found: TrainingRecommendation, scenario: TrainingScenario, notes: tuple[str, ...], *, explain: bool
 ) -> Answer:
     """What to take and what starts it; with explain also charts, memory, bills, failures and every reason against."""
-    first = found.options[0]
+    first, by_time = found.options[0], is_fastest_wanted(scenario)
     blocks: list[Block] = [
         Paragraph(found.headline, emphasis=True),
-        _options_table(found.options),
+        _options_table(found.options, by_time=by_time),
         Paragraph(standing_words(found.options, lambda option: option.usd)),
         Paragraph(job_words(first.bill)),
     ]
@@ -53,7 +54,7 @@ def training_answer(
         inputs=fields_of(scenario),
         blocks=tuple(blocks),
         tiles=_tiles(first),
-        sections=_sections(found),
+        sections=_sections(found, by_time=by_time),
         records="options",
         warnings=found.warnings,
         notes=tuple(dict.fromkeys((*notes, *found.notes))),
@@ -94,7 +95,7 @@ def _clusters(count: int) -> str:
     return "1 cluster" if count == 1 else f"{count} clusters"
 
 
-def _options_table(options: Sequence[TrainingOption]) -> Table:
+def _options_table(options: Sequence[TrainingOption], *, by_time: bool) -> Table:
     rows = tuple(
         (
             str(option.rank),
@@ -113,7 +114,7 @@ def _options_table(options: Sequence[TrainingOption]) -> Table:
     return Table(
         columns("#> | take~ | plan~ | $/h each>? | step>? | MFU>? | takes> | dollars | price~ | basis?"),
         rows,
-        title="Best clusters, one per accelerator",
+        title="Best clusters, one per accelerator" + (", the fastest within the budget" if by_time else ""),
     )
 
 
@@ -243,15 +244,15 @@ def _tiles(option: TrainingOption) -> tuple[Tile, ...]:
         Tile(
             percent(option.goodput_fraction),
             "goodput",
-            f"a failure every {digits(option.failures.cluster_mtbf_s / MINUTE_S)} min",
+            f"a failure every {show(option.failures.cluster_mtbf_s, TIME)}",
         ),
     )
 
 
-def _sections(found: TrainingRecommendation) -> tuple[Section, ...]:
+def _sections(found: TrainingRecommendation, *, by_time: bool) -> tuple[Section, ...]:
     first = found.options[0]
     clusters: list[Block] = [
-        _options_table(found.options),
+        _options_table(found.options, by_time=by_time),
         days_chart(found.options, found.pareto, is_in_terminal=False),
     ]
     if first.reinforcement is not None:

@@ -50,7 +50,7 @@ def recommendation_answer(
     blocks += [Paragraph(line) for line in limit_words(found.levers_tried)]
     gains = lever_lines(found.levers_tried, whole=explain)
     if gains:
-        title = "What would make it cheaper or faster, by --levers NAME"
+        title = "What would make it cheaper or faster; --levers NAME takes what is cheaper"
         blocks.append(bulleted(title, gains if explain else gains[:2]))
     if explain:
         blocks += [pareto_chart(found.options), *_explanation(best)]
@@ -83,7 +83,7 @@ def _question(scenario: Scenario, found: Recommendation) -> str:
     if scenario.ladder_clients:
         load = "clients as above"
     elif traffic.concurrency is not None:
-        load = f"{traffic.concurrency} clients"
+        load = f"{traffic.concurrency} client{'s' if traffic.concurrency > 1 else ''}"
     elif traffic.rate_per_s is not None:
         load = f"{digits(traffic.rate_per_s)} requests/s"
     elif goals.budget_usd_per_hour is not None:
@@ -102,11 +102,11 @@ def _explanation(option: Option) -> list[Block]:
     """One step of the first option, its memory, and its latencies with their ranges."""
     total_s = sum(option.step_breakdown.values())
     step = tuple(
-        (name, show(seconds, TIME), percent(seconds / total_s))
+        (_in_words(name), show(seconds, TIME), percent(seconds / total_s))
         for name, seconds in sorted(option.step_breakdown.items(), key=lambda item: -item[1])
         if total_s > 0
     )
-    memory = tuple((name, digits(size / GB)) for name, size in option.memory.items())
+    memory = tuple((_in_words(name), digits(size / GB)) for name, size in option.memory.items())
     right = columns("time> | share>")
     return [
         Table((Column("part of one step"), *right), step, title=f"Option 1: {layout(option)}"),
@@ -116,12 +116,18 @@ def _explanation(option: Option) -> list[Block]:
     ]
 
 
+def _in_words(name: str) -> str:
+    return name.removesuffix("_bytes").replace("_", " ")
+
+
 def _remarks(option: Option) -> str:
     """What the numbers leave out: quality, power, the age of the price, on what the prediction rests."""
     lines = [
         option.quality_note,
         f"Power {show(option.power_w, POWER)}, {digits(option.energy_j_per_token)} J per token.",
-        f"Price read on {option.price_observed_on} ({option.price_age_days} days ago): {option.price_url}",
+        f"Price read on {option.price_observed_on} ({option.price_age_days} days ago): {option.price_url}"
+        if option.price_url
+        else "",
         *option.basis_notes,
     ]
     return "\n".join(line for line in lines if line)

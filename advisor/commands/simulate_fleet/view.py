@@ -141,7 +141,7 @@ def _pool_table(run: FleetRun) -> Table:
         rows.append(
             (
                 pool.name,
-                f"{usd(bill.usd_per_hour)} {bill.term}",
+                f"{usd(bill.usd_per_hour)} {bill.term.replace('_', '-')}",
                 digits(pool.replica_hours),
                 percent(pool.busy_fraction),
                 percent(pool.num_finished / max(1, run.result.num_finished)),
@@ -151,8 +151,10 @@ def _pool_table(run: FleetRun) -> Table:
                 usd(pool.usd),
             )
         )
-    headers = ("pool", "replica/h", "replica h", "busy", "requests", "cached", "p99 TTFT", "p99 TPOT", "bill")
-    return Table(columns(*headers), tuple(rows))
+    header = (
+        "pool | replica/h~ | replica h> | busy> | of requests> | cached>? | p99 TTFT~ | p99 TPOT~ | bill>"
+    )
+    return Table(columns(header), tuple(rows))
 
 
 def _tenant_table(run: FleetRun) -> Table:
@@ -170,8 +172,8 @@ def _tenant_table(run: FleetRun) -> Table:
                 f"{tenant.num_turned_away:,}",
             )
         )
-    headers = ("tenant", "requests", "kept promise", "p50 TTFT", "p99 TTFT", "p99 TPOT", "turned away")
-    return Table(columns(*headers), tuple(rows))
+    header = "tenant | requests> | kept promise> | p50 TTFT~ | p99 TTFT~ | p99 TPOT~ | turned away>"
+    return Table(columns(header), tuple(rows))
 
 
 def _time_table(result: FleetResult) -> Table:
@@ -194,8 +196,8 @@ def _time_table(result: FleetResult) -> Table:
                 digits(_mean(part, "num_paid")),
             )
         )
-    headers = ("from", "requests/s", "good/s", "tokens/s", "mean TTFT", "serving", "paid")
-    return Table(columns(*headers), tuple(rows))
+    header = "from | requests/s> | kept/s> | tokens/s> | mean TTFT> | serving> | paid>"
+    return Table(columns(header), tuple(rows))
 
 
 def _mean(rows: Sequence[TimelineRow], name: str) -> float:

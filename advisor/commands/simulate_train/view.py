@@ -174,10 +174,12 @@ def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: 
     found = run.found
     memory = run.limit_bytes
     verdict = "fits" if run.fits else "does not fit"
+    beside = bottleneck_of(found.breakdown_s)
+    costs = "nothing costs a tenth of the step" if beside == "compute" else f"{beside} costs most"
     whole = f" The run takes {show_quantity(days.scaled(DAY_S), TIME)}." if days else ""
     return (
         f"{digits(rate.value)} tokens/s per accelerator, MFU {percent(mfu.value)}, with recomputation "
-        f"{percent(hfu.value)}; what costs most beside the mathematics: {bottleneck_of(found.breakdown_s)}.{whole}\n"
+        f"{percent(hfu.value)}; {costs} beside computing.{whole}\n"
         f"Memory of the fullest accelerator {show_quantity(memory_quantity(found), SIZE)} of {show(memory, SIZE)}: "
         f"{verdict}."
     )

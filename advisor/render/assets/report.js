@@ -201,14 +201,16 @@
   const SIDES = { left: 68, right: 28, bottom: 50 };
   const headroom = (spec) => (spec.references.length ? 28 : 14);
 
-  // A name stands on the first side of its marker where it covers no marker and no other name.
+  // A name stands on the first side of its marker where it covers no marker and no other name; where there is none the
+  // first point of all keeps its own, the others are told by pointing and by the table.
   const namer = (spec, ends, { clientWidth, clientHeight }) => {
     const [width, height] = [clientWidth - SIDES.left - SIDES.right, clientHeight - headroom(spec) - SIDES.bottom];
     const part = (value, { min, max }, axis) => (axis.log ? Math.log(value / min) / Math.log(max / min) : (value - min) / (max - min));
     const at = (p) => [part(p.x, ends.x, spec.x) * width, (1 - part(p.y, ends.y, spec.y)) * height];
     const taken = spec.series.flatMap((one) => one.points.map(at)).map(([x, y]) => [x - 6, y - 6, x + 6, y + 6]);
+    const isInside = (box) => box[0] >= 0 && box[2] <= width + SIDES.right;
     const isFree = (box) =>
-      box[0] >= 0 && box[2] <= width + SIDES.right && !taken.some((one) => box[0] < one[2] && one[0] < box[2] && box[1] < one[3] && one[1] < box[3]);
+      isInside(box) && !taken.some((one) => box[0] < one[2] && one[0] < box[2] && box[1] < one[3] && one[1] < box[3]);
     return (p) => {
       const [[x, y], long] = [at(p), 7 * p.label.length];
       const beside = (position, start) => [{ position }, [start, y - 7, start + long, y + 7]];
@@ -218,9 +220,11 @@
       };
       const [right, left] = [beside("right", x + 13), beside("left", x - 13 - long)];
       const others = ["top", "bottom"].flatMap((one) => [across(one, "center", x - long / 2), across(one, "left", x), across(one, "right", x - long)]);
-      const [side, box] = [right, left, ...others].find(([, one]) => isFree(one)) ?? (x > 0.88 * width ? left : right);
-      taken.push(box);
-      return side;
+      const [isFirst, sides] = [p === spec.series[0].points[0], [right, left, ...others]];
+      const found = sides.find(([, one]) => isFree(one)) ?? (isFirst ? sides.find(([, one]) => isInside(one)) : undefined);
+      if (!found) return { show: false };
+      taken.push(found[1]);
+      return found[0];
     };
   };
   const points = (spec, margin, place) => {
@@ -302,6 +306,14 @@
       return { type: "group", children: [line(x, low, x, high), line(x - 4, low, x + 4, low), line(x - 4, high, x + 4, high)] };
     });
 
+  const wrapped = (most) => (name) => {
+    const lines = [""];
+    for (const part of name.split(/(?<=[ -])/)) {
+      if (lines.at(-1) && (lines.at(-1) + part).trimEnd().length > most) lines.push("");
+      lines[lines.length - 1] += part;
+    }
+    return lines.join("\n");
+  };
   const categories = (spec, names, series, margin, ends = {}) => ({
     series,
     yAxis: {
@@ -310,7 +322,7 @@
       data: names,
       axisTick: { show: false },
       axisLine: { lineStyle: { color: "var(--line-strong)" } },
-      axisLabel: text({ color: "var(--ink)", width: margin - 14, overflow: "break", lineHeight: 14 }),
+      axisLabel: text({ color: "var(--ink)", formatter: wrapped(Math.floor((margin - 14) / 7)), lineHeight: 14 }),
     },
     xAxis: valueAxis(spec.y, { scale: false, nameGap: 28, ...ends }),
     grid: { left: margin, right: 84, top: headroom(spec) - 6, bottom: 46 },

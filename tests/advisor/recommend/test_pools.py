@@ -134,7 +134,7 @@ def test_pools_that_gain_nothing_are_noted() -> None:
         Scenario(model="llama-3.1-8b", traffic=traffic, constraints=limits, as_of=DAY, levers=("pools",))
     )
     assert not found.options[0].parts
-    assert any("none of the options gains from pools" in note for note in found.notes)
+    assert any("no option is cheaper with pools" in note for note in found.notes)
 
 
 def test_pools_without_a_load_or_where_no_engine_has_them_are_refused() -> None:
