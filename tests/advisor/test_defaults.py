@@ -65,7 +65,7 @@ def test_flags_and_unknown_variables(
     monkeypatch.setenv("ADVISOR_JSON", "1")
     json.loads(cli(PRICES).out)
     monkeypatch.setenv("ADVISOR_JSON", "no")
-    assert cli(PRICES).out.startswith("accelerator")
+    assert cli(PRICES).out.startswith("provider")
     monkeypatch.setenv("ADVISOR_PROVDER", "aws")
     assert "warning: ADVISOR_PROVDER sets no option of any command" in cli(PRICES).err
 

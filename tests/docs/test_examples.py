@@ -65,7 +65,9 @@ def replayed(block: re.Match[str], cli: Callable[[str], Any]) -> str:
         assert command.startswith("advisor "), (
             f"only advisor commands are run, others belong in ```sh: {command}"
         )
-        printed = shown(cli(command))
+        run = cli(command)
+        assert run.code != 1, f"{command}: {run.err}"  # no page is printed again with a defect on it
+        printed = shown(run)
         kept = expected.rstrip("\n") if matches(expected, printed) else refreshed(expected, printed)
         text += f"$ {command}\n" + (f"{kept}\n" if kept else "")
     return f"```console\n{text}```"
