@@ -111,7 +111,9 @@ def test_requests_go_where_prompts_of_their_length_go(router: int) -> None:
 
 def test_more_requests_are_under_way_than_one_replica_takes_sequences() -> None:
     text = nginx.conf("a test", {"replicas": "server 127.0.0.1:1;"})
-    found = {name: int(re.search(rf"{name} (\d+);", text)[1]) for name in ("worker_connections", "rlimit_nofile")}
+    found = {
+        name: int(re.search(rf"{name} (\d+);", text)[1]) for name in ("worker_connections", "rlimit_nofile")
+    }
     # A request takes a connection to the client and one to the replica.
     assert found["worker_connections"] // 2 >= 2 * 1024
     assert found["rlimit_nofile"] >= found["worker_connections"]
