@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from advisor.catalog.files import DATA_DIR, named_records, read_toml
+from advisor.catalog.files import named_records
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.record import Record, Source
 
@@ -47,7 +47,7 @@ def all_pipelines() -> dict[str, DiffusionPipeline]:
 
     Source: data/diffusion.toml, each with its own sources.
     """
-    return named_records(DiffusionPipeline, read_toml(DATA_DIR / "diffusion.toml"), "diffusion.toml")
+    return named_records(DiffusionPipeline, "diffusion.toml")
 
 
 def get(model_id: str) -> DiffusionPipeline:

@@ -156,8 +156,7 @@ class NativeFormats(Record):
 
 @cache
 def _native() -> dict[str, NativeFormats]:
-    path = DATA_DIR / "native_formats.toml"
-    return named_records(NativeFormats, read_toml(path), path.name)
+    return named_records(NativeFormats, "native_formats.toml")
 
 
 def weight_formats(engine: Engine, accelerator: Accelerator) -> tuple[str, ...]:
@@ -185,8 +184,7 @@ class QualityNote(Record):
 
 @cache
 def _notes() -> dict[str, QualityNote]:
-    path = DATA_DIR / "quality.toml"
-    return named_records(QualityNote, read_toml(path), path.name)
+    return named_records(QualityNote, "quality.toml")
 
 
 def quality_note(model: Model, weight_dtype: str) -> str:

@@ -242,17 +242,17 @@ def checked(record_type: type[RecordT], values: Mapping[str, Any], where: str) -
         ) from None
 
 
-def named_records(
-    record_type: type[RecordT], entries: Mapping[str, Mapping[str, Any]], where: str
-) -> dict[str, RecordT]:
-    """Tables by name as records, each with its name as its id where its kind has one.
+def named_records(record_type: type[RecordT], file: str, table: str = "") -> dict[str, RecordT]:
+    """The tables of a file of the data, or of one table in it, by name as records: each has its name as its id where
+    its kind has one.
 
-    Raises: InputFileError: as `checked`.
+    Raises: InputFileError: as `read_toml` and `checked`.
     """
+    found = read_toml(DATA_DIR / file)
     has_id = "id" in record_type.model_fields
     return {
-        name: checked(record_type, {"id": name, **entry} if has_id else entry, f"{where}: {name}")
-        for name, entry in entries.items()
+        name: checked(record_type, {"id": name, **entry} if has_id else entry, f"{file}: {name}")
+        for name, entry in (found[table] if table else found).items()
     }
 
 

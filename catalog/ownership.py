@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, named_records, read_toml
+from advisor.catalog.files import checked, named_records, read_toml
 from advisor.catalog.part_prices import accelerator_price, price_book
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.schema import Accelerator
@@ -121,8 +121,7 @@ def purchase_price(known: Ownership, accelerator: Accelerator) -> PurchasePrice 
 
 @functools.cache
 def _bundled() -> Ownership:
-    path = DATA_DIR / "ownership.toml"
-    return Ownership(named_records(Assumption, read_toml(path)["assumptions"], path.name), {})
+    return Ownership(named_records(Assumption, "ownership.toml", "assumptions"), {})
 
 
 def _with_user_values(

@@ -109,8 +109,7 @@ def _boards() -> Iterator[Board]:
 @functools.cache
 def cpu_series() -> dict[str, CpuSeries]:
     """What CPUs of one series share, by id."""
-    path = FOLDER / "cpu_series.toml"
-    return named_records(CpuSeries, read_toml(path), path.name)
+    return named_records(CpuSeries, "parts/cpu_series.toml")
 
 
 @functools.cache

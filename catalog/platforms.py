@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from advisor.catalog.files import DATA_DIR, named_records, read_toml
+from advisor.catalog.files import named_records
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.record import Record
 
@@ -79,7 +79,7 @@ class Described(Record):
     bandwidth_gb_per_s: float | None = Field(default=None, gt=0)
 
 
-_PATH: Final = DATA_DIR / "platforms.toml"
+_FILE: Final = "platforms.toml"
 
 
 @functools.cache
@@ -89,8 +89,7 @@ def all_platforms() -> tuple[Platform, ...]:
     Raises: InputFileError: the bundled file is damaged.
     Source: data/platforms.toml, each fact with its own source.
     """
-    entries = read_toml(_PATH)["platform"]
-    return tuple(named_records(Platform, entries, _PATH.name).values())
+    return tuple(named_records(Platform, _FILE, "platform").values())
 
 
 @functools.cache
@@ -100,5 +99,4 @@ def all_described() -> tuple[Described, ...]:
     Raises: InputFileError: the bundled file is damaged.
     Source: data/platforms.toml.
     """
-    entries = read_toml(_PATH)["described"]
-    return tuple(named_records(Described, entries, _PATH.name).values())
+    return tuple(named_records(Described, _FILE, "described").values())

@@ -94,8 +94,7 @@ def all_providers() -> dict[str, Provider]:
 
     Raises: InputFileError: the bundled file is damaged.
     """
-    path = DATA_DIR / "providers.toml"
-    return named_records(Provider, read_toml(path), path.name)
+    return named_records(Provider, "providers.toml")
 
 
 @cache

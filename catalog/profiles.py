@@ -74,8 +74,7 @@ def all_load_shapes() -> dict[str, LoadShape]:
     Raises: InputFileError: the bundled file is damaged.
     Source: data/load_shapes.toml, each with its own source.
     """
-    path = DATA_DIR / "load_shapes.toml"
-    return named_records(LoadShape, read_toml(path), path.name)
+    return named_records(LoadShape, "load_shapes.toml")
 
 
 def get_load_shape(name: str) -> LoadShape:

@@ -29,7 +29,7 @@ _FORMATS: Final = {
     "int8": re.compile(r"w8a8|int8", re.IGNORECASE),
 }
 CHAT: Final = re.compile(r"instruct|chat|-it\b|thinking", re.IGNORECASE)
-_DERIVED: Final = re.compile(r"distill|base\b|zero\b|vl-", re.IGNORECASE)
+_DERIVED: Final = re.compile(r"distill|base\b|zero\b|vl-|coder", re.IGNORECASE)
 Origin = Literal["published", "pattern", "quantised on loading", "quantise first"]
 _SIXTEEN_BIT = ("bf16", "fp16")
 

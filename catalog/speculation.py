@@ -4,7 +4,7 @@ from functools import cache
 
 from pydantic import Field
 
-from advisor.catalog.files import DATA_DIR, named_records, read_toml
+from advisor.catalog.files import named_records
 from advisor.catalog.schema.record import Record, Source
 
 
@@ -31,8 +31,7 @@ def speculation_methods() -> dict[str, SpeculationMethod]:
 
     Source: data/speculation.toml, each figure with its own source.
     """
-    path = DATA_DIR / "speculation.toml"
-    return named_records(SpeculationMethod, read_toml(path), path.name)
+    return named_records(SpeculationMethod, "speculation.toml")
 
 
 def usual_acceptance(method: str, draft_tokens: int) -> Acceptance | None:

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from advisor.catalog.errors import UnknownNameError
-from advisor.catalog.files import DATA_DIR, named_records, read_toml
+from advisor.catalog.files import named_records
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema import DenseFeedForward, GroupedQueryAttention, LayerGroup, Model
 from advisor.catalog.schema.record import Record, Source
@@ -80,7 +80,7 @@ def all_schemes() -> dict[str, ImageScheme]:
 
     Source: data/vision.toml, each with its own sources.
     """
-    return named_records(ImageScheme, read_toml(DATA_DIR / "vision.toml"), "vision.toml")
+    return named_records(ImageScheme, "vision.toml")
 
 
 def get(name: str) -> ImageScheme:

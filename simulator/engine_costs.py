@@ -91,8 +91,11 @@ def engine_in_turns(engine: Engine, model: Model, *, version: str = "", date: st
         return engine
     if not any(layer.mixer is not None and layer.mixer.cached_state for layer in layers_of(model)):
         return engine
-    if not turns.holds(version, date):
-        return engine
+    return taking_turns(engine) if turns.holds(version, date) else engine
+
+
+def taking_turns(engine: Engine) -> Engine:
+    """The engine where it composes no batch while the device runs one."""
     return engine.model_copy(update={"overlap_scheduling": False, "prompt_launches": "in_turns"})
 
 

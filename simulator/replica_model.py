@@ -17,6 +17,7 @@ from advisor.simulator.engine_costs import (
     operator_library,
     prompt_launch_s,
     release_costs,
+    taking_turns,
     with_era_kernels,
 )
 from advisor.simulator.graph.forward_pass import expert_format
@@ -155,6 +156,33 @@ def _micro_batch(engine: Engine) -> int:
     from advisor.simulator.local_surface import default_micro_batch
 
     return default_micro_batch(engine)
+
+
+def replica_in_turns(
+    replica: ReplicaModel,
+    mean_input_tokens: float,
+    mean_output_tokens: float,
+    settings: EngineSettings | None = None,
+) -> ReplicaModel:
+    """The replica where its engine composes no batch while the device runs one."""
+    deployment, surface = replica.deployment, replica.surface
+    changed = model_replica(
+        replace(deployment, engine=taking_turns(deployment.engine)),
+        mean_input_tokens=mean_input_tokens,
+        mean_output_tokens=mean_output_tokens,
+        settings=replace(
+            settings or EngineSettings(),
+            max_num_seqs=len(surface.decode_base_ps) - 1,
+            max_num_batched_tokens=len(surface.mixed_base_ps) - 1,
+        ),
+        costs=replica.costs,
+        library=replica.library,
+    )
+    old = replica.policy
+    policy = replace(
+        changed.policy, kv_capacity_blocks=old.kv_capacity_blocks, prefix_caching=old.prefix_caching
+    )
+    return replace(changed, policy=policy)
 
 
 def _as_started(

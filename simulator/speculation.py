@@ -20,7 +20,7 @@ from advisor.simulator.graph.model import kv_bytes_per_token, num_layers
 from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.quantity import Quantity
-from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, replica_in_turns
 from advisor.simulator.serving_prediction import ServingPrediction
 from advisor.simulator.step_cost import StepSurface, decode_iteration_s
 
@@ -112,11 +112,15 @@ def speculative_replica(
     attention reads each cache once. The surface is a mean field: an iteration stands for one token, at 1 / expected
     tokens of the step's time.
 
+    An engine that takes turns with the device where it guesses so is priced as one that does.
+
     Assumes: every step yields its expectation, so means hold and the spread of inter-token times is not modelled;
     sequences do not differ in acceptance; prompts also run through the draft model.
     Raises: InfeasibleError: the draft leaves no room for a request.
     Source: own composition.
     """
+    if speculation.method in replica.deployment.engine.in_turns_guessing:
+        replica = replica_in_turns(replica, mean_input_tokens, mean_output_tokens, settings)
     deployment, plain, count = replica.deployment, replica.surface, speculation.verified_tokens
     slots = len(plain.decode_base_ps) - 1
     wide = _verifying(replica, speculation, mean_input_tokens, mean_output_tokens, settings)

@@ -234,6 +234,8 @@ class Engine(Record):
     expert_operators: int = Field(default=12, gt=0)
     """Operators that the host launches for a feed-forward part with routed experts, norm included."""
     in_turns_with_state: ReleasesInTurns | None = None
+    in_turns_guessing: tuple[str, ...] = ()
+    """Methods of guessing ahead, as a speculation names them, with which it takes turns with the device."""
     eager_with_data_parallel: ReleaseSpan | None = None
     """Releases that decode without captured graphs where attention data-parallel ranks run in lockstep."""
     eager_architectures: tuple[str, ...] = ()

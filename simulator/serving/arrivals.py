@@ -13,6 +13,8 @@ from advisor.catalog.units import DAY_S, PICOSECONDS_PER_S
 
 _CHUNK = 4096
 """Requests drawn at once: keeps memory flat, and fixes the order in which the generator is used."""
+_DAY_STEPS = 96
+"""Of a daily swing: a quarter of an hour each."""
 _LONGEST_S = 2.0e6
 """Times stay below 2^62 picoseconds, so that 64-bit sums of two cannot overflow."""
 _SURE_SIGMAS = 4.0
@@ -154,7 +156,7 @@ class VaryingRate:
 
 
 def diurnal(
-    mean_rate_per_s: float, peak_to_mean: float, *, period_s: float = DAY_S, cv: float = 1.0, steps: int = 96
+    mean_rate_per_s: float, peak_to_mean: float, *, period_s: float = DAY_S, cv: float = 1.0
 ) -> VaryingRate:
     """A rate that swings as a sine around its mean, from its lowest point: rate = mean (1 − (peak/mean − 1) cos 2πt/T).
 
@@ -165,9 +167,9 @@ def diurnal(
         raise AdvisorError(
             f"a daily peak of {peak_to_mean} times the mean", fix="1 to 2 times: a sine has no higher peak"
         )
-    middles = (np.arange(steps) + 0.5) / steps
+    middles = (np.arange(_DAY_STEPS) + 0.5) / _DAY_STEPS
     rates = mean_rate_per_s * (1.0 - (peak_to_mean - 1.0) * np.cos(2.0 * np.pi * middles))
-    return VaryingRate(tuple((period_s / steps, float(rate)) for rate in rates), cv)
+    return VaryingRate(tuple((period_s / _DAY_STEPS, float(rate)) for rate in rates), cv)
 
 
 def bursts(

@@ -12,7 +12,7 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.replica_model import ReplicaModel
-from advisor.simulator.workloads.encoder_pass import RUNTIMES, Runtime, encoder_pass
+from advisor.simulator.workloads.encoder_pass import RUNTIMES, encoder_pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +122,8 @@ def image_encoder_s(
     scheme: ImageScheme,
     image: ImageTokens,
     num_images: float = 1.0,
-    *,
-    runtime: Runtime = RUNTIMES["torch-compile"],
 ) -> float:
-    """Time to encode images on one accelerator of a replica [s].
+    """Time to encode images on one accelerator of a replica [s], compiled by torch.
 
     Assumes: every rank encodes its own share of the images at best, and one image is not split; the projector is
     small.
@@ -136,6 +134,7 @@ def image_encoder_s(
         tensor_parallel=1, pipeline_parallel=1, data_parallel=1, expert_parallel=1,
     )  # fmt: skip
     passes = np.array([num_images * image.num_passes], dtype=np.float64)
+    runtime = RUNTIMES["torch-compile"]
     return float(encoder_pass(tower, library, passes, image.patches_per_pass, runtime=runtime).total_s[0])
 
 

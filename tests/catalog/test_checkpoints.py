@@ -13,6 +13,8 @@ from advisor.catalog.published import checkpoint_for
         ("llama-3.1-70b", "fp8", "vllm", "RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8", "fp8"),
         ("llama-3.1-70b", "fp8", "tensorrt-llm", "nvidia/Llama-3.1-70B-Instruct-FP8", "fp8"),
         ("qwen3-235b-a22b", "fp8", "vllm", "Qwen/Qwen3-235B-A22B-FP8", "fp8"),
+        # Qwen3-Coder has its shapes and says Instruct, but is another model.
+        ("qwen3-30b-a3b", "bf16", "vllm", "Qwen/Qwen3-30B-A3B", "bf16"),
         ("qwen3-235b-a22b-2507", "fp8", "vllm", "Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "fp8"),
         ("deepseek-r1", "fp8", "sglang", "deepseek-ai/DeepSeek-R1", "fp8"),
         ("gpt-oss-120b", "mxfp4", "vllm", "openai/gpt-oss-120b", "mxfp4"),

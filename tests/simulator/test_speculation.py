@@ -237,3 +237,29 @@ def test_a_row_that_names_a_method_is_predicted_with_a_wider_range() -> None:
 def test_a_row_that_names_none_of_them_stays_unsupported() -> None:
     assert predict_row({**ROW, "spec_decode": "unknown"}, 2).status == "unsupported"
     assert predict_row({**ROW, "spec_decode": "ngram"}, 2).status == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("engine", "name", "turns"),
+    [
+        ("vllm", "ngram", True),
+        ("vllm", "draft:llama-3.2-1b", True),
+        ("vllm", "eagle", False),
+        ("sglang", "ngram", False),
+    ],
+)
+def test_vllm_composes_no_batch_ahead_where_the_host_needs_the_last_tokens(
+    engine: str, name: str, turns: bool
+) -> None:
+    plain = model_replica(
+        named_deployment("llama-3.1-8b", "h100-sxm", engine=engine),
+        mean_input_tokens=1024,
+        mean_output_tokens=512,
+    )
+    chosen = chosen_speculation(name, plain.deployment, draft_tokens=4, acceptance=0.0)
+    guessing = with_speculation(plain, chosen.speculation)
+    assert plain.policy.overlap_scheduling
+    assert guessing.policy.overlap_scheduling != turns
+    # Nothing is accepted, so what a prompt's iteration takes longer is the host alone.
+    longer_ps = guessing.surface.mixed_base_ps[1024] - plain.surface.mixed_base_ps[1024]
+    assert (longer_ps > 0) == (turns or chosen.speculation.draft is not None)
