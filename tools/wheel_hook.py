@@ -1,10 +1,11 @@
-"""What a wheel holds that a checkout does not: TOML files of the catalog as one file of JSON, and a compiled event loop
-where ADVISOR_COMPILE says so. An editable install stays as the checkout is.
+"""What a wheel holds that a checkout does not: TOML files of the catalog as one file of JSON, the data's version, and a
+compiled event loop where ADVISOR_COMPILE says so. An editable install stays as the checkout is.
 
 Each accelerator and model is a file of its own for people who write them. Half a thousand small files take four times
 the room of one, as each is compressed for itself, and TOML takes twenty times as long to parse as JSON.
 """
 
+import importlib
 import json
 import os
 import shutil
@@ -38,7 +39,10 @@ class Wheel(BuildHookInterface[Any]):
         self.folder = Path(tempfile.mkdtemp())
         tables = self.folder / "tables.jsonl"
         tables.write_text(joined(), encoding="utf-8")
-        build_data["force_include"][str(tables)] = f"advisor/catalog/data/{tables.name}"
+        stated = self.folder / "version"
+        stated.write_text(_checkout_module("advisor.render.document").data_hash(DATA), encoding="utf-8")
+        for made in (tables, stated):
+            build_data["force_include"][str(made)] = f"advisor/catalog/data/{made.name}"
         if _is_compiled():
             for library in _compile_loop().compiled(self.folder):
                 build_data["force_include"][str(self.folder / library)] = str(library)
@@ -68,7 +72,10 @@ def _is_compiled() -> bool:
 
 
 def _compile_loop() -> Any:
-    sys.path.insert(0, str(TOOLS))
-    import compile_loop
+    return _checkout_module("compile_loop")
 
-    return compile_loop
+
+def _checkout_module(name: str) -> Any:
+    """A module of the checkout that needs nothing but the standard library: a build has nothing else."""
+    sys.path[:0] = [str(TOOLS.parent), str(TOOLS)]
+    return importlib.import_module(name)

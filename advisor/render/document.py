@@ -99,9 +99,17 @@ SCHEMA_VERSION: Final = 1
 
 @cache
 def catalog_version() -> str:
-    """Short hash over names and contents of the catalog's data files: equal data, equal answers."""
+    """The name of the catalog's data: equal data, equal answers. An installed package, which holds them in other files,
+    states that of the checkout (tools/wheel_hook.py)."""
+    data = files("advisor.catalog") / "data"
+    stated = data / "version"
+    return stated.read_text(encoding="utf-8") if stated.is_file() else data_hash(data)
+
+
+def data_hash(data: Traversable) -> str:
+    """Short hash over names and contents of the files of a folder of data."""
     digest = hashlib.sha256()
-    for name, file in sorted(_walk(files("advisor.catalog") / "data", "").items()):
+    for name, file in sorted(_walk(data, "").items()):
         digest.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
@@ -111,7 +119,7 @@ def _walk(folder: Traversable, prefix: str) -> dict[str, Traversable]:
     for entry in folder.iterdir():
         if entry.is_dir():
             found.update(_walk(entry, f"{prefix}{entry.name}/"))
-        elif entry.name.endswith((".toml", ".csv", ".json", ".jsonl")):
+        elif entry.name.endswith((".toml", ".csv", ".json")):
             found[prefix + entry.name] = entry
     return found
 
