@@ -13,7 +13,7 @@ from advisor.cli.measures import parse_clients, parse_count, parse_rate, parse_w
 from advisor.cli.options import Beside as TypedBeside
 from advisor.cli.options import Levers, Load
 from advisor.cli.scenario_input import names_of
-from advisor.recommend.levers import BY_LENGTH, LEVERS, NAMES
+from advisor.recommend.levers import APART, BY_LENGTH, LEVERS, NAMES
 from advisor.recommend.power import NAME as POWER
 from advisor.recommend.scenario import AdapterLoad, Beside, Scenario
 from advisor.recommend.split import boundaries
@@ -22,6 +22,11 @@ from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK
 _PLAIN: Final = tuple(name for name, lever in LEVERS.items() if lever.kind != "speculation")
 MOST_TOKENS: Final = 10_000_000
 _CONFIG: Final = "adapter_config.json"
+_LEFT_BEHIND: Final = {
+    BY_LENGTH.name: "a conversation that grows past the boundary would leave its cache with the short ones",
+    APART.name: "what an answer leaves in the cache stays with its decode worker, prompts need it elsewhere",
+}
+"""Why turns do not find what was said before."""
 
 
 def with_levers(
@@ -44,8 +49,8 @@ def with_levers(
     fleets = [name for name in names if name in LEVERS and LEVERS[name].kind == "fleet"]
     if fleets and parts:
         raise AdvisorError(f"--levers {fleets[0]} does not act here", why=parts, fix="--levers auto")
-    if fleets:
-        _check_fleet(fleets[0], scenario, typed)
+    for name in fleets:
+        _check_fleet(name, scenario, typed)
     limits = [name for name in names if name.partition(":")[0] == POWER]
     if no_limit is None:
         no_limit = "" if scenario.constraints.own else "who rents a board may seldom set its power limit"
@@ -189,7 +194,7 @@ def _check_fleet(name: str, scenario: Scenario, typed: Levers) -> None:
     """
     if scenario.traffic.rate_per_s is None:
         raise AdvisorError(
-            f"--levers {name} needs the load that it is sized for",
+            f"--levers {name} needs a load, and only one, to be sized for",
             why="how many of each part are needed depends on it",
             fix=f"--rate 10 --levers {name}",
         )
@@ -208,8 +213,8 @@ def _check_fleet(name: str, scenario: Scenario, typed: Levers) -> None:
     if scenario.traffic.conversations is not None:
         raise AdvisorError(
             f"--levers {name} and --sessions exclude each other",
-            why="the turns of a conversation would not stay with one replica",
-            fix=f"drop --sessions, or --levers {name}",
+            why=_LEFT_BEHIND[name],
+            fix="--levers prefix, or a --trace with hash_ids instead of --sessions, or drop --sessions",
         )
     if name == BY_LENGTH.name and not boundaries(scenario.traffic):
         raise AdvisorError(

@@ -18,7 +18,7 @@ from advisor.emit.fleet import (
     variables,
 )
 from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
-from advisor.emit.shell import DOCKER_DEVICES, FIRST_PORT, UNTIL_HEALTHY, script, slurm_directives
+from advisor.emit.shell import DOCKER_DEVICES, FIRST_PORT, UNTIL_HEALTHY, all_there, script, slurm_directives
 
 
 def _loop(fleet: FleetPlan, part: Plan, body: str) -> str:
@@ -125,9 +125,7 @@ def _slurm_router(fleet: FleetPlan) -> str:
         fleet.whole.engine.flags,
         ["# Once the workers run: starts the router with their addresses."],
     )
-    lines += [
-        f'[ "$(ls endpoints/{share_of(part)} | wc -l)" -eq {part.num_replicas} ]' for part in fleet.parts
-    ]
+    lines += [all_there(f"endpoints/{share_of(part)}", part.num_replicas) for part in fleet.parts]
     if fleet.longest_short is not None:
         return "\n".join([*lines, _slurm_nginx(fleet), ""])
     if flags.pool_router_worker:

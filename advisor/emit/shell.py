@@ -135,11 +135,17 @@ def slurm_files(plan: Plan) -> dict[str, str]:
         filled = router_conf(plan, "$(cat endpoints/*)")
         body = (
             "# Once the replicas run: writes nginx.conf with their addresses and starts it.\n"
-            f'[ "$(ls endpoints | wc -l)" -eq {plan.num_replicas} ]\n'
+            f"{all_there('endpoints', plan.num_replicas)}\n"
             f'cat > nginx.conf <<EOF\n{filled}EOF\nnginx -c "$PWD/nginx.conf" -g "daemon off;"\n'
         )
         files["router.sh"] = script(plan.comments, body)
     return files
+
+
+def all_there(folder: str, num_replicas: int) -> str:
+    """A line that ends a script unless so many jobs have written where they are."""
+    told = f"not {num_replicas} of them in {folder}: wait until all jobs run, remove what earlier ones left"
+    return f'[ "$(ls {folder} | wc -l)" -eq {num_replicas} ] || {{ echo "{told}" >&2; exit 1; }}'
 
 
 def router_files(plan: Plan) -> dict[str, str]:

@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-import numpy as np
-
 from advisor.recommend.effort import is_spent
-from advisor.recommend.load_runs import Served, busy_clients, percentile_s, run_at, strain
+from advisor.recommend.load_runs import Served, busy_clients, run_at, strain
 from advisor.recommend.scenario import Objectives, Traffic
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving.metrics import pooled
@@ -22,10 +20,8 @@ ESTIMATE_REQUESTS = 300
 """Requests of one run while estimating."""
 CONFIRM_REQUESTS = 600
 """Least requests of each of the runs that decide together: eighteen lie beyond their 99th percentile."""
-_SHOWN_REQUESTS = 1200
-"""The same for runs whose figures are shown."""
 _MOST_REQUESTS = 20_000
-_RESIDENCES = 8
+RESIDENCES = 8
 """Mean residence times that a confirming run lasts at least: it begins with an empty replica."""
 _LONGER = 1.1
 """Times the length that an earlier run asks for: residence grows with the load."""
@@ -40,13 +36,10 @@ VARIANT_TOLERANCE = 0.12
 """Of a further layout of an accelerator that has its answer already, where it does not beat that answer."""
 _MAX_RUNS = 10
 Purpose = Literal["search", "settle", "show"]
-_NUM_SEEDS: Final[Mapping[Purpose, int]] = {"search": 3, "settle": 8, "show": 3}
+NUM_SEEDS: Final[Mapping[Purpose, int]] = {"search": 3, "settle": 8, "show": 3}
 """Runs of different seeds that decide together. Three rank candidates under the same arrivals; near the knee, eight of
 600 requests find the load that runs of 60 000 hold within 4 %."""
 _SEED_BLOCK = 16
-_SAMPLING_ERROR = 0.05
-_MOST_SHOWN = 4800
-"""Requests of one run at the planning point at most, unless they are needed to fill the replica."""
 _LONGEST_WAIT_S = 60.0
 _LEAST_RATE = 2e-3
 """Requests per second below which a replica is no answer where more was tried first: one request in eight minutes."""
@@ -147,12 +140,13 @@ def confirm(
     purpose: Purpose = "search",
     order: list[int] | None = None,
     num_requests: int = CONFIRM_REQUESTS,
+    estimate: float = 0.0,
 ) -> Capacity | None:
     """The highest load up to the one found that long runs of several seeds hold together, within a tolerance; None
     where none does, or none from `least` on.
 
     `order` are seeds that were found to be hard for other candidates, kept up to date: all see the same arrivals.
-    Each run has at least `num_requests`.
+    Each run has at least `num_requests`. `estimate` is what short runs found, where less is asked for.
     """
     order = [] if order is None else order
     order += [each for each in seeds_of(seed, purpose) if each not in order]
@@ -169,7 +163,7 @@ def confirm(
     whole = traffic.concurrency is not None
     jury = _Jury(order, hold, partial(_held, objectives=objectives, open_loop=not whole))
     usual = _USUALLY_SETTLED if purpose == "settle" else _USUALLY_HELD
-    start = found.load if whole else usual * found.load
+    start = found.load if whole else min(found.load, usual * max(estimate, found.load))
     search = partial(_highest, most=found.load, whole=whole, least=least, tolerance=tolerance, start=start)
     held = search(jury.run)
     if held is not None and not jury.all_heard(held.load):
@@ -237,50 +231,17 @@ class _Jury:
         return result, tightest, name
 
 
+def scaled(capacity: Capacity, factor: float) -> Capacity:
+    """It, as if a replica carried so many times the load."""
+    return replace(capacity, load=factor * capacity.load, requests_per_s=factor * capacity.requests_per_s)
+
+
 def seeds_of(seed: int, purpose: Purpose) -> tuple[int, ...]:
     """Seeds of the runs that decide, or show, together: others to rank candidates, to settle the capacity of what is
     shown, and to show it.
     """
     first = _SEED_BLOCK * (3 * seed + ("search", "settle", "show").index(purpose))
-    return tuple(range(first, first + _NUM_SEEDS[purpose]))
-
-
-def planning_point(
-    replica: Served,
-    traffic: Traffic,
-    objectives: Objectives,
-    load: float,
-    seed: int,
-    *,
-    spacing_s: float,
-) -> ServingResult:
-    """What one replica shows at the load that it is planned for: runs of seeds that the search did not use, long
-    enough for percentiles with a sampling error below a twentieth. Clients begin `spacing_s` apart.
-    """
-    length = max(CONFIRM_REQUESTS, _SHOWN_REQUESTS)
-    seeds = seeds_of(seed, "show")
-    while True:
-        run = partial(run_at, replica, traffic, load, length, spacing_s=spacing_s)
-        runs = [run(seeds[0]), *(run(each) for each in seeds[1:] if not is_spent())]
-        if is_spent():
-            return pooled(runs)
-        needed = _run_length(_RESIDENCES * load * runs[0].e2e.mean_s) if traffic.concurrency is None else 0
-        if length >= needed and (length >= _MOST_SHOWN or sampling_error(runs, objectives) < _SAMPLING_ERROR):
-            return pooled(runs)
-        length = min(max(needed, 2 * length), max(needed, _MOST_SHOWN))
-
-
-def sampling_error(runs: Sequence[ServingResult], objectives: Objectives) -> float:
-    """Relative standard error of the mean over runs of the percentiles that have an objective, the largest.
-
-    Source: definition of the standard error, over runs of different seeds.
-    """
-    errors = [0.0]
-    for level in objectives.levels:
-        values = np.array([percentile_s(run, level) for run in runs])
-        if len(values) > 1 and np.isfinite(values).all() and values.mean() > 0:
-            errors.append(float(values.std(ddof=1) / values.mean() / math.sqrt(len(values))))
-    return max(errors)
+    return tuple(range(first, first + NUM_SEEDS[purpose]))
 
 
 def _held(
@@ -312,20 +273,21 @@ def _long_run(
     """
     open_loop = traffic.concurrency is None
     wait_s = min(objectives.largest_ttft_s, _LONGEST_WAIT_S)
-    length = max(least_requests, _run_length(_TTFT_LIMITS * load * wait_s)) if open_loop else least_requests
+    length = max(least_requests, run_length(_TTFT_LIMITS * load * wait_s)) if open_loop else least_requests
     if open_loop and residences_s:
-        length = max(length, _run_length(_LONGER * _RESIDENCES * load * residences_s[-1]))
+        length = max(length, run_length(_LONGER * RESIDENCES * load * residences_s[-1]))
     run = partial(run_at, replica, traffic, load, objectives=objectives, give_up_fraction=give_up_fraction)
     result = run(length, seed, spacing_s=spacing_s)
     if open_loop and not result.gave_up:
-        needed = _run_length(_RESIDENCES * load * result.e2e.mean_s)
+        needed = run_length(RESIDENCES * load * result.e2e.mean_s)
         if needed > length:
             result = run(needed, seed)
         residences_s.append(result.e2e.mean_s)
     return result, *_held(result, load, objectives, open_loop=open_loop)
 
 
-def _run_length(num_requests: float) -> int:
+def run_length(num_requests: float) -> int:
+    """Requests of a run that is to have so many, within what one may have. Source: own definition."""
     return min(_MOST_REQUESTS, max(CONFIRM_REQUESTS, math.ceil(num_requests)))
 
 

@@ -18,7 +18,7 @@ from advisor.recommend.levers import Lever, lever_note, replica_of, to_try, unde
 from advisor.recommend.load_runs import strain
 from advisor.recommend.offers import offers_under_limit, placements
 from advisor.recommend.power import NAME, rate_factors
-from advisor.recommend.purchase import cheapest_purchase
+from advisor.recommend.purchase import cheapest_purchase, planned_load, replicas_for
 from advisor.recommend.ranking import LESS, Planned, chance_cheaper, log_error, planned
 from advisor.recommend.result import BeforeAfter, Comparison, LeverTrial, Option
 from advisor.recommend.scenario import Objectives, Scenario, ServiceLevel
@@ -167,7 +167,7 @@ def carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
     if plan.demand.kind == "rate" and found.purchase.num_replicas == 1:
         at_point = shown(scenario, replace(plan, found=found))  # nothing can be saved; it may be faster
         return at_point if strain(at_point.result, scenario.objectives)[0] <= 1.0 else None
-    capacity = capacity_of(scenario, found.replica)
+    capacity = _enough(scenario, plan, found.replica) or capacity_of(scenario, found.replica)
     if capacity is None:
         return None
     way = found.purchase.placement
@@ -179,15 +179,33 @@ def carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
     )
 
 
-def capacity_of(scenario: Scenario, replica: ReplicaModel) -> Capacity | None:
-    """The highest load that a replica holds within the objectives of a scenario; None where it holds none."""
+def _enough(scenario: Scenario, plan: Planned, replica: ReplicaModel) -> Capacity | None:
+    """What a changed replica holds, where that is enough for fewer replicas than a deployment has, or for as many: a
+    given load asks no more. None where it is not, or where no load is given."""
+    if plan.demand.kind != "rate":
+        return None
+    able, size = plan.found.capacity, plan.demand.size
+    count = replicas_for(size, planned_load(scenario, able.load))
+    needed = size / (1.0 - scenario.headroom_fraction)
+    fewer = capacity_of(scenario, replica, needed / (count - 1)) if count > 1 else None
+    if fewer is not None:
+        return fewer
+    aim = replace(able, load=needed / count, requests_per_s=needed / count)
+    return confirm(replica, scenario.traffic, scenario.objectives, aim, scenario.seed, least=aim.load)
+
+
+def capacity_of(scenario: Scenario, replica: ReplicaModel, least: float = 0.0) -> Capacity | None:
+    """The highest load that a replica holds within the objectives of a scenario; None where it holds none, or less than
+    is of use."""
     traffic, objectives, seed = scenario.traffic, scenario.objectives, scenario.seed
     bound = surface_requests_per_s(replica, traffic, objectives)
-    if bound <= 0:
+    if bound <= least:
         return None
     free = scenario.headroom_fraction
-    found = highest_load(replica, traffic, objectives, bound_per_s=bound, seed=seed, headroom_fraction=free)
-    return None if found is None else confirm(replica, traffic, objectives, found, seed)
+    found = highest_load(
+        replica, traffic, objectives, bound_per_s=bound, seed=seed, least=least, headroom_fraction=free
+    )
+    return None if found is None else confirm(replica, traffic, objectives, found, seed, least=least)
 
 
 def what_would_change(

@@ -1,6 +1,5 @@
 """Conversations as a load: prompts that send back all that was said before, at their own instants, of one replica."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -14,8 +13,9 @@ from advisor.simulator.serving.arrivals import TraceArrivals
 from advisor.simulator.serving.content import ROOT, Contents, ContentTree
 from advisor.simulator.serving.lengths import Lengths
 
-_LEAD_GAPS = 5.0
-"""Times a whole mean conversation that requests came before those that are replayed."""
+_LEAD_GAPS = 7.0
+"""Times a whole mean conversation that requests came before those that are replayed: one in a thousand belongs to a
+longer one, a tenth of those behind a 99th percentile."""
 _RECENT = 2000
 """Requests before those that are replayed, of which also conversations that have ended are in the cache."""
 _SAMPLED = 4000
@@ -26,10 +26,36 @@ _ANY = 10_000_000
 """Tokens of a window where none is known."""
 
 _CHUNK = 1024
-"""Numbers that are drawn at once."""
+"""Conversations that are drawn at once: fixes the order in which the generators are used."""
 
-Turn = tuple[float, float, float, float]
-"""Seconds after the beginning of its conversation; tokens said before, those and the prompt, those and the answer."""
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Turns of conversations, one after the other."""
+
+    talk: NDArray[np.int64]
+    """Number of the conversation."""
+    at_s: NDArray[np.float64]
+    """Since its beginning."""
+    before: NDArray[np.int64]
+    """Tokens that were said before."""
+    prompt: NDArray[np.int64]
+    """Those and the new ones."""
+    whole: NDArray[np.int64]
+    """Those and the answer."""
+
+    @property
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        return self.talk, self.at_s, self.before, self.prompt, self.whole
+
+    @property
+    def num_conversations(self) -> int:
+        return int(self.talk[-1]) + 1
+
+    def first(self, count: int) -> "_Drawn":
+        """Turns of so many of the conversations."""
+        end = int(np.searchsorted(self.talk, count))
+        return _Drawn(*(column[:end] for column in self.columns))
 
 
 class _Talks:
@@ -42,64 +68,48 @@ class _Talks:
     def __init__(
         self, talk: Conversations, lengths: Lengths, most_tokens: int, seed: tuple[int, int]
     ) -> None:
-        self.turns, self.table = list[Turn](), np.empty((0, 4))
-        self.firsts = [0]
-        """Place of each conversation's first turn, and of the next one's."""
-        self._talks = self._drawn(talk, lengths, most_tokens, seed)
+        self.conversations, self.most_tokens = talk, most_tokens
+        inputs, outputs, self.turns, self.gaps = (np.random.default_rng([*seed, each]) for each in range(4))
+        self.lengths = lengths.chunks(inputs, outputs)
+        self.unused = [np.empty((2, 0), np.int64)]
+        """Lengths of turns that were drawn and belong to nobody."""
+        self.drawn = self._more(0)
 
-    def first(self, count: int) -> "_Drawn":
+    def first(self, count: int) -> _Drawn:
         """So many conversations."""
-        while len(self.firsts) <= count:
-            self.turns += next(self._talks)
-            self.firsts.append(len(self.turns))
-        if len(self.table) < len(self.turns):
-            self.table = np.concatenate([self.table, np.array(self.turns[len(self.table) :])])
-        sizes = np.diff(self.firsts[: count + 1])
-        return _Drawn(np.repeat(np.arange(count), sizes), *self.table[: self.firsts[count]].T)
+        known, parts = self.drawn.num_conversations, [self.drawn]
+        while known < count:
+            parts.append(self._more(known))
+            known += _CHUNK
+        if len(parts) > 1:
+            columns = zip(*(part.columns for part in parts), strict=True)
+            self.drawn = _Drawn(*(np.concatenate(column) for column in columns))
+        return self.drawn.first(count)
 
-    def _drawn(
-        self, talk: Conversations, lengths: Lengths, most_tokens: int, seed: tuple[int, int]
-    ) -> Iterator[list[Turn]]:
-        rngs = [np.random.default_rng([*seed, stream]) for stream in range(4)]
-        pairs = (
-            pair
-            for inputs, outputs in lengths.chunks(rngs[0], rngs[1])
-            for pair in zip(inputs.tolist(), outputs.tolist(), strict=True)
-        )
-        counts = _many(lambda size: rngs[2].geometric(1.0 / talk.mean_turns, size))
-        gaps = _many(rngs[3].standard_exponential)
-        while True:
-            turns, at_s, held = list[Turn](), 0.0, float(talk.common_tokens)
-            for _ in range(next(counts)):
-                new, output = next(pairs)
-                if turns and held + new + output > most_tokens:
-                    break
-                turns.append((at_s, held, held + new, held + new + output))
-                held += new + output
-                at_s += talk.gap_s * next(gaps)
-            yield turns
+    def _more(self, known: int) -> _Drawn:
+        """Further conversations, of which so many are known."""
+        counts = self.turns.geometric(1.0 / self.conversations.mean_turns, _CHUNK)
+        talk = np.repeat(np.arange(_CHUNK), counts)
+        firsts = np.cumsum(counts) - counts
+        new, outputs = self._pairs(len(talk))
+        gaps_s = self.conversations.gap_s * self.gaps.standard_exponential(len(talk))
+        said, at_s = np.cumsum(new + outputs), np.cumsum(gaps_s) - gaps_s
+        earlier = self.conversations.common_tokens - (said - new - outputs)[firsts]
+        whole = said + earlier[talk]
+        kept = whole <= self.most_tokens
+        kept[firsts] = True
+        columns = at_s - at_s[firsts][talk], whole - new - outputs, whole - outputs, whole
+        return _Drawn(known + talk[kept], *(column[kept] for column in columns))
 
-
-def _many(draw: Callable[[int], NDArray[Any]]) -> Iterator[Any]:
-    """Numbers of a generator without end."""
-    while True:
-        yield from draw(_CHUNK).tolist()
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """Turns of conversations, one after the other."""
-
-    talk: NDArray[np.int64]
-    """Number of the conversation."""
-    at_s: NDArray[np.float64]
-    """Since its beginning."""
-    before: NDArray[np.float64]
-    """Tokens that were said before."""
-    prompt: NDArray[np.float64]
-    """Those and the new ones."""
-    whole: NDArray[np.float64]
-    """Those and the answer."""
+    def _pairs(self, count: int) -> NDArray[np.int64]:
+        """Tokens of the next prompts, and of their answers."""
+        known = sum(part.shape[1] for part in self.unused)
+        while known < count:
+            self.unused.append(np.stack(next(self.lengths)))
+            known += self.unused[-1].shape[1]
+        pairs = np.concatenate(self.unused, axis=1)
+        self.unused = [pairs[:, count:]]
+        return pairs[:, :count]
 
 
 def in_conversations(talk: Conversations, lengths: Lengths) -> Traffic:

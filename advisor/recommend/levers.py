@@ -206,26 +206,45 @@ def with_lever(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> C
         changed = replace(deployment, kv_dtype=found)
         fits = fitted(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))
         return replace(candidate, deployment=changed, memory=fits.memory)
+    try:
+        return _guessing(candidate, pulled_one, scenario)
+    except InfeasibleError as error:
+        fix = error.fix or _nearest_guess(candidate, scenario)
+        raise InfeasibleError(
+            error.what, why=error.why, fix=fix.replace("--speculative", "--levers")
+        ) from None
+
+
+def _guessing(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> Candidate:
+    """The candidate with a lever of speculation.
+
+    Raises: InfeasibleError: it lacks it; with a fix where the lever itself may be told otherwise.
+    """
+    deployment, told = candidate.deployment, pulled_one.name.partition(":")[0]
+    engine, chip = deployment.engine, deployment.accelerator
     if not support(engine.id, chip.architecture, pulled_one.feature).is_usable:
-        others = [
-            each.name
-            for each in LEVERS.values()
-            if each.kind == "speculation" and support(engine.id, chip.architecture, each.feature).is_usable
-        ]
         raise InfeasibleError(
             f"{engine.name} is not known to {pulled_one.words} on {chip.id}",
             why="its sources do not say so",
-            fix=f"--levers {others[0]}" if others else "another --engine, or --levers none",
         )
-    told = pulled_one.name.partition(":")[0]
     if told not in engine.flags.speculation and told not in engine.flags.yaml_speculation:
         raise InfeasibleError(f"no option is known by which {engine.name} is told to {pulled_one.words}")
     try:
         chosen = chosen_speculation(pulled_one.name, deployment, acceptance=scenario.acceptance)
     except AdvisorError as error:
-        fix = (error.fix or "--levers none").replace("--speculative", "--levers")
+        fix = "" if pulled_one.name == "mtp" else error.fix  # the model lacks it, however it is told
         raise InfeasibleError(error.what, why=error.why, fix=fix) from None
     return replace(candidate, speculation=chosen)
+
+
+def _nearest_guess(candidate: Candidate, scenario: Scenario) -> str:
+    """A way of guessing ahead that a candidate has."""
+    for each in LEVERS.values():
+        if each.kind == "speculation":
+            with contextlib.suppress(InfeasibleError):
+                _guessing(candidate, each, scenario)
+                return f"--levers {each.name}"
+    return "another --engine, or --levers none"
 
 
 def _with_prefixes(candidate: Candidate, *, is_asked: bool) -> Candidate:

@@ -28,7 +28,7 @@ from advisor.recommend.ranking import (
 )
 from advisor.recommend.result import ContextTier, Option, Recommendation, Rejected, Rung
 from advisor.recommend.scenario import Scenario, windowed
-from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, Searched
+from advisor.recommend.screening import NOT_FOR_SALE, PICKS, Found, Searched, SearchOutcome, screen
 from advisor.recommend.search import Progress, search
 from advisor.recommend.settling import engines_for, leaders, screened
 from advisor.recommend.split import with_split
@@ -87,15 +87,9 @@ def _searched(
     scenario, window_note = windowed(scenario, model)
     limits, may_draw_less = scenario.constraints, without_limits(scenario) is not None
     offers, accelerators = market(limits, scenario.as_of, None, may_draw_less=may_draw_less)
-    outcome = search(
-        scenario,
-        model,
-        accelerators,
-        engines_for(scenario),
-        offered(offers, accelerators),
-        progress=progress,
-        layouts=layouts,
-    )
+    on_offer, outcome = offered(offers, accelerators), SearchOutcome()
+    question, entries = screen(scenario, model, accelerators, engines_for(scenario), on_offer, outcome)
+    search(question, entries, outcome, progress=progress, layouts=layouts)
     notes = tuple(note for note in (model_note, window_note) if note)
     return Searched(scenario, model, notes, accelerators, offers, outcome)
 

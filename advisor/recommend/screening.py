@@ -1,7 +1,7 @@
 """What a search begins with and returns: candidates at the least that they can cost, what was found, what was not."""
 
-import heapq
 import math
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,12 +13,13 @@ from advisor.recommend.capacity import Capacity
 from advisor.recommend.levers import check_pulled, variants
 from advisor.recommend.load_runs import Served
 from advisor.recommend.offers import Placement, offers_under_limit, placements
-from advisor.recommend.purchase import Demand, Purchase, demands_of, least_costs
+from advisor.recommend.purchase import Demand, Purchase, cheapest_purchase, demands_of, least_costs
 from advisor.recommend.result import SearchStatistics, Share
 from advisor.recommend.scenario import Scenario, Traffic
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.intervals import factors, prediction_class
 from advisor.simulator.replica_model import ReplicaModel
+from advisor.simulator.serving import ServingResult
 
 NOT_FOR_SALE = "no price within the constraints on this date"
 NOT_TOGETHER = "nobody sells enough of them in one node for this model"
@@ -99,6 +100,25 @@ class Found:
         return replace(self, purchases=(self.purchases[demand],))
 
 
+@dataclass(order=True, slots=True)
+class Entry:
+    """A candidate at one of four stages: bounded by its roofline, by its surface (replica known), estimated by short
+    runs (capacity known), and then confirmed by long ones (held known)."""
+
+    promise: float
+    """Least of its bounds over the best first bound of any candidate, over the demands."""
+    order: int
+    bounds: tuple[float, ...] = field(compare=False)
+    """Least cost of each demand [USD per million tokens]."""
+    candidate: Candidate = field(compare=False)
+    ways: tuple[Placement, ...] = field(compare=False)
+    """How its replicas can be bought."""
+    rate_bound: float = field(compare=False)
+    replica: ReplicaModel | None = field(compare=False, default=None)
+    capacity: Capacity | None = field(compare=False, default=None)
+    held: Capacity | None = field(compare=False, default=None)
+
+
 @dataclass(slots=True)
 class SearchOutcome:
     """What the search found, by accelerator, and what it skipped and why."""
@@ -112,6 +132,8 @@ class SearchOutcome:
     """Best bound [usd per million tokens] of accelerators that were left out because it is too dear."""
     hard_seeds: list[int] = field(default_factory=list)
     """Of long runs, the hardest first."""
+    entries: dict[int, Entry] = field(default_factory=dict)
+    """What became of each candidate that can serve, by its order: where a later search goes on."""
     num_candidates: int = 0
     num_modelled: int = 0
     num_simulated: int = 0
@@ -132,10 +154,12 @@ class SearchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Capacities that have been settled, by identity of their candidate: one deployment may be picked for several
-    loads; and the seeds that did, the hardest first."""
+    """What has been settled, by identity of its candidate: one deployment may be picked for several loads, or again;
+    and the seeds that did, the hardest first."""
 
     capacities: dict[int, Capacity | None] = field(default_factory=dict)
+    shown: dict[tuple[int, float], ServingResult] = field(default_factory=dict)
+    """Planning points, by the load of a replica too."""
     seeds: list[int] = field(default_factory=list)
 
 
@@ -160,24 +184,6 @@ class Searched:
             if (able := [found for found in options if found.purchases[demand]])
         ]
         return sorted(confirmed, key=lambda options: options[0].cost(demand))[:top]
-
-
-@dataclass(order=True, slots=True)
-class Entry:
-    """A candidate at one of four stages: bounded by its roofline, by its surface (replica known), estimated by short
-    runs (capacity known), and then confirmed by a long one (a Found)."""
-
-    promise: float
-    """Least of its bounds over the best first bound of any candidate, over the demands."""
-    order: int
-    bounds: tuple[float, ...] = field(compare=False)
-    """Least cost of each demand [USD per million tokens]."""
-    candidate: Candidate = field(compare=False)
-    ways: tuple[Placement, ...] = field(compare=False)
-    """How its replicas can be bought."""
-    rate_bound: float = field(compare=False)
-    replica: ReplicaModel | None = field(compare=False, default=None)
-    capacity: Capacity | None = field(compare=False, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +211,10 @@ def screen(
     offers: Mapping[str, tuple[Price, ...]],
     outcome: SearchOutcome,
 ) -> tuple[Question, list[Entry]]:
-    """The question and a heap of every candidate that somebody sells, at its cost by datasheet limits; accelerators
-    that have none leave their reason in the outcome.
+    """The question and every candidate that somebody sells, at its cost by datasheet limits; accelerators that have
+    none leave their reason in the outcome.
     """
+    started = time.perf_counter()
     pool = _pool(scenario, model, accelerators, engines, offers, outcome.reasons)
     outcome.num_candidates = len(pool)
     rates = roofline_requests_per_s(
@@ -227,11 +234,59 @@ def screen(
             outcome.reasons.setdefault(name, not_to_be_had(scenario))
             continue
         entries.append(Entry(0.0, order, costs, candidate, ways, rate))
+    question, asked = _asked(scenario, demands, entries)
+    outcome.entries = {entry.order: entry for entry in asked}
+    outcome.screen_wall_s = time.perf_counter() - started
+    return question, asked
+
+
+def screened_again(scenario: Scenario, entries: Sequence[Entry]) -> tuple[Question, list[Entry]]:
+    """A question about candidates of which an earlier search knows something already, at their costs for it; those that
+    carry none of its demands are left out."""
+    question = Question(scenario, demands_of(scenario))
+    priced = [replace(entry, bounds=_costs_of(question, entry)) for entry in entries]
+    able = [entry for entry in priced if min(entry.bounds) < math.inf]
+    return _asked(scenario, question.demands, able)
+
+
+def _costs_of(question: Question, entry: Entry) -> tuple[float, ...]:
+    """What a candidate costs by what is known of it."""
+    able = entry.held or entry.capacity
+    if able is None:
+        return least_costs(question.scenario, question.demands, entry.ways, entry.rate_bound)
+    return costs_at(question, entry.ways, able)
+
+
+def _purchases(
+    question: Question, ways: Sequence[Placement], capacity: Capacity
+) -> tuple[Purchase | None, ...]:
+    """The cheapest way to carry each demand; None where nothing that can be had does."""
+    return tuple(
+        cheapest_purchase(question.scenario, demand, ways, capacity.load, capacity.requests_per_s)
+        for demand in question.demands
+    )
+
+
+def priced(question: Question, entry: Entry, capacity: Capacity) -> Found | None:
+    """What a simulated candidate costs for each demand; None where none of them can be bought."""
+    assert entry.replica is not None
+    purchases = _purchases(question, entry.ways, capacity)
+    return Found(entry.candidate, entry.replica, capacity, purchases, entry.ways) if any(purchases) else None
+
+
+def costs_at(question: Question, ways: Sequence[Placement], capacity: Capacity) -> tuple[float, ...]:
+    """What those cost [USD per million tokens]; infinite where nothing that can be had does."""
+    bought = _purchases(question, ways, capacity)
+    return tuple(each.cost if each else math.inf for each in bought)
+
+
+def _asked(
+    scenario: Scenario, demands: tuple[Demand, ...], entries: Sequence[Entry]
+) -> tuple[Question, list[Entry]]:
+    """The question, and what each of the candidates promises for it."""
     best = [min(costs) for costs in zip(*(entry.bounds for entry in entries), strict=True)]
     question = Question(scenario, demands, tuple(best))
-    heap = [replace(entry, promise=question.promise(entry.bounds)) for entry in entries]
-    heapq.heapify(heap)
-    return question, heap
+    return question, [replace(entry, promise=question.promise(entry.bounds)) for entry in entries]
 
 
 def _pool(

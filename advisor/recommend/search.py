@@ -2,14 +2,12 @@
 
 import heapq
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.recommend.bounds import surface_requests_per_s, too_long_a_prompt
 from advisor.recommend.candidates import Candidate
 from advisor.recommend.capacity import (
@@ -18,21 +16,24 @@ from advisor.recommend.capacity import (
     Capacity,
     confirm,
     highest_load,
+    scaled,
     usually_held,
 )
 from advisor.recommend.effort import NOT_TRIED, is_spent
 from advisor.recommend.levers import replica_of
-from advisor.recommend.offers import Placement
-from advisor.recommend.purchase import (
-    Purchase,
-    cheapest_purchase,
-    least_costs,
-    planned_load,
-    replicas_for,
-)
+from advisor.recommend.purchase import cheapest_purchase, least_costs, planned_load, replicas_for
 from advisor.recommend.ranking import firm_ways
 from advisor.recommend.scenario import Scenario
-from advisor.recommend.screening import Entry, Found, Question, SearchOutcome, not_to_be_had, screen
+from advisor.recommend.screening import (
+    Entry,
+    Found,
+    Question,
+    SearchOutcome,
+    costs_at,
+    not_to_be_had,
+    priced,
+    screened_again,
+)
 from advisor.simulator.operator_library import OperatorLibrary
 
 Progress = Callable[[str], None]
@@ -45,16 +46,12 @@ _PART = 0.01
 
 
 def search(
-    scenario: Scenario,
-    model: Model,
-    accelerators: Mapping[str, Accelerator],
-    engines: tuple[Engine, ...],
-    offers: Mapping[str, tuple[Price, ...]],
+    question: Question,
+    entries: list[Entry],
+    outcome: SearchOutcome,
     *,
     progress: Progress = lambda message: None,
     exhaustive: bool = False,
-    without: Sequence[Candidate] = (),
-    best: Found | None = None,
     layouts: bool = True,
 ) -> SearchOutcome:
     """Rank accelerators by dollars per million tokens, simulating only candidates whose bound could still win.
@@ -62,20 +59,13 @@ def search(
     A heap holds every candidate at its optimistic cost. The cheapest is tightened: from the roofline to the step-cost
     surface, to an estimate by short simulated runs, to a long confirming run. The search ends when the next bound is
     dearer than the `top`-th best confirmed accelerator. `exhaustive` confirms everything (to check the search);
-    of a scenario that is screened only nothing: what long runs usually hold of an estimate stands for them. Candidates
-    `without` are left out; `best` is one that was found before, which others must beat. Unless `layouts`, no layout is
-    confirmed to be shown beside a better one of the same accelerator and weight format.
+    of a scenario that is screened only nothing: what long runs usually hold of an estimate stands for them. Unless
+    `layouts`, no layout is confirmed to be shown beside a better one of the same accelerator and weight format.
 
     Source: best-first branch and bound; own formulation.
     """
-    started = time.perf_counter()
-    outcome = SearchOutcome()
-    question, heap = screen(scenario, model, accelerators, engines, offers, outcome)
-    outcome.screen_wall_s = time.perf_counter() - started
-    heap = [entry for entry in heap if entry.candidate not in without]
+    heap = list(entries)
     heapq.heapify(heap)
-    if best is not None:
-        outcome.found[best.accelerator_id].append(best)
     libraries: dict[tuple[str, str, str], OperatorLibrary] = {}
     while heap and not is_spent():
         entry = heapq.heappop(heap)
@@ -91,10 +81,30 @@ def search(
             size, name = deployment.accelerators_per_replica, deployment.accelerator.id
             progress(f"simulating {deployment.model.id} on {size} x {name} ({deployment.engine.id})")
             estimate(question, entry, outcome, heap, exhaustive=exhaustive)
+        elif entry.held is not None:
+            _found(question, entry, entry.held, outcome)
         else:
             _confirm(question, entry, outcome, heap, exhaustive=exhaustive, layouts=layouts)
     _end(question, outcome, heap)
     return outcome
+
+
+def search_again(
+    scenario: Scenario, before: SearchOutcome, name: str, without: Sequence[Candidate], best: Found | None
+) -> SearchOutcome:
+    """What else answers a scenario on an accelerator, as far as an earlier search of the same traffic left it open.
+
+    Candidates `without` are left out; `best` is one that was found, which others must beat.
+    """
+    tried = set(map(id, without))
+    outcome = SearchOutcome(hard_seeds=before.hard_seeds, entries=before.entries)
+    outcome.found[name] += [best] if best else []
+    known = [
+        entry
+        for entry in before.entries.values()
+        if entry.candidate.deployment.accelerator.id == name and id(entry.candidate) not in tried
+    ]
+    return search(*screened_again(scenario, known), outcome)
 
 
 def _end(question: Question, outcome: SearchOutcome, heap: list[Entry]) -> None:
@@ -102,7 +112,7 @@ def _end(question: Question, outcome: SearchOutcome, heap: list[Entry]) -> None:
     estimated = [] if outcome.found else [entry for entry in heap if entry.capacity is not None]
     for entry in estimated:
         assert entry.capacity is not None
-        if (found := _priced(question, entry, usually_held(entry.capacity))) is not None:
+        if (found := priced(question, entry, usually_held(entry.capacity))) is not None:
             outcome.found[found.accelerator_id].append(found)
     for entry in heap:
         name = entry.candidate.deployment.accelerator.id
@@ -126,6 +136,7 @@ def tighten(
     # What an engine's release does to kernels depends on how experts are divided.
     experts = deployment.expert_tensor_parallel, deployment.expert_parallel
     key = (f"{chip.id} {chip.tdp_w}", deployment.engine.id, f"{deployment.weight_dtype} {experts}")
+    outcome.entries.pop(entry.order, None)
     try:
         replica = replica_of(entry.candidate, scenario, libraries.get(key))
         libraries.setdefault(key, replica.library)
@@ -149,7 +160,12 @@ def tighten(
     tightened = replace(
         entry, promise=question.promise(costs), bounds=costs, rate_bound=rate, replica=replica
     )
-    heapq.heappush(heap, tightened)
+    _put_back(outcome, heap, tightened)
+
+
+def _put_back(outcome: SearchOutcome, heap: list[Entry], entry: Entry) -> None:
+    outcome.entries[entry.order] = entry
+    heapq.heappush(heap, entry)
 
 
 def estimate(
@@ -178,16 +194,18 @@ def estimate(
         outcome.bounds.setdefault(name, entry.bounds[-1])
         return
     if capacity is None:
+        outcome.entries.pop(entry.order, None)
         outcome.reasons.setdefault(name, "misses the latency objectives at any load")
         return
     outcome.num_requests += capacity.num_requests
-    found = _priced(question, entry, capacity)
+    found = priced(question, entry, capacity)
     if found is None:
         outcome.reasons.setdefault(name, not_to_be_had(scenario))
         return
     outcome.estimated[name].append(found)
     costs = tuple(found.cost(demand) for demand in range(len(question.demands)))
-    heapq.heappush(heap, replace(entry, promise=question.promise(costs), bounds=costs, capacity=capacity))
+    estimated = replace(entry, promise=question.promise(costs), bounds=costs, capacity=capacity)
+    _put_back(outcome, heap, estimated)
 
 
 def _confirm(
@@ -218,6 +236,7 @@ def _confirm(
         scenario.objectives,
         seed=scenario.seed,
         order=outcome.hard_seeds,
+        estimate=entry.capacity.load,
     )
     capacity = usually_held(entry.capacity) if question.scenario.screened_only else hold(aim, least=least)
     shown = own and (layouts or _weight_dtype(entry) != _weight_dtype(own[0]))
@@ -232,14 +251,23 @@ def _confirm(
         if least:
             outcome.bounds.setdefault(name, entry.bounds[-1])
         else:
+            outcome.entries.pop(entry.order, None)
             outcome.reasons.setdefault(name, "misses the latency objectives in a long run")
         return
+    outcome.entries[entry.order] = replace(entry, held=capacity)
     outcome.num_requests += capacity.num_requests - entry.capacity.num_requests
-    found = _priced(question, entry, capacity)
-    if found is None and not scenario.screened_only:  # settling will tell whether money or units are enough
-        found = _priced(question, entry, scaled(capacity, UNDERRATED))
+    _found(question, entry, capacity, outcome)
+
+
+def _found(question: Question, entry: Entry, held: Capacity, outcome: SearchOutcome) -> None:
+    """Take note of a candidate that long runs have confirmed."""
+    name = entry.candidate.deployment.accelerator.id
+    found = priced(question, entry, held)
+    if found is None and not question.scenario.screened_only:
+        # settling will tell whether money or units are enough
+        found = priced(question, entry, scaled(held, UNDERRATED))
     if found is None:
-        outcome.reasons.setdefault(name, not_to_be_had(scenario))
+        outcome.reasons.setdefault(name, not_to_be_had(question.scenario))
         return
     _drop(outcome, entry)
     outcome.found[name].append(found)
@@ -278,11 +306,6 @@ def _least_load(
     return high * load
 
 
-def scaled(capacity: Capacity, factor: float) -> Capacity:
-    """It, as if a replica carried so many times the load."""
-    return replace(capacity, load=factor * capacity.load, requests_per_s=factor * capacity.requests_per_s)
-
-
 def _drop(outcome: SearchOutcome, entry: Entry) -> None:
     """Forget the estimate of a candidate that a long run has judged."""
     name = entry.candidate.deployment.accelerator.id
@@ -303,23 +326,6 @@ def _load_per_replica(question: Question, capacity: Capacity) -> float:
     return min(capacity.load, needed / (1.0 - TOLERANCE))
 
 
-def _priced(question: Question, entry: Entry, capacity: Capacity) -> Found | None:
-    """What a simulated candidate costs for each demand; None where none of them can be bought."""
-    assert entry.replica is not None
-    purchases = _purchases(question, entry.ways, capacity)
-    return Found(entry.candidate, entry.replica, capacity, purchases, entry.ways) if any(purchases) else None
-
-
-def _purchases(
-    question: Question, ways: Sequence[Placement], capacity: Capacity
-) -> tuple[Purchase | None, ...]:
-    """The cheapest way to carry each demand; None where nothing that can be had does."""
-    return tuple(
-        cheapest_purchase(question.scenario, demand, ways, capacity.load, capacity.requests_per_s)
-        for demand in question.demands
-    )
-
-
 def _can_win(question: Question, outcome: SearchOutcome, entry: Entry) -> bool:
     """Whether a candidate can change the answer to any demand: improve its own accelerator's best, where that is among
     the best accelerators or the candidate enters them, or improve what that accelerator costs at firm prices, which
@@ -334,7 +340,7 @@ def _can_win(question: Question, outcome: SearchOutcome, entry: Entry) -> bool:
     if entry.capacity is None:
         costs = least_costs(question.scenario, question.demands, firm, entry.rate_bound)
     else:
-        costs = _firm_costs(question, firm, entry.capacity)
+        costs = costs_at(question, firm, entry.capacity)
     return any(cost < limit and cost < math.inf for cost, limit in zip(costs, dearest, strict=True))
 
 
@@ -350,7 +356,7 @@ def _limits(question: Question, outcome: SearchOutcome, entry: Entry) -> list[fl
 def _firm_limits(question: Question, outcome: SearchOutcome, entry: Entry) -> list[float]:
     """The same at firm prices, of an accelerator that is shown and costs less at another price; else zero."""
     own = outcome.found.get(entry.candidate.deployment.accelerator.id, ())
-    costs = [_firm_costs(question, firm_ways(question.scenario, found.ways), found.capacity) for found in own]
+    costs = [costs_at(question, firm_ways(question.scenario, found.ways), found.capacity) for found in own]
     limits = []
     for demand in range(len(question.demands)):
         least = min((found.cost(demand) for found in own), default=math.inf)
@@ -358,11 +364,6 @@ def _firm_limits(question: Question, outcome: SearchOutcome, entry: Entry) -> li
         is_shown = least <= _cost_of_last(question, outcome, demand)
         limits.append(firm if is_shown and least < firm < math.inf else 0.0)
     return limits
-
-
-def _firm_costs(question: Question, firm: Sequence[Placement], capacity: Capacity) -> tuple[float, ...]:
-    bought = _purchases(question, firm, capacity)
-    return tuple(each.cost if each else math.inf for each in bought)
 
 
 def _cost_of_last(question: Question, outcome: SearchOutcome, demand: int) -> float:

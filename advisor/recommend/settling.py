@@ -7,24 +7,35 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import numpy as np
+
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog.schema import Engine
 from advisor.recommend.capacity import (
     CONFIRM_REQUESTS,
+    NUM_SEEDS,
+    RESIDENCES,
     Capacity,
     confirm,
-    planning_point,
+    run_length,
+    scaled,
     seeds_of,
 )
 from advisor.recommend.effort import affords, is_spent
-from advisor.recommend.load_runs import run_at, strain
+from advisor.recommend.load_runs import Served, percentile_s, run_at, strain
 from advisor.recommend.purchase import Demand, cheapest_purchase, planned_load, replicas_for
 from advisor.recommend.ranking import SAMPLING_SIGMA, Planned, planned, plans_of, preferred, ranked
-from advisor.recommend.scenario import Scenario
+from advisor.recommend.scenario import Objectives, Scenario, Traffic
 from advisor.recommend.screening import Found, Searched, Settled
-from advisor.recommend.search import UNDERRATED, scaled, search
+from advisor.recommend.search import UNDERRATED, search_again
 from advisor.simulator.serving import ServingResult
+from advisor.simulator.serving.metrics import pooled
 
+_SHOWN_REQUESTS: Final = 1200
+"""Of a run whose figures are shown, at least."""
+_MOST_SHOWN: Final = 4800
+"""The same at most, unless they are needed to fill the replica."""
+_SAMPLING_ERROR: Final = 0.05
 _OVERRATED: Final = 0.85
 """Times what few short runs find that a capacity may be at the least."""
 _STEP: Final = 0.93
@@ -101,15 +112,10 @@ def _anew(done: Searched, demand: Demand, without: Sequence[Found], best: Found 
         able = best.capacity
         bought = cheapest_purchase(scenario, demand, best.ways, able.load, able.requests_per_s)
         best = replace(best, purchases=(bought,))
-    outcome = search(
-        scenario,
-        done.model,
-        {name: done.accelerators[name]},
-        engines_for(scenario),
-        done.offers,
-        without=tuple(found.candidate for found in without),
-        best=best,
-    )
+    before, tried = done.outcome, [found.candidate for found in without]
+    if done.scenario.ladder_per_s:  # what is held to one of several loads says little of the others
+        before = replace(before, entries=dict(before.entries))
+    outcome = search_again(scenario, before, name, tried, best)
     return [
         plan
         for found in outcome.found[name]
@@ -217,7 +223,12 @@ def confirmed(scenario: Scenario, plan: Planned, known: Settled) -> Planned | No
     for _ in range(_MOST_STEPS):
         if settled is None:
             return None
-        at_point = shown(scenario, settled)
+        place = id(settled.found.candidate), settled.load
+        if place in known.shown:
+            at_point = _showing(settled, known.shown[place])
+        else:
+            at_point = shown(scenario, settled)
+            known.shown[place] = at_point.result
         if strain(at_point.result, scenario.objectives)[0] <= 1.0:
             return at_point
         settled = _with_capacity(scenario, settled, scaled(settled.found.capacity, _STEP))
@@ -283,6 +294,48 @@ def _at(scenario: Scenario, found: Found, load: float) -> ServingResult:
         scenario.seed,
         spacing_s=found.capacity.spacing_s,
     )
+
+
+def planning_point(
+    replica: Served,
+    traffic: Traffic,
+    objectives: Objectives,
+    load: float,
+    seed: int,
+    *,
+    spacing_s: float,
+) -> ServingResult:
+    """What one replica shows at the load that it is planned for: runs of seeds that the search did not use, enough for
+    percentiles with a sampling error below a twentieth. Clients begin `spacing_s` apart.
+
+    Longer ones, but where conversations last as long as a run: more of it brings the same ones, another seed others.
+    """
+    length, seeds, runs = _SHOWN_REQUESTS, list(seeds_of(seed, "show")), list[ServingResult]()
+    most = _MOST_SHOWN * len(seeds)
+    while True:
+        run = partial(run_at, replica, traffic, load, length, spacing_s=spacing_s)
+        runs += [run(each) for each in seeds[len(runs) :] if not (runs and is_spent())]
+        needed = run_length(RESIDENCES * load * runs[0].e2e.mean_s) if traffic.concurrency is None else 0
+        enough = length * len(runs) >= most or sampling_error(runs, objectives) < _SAMPLING_ERROR
+        if is_spent() or (length >= needed and enough):
+            return pooled(runs)
+        if length >= needed and traffic.conversations:
+            seeds += range(seeds[-1] + 1, seeds[-1] + 1 + NUM_SEEDS["show"])
+        else:
+            length, runs = min(max(needed, 2 * length), max(needed, _MOST_SHOWN)), []
+
+
+def sampling_error(runs: Sequence[ServingResult], objectives: Objectives) -> float:
+    """Relative standard error of the mean over runs of the percentiles that have an objective, the largest.
+
+    Source: definition of the standard error, over runs of different seeds.
+    """
+    errors = [0.0]
+    for level in objectives.levels:
+        values = np.array([percentile_s(run, level) for run in runs])
+        if len(values) > 1 and np.isfinite(values).all() and values.mean() > 0:
+            errors.append(float(values.std(ddof=1) / values.mean() / math.sqrt(len(values))))
+    return max(errors)
 
 
 def _showing(plan: Planned, result: ServingResult) -> Planned:

@@ -161,10 +161,18 @@ class PrefixCache:
             node = parents[node]
 
     def keep(self, node: int) -> None:
-        """Hold all of a node's content as a request leaves it that has finished: cached, and idle."""
-        self.pin(node)
-        self.extend(node, 0, self.ends[node] // self.block_tokens)
-        self.unpin(node)
+        """Hold all of a node's content as a request leaves it that has finished: cached, and idle. Nobody uses any."""
+        parents, ends, extents, idle = self.parents, self.ends, self.extents, self.idle
+        end = ends[node] // self.block_tokens
+        while node:
+            above = parents[node]
+            start = ends[above] // self.block_tokens
+            if end > start:
+                self.num_idle += end - start - extents.get(node, 0)
+                extents[node] = end - start
+                idle[node] = None
+                idle.move_to_end(node)
+            node, end = above, start
 
     def evict(self, num_blocks: int) -> None:
         """Forget idle blocks, those that were left first; fewer where there are not as many."""

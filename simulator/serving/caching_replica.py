@@ -26,6 +26,8 @@ class CachingReplica(Replica):
     always computed, and by default whole prompts must fit: scheduler_reserve_full_isl).
     """
 
+    __slots__ = ("answers", "cache", "covered", "may_evict", "prompts", "real_capacity", "sum_covered")
+
     def __init__(
         self,
         tables: StepSurface,
@@ -165,9 +167,9 @@ class CachingReplica(Replica):
     def _commit(self, batch: MicroBatch) -> int:
         """Book the run that has just ended; the blocks that it grew by are taken before any are given back."""
         if self.may_evict:
-            decoding = batch.decoding
+            decoding, completing = batch.decoding, batch.completing
             ends = batch.ticking and decoding and decoding[0][0] - batch.tick <= batch.num_iterations
-            if ends or any(entry.num_generated + 1 == entry.request[3] for entry in batch.completing):
+            if ends or (completing and any(each.num_generated + 1 == each.request[3] for each in completing)):
                 self._make_space(batch)
         return super()._commit(batch)
 

@@ -40,9 +40,9 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
     scenario, notes = scenario_of(
         model, load, asked.objectives, asked.where, shown.top, shared, ladder=goal is None
     )
-    scenario = with_ladder(scenario, ladder, asked.where.max_context)
     told = {"screened_only": asked.fast, "beside": beside_of(asked.beside)}
-    scenario = with_levers(scenario, asked.levers).model_copy(update=told)
+    scenario = with_ladder(scenario, ladder, asked.where.max_context).model_copy(update=told)
+    scenario = with_levers(scenario, asked.levers)
     scenario, more = with_contexts(scenario, asked.where.max_context)
     notes = (*notes, *more)
     if goal is not None:

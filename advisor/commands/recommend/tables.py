@@ -154,7 +154,7 @@ def _tied_variants(best: Option) -> str:
     """Other engines, formats and layouts on the same accelerators that may cost as little."""
     found = dict.fromkeys(
         runs_words(each.engine, each.weight_dtype)
-        + ("" if take_words(each) == take_words(best) else f" as {_workers(each)} replicas")
+        + ("" if take_words(each) == take_words(best) else f" as {_replicas(each)}")
         for each in best.variants
         if each.tie_with
     )
@@ -202,6 +202,11 @@ def take_words(option: Option) -> str:
 def _workers(part: OptionPart | Option) -> str:
     inner = degree_words(TP=part.tensor_parallel, PP=part.pipeline_parallel, DP=part.data_parallel)
     return f"{part.num_replicas} x {inner}" if inner else f"{part.num_replicas}"
+
+
+def _replicas(option: Option) -> str:
+    limit = f" at {option.power_limit_w:.0f} W" if option.power_limit_w else ""
+    return f"{_workers(option)} replica{'s' if option.num_replicas > 1 else ''}{limit}"
 
 
 def _option_row(option: Option, *, rated: bool) -> tuple[str, ...]:

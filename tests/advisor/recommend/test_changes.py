@@ -4,6 +4,7 @@ import datetime
 
 import pytest
 
+from advisor.recommend import changes
 from advisor.recommend.recommend import recommend
 from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
 
@@ -66,3 +67,31 @@ def test_no_hint_where_nothing_is_gained() -> None:
     found = recommend(asked.model_copy(update={"traffic": traffic}))
     assert found.options[0].num_replicas == 1
     assert not any("option 1 $" in line for line in found.what_would_change)
+
+
+def test_a_lever_is_held_to_the_loads_at_which_replicas_are_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two replicas carry a load: whether one is enough is tried at what it would carry, with headroom, and whether two
+    are at theirs; where neither holds, the highest load is looked for."""
+    asked = _scenario("l4")
+    traffic = asked.traffic.model_copy(update={"rate_per_s": 16.0})
+    found = recommend(asked.model_copy(update={"traffic": traffic, "levers": ("none",)})).options[0]
+    count = found.num_replicas
+    assert count > 1
+    tried = list[tuple[str, float]]()
+
+    def highest_load(*_: object, least: float = 0.0, **__: object) -> None:
+        tried.append(("highest", least))
+
+    def confirm(*_: object, least: float = 0.0, **__: object) -> None:
+        tried.append(("confirm", least))
+
+    monkeypatch.setattr(changes, "highest_load", highest_load)
+    monkeypatch.setattr(changes, "confirm", confirm)
+    monkeypatch.setattr(changes, "surface_requests_per_s", lambda *_: 1e9)
+    recommend(asked.model_copy(update={"traffic": traffic}))
+    needed = 16.0 / 0.8
+    assert tried[:3] == [
+        ("highest", pytest.approx(needed / (count - 1))),
+        ("confirm", pytest.approx(needed / count)),
+        ("highest", 0.0),
+    ]

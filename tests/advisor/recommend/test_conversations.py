@@ -8,10 +8,9 @@ import pytest
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.cli.lever_input import with_levers
-from advisor.cli.options import Levers, Load
+from advisor.cli.options import Load
 from advisor.cli.traffic_input import traffic_of
-from advisor.recommend.conversations import conversations_at
+from advisor.recommend.conversations import _Talks, conversations_at
 from advisor.recommend.load_runs import lengths_of, run_at
 from advisor.recommend.recommend import recommend
 from advisor.recommend.scenario import Constraints, Scenario
@@ -50,6 +49,23 @@ def test_prompts_hold_what_was_said() -> None:
         reused += ends[parents[node]]
         known.add(contents.answers[place])
     assert reused / 2000 == pytest.approx(traffic.reused_input_tokens, rel=0.15)
+
+
+def test_how_many_conversations_are_asked_for_changes_none_of_them() -> None:
+    talk = traffic_of(TALK).conversations
+    assert talk is not None
+    lengths = lengths_of(talk.turn)
+    few, many = _Talks(talk, lengths, 4000, (1, 0)), _Talks(talk, lengths, 4000, (1, 0))
+    many.first(5000)
+    for mine, theirs in zip(few.first(40).columns, many.first(40).columns, strict=True):
+        assert np.array_equal(mine, theirs)
+    drawn = many.first(5000)
+    assert len(np.unique(drawn.talk)) == 5000
+    follows = np.diff(drawn.talk) == 0
+    assert np.array_equal(drawn.before[1:][follows], drawn.whole[:-1][follows])
+    assert drawn.whole[1:][follows].max() <= 4000
+    # Of geometric turns, as far as the window lets them: gaps are exponential around theirs.
+    assert np.diff(drawn.at_s)[follows].mean() == pytest.approx(talk.gap_s, rel=0.03)
 
 
 def test_a_system_prompt_comes_first_and_windows_end_conversations() -> None:
@@ -123,7 +139,3 @@ def test_conversations_that_mean_nothing_are_refused() -> None:
         with pytest.raises(AdvisorError, match=words) as refused:
             traffic_of(load)
         assert refused.value.fix
-    scenario = Scenario(model="llama-3.1-8b", as_of=DAY, traffic=traffic_of(TALK))
-    for lever in ("split", "pools"):
-        with pytest.raises(AdvisorError, match="--sessions exclude"):
-            with_levers(scenario, Levers(levers=lever))

@@ -165,7 +165,7 @@ def test_fifty_adapters_are_one_deployment() -> None:
         (Levers(levers="auto,eagle"), "stand alone"),
         (Levers(levers="power-cap"), "does not act here"),
         (Levers(levers="power"), "does not act here"),
-        (Levers(levers="pools"), "needs the load"),
+        (Levers(levers="pools"), "needs a load"),
         (Levers(acceptance=0.4), "needs a way"),
         (Levers(adapter_rank=4), "need adapters"),
         (Levers(adapters="no-such-folder"), "neither a number nor a folder"),
@@ -177,6 +177,44 @@ def test_what_says_nothing_is_refused(typed: Levers, part: str) -> None:
     with pytest.raises(AdvisorError, match=part) as refused:
         with_levers(scenario_of(), typed)
     assert refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "fix"),
+    [
+        ("--rate 5 --levers pools --adapters 5", "pools and --adapters", "--levers split"),
+        (
+            "--rate 5 --profile agent --levers split,pools --adapters 5",
+            "pools and --adapters",
+            "--levers split",
+        ),
+        ("--rate 5 --profile agent --levers split --fast", "split and --fast", "drop --fast"),
+        ("--rate 5 --levers pools --fast", "pools and --fast", "drop --fast"),
+        ("--rate 5,10 --profile agent --levers split", "a load, and only one", "--rate 10 --levers split"),
+        ("--concurrency 5 --levers pools", "a load, and only one", "--rate 10 --levers pools"),
+        ("--rate 5 --levers split --sessions 6", "split and --sessions", "--levers prefix"),
+        ("--rate 5 --levers pools --sessions 6", "pools and --sessions", "--levers prefix"),
+        (
+            "--rate 5 --levers split --input-tokens 5 --output-tokens 9",
+            "no length at which",
+            "--profile agent",
+        ),
+        ("--rate 5 --own 8xl40s --levers pools,power-cap", "pools and power-cap", "--levers power-cap"),
+        ("--rate 5 --gpu h100-sxm --engine vllm --levers mtp", "no module", "--levers eagle"),
+        ("--rate 5 --gpu h100-sxm --engine vllm --levers draft:70b", "small model", "--levers eagle"),
+        ("--rate 5 --gpu h100-sxm --engine vllm --levers ngram", "is not known", "--acceptance"),
+    ],
+)
+def test_levers_that_do_not_go_together_are_refused_with_what_goes(
+    cli: Callable[[str], Any], words: str, what: str, fix: str
+) -> None:
+    run = cli(f"advisor recommend --model 8b {words}")
+    assert run.code in (2, 3)
+    error, why, told = run.err[run.err.index("error:") :].splitlines()[:3]
+    assert what in error
+    assert why.strip().startswith("why:")
+    assert told.strip().startswith("To fix:")
+    assert fix in told
 
 
 def test_adapters_of_another_base_are_refused(tmp_path: Path) -> None:

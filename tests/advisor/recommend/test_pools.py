@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from advisor.catalog import accelerators, engines
-from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.launch_options import check_command
-from advisor.cli.lever_input import with_levers
-from advisor.cli.options import Levers, Load
+from advisor.cli.options import Load
 from advisor.cli.traffic_input import traffic_of
 from advisor.recommend.pools import PoolPair, agree, sides_of
 from advisor.recommend.purchase import Demand
@@ -137,17 +136,7 @@ def test_pools_that_gain_nothing_are_noted() -> None:
     assert any("no option is cheaper with pools" in note for note in found.notes)
 
 
-def test_pools_without_a_load_or_where_no_engine_has_them_are_refused() -> None:
-    no_load = scenario_of(traffic=LONG.model_copy(update={"rate_per_s": None}), levers=("auto",))
-    for typed, part in (
-        (no_load, "needs the load"),
-        (scenario_of(screened_only=True), "--fast"),
-    ):
-        with pytest.raises(AdvisorError, match=part) as refused:
-            with_levers(typed, Levers(levers="pools"))
-        assert refused.value.fix
-    with pytest.raises(AdvisorError, match="--adapters"):
-        with_levers(scenario_of(), Levers(levers="pools", adapters="5"))
+def test_pools_where_no_engine_has_them_are_refused() -> None:
     limits = Constraints(accelerators=("l40s",))
     with pytest.raises(InfeasibleError, match="compute prompts apart") as lacking:
         recommend(scenario_of(constraints=limits))

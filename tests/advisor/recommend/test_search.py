@@ -8,10 +8,11 @@ import pytest
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.schema import Price
 from advisor.recommend import capacity
+from advisor.recommend import search as searching
 from advisor.recommend.purchase import Demand, cheapest_purchase
 from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
-from advisor.recommend.screening import Found, SearchOutcome
-from advisor.recommend.search import search
+from advisor.recommend.screening import Found, SearchOutcome, screen
+from advisor.recommend.search import search, search_again
 
 DAY = datetime.date(2026, 11, 20)
 TRAFFIC = Traffic(mean_input_tokens=200, mean_output_tokens=40, input_sigma=0.4, output_sigma=0.4)
@@ -60,12 +61,19 @@ def run(
         as_of=DAY,
         top=top,
     )
-    return search(
+    outcome = SearchOutcome()
+    question, entries = screen(
         scenario,
         models.by_id(scenario.model),
         {name: accelerators.by_id(name) for name in market},
         tuple(engines.by_id(name) for name in engine_ids),
         market,
+        outcome,
+    )
+    return search(
+        question,
+        entries,
+        outcome,
         exhaustive=exhaustive,
         layouts=layouts,
     )
@@ -122,6 +130,36 @@ def test_an_old_price_for_single_cards_does_not_hide_the_layout_that_is_cheapest
         return min(bought.usd_per_hour for bought in purchases if bought)
 
     assert cheapest_firm_usd(*firm, old) == cheapest_firm_usd(*firm) < 3 * 3.2
+
+
+def test_a_search_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its best candidate an accelerator has the same answer as when all of it is simulated, and nothing that
+    was simulated before is simulated again."""
+    asked = Scenario(
+        model="llama-3.1-8b",
+        traffic=TRAFFIC.model_copy(update={"rate_per_s": 30.0}),
+        constraints=Constraints(max_accelerators=2),
+        as_of=DAY,
+        top=2,
+    )
+    whole, stopped = (run(exhaustive=every, rate_per_s=30.0) for every in (True, False))
+    known = {id(entry.candidate) for entry in stopped.entries.values() if entry.capacity or entry.held}
+    estimated = list[int]()
+    estimate = searching.estimate
+
+    def noted(question: Any, entry: Any, *rest: Any, **more: Any) -> None:
+        estimated.append(id(entry.candidate))
+        estimate(question, entry, *rest, **more)
+
+    monkeypatch.setattr(searching, "estimate", noted)
+    for name in ("l4", "h100-sxm"):
+        first = whole.found[name][0].candidate
+        mine = [entry.candidate for entry in stopped.entries.values() if entry.candidate == first]
+        again = search_again(asked, stopped, name, mine, None)
+        others = [found for found in whole.found[name] if found.candidate != first]
+        assert again.found[name][0].cost(0) == pytest.approx(others[0].cost(0), rel=SAME_COST)
+        assert all(found.candidate != first for found in again.found[name])
+    assert not known & set(estimated)
 
 
 def test_the_search_leaves_out_what_cannot_win() -> None:
@@ -252,8 +290,7 @@ def test_reasons(market: dict[str, tuple[Price, ...]], objectives: Objectives, w
 
 
 def test_an_accelerator_without_an_offer_has_that_reason() -> None:
-    scenario = Scenario(model="llama-3.1-8b", traffic=TRAFFIC, as_of=DAY)
-    outcome = search(
-        scenario, models.by_id("llama-3.1-8b"), {"l4": accelerators.by_id("l4")}, (engines.by_id("vllm"),), {}
-    )
+    scenario, outcome = Scenario(model="llama-3.1-8b", traffic=TRAFFIC, as_of=DAY), SearchOutcome()
+    model, chips = models.by_id("llama-3.1-8b"), {"l4": accelerators.by_id("l4")}
+    search(*screen(scenario, model, chips, (engines.by_id("vllm"),), {}, outcome), outcome)
     assert outcome.reasons == {"l4": "no price within the constraints on this date"}

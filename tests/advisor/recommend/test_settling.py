@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from advisor.cli.options import Load
+from advisor.cli.traffic_input import traffic_of
 from advisor.recommend import capacity, ranking, settling
 from advisor.recommend.purchase import Demand, demands_of
 from advisor.recommend.ranking import Planned, is_tie, planned, preferred
 from advisor.recommend.recommend import searched
-from advisor.recommend.scenario import Constraints, Scenario, Traffic
+from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
 from advisor.recommend.screening import Found, Searched
 from advisor.recommend.settling import Settled, confirmed, leading
 
@@ -138,6 +140,46 @@ def test_longer_runs_decide_whether_one_replica_fewer_is_enough(
         assert settled is not None
         assert settled.found.purchase.num_replicas == replicas
         assert lengths[-1] == (pytest.approx(two), 2400)
+
+
+def test_what_is_settled_and_shown_once_is_not_run_again(
+    done: Searched, plans: list[Planned], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Settled()
+    before = confirmed(done.scenario, plans[0], known)
+    assert before is not None
+    monkeypatch.setattr(settling, "planning_point", None)
+    monkeypatch.setattr(settling, "confirm", None)
+    again = confirmed(done.scenario, plans[0], known)
+    assert again is not None
+    assert (again.result, again.found.purchase) == (before.result, before.found.purchase)
+
+
+@pytest.mark.parametrize("sessions", [None, 6.0])
+def test_a_planning_point_rests_on_longer_runs_or_on_other_conversations(
+    plans: list[Planned], monkeypatch: pytest.MonkeyPatch, sessions: float | None
+) -> None:
+    """Where percentiles stay uncertain: conversations last longer than a run, another seed brings other ones."""
+    runs = list[tuple[int, int]]()
+    whole = settling.run_at
+
+    def run_at(replica: Any, traffic: Any, load: float, num_requests: int, seed: int, **more: Any) -> Any:
+        runs.append((num_requests, seed))
+        return whole(replica, traffic, load, num_requests, seed, **more)
+
+    monkeypatch.setattr(settling, "run_at", run_at)
+    monkeypatch.setattr(settling, "sampling_error", lambda *_: 1.0)
+    traffic = traffic_of(Load(rate="5", input_tokens=100, output_tokens=20, sessions=sessions))
+    replica = plans[0].found.replica
+    shown = settling.planning_point(replica, traffic, Objectives(), 2.0, 0, spacing_s=0.0)
+    lengths, seeds = ([run[place] for run in runs] for place in (0, 1))
+    if sessions:
+        assert set(lengths) == {1200}
+        assert len(set(seeds)) == len(seeds) == 12
+    else:
+        assert lengths == [1200] * 3 + [2400] * 3 + [4800] * 3
+        assert len(set(seeds)) == 3
+    assert shown.num_requests == 14_400
 
 
 def test_another_engine_of_the_same_accelerator_may_need_fewer(

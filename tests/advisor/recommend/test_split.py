@@ -149,7 +149,7 @@ def test_a_split_that_means_nothing_is_refused(tmp_path: Path) -> None:
         "arrived_at_s,input_tokens,output_tokens\n" + "".join(f"{n},512,64\n" for n in range(99))
     )
     for load, words in (
-        (Load(profile="agent"), "needs the load"),
+        (Load(profile="agent"), "needs a load"),
         (Load(trace=alike), "finds no length"),
     ):
         scenario = Scenario(model="llama-3.1-8b", traffic=traffic_of(load), as_of=DAY)

@@ -329,3 +329,21 @@ def test_what_is_shared_fills_the_cache_once():
     assert 62 + 48 * 3 < run.max_kv_tokens / 16 <= 62 + 48 * 4
     stepped = simulate(machine(), replace(POLICY, kv_capacity_blocks=1000), load, jump=False)
     assert stepped.max_kv_tokens == run.max_kv_tokens
+
+
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_what_is_kept_is_what_requests_leave(data):
+    """Kept at once, or pinned, computed and left as a request does: the same blocks, in the same order."""
+    tree = ContentTree()
+    for _ in range(data.draw(st.integers(1, 12))):
+        tree.add(data.draw(st.integers(0, len(tree.parents) - 1)), data.draw(st.integers(1, 40)))
+    kept, left = PrefixCache(tree, 8), PrefixCache(tree, 8)
+    for node in data.draw(st.lists(st.integers(1, len(tree.parents) - 1), min_size=1, max_size=8)):
+        kept.keep(node)
+        left.pin(node)
+        left.extend(node, 0, tree.ends[node] // 8)
+        left.unpin(node)
+    assert kept.extents == left.extents
+    assert (kept.num_idle, kept.num_pinned) == (left.num_idle, left.num_pinned)
+    assert list(kept.idle) == list(left.idle)
