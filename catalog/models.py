@@ -36,7 +36,7 @@ def get(ref: str) -> Chosen[Model]:
         InputFileError: the config.json cannot be read as a model.
     """
     if _is_path(ref):
-        from advisor.catalog.hf_config import model_from_hf_config
+        from advisor.catalog.hf.config import model_from_hf_config
 
         return Chosen(model_from_hf_config(ref), f"shape read from {ref}")
     names = _names()

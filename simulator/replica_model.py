@@ -164,7 +164,10 @@ def replica_in_turns(
     mean_output_tokens: float,
     settings: EngineSettings | None = None,
 ) -> ReplicaModel:
-    """The replica where its engine composes no batch while the device runs one."""
+    """The replica where its engine composes no batch while the device runs one.
+
+    Source: `in_turns` and `in_turns_guessing` of the engine's record, read in its source.
+    """
     deployment, surface = replica.deployment, replica.surface
     changed = model_replica(
         replace(deployment, engine=taking_turns(deployment.engine)),

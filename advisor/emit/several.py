@@ -12,8 +12,8 @@ from advisor.emit.formats import Format, check_form, emitted
 from advisor.emit.manifests import compose_replica, dumped
 from advisor.emit.plan import CACHE, MOUNTED, Plan, plan_of
 from advisor.emit.shell import commented, container_lines, replica_line, replica_loop, router_conf, script
-from advisor.recommend.packing import Machines
-from advisor.recommend.several_result import FleetOption
+from advisor.recommend.several.packing import Machines
+from advisor.recommend.several.result import FleetOption
 
 _PORTS: Final = 1000
 """Between those of two models."""

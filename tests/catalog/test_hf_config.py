@@ -8,7 +8,7 @@ import pytest
 
 from advisor.catalog import models
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.hf_config import model_from_hf_config
+from advisor.catalog.hf.config import model_from_hf_config
 from advisor.catalog.schema import Model
 from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import hf_config, models
+from advisor.catalog import models
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.hf_config import model_from_hf_config
+from advisor.catalog.hf import config as hf_config
+from advisor.catalog.hf.config import model_from_hf_config
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.model import GatedLinearAttention
 from advisor.simulator.graph.model import parameter_count

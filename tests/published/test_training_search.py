@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import accelerators, models
-from advisor.recommend.training_scenario import TrainingTask
-from advisor.recommend.training_search import Tally, best_plans, simulated
-from advisor.recommend.training_space import variants_of
+from advisor.recommend.training.scenario import TrainingTask
+from advisor.recommend.training.search import Tally, best_plans, simulated
+from advisor.recommend.training.space import variants_of
 
 
 def published(table: Path) -> dict[tuple[str, int], float]:

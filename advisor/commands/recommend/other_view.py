@@ -6,8 +6,8 @@ from typing import Any, Final
 from advisor.catalog.units import HOUR_S
 from advisor.commands.recommend.tables import rejected_words
 from advisor.commands.recommend.view import SHOWN_BESIDE_LADDER
-from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommendation
-from advisor.recommend.item_result import ItemOption, ItemRecommendation
+from advisor.recommend.batch.result import BatchJob, BatchOption, BatchRecommendation
+from advisor.recommend.items.result import ItemOption, ItemRecommendation
 from advisor.recommend.purchase import bill_words, job_words
 from advisor.recommend.standing import standing_words
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns

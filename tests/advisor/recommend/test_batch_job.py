@@ -5,9 +5,9 @@ import datetime
 import pytest
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.recommend.batch_job import recommend_batch, with_deadlines
-from advisor.recommend.batch_purchase import kept_fraction
-from advisor.recommend.batch_result import BatchJob
+from advisor.recommend.batch.purchase import kept_fraction
+from advisor.recommend.batch.recommend import recommend_batch, with_deadlines
+from advisor.recommend.batch.result import BatchJob
 from advisor.recommend.scenario import Constraints, Objectives, Scenario, Traffic
 
 DAY = datetime.date(2026, 11, 20)

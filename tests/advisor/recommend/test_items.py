@@ -9,8 +9,8 @@ from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.prices import bundled_prices
 from advisor.catalog.schema import Price
-from advisor.recommend.item_result import ItemOption, ItemScenario
-from advisor.recommend.items import recommend_items
+from advisor.recommend.items.recommend import recommend_items
+from advisor.recommend.items.result import ItemOption, ItemScenario
 from advisor.recommend.scenario import Constraints
 from advisor.recommend.standing import by_standing, standing_words
 from advisor.simulator.quantity import Quantity

@@ -22,12 +22,13 @@ from advisor.catalog.schema import Price
 from advisor.commands.recommend.models_answer import _how_sure
 from advisor.emit.formats import Format
 from advisor.emit.several import emitted_models
-from advisor.recommend import several, several_result
-from advisor.recommend.blocks import cheapest_fleets, compared_rows, usd_per_hour
-from advisor.recommend.packing import Machines, Need, ordered, packed
 from advisor.recommend.scenario import Constraints, Scenario, Traffic
-from advisor.recommend.several import Sized, sliced
-from advisor.recommend.several_result import FleetOption, FleetRecommendation, recommend_several, saving
+from advisor.recommend.several import result as several_result
+from advisor.recommend.several import sizing as several
+from advisor.recommend.several.blocks import cheapest_fleets, compared_rows, usd_per_hour
+from advisor.recommend.several.packing import Machines, Need, ordered, packed
+from advisor.recommend.several.result import FleetOption, FleetRecommendation, recommend_several, saving
+from advisor.recommend.several.sizing import Sized, sliced
 
 Cli = Callable[[str], Any]
 DAY = datetime.date(2026, 11, 20)

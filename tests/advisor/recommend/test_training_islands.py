@@ -6,8 +6,8 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import InfeasibleError
-from advisor.recommend.training_islands import Across, Islands, IslandsFound, over_islands
-from advisor.recommend.training_search import evaluate_plan, simulated
+from advisor.recommend.training.islands import Across, Islands, IslandsFound, over_islands
+from advisor.recommend.training.search import evaluate_plan, simulated
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import TrainingPlan

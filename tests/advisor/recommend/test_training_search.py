@@ -13,12 +13,12 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Price
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.recommend.training_market import search_training
-from advisor.recommend.training_money import cluster_offers, energy_of, largest_cluster
-from advisor.recommend.training_recommend import duration_words, recommend_training
-from advisor.recommend.training_runs import run_of, trained_parameters
-from advisor.recommend.training_scenario import Reliability, TrainingLimits, TrainingScenario, TrainingTask
-from advisor.recommend.training_search import (
+from advisor.recommend.training.market import search_training
+from advisor.recommend.training.money import cluster_offers, energy_of, largest_cluster
+from advisor.recommend.training.recommend import duration_words, recommend_training
+from advisor.recommend.training.runs import run_of, trained_parameters
+from advisor.recommend.training.scenario import Reliability, TrainingLimits, TrainingScenario, TrainingTask
+from advisor.recommend.training.search import (
     HEADROOM_FRACTION,
     Tally,
     best_plans,
@@ -27,7 +27,7 @@ from advisor.recommend.training_search import (
     pictured,
     simulated,
 )
-from advisor.recommend.training_space import RULES, counts_of, limits_of, peak_flop_per_s, variants_of
+from advisor.recommend.training.space import RULES, counts_of, limits_of, peak_flop_per_s, variants_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.plan import TrainingPlan
@@ -91,7 +91,7 @@ def test_long_schedules_are_continued_at_their_rate(monkeypatch: pytest.MonkeyPa
     cluster = variants_of(accelerators.by_id("h100-sxm"), job.model, TASK)[0][0].cluster
     plan = TrainingPlan(1, 4, 2, data_parallel=2, schedule="interleaved")
     whole = simulated(evaluate_plan(job, cluster, plan))
-    monkeypatch.setattr("advisor.recommend.training_search.MOST_SIMULATED_PASSES", 1500)
+    monkeypatch.setattr("advisor.recommend.training.search.MOST_SIMULATED_PASSES", 1500)
     short = simulated(evaluate_plan(job, cluster, plan))
     assert short.run is not None
     assert whole.run is not None

@@ -8,11 +8,11 @@ import pytest
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Price
-from advisor.recommend.training_money import ClusterOffer, unsold
-from advisor.recommend.training_recommend import recommend_training
-from advisor.recommend.training_result import TrainingOption
-from advisor.recommend.training_runs import Run, run_of
-from advisor.recommend.training_scenario import (
+from advisor.recommend.training.money import ClusterOffer, unsold
+from advisor.recommend.training.recommend import recommend_training
+from advisor.recommend.training.result import TrainingOption
+from advisor.recommend.training.runs import Run, run_of
+from advisor.recommend.training.scenario import (
     Algorithm,
     Placement,
     Reliability,
@@ -21,8 +21,8 @@ from advisor.recommend.training_scenario import (
     TrainingScenario,
     TrainingTask,
 )
-from advisor.recommend.training_search import Tally, best_plans, evaluate_plan
-from advisor.recommend.training_space import COMPUTE_DTYPES, peak_flop_per_s, variants_of
+from advisor.recommend.training.search import Tally, best_plans, evaluate_plan
+from advisor.recommend.training.space import COMPUTE_DTYPES, peak_flop_per_s, variants_of
 from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan

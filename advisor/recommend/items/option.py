@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
-from advisor.recommend.item_result import ItemOption, ItemRung, ItemScenario
+from advisor.recommend.items.result import ItemOption, ItemRung, ItemScenario
 from advisor.recommend.offers import Placement, named, seller_words, stale_price_warnings
 from advisor.recommend.purchase import bill_of
 from advisor.simulator.quantity import Quantity

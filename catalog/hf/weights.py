@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from advisor.catalog.config_fields import ConfigFields
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import parsed_json, read_text
+from advisor.catalog.hf.fields import ConfigFields
 
 _PLAIN: Final = {
     "bfloat16": "bf16",

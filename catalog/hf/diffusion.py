@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from advisor.catalog.config_fields import ConfigFields
+from advisor.catalog.hf.fields import ConfigFields
 from advisor.catalog.schema import DenseFeedForward, GroupedQueryAttention, LayerGroup, Model, Source
 
 _MLP_RATIO: Final = 4

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from advisor.catalog.config_fields import ConfigFields
+from advisor.catalog.hf.fields import ConfigFields
 from advisor.catalog.schema import DenseFeedForward, FeedForward, MoeFeedForward
 
 _NUM_EXPERTS: Final = (

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.units import GB
-from advisor.recommend.training_space import Variant
+from advisor.recommend.training.space import Variant
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import framework_costs
 from advisor.simulator.training.job import TrainingJob

@@ -13,8 +13,8 @@ from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MEGA
-from advisor.recommend.batch_purchase import BatchPurchase, cheapest_batch
-from advisor.recommend.batch_result import BatchJob, BatchOption, BatchRecommendation, BatchRung
+from advisor.recommend.batch.purchase import BatchPurchase, cheapest_batch
+from advisor.recommend.batch.result import BatchJob, BatchOption, BatchRecommendation, BatchRung
 from advisor.recommend.bounds import roofline_requests_per_s, surface_requests_per_s
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.load_runs import lengths_of

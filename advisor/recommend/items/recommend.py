@@ -9,7 +9,7 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
-from advisor.recommend.item_option import (
+from advisor.recommend.items.option import (
     NUM_REQUESTS,
     ItemCandidate,
     ItemFound,
@@ -17,7 +17,7 @@ from advisor.recommend.item_option import (
     item_option,
     warnings_of,
 )
-from advisor.recommend.item_result import ItemOption, ItemRecommendation, ItemRung, ItemScenario, ItemSearch
+from advisor.recommend.items.result import ItemOption, ItemRecommendation, ItemRung, ItemScenario, ItemSearch
 from advisor.recommend.offers import Placement, market, placements
 from advisor.recommend.purchase import extra_usd_per_hour, smallest_budget
 from advisor.recommend.result import Rejected

@@ -10,7 +10,6 @@ from typing import Final
 from advisor.catalog.prices import PriceSpread
 from advisor.catalog.schema import Accelerator, Price
 from advisor.recommend.offers import Placement, placements
-from advisor.recommend.packing import Need, Order, ordered
 from advisor.recommend.purchase import Purchase, usd_per_million_tokens
 from advisor.recommend.ranking import (
     LIKELY,
@@ -24,6 +23,7 @@ from advisor.recommend.ranking import (
     price_spread_of,
 )
 from advisor.recommend.scenario import Scenario
+from advisor.recommend.several.packing import Need, Order, ordered
 
 Plans = Sequence[Mapping[str, Sequence[Planned]]]
 """Of each model, what may serve it by accelerator: replicas of several sizes, sized for its load."""

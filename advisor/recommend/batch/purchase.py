@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.catalog.units import DAY_S, GB, MINUTE_S
-from advisor.recommend.batch_result import BatchJob
+from advisor.recommend.batch.result import BatchJob
 from advisor.recommend.candidates import Candidate
 from advisor.recommend.offers import Placement
 from advisor.recommend.purchase import extra_usd_per_hour, job_usd

@@ -15,18 +15,18 @@ from advisor.recommend.offers import seller_words, stale_price_warnings
 from advisor.recommend.purchase import usd_words
 from advisor.recommend.result import Rejected
 from advisor.recommend.standing import by_standing
-from advisor.recommend.training_market import Outcome, Progress, offers_of, ranked_runs, search_training
-from advisor.recommend.training_money import ClusterOffer, cluster_offers
-from advisor.recommend.training_option import option_of
-from advisor.recommend.training_result import (
+from advisor.recommend.training.market import Outcome, Progress, offers_of, ranked_runs, search_training
+from advisor.recommend.training.money import ClusterOffer, cluster_offers
+from advisor.recommend.training.option import option_of
+from advisor.recommend.training.result import (
     Bill,
     ParetoPoint,
     TrainingOption,
     TrainingRecommendation,
     TrainingSearch,
 )
-from advisor.recommend.training_runs import ESTIMATED_RESERVATION, Run
-from advisor.recommend.training_scenario import TrainingScenario
+from advisor.recommend.training.runs import ESTIMATED_RESERVATION, Run
+from advisor.recommend.training.scenario import TrainingScenario
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
 from advisor.simulator.training.plan_check import plan_words

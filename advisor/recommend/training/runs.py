@@ -8,10 +8,10 @@ import numpy as np
 from advisor.catalog.prices import committed_hours
 from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.recommend.purchase import job_usd
-from advisor.recommend.training_money import ClusterOffer
-from advisor.recommend.training_result import Reinforcement
-from advisor.recommend.training_scenario import LARGEST_STORAGE_BYTES_PER_S, Reliability, TrainingScenario
-from advisor.recommend.training_search import PlanFound
+from advisor.recommend.training.money import ClusterOffer
+from advisor.recommend.training.result import Reinforcement
+from advisor.recommend.training.scenario import LARGEST_STORAGE_BYTES_PER_S, Reliability, TrainingScenario
+from advisor.recommend.training.search import PlanFound
 from advisor.simulator.graph.model import layers_of, parameter_count
 from advisor.simulator.training.goodput import (
     Checkpoint,

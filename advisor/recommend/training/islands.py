@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.recommend.training_option import memory_stages
-from advisor.recommend.training_result import StageMemory
-from advisor.recommend.training_search import PlanFound, does_fit, evaluate_plan, run_of_passes, simulated
+from advisor.recommend.training.option import memory_stages
+from advisor.recommend.training.result import StageMemory
+from advisor.recommend.training.search import PlanFound, does_fit, evaluate_plan, run_of_passes, simulated
 from advisor.simulator.graph.model import num_layers, with_depth
 from advisor.simulator.training.cluster import Link, TrainingCluster
 from advisor.simulator.training.framework_costs import framework_costs

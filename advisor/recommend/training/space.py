@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog.schema import Accelerator, Model
-from advisor.recommend.training_scenario import TrainingTask
+from advisor.recommend.training.scenario import TrainingTask
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import OPTIMIZERS, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits

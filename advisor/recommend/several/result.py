@@ -8,7 +8,14 @@ from typing import Final
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.prices import age_days
-from advisor.recommend.blocks import (
+from advisor.recommend.offers import OWN, seller_words, stale_price_warnings
+from advisor.recommend.options import option_of, owned_note
+from advisor.recommend.purchase import MonthlyBill, bill_of
+from advisor.recommend.recommend import SCREENED_ONLY
+from advisor.recommend.result import Option, SearchStatistics
+from advisor.recommend.scenario import Scenario
+from advisor.recommend.search import Progress
+from advisor.recommend.several.blocks import (
     Block,
     Fleet,
     chance_cheaper,
@@ -18,15 +25,8 @@ from advisor.recommend.blocks import (
     usd_per_hour,
     usd_range,
 )
-from advisor.recommend.offers import OWN, seller_words, stale_price_warnings
-from advisor.recommend.options import option_of, owned_note
-from advisor.recommend.packing import Machines
-from advisor.recommend.purchase import MonthlyBill, bill_of
-from advisor.recommend.recommend import SCREENED_ONLY
-from advisor.recommend.result import Option, SearchStatistics
-from advisor.recommend.scenario import Scenario
-from advisor.recommend.search import Progress
-from advisor.recommend.several import Sized, fleets, sized
+from advisor.recommend.several.packing import Machines
+from advisor.recommend.several.sizing import Sized, fleets, sized
 from advisor.simulator.quantity import Quantity, weakest
 
 _LESS: Final = 0.99

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from advisor.catalog.config_fields import ConfigFields
+from advisor.catalog.hf.fields import ConfigFields
 from advisor.catalog.schema import GatedDeltaNet, GroupedQueryAttention, LatentAttention, Mamba2, Mixer
 
 NUM_HEADS: Final = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")

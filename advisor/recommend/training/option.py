@@ -10,9 +10,9 @@ from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.recommend.offers import OWN, named
 from advisor.recommend.ownership import Holding, tco
 from advisor.recommend.purchase import bill_of, job_usd
-from advisor.recommend.training_money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of
-from advisor.recommend.training_result import Bill, Failures, PlanColumns, StageMemory, TrainingOption
-from advisor.recommend.training_runs import (
+from advisor.recommend.training.money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of
+from advisor.recommend.training.result import Bill, Failures, PlanColumns, StageMemory, TrainingOption
+from advisor.recommend.training.runs import (
     ESTIMATED_RESERVATION,
     LEAST_GOODPUT,
     Run,
@@ -20,9 +20,9 @@ from advisor.recommend.training_runs import (
     is_worth_committing,
     run_of,
 )
-from advisor.recommend.training_scenario import RolloutTask, TrainingScenario
-from advisor.recommend.training_space import peak_flop_per_s
-from advisor.recommend.training_uncertainty import memory_quantity, step_quantity
+from advisor.recommend.training.scenario import RolloutTask, TrainingScenario
+from advisor.recommend.training.space import peak_flop_per_s
+from advisor.recommend.training.uncertainty import memory_quantity, step_quantity
 from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob

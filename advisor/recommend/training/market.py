@@ -10,12 +10,12 @@ from advisor.catalog.schema import Accelerator, Model, Price
 from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.recommend.offers import offers_by_accelerator, owned_offers
 from advisor.recommend.purchase import usd_words
-from advisor.recommend.rl_search import best_loop
-from advisor.recommend.training_money import ClusterOffer, cluster_offers
-from advisor.recommend.training_runs import Run, num_steps_of, run_of
-from advisor.recommend.training_scenario import RolloutTask, TrainingScenario
-from advisor.recommend.training_search import Tally, best_plans, simulated, unlayable
-from advisor.recommend.training_space import Variant, counts_of, peak_flop_per_s, variants_of
+from advisor.recommend.training.money import ClusterOffer, cluster_offers
+from advisor.recommend.training.rollouts import best_loop
+from advisor.recommend.training.runs import Run, num_steps_of, run_of
+from advisor.recommend.training.scenario import RolloutTask, TrainingScenario
+from advisor.recommend.training.search import Tally, best_plans, simulated, unlayable
+from advisor.recommend.training.space import Variant, counts_of, peak_flop_per_s, variants_of
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.training.flop import model_flop_per_token
 from advisor.simulator.training.reinforcement import num_forwards, num_trained_models

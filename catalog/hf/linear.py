@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from advisor.catalog.config_fields import ConfigFields
+from advisor.catalog.hf.fields import ConfigFields
 from advisor.catalog.schema import DenseFeedForward, FeedForward, Mixer
 from advisor.catalog.schema.model import GatedLinearAttention, Rwkv7
 

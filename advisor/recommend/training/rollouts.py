@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError
-from advisor.recommend.training_result import Reinforcement
-from advisor.recommend.training_scenario import RolloutTask, TrainingScenario
-from advisor.recommend.training_search import PlanFound, Tally, best_plans, simulated
-from advisor.recommend.training_space import Variant, peak_flop_per_s
+from advisor.recommend.training.result import Reinforcement
+from advisor.recommend.training.scenario import RolloutTask, TrainingScenario
+from advisor.recommend.training.search import PlanFound, Tally, best_plans, simulated
+from advisor.recommend.training.space import Variant, peak_flop_per_s
 from advisor.simulator.training.reinforcement import (
     LoopTimes,
     colocated_sync_s,

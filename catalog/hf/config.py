@@ -7,12 +7,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from advisor.catalog import hf_diffusion, hf_encoder_decoder, hf_linear
-from advisor.catalog.config_fields import ConfigFields, read_config
 from advisor.catalog.files import DATA_DIR
-from advisor.catalog.hf_feed_forward import expert_part, feed_forwards, is_gated
-from advisor.catalog.hf_mixers import NUM_HEADS, attention, mamba, mixers
-from advisor.catalog.hf_weights import published_weights
+from advisor.catalog.hf import diffusion as hf_diffusion
+from advisor.catalog.hf import encoder_decoder as hf_encoder_decoder
+from advisor.catalog.hf import linear as hf_linear
+from advisor.catalog.hf.feed_forward import expert_part, feed_forwards, is_gated
+from advisor.catalog.hf.fields import ConfigFields, read_config
+from advisor.catalog.hf.mixers import NUM_HEADS, attention, mamba, mixers
+from advisor.catalog.hf.weights import published_weights
 from advisor.catalog.schema import (
     DenseFeedForward,
     FeedForward,

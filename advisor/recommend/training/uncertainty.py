@@ -3,7 +3,7 @@
 from functools import cache
 
 from advisor.catalog.files import DATA_DIR, read_toml
-from advisor.recommend.training_search import PlanFound
+from advisor.recommend.training.search import PlanFound
 from advisor.simulator.device import device_of
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.step import step_class, step_factors

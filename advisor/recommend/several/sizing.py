@@ -7,7 +7,6 @@ from typing import Final
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator, Price
-from advisor.recommend.blocks import Fleet, apart_usd_per_hour, cheapest_fleets, compared_rows
 from advisor.recommend.effort import SEARCH_WORK, SHOW_WORK, is_spent, limited
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import demands_of
@@ -17,6 +16,7 @@ from advisor.recommend.scenario import Scenario
 from advisor.recommend.screening import PICKS, Searched, Settled
 from advisor.recommend.search import Progress
 from advisor.recommend.settling import confirmed, screened
+from advisor.recommend.several.blocks import Fleet, apart_usd_per_hour, cheapest_fleets, compared_rows
 from advisor.recommend.unlike_parts import Offers
 
 MOST_MODELS: Final = 6

@@ -1,0 +1,1 @@
+"""Several models on one fleet, whose machines they share."""

@@ -1,0 +1,1 @@
+"""Pre-training, fine-tuning and reinforcement learning: clusters, plans, days and dollars."""

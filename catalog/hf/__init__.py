@@ -1,0 +1,1 @@
+"""Any local Hugging Face config.json as a model record."""
