@@ -176,12 +176,12 @@ def _item_blocks(found: ItemRecommendation, promise_s: float, *, explain: bool) 
     )
     at = f" at {found.ladder[-1].rate_per_s:g} {found.unit}s/s" if found.ladder else ""
     shown = found.options if explain or not found.ladder else found.options[:SHOWN_BESIDE_LADDER]
-    each = ", one per accelerator" if len({option.accelerator for option in shown}) == len(shown) else ""
+    of_each = ", one per accelerator" if len({option.accelerator for option in shown}) == len(shown) else ""
     asked = f"Asked: 99 % of {found.unit}s within {show(promise_s, TIME)}; $/1000 with its 80 % interval."
     return (
         Paragraph(found.headline, emphasis=True),
         *_item_ladder(found),
-        Table(header, rows[: len(shown)], title=f"Best options{at}{each}"),
+        Table(header, rows[: len(shown)], title=f"Best options{at}{of_each}"),
         Paragraph(standing_words(shown, lambda option: option.usd_per_thousand_items)),
         *(() if found.ladder else (Paragraph(bill_words(shown[0].bill)),)),
         *(rejected_words(found.rejected) if explain else ()),

@@ -278,11 +278,12 @@ def _nothing(
     if budget is not None:
         rate = scenario.rate_per_s or _TRICKLE_PER_S
         asked = replace(scenario, budget_usd_per_hour=None, rate_per_s=rate, ladder_per_s=(), top=1)
-        enough = _cheapest(asked, _candidates(asked, services), {}).values()
-        for found in sorted(enough, key=lambda found: found.usd_per_item)[:1]:
-            service, price = found.candidate.service, found.candidate.way.price
-            count = found.fleet.num_servers * service.accelerators_per_replica
-            paid = found.usd_per_hour + extra_usd_per_hour(price, scenario.beside)
+        fleets = _cheapest(asked, _candidates(asked, services), {}).values()
+        least = min(fleets, key=lambda found: found.usd_per_item, default=None)
+        if least is not None:
+            service, price = least.candidate.service, least.candidate.way.price
+            count = least.fleet.num_servers * service.accelerators_per_replica
+            paid = least.usd_per_hour + extra_usd_per_hour(price, scenario.beside)
             why = f"${budget:.3g}/h buys nothing that keeps it"
             fix = smallest_budget(paid, count, price.accelerator, price.provider)
     return InfeasibleError(
