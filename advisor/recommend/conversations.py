@@ -183,23 +183,21 @@ def _contents(
     chosen: NDArray[np.int64],
 ) -> Contents:
     """What the chosen turns have in common with those that are held, the last of each conversation and the oldest
-    first, and with each other: a node for all that was said before, then two for each turn."""
+    first, and with each other: a node for all that was said before, and one for all that the conversation says then."""
     tree = ContentTree()
     system = tree.add(ROOT, common_tokens) if common_tokens else ROOT
     first, size = len(tree.parents), len(held)
     below = np.full(number.max() + 1, system)
     below[number[held]] = first + np.arange(size)
-    turns = np.sort(chosen)
-    nodes = first + size + 2 * np.arange(len(turns))
-    parents = np.append(system, nodes + 1)[:-1]
-    is_first = np.append(True, np.diff(number[turns]) > 0)
-    parents[is_first] = below[number[turns[is_first]]]
-    tree.parents += [system] * size + np.stack([parents, nodes], axis=1).ravel().tolist()
-    tree.ends += wholes[held].astype(int).tolist()
-    tree.ends += np.stack([prompts[turns], wholes[turns]], axis=1).ravel().astype(int).tolist()
-    place = np.searchsorted(turns, chosen)
-    answers = dict(enumerate((nodes[place] + 1).tolist()))
-    return Contents(tree, nodes[place].tolist(), answers, list(range(first, first + size)))
+    said = np.zeros(number.max() + 1, np.int64)
+    np.maximum.at(said, number[chosen], wholes[chosen].astype(np.int64))
+    talks = np.flatnonzero(said)
+    node = np.zeros(len(said), np.int64)
+    node[talks] = first + size + np.arange(len(talks))
+    tree.parents += [system] * size + below[talks].tolist()
+    tree.ends += wholes[held].astype(int).tolist() + said[talks].tolist()
+    nodes = node[number[chosen]].tolist()
+    return Contents(tree, nodes, dict(enumerate(nodes)), list(range(first, first + size)))
 
 
 @lru_cache(maxsize=16)

@@ -83,11 +83,11 @@ class CachingReplica(Replica):
             if not self.blocks.grant(batch, request, need, alone=not self.num_running, shared=shared):
                 return
             entry = self._entry(batch, request)
-            entry.computed = cached * block_tokens
+            entry.computed = known = cached * block_tokens
             if not entry.num_preemptions:
                 self.num_prompt_tokens += target
-                self.num_cached_tokens += entry.computed
-            batch.take(entry, tokens, (entry.computed + tokens - 1) // block_tokens + 1)
+                self.num_cached_tokens += known
+            batch.take(entry, tokens, (known + tokens - 1) // block_tokens + 1)
             batch.num_admitted += 1
             if leaf:
                 cache.pin(leaf)
@@ -123,12 +123,13 @@ class CachingReplica(Replica):
         """Make what has been scheduled of a prompt's content known to the cache."""
         index, cache = entry.request[1], self.cache
         leaf, before = self.prompts[index], self.covered[index]
-        covered = min(entry.computed, cache.ends[leaf]) // self.block_tokens
+        covered = min(entry.computed, entry.request[2], cache.ends[leaf]) // self.block_tokens
         if covered > before:
             cache.extend(leaf, before, covered)
             self.covered[index] = covered
             self.sum_covered += covered - before
-        self._count_overlap()
+        if self.may_evict:
+            self.blocks.capacity = self.real_capacity + self.sum_covered - cache.num_pinned
 
     def _count_overlap(self) -> None:
         """Let the ledger know how many blocks are counted more often than they exist."""
@@ -143,12 +144,12 @@ class CachingReplica(Replica):
         held = batch.held_blocks()
         if self.alone is None:
             held += sum(other.held_blocks() for other in self.batches if other is not batch)
-        free = self.blocks.capacity - held
+        cache, free = self.cache, self.blocks.capacity - held
         used = self.real_capacity - free
         if used > self.max_used_blocks:
             self.max_used_blocks = used
-        if free < self.cache.num_idle:
-            self.cache.evict(self.cache.num_idle - free)
+        if free < cache.num_idle:
+            cache.evict(cache.num_idle - free)
 
     def _preempt_youngest(self) -> None:
         """Send the last admitted sequence back to the head of the queue; its prompt becomes idle in the cache.
@@ -167,9 +168,11 @@ class CachingReplica(Replica):
     def _commit(self, batch: MicroBatch) -> int:
         """Book the run that has just ended; the blocks that it grew by are taken before any are given back."""
         if self.may_evict:
-            decoding, completing = batch.decoding, batch.completing
+            decoding = batch.decoding
             ends = batch.ticking and decoding and decoding[0][0] - batch.tick <= batch.num_iterations
-            if ends or (completing and any(each.num_generated + 1 == each.request[3] for each in completing)):
+            for entry in batch.completing:
+                ends = ends or entry.num_generated + 1 == entry.request[3]
+            if ends:
                 self._make_space(batch)
         return super()._commit(batch)
 
@@ -185,12 +188,12 @@ class CachingReplica(Replica):
         leaf, before = self.prompts[index], cache.num_pinned
         answer = self.answers.get(index)
         if answer is not None:
-            cache.pin(answer)
+            if answer != leaf:
+                cache.pin(answer)
+                cache.unpin(leaf)
             cache.extend(answer, covered, (request[2] + request[3] - 1) // self.block_tokens)
-            cache.unpin(leaf)
-            cache.unpin(answer)
-        else:
-            cache.unpin(leaf)
+            leaf = answer
+        cache.unpin(leaf)
         if self.overlap:
             batch.freed_blocks -= covered - (before - cache.num_pinned)
         self.sum_covered -= covered

@@ -37,11 +37,12 @@ class ContentTree:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """Which content each request has: the node of its prompt, and of prompt and answer where others continue it."""
+    """Which content each request has: the node of its prompt, and of prompt and answer where others continue it; one
+    that reaches further than they do counts as far as they reach."""
 
     tree: ContentTree
     prompts: Mapping[int, int] | Sequence[int]
-    """Node by request; its end is at most the number of prompt tokens: what lies beyond is the request's own."""
+    """Node by request; tokens of the prompt that lie beyond its end are the request's own."""
     answers: Mapping[int, int] = field(default_factory=dict)
     """Node of prompt and answer, by request; missing where nobody will send the answer back."""
     kept: Sequence[int] = ()

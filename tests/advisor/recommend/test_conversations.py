@@ -41,13 +41,15 @@ def test_prompts_hold_what_was_said() -> None:
     times = np.array(work.arrivals.times_s)  # type: ignore[union-attr]
     assert times[-1] == pytest.approx(400.0)
     ends, parents = contents.tree.ends, contents.tree.parents
-    known, reused = set(contents.kept), 0
-    for place, (prompt, _) in enumerate(work.lengths.pairs):  # type: ignore[union-attr]
+    kept, said, reused = set(contents.kept), dict[int, int](), 0
+    for place, (prompt, answer) in enumerate(work.lengths.pairs):  # type: ignore[union-attr]
         node = contents.prompts[place]
-        assert ends[node] == prompt
-        assert parents[node] == 0 or parents[node] in known
-        reused += ends[parents[node]]
-        known.add(contents.answers[place])
+        before = said.get(node, ends[parents[node]])
+        assert parents[node] == 0 or parents[node] in kept
+        assert before < prompt < prompt + answer <= ends[node]
+        reused += before
+        said[contents.answers[place]] = prompt + answer
+    assert all(ends[node] == tokens for node, tokens in said.items())
     assert reused / 2000 == pytest.approx(traffic.reused_input_tokens, rel=0.15)
 
 
