@@ -5,6 +5,7 @@ query head, multiplied few rows at a fraction of the matrix units' rate, or kept
 steps. Each of these is a term of the step-cost surface.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -35,6 +36,8 @@ class EngineCosts:
     """Added to each iteration that carries prefill: new requests, block tables, no captured graph to replay."""
     eager_launch_s: float = 0.0
     """Host time per operator of an iteration outside captured graphs; hides behind longer kernels."""
+    collective_launch_s: float = 0.0
+    """Host time per collective of such an iteration, where the host runs ahead of the device."""
     eager_sequence_s: float = 0.0
     """Host time per sequence of such an iteration where it decodes: scheduling, inputs, answers."""
     kernel_scale: float = 1.0
@@ -135,6 +138,43 @@ def prompt_launch_s(deployment: Deployment, costs: EngineCosts) -> float:
     return costs.request_launch_s * launched + costs.state_launch_s * with_state
 
 
+_TYPICAL_STEPS = 3.0
+"""1 + log2 of the four ranks that the parameter is told for."""
+_COMPILED_SHARE = 0.15
+"""Of what launching experts takes elsewhere, where they are one operator and the rest of a prompt is compiled: what
+first tokens of published runs under vLLM wait beyond those of dense models."""
+_ONE_OPERATOR_EXPERTS = ("mxfp4", "nvfp4")
+
+
+def launches_experts_apart(deployment: Deployment) -> bool:
+    """Whether an engine whose host runs ahead of the device takes experts apart in its own Python: routing, sorting,
+    quantising, each product. Those in four bits are one operator of FlashInfer's or Triton's.
+
+    Source: vLLM 0.20.2, vllm/model_executor/layers/fused_moe (modular_kernel.py, experts).
+    """
+    routed = any(layer.experts is not None for layer in layers_of(deployment.model))
+    return routed and deployment.weight_dtype not in _ONE_OPERATOR_EXPERTS
+
+
+def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:
+    """What a request waits outside the scheduler before its first token arrives [s].
+
+    Where ranks launch in step, n of them take (1 + log2 n) / 3 of what four take, and one nothing: published first
+    tokens of TensorRT-LLM come later with eight ranks than with two, although the prompt computes faster. Where the
+    host runs ahead and launches experts kernel by kernel, or each layer in turn, that is part of the iteration.
+
+    Source: engine costs, fitted by evidence/fit/engines.py; the form is empirical.
+    """
+    ranks = deployment.ranks_per_stage
+    waits = {
+        "ahead": 0.0 if launches_experts_apart(deployment) else _COMPILED_SHARE,
+        "in_turns": 0.0,
+        "each": 1.0,
+        "in_step": (1.0 + math.log2(ranks)) / _TYPICAL_STEPS if ranks > 1 else 0.0,
+    }
+    return costs.request_s + waits[deployment.engine.prompt_launches] * prompt_launch_s(deployment, costs)
+
+
 def release_costs(
     deployment: Deployment, costs: EngineCosts, *, version: str = "", date: str = ""
 ) -> EngineCosts:
@@ -148,6 +188,9 @@ def release_costs(
     launch = find("engine", "eager_launch_s", engine)
     if launch is not None and launch.name:
         costs = replace(costs, eager_launch_s=launch.value)
+    experts = find("engine", "request_launch_s", replace(engine, dtype=deployment.weight_dtype))
+    if experts is not None and experts.name:
+        costs = replace(costs, request_launch_s=experts.value)
     scale, layers_s = 1.0, 0.0
     for group in deployment.model.layers:
         if group.mixer is not None:

@@ -15,8 +15,8 @@ from advisor.simulator.engine_costs import (
     engine_in_turns,
     era_kernels,
     operator_library,
-    prompt_launch_s,
     release_costs,
+    request_latency_s,
     taking_turns,
     with_era_kernels,
 )
@@ -143,7 +143,10 @@ def model_replica(
             why=f"{memory.kv_capacity_tokens:,} tokens fit beside the weights, one request has {needed:,}",
             fix="more accelerators per replica, a smaller weight or KV format, or shorter requests",
         )
-    inputs = SurfaceInputs(max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs)
+    captured = max(graphs or chosen.cuda_graph_sizes, default=0)
+    inputs = SurfaceInputs(
+        max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs, captured
+    )
     surface = _surface(deployment, library, costs, inputs, settings)
     policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens)
     return ReplicaModel(deployment, memory, surface, policy, costs, library, graphs)
@@ -265,11 +268,6 @@ def engine_defaults(deployment: Deployment) -> EngineDefaults:
     )
 
 
-_TYPICAL_STEPS = 3.0
-"""1 + log2 of the four ranks that the parameter is told for."""
-_COMPILED_SHARE = 0.15
-"""Of what launching experts takes elsewhere, where the rest of a prompt is compiled: 8 ms for the 48 layers of
-Qwen3-30B-A3B under vLLM on our H200, beyond what a dense model waits there."""
 _NO_GRAPHS = (0,)
 """A graph for no batch at all: every decode step is launched operator by operator."""
 
@@ -294,25 +292,6 @@ def _decode_graphs(
     largest = max(chosen.cuda_graph_sizes, default=0)
     sizes = graph_sizes(deployment.engine, -(-max_num_seqs // ranks), largest, model=deployment.model.id)
     return tuple(ranks * size for size in sizes)
-
-
-def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:
-    """What a request waits outside the scheduler before its first token arrives [s].
-
-    Where ranks launch in step, n of them take (1 + log2 n) / 3 of what four take, and one nothing: published first
-    tokens of TensorRT-LLM come later with eight ranks than with two, although the prompt computes faster. Behind
-    compiled graphs, as vLLM's, little is left.
-
-    Source: engine costs, fitted by evidence/fit/engines.py; the form is empirical.
-    """
-    ranks = deployment.ranks_per_stage
-    waits = {
-        "ahead": _COMPILED_SHARE,
-        "in_turns": 0.0,  # part of the iteration
-        "each": 1.0,
-        "in_step": (1.0 + math.log2(ranks)) / _TYPICAL_STEPS if ranks > 1 else 0.0,
-    }
-    return costs.request_s + waits[deployment.engine.prompt_launches] * prompt_launch_s(deployment, costs)
 
 
 def token_budget(engine: Engine, default_tokens: int, longest_request_tokens: float) -> int:

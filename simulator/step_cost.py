@@ -51,6 +51,10 @@ class StepSurface:
     stage_transfer_ps: int = 0
     riding_sequence_ps: int = 0
     """Per sequence that decodes in an iteration with prefill: states read and written (mixed batches)."""
+    launch_ps: int = 0
+    """Host time to launch an iteration of more than captured_tokens with prefill: no such iteration ends sooner after
+    the host began with it. It begins once it has composed the iteration, which is while the one before it runs."""
+    captured_tokens: int = 0
 
 
 def decode_iteration_s(surface: StepSurface, num_sequences: int, context_tokens: float) -> float:
@@ -78,6 +82,8 @@ def prefill_iteration_s(surface: StepSurface, new_tokens: int, cached_tokens: fl
         growing = min(float(new_tokens), max(0.0, window - cached_tokens))
         pairs = growing * (cached_tokens + growing / 2.0) + (new_tokens - growing) * window
         stage_ps += surface.prefill_window_pair_ps * pairs
+    if new_tokens > surface.captured_tokens:
+        stage_ps = max(stage_ps, surface.launch_ps)
     return _through_stages_s(surface, stage_ps)
 
 

@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.collectives import send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.engine_costs import EngineCosts, prompt_launch_s, unmeasured_scale
+from advisor.simulator.engine_costs import (
+    EngineCosts,
+    launches_experts_apart,
+    prompt_launch_s,
+    unmeasured_scale,
+)
 from advisor.simulator.graph.forward_pass import (
     DecodeLines,
     TokenCosts,
@@ -35,6 +40,11 @@ from advisor.simulator.terms import Case, value
 
 FloatArray = NDArray[np.float64]
 
+_TILE_ROWS = 64
+"""Least rows of a tile of products that are computed many rows at a time."""
+_TILES_OF_OCTAVE = 8
+"""Edges of tiles that are looked at between a number of tokens and its double: beyond, one more tile matters little."""
+
 
 @dataclass(frozen=True, slots=True)
 class SurfaceInputs:
@@ -46,7 +56,9 @@ class SurfaceInputs:
     mean_context_tokens: float
     """Typical context during decode, around which attention is linearised."""
     cuda_graph_sizes: tuple[int, ...] = ()
-    """Batches for which decode graphs are captured; empty where the engine captures none."""
+    """Batches for which decode graphs are captured; empty where launching them never counts."""
+    captured_tokens: int = 0
+    """Most tokens of an iteration whose layers are captured, prompts among them or not, where the engine does that."""
 
 
 def build_surface(
@@ -55,7 +67,8 @@ def build_surface(
     """Tabulate the step-cost surface of one replica [integer ps].
 
     A decode-only iteration runs from captured graphs: its batch pads to the next captured size and its host time
-    is the fixed part. An iteration with prefill is launched operator by operator: it lasts at least as long as that.
+    is the fixed part. An iteration with prefill is launched operator by operator: it lasts at least as long as that,
+    or, where the host runs ahead, ends no sooner than its launches.
 
     Assumes: token costs between grid points are linear; attention is linear in context around the typical one.
     Source: own composition.
@@ -85,6 +98,8 @@ def build_surface(
         if window is None
         else _spread(decode_grid, lines.window_slope_s * costs.kernel_scale, inputs.max_num_seqs),
         prefill_window_pair_ps=window_pair_s * PICOSECONDS_PER_S,
+        launch_ps=round(_launch_ahead_s(deployment, costs) * PICOSECONDS_PER_S),
+        captured_tokens=inputs.captured_tokens,
         num_stages=stages,
         stage_transfer_ps=round(float(np.max(hop)) * PICOSECONDS_PER_S) if stages > 1 else 0,
     )
@@ -156,7 +171,9 @@ def prefill_breakdown_s(
         + lines.pair_s * num_tokens**2 / 2.0
         + lines.window_pair_s * windowed
     )
-    exposed_s = max(0.0, _prompt_floor_s(deployment, costs) - sum(parts.values()))
+    ahead = num_tokens > max(deployment.engine.cuda_graph_sizes, default=0)
+    floor_s = _prompt_floor_s(deployment, costs) + (_launch_ahead_s(deployment, costs) if ahead else 0.0)
+    exposed_s = max(0.0, floor_s - sum(parts.values()))
     parts["host"] = costs.step_s + costs.mixed_step_s + exposed_s
     return {name: seconds for name, seconds in parts.items() if seconds > 0}
 
@@ -305,28 +322,54 @@ def _eager_decode_s(deployment: Deployment, costs: EngineCosts, num_sequences: F
     return np.asarray(_launch_floor_s(deployment, costs) + sequences_s)
 
 
+def _launch_ahead_s(deployment: Deployment, costs: EngineCosts) -> float:
+    """Host time to launch one stage that is not captured, where the host runs ahead of the device [s]; else 0.
+
+    The host begins while the device is busy with the iteration before, so that this counts from then.
+
+    Source: measured, catalog/data/measured/h100-sxm-vllm-iterations-2026-11-26.json.
+    """
+    if deployment.engine.prompt_launches != "ahead":
+        return 0.0
+    launch_s = _launch_floor_s(deployment, costs)
+    if launches_experts_apart(deployment):
+        launch_s = max(launch_s, prompt_launch_s(deployment, costs) / deployment.pipeline_parallel)
+    if deployment.ranks_per_stage == 1:
+        return launch_s
+    collectives = num_collectives(deployment.model) / deployment.pipeline_parallel
+    return launch_s + costs.collective_launch_s * collectives
+
+
 def _prompt_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
     """Host time to launch one stage of an iteration with prefill, which the device cannot undercut [s].
 
     Where an engine launches every layer of a prompt itself, the device has nothing else to do until it is done: its
-    decode steps are captured, and at most one of them is queued.
+    decode steps are captured, and at most one of them is queued. Nothing where the host runs ahead.
     """
+    how = deployment.engine.prompt_launches
+    if how == "ahead":
+        return 0.0
     floor_s = _launch_floor_s(deployment, costs)
-    if deployment.engine.prompt_launches not in ("in_turns", "each"):
+    if how == "in_step":
         return floor_s
     return max(floor_s, prompt_launch_s(deployment, costs) / deployment.pipeline_parallel)
 
 
 def _grid(largest: int) -> FloatArray:
-    """Token counts at which operators are priced: every power of two and points between, up to the largest."""
-    points = {1, largest}
-    step = 2
+    """Token counts at which operators are priced: powers of two and points between, and both sides of the edges at
+    which matrix products get another row of tiles, up to the largest.
+
+    Between whole tiles time is a staircase: points that are all multiples of tiles would price its foot.
+    """
+    points, step = {1, largest}, 2
     while step <= largest:
+        points.update((step, step * 5 // 4, step * 3 // 2, step * 7 // 4))
+        tile = max(_TILE_ROWS, step // _TILES_OF_OCTAVE)
         points.update(
-            point for point in (step, step * 5 // 4, step * 3 // 2, step * 7 // 4) if point <= largest
+            edge + beyond for edge in range(step, 2 * step, tile) if step >= tile for beyond in (0, 1)
         )
         step *= 2
-    return np.array(sorted(points), dtype=np.float64)
+    return np.array(sorted(point for point in points if point <= largest), dtype=np.float64)
 
 
 def _padded(graph_sizes: Sequence[int], max_num_seqs: int) -> FloatArray:

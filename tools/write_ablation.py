@@ -22,9 +22,9 @@ from advisor.simulator.deployment import Deployment
 
 ONE = ("_scale", "_fraction")
 TERMS = (
-    "step_s", "sequence_s", "mixed_step_s", "eager_launch_s", "request_s", "request_launch_s", "state_launch_s",
-    "launch_scale", "prefill_scale", "expert_scale", "expert_prefill_scale", "expert_spared_fraction", "layer_s",
-    "release_scale", "expert_block_rows", "fused_quantisation", "delivery_s", "message_s", "first_burst_s",
+    "step_s", "sequence_s", "mixed_step_s", "eager_launch_s", "collective_launch_s", "request_s", "request_launch_s",
+    "state_launch_s", "launch_scale", "prefill_scale", "expert_scale", "expert_prefill_scale", "expert_spared_fraction",
+    "layer_s", "release_scale", "expert_block_rows", "fused_quantisation", "delivery_s", "message_s", "first_burst_s",
     "unmeasured_scale",
 )  # fmt: skip
 
@@ -60,7 +60,11 @@ def _without_sockets() -> None:
 
 
 def _without_blocking() -> None:
-    surface._prompt_floor_s = surface._launch_floor_s
+    surface.prompt_launch_s = lambda *_: 0.0
+
+
+def _without_edges() -> None:
+    surface._TILE_ROWS = 1 << 30  # type: ignore[misc]
 
 
 MECHANISMS: Mapping[str, Callable[[], None]] = {
@@ -71,6 +75,7 @@ MECHANISMS: Mapping[str, Callable[[], None]] = {
     "Triton's kernels for some models": lambda: _without_kernels(lambda _, level: level == "sglang-triton"),
     "weight-only kernels": lambda: _without_kernels(lambda name, _: name == "weight_only"),
     "prompts' launches hold everybody up": _without_blocking,
+    "rows beyond a whole tile": _without_edges,
     "sums across sockets staged in host memory": _without_sockets,
     "windowed layers' caches by engine": _without_windows,
 }

@@ -226,11 +226,11 @@ class Engine(Record):
     overlap_scheduling: bool = False
     """The next batch is composed while one runs, so arrivals and freed slots count one iteration later."""
     prompt_launches: Literal["ahead", "each", "in_step", "in_turns"] = "each"
-    """How tokens wait for the host that launches a prompt's layers. ahead: a first token a little, for routed experts
-    alone, as the rest is compiled and the host runs ahead of the device (vLLM); each: for every layer, beside the
-    device, and an iteration with prompts takes no less (SGLang); in_step: a first token for layers with routed experts,
-    the longer the more ranks have to keep step, and not at all on one (TensorRT-LLM); in_turns: as each, but the device
-    does nothing meanwhile."""
+    """How tokens wait for the host that launches a prompt's layers. ahead: an iteration of more tokens than are
+    captured ends no sooner than its launches, with which the host begins while the one before runs (vLLM); each: for
+    every layer, beside the device, and an iteration with prompts takes no less (SGLang); in_step: a first token for
+    layers with routed experts, the longer the more ranks have to keep step, and not at all on one (TensorRT-LLM);
+    in_turns: as each, but the device does nothing meanwhile."""
     expert_operators: int = Field(default=12, gt=0)
     """Operators that the host launches for a feed-forward part with routed experts, norm included."""
     in_turns_with_state: ReleasesInTurns | None = None

@@ -25,9 +25,14 @@ class Pipeline:
     Source: own formulation of a tandem queue.
     """
 
-    def __init__(self, num_stages: int, transfer_ps: int, batches: Sequence[MicroBatch]) -> None:
-        self.num_stages = num_stages
-        self.transfer_ps = transfer_ps
+    def __init__(self, tables: StepSurface, batches: Sequence[MicroBatch]) -> None:
+        self.num_stages, self.transfer_ps = num_stages, transfer_ps = (
+            tables.num_stages,
+            tables.stage_transfer_ps,
+        )
+        self.launch_ps, self.captured_tokens = tables.launch_ps, tables.captured_tokens
+        self.launched_ps = 0
+        """When the host is done with the last iteration that it launched itself."""
         self.batches = batches
         self.plain = num_stages == 1 and not transfer_ps
         """Whether time in the pipeline is time in its one stage."""
@@ -54,6 +59,17 @@ class Pipeline:
                 self._queue(batch)
             else:
                 self._occupy(batch)
+
+    def once_launched_ps(self, batch: MicroBatch, stage_ps: int, num_tokens: int) -> int:
+        """Time in one stage of an iteration with prefill, which ends no sooner than its launches where it is not
+        captured [ps]. The host begins with them when it has composed it, unless it is still busy with those before."""
+        launch_ps = self.launch_ps
+        if not launch_ps or num_tokens <= self.captured_tokens:
+            return stage_ps
+        if not self.plain:
+            return max(stage_ps, launch_ps)
+        self.launched_ps = max(batch.cutoff_ps, self.launched_ps) + launch_ps
+        return max(stage_ps, self.launched_ps - batch.start_ps)
 
     def end_at(self, batch: MicroBatch, seen_ps: int) -> None:
         """Shorten a run of several iterations to the first one that ends at seen_ps or later."""

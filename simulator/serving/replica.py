@@ -53,7 +53,7 @@ class Replica:
         num_batches = 1 if self.static else min(tables.num_stages, self.num_slots)
         self.batches = [MicroBatch(policy.block_tokens, tables.window_tokens) for _ in range(num_batches)]
         self.alone = self.batches[0] if num_batches == 1 else None
-        self.pipeline = Pipeline(tables.num_stages, tables.stage_transfer_ps, self.batches)
+        self.pipeline = Pipeline(tables, self.batches)
         reserve_fraction = 1.0 if self.static else policy.reserve_output_fraction
         self.blocks = BlockLedger(self.batches, policy, reserve_fraction)
         self.block_tokens = policy.block_tokens
@@ -246,8 +246,8 @@ class Replica:
         """One iteration with prompt tokens; decoding rides along in mixed batches and waits otherwise."""
         riding = batch.num_decoding if self.mixed else 0
         stage_ps = mixed_ps(self.tables, batch, riding) + self.admission_ps * batch.num_admitted
-        batch.ticking = riding > 0
-        batch.open_to_arrivals = False
+        stage_ps = self.pipeline.once_launched_ps(batch, stage_ps, riding + batch.chunk_tokens)
+        batch.ticking, batch.open_to_arrivals = riding > 0, False
         self.pipeline.start(batch, stage_ps, 0, 1)
 
     def _start_decode(self, batch: MicroBatch, made_room: bool) -> None:

@@ -10,11 +10,16 @@ from advisor.evidence.serving.engine_iterations import measured_iterations, pred
     ("model", "dtype", "iteration", "median", "worst"),
     [
         ("llama-3.1-8b", "bf16", "decode", 0.03, 0.07),
-        ("llama-3.1-8b", "bf16", "mixed", 0.08, 0.08),
+        ("llama-3.1-8b", "bf16", "prompts", 0.05, 0.11),
+        ("llama-3.1-8b", "bf16", "mixed", 0.06, 0.12),
         ("llama-3.1-8b", "fp8", "decode", 0.05, 0.07),
-        ("llama-3.1-8b", "fp8", "mixed", 0.05, 0.06),
+        ("llama-3.1-8b", "fp8", "prompts", 0.06, 0.13),
+        ("llama-3.1-8b", "fp8", "mixed", 0.05, 0.12),
         ("qwen3-30b-a3b", "bf16", "decode", 0.04, 0.1),
-        ("qwen3-30b-a3b", "bf16", "mixed", 0.05, 0.11),
+        ("qwen3-30b-a3b", "bf16", "prompts", 0.03, 0.04),
+        ("qwen3-30b-a3b", "bf16", "mixed", 0.05, 0.18),  # one cell of six prompts stands alone
+        ("qwen3-30b-a3b", "fp8", "prompts", 0.12, 0.24),  # launches are priced between this host's and another's
+        ("qwen3-30b-a3b", "fp8", "mixed", 0.08, 0.24),
         (
             "gpt-oss-20b",
             "mxfp4",
@@ -36,6 +41,20 @@ def test_iterations_of_a_running_engine(
     assert len(rows) >= 2
     assert np.median(wrong) < median
     assert wrong.max() < worst
+
+
+def test_a_prompt_beyond_the_largest_graph_waits_for_its_launches() -> None:
+    """512 tokens run captured; 768 and more take as long whatever their number, on a device that is idle before. With
+    decodes before them the device works meanwhile."""
+    rows = [
+        row for row in measured_iterations() if row.weight_dtype == "fp8" and row.model == "qwen3-30b-a3b"
+    ]
+    alone = {row.new_tokens: row for row in rows if row.iteration == "prompts"}
+    for time_s in (lambda row: row.median_s, predicted_iteration_s):
+        assert time_s(alone[1024]) > 2.3 * time_s(alone[512])
+        assert time_s(alone[2048]) < 1.1 * time_s(alone[1024])
+        behind = next(row for row in rows if (row.sequences, row.new_tokens) == (64, 1024))
+        assert time_s(behind) < 0.8 * time_s(alone[1024])
 
 
 def test_the_host_decides_beyond_the_largest_graph() -> None:

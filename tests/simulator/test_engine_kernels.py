@@ -16,7 +16,7 @@ from advisor.simulator.engine_costs import (
     prompt_launch_s,
     release_costs,
 )
-from advisor.simulator.graph.model import num_operators
+from advisor.simulator.graph.model import num_collectives, num_operators
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 
@@ -227,10 +227,23 @@ def test_graphs_of_fixed_shapes_read_all_experts_for_one_token(monkeypatch: pyte
 def test_atoms_prompts_run_ahead_of_the_device_as_vllms() -> None:
     assert engines.by_id("atom").prompt_launches == engines.by_id("vllm").prompt_launches == "ahead"
     served = replica(named_deployment("deepseek-r1", "mi355x", "atom", weight_dtype="fp8", tensor_parallel=8))
-    launched_s = served.policy.api_overhead_ps / 1e12 - served.costs.request_s
-    assert 0 < launched_s < 0.2 * prompt_launch_s(served.deployment, served.costs)
+    sums_s = served.costs.collective_launch_s * num_collectives(models.by_id("deepseek-r1"))
+    launched_s = prompt_launch_s(served.deployment, served.costs) + sums_s
+    assert served.surface.launch_ps == pytest.approx(launched_s * 1e12, rel=1e-6)
     dense = replica(named_deployment("llama-3.1-70b", "h200-sxm", tensor_parallel=8))
-    assert dense.policy.api_overhead_ps == round(dense.costs.request_s * 1e12)
+    assert 0 < dense.surface.launch_ps < 0.6 * served.surface.launch_ps
+    for each in (served, dense):
+        assert each.policy.api_overhead_ps == round(each.costs.request_s * 1e12)
+
+
+def test_experts_in_four_bits_are_launched_at_once() -> None:
+    """A first token waits a little for them, as published ones do; an iteration for its other operators alone."""
+    whole, apart = (
+        replica(named_deployment("gpt-oss-120b", "b200-sxm", weight_dtype=dtype, tensor_parallel=2))
+        for dtype in ("mxfp4", "bf16")
+    )
+    assert whole.surface.launch_ps < 0.8 * apart.surface.launch_ps
+    assert whole.policy.api_overhead_ps > apart.policy.api_overhead_ps
 
 
 def test_a_prompt_on_many_ranks_takes_as_long_as_tensorrt_llm_launches_it() -> None:

@@ -108,11 +108,12 @@ def test_a_prompt_takes_longer_than_its_parts_launches():
 
     deployment = named_deployment("llama-3.1-8b", "h100-sxm")
     library = OperatorLibrary(device_of(deployment.accelerator), "vllm")
-    slow = prefill_breakdown_s(
-        deployment, library, dataclasses.replace(default_costs(), eager_launch_s=1.0), 64
-    )
+    costs = dataclasses.replace(default_costs(), eager_launch_s=1.0)
+    slow = prefill_breakdown_s(deployment, library, costs, 1024)
     assert sum(slow.values()) > 32.0  # every layer launches several operators
     assert slow["host"] > 0.9 * sum(slow.values())
+    captured = prefill_breakdown_s(deployment, library, costs, 64)
+    assert sum(captured.values()) < 0.1
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts, default_costs
 from advisor.simulator.graph.model import num_operators
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.step_cost import StepSurface
+from advisor.simulator.step_cost import StepSurface, prefill_iteration_s
 from advisor.simulator.surface import SurfaceInputs, build_surface, decode_breakdown_s, prefill_breakdown_s
 
 COMMON = default_costs()
@@ -206,11 +206,31 @@ def test_more_sequences_never_take_less_time(sizes: set[int]) -> None:
 
 def test_iterations_with_prompts_wait_for_their_launches() -> None:
     chosen = deployment("qwen3-0.6b", "h100-sxm")
-    found = surface(chosen)
-    floor_s = COSTS.eager_launch_s * num_operators(chosen.model) + COSTS.step_s + COSTS.mixed_step_s
+    launch_s = COSTS.eager_launch_s * num_operators(chosen.model)
+    in_step = dataclasses.replace(chosen, engine=engines.by_id("tensorrt-llm"))
+    found = surface(in_step)
+    floor_s = launch_s + COSTS.step_s + COSTS.mixed_step_s
     assert found.mixed_base_ps[1] == pytest.approx(floor_s * PICOSECONDS_PER_S, abs=ROUNDING_PS)
     assert found.mixed_base_ps[-1] > found.mixed_base_ps[1]
     assert (np.diff(found.mixed_base_ps[1:]) >= -0.02 * found.mixed_base_ps[-1]).all()
+    assert found.launch_ps == 0
+    ahead = surface(chosen, dataclasses.replace(INPUTS, captured_tokens=512))
+    assert ahead.mixed_base_ps[1] < found.mixed_base_ps[1]
+    assert ahead.launch_ps == pytest.approx(launch_s * PICOSECONDS_PER_S, abs=ROUNDING_PS)
+    slow = surface(
+        chosen,
+        dataclasses.replace(INPUTS, captured_tokens=512),
+        dataclasses.replace(COSTS, eager_launch_s=1e-3),
+    )
+    assert prefill_iteration_s(slow, 512) < 0.1 < prefill_iteration_s(slow, 513)
+
+
+def test_one_row_beyond_a_tile_is_priced_as_its_kernels_are() -> None:
+    """Products of vLLM in fp8 have tiles of fixed size: 1 025 rows take much longer than 1 024, not a little."""
+    chosen = deployment("llama-3.1-8b", "h100-sxm", "fp8")
+    found = np.diff(surface(chosen, dataclasses.replace(INPUTS, max_num_batched_tokens=4096)).mixed_base_ps)
+    assert found[1024] > 0.1 * np.sum(found[1:1024])
+    assert found[1024] > 20 * np.median(np.abs(found[1025:1150]))
 
 
 def test_a_mixed_iteration_costs_at_least_a_decode_of_as_many_tokens() -> None:

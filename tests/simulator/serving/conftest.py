@@ -101,7 +101,7 @@ class PlainSimulator:
         self.decoding_begun = False
         self.rows: list[tuple[int, ...]] = []
         self.gaps: list[int] = []
-        self.refused = self.iterations = self.delivered = 0
+        self.refused = self.iterations = self.delivered = self.host = 0
         self.closed = isinstance(workload.arrivals, ClosedLoop)
         if isinstance(workload.arrivals, ClosedLoop):
             for start in workload.arrivals.start_instants_ps(min(workload.arrivals.concurrency, self.left)):
@@ -224,7 +224,15 @@ class PlainSimulator:
             self.ticking = []
         if not chunks:
             self.decoding_begun = True
-        return self.price(chunks, num_admitted)
+        took, tokens = self.price(chunks, num_admitted), sum(s.context - cached for s, cached in chunks)
+        if (
+            not self.surface.launch_ps
+            or not chunks
+            or len(self.ticking) + tokens <= self.surface.captured_tokens
+        ):
+            return took
+        self.host = max(self.host, cutoff) + self.surface.launch_ps
+        return max(took, self.host - now)
 
     def may_admit(self, cutoff: int, budget: int) -> bool:
         policy = self.policy

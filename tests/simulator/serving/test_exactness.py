@@ -39,6 +39,8 @@ def surfaces(draw, num_stages=1):
         prefill_window_pair_ps=0.7 if windowed else 0.0,
         num_stages=num_stages,
         stage_transfer_ps=draw(st.integers(0, 7)) if num_stages > 1 else 0,
+        launch_ps=draw(st.sampled_from([0, 0, 25, 90])),
+        captured_tokens=draw(st.integers(0, 20)),
     )
 
 
