@@ -12,7 +12,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import KILO
 from advisor.recommend.bounds import surface_requests_per_s
 from advisor.recommend.candidates import Candidate, fitted, usable_precisions
-from advisor.recommend.capacity import Capacity, confirm, highest_load
+from advisor.recommend.capacity import NUM_SEEDS, Capacity, confirm, highest_load
 from advisor.recommend.effort import is_spent
 from advisor.recommend.levers import Lever, lever_note, replica_of, to_try, under_limits, with_lever
 from advisor.recommend.load_runs import strain
@@ -30,6 +30,8 @@ from advisor.simulator.quantity import Quantity, weakest
 from advisor.simulator.replica_model import ReplicaModel
 
 _MISSES = "misses the objectives at this load"
+_TRIAL_RUNS = NUM_SEEDS["show"]
+"""By which a change is shown where conversations would ask for more: two under the same runs differ by the change."""
 _FASTER = 0.9
 """The same of a time that 99 % keep, where the cost stays."""
 _LOOSER = 1.5
@@ -42,8 +44,9 @@ _SURE = 0.9
 def tried_levers(scenario: Scenario, plans: Sequence[tuple[int, Planned]]) -> tuple[LeverTrial, ...]:
     """Each lever that may be tried on each of the ranked deployments, best first; those that gain nothing last."""
     trials = [
-        _tried(scenario, rank, plan, one)
+        _tried(scenario, rank, plan, beside, one)
         for rank, plan in plans
+        for beside in (_beside(scenario, plan),)
         for one in to_try(scenario, plan.found.candidate)
         if not is_spent()
     ]
@@ -56,7 +59,12 @@ def tried_levers(scenario: Scenario, plans: Sequence[tuple[int, Planned]]) -> tu
     return tuple(sorted(trials, key=lambda trial: (order.index(trial.verdict), trial.gain)))
 
 
-def _tried(scenario: Scenario, rank: int, plan: Planned, one: Lever) -> LeverTrial:
+def _beside(scenario: Scenario, plan: Planned) -> Planned:
+    """The deployment by as few runs as what is tried on it: by the same ones, so that only the change differs."""
+    return plan if scenario.traffic.conversations is None else shown(scenario, plan, most_runs=_TRIAL_RUNS)
+
+
+def _tried(scenario: Scenario, rank: int, plan: Planned, beside: Planned, one: Lever) -> LeverTrial:
     """One lever on one deployment, which carries the same demand."""
     trial = LeverTrial(one.name, one.words, rank, plan.found.accelerator_id, "no gain", one.costs_quality, "")
     try:
@@ -69,13 +77,16 @@ def _tried(scenario: Scenario, rank: int, plan: Planned, one: Lever) -> LeverTri
         return replace(trial, note=_MISSES)
     # It must also pay where the fewest guesses are accepted that are likely.
     worst = candidate.speculation.time_factors[1] if candidate.speculation else 1.0
-    return _compared(replace(trial, note=lever_note(one, candidate)), plan, after, worst)
+    return _compared(replace(trial, note=lever_note(one, candidate)), plan, after, worst, beside)
 
 
-def _compared(trial: LeverTrial, plan: Planned, after: Planned, worst: float) -> LeverTrial:
-    """The trial with what a change does; `worst`: times the cost where its error is large, if there is a difference."""
+def _compared(
+    trial: LeverTrial, plan: Planned, after: Planned, worst: float, beside: Planned | None = None
+) -> LeverTrial:
+    """The trial with what a change does; `worst`: times the cost where its error is large, if there is a difference;
+    `beside`: the deployment by the same runs, where it is shown by others."""
     cost = BeforeAfter(plan.found.usd_per_million_tokens, after.found.usd_per_million_tokens)
-    tpot = BeforeAfter(*(each.result.tpot.percentile_s(99) for each in (plan, after)))
+    ttft, tpot = (_change(name, plan, after, beside or plan) for name in ("ttft", "tpot"))
     saves = cost.ratio * (worst if cost.ratio != 1.0 else 1.0) <= LESS
     is_faster = cost.ratio <= 1.0 and tpot.ratio <= _FASTER
     return replace(
@@ -83,9 +94,17 @@ def _compared(trial: LeverTrial, plan: Planned, after: Planned, worst: float) ->
         verdict="cheaper" if saves else "faster" if is_faster else "no gain",
         usd_per_million_tokens=cost,
         usd_per_hour=BeforeAfter(plan.found.purchase.usd_per_hour, after.found.purchase.usd_per_hour),
-        ttft_p99_s=BeforeAfter(*(each.result.ttft.percentile_s(99) for each in (plan, after))),
+        ttft_p99_s=ttft,
         tpot_p99_s=tpot,
     )
+
+
+def _change(metric: str, plan: Planned, after: Planned, beside: Planned) -> BeforeAfter:
+    """What 99 % keep of a time before and after a change, in proportion to what the same runs show without it [s]."""
+    before_s, after_s, same_s = (
+        getattr(each.result, metric).percentile_s(99) for each in (plan, after, beside)
+    )
+    return BeforeAfter(before_s, after_s if beside is plan or not same_s else before_s * after_s / same_s)
 
 
 def _under_limit(scenario: Scenario, rank: int, plan: Planned) -> LeverTrial | None:
@@ -165,7 +184,8 @@ def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) ->
 def carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
     """A changed deployment, or objective, with what it shows bought for the demand; None where it does not hold."""
     if plan.demand.kind == "rate" and found.purchase.num_replicas == 1:
-        at_point = shown(scenario, replace(plan, found=found))  # nothing can be saved; it may be faster
+        # Nothing can be saved; it may be faster.
+        at_point = shown(scenario, replace(plan, found=found), most_runs=_TRIAL_RUNS)
         return at_point if strain(at_point.result, scenario.objectives)[0] <= 1.0 else None
     capacity = _enough(scenario, plan, found.replica) or capacity_of(scenario, found.replica)
     if capacity is None:
@@ -174,9 +194,8 @@ def carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
     bought = cheapest_purchase(scenario, plan.demand, (way,), capacity.load, capacity.requests_per_s)
     if bought is None:
         return None
-    return shown(
-        scenario, planned(scenario, plan.demand, replace(found, capacity=capacity, purchases=(bought,)))
-    )
+    changed = planned(scenario, plan.demand, replace(found, capacity=capacity, purchases=(bought,)))
+    return shown(scenario, changed, most_runs=_TRIAL_RUNS)
 
 
 def _enough(scenario: Scenario, plan: Planned, replica: ReplicaModel) -> Capacity | None:

@@ -273,9 +273,10 @@ def screened(scenario: Scenario, plan: Planned) -> Planned:
     return _showing(plan, run)
 
 
-def shown(scenario: Scenario, plan: Planned) -> Planned:
-    """The deployment with what it shows at its planning point. Source: recommend.capacity."""
-    return _showing(plan, _at(scenario, plan.found, plan.load))
+def shown(scenario: Scenario, plan: Planned, *, most_runs: int = 0) -> Planned:
+    """The deployment with what it shows at its planning point, by at most so many runs where conversations would ask
+    for more. Source: recommend.capacity."""
+    return _showing(plan, _at(scenario, plan.found, plan.load, most_runs))
 
 
 def at_planned_load(scenario: Scenario, found: Found) -> Found:
@@ -285,7 +286,7 @@ def at_planned_load(scenario: Scenario, found: Found) -> Found:
     return replace(found, capacity=replace(capacity, result=_at(scenario, found, capacity.load)))
 
 
-def _at(scenario: Scenario, found: Found, load: float) -> ServingResult:
+def _at(scenario: Scenario, found: Found, load: float, most_runs: int = 0) -> ServingResult:
     return planning_point(
         found.served,
         scenario.traffic,
@@ -293,6 +294,7 @@ def _at(scenario: Scenario, found: Found, load: float) -> ServingResult:
         load,
         scenario.seed,
         spacing_s=found.capacity.spacing_s,
+        most_runs=most_runs,
     )
 
 
@@ -304,11 +306,13 @@ def planning_point(
     seed: int,
     *,
     spacing_s: float,
+    most_runs: int = 0,
 ) -> ServingResult:
     """What one replica shows at the load that it is planned for: runs of seeds that the search did not use, enough for
     percentiles with a sampling error below a twentieth. Clients begin `spacing_s` apart.
 
-    Longer ones, but where conversations last as long as a run: more of it brings the same ones, another seed others.
+    Longer ones, but where conversations last as long as a run: more of it brings the same ones, another seed others, up
+    to `most_runs` where they are given.
     """
     length, seeds, runs = _SHOWN_REQUESTS, list(seeds_of(seed, "show")), list[ServingResult]()
     most = _MOST_SHOWN * len(seeds)
@@ -317,9 +321,10 @@ def planning_point(
         runs += [run(each) for each in seeds[len(runs) :] if not (runs and is_spent())]
         needed = run_length(RESIDENCES * load * runs[0].e2e.mean_s) if traffic.concurrency is None else 0
         enough = length * len(runs) >= most or sampling_error(runs, objectives) < _SAMPLING_ERROR
-        if is_spent() or (length >= needed and enough):
+        others = length >= needed and traffic.conversations is not None
+        if is_spent() or (length >= needed and enough) or (others and 0 < most_runs <= len(runs)):
             return pooled(runs)
-        if length >= needed and traffic.conversations:
+        if others:
             seeds += range(seeds[-1] + 1, seeds[-1] + 1 + NUM_SEEDS["show"])
         else:
             length, runs = min(max(needed, 2 * length), max(needed, _MOST_SHOWN)), []

@@ -62,6 +62,8 @@ class EngineOrder:
     """Predicted in the measured order, more than 5 % apart."""
     num_tied: int
     """Predicted within 5 % of each other."""
+    num_told: int
+    """Of which the faster one is predicted to be faster, by however little."""
 
 
 def engine_order(rows: Sequence[JudgedRow], metric: str) -> EngineOrder:
@@ -72,7 +74,7 @@ def engine_order(rows: Sequence[JudgedRow], metric: str) -> EngineOrder:
     alike: dict[tuple[str, ...], list[Comparison]] = {}
     for one in comparisons([row for row in rows if is_core(row.cells)], metric):
         alike.setdefault(tuple(one.groups.get(name, "") for name in MATCHED), []).append(one)
-    num_pairs = num_right = num_tied = 0
+    num_pairs = num_right = num_tied = num_told = 0
     for group in alike.values():
         for first, second in combinations(group, 2):
             measured = _ordered(first.measured, second.measured)
@@ -83,7 +85,8 @@ def engine_order(rows: Sequence[JudgedRow], metric: str) -> EngineOrder:
                 predicted = _ordered(first.predicted.value, second.predicted.value)
                 num_right += predicted == measured
                 num_tied += predicted == 0
-    return EngineOrder(num_pairs, num_right, num_tied)
+                num_told += (first.predicted.value > second.predicted.value) == (measured > 0)
+    return EngineOrder(num_pairs, num_right, num_tied, num_told)
 
 
 def _ordered(first: float, second: float) -> int:

@@ -18,7 +18,13 @@ from advisor.evidence.serving.engine_iterations import measured_iterations, pred
         ("qwen3-30b-a3b", "bf16", "decode", 0.04, 0.1),
         ("qwen3-30b-a3b", "bf16", "prompts", 0.03, 0.04),
         ("qwen3-30b-a3b", "bf16", "mixed", 0.05, 0.18),  # one cell of six prompts stands alone
-        ("qwen3-30b-a3b", "fp8", "prompts", 0.12, 0.24),  # launches are priced between this host's and another's
+        (
+            "qwen3-30b-a3b",
+            "fp8",
+            "prompts",
+            0.12,
+            0.24,
+        ),  # launches are priced between this host's and another's
         ("qwen3-30b-a3b", "fp8", "mixed", 0.08, 0.24),
         (
             "gpt-oss-20b",

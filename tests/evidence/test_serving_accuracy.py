@@ -85,4 +85,4 @@ def test_the_order_of_engines_is_that_of_matched_pairs() -> None:
         judged(10, 10, isl="6"), judged(20, 20, isl="7", engine="sglang"),
     ]  # fmt: skip
     found = engine_order(rows, "tpot_ms_mean")
-    assert (found.num_pairs, found.num_right, found.num_tied) == (5, 1, 2)
+    assert (found.num_pairs, found.num_right, found.num_tied, found.num_told) == (5, 1, 2, 3)

@@ -78,7 +78,8 @@ def test_what_comes_faster_than_it_can_be_served_is_refused_however_patient_its_
             num_requests / 2 * (1.0 / served - 1.0 / load)
         )  # of a backlog that grows by load - served
         assert run_at(replica, CHAT, load, num_requests, 0).queueing.mean_s == pytest.approx(
-            mean_wait_s, rel=0.12  # clients in step and arrivals out of it fill iterations a little differently
+            mean_wait_s,
+            rel=0.12,  # clients in step and arrivals out of it fill iterations a little differently
         )
     short = run_at(replica, CHAT, load, capacity_module.ESTIMATE_REQUESTS, 0)
     assert strain(short, patient)[0] < 1.0  # latencies alone would let it pass
