@@ -128,8 +128,7 @@ class CachingReplica(Replica):
             cache.extend(leaf, before, covered)
             self.covered[index] = covered
             self.sum_covered += covered - before
-        if self.may_evict:
-            self.blocks.capacity = self.real_capacity + self.sum_covered - cache.num_pinned
+        self._count_overlap()
 
     def _count_overlap(self) -> None:
         """Let the ledger know how many blocks are counted more often than they exist."""

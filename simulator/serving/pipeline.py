@@ -26,19 +26,16 @@ class Pipeline:
     """
 
     def __init__(self, tables: StepSurface, batches: Sequence[MicroBatch]) -> None:
-        self.num_stages, self.transfer_ps = num_stages, transfer_ps = (
-            tables.num_stages,
-            tables.stage_transfer_ps,
-        )
+        self.num_stages, self.transfer_ps = tables.num_stages, tables.stage_transfer_ps
         self.launch_ps, self.captured_tokens = tables.launch_ps, tables.captured_tokens
         self.launched_ps = 0
         """When the host is done with the last iteration that it launched itself."""
         self.batches = batches
-        self.plain = num_stages == 1 and not transfer_ps
+        self.plain = tables.num_stages == 1 and not tables.stage_transfer_ps
         """Whether time in the pipeline is time in its one stage."""
         self.shared = len(batches) > 1
         """Whether several batches can be under way at once."""
-        self.free_ps = [0] * num_stages
+        self.free_ps = [0] * tables.num_stages
 
     def start(self, batch: MicroBatch, stage_ps: int, slope_ps: int, num_iterations: int) -> None:
         """Begin a run whose iterations take stage_ps, stage_ps + slope_ps, ... in each stage.
