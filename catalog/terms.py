@@ -89,7 +89,8 @@ Terms = Mapping[tuple[str, str], tuple[Term, ...]]
 def _units(**terms: str) -> dict[str, str]:
     """Unit by term: as the ending of the term says; 1 without one."""
     endings = {
-        "_bytes_per_s": "bytes/s", "_s": "s", "_hz": "Hz", "_bytes": "bytes", "_rows": "rows", "_kernels": "kernels",
+        "_bytes_per_s": "bytes/s", "_flop_per_s": "flop/s", "_s": "s", "_hz": "Hz", "_bytes": "bytes",
+        "_rows": "rows", "_kernels": "kernels",
     }  # fmt: skip
     words = " ".join(terms.values()).split()
     return {
@@ -100,7 +101,7 @@ def _units(**terms: str) -> dict[str, str]:
 UNITS: Final[Mapping[str, Mapping[str, str]]] = {
     "engine": _units(
         host="step_s sequence_s mixed_step_s eager_launch_s collective_launch_s eager_sequence_s",
-        kernels="kernel_scale release_scale layer_s prefill_scale launch_scale fused_quantisation",
+        kernels="kernel_scale release_scale layer_s prefill_scale launch_scale fused_quantisation uneven_streams",
         experts="expert_scale expert_prefill_scale expert_block_rows busy_expert_rows expert_spared_fraction",
         client="delivery_s message_s request_s request_launch_s state_launch_s first_burst_s",
         early="early_step_s early_sequence_s early_row_fraction early_attention_scale early_attention_repeat "
@@ -120,7 +121,7 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         memory="main_gradient_bytes gradient_bytes host_copy_bytes_per_s host_update_bytes_per_s",
         reinforcement="reload_s host_link_fraction network_fraction judge_utilisation",
     ),
-    "device": _units(facts="num_sms clock_hz l2_bytes"),
+    "device": _units(facts="num_sms clock_hz l2_bytes", power="full_clock_s sustained_flop_per_s other_draw"),
 }  # fmt: skip
 """The terms that the simulator asks for, by scope, with their units."""
 

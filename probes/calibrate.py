@@ -44,6 +44,11 @@ def calibration_of(probe: Probe) -> Calibration:
             for name in ("bf16", "fp16", "tf32", "fp32", "fp8", "int8")
             if (rate := _product_rate(probe.measurements, f"compute.matmul.{name}")) is not None
         },
+        sustained_flop_per_s={
+            name: rate
+            for name in ("bf16", "fp16")
+            if (rate := slowest_gpu(probe.measurements, f"compute.sustained.{name}")) is not None
+        },
         launch_s=_best(probe.measurements, "launch.graph_interval", min),
         collective_bus_bytes_per_s={
             m.id.split(".")[1]: float(m.value)

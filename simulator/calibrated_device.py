@@ -141,7 +141,8 @@ def calibrated_accelerator(accelerator: Accelerator, calibration: Calibration | 
         return accelerator
     figures = accelerator_figures(accelerator, calibration)
     joined = _as_joined(accelerator, calibration)
-    if not figures and joined == accelerator and not calibration.power_points:
+    sustained = calibration.sustained_flop_per_s
+    if not figures and joined == accelerator and not calibration.power_points and not sustained:
         return accelerator
     device, scale_up = _scaled(device_of(accelerator), figures), joined.scale_up
     if scale_up is not None:
@@ -153,6 +154,7 @@ def calibrated_accelerator(accelerator: Accelerator, calibration: Calibration | 
             "peak_flop_per_s": {name: device.peak_flop_per_s[name] for name in accelerator.peak_flop_per_s},
             "peak_scale": dict(device.peak_scale),
             "group_fraction": joined.group_fraction,
+            "sustained_flop_per_s": sustained,
             "power_points": calibration.power_points,
             "scale_up": scale_up,
         }

@@ -1,14 +1,14 @@
 """One accelerator as operator formulas see it: plain SI numbers, no record in a hot loop; what a power limit leaves."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator
-from advisor.simulator.terms import Case, value
+from advisor.simulator.terms import Case, find, value
 
 _ASSUMABLE: Final = ("num_sms", "clock_hz", "l2_bytes")
 
@@ -69,6 +69,43 @@ def device_of(accelerator: Accelerator) -> Device:
         peak_scale=accelerator.peak_scale,
         assumed=assumed,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLimit:
+    """What a board does before it meets its power limit, and what that leaves.
+
+    Source: catalog/data/terms.csv; a calibration.
+    """
+
+    full_clock_s: float
+    """Work on prompts that a board which rested does before its clock falls."""
+    flop_per_s: Mapping[str, float]
+    """Rate that products keep without a pause, by the format of the unit: so much work is in what the limit lets
+    through, at any clock."""
+    other_draw: float
+    """Of the limit, what everything else draws: decodes, attention, experts."""
+
+
+def power_limit(accelerator: Accelerator) -> PowerLimit | None:
+    """What the limit leaves of a board's prompts, as the machine was measured or else as others of its kind were; None
+    where neither was.
+
+    Assumes: formats that were not measured on the machine lose what 16 bits lose.
+    Source: catalog/data/terms.csv; a calibration.
+    """
+    case = Case(accelerator.id, architecture=accelerator.architecture)
+    usual = {
+        dtype: row.value
+        for dtype in accelerator.peak_flop_per_s
+        if (row := find("device", "sustained_flop_per_s", replace(case, dtype=dtype))) is not None
+    }
+    own = accelerator.sustained_flop_per_s
+    kept = next((own[name] / usual[name] for name in own if name in usual), 1.0)
+    rates = {name: kept * rate for name, rate in usual.items()} | own
+    if not rates:
+        return None
+    return PowerLimit(value("device", "full_clock_s", case), rates, value("device", "other_draw", case))
 
 
 _CLOCK_EXPONENT = 1.0 / 3.0

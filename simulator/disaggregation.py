@@ -48,6 +48,7 @@ def model_disaggregated(
     *,
     mean_input_tokens: float,
     mean_output_tokens: float,
+    context_spread: float = 0.0,
     concurrency: int | None = None,
     decode_slots: int | None = None,
     settings: EngineSettings | None = None,
@@ -68,7 +69,15 @@ def model_disaggregated(
         prefill,
         decode,
         prefill_replica(prefill.worker, mean_input_tokens, settings, costs),
-        decode_replica(decode.worker, mean_input_tokens, mean_output_tokens, slots, settings, costs),
+        decode_replica(
+            decode.worker,
+            mean_input_tokens,
+            mean_output_tokens,
+            slots,
+            settings,
+            costs,
+            context_spread=context_spread,
+        ),
     )
 
 
@@ -105,6 +114,8 @@ def decode_replica(
     slots: int,
     settings: EngineSettings,
     costs: EngineCosts | None = None,
+    *,
+    context_spread: float = 0.0,
 ) -> ReplicaModel:
     """A worker that answers prompts which others have computed, with slots and graphs for so many at once.
 
@@ -115,6 +126,7 @@ def decode_replica(
         worker,
         mean_input_tokens=mean_input_tokens,
         mean_output_tokens=mean_output_tokens,
+        context_spread=context_spread,
         settings=replace(
             settings, max_num_seqs=slots, max_num_batched_tokens=None, graphs_for_all_batches=True
         ),

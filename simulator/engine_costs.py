@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.catalog.efficiencies import is_measured
 from advisor.catalog.schema import Engine, KernelChoice, Model, MoeFeedForward
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.graph.model import layers_of, num_collectives, parameter_count
+from advisor.simulator.graph.model import layers_of, num_collectives, num_operators, parameter_count
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.terms import Case, filled, find, value
@@ -47,8 +50,8 @@ class EngineCosts:
     release_layers_s: float = 0.0
     """Decode time of kernels that a release runs and others do not, all layers together."""
     prefill_scale: float = 1.0
-    """The same in iterations with prefill, on top of kernel_scale: dense prompts without a pause meet the power limit,
-    which kernels measured in bursts do not."""
+    """The same in iterations with prefill, on top of kernel_scale: a pass from rest takes longer than the sum of its
+    kernels measured in bursts. What a power limit costs comes on top, where products are fast enough to meet it."""
     launch_scale: float = 1.0
     """Launch time of a kernel behind another one against that of a kernel measured alone."""
     expert_scale: float = 1.0
@@ -154,6 +157,63 @@ def launches_experts_apart(deployment: Deployment) -> bool:
     """
     routed = any(layer.experts is not None for layer in layers_of(deployment.model))
     return routed and deployment.weight_dtype not in _ONE_OPERATOR_EXPERTS
+
+
+def launch_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
+    """Host time to launch one stage operator by operator [s].
+
+    Source: engine costs.
+    """
+    operators = (
+        num_operators(deployment.model, deployment.engine.expert_operators) / deployment.pipeline_parallel
+    )
+    return costs.eager_launch_s * operators
+
+
+def eager_decode_s(
+    deployment: Deployment, costs: EngineCosts, num_sequences: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Host time of a decode iteration without a graph, which the device cannot undercut [s].
+
+    Source: engine costs.
+    """
+    sequences_s = costs.eager_sequence_s * num_sequences / deployment.data_parallel
+    return np.asarray(launch_floor_s(deployment, costs) + sequences_s)
+
+
+def launch_ahead_s(deployment: Deployment, costs: EngineCosts) -> float:
+    """Host time to launch one stage that is not captured, where the host runs ahead of the device [s]; else 0.
+
+    The host begins while the device is busy with the iteration before, so that this counts from then.
+
+    Source: measured, catalog/data/measured/h100-sxm-vllm-iterations-2026-11-26.json.
+    """
+    if deployment.engine.prompt_launches != "ahead":
+        return 0.0
+    launch_s = launch_floor_s(deployment, costs)
+    if launches_experts_apart(deployment):
+        launch_s = max(launch_s, prompt_launch_s(deployment, costs) / deployment.pipeline_parallel)
+    if deployment.ranks_per_stage == 1:
+        return launch_s
+    collectives = num_collectives(deployment.model) / deployment.pipeline_parallel
+    return launch_s + costs.collective_launch_s * collectives
+
+
+def prompt_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
+    """Host time to launch one stage of an iteration with prefill, which the device cannot undercut [s].
+
+    Where an engine launches every layer of a prompt itself, the device has nothing else to do until it is done: its
+    decode steps are captured, and at most one of them is queued. Nothing where the host runs ahead.
+
+    Source: engine costs.
+    """
+    how = deployment.engine.prompt_launches
+    if how == "ahead":
+        return 0.0
+    floor_s = launch_floor_s(deployment, costs)
+    if how == "in_step":
+        return floor_s
+    return max(floor_s, prompt_launch_s(deployment, costs) / deployment.pipeline_parallel)
 
 
 def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:

@@ -87,6 +87,10 @@ class OperatorLibrary:
     expert_block_rows: float = 0.0
     """Rows to which the engine pads those of each expert that a rank holds; 0 where experts without a row are left
     out."""
+    uneven_streams: float = 0.0
+    """Share of its time that decode attention loses to contexts of unequal length, in the worst case on an H200."""
+    sustained_flop_per_s: Mapping[str, float] = field(default_factory=dict)
+    """What dense products do, by the format of the unit, instead of what their kernels would; empty: as they would."""
     fused_quantisation: bool = False
     """Whether the operator in front of a product writes its fp8 input, where scales are those of a token or less."""
     kernels: Mapping[str, str] = field(default_factory=dict)
@@ -114,6 +118,13 @@ class OperatorLibrary:
             self._queued[launch_scale] = library
         return self._queued[launch_scale]
 
+    def sustaining(self, flop_per_s: Mapping[str, float]) -> "OperatorLibrary":
+        """The same operators where dense products do so many, by the format of the unit, whatever their kernels.
+
+        Source: own design.
+        """
+        return replace(self, sustained_flop_per_s=flop_per_s)
+
     def wide_format(self, name: str) -> str:
         """Format of a product whose weights are not quantised: 16 bits, or fp32 where the engine keeps a router so.
 
@@ -135,6 +146,8 @@ class OperatorLibrary:
         # A surface asks for prompts first, then for decoding, whose tokens are the first of these.
         if seconds is None or not np.array_equal(known[: len(tokens)], tokens):
             seconds = self._product_s(tokens, columns, depth, dtype, behind_kernel=behind_kernel)
+            if (rate := self.sustained_flop_per_s.get(FORMATS[dtype].peak[0])) is not None:
+                seconds = 2.0 * tokens * columns * depth / rate
             seconds.flags.writeable = False
             self._products[key] = tokens, seconds
         return seconds[: len(tokens)]

@@ -97,6 +97,7 @@ def model_replica(
     mean_input_tokens: float,
     mean_output_tokens: float,
     max_context_tokens: int | None = None,
+    context_spread: float = 0.0,
     settings: EngineSettings | None = None,
     costs: EngineCosts | None = None,
     library: OperatorLibrary | None = None,
@@ -104,6 +105,7 @@ def model_replica(
 ) -> ReplicaModel:
     """Memory, surface and policy of one replica for a kind of traffic.
 
+    `context_spread` is the standard deviation over the mean of the contexts that decode together, 0 where unknown.
     A calibration of the deployment's accelerator replaces the datasheet's figures; one of other hardware changes
     nothing. A library that is given is used as it is.
 
@@ -123,9 +125,8 @@ def model_replica(
     max_num_seqs = settings.max_num_seqs or chosen.max_num_seqs
     needed = max_context_tokens or round(mean_input_tokens + mean_output_tokens)
     ranks = deployment.data_parallel if engine.token_budget_of == "rank" else 1
-    num_batched_tokens = settings.max_num_batched_tokens or ranks * token_budget(
-        engine, chosen.max_num_batched_tokens, needed
-    )
+    budget = ranks * token_budget(engine, chosen.max_num_batched_tokens, needed)
+    num_batched_tokens = settings.max_num_batched_tokens or budget
     num_batched_tokens = max(num_batched_tokens, max_num_seqs, needed if _hands_on(deployment) else 1)
     graphs = _decode_graphs(deployment, max_num_seqs, chosen, settings)
     mean_context = mean_input_tokens + mean_output_tokens / 2.0
@@ -145,7 +146,7 @@ def model_replica(
         )
     captured = max(graphs or chosen.cuda_graph_sizes, default=0)
     inputs = SurfaceInputs(
-        max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs, captured
+        max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs, captured, context_spread
     )
     surface = _surface(deployment, library, costs, inputs, settings)
     policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens)
@@ -237,7 +238,8 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
     if rows > 1 and ranks and deployment.expert_tensor_parallel >= ranks:
         rows = 0.0
     library = operator_library(deployment, version=settings.version, date=settings.date)
-    return replace(library, expert_block_rows=rows, fused_quantisation=fused)
+    uneven = _engine_value("uneven_streams", deployment, settings, "")
+    return replace(library, expert_block_rows=rows, fused_quantisation=fused, uneven_streams=uneven)
 
 
 def _engine_value(term: str, deployment: Deployment, settings: EngineSettings, dtype: str) -> float:

@@ -55,6 +55,14 @@ class StepSurface:
     """Host time to launch an iteration of more than captured_tokens with prefill: no such iteration ends sooner after
     the host began with it. It begins once it has composed the iteration, which is while the one before it runs."""
     captured_tokens: int = 0
+    full_clock_ps: int = 0
+    """Work on prompts that a board which rested does at its full clock, before its power limit sets in."""
+    limited_scale: float = 1.0
+    """What work beyond that takes, in times of what it takes at the full clock."""
+    clock_recovery: float = 0.0
+    """Work at the full clock that is regained, per time in which the replica decodes or waits."""
+    reading_ps: int = 0
+    """Of an iteration with prefill, what is no such work: reading the weights."""
 
 
 def decode_iteration_s(surface: StepSurface, num_sequences: int, context_tokens: float) -> float:
@@ -93,10 +101,21 @@ def prefill_s(surface: StepSurface, new_tokens: int, chunk_tokens: int, cached_t
     Source: StepSurface.
     """
     starts = range(0, new_tokens, chunk_tokens)
-    return sum(
+    full_s = sum(
         prefill_iteration_s(surface, min(chunk_tokens, new_tokens - start), cached_tokens + start)
         for start in starts
     )
+    work_s = full_s / surface.num_stages - len(starts) * surface.reading_ps / PICOSECONDS_PER_S
+    beyond_s = max(0.0, work_s - surface.full_clock_ps / PICOSECONDS_PER_S)
+    return full_s + surface.num_stages * (surface.limited_scale - 1.0) * beyond_s
+
+
+def steadily_s(surface: StepSurface, work_s: float, other_s: float) -> float:
+    """Time of work on prompts at full clock that goes on without end, in turns with so much else [s].
+
+    Source: the power limit of StepSurface, in the long run.
+    """
+    return work_s + (surface.limited_scale - 1.0) * max(0.0, work_s - surface.clock_recovery * other_s)
 
 
 def _through_stages_s(surface: StepSurface, stage_ps: float) -> float:

@@ -1,8 +1,9 @@
 """From a deployment to its step-cost surface: the forward pass, attention lines and engine costs, tabulated once."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.collectives import send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.device import power_limit
 from advisor.simulator.engine_costs import (
     EngineCosts,
-    launches_experts_apart,
-    prompt_launch_s,
+    eager_decode_s,
+    launch_ahead_s,
+    prompt_floor_s,
     unmeasured_scale,
 )
 from advisor.simulator.graph.forward_pass import (
@@ -28,7 +31,6 @@ from advisor.simulator.graph.forward_pass import (
 from advisor.simulator.graph.model import (
     num_collectives,
     num_experts,
-    num_operators,
     routed_layers,
     window_of,
 )
@@ -42,6 +44,10 @@ FloatArray = NDArray[np.float64]
 
 _TILE_ROWS = 64
 """Least rows of a tile of products that are computed many rows at a time."""
+_PRODUCTS = ("attention_projections", "feed_forward")
+"""Categories of dense products."""
+_READING_TOKENS = 128
+"""Of an iteration that takes as long as reading the weights, those of experts too."""
 _TILES_OF_OCTAVE = 8
 """Edges of tiles that are looked at between a number of tokens and its double: beyond, one more tile matters little."""
 
@@ -59,6 +65,8 @@ class SurfaceInputs:
     """Batches for which decode graphs are captured; empty where launching them never counts."""
     captured_tokens: int = 0
     """Most tokens of an iteration whose layers are captured, prompts among them or not, where the engine does that."""
+    context_spread: float = 0.0
+    """Standard deviation over mean of the contexts that decode together."""
 
 
 def build_surface(
@@ -75,8 +83,9 @@ def build_surface(
     """
     library, costs = library.queued(costs.launch_scale), _specific(deployment, library, costs)
     decode_grid = _grid(int(_padded(inputs.cuda_graph_sizes, inputs.max_num_seqs)[-1]))
+    typical = inputs.mean_context_tokens
     lines = decode_lines(
-        deployment, library, decode_grid, inputs.mean_context_tokens / 2.0, inputs.mean_context_tokens * 1.5
+        deployment, library, decode_grid, typical / 2.0, typical * 1.5, inputs.context_spread
     )
     stages = deployment.pipeline_parallel
     window = lines.window_tokens
@@ -84,7 +93,7 @@ def build_surface(
     hop = send_recv_s(
         inputs.max_num_seqs * deployment.model.hidden_size * 2.0, topology_of(deployment.accelerator, stages)
     )
-    return StepSurface(
+    surface = StepSurface(
         decode_base_ps=_decode_base(deployment, library, costs, decode_grid, lines, inputs),
         decode_context_ps=_spread(decode_grid, lines.slope_s * costs.kernel_scale, inputs.max_num_seqs),
         mixed_base_ps=mixed,
@@ -98,10 +107,47 @@ def build_surface(
         if window is None
         else _spread(decode_grid, lines.window_slope_s * costs.kernel_scale, inputs.max_num_seqs),
         prefill_window_pair_ps=window_pair_s * PICOSECONDS_PER_S,
-        launch_ps=round(_launch_ahead_s(deployment, costs) * PICOSECONDS_PER_S),
+        launch_ps=round(launch_ahead_s(deployment, costs) * PICOSECONDS_PER_S),
         captured_tokens=inputs.captured_tokens,
         num_stages=stages,
         stage_transfer_ps=round(float(np.max(hop)) * PICOSECONDS_PER_S) if stages > 1 else 0,
+    )
+    return _limited(surface, deployment, library, costs, inputs)
+
+
+def _limited(
+    surface: StepSurface,
+    deployment: Deployment,
+    library: OperatorLibrary,
+    costs: EngineCosts,
+    inputs: SurfaceInputs,
+) -> StepSurface:
+    """The surface with what the power limit leaves of its largest iteration; the same where none is known to matter.
+
+    An iteration is as long as its energy takes to come through the limit: products by their work, the rest by its time.
+    What other time leaves of the limit is work at the full clock that is regained.
+    """
+    limit = power_limit(deployment.accelerator)
+    if limit is None:
+        return surface
+    prompts_s, largest = _prompts(deployment, costs, inputs), np.array([float(inputs.max_num_batched_tokens)])
+    full = prompts_s(library, largest)
+    kept = prompts_s(library.sustaining(limit.flop_per_s), largest)
+    full_s = float(np.sum(list(full.values())))
+    products_s, kept_products_s = (float(sum(each[name][0] for name in _PRODUCTS)) for each in (full, kept))
+    scale = costs.kernel_scale * costs.prefill_scale
+    kept_s = kept_products_s / scale + limit.other_draw * (full_s - products_s)
+    reading_ps = surface.mixed_base_ps[min(_READING_TOKENS, len(surface.mixed_base_ps) - 1)]
+    work_s = (surface.mixed_base_ps[-1] - reading_ps) / PICOSECONDS_PER_S
+    if kept_s <= full_s or work_s <= 0.0:
+        return surface
+    slowdown = (kept_s - full_s) / work_s
+    return replace(
+        surface,
+        full_clock_ps=round(limit.full_clock_s * PICOSECONDS_PER_S),
+        limited_scale=1.0 + slowdown,
+        clock_recovery=(1.0 - limit.other_draw) / slowdown,
+        reading_ps=reading_ps,
     )
 
 
@@ -138,7 +184,7 @@ def decode_breakdown_s(
     parts["attention"] += costs.release_layers_s / deployment.pipeline_parallel
     exposed_s = 0.0
     if cuda_graph_sizes and num_sequences > max(cuda_graph_sizes):
-        host_s = float(_eager_decode_s(deployment, costs, np.array(float(num_sequences))))
+        host_s = float(eager_decode_s(deployment, costs, np.array(float(num_sequences))))
         exposed_s = max(0.0, host_s - sum(parts.values()))
     parts["host"] = costs.step_s + costs.sequence_s * num_sequences / deployment.data_parallel + exposed_s
     return {name: seconds for name, seconds in parts.items() if seconds > 0}
@@ -172,7 +218,7 @@ def prefill_breakdown_s(
         + lines.window_pair_s * windowed
     )
     ahead = num_tokens > max(deployment.engine.cuda_graph_sizes, default=0)
-    floor_s = _prompt_floor_s(deployment, costs) + (_launch_ahead_s(deployment, costs) if ahead else 0.0)
+    floor_s = prompt_floor_s(deployment, costs) + (launch_ahead_s(deployment, costs) if ahead else 0.0)
     exposed_s = max(0.0, floor_s - sum(parts.values()))
     parts["host"] = costs.step_s + costs.mixed_step_s + exposed_s
     return {name: seconds for name, seconds in parts.items() if seconds > 0}
@@ -205,7 +251,7 @@ def _decode_base(
     inputs: SurfaceInputs,
 ) -> Sequence[int]:
     max_num_seqs, graphs = inputs.max_num_seqs, inputs.cuda_graph_sizes
-    gpu_s = _scaled_total(deployment, library, costs, grid, decode=True)
+    gpu_s = _total_s(deployment, costs, _scaled_parts(deployment, costs, library, grid, decode=True))
     gpu_s += costs.kernel_scale * (head_s(deployment, library, grid) + lines.intercept_s)
     gpu_s += costs.release_layers_s / deployment.pipeline_parallel
     padded = _padded(graphs, max_num_seqs)
@@ -213,7 +259,7 @@ def _decode_base(
     num_sequences = np.arange(max_num_seqs + 1, dtype=np.float64)
     if graphs:
         beyond = num_sequences > max(graphs)
-        host_s = _eager_decode_s(deployment, costs, num_sequences)
+        host_s = eager_decode_s(deployment, costs, num_sequences)
         growing_s = num_sequences * np.interp(
             num_sequences, grid, lines.growing_s(inputs.mean_context_tokens)
         )
@@ -231,41 +277,51 @@ def _mixed(
     grid = _grid(inputs.max_num_batched_tokens)
     chunk = min(inputs.mean_input_tokens, float(inputs.max_num_batched_tokens))
     lines = prefill_lines(deployment, library, chunk, inputs.mean_input_tokens)
-    alone = 1.0 if deployment.engine.balances_prompts else chunk
-    gpu_s = _scaled_total(
-        deployment,
-        library,
-        costs,
-        grid,
-        decode=False,
-        prompt_tokens=alone,
-        input_tokens=inputs.mean_input_tokens,
-    )
+    gpu_s = _total_s(deployment, costs, _prompts(deployment, costs, inputs)(library, grid))
     sampled = np.minimum(grid, value("engine", "sampled_sequences", Case()))
     scale = costs.kernel_scale * costs.prefill_scale
     gpu_s += scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
     tokens = np.arange(inputs.max_num_batched_tokens + 1, dtype=np.float64)
-    seconds = np.maximum(np.interp(tokens, grid, gpu_s), _prompt_floor_s(deployment, costs))
+    seconds = np.maximum(np.interp(tokens, grid, gpu_s), prompt_floor_s(deployment, costs))
     seconds += costs.step_s + costs.mixed_step_s
     seconds[0] = 0.0
     return _picoseconds(seconds), lines.sequence_s * scale, lines.pair_s * scale, lines.window_pair_s * scale
 
 
-def _scaled_total(
+def _prompts(
+    deployment: Deployment, costs: EngineCosts, inputs: SurfaceInputs
+) -> Callable[[OperatorLibrary, FloatArray], dict[str, FloatArray]]:
+    """Time of the device over so many tokens with prompts among them, without what grows with their contexts [s by
+    category], by library and grid."""
+    chunk = min(inputs.mean_input_tokens, float(inputs.max_num_batched_tokens))
+    return partial(
+        _scaled_parts,
+        deployment,
+        costs,
+        decode=False,
+        prompt_tokens=1.0 if deployment.engine.balances_prompts else chunk,
+        input_tokens=inputs.mean_input_tokens,
+    )
+
+
+def _scaled_parts(
     deployment: Deployment,
-    library: OperatorLibrary,
     costs: EngineCosts,
+    library: OperatorLibrary,
     grid: FloatArray,
     *,
     decode: bool,
     prompt_tokens: float = 1.0,
     input_tokens: float = 0.0,
-) -> FloatArray:
+) -> dict[str, FloatArray]:
     pass_costs = token_costs(
         deployment, library, grid, decode=decode, prompt_tokens=prompt_tokens, input_tokens=input_tokens
     )
-    scaled = _scaled_seconds(deployment, costs, pass_costs, decode=decode)
-    return np.asarray(sum(scaled.values()), dtype=np.float64) + _collective_wait_s(deployment, costs)
+    return _scaled_seconds(deployment, costs, pass_costs, decode=decode)
+
+
+def _total_s(deployment: Deployment, costs: EngineCosts, parts: dict[str, FloatArray]) -> FloatArray:
+    return np.asarray(sum(parts.values()), dtype=np.float64) + _collective_wait_s(deployment, costs)
 
 
 def _collective_wait_s(deployment: Deployment, costs: EngineCosts) -> float:
@@ -306,53 +362,6 @@ def _decode_expert_scale(
     )
     spared /= busiest_rank_surplus(pairs, densest.num_experts, deployment.expert_parallel)
     return np.asarray(1.0 - spared, dtype=np.float64)
-
-
-def _launch_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
-    """Host time to launch one stage operator by operator [s]."""
-    operators = (
-        num_operators(deployment.model, deployment.engine.expert_operators) / deployment.pipeline_parallel
-    )
-    return costs.eager_launch_s * operators
-
-
-def _eager_decode_s(deployment: Deployment, costs: EngineCosts, num_sequences: FloatArray) -> FloatArray:
-    """Host time of a decode iteration without a graph, which the device cannot undercut [s]."""
-    sequences_s = costs.eager_sequence_s * num_sequences / deployment.data_parallel
-    return np.asarray(_launch_floor_s(deployment, costs) + sequences_s)
-
-
-def _launch_ahead_s(deployment: Deployment, costs: EngineCosts) -> float:
-    """Host time to launch one stage that is not captured, where the host runs ahead of the device [s]; else 0.
-
-    The host begins while the device is busy with the iteration before, so that this counts from then.
-
-    Source: measured, catalog/data/measured/h100-sxm-vllm-iterations-2026-11-26.json.
-    """
-    if deployment.engine.prompt_launches != "ahead":
-        return 0.0
-    launch_s = _launch_floor_s(deployment, costs)
-    if launches_experts_apart(deployment):
-        launch_s = max(launch_s, prompt_launch_s(deployment, costs) / deployment.pipeline_parallel)
-    if deployment.ranks_per_stage == 1:
-        return launch_s
-    collectives = num_collectives(deployment.model) / deployment.pipeline_parallel
-    return launch_s + costs.collective_launch_s * collectives
-
-
-def _prompt_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
-    """Host time to launch one stage of an iteration with prefill, which the device cannot undercut [s].
-
-    Where an engine launches every layer of a prompt itself, the device has nothing else to do until it is done: its
-    decode steps are captured, and at most one of them is queued. Nothing where the host runs ahead.
-    """
-    how = deployment.engine.prompt_launches
-    if how == "ahead":
-        return 0.0
-    floor_s = _launch_floor_s(deployment, costs)
-    if how == "in_step":
-        return floor_s
-    return max(floor_s, prompt_launch_s(deployment, costs) / deployment.pipeline_parallel)
 
 
 def _grid(largest: int) -> FloatArray:

@@ -111,6 +111,13 @@ class LoadPlan:
     mean_output_tokens: float
     longest_request_tokens: int
 
+    @property
+    def context_spread(self) -> float:
+        """Standard deviation over mean of the contexts that decode together."""
+        from advisor.simulator.serving.lengths import context_spread
+
+        return context_spread(self.workload.lengths, self.traffic.shared_prefix_tokens)
+
 
 def load_of(load: Load) -> LoadPlan:
     """The workload that a load stands for.

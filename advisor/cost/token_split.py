@@ -16,7 +16,7 @@ proportion, so that the three prices times their tokens are the bill.
 from dataclasses import dataclass
 
 from advisor.catalog.units import MILLION, PICOSECONDS_PER_S
-from advisor.simulator.step_cost import StepSurface
+from advisor.simulator.step_cost import StepSurface, steadily_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,9 @@ def used_seconds(
         output_residency += decode * (1.0 - prompt_part)
         decode = 0.0
     cached_per_token = _cached_read_s(surface, tokens.new_input)
+    at_full_clock_s = _prefill_s(surface, tokens, num_seqs, rides_along, max_batched_tokens)
     return UsedSeconds(
-        prefill_s=_prefill_s(surface, tokens, num_seqs, rides_along, max_batched_tokens),
+        prefill_s=steadily_s(surface, at_full_clock_s, decode + input_residency + output_residency),
         cached_read_s=cached_per_token * tokens.cached_input,
         cached_read_per_token_s=cached_per_token,
         decode_s=decode,

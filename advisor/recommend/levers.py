@@ -12,6 +12,7 @@ from advisor.catalog.published import all_published, best_first
 from advisor.catalog.schema import Engine, Model
 from advisor.recommend import power
 from advisor.recommend.candidates import Candidate, fitted
+from advisor.recommend.load_runs import spread_of_contexts
 from advisor.recommend.scenario import Scenario
 from advisor.simulator.graph.model import has_state
 from advisor.simulator.operator_library import OperatorLibrary
@@ -280,6 +281,7 @@ def replica_of(
         mean_input_tokens=traffic.mean_input_tokens,
         mean_output_tokens=traffic.mean_output_tokens,
         max_context_tokens=traffic.longest_request_tokens,
+        context_spread=spread_of_contexts(traffic),
         library=library,
     )
     replica = replace(replica, policy=replace(replica.policy, prefix_caching=candidate.caches_prefixes))

@@ -33,6 +33,7 @@ from advisor.simulator.serving import (
 from advisor.simulator.serving.arrivals import most_requests
 from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
+from advisor.simulator.serving.lengths import context_spread
 from advisor.simulator.serving.metrics import pooled
 from advisor.simulator.serving.trace_files import Trace, read_trace
 from advisor.simulator.serving.trace_replay import share_of_replay
@@ -227,6 +228,12 @@ def prompt_pairs(traffic: Traffic) -> NDArray[np.int64]:
     own: NDArray[np.int64] = np.concatenate([np.stack(chunk, axis=1) for chunk in drawn])
     own[:, 0] += traffic.shared_prefix_tokens
     return own
+
+
+@lru_cache(maxsize=64)
+def spread_of_contexts(traffic: Traffic) -> float:
+    """Standard deviation over mean of the contexts of a traffic's requests that decode together."""
+    return context_spread(lengths_of(traffic), traffic.shared_prefix_tokens)
 
 
 @lru_cache(maxsize=16)

@@ -14,6 +14,7 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.recommend.bounds import least_prompt_s
 from advisor.recommend.candidates import Candidate, candidates_of
 from advisor.recommend.levers import APART, UNLIKE, serves_pools
+from advisor.recommend.load_runs import spread_of_contexts
 from advisor.recommend.offers import Placement, placements
 from advisor.recommend.purchase import Demand
 from advisor.recommend.ranking import Planned
@@ -183,7 +184,9 @@ def _side(
             replica = replace(replica, policy=policy)
             bound, slack_s = _prompts_per_s(replica, scenario)
         else:
-            replica = decode_replica(worker.deployment, *means, slots, settings)
+            replica = decode_replica(
+                worker.deployment, *means, slots, settings, context_spread=spread_of_contexts(traffic)
+            )
             bound, slack_s = _answers_per_s(replica, scenario), math.inf
     except AdvisorError:
         return None

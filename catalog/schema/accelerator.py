@@ -76,6 +76,8 @@ class Accelerator(Record):
     """By number format, what of the datasheet's peak a calibration left in peak_flop_per_s; empty in the catalog."""
     group_fraction: dict[int, float] = Field(default_factory=dict)
     """By ranks of a group on the machine that was measured, what its slowest link leaves; empty in the catalog."""
+    sustained_flop_per_s: dict[str, float] = Field(default_factory=dict)
+    """By number format, the rate of products without a pause on the machine that was measured; empty in the catalog."""
     power_points: tuple[PowerPoint, ...] = ()
     """Lowest limit first, of the machine that was measured; empty in the catalog."""
     num_sms: int | None = Field(default=None, gt=0)

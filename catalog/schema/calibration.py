@@ -23,6 +23,8 @@ class Calibration(Record):
     """Best sustained read bandwidth of device memory."""
     matmul_flop_per_s: dict[str, float] = Field(default_factory=dict)
     """Dense matmul rate by number format at a large shape, in a burst: under a power limit it falls within a second."""
+    sustained_flop_per_s: dict[str, float] = Field(default_factory=dict)
+    """The same without a pause, once the power limit holds."""
     launch_s: float | None = Field(default=None, gt=0)
     """Back-to-back interval of empty kernels in a replayed graph."""
     collective_bus_bytes_per_s: dict[str, float] = Field(default_factory=dict)

@@ -16,7 +16,15 @@ from advisor.simulator.collectives.expert_parallel import Mode, moe_combine_s, m
 from advisor.simulator.collectives.operations import Algorithm
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.graph.model import dense_dtype, layers_in, layers_of, window_of
-from advisor.simulator.graph.operator import Experts, FeedForwardOperators, Layer, MixerOperators, Pass, Rank
+from advisor.simulator.graph.operator import (
+    Decoding,
+    Experts,
+    FeedForwardOperators,
+    Layer,
+    MixerOperators,
+    Pass,
+    Rank,
+)
 from advisor.simulator.graph.weights import Projection
 from advisor.simulator.operator_library import ExpertLayer, OperatorLibrary, matmul_key
 
@@ -163,6 +171,7 @@ def decode_lines(
     num_sequences: FloatArray,
     context_low: float,
     context_high: float,
+    context_spread: float = 0.0,
 ) -> DecodeLines:
     """Decode attention of one pipeline stage, per number of sequences of the replica.
 
@@ -174,7 +183,7 @@ def decode_lines(
     dp = deployment.data_parallel
     batch = np.maximum(1.0, np.ceil(num_sequences / dp))
     zero = np.zeros_like(batch)
-    at = Rank(deployment, library)
+    at = Decoding(deployment, library, context_spread)
     lines = DecodeLines(zero, zero.copy(), zero.copy(), window_of(deployment.model))
     for layer in layers_in(deployment.model, decode=True):
         layers = layer.count / deployment.pipeline_parallel
@@ -276,19 +285,15 @@ class _Pricing:
         else:
             self._all_reduce(parts, self.hidden * _BYTES)
 
-    def _matmuls_s(self, projections: tuple[Projection, ...], *, core: bool = False) -> FloatArray | int:
+    def _matmuls_s(self, projections: tuple[Projection, ...], *, core: bool = False) -> FloatArray:
         """Time of some products, of which the last follows attention in a mixer whose core that is."""
-        last = len(projections) - 1 if core else -1
-        return sum(
-            self.library.matmul_s(
-                self.at.rank_tokens,
-                p.columns,
-                p.depth,
-                self.dense_key if p.low_bit else self.library.wide_format(p.name),
-                behind_kernel=order != last,
+        last, seconds = len(projections) - 1 if core else -1, np.zeros_like(self.at.rank_tokens)
+        for order, p in enumerate(projections):
+            form = self.dense_key if p.low_bit else self.library.wide_format(p.name)
+            seconds = seconds + self.library.matmul_s(
+                self.at.rank_tokens, p.columns, p.depth, form, behind_kernel=order != last
             )
-            for order, p in enumerate(projections)
-        )
+        return seconds
 
     def _experts_s(self, experts: Experts) -> FloatArray:
         layer = ExpertLayer(

@@ -99,6 +99,14 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
+class Decoding(Rank):
+    """The same where sequences decode."""
+
+    context_spread: float = 0.0
+    """Standard deviation over mean of their contexts."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pass(Rank):
     """A pass over a grid of token counts."""
 
@@ -203,7 +211,7 @@ class MixerOperators(Weighted, MixerBackward):
             library.transferred.add(f"{self.kind}: {self.recurrence_kernel}")
         return recurrence_s(num_tokens, num_sequences, shape, library.device, efficiency, decode=decode)
 
-    def decode_lines(self, at: Rank, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
+    def decode_lines(self, at: Decoding, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
         """Decode attention of one layer per batch of a rank, in its summed context [s]."""
         return ()
 

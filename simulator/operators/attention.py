@@ -98,12 +98,15 @@ def attention_decode_s(
     window_tokens: int | None = None,
     kv_bytes_per_element: float = 2.0,
     warm_l2: bool = False,
+    uneven_share: float = 0.0,
+    spread: float = 0.0,
 ) -> Floats:
     """Time of one decode step of attention for `batch_size` sequences of `context_tokens` each [s].
 
     The stream form of `decode_kernel_s` with 2 head_dim elements of cache per key and KV head.
 
-    Assumes: equal contexts, capped at the window; `warm_l2` prices a benchmark that repeats the call.
+    Assumes: contexts, capped at the window, that are equal or have that spread, for a kernel with that share of
+    `uneven_streams`; `warm_l2` prices a benchmark that repeats the call.
     Error: see `residual` of the catalog records; tests/simulator/test_attention.py repeats it.
     Source: operators.attention_kernels; constants from catalog/data/efficiency/attention_decode.
     """
@@ -120,4 +123,6 @@ def attention_decode_s(
         device,
         efficiency,
         warm_l2=warm_l2,
+        uneven_share=uneven_share,
+        spread=spread,
     )

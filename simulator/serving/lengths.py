@@ -79,7 +79,7 @@ class LognormalLengths:
 
     def __post_init__(self) -> None:
         _check_tokens(self.input_tokens, self.output_tokens)
-        for sigma in (self.sigma, self._output_sigma):
+        for sigma in (self.sigma, self.sigma if self.output_sigma is None else self.output_sigma):
             if not (math.isfinite(sigma) and 0.0 < sigma <= 5.0):
                 raise AdvisorError(
                     f"sigma of lognormal lengths must lie above 0 and at most at 5, not {sigma}"
@@ -91,20 +91,17 @@ class LognormalLengths:
             if largest is not None and not mean < largest <= _LONGEST_TOKENS:
                 raise AdvisorError(f"a largest length of {largest} does not allow a mean of {mean} tokens")
 
-    @property
-    def _output_sigma(self) -> float:
-        return self.sigma if self.output_sigma is None else self.output_sigma
-
     def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
         """Lengths of consecutive requests, in chunks, without end."""
         max_input = self.max_input_tokens or _LONGEST_TOKENS
         max_output = self.max_output_tokens or _LONGEST_TOKENS
+        output_sigma = self.output_sigma or self.sigma
         input_location = lognormal_location(self.input_tokens, self.sigma, max_input)
-        output_location = lognormal_location(self.output_tokens, self._output_sigma, max_output)
+        output_location = lognormal_location(self.output_tokens, output_sigma, max_output)
         while True:
             yield (
                 _lognormal(inputs, input_location, self.sigma, max_input),
-                _lognormal(outputs, output_location, self._output_sigma, max_output),
+                _lognormal(outputs, output_location, output_sigma, max_output),
             )
 
 
@@ -141,6 +138,29 @@ class EmpiricalLengths:
 
 
 Lengths = FixedLengths | UniformLengths | LognormalLengths | EmpiricalLengths
+
+
+def context_spread(lengths: Lengths, beginning_tokens: float = 0.0) -> float:
+    """Standard deviation over mean of the contexts of requests that decode together.
+
+    A request counts for as long as it decodes, and is anywhere in its answer; all begin with so many tokens besides.
+
+    Source: moments of the first lengths that a run would draw.
+    """
+    inputs, outputs = np.random.default_rng([0, 0]), np.random.default_rng([0, 1])
+    prompts, answers = next(lengths.chunks(inputs, outputs))
+    return spread_while_decoding(prompts + beginning_tokens, answers)
+
+
+def spread_while_decoding(prompts: NDArray[Any], answers: NDArray[Any]) -> float:
+    """The same of requests with these lengths.
+
+    Source: own derivation, moments over requests and places in their answers.
+    """
+    prompt, answer = prompts.astype(np.float64), answers.astype(np.float64)
+    mean = np.average(prompt + answer / 2.0, weights=answer)
+    square = np.average(prompt**2 + prompt * answer + answer**2 / 3.0, weights=answer)
+    return math.sqrt(max(0.0, float(square / mean**2) - 1.0))
 
 
 @lru_cache(maxsize=64)

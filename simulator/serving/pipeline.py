@@ -30,6 +30,10 @@ class Pipeline:
         self.launch_ps, self.captured_tokens = tables.launch_ps, tables.captured_tokens
         self.launched_ps = 0
         """When the host is done with the last iteration that it launched itself."""
+        self.slowdown, self.clock_recovery = tables.limited_scale - 1.0, tables.clock_recovery
+        self.full_clock_ps, self.reading_ps = tables.full_clock_ps, tables.reading_ps
+        self.clock_left_ps, self.prompted_ps = tables.full_clock_ps, 0
+        """Work that the board could still do at its full clock when it was done with the last prompts."""
         self.batches = batches
         self.plain = tables.num_stages == 1 and not tables.stage_transfer_ps
         """Whether time in the pipeline is time in its one stage."""
@@ -57,15 +61,35 @@ class Pipeline:
             else:
                 self._occupy(batch)
 
-    def once_launched_ps(self, batch: MicroBatch, stage_ps: int, num_tokens: int) -> int:
-        """Time in one stage of an iteration with prefill, which ends no sooner than its launches where it is not
-        captured [ps]. The host begins with them when it has composed it, unless it is still busy with those before."""
-        launch_ps = self.launch_ps
-        if not launch_ps or num_tokens <= self.captured_tokens:
-            return stage_ps
+    def prompts_ps(self, batch: MicroBatch, stage_ps: int, num_tokens: int) -> int:
+        """Time in one stage of an iteration with prefill that takes stage_ps at the full clock [ps]; one that is not
+        captured is launched first."""
+        if self.slowdown:
+            stage_ps = self._clocked_ps(batch, stage_ps)
+        if self.launch_ps and num_tokens > self.captured_tokens:
+            stage_ps = self._launched_ps(batch, stage_ps)
+        return stage_ps
+
+    def _clocked_ps(self, batch: MicroBatch, stage_ps: int) -> int:
+        """The time at the clock that the board has [ps].
+
+        A board draws more than its limit for a while, then it lowers its clock, until it has made up for that.
+        """
+        rested_ps = max(0, batch.start_ps - self.prompted_ps)
+        left_ps = min(self.full_clock_ps, self.clock_left_ps + round(self.clock_recovery * rested_ps))
+        beyond_ps = max(0, stage_ps - self.reading_ps) - left_ps
+        self.clock_left_ps = max(0, -beyond_ps)
+        if beyond_ps > 0:
+            stage_ps += round(self.slowdown * beyond_ps)
+        self.prompted_ps = batch.start_ps + stage_ps
+        return stage_ps
+
+    def _launched_ps(self, batch: MicroBatch, stage_ps: int) -> int:
+        """The time of an iteration that ends no sooner than its launches [ps]. The host begins with them when it has
+        composed it, unless it is still busy with those before."""
         if not self.plain:
-            return max(stage_ps, launch_ps)
-        self.launched_ps = max(batch.cutoff_ps, self.launched_ps) + launch_ps
+            return max(stage_ps, self.launch_ps)
+        self.launched_ps = max(batch.cutoff_ps, self.launched_ps) + self.launch_ps
         return max(stage_ps, self.launched_ps - batch.start_ps)
 
     def end_at(self, batch: MicroBatch, seen_ps: int) -> None:
@@ -207,9 +231,13 @@ def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepSurface:
         surface.prefill_sequence_ps,
         surface.riding_sequence_ps,
         surface.stage_transfer_ps,
+        surface.full_clock_ps,
+        surface.reading_ps,
     )
     if min(scalars) < 0 or not np.all(np.isfinite(scalars)):
         raise AdvisorError("the step-cost surface has a negative or non-finite time")
+    if not (1.0 <= surface.limited_scale < np.inf and surface.clock_recovery >= 0.0):
+        raise AdvisorError("the step-cost surface has a power limit that makes work faster")
     if surface.num_stages < 1 or (window is not None and window < 1):
         raise AdvisorError(
             "the step-cost surface needs at least one stage and a window of at least one token"

@@ -246,7 +246,7 @@ class Replica:
         """One iteration with prompt tokens; decoding rides along in mixed batches and waits otherwise."""
         riding = batch.num_decoding if self.mixed else 0
         stage_ps = mixed_ps(self.tables, batch, riding) + self.admission_ps * batch.num_admitted
-        stage_ps = self.pipeline.once_launched_ps(batch, stage_ps, riding + batch.chunk_tokens)
+        stage_ps = self.pipeline.prompts_ps(batch, stage_ps, riding + batch.chunk_tokens)
         batch.ticking, batch.open_to_arrivals = riding > 0, False
         self.pipeline.start(batch, stage_ps, 0, 1)
 

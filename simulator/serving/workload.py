@@ -78,18 +78,19 @@ def draw_length_chunks(workload: Workload, seed: int) -> Iterator[LengthChunk]:
 
     Source: own definition.
     """
+    whole("the seed", seed, 0)
     prefix_tokens = workload.contents.num_tokens if isinstance(workload.contents, SharedPrefixes) else 0
-    for input_tokens, output_tokens in _length_chunks(workload.lengths, seed):
-        yield input_tokens + prefix_tokens if prefix_tokens else input_tokens, output_tokens
+    lengths = workload.lengths
+    chunks = _drawn_lengths(lengths, seed)
+    if not isinstance(lengths, EmpiricalLengths):
+        # A search asks for the same few requests over and over.
+        chunks = chain((_first_chunk(lengths, seed),), islice(chunks, 1, None))
+    return _behind(chunks, prefix_tokens) if prefix_tokens else chunks
 
 
-def _length_chunks(lengths: Lengths, seed: int) -> Iterator[LengthChunk]:
-    """The first chunk is kept: a search asks for the same few requests over and over."""
-    if isinstance(lengths, EmpiricalLengths):
-        yield from _drawn_lengths(lengths, seed)
-    else:
-        yield _first_chunk(lengths, seed)
-        yield from islice(_drawn_lengths(lengths, seed), 1, None)
+def _behind(chunks: Iterator[LengthChunk], prefix_tokens: int) -> Iterator[LengthChunk]:
+    for input_tokens, output_tokens in chunks:
+        yield input_tokens + prefix_tokens, output_tokens
 
 
 @lru_cache(maxsize=32)
@@ -101,7 +102,9 @@ def _first_chunk(lengths: Lengths, seed: int) -> LengthChunk:
 
 
 def _drawn_lengths(lengths: Lengths, seed: int) -> Iterator[LengthChunk]:
-    return lengths.chunks(_generator(seed, _INPUT_STREAM), _generator(seed, _OUTPUT_STREAM))
+    return lengths.chunks(
+        np.random.default_rng([seed, _INPUT_STREAM]), np.random.default_rng([seed, _OUTPUT_STREAM])
+    )
 
 
 def draw_arrivals(workload: Workload, seed: int) -> Iterator[int]:
@@ -123,7 +126,8 @@ def draw_arrival_chunks(workload: Workload, seed: int) -> Iterator[NDArray[np.in
     Source: own definition.
     """
     assert not isinstance(workload.arrivals, ClosedLoop)
-    return workload.arrivals.instants_ps(_generator(seed, _ARRIVAL_STREAM))
+    whole("the seed", seed, 0)
+    return workload.arrivals.instants_ps(np.random.default_rng([seed, _ARRIVAL_STREAM]))
 
 
 def draw_contents(workload: Workload, seed: int) -> Contents | None:
@@ -134,12 +138,8 @@ def draw_contents(workload: Workload, seed: int) -> Contents | None:
     contents = workload.contents
     if not isinstance(contents, SharedPrefixes):
         return contents
-    return contents.drawn(_generator(seed, _PREFIX_STREAM), workload.num_requests)
-
-
-def _generator(seed: int, stream: int) -> np.random.Generator:
     whole("the seed", seed, 0)
-    return np.random.default_rng([seed, stream])
+    return contents.drawn(np.random.default_rng([seed, _PREFIX_STREAM]), workload.num_requests)
 
 
 class Client:

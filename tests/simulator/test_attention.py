@@ -1,6 +1,7 @@
 """Laws, published anchors and measured kernels of softmax attention."""
 
 import dataclasses
+import json
 import os
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from advisor.catalog.accelerators import by_id
 from advisor.catalog.efficiencies import efficiency, records
+from advisor.catalog.files import DATA_DIR
 from advisor.catalog.units import TERA
+from advisor.simulator.deployment import named_deployment
 from advisor.simulator.device import Device, device_of
 from advisor.simulator.operators.attention import attention_decode_s, attention_encoder_s, attention_prefill_s
 from advisor.simulator.operators.attention_kernels import (
@@ -20,7 +23,11 @@ from advisor.simulator.operators.attention_kernels import (
     attended_pairs,
     secant_over_cache,
     secant_over_context,
+    uneven_streams,
 )
+from advisor.simulator.replica_model import model_replica
+from advisor.simulator.step_cost import decode_iteration_s
+from advisor.simulator.terms import Case, value
 
 MICRO = 1e-6
 SHARED = Path(os.environ.get("ADVISOR_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -305,3 +312,60 @@ def test_decode_error_on_measured_kernels(engine: str) -> None:
     assert len(error) > 1000
     assert np.median(np.abs(error)) < 0.10
     assert abs(np.median(error)) < 0.05
+
+
+def uneven_calls(name: str) -> list[dict[str, float]]:
+    path = DATA_DIR / "measured" / f"{name}-uneven-attention-2026-11-26.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return [dict(zip(document["columns"], row, strict=True)) for row in document["rows"]]
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "h200-sxm"])
+def test_uneven_contexts_take_as_much_longer_as_was_measured(name: str) -> None:
+    """On 324 loads of a card; without the term, even contexts would be priced for all of them."""
+    board, share = device(name), value("engine", "uneven_streams", Case("vllm", architecture="hopper"))
+    errors, excesses = [], []
+    for call in uneven_calls(name):
+        streams = np.array([call["sequences"] * call["kv_heads"]])
+        more = float(uneven_streams(streams, share, call["spread"], board)[0])
+        busy = 1.0 - decode_of("hopper", "vllm").launch_s / call["even_s"]
+        excesses.append(call["uneven_s"] / call["even_s"] - 1.0)
+        errors.append(max(0.0, busy) * more - excesses[-1])
+    assert abs(np.mean(errors)) < 0.02
+    assert np.mean(np.abs(errors)) < 0.65 * np.mean(np.abs(excesses))
+
+
+@given(st.floats(0.0, 3.0), st.integers(1, 4000), st.sampled_from(["h100-sxm", "h200-sxm", "h100-pcie"]))
+def test_even_contexts_cost_nothing_more_and_uneven_ones_a_bounded_share(
+    spread: float, streams: int, name: str
+) -> None:
+    more = uneven_streams(np.array([streams]), 0.3, spread, device(name))[0]
+    assert 0.0 <= more <= 0.3 * 1.001
+    assert uneven_streams(np.array([streams]), 0.0, spread, device(name))[0] == 0.0
+    wider = uneven_streams(np.array([streams]), 0.3, spread + 0.1, device(name))[0]
+    assert wider >= more
+
+
+def test_decodes_of_uneven_contexts_are_slower_where_the_kernel_deals_pieces_out() -> None:
+    """Under vLLM and SGLang on Hopper; 3 to 6 % of a step of 32 sequences."""
+    for engine, gpu in (
+        ("vllm", "h200-sxm"),
+        ("sglang", "h100-sxm"),
+        ("tensorrt-llm", "h200-sxm"),
+        ("vllm", "b200-sxm"),
+    ):
+        even_s, uneven_s = (
+            decode_iteration_s(
+                model_replica(
+                    named_deployment("8b", gpu, engine),
+                    mean_input_tokens=1000,
+                    mean_output_tokens=300,
+                    context_spread=spread,
+                ).surface,
+                32,
+                1150,
+            )
+            for spread in (0.0, 0.7)
+        )
+        deals = gpu != "b200-sxm" and engine != "tensorrt-llm"
+        assert (0.01 < uneven_s / even_s - 1.0 < 0.08) == deals, (engine, gpu)

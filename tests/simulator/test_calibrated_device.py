@@ -8,6 +8,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Calibration
 from advisor.catalog.units import GIB
+from advisor.simulator import step_cost
 from advisor.simulator.calibrated_device import (
     BANDWIDTH,
     LINK,
@@ -19,7 +20,7 @@ from advisor.simulator.calibrated_device import (
 from advisor.simulator.collectives import topology_of
 from advisor.simulator.collectives.prediction import predict
 from advisor.simulator.deployment import named_deployment
-from advisor.simulator.device import device_of
+from advisor.simulator.device import device_of, power_limit
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 
@@ -169,6 +170,45 @@ def test_an_implausible_figure_is_named(changes, figure):
     assert f"the calibration's {figure} is implausible" in error.value.what
     assert "times what the model expects" in error.value.why
     assert "probe again" in error.value.fix
+
+
+def test_a_sustained_rate_says_what_the_power_limit_leaves():
+    """The measured one, in other formats what it is of the usual one; nothing where neither is known."""
+    board = accelerators.by_id("h100-sxm")
+    usual = power_limit(board)
+    assert 0.6e15 < usual.flop_per_s["bf16"] < 0.7e15
+    own = Calibration(accelerator="h100-sxm", sustained_flop_per_s={"bf16": 0.9 * usual.flop_per_s["bf16"]})
+    found = power_limit(calibrated_accelerator(board, own))
+    assert found.flop_per_s == pytest.approx({name: 0.9 * rate for name, rate in usual.flop_per_s.items()})
+    assert (found.full_clock_s, found.other_draw) == (usual.full_clock_s, usual.other_draw)
+    b200 = accelerators.by_id("b200-sxm")
+    assert power_limit(b200) is None
+    measured = Calibration(accelerator="b200-sxm", sustained_flop_per_s={"bf16": 1.3e15})
+    assert power_limit(calibrated_accelerator(b200, measured)).flop_per_s == {"bf16": 1.3e15}
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 2.0])
+def test_long_prompts_keep_to_the_sustained_rate_and_short_ones_do_not(share):
+    """Prompts for seconds are as slow as products without a pause; decodes, and 50 ms of prompts, stay as they are."""
+    rate = power_limit(accelerators.by_id("h100-sxm")).flop_per_s["bf16"]
+    machine = Calibration(accelerator="h100-sxm", sustained_flop_per_s={"bf16": share * rate})
+    usual, own = (
+        model_replica(
+            named_deployment("8b", "h100-sxm"),
+            mean_input_tokens=4000,
+            mean_output_tokens=10,
+            calibration=calibration,
+        ).surface
+        for calibration in (None, machine)
+    )
+    assert decode_iteration_s(own, 32, 1000) == decode_iteration_s(usual, 32, 1000)
+    assert step_cost.prefill_s(own, 1000, 2048) == step_cost.prefill_s(usual, 1000, 2048)
+    long_s, usual_s = (step_cost.prefill_s(surface, 60_000, 4096) for surface in (own, usual))
+    assert (long_s > 1.02 * usual_s) == (share < 1)
+    assert (long_s < 0.98 * usual_s) == (share > 1)
+    # Weights but those of the head, at the rate that is kept, are most of the time.
+    least_s = 2 * 60_000 * 6.98e9 / (share * rate)
+    assert long_s > 0.95 * min(least_s, step_cost.prefill_s(replace(usual, limited_scale=1.0), 60_000, 4096))
 
 
 def test_slow_links_slow_large_messages_of_every_group():

@@ -1,13 +1,20 @@
 """The time of one iteration read from a surface, against the simulator that reads the same surface."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.serving import ClosedLoop, FixedLengths, SchedulerPolicy, Workload, simulate
-from advisor.simulator.step_cost import StepSurface, decode_iteration_s, prefill_iteration_s
+from advisor.simulator.step_cost import (
+    StepSurface,
+    decode_iteration_s,
+    prefill_iteration_s,
+    prefill_s,
+    steadily_s,
+)
 
 
 def plain() -> StepSurface:
@@ -38,6 +45,41 @@ def test_one_request_alone_takes_its_iterations(
     rounding_s = 4 / PICOSECONDS_PER_S * table.num_stages
     assert result.ttft.mean_s == pytest.approx(prefill_s, abs=rounding_s)
     assert result.e2e.mean_s == pytest.approx(prefill_s + decode_s, abs=rounding_s)
+
+
+def limited(full_clock_ps: int = 20_000, clock_recovery: float = 0.5) -> StepSurface:
+    """A board whose clock falls within two iterations of a prompt."""
+    return replace(
+        plain(),
+        full_clock_ps=full_clock_ps,
+        limited_scale=1.25,
+        clock_recovery=clock_recovery,
+        reading_ps=7000,
+    )
+
+
+@pytest.mark.parametrize("prompt", [100, 300, 900])
+def test_a_long_prompt_meets_the_power_limit_as_the_simulator_says(prompt: int) -> None:
+    policy = SchedulerPolicy(max_num_seqs=2, max_num_batched_tokens=100)
+    for table in (plain(), limited()):
+        result = simulate(table, policy, Workload(ClosedLoop(1), FixedLengths(prompt, 1), 1))
+        alone_s = prefill_s(table, prompt, 100)
+        assert result.ttft.mean_s == pytest.approx(alone_s, abs=20 / PICOSECONDS_PER_S)
+    assert (prefill_s(limited(), prompt, 100) > prefill_s(plain(), prompt, 100)) == (prompt > 100)
+
+
+@pytest.mark.parametrize("recovery", [0.0, 0.1, 0.2, 2.0])
+def test_in_the_long_run_the_clock_regains_what_decodes_leave_it(recovery: float) -> None:
+    """Prompts in turns with decodes: work beyond what was regained takes a quarter longer."""
+    table, count, answers = limited(400_000, recovery), 2000, 6
+    policy = SchedulerPolicy(max_num_seqs=1, max_num_batched_tokens=900)
+    result = simulate(table, policy, Workload(ClosedLoop(1), FixedLengths(600, answers), count))
+    decode_s = sum(decode_iteration_s(table, 1, 600 + i) for i in range(1, answers))
+    alone_s, reading_s = prefill_iteration_s(table, 600), table.reading_ps / PICOSECONDS_PER_S
+    work_s = alone_s - reading_s
+    expected_s = reading_s + steadily_s(table, work_s, decode_s) + decode_s
+    assert result.e2e.mean_s == pytest.approx(expected_s, rel=1e-3)
+    assert steadily_s(table, work_s, decode_s) <= 1.25 * work_s * (1 + 1e-9)
 
 
 def test_a_decode_iteration_grows_with_context_until_the_window_is_full() -> None:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.deployment import Deployment, activation_dtype_for, named_deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts, default_costs
 from advisor.simulator.graph.model import num_operators
 from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.replica_model import model_replica
 from advisor.simulator.step_cost import StepSurface, prefill_iteration_s
 from advisor.simulator.surface import SurfaceInputs, build_surface, decode_breakdown_s, prefill_breakdown_s
 
@@ -283,6 +284,25 @@ def test_prompts_run_slower_than_bursts_by_their_own_scale() -> None:
     assert slower.decode_base_ps == base.decode_base_ps
     assert slower.mixed_base_ps[1000] == pytest.approx(1.5 * base.mixed_base_ps[1000], rel=1e-6)
     assert slower.prefill_pair_ps == pytest.approx(1.5 * base.prefill_pair_ps)
+
+
+@pytest.mark.parametrize("gpu", ["h100-sxm", "h200-sxm", "b200-sxm"])
+def test_prompts_without_a_pause_meet_the_power_limit_where_it_was_measured(gpu: str) -> None:
+    served = model_replica(named_deployment("8b", gpu), mean_input_tokens=1000, mean_output_tokens=200)
+    known = gpu != "b200-sxm"
+    assert (1.06 < served.surface.limited_scale < 1.2) == known
+    assert (0 < served.surface.reading_ps < served.surface.mixed_base_ps[2048] / 4) == known
+
+
+def test_kernels_that_are_slower_anyway_do_not_meet_the_power_limit() -> None:
+    """Experts and products of vLLM in fp8 keep below what the board sustains, as running engines do."""
+    for name, dtype in (("8b", "fp8"), ("qwen3-30b-a3b", "bf16")):
+        served = model_replica(
+            named_deployment(name, "h200-sxm", weight_dtype=dtype),
+            mean_input_tokens=1000,
+            mean_output_tokens=200,
+        )
+        assert served.surface.limited_scale < 1.06
 
 
 def test_queued_kernels_show_part_of_their_launch_times() -> None:

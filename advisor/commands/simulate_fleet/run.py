@@ -34,6 +34,7 @@ from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_
 from advisor.simulator.serving.fleet import ColdStart, Deploy, Failures, Fleet, Pool, Scaling, SpotLoss
 from advisor.simulator.serving.fleet_result import FleetResult
 from advisor.simulator.serving.fleet_simulation import is_separable, simulate_fleet, simulate_in_parts
+from advisor.simulator.serving.lengths import spread_while_decoding
 from advisor.simulator.serving.load import FleetLoad
 
 _MANY = 200_000
@@ -108,12 +109,13 @@ def _pool(
     names = ("tp", "pp", "ep", "dp", "replicas", "precision", "kv_precision", "engine")
     layout = Layout(**{name: getattr(table, name) for name in names})
     deployment, _ = deployment_of(file.model, table.gpu, layout)
-    mean_input, mean_output, longest = _traffic(table, load)
+    mean_input, mean_output, longest, spread = _traffic(table, load)
     replica = model_replica(
         deployment,
         mean_input_tokens=mean_input,
         mean_output_tokens=mean_output,
         max_context_tokens=longest,
+        context_spread=spread,
         settings=EngineSettings(table.max_num_seqs, table.max_num_batched_tokens),
         calibration=calibration,
     )
@@ -183,8 +185,9 @@ def _cold_start(table: ColdStartTable, replica: ReplicaModel) -> ColdStart:
     )
 
 
-def _traffic(table: PoolTable, load: FleetLoad) -> tuple[float, float, int]:
-    """Mean prompt, mean answer and nearly the longest request of those that a pool takes [tokens]."""
+def _traffic(table: PoolTable, load: FleetLoad) -> tuple[float, float, int, float]:
+    """Mean prompt, mean answer and nearly the longest request of those that a pool takes [tokens], and how far the
+    contexts that decode together are spread."""
     taken = load.input_tokens >= table.prompts_from
     if table.prompts_to is not None:
         taken &= load.input_tokens <= table.prompts_to
@@ -199,7 +202,8 @@ def _traffic(table: PoolTable, load: FleetLoad) -> tuple[float, float, int]:
         )
     inputs, outputs = load.input_tokens[taken], load.output_tokens[taken]
     longest = np.percentile(inputs.astype(np.int64) + outputs, _LONGEST_PERCENT)
-    return float(inputs.mean()), float(outputs.mean()), int(np.ceil(longest))
+    spread = spread_while_decoding(inputs, outputs)
+    return float(inputs.mean()), float(outputs.mean()), int(np.ceil(longest)), spread
 
 
 def _bill(table: PoolTable, deployment: Deployment, as_of: datetime.date) -> Bill:

@@ -99,6 +99,7 @@ def _simulated(
             mean_input_tokens=plan.mean_input_tokens,
             mean_output_tokens=plan.mean_output_tokens,
             max_context_tokens=plan.longest_request_tokens,
+            context_spread=plan.context_spread,
             settings=EngineSettings(),
             calibration=calibration,
         )

@@ -53,6 +53,7 @@ def pools_of(
         decode,
         mean_input_tokens=plan.mean_input_tokens,
         mean_output_tokens=plan.mean_output_tokens,
+        context_spread=plan.context_spread,
         concurrency=plan.traffic.concurrency,
         settings=settings,
     )

@@ -17,7 +17,7 @@ from advisor.recommend.batch.purchase import BatchPurchase, cheapest_batch
 from advisor.recommend.batch.result import BatchJob, BatchOption, BatchRecommendation, BatchRung
 from advisor.recommend.bounds import roofline_requests_per_s, surface_requests_per_s
 from advisor.recommend.candidates import Candidate, candidates_of
-from advisor.recommend.load_runs import lengths_of
+from advisor.recommend.load_runs import lengths_of, spread_of_contexts
 from advisor.recommend.offers import Placement, market, named, placements, seller_words, stale_price_warnings
 from advisor.recommend.purchase import bill_of, job_usd, smallest_budget
 from advisor.recommend.result import Rejected
@@ -216,6 +216,7 @@ def _tighten(
             mean_input_tokens=traffic.mean_input_tokens,
             mean_output_tokens=traffic.mean_output_tokens,
             max_context_tokens=traffic.longest_request_tokens,
+            context_spread=spread_of_contexts(traffic),
         )
     except AdvisorError as error:
         reasons.setdefault(name, error.why or error.what)

@@ -7,7 +7,7 @@ from advisor.catalog.schema import GroupedQueryAttention
 from advisor.catalog.schema.model import CrossAttention
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.mixers import gqa
-from advisor.simulator.graph.operator import FloatArray, Line, Rank
+from advisor.simulator.graph.operator import Decoding, FloatArray, Line
 from advisor.simulator.graph.weights import Block, Matrix, Projection
 from advisor.simulator.operators.attention import attention_decode_s
 from advisor.simulator.operators.attention_kernels import DecodeEfficiency
@@ -53,7 +53,7 @@ class Operators(gqa.Operators):
         local = self.local(tensor_parallel)
         return tuple(matrix for matrix in local if (matrix.name == _KEY_VALUE) != decode)
 
-    def decode_lines(self, at: Rank, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
+    def decode_lines(self, at: Decoding, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
         """The same at every context."""
         key = "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
         heads, kv_heads, dim = self._shape(at.deployment)

@@ -8,6 +8,7 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, Kept, Linear, Style
 from advisor.simulator.graph.operator import (
     Attention,
+    Decoding,
     FloatArray,
     Floats,
     Line,
@@ -115,7 +116,7 @@ class Operators(MixerOperators):
         keys = Linear("mixer", hidden, record.num_kv_heads * record.head_dim)
         return *found, keys, Linear("attended", query, hidden)
 
-    def decode_lines(self, at: Rank, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
+    def decode_lines(self, at: Decoding, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
         heads, kv_heads, dim = self._shape(at.deployment)
         window, kv_bytes = self.record.window_tokens, bytes_per_element(at.deployment.kv_dtype)
         library, key = at.library, "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
@@ -132,6 +133,7 @@ class Operators(MixerOperators):
                 sequences, context, heads, kv_heads, dim, library.device,
                 library.parameters(DecodeEfficiency, "attention_decode", key),
                 window_tokens=window, kv_bytes_per_element=kv_bytes,
+                uneven_share=library.uneven_streams, spread=at.context_spread,
             )  # fmt: skip
 
         line = secant_over_context(time_s, batch, low, high, window_tokens=window)

@@ -11,6 +11,7 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, Kept, Style
 from advisor.simulator.graph.operator import (
     Attention,
+    Decoding,
     FloatArray,
     Floats,
     Line,
@@ -128,7 +129,7 @@ class Operators(MixerOperators):
             )
         return parts
 
-    def decode_lines(self, at: Rank, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
+    def decode_lines(self, at: Decoding, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
         """Sparse kernels cost the same whatever the context, and are counted with the tokens; the indexer scores every
         token of the context, whatever the attention then reads."""
         record, top_k = self.record, self.record.sparse_top_k
@@ -186,7 +187,7 @@ class Operators(MixerOperators):
         return at.decode or runs_absorbed(at.deployment, self.record, at.input_tokens)
 
     def _dense_line(
-        self, at: Rank, batch: FloatArray, low: float, high: float
+        self, at: Decoding, batch: FloatArray, low: float, high: float
     ) -> tuple[FloatArray, FloatArray]:
         """Intercept [s] and slope [s per token of the rank's summed context] of attention to all keys."""
         record, library, device = self.record, at.library, at.library.device

@@ -101,7 +101,8 @@ class PlainSimulator:
         self.decoding_begun = False
         self.rows: list[tuple[int, ...]] = []
         self.gaps: list[int] = []
-        self.refused = self.iterations = self.delivered = self.host = 0
+        self.refused = self.iterations = self.delivered = self.host = self.hot = 0
+        self.full_clock = surface.full_clock_ps
         self.closed = isinstance(workload.arrivals, ClosedLoop)
         if isinstance(workload.arrivals, ClosedLoop):
             for start in workload.arrivals.start_instants_ps(min(workload.arrivals.concurrency, self.left)):
@@ -225,6 +226,8 @@ class PlainSimulator:
         if not chunks:
             self.decoding_begun = True
         took, tokens = self.price(chunks, num_admitted), sum(s.context - cached for s, cached in chunks)
+        if chunks:
+            took = self.at_its_clock(took, now)
         if (
             not self.surface.launch_ps
             or not chunks
@@ -233,6 +236,17 @@ class PlainSimulator:
             return took
         self.host = max(self.host, cutoff) + self.surface.launch_ps
         return max(took, self.host - now)
+
+    def at_its_clock(self, took: int, now: int) -> int:
+        """Work with what is left of the full clock, then with the limited one."""
+        surface, most = self.surface, self.surface.full_clock_ps
+        full = min(most, self.full_clock + round(surface.clock_recovery * max(0, now - self.hot)))
+        work = max(0, took - surface.reading_ps)
+        self.full_clock = max(0, full - work)
+        if work > full and surface.limited_scale > 1.0:
+            took += round((surface.limited_scale - 1.0) * (work - full))
+        self.hot = now + took
+        return took
 
     def may_admit(self, cutoff: int, budget: int) -> bool:
         policy = self.policy

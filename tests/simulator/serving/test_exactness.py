@@ -41,6 +41,10 @@ def surfaces(draw, num_stages=1):
         stage_transfer_ps=draw(st.integers(0, 7)) if num_stages > 1 else 0,
         launch_ps=draw(st.sampled_from([0, 0, 25, 90])),
         captured_tokens=draw(st.integers(0, 20)),
+        full_clock_ps=draw(st.sampled_from([0, 40, 200])),
+        limited_scale=draw(st.sampled_from([1.0, 1.0, 1.17, 2.0])),
+        clock_recovery=draw(st.sampled_from([0.0, 0.7, 1.0])),
+        reading_ps=draw(st.sampled_from([0, 20])),
     )
 
 

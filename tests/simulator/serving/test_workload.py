@@ -20,6 +20,7 @@ from advisor.simulator.serving import (
     Workload,
     simulate,
 )
+from advisor.simulator.serving.lengths import context_spread
 from advisor.simulator.serving.workload import draw_arrivals, draw_requests
 from advisor.simulator.step_cost import StepSurface
 
@@ -74,6 +75,19 @@ def test_lognormal_lengths_keep_their_mean_even_when_clipped(limit):
         assert np.log(inputs).std() == pytest.approx(1.0, rel=0.02)
     else:
         assert inputs.max() == limit
+
+
+def test_contexts_that_decode_together_spread_as_prompts_and_answers_do():
+    """Equal requests are anywhere in their answers; what all begin with makes them more alike."""
+    fixed = context_spread(FixedLengths(1000, 400))
+    assert fixed == pytest.approx(400 / 12**0.5 / 1200)
+    assert context_spread(FixedLengths(1000, 400), 3000) == pytest.approx(fixed * 1200 / 4200)
+    assert context_spread(FixedLengths(500, 1)) < 1e-3
+    spread = [context_spread(LognormalLengths(1000, 400, sigma)) for sigma in (0.1, 0.5, 0.8)]
+    assert fixed < spread[0] < spread[1] < spread[2]
+    # A prompt of half its mean and one of one and a half, each with the same answer.
+    pairs = context_spread(EmpiricalLengths([(500, 2), (1500, 2)]))
+    assert pairs == pytest.approx(0.5, rel=0.02)
 
 
 def test_empirical_pairs_stay_together():
