@@ -243,8 +243,9 @@ def headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[
 def _carried(option: Option, scenario: Scenario) -> str:
     cost = f"${option.usd_per_million_tokens.value:.3g} per million tokens"
     if scenario.traffic.rate_per_s:
-        return f"{cost} at the {scenario.traffic.rate_per_s:.3g} requests/s asked for"
-    return f"{cost} at {option.requests_per_s.value:.3g} requests/s"
+        return f"{cost} at the {scenario.traffic.rate_per_s:,g} requests/s asked for"
+    rate = float(f"{option.requests_per_s.value:.3g}")
+    return f"{cost} at {rate:,g} requests/s"
 
 
 def _deal(option: Option) -> str:

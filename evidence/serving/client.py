@@ -16,6 +16,7 @@ from advisor.simulator.serving import (
     Workload,
 )
 from advisor.simulator.serving.content import ROOT, Contents, ContentTree, SharedPrefixes
+from advisor.simulator.serving.lengths import context_spread
 
 _UNIFORM_LOW: Final = 0.8
 """Least part of the nominal length that the usual benchmark client draws, where it is not stated."""
@@ -75,6 +76,20 @@ def lengths_of(case: ServingCase) -> CaseLengths:
         # A client whose protocol is not stated sits behind HTTP: answers jitter, and slots do not stay in step.
         return LognormalLengths(isl, osl, JITTER_SIGMA)
     return FixedLengths(isl, osl)
+
+
+_IN_STEP: Final = ("static_batch", "batch1", "step")
+"""Loads whose sequences all have the same context."""
+
+
+def spread_of_contexts(case: ServingCase) -> float:
+    """Standard deviation over mean of the contexts that decode together; 0 where all are in step.
+
+    Raises: AdvisorError: no tokens in or out.
+    """
+    if case.load in _IN_STEP:
+        return 0.0
+    return context_spread(lengths_of(case), case.shared_prefix_tokens)
 
 
 def _stays_in_step(case: ServingCase) -> bool:

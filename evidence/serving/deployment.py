@@ -12,7 +12,7 @@ from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Calibration, Engine, Model
 from advisor.evidence.serving.case import ServingCase
-from advisor.evidence.serving.client import lengths_of, mean_share
+from advisor.evidence.serving.client import mean_share, spread_of_contexts
 from advisor.evidence.serving.recipe import (
     as_started,
     as_stored,
@@ -29,7 +29,6 @@ from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.local_surface import back_end, micro_batch_tokens
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
-from advisor.simulator.serving.lengths import context_spread
 
 _RAISED_MEMORY_FRACTION: Final = 0.97
 """What people set where the weights leave no room below an engine's default."""
@@ -62,7 +61,7 @@ def replica_of(
     recipe = recipe_for(case, deployment)
     deployment = as_started(deployment, recipe)
     settings = with_recipe(settings, case, deployment, recipe)
-    scale, spread = mean_share(case), context_spread(lengths_of(case), case.shared_prefix_tokens)
+    scale = mean_share(case)
     own_costs = costs_of(case, deployment, costs, recipe)
 
     def started(settings: EngineSettings) -> ReplicaModel:
@@ -70,7 +69,7 @@ def replica_of(
             deployment,
             mean_input_tokens=max(1.0, scale * case.isl),
             mean_output_tokens=max(1.0, scale * case.osl),
-            context_spread=spread,
+            context_spread=spread_of_contexts(case),
             settings=settings,
             costs=own_costs,
         )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.evidence.serving.case import ServingCase
-from advisor.evidence.serving.client import lengths_of, mean_share
+from advisor.evidence.serving.client import mean_share, spread_of_contexts
 from advisor.evidence.serving.columns import Measured, columns_of, sampling_of
 from advisor.evidence.serving.recipe import costs_of, decode_slots_for, recipe_for
 from advisor.simulator.deployment import Deployment
@@ -14,7 +14,7 @@ from advisor.simulator.graph.model import is_moe, routed_layers
 from advisor.simulator.replica_model import EngineSettings
 from advisor.simulator.serving import ClosedLoop, Workload
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
-from advisor.simulator.serving.lengths import Lengths, context_spread
+from advisor.simulator.serving.lengths import Lengths
 
 _RECIPE_MEMORY_FRACTION = 0.95
 _REQUESTS_PER_CLIENT = 10
@@ -51,7 +51,7 @@ def disaggregated_model(
             PoolPlan(decode_worker, decode_workers),
             mean_input_tokens=max(1.0, scale * case.isl),
             mean_output_tokens=max(1.0, scale * case.osl),
-            context_spread=context_spread(lengths_of(case), case.shared_prefix_tokens),
+            context_spread=spread_of_contexts(case),
             concurrency=case.concurrency,
             decode_slots=decode_slots_for(case, decode_worker, decode_workers),
             settings=settings,

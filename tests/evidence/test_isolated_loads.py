@@ -7,6 +7,7 @@ import pytest
 from advisor.catalog.errors import AdvisorError
 from advisor.evidence.serving.case import ServingCase, parse_case
 from advisor.evidence.serving.isolated import single_stream, static_batch, step
+from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
@@ -50,6 +51,17 @@ def test_a_single_stream_decodes_slower_behind_a_deep_context(replica: ReplicaMo
     assert set(shallow) == {"decode_tok_s"}
     assert deep["decode_tok_s"] < 0.8 * shallow["decode_tok_s"]
     assert repeated["decode_tok_s"] == pytest.approx(deep["decode_tok_s"])
+
+
+@pytest.mark.parametrize(
+    ("isl", "osl", "metric"), [("0", "128", "decode_tok_s"), ("512", "0", "prefill_tok_s")]
+)
+def test_a_test_of_prompts_or_of_answers_alone_is_predicted(isl: str, osl: str, metric: str) -> None:
+    """As llama.cpp's benchmark states them."""
+    row = {"engine": "llama.cpp", "model": "llama-3.1-8b", "gpu": "rtx-4090", "weight_dtype": "q4_k_m"}
+    found = predict_row(row | {"load": "batch1", "concurrency": "1", "isl": isl, "osl": osl}, 2)
+    assert found.status == "ok", found.reason
+    assert metric in found.metrics
 
 
 def test_rates_of_a_stream_are_the_engines_and_latencies_the_clients(replica: ReplicaModel) -> None:

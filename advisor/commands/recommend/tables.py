@@ -93,7 +93,7 @@ def options_table(
 ) -> Table:
     """The options as rows; how much each carries where the load is not the same for all. A page opens their details."""
     rate = shown_rate(scenario)
-    at, runs = (f" at {digits(rate)} requests/s", "runs~ | $/h>") if rate else ("", "runs~? | $/h> | req/s>")
+    at, runs = (f" at {rate:,g} requests/s", "runs~ | $/h>") if rate else ("", "runs~? | $/h> | req/s>")
     return Table(
         columns(f"#> | take~ | {runs} | $/Mtok~ | TTFT> | TPOT> | holds | price~ | basis?"),
         tuple(_option_row(option, rated=bool(rate)) for option in options),
