@@ -19,13 +19,14 @@ from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator import engine_costs, surface
 from advisor.simulator.collectives import topology
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.engine_costs import EngineCosts
 
 ONE = ("_scale", "_fraction")
 TERMS = (
     "step_s", "sequence_s", "mixed_step_s", "eager_launch_s", "collective_launch_s", "request_s", "request_launch_s",
     "state_launch_s", "launch_scale", "prefill_scale", "expert_scale", "expert_prefill_scale", "expert_spared_fraction",
     "layer_s", "release_scale", "expert_block_rows", "fused_quantisation", "delivery_s", "message_s", "first_burst_s",
-    "unmeasured_scale",
+    "unmeasured_scale", "uneven_streams",
 )  # fmt: skip
 
 
@@ -60,7 +61,18 @@ def _without_sockets() -> None:
 
 
 def _without_blocking() -> None:
-    surface.prompt_launch_s = lambda *_: 0.0
+    def floor_s(*, ahead: bool) -> Callable[[Deployment, EngineCosts], float]:
+        def of(deployment: Deployment, costs: EngineCosts) -> float:
+            runs_ahead = deployment.engine.prompt_launches == "ahead"
+            return engine_costs.launch_floor_s(deployment, costs) if runs_ahead == ahead else 0.0
+
+        return of
+
+    surface.launch_ahead_s, surface.prompt_floor_s = floor_s(ahead=True), floor_s(ahead=False)
+
+
+def _without_limit() -> None:
+    surface.power_limit = lambda *_: None  # type: ignore[assignment]
 
 
 def _without_edges() -> None:
@@ -76,6 +88,7 @@ MECHANISMS: Mapping[str, Callable[[], None]] = {
     "weight-only kernels": lambda: _without_kernels(lambda name, _: name == "weight_only"),
     "prompts' launches hold everybody up": _without_blocking,
     "rows beyond a whole tile": _without_edges,
+    "the power limit of prompts": _without_limit,
     "sums across sockets staged in host memory": _without_sockets,
     "windowed layers' caches by engine": _without_windows,
 }
