@@ -34,7 +34,8 @@ def with_calibration(
     groups = placed_groups(accelerators.by_id(name), calibration).values()
     differ = any(group.fraction < 1.0 for group in groups)
     limits = [point.limit_w for point in calibration.power_points]
-    if not figures and not differ and not limits:
+    kept = calibration.sustained_flop_per_s
+    if not (figures or differ or limits or kept):
         text = "the calibration is not used: it holds neither a bandwidth nor a rate that predictions rest on"
         return replace(answer, warnings=(*answer.warnings, text))
     fields = {
@@ -44,6 +45,9 @@ def with_calibration(
     notes = ((calibration_note(name, figures),) if figures else ()) + (
         (groups_note(groups),) if differ else ()
     )
+    if kept:
+        rates = ", ".join(f"{form} at {show(rate, COMPUTE)}" for form, rate in kept.items())
+        notes += (f"{name} without a pause: products of prompts in {rates}",)
     if limits:
         notes += (
             f"{name} under a power limit: as measured at {len(limits)} from {limits[0]:g} to {limits[-1]:g} W",

@@ -63,6 +63,22 @@ def test_the_terminal_says_what_was_replaced(cli: Cli, tmp_path: Path) -> None:
     assert " ≈" in run.out
 
 
+def test_a_machine_that_keeps_less_without_a_pause_has_longer_queues_of_prompts(
+    cli: Cli, tmp_path: Path
+) -> None:
+    """Prompts one after the other wait longer, single ones and decodes do not."""
+    command = SERVE.replace("--rate 5", "--precision bf16 --input-tokens 1000 --output-tokens 20 --rate {}")
+    slow = calibration(tmp_path, sustained_flop_per_s={"bf16": 4e14})
+    for rate, waits in ((0.2, False), (25, True)):
+        before = answer(cli, command.format(rate))
+        after = answer(cli, f"{command.format(rate)} --calibration {slow}")
+        first, then = (found["metrics"]["ttft_s"]["p50"]["value"] for found in (before, after))
+        assert (then > 1.2 * first) == waits, (first, then)
+        assert then == pytest.approx(first, rel=0.03) or waits
+    run = cli(f"{command.format(25)} --calibration {slow}")
+    assert "h100-sxm without a pause: products of prompts in bf16 at 400 TFLOP/s" in run.err
+
+
 def test_a_collective_before_and_after(
     cli: Cli, golden: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,10 @@ def calibration_answer(calibration: Calibration, inputs: dict[str, object]) -> A
         (f"matrix rate {name}", numbers.show(rate, numbers.COMPUTE))
         for name, rate in calibration.matmul_flop_per_s.items()
     ]
+    rows += [
+        (f"{name} without a pause", numbers.show(rate, numbers.COMPUTE))
+        for name, rate in calibration.sustained_flop_per_s.items()
+    ]
     rows += [("launch in a graph", numbers.show(calibration.launch_s, numbers.TIME))]
     rows += [
         (f"{name} bus bandwidth", numbers.show(rate, numbers.RATE))
