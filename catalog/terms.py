@@ -89,7 +89,7 @@ Terms = Mapping[tuple[str, str], tuple[Term, ...]]
 def _units(**terms: str) -> dict[str, str]:
     """Unit by term: as the ending of the term says; 1 without one."""
     endings = {
-        "_bytes_per_s": "bytes/s", "_flop_per_s": "flop/s", "_s": "s", "_hz": "Hz", "_bytes": "bytes",
+        "_bytes_per_s": "bytes/s", "_flop_per_s": "flop/s", "_s": "s", "_hz": "Hz", "_w": "W", "_bytes": "bytes",
         "_rows": "rows", "_kernels": "kernels",
     }  # fmt: skip
     words = " ".join(terms.values()).split()
@@ -121,7 +121,10 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         memory="main_gradient_bytes gradient_bytes host_copy_bytes_per_s host_update_bytes_per_s",
         reinforcement="reload_s host_link_fraction network_fraction judge_utilisation",
     ),
-    "device": _units(facts="num_sms clock_hz l2_bytes", power="full_clock_s sustained_flop_per_s other_draw"),
+    "device": _units(
+        facts="num_sms clock_hz l2_bytes",
+        power="full_clock_s sustained_flop_per_s sustained_at_w other_draw",
+    ),
 }  # fmt: skip
 """The terms that the simulator asks for, by scope, with their units."""
 

@@ -71,6 +71,10 @@ def device_of(accelerator: Accelerator) -> Device:
     )
 
 
+_CLOCK_EXPONENT = 1.0 / 3.0
+"""Power of switching grows with clock times voltage squared, and voltage about with the clock."""
+
+
 @dataclass(frozen=True, slots=True)
 class PowerLimit:
     """What a board does before it meets its power limit, and what that leaves.
@@ -91,25 +95,23 @@ def power_limit(accelerator: Accelerator) -> PowerLimit | None:
     """What the limit leaves of a board's prompts, as the machine was measured or else as others of its kind were; None
     where neither was.
 
-    Assumes: formats that were not measured on the machine lose what 16 bits lose.
+    Assumes: a board of the same architecture with a lower rated power keeps as much less as its cube root, one with a
+    higher one keeps no more; formats that were not measured on the machine lose what 16 bits lose.
     Source: catalog/data/terms.csv; a calibration.
     """
-    case = Case(accelerator.id, architecture=accelerator.architecture)
-    usual = {
-        dtype: row.value
-        for dtype in accelerator.peak_flop_per_s
-        if (row := find("device", "sustained_flop_per_s", replace(case, dtype=dtype))) is not None
-    }
+    case, usual = Case(accelerator.id, architecture=accelerator.architecture), dict[str, float]()
+    for dtype in accelerator.peak_flop_per_s:
+        row = find("device", "sustained_flop_per_s", replace(case, dtype=dtype))
+        if row is not None:
+            reference_w = value("device", "sustained_at_w", case)
+            share = min(1.0, (accelerator.tdp_w or reference_w) / reference_w) ** _CLOCK_EXPONENT
+            usual[dtype] = share * row.value
     own = accelerator.sustained_flop_per_s
     kept = next((own[name] / usual[name] for name in own if name in usual), 1.0)
     rates = {name: kept * rate for name, rate in usual.items()} | own
     if not rates:
         return None
     return PowerLimit(value("device", "full_clock_s", case), rates, value("device", "other_draw", case))
-
-
-_CLOCK_EXPONENT = 1.0 / 3.0
-"""Power of switching grows with clock times voltage squared, and voltage about with the clock."""
 
 
 def with_power_cap(accelerator: Accelerator, power_cap_w: float | None) -> Accelerator:

@@ -181,6 +181,9 @@ def test_a_sustained_rate_says_what_the_power_limit_leaves():
     found = power_limit(calibrated_accelerator(board, own))
     assert found.flop_per_s == pytest.approx({name: 0.9 * rate for name, rate in usual.flop_per_s.items()})
     assert (found.full_clock_s, found.other_draw) == (usual.full_clock_s, usual.other_draw)
+    for name, watts in (("h100-nvl", 400), ("h100-pcie", 350), ("gh200-96gb", 700)):
+        kept = power_limit(accelerators.by_id(name)).flop_per_s["bf16"] / usual.flop_per_s["bf16"]
+        assert kept == pytest.approx((watts / 700) ** (1 / 3))
     b200 = accelerators.by_id("b200-sxm")
     assert power_limit(b200) is None
     measured = Calibration(accelerator="b200-sxm", sustained_flop_per_s={"bf16": 1.3e15})
