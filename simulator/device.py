@@ -115,7 +115,8 @@ def power_limit(accelerator: Accelerator) -> PowerLimit | None:
 
 
 def with_power_cap(accelerator: Accelerator, power_cap_w: float | None) -> Accelerator:
-    """The accelerator under a power limit: peaks, clock and bandwidth times (cap / rated power)^(1/3), at most 1.
+    """The accelerator under a power limit: peaks, rates without a pause, clock and bandwidth times
+    (cap / rated power)^(1/3), at most 1.
 
     Where the machine was measured at several limits, times what it kept there of the highest one's rates, between two
     limits in proportion. Memory keeps its own clock, but cores and caches that run slower ask for less of it.
@@ -146,4 +147,7 @@ def with_power_cap(accelerator: Accelerator, power_cap_w: float | None) -> Accel
     clock_hz = accelerator.clock_hz and accelerator.clock_hz * computing
     bandwidth = accelerator.bandwidth_bytes_per_s and accelerator.bandwidth_bytes_per_s * reading
     changes = {"peak_flop_per_s": peaks, "clock_hz": clock_hz, "bandwidth_bytes_per_s": bandwidth}
+    if (limit := power_limit(accelerator)) is not None:
+        kept = {name: rate * computing for name, rate in limit.flop_per_s.items()}
+        changes["sustained_flop_per_s"] = kept
     return accelerator.model_copy(update=changes)

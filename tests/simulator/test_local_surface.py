@@ -6,7 +6,7 @@ import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.simulator.deployment import named_deployment
-from advisor.simulator.device import device_of, with_power_cap
+from advisor.simulator.device import device_of, power_limit, with_power_cap
 from advisor.simulator.local_surface import (
     back_end,
     format_family,
@@ -189,3 +189,14 @@ def test_a_power_limit_slows_computing_and_reading_by_its_cube_root() -> None:
     assert capped.bandwidth_bytes_per_s == pytest.approx((card.bandwidth_bytes_per_s or 0.0) / 2 ** (1 / 3))
     assert with_power_cap(card, 10_000.0).peak_flop_per_s == card.peak_flop_per_s
     assert with_power_cap(card, None) is card
+
+
+def test_a_capped_board_keeps_less_without_a_pause_too() -> None:
+    board = accelerators.by_id("h100-sxm")
+    usual, capped = power_limit(board), power_limit(with_power_cap(board, 350.0))
+    assert usual is not None
+    assert capped is not None
+    assert capped.flop_per_s == pytest.approx(
+        {name: 0.5 ** (1 / 3) * rate for name, rate in usual.flop_per_s.items()}
+    )
+    assert power_limit(with_power_cap(accelerators.by_id("b200-sxm"), 500.0)) is None
