@@ -145,8 +145,10 @@ class OperatorLibrary:
         known, seconds = self._products.get(key, (tokens, None))
         # A surface asks for prompts first, then for decoding, whose tokens are the first of these.
         if seconds is None or not np.array_equal(known[: len(tokens)], tokens):
-            seconds = self._product_s(tokens, columns, depth, dtype, behind_kernel=behind_kernel)
-            if (rate := self.sustained_flop_per_s.get(FORMATS[dtype].peak[0])) is not None:
+            rate = self.sustained_flop_per_s.get(FORMATS[dtype].peak[0])
+            if rate is None:
+                seconds = self._product_s(tokens, columns, depth, dtype, behind_kernel=behind_kernel)
+            else:
                 seconds = 2.0 * tokens * columns * depth / rate
             seconds.flags.writeable = False
             self._products[key] = tokens, seconds

@@ -1,9 +1,8 @@
 """From a deployment to its step-cost surface: the forward pass, attention lines and engine costs, tabulated once."""
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.collectives import send_recv_s, topology_of
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.device import power_limit
+from advisor.simulator.device import PowerLimit, power_limit
 from advisor.simulator.engine_costs import (
     EngineCosts,
     eager_decode_s,
@@ -41,6 +40,8 @@ from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.terms import Case, value
 
 FloatArray = NDArray[np.float64]
+_Parts = dict[str, FloatArray]
+"""Seconds by category, over a grid."""
 
 _TILE_ROWS = 64
 """Least rows of a tile of products that are computed many rows at a time."""
@@ -68,6 +69,11 @@ class SurfaceInputs:
     context_spread: float = 0.0
     """Standard deviation over mean of the contexts that decode together."""
 
+    @property
+    def chunk_tokens(self) -> float:
+        """Tokens of a typical prompt that one iteration takes."""
+        return min(self.mean_input_tokens, float(self.max_num_batched_tokens))
+
 
 def build_surface(
     deployment: Deployment, library: OperatorLibrary, costs: EngineCosts, inputs: SurfaceInputs
@@ -89,7 +95,9 @@ def build_surface(
     )
     stages = deployment.pipeline_parallel
     window = lines.window_tokens
-    mixed, sequence_s, pair_s, window_pair_s = _mixed(deployment, library, costs, inputs)
+    grid = _grid(inputs.max_num_batched_tokens)
+    parts = _prompt_parts(deployment, library, costs, inputs, grid)
+    mixed, sequence_s, pair_s, window_pair_s = _mixed(deployment, library, costs, inputs, grid, parts)
     hop = send_recv_s(
         inputs.max_num_seqs * deployment.model.hidden_size * 2.0, topology_of(deployment.accelerator, stages)
     )
@@ -112,31 +120,24 @@ def build_surface(
         num_stages=stages,
         stage_transfer_ps=round(float(np.max(hop)) * PICOSECONDS_PER_S) if stages > 1 else 0,
     )
-    return _limited(surface, deployment, library, costs, inputs)
+    limit = power_limit(deployment.accelerator)
+    if limit is None:
+        return surface
+    kept = _prompt_parts(deployment, library.sustaining(limit.flop_per_s), costs, inputs, grid[-1:])
+    return _limited(surface, limit, parts, kept, costs.kernel_scale * costs.prefill_scale)
 
 
 def _limited(
-    surface: StepSurface,
-    deployment: Deployment,
-    library: OperatorLibrary,
-    costs: EngineCosts,
-    inputs: SurfaceInputs,
+    surface: StepSurface, limit: PowerLimit, full: _Parts, kept: _Parts, prefill_scale: float
 ) -> StepSurface:
-    """The surface with what the power limit leaves of its largest iteration; the same where none is known to matter.
+    """The surface with what the power limit leaves of its largest iteration; the same where that is all of it.
 
     An iteration is as long as its energy takes to come through the limit: products by their work, the rest by its time.
     What other time leaves of the limit is work at the full clock that is regained.
     """
-    limit = power_limit(deployment.accelerator)
-    if limit is None:
-        return surface
-    prompts_s, largest = _prompts(deployment, costs, inputs), np.array([float(inputs.max_num_batched_tokens)])
-    full = prompts_s(library, largest)
-    kept = prompts_s(library.sustaining(limit.flop_per_s), largest)
-    full_s = float(np.sum(list(full.values())))
-    products_s, kept_products_s = (float(sum(each[name][0] for name in _PRODUCTS)) for each in (full, kept))
-    scale = costs.kernel_scale * costs.prefill_scale
-    kept_s = kept_products_s / scale + limit.other_draw * (full_s - products_s)
+    full_s = float(sum(seconds[-1] for seconds in full.values()))
+    products_s, kept_products_s = (float(sum(each[name][-1] for name in _PRODUCTS)) for each in (full, kept))
+    kept_s = kept_products_s / prefill_scale + limit.other_draw * (full_s - products_s)
     reading_ps = surface.mixed_base_ps[min(_READING_TOKENS, len(surface.mixed_base_ps) - 1)]
     work_s = (surface.mixed_base_ps[-1] - reading_ps) / PICOSECONDS_PER_S
     if kept_s <= full_s or work_s <= 0.0:
@@ -251,7 +252,8 @@ def _decode_base(
     inputs: SurfaceInputs,
 ) -> Sequence[int]:
     max_num_seqs, graphs = inputs.max_num_seqs, inputs.cuda_graph_sizes
-    gpu_s = _total_s(deployment, costs, _scaled_parts(deployment, costs, library, grid, decode=True))
+    pass_costs = token_costs(deployment, library, grid, decode=True)
+    gpu_s = _total_s(deployment, costs, _scaled_seconds(deployment, costs, pass_costs, decode=True))
     gpu_s += costs.kernel_scale * (head_s(deployment, library, grid) + lines.intercept_s)
     gpu_s += costs.release_layers_s / deployment.pipeline_parallel
     padded = _padded(graphs, max_num_seqs)
@@ -272,12 +274,15 @@ def _decode_base(
 
 
 def _mixed(
-    deployment: Deployment, library: OperatorLibrary, costs: EngineCosts, inputs: SurfaceInputs
+    deployment: Deployment,
+    library: OperatorLibrary,
+    costs: EngineCosts,
+    inputs: SurfaceInputs,
+    grid: FloatArray,
+    parts: _Parts,
 ) -> tuple[Sequence[int], float, float, float]:
-    grid = _grid(inputs.max_num_batched_tokens)
-    chunk = min(inputs.mean_input_tokens, float(inputs.max_num_batched_tokens))
-    lines = prefill_lines(deployment, library, chunk, inputs.mean_input_tokens)
-    gpu_s = _total_s(deployment, costs, _prompts(deployment, costs, inputs)(library, grid))
+    lines = prefill_lines(deployment, library, inputs.chunk_tokens, inputs.mean_input_tokens)
+    gpu_s = _total_s(deployment, costs, parts)
     sampled = np.minimum(grid, value("engine", "sampled_sequences", Case()))
     scale = costs.kernel_scale * costs.prefill_scale
     gpu_s += scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
@@ -288,39 +293,26 @@ def _mixed(
     return _picoseconds(seconds), lines.sequence_s * scale, lines.pair_s * scale, lines.window_pair_s * scale
 
 
-def _prompts(
-    deployment: Deployment, costs: EngineCosts, inputs: SurfaceInputs
-) -> Callable[[OperatorLibrary, FloatArray], dict[str, FloatArray]]:
-    """Time of the device over so many tokens with prompts among them, without what grows with their contexts [s by
-    category], by library and grid."""
-    chunk = min(inputs.mean_input_tokens, float(inputs.max_num_batched_tokens))
-    return partial(
-        _scaled_parts,
+def _prompt_parts(
+    deployment: Deployment,
+    library: OperatorLibrary,
+    costs: EngineCosts,
+    inputs: SurfaceInputs,
+    grid: FloatArray,
+) -> _Parts:
+    """Time of the device over so many tokens with prompts among them, without what grows with their contexts [s]."""
+    pass_costs = token_costs(
         deployment,
-        costs,
+        library,
+        grid,
         decode=False,
-        prompt_tokens=1.0 if deployment.engine.balances_prompts else chunk,
+        prompt_tokens=1.0 if deployment.engine.balances_prompts else inputs.chunk_tokens,
         input_tokens=inputs.mean_input_tokens,
     )
+    return _scaled_seconds(deployment, costs, pass_costs, decode=False)
 
 
-def _scaled_parts(
-    deployment: Deployment,
-    costs: EngineCosts,
-    library: OperatorLibrary,
-    grid: FloatArray,
-    *,
-    decode: bool,
-    prompt_tokens: float = 1.0,
-    input_tokens: float = 0.0,
-) -> dict[str, FloatArray]:
-    pass_costs = token_costs(
-        deployment, library, grid, decode=decode, prompt_tokens=prompt_tokens, input_tokens=input_tokens
-    )
-    return _scaled_seconds(deployment, costs, pass_costs, decode=decode)
-
-
-def _total_s(deployment: Deployment, costs: EngineCosts, parts: dict[str, FloatArray]) -> FloatArray:
+def _total_s(deployment: Deployment, costs: EngineCosts, parts: _Parts) -> FloatArray:
     return np.asarray(sum(parts.values()), dtype=np.float64) + _collective_wait_s(deployment, costs)
 
 
@@ -333,7 +325,7 @@ def _collective_wait_s(deployment: Deployment, costs: EngineCosts) -> float:
 
 def _scaled_seconds(
     deployment: Deployment, costs: EngineCosts, pass_costs: TokenCosts, *, decode: bool
-) -> dict[str, FloatArray]:
+) -> _Parts:
     """Seconds of a pass by category, as kernels take inside the engine."""
     scale = costs.kernel_scale if decode else costs.kernel_scale * costs.prefill_scale
     experts = (

@@ -7,6 +7,7 @@ stay as shipped: nothing is fitted again around the hole.
 import argparse
 import csv
 from collections.abc import Callable, Mapping
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -61,14 +62,13 @@ def _without_sockets() -> None:
 
 
 def _without_blocking() -> None:
-    def floor_s(*, ahead: bool) -> Callable[[Deployment, EngineCosts], float]:
-        def of(deployment: Deployment, costs: EngineCosts) -> float:
-            runs_ahead = deployment.engine.prompt_launches == "ahead"
-            return engine_costs.launch_floor_s(deployment, costs) if runs_ahead == ahead else 0.0
+    surface.launch_ahead_s = partial(_floor_s, ahead=True)  # type: ignore[assignment]
+    surface.prompt_floor_s = partial(_floor_s, ahead=False)  # type: ignore[assignment]
 
-        return of
 
-    surface.launch_ahead_s, surface.prompt_floor_s = floor_s(ahead=True), floor_s(ahead=False)
+def _floor_s(deployment: Deployment, costs: EngineCosts, *, ahead: bool) -> float:
+    runs_ahead = deployment.engine.prompt_launches == "ahead"
+    return engine_costs.launch_floor_s(deployment, costs) if runs_ahead == ahead else 0.0
 
 
 def _without_limit() -> None:
