@@ -14,9 +14,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from advisor.catalog import accelerators, models
-from advisor.recommend.training.scenario import TrainingTask
-from advisor.recommend.training.search import Tally, best_plans
-from advisor.recommend.training.space import variants_of
+from advisor.decide.training.scenario import TrainingTask
+from advisor.decide.training.search import Tally, best_plans
+from advisor.decide.training.space import variants_of
 from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice
 from advisor.simulator.training.memory import peak_memory
 from advisor.simulator.training.plan import SCHEDULES

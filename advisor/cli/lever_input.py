@@ -13,10 +13,10 @@ from advisor.cli.measures import parse_clients, parse_count, parse_rate, parse_w
 from advisor.cli.options import Beside as TypedBeside
 from advisor.cli.options import Levers, Load
 from advisor.cli.scenario_input import names_of
-from advisor.recommend.levers import APART, BY_LENGTH, LEVERS, NAMES
-from advisor.recommend.power import NAME as POWER
-from advisor.recommend.scenario import AdapterLoad, Beside, Scenario
-from advisor.recommend.split import boundaries
+from advisor.decide.levers import APART, BY_LENGTH, LEVERS, NAMES
+from advisor.decide.power import NAME as POWER
+from advisor.decide.scenario import AdapterLoad, Beside, Scenario
+from advisor.decide.split import boundaries
 from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK
 
 _PLAIN: Final = tuple(name for name, lever in LEVERS.items() if lever.kind != "speculation")

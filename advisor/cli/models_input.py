@@ -11,8 +11,8 @@ from advisor.cli.lever_input import beside_of, with_levers
 from advisor.cli.measures import parse_count
 from advisor.cli.options import Beside, Levers, Load, Objectives, Shared, Where
 from advisor.cli.scenario_input import names_of, scenario_of
-from advisor.recommend.scenario import Scenario
-from advisor.recommend.several.sizing import MOST_MODELS
+from advisor.decide.scenario import Scenario
+from advisor.decide.several.sizing import MOST_MODELS
 
 EXAMPLE: Final = "--models 8b@20,70b@2:profile=rag"
 _SHARED_BY: Final = "its parts are of one model"

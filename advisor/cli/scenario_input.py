@@ -16,7 +16,7 @@ from advisor.cli.options import Load, Shared, Where
 from advisor.cli.options import Objectives as TypedObjectives
 from advisor.cli.own_data import given_calibration, kept_prices, kept_prices_note
 from advisor.cli.traffic_input import traffic_of
-from advisor.recommend.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel
+from advisor.decide.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel
 from advisor.simulator.layout import check_generates
 
 _LEVELS: Final[tuple[tuple[Metric, Literal[50, 95, 99]], ...]] = (

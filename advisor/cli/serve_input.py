@@ -12,7 +12,7 @@ from advisor.catalog.schema import Accelerator, Engine
 from advisor.cli.measures import parse_seconds, positive
 from advisor.cli.options import Layout, Load
 from advisor.cli.traffic_input import traffic_of
-from advisor.recommend.scenario import Traffic
+from advisor.decide.scenario import Traffic
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.serving import (
     Arrivals,

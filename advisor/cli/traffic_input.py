@@ -8,7 +8,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.cli.command import Apart, Needs, Rule, check_together
 from advisor.cli.measures import parse_clients, parse_rate, parse_seconds, positive
 from advisor.cli.options import Load
-from advisor.recommend.scenario import Conversations, Traffic
+from advisor.decide.scenario import Conversations, Traffic
 
 if TYPE_CHECKING:
     from advisor.simulator.serving.trace_files import Trace
@@ -102,8 +102,8 @@ def traffic_of(load: Load) -> Traffic:
 def _in_conversations(turn: Traffic, load: Load) -> Traffic:
     """The turns of conversations, of which the lengths typed are the new tokens; a shared beginning is their system
     prompt."""
-    from advisor.recommend.conversations import in_conversations
-    from advisor.recommend.load_runs import lengths_of
+    from advisor.decide.conversations import in_conversations
+    from advisor.decide.load_runs import lengths_of
 
     common = turn.shared_prefix_tokens
     talk = Conversations(

@@ -12,10 +12,10 @@ import yaml
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.catalog.launch_options import ROUTERS, check_command
+from advisor.decide.result import Option, OptionPart
 from advisor.emit import nginx
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import FIRST_PORT, commented
-from advisor.recommend.result import Option, OptionPart
 
 FIRST_CACHE_PORT: Final = 5600
 """At which workers ask for caches: vLLM's default, and as good as another for SGLang."""

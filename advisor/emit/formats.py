@@ -6,12 +6,12 @@ from typing import Final, Literal
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
+from advisor.decide.result import Option
 from advisor.emit import fleet_manifests, fleet_scripts
 from advisor.emit.fleet import FleetPlan, fleet_plan, share_of
 from advisor.emit.manifests import compose_files, kubernetes_files, skypilot_files
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import command_files, docker_files, slurm_files
-from advisor.recommend.result import Option
 
 Format = Literal["command", "docker", "compose", "k8s", "skypilot", "slurm"]
 _WRITERS: Final[Mapping[Format, tuple[Callable[[Plan], dict[str, str]], str]]] = {

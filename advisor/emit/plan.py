@@ -12,9 +12,9 @@ from advisor.catalog.launch import PORT, Launch
 from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GB, GIB
+from advisor.decide.power import power_words
+from advisor.decide.result import Option, OptionPart
 from advisor.emit.quantise import recipe
-from advisor.recommend.power import power_words
-from advisor.recommend.result import Option, OptionPart
 
 CONFIG: Final = "engine.yaml"
 HEALTH: Final = "/health"

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
+from advisor.decide.several.packing import Machines
+from advisor.decide.several.result import FleetOption
 from advisor.emit import nginx
 from advisor.emit.formats import Format, check_form, emitted
 from advisor.emit.manifests import compose_replica, dumped
 from advisor.emit.plan import CACHE, MOUNTED, Plan, plan_of
 from advisor.emit.shell import commented, container_lines, replica_line, replica_loop, router_conf, script
-from advisor.recommend.several.packing import Machines
-from advisor.recommend.several.result import FleetOption
 
 _PORTS: Final = 1000
 """Between those of two models."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from advisor.catalog.units import GB
-from advisor.recommend.scenario import Traffic
+from advisor.decide.scenario import Traffic
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.document import fields_of, picked
 from advisor.render.numbers import (

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from advisor.catalog.units import GB, MILLISECOND_S
-from advisor.recommend.training.result import ParetoPoint, StageMemory, TrainingOption
+from advisor.decide.training.result import ParetoPoint, StageMemory, TrainingOption
 from advisor.render.answer import Axis, Chart, Datum, Reference, Series
 
 PARTS: Final[Mapping[str, str]] = {

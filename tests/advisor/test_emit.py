@@ -20,10 +20,10 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import Guess, LaunchSettings, launch
 from advisor.catalog.launch_options import check_command
 from advisor.catalog.published import ServedCheckpoint
+from advisor.decide.recommend import recommend
+from advisor.decide.result import Option
+from advisor.decide.scenario import Constraints, Scenario, Traffic
 from advisor.emit.formats import emitted
-from advisor.recommend.recommend import recommend
-from advisor.recommend.result import Option
-from advisor.recommend.scenario import Constraints, Scenario, Traffic
 
 Cli = Callable[[str], Any]
 FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")

@@ -15,9 +15,9 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import LaunchSettings, launch
 from advisor.catalog.launch_options import check_command
 from advisor.catalog.published import ServedCheckpoint
+from advisor.decide.result import Option, OptionPart
 from advisor.emit.fleet import fleet_plan
 from advisor.emit.formats import emitted
-from advisor.recommend.result import Option, OptionPart
 
 FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
 POLICIES = {"vllm": "--policy consistent_hash", "sglang": "--policy manual --assignment-mode min_load"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from advisor.__main__ import main
-from advisor.cost.goal import EXAMPLE
+from advisor.economics.goal import EXAMPLE
 
 Cli = Callable[[str], Any]
 Golden = Callable[[str, str], None]

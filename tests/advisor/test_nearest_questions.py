@@ -9,8 +9,8 @@ import pytest
 
 from advisor.cli.options import Where
 from advisor.cli.scenario_input import constraints_of
-from advisor.recommend import nearest
-from advisor.recommend.scenario import Constraints
+from advisor.decide import nearest
+from advisor.decide.scenario import Constraints
 
 Cli = Callable[[str], Any]
 DAY = "--as-of 2026-11-20"

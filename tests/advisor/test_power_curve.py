@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from advisor.__main__ import main
-from advisor.build.hardware import Hardware
 from advisor.catalog import accelerators
 from advisor.catalog.schema import Calibration
 from advisor.catalog.schema.accelerator import PowerPoint
@@ -19,6 +18,7 @@ from advisor.probes.document import read_probe
 from advisor.probes.record import Measurement
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.device import with_power_cap
+from advisor.workstation.hardware import Hardware
 
 DAY = "--as-of 2026-11-20"
 CURVE = (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.commands.recommend import serving
-from advisor.recommend.scenario import Scenario
+from advisor.decide.scenario import Scenario
 
 Cli = Callable[[str], Any]
 QUICK = (

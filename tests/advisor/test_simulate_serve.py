@@ -43,7 +43,7 @@ def test_a_run_reads_and_imports_only_what_it_is_about() -> None:
     assert (code, int(number) <= 14) == ("0", True), done.stderr
     assert "accelerators/h200-sxm.toml" in names
     assert not {
-        "pandas", "simpy", "scipy", "torch", "advisor.catalog.prices", "advisor.recommend.load_runs",
+        "pandas", "simpy", "scipy", "torch", "advisor.catalog.prices", "advisor.decide.load_runs",
         "advisor.simulator.disaggregation", "advisor.simulator.speculation", "advisor.simulator.workloads.lora",
         "advisor.simulator.serving.trace_files", "advisor.simulator.training", "advisor.evidence",
     } & set(names)  # fmt: skip

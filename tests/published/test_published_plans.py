@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from advisor.catalog import accelerators, models
-from advisor.recommend.training.scenario import TrainingTask
-from advisor.recommend.training.search import Tally, best_plans, does_fit, evaluate_plan
-from advisor.recommend.training.space import variants_of
+from advisor.decide.training.scenario import TrainingTask
+from advisor.decide.training.search import Tally, best_plans, does_fit, evaluate_plan
+from advisor.decide.training.space import variants_of
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import TrainingPlan

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import accelerators, models
-from advisor.recommend.training.scenario import TrainingTask
-from advisor.recommend.training.search import Tally, best_plans, simulated
-from advisor.recommend.training.space import variants_of
+from advisor.decide.training.scenario import TrainingTask
+from advisor.decide.training.search import Tally, best_plans, simulated
+from advisor.decide.training.space import variants_of
 
 
 def published(table: Path) -> dict[tuple[str, int], float]:

@@ -4,11 +4,6 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from advisor.build.assembly import Circuit, Setting
-from advisor.build.candidates import Limits
-from advisor.build.economics import usual_ownership
-from advisor.build.performance import Load
-from advisor.build.plan import Question
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
@@ -17,6 +12,11 @@ from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration, kept_prices
 from advisor.cli.scenario_input import names_of
 from advisor.commands.build.options import BuildInput, Conditions
+from advisor.workstation.assembly import Circuit, Setting
+from advisor.workstation.candidates import Limits
+from advisor.workstation.economics import usual_ownership
+from advisor.workstation.performance import Load
+from advisor.workstation.plan import Question
 
 _CIRCUIT: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*V?\s*[/x, ]\s*(\d+(?:\.\d+)?)\s*A?\s*", re.IGNORECASE)
 _VOLTS: Final = (90.0, 480.0)

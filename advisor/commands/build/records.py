@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from advisor.build.assembly import Check
-from advisor.build.plan import Build, Performance, Question
 from advisor.render.document import fields_of, picked
+from advisor.workstation.assembly import Check
+from advisor.workstation.plan import Build, Performance, Question
 
 
 def build_record(build: Build) -> dict[str, object]:

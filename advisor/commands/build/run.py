@@ -3,9 +3,6 @@
 from dataclasses import replace
 from typing import Final
 
-from advisor.build.listing import read_listing
-from advisor.build.planner import plan
-from advisor.build.verdict import judge_listing
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.part_prices import price_book
 from advisor.cli.options import Shared
@@ -15,6 +12,9 @@ from advisor.commands.build.verdict_view import verdict_answer
 from advisor.commands.build.view import plan_answer
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
+from advisor.workstation.listing import read_listing
+from advisor.workstation.planner import plan
+from advisor.workstation.verdict import judge_listing
 
 DEFAULT_MODEL: Final = "70b"
 """What a list is tried with where nothing is named: the usual reason for two cards."""

@@ -1,8 +1,5 @@
 """A judged list as an answer: what is wrong with it, what it runs, and what else the money buys."""
 
-from advisor.build.listing import Listing
-from advisor.build.plan import Question
-from advisor.build.verdict import Verdict
 from advisor.commands.build.records import build_record, check_record, question_inputs
 from advisor.commands.build.view import (
     bill_table,
@@ -16,6 +13,9 @@ from advisor.commands.build.view import (
 )
 from advisor.render.answer import Answer, Block, Paragraph
 from advisor.render.numbers import LEGEND, usd
+from advisor.workstation.listing import Listing
+from advisor.workstation.plan import Question
+from advisor.workstation.verdict import Verdict
 
 EXIT_BROKEN = 3
 """A list that breaks a hard rule cannot be built: nothing satisfies the request."""

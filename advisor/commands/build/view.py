@@ -4,10 +4,6 @@ import datetime
 from collections.abc import Sequence
 from typing import Final
 
-from advisor.build.assembly import Check
-from advisor.build.hardware import Run
-from advisor.build.knee import knee, knee_words, steps
-from advisor.build.plan import Build, PartLine, Performance, PlanResult, Question
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.part_prices import STALE_AFTER_DAYS
 from advisor.catalog.units import BITS_PER_BYTE, GB
@@ -28,6 +24,10 @@ from advisor.render.numbers import (
     usd,
 )
 from advisor.simulator.quantity import Quantity
+from advisor.workstation.assembly import Check
+from advisor.workstation.hardware import Run
+from advisor.workstation.knee import knee, knee_words, steps
+from advisor.workstation.plan import Build, PartLine, Performance, PlanResult, Question
 
 BASIS_MARKS: Final = {"quote": "quote", "estimate": "estimate", "user": "yours"}
 

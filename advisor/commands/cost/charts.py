@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from advisor.catalog.units import HOURS_PER_DAY, MILLION, MILLISECOND_S
-from advisor.cost.result import CostReport, CostRow
-from advisor.cost.sensitivity import Swing
-from advisor.recommend.ownership import Tco
+from advisor.decide.ownership import Tco
+from advisor.economics.result import CostReport, CostRow
+from advisor.economics.sensitivity import Swing
 from advisor.render.answer import Axis, Chart, Datum, Reference, Series
 
 _COST = "USD per million tokens"

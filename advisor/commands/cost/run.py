@@ -12,10 +12,10 @@ from advisor.cli.options import Shared
 from advisor.cli.scenario_input import names_of, parse_own, scenario_of
 from advisor.commands.cost.options import CostInput
 from advisor.commands.cost.view import cost_answer
-from advisor.cost.question import CostQuestion
-from advisor.cost.report import cost_report
-from advisor.recommend.power import NAME as POWER
-from advisor.recommend.scenario import Scenario
+from advisor.decide.power import NAME as POWER
+from advisor.decide.scenario import Scenario
+from advisor.economics.question import CostQuestion
+from advisor.economics.report import cost_report
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 

@@ -11,11 +11,11 @@ from advisor.commands.cost.charts import (
     split_chart,
     tornado_chart,
 )
-from advisor.cost.carbon import Footprint
-from advisor.cost.question import CostQuestion
-from advisor.cost.result import CostReport, CostRow, LoadPoint, Way
-from advisor.recommend.ownership import Tco
-from advisor.recommend.purchase import bill_words
+from advisor.decide.ownership import Tco
+from advisor.decide.purchase import bill_words
+from advisor.economics.carbon import Footprint
+from advisor.economics.question import CostQuestion
+from advisor.economics.result import CostReport, CostRow, LoadPoint, Way
 from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, bulleted, columns
 from advisor.render.document import fields_of
 from advisor.render.numbers import (

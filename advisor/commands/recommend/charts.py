@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.units import GB, MILLISECOND_S
-from advisor.recommend.result import Option
+from advisor.decide.result import Option
 from advisor.render.answer import Axis, Chart, Datum, Reference, Series
 from advisor.render.numbers import layout_words
 

@@ -11,9 +11,9 @@ from advisor.cli.options import Shared
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.other_work import batch_of_requests
 from advisor.commands.recommend.training_run import trained_as_typed
-from advisor.recommend.batch.result import BatchOption
-from advisor.recommend.training.recommend import duration_words
-from advisor.recommend.training.result import TrainingOption
+from advisor.decide.batch.result import BatchOption
+from advisor.decide.training.recommend import duration_words
+from advisor.decide.training.result import TrainingOption
 from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import usd
 

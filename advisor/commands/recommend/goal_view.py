@@ -1,10 +1,10 @@
 """A ranking of families of hardware as an answer: the scores, the facts behind them, what would change it."""
 
-from advisor.cost.described import Sketch
-from advisor.cost.goal import Goal
-from advisor.cost.goal_report import GoalReport
-from advisor.cost.goal_scores import PlatformScore, Score
-from advisor.recommend.scenario import Scenario
+from advisor.decide.scenario import Scenario
+from advisor.economics.described import Sketch
+from advisor.economics.goal import Goal
+from advisor.economics.goal_report import GoalReport
+from advisor.economics.goal_scores import PlatformScore, Score
 from advisor.render.answer import (
     Answer,
     Axis,

@@ -9,8 +9,8 @@ from advisor.cli.options import Shared
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.serving import check_emission, with_emitted
 from advisor.commands.recommend.tables import p99_words, start_command, start_words
-from advisor.recommend.purchase import bill_words, usd_words
-from advisor.recommend.several.result import (
+from advisor.decide.purchase import bill_words, usd_words
+from advisor.decide.several.result import (
     FleetOption,
     FleetPurchase,
     FleetRecommendation,

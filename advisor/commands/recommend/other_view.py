@@ -6,10 +6,10 @@ from typing import Any, Final
 from advisor.catalog.units import HOUR_S
 from advisor.commands.recommend.tables import rejected_words
 from advisor.commands.recommend.view import SHOWN_BESIDE_LADDER
-from advisor.recommend.batch.result import BatchJob, BatchOption, BatchRecommendation
-from advisor.recommend.items.result import ItemOption, ItemRecommendation
-from advisor.recommend.purchase import bill_words, job_words
-from advisor.recommend.standing import standing_words
+from advisor.decide.batch.result import BatchJob, BatchOption, BatchRecommendation
+from advisor.decide.items.result import ItemOption, ItemRecommendation
+from advisor.decide.purchase import bill_words, job_words
+from advisor.decide.standing import standing_words
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.numbers import (
     MISSING,

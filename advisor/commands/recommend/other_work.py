@@ -16,11 +16,11 @@ from advisor.cli.scenario_input import LADDER_PER_S, constraints_of, needed_mode
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.other_view import batch_answer, item_answer
 from advisor.commands.recommend.serving import recommended
-from advisor.recommend.batch.recommend import recommend_batch, with_deadlines
-from advisor.recommend.batch.result import BatchJob
-from advisor.recommend.items.recommend import recommend_items
-from advisor.recommend.items.result import ItemScenario
-from advisor.recommend.scenario import Traffic
+from advisor.decide.batch.recommend import recommend_batch, with_deadlines
+from advisor.decide.batch.result import BatchJob
+from advisor.decide.items.recommend import recommend_items
+from advisor.decide.items.result import ItemScenario
+from advisor.decide.scenario import Traffic
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.simulator.deployment import Deployment

@@ -8,8 +8,8 @@ from typing import Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import checked, read_json
-from advisor.recommend.scenario import Scenario
-from advisor.recommend.training.scenario import TrainingScenario
+from advisor.decide.scenario import Scenario
+from advisor.decide.training.scenario import TrainingScenario
 from advisor.render.answer import Answer
 from advisor.render.atomic import write_text
 from advisor.render.document import Json, catalog_version, document, dump

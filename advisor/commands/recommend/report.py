@@ -11,9 +11,9 @@ from advisor.commands.recommend.tables import (
     start_command,
     start_words,
 )
-from advisor.recommend.purchase import bill_words
-from advisor.recommend.result import BeforeAfter, LeverTrial, Option, Recommendation, Rejected
-from advisor.recommend.scenario import Scenario
+from advisor.decide.purchase import bill_words
+from advisor.decide.result import BeforeAfter, LeverTrial, Option, Recommendation, Rejected
+from advisor.decide.scenario import Scenario
 from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
 from advisor.render.numbers import (
     POWER,

@@ -58,7 +58,7 @@ def replay(asked: ReplayInput, shared: Shared) -> Answer:
     from advisor.commands.recommend.plan_file import differences, read_plan
     from advisor.commands.recommend.serving import recommended
     from advisor.commands.recommend.training_run import trained
-    from advisor.recommend.scenario import Scenario
+    from advisor.decide.scenario import Scenario
 
     scenario, content = read_plan(asked.file)
     if isinstance(scenario, Scenario):

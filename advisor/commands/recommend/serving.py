@@ -10,9 +10,9 @@ from advisor.cli.notes import progress
 from advisor.cli.options import Shared
 from advisor.commands.recommend.options import Emission, Shown
 from advisor.commands.recommend.view import recommendation_answer
-from advisor.recommend.recommend import recommend
-from advisor.recommend.result import Recommendation, SearchStatistics
-from advisor.recommend.scenario import Scenario
+from advisor.decide.recommend import recommend
+from advisor.decide.result import Recommendation, SearchStatistics
+from advisor.decide.scenario import Scenario
 from advisor.render.answer import Answer, Figure
 from advisor.render.atomic import check_writable, write_text
 from advisor.render.calibration_view import with_calibration
@@ -122,8 +122,8 @@ def goal_answer_of(
     """
     from advisor.catalog.ownership import ownership
     from advisor.commands.recommend.goal_view import goal_answer
-    from advisor.cost.goal import read_goal
-    from advisor.cost.goal_report import goal_report
+    from advisor.economics.goal import read_goal
+    from advisor.economics.goal_report import goal_report
 
     limits, traffic = scenario.constraints, scenario.traffic
     for name, given in (

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from advisor.recommend.power import power_words
-from advisor.recommend.ranking import LESS
-from advisor.recommend.result import ContextTier, Option, OptionPart, Recommendation, Rejected, Rung
-from advisor.recommend.scenario import Scenario
+from advisor.decide.power import power_words
+from advisor.decide.ranking import LESS
+from advisor.decide.result import ContextTier, Option, OptionPart, Recommendation, Rejected, Rung
+from advisor.decide.scenario import Scenario
 from advisor.render.answer import Block, Paragraph, Table, columns
 from advisor.render.numbers import (
     MISSING,

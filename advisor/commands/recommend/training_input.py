@@ -17,8 +17,8 @@ from advisor.cli.own_data import given_calibration
 from advisor.cli.scenario_input import constraints_of, names_of, needed_model
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.training_options import TrainingInput
-from advisor.recommend.scenario import Market
-from advisor.recommend.training.scenario import (
+from advisor.decide.scenario import Market
+from advisor.decide.training.scenario import (
     Reliability,
     RolloutTask,
     TrainingLimits,
@@ -26,7 +26,7 @@ from advisor.recommend.training.scenario import (
     TrainingTask,
     Workload,
 )
-from advisor.recommend.training.space import COMPUTE_DTYPES, RULES
+from advisor.decide.training.space import COMPUTE_DTYPES, RULES
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.flop import compute_optimal_tokens
 

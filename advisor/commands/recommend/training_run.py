@@ -19,8 +19,8 @@ from advisor.commands.recommend.options import RecommendInput, Shown
 from advisor.commands.recommend.plan_file import kept, read_plan
 from advisor.commands.recommend.training_input import total_budget, training_question
 from advisor.commands.recommend.training_view import training_answer
-from advisor.recommend.training.recommend import recommend_training
-from advisor.recommend.training.scenario import TrainingScenario
+from advisor.decide.training.recommend import recommend_training
+from advisor.decide.training.scenario import TrainingScenario
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable
 from advisor.render.calibration_view import with_calibration

@@ -5,12 +5,12 @@ from typing import Final
 
 from advisor.catalog.units import DAY_S, GB, KILO
 from advisor.commands.recommend.tables import rejected_tables
-from advisor.recommend.purchase import job_words
-from advisor.recommend.standing import standing_words
-from advisor.recommend.training.market import is_fastest_wanted
-from advisor.recommend.training.result import Bill, Reinforcement, TrainingOption, TrainingRecommendation
-from advisor.recommend.training.runs import ESTIMATED_RESERVATION
-from advisor.recommend.training.scenario import TrainingScenario
+from advisor.decide.purchase import job_words
+from advisor.decide.standing import standing_words
+from advisor.decide.training.market import is_fastest_wanted
+from advisor.decide.training.result import Bill, Reinforcement, TrainingOption, TrainingRecommendation
+from advisor.decide.training.runs import ESTIMATED_RESERVATION
+from advisor.decide.training.scenario import TrainingScenario
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
 from advisor.render.document import fields_of
 from advisor.render.numbers import (

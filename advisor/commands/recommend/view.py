@@ -21,9 +21,9 @@ from advisor.commands.recommend.tables import (
     start_command,
     start_words,
 )
-from advisor.recommend.purchase import bill_words
-from advisor.recommend.result import Option, Recommendation
-from advisor.recommend.scenario import Beside, Scenario
+from advisor.decide.purchase import bill_words
+from advisor.decide.result import Option, Recommendation
+from advisor.decide.scenario import Beside, Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
 from advisor.render.document import fields_of
 from advisor.render.numbers import POWER, TIME, digits, percent, show, usd

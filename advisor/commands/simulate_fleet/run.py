@@ -23,8 +23,8 @@ from advisor.commands.simulate_fleet.fleet_file import (
 from advisor.commands.simulate_fleet.load import load_of_file
 from advisor.commands.simulate_fleet.options import FleetInput
 from advisor.commands.simulate_fleet.view import Bill, FleetRun, fleet_answer
-from advisor.recommend.offers import offers_by_accelerator, placements
-from advisor.recommend.scenario import Market
+from advisor.decide.offers import offers_by_accelerator, placements
+from advisor.decide.scenario import Market
 from advisor.render.answer import Answer, Figure
 from advisor.render.atomic import check_writable, write_text
 from advisor.render.calibration_view import with_calibration

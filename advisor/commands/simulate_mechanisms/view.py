@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from advisor.catalog.units import GB, MB
-from advisor.recommend.scenario import Traffic
+from advisor.decide.scenario import Traffic
 from advisor.render.answer import Answer, Paragraph
 from advisor.render.numbers import TIME, digits, percent, show, show_quantity
 from advisor.render.serve_view import ServeRun, serve_answer

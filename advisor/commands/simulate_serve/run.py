@@ -116,7 +116,7 @@ def _under_limit(
     """The deployment, calibrated, with its accelerators held to the power limit that is asked for; None without one."""
     if asked.power_cap is None:
         return None
-    from advisor.recommend.power import held_to, limits_of
+    from advisor.decide.power import held_to, limits_of
     from advisor.simulator.calibrated_device import calibrated_deployment
 
     watts = parse_watts(asked.power_cap, "--power-cap")

@@ -10,9 +10,9 @@ from advisor.cli.measures import parse_count
 from advisor.cli.serve_input import DEFAULT_REQUESTS, LoadPlan, deployment_of
 from advisor.cli.traffic_input import traffic_of
 from advisor.commands.simulate_serve.options import Guessing, ServeInput
-from advisor.recommend.load_runs import LoadShare, SplitModel, lengths_of, run_at
-from advisor.recommend.scenario import Traffic, within_window
-from advisor.recommend.split import traffic_in
+from advisor.decide.load_runs import LoadShare, SplitModel, lengths_of, run_at
+from advisor.decide.scenario import Traffic, within_window
+from advisor.decide.split import traffic_in
 from advisor.render.numbers import layout_words
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import ReplicaModel

@@ -8,8 +8,8 @@ from typing import Any, Final
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import BITS_PER_BYTE, GIGA
 from advisor.cli.command import Needs, check_together
-from advisor.recommend.training.runs import trained_parameters
-from advisor.recommend.training.search import PlanFound
+from advisor.decide.training.runs import trained_parameters
+from advisor.decide.training.search import PlanFound
 from advisor.render.numbers import TIME, digits, show
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.framework_costs import framework_costs

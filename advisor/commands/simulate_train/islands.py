@@ -10,8 +10,8 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Calibration
 from advisor.catalog.units import BITS_PER_BYTE, GIGA
 from advisor.cli.command import Apart, Needs, Rule, check_together
-from advisor.recommend.training.islands import Islands, IslandsFound
-from advisor.recommend.training.search import PlanFound
+from advisor.decide.training.islands import Islands, IslandsFound
+from advisor.decide.training.search import PlanFound
 from advisor.render.numbers import TIME, digits, show
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.training.cluster import TrainingCluster

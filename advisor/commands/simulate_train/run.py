@@ -19,10 +19,10 @@ from advisor.commands.simulate_train.far_sites import far_sites
 from advisor.commands.simulate_train.islands import islands_of
 from advisor.commands.simulate_train.options import TrainInput, TrainLayout
 from advisor.commands.simulate_train.view import TrainRun, train_answer
-from advisor.recommend.training.islands import ACROSS, Islands, over_islands
-from advisor.recommend.training.money import unsold
-from advisor.recommend.training.search import PlanFound, Tally, best_plans, does_fit, evaluate_plan, simulated
-from advisor.recommend.training.space import (
+from advisor.decide.training.islands import ACROSS, Islands, over_islands
+from advisor.decide.training.money import unsold
+from advisor.decide.training.search import PlanFound, Tally, best_plans, does_fit, evaluate_plan, simulated
+from advisor.decide.training.space import (
     COMPUTE_DTYPES,
     RULES,
     Variant,

@@ -8,12 +8,12 @@ from advisor.commands.simulate_train.far_sites import FarSites
 from advisor.commands.simulate_train.islands import islands_flags, islands_result, islands_words, title_of
 from advisor.commands.simulate_train.pipeline_picture import LEGEND as PICTURE_LEGEND
 from advisor.commands.simulate_train.pipeline_picture import pipeline_svg, pipeline_text
-from advisor.recommend.training.islands import Islands, IslandsFound
-from advisor.recommend.training.option import bottleneck_of, memory_stages, plan_columns
-from advisor.recommend.training.result import StageMemory
-from advisor.recommend.training.search import PlanFound, pictured
-from advisor.recommend.training.space import peak_flop_per_s
-from advisor.recommend.training.uncertainty import memory_quantity, step_quantity
+from advisor.decide.training.islands import Islands, IslandsFound
+from advisor.decide.training.option import bottleneck_of, memory_stages, plan_columns
+from advisor.decide.training.result import StageMemory
+from advisor.decide.training.search import PlanFound, pictured
+from advisor.decide.training.space import peak_flop_per_s
+from advisor.decide.training.uncertainty import memory_quantity, step_quantity
 from advisor.render.answer import Answer, Block, Figure, Paragraph
 from advisor.render.document import picked
 from advisor.render.numbers import LEGEND, SIZE, TIME, digits, percent, show, show_quantity

@@ -1,0 +1,82 @@
+"""What finishing a batch in time costs: whole units of an offer, starting them, losing some of them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor.catalog.units import DAY_S, GB, MINUTE_S
+from advisor.decide.batch.result import BatchJob
+from advisor.decide.candidates import Candidate
+from advisor.decide.offers import Placement
+from advisor.decide.purchase import extra_usd_per_hour, job_usd
+from advisor.decide.scenario import Scenario
+
+_LOAD_BYTES_PER_S = 1.0 * GB
+"""Weights from a store into one accelerator while a replica starts."""
+_ROUNDING = 1e-9
+_START_S = 2.0 * MINUTE_S
+"""A machine that boots, pulls its image and compiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPurchase:
+    """Whole units of an offer that finish in time."""
+
+    way: Placement
+    num_units: int
+    duration_s: float
+    usd: float
+
+    @property
+    def num_replicas(self) -> int:
+        return self.num_units * self.way.replicas_per_unit
+
+
+def cheapest_batch(
+    ways: Sequence[Placement], requests_per_s: float, scenario: Scenario, job: BatchJob, candidate: Candidate
+) -> BatchPurchase | None:
+    """The cheapest way to buy replicas of this rate that finish in time."""
+    found = [p for way in ways if (p := _purchase(way, requests_per_s, scenario, job, candidate))]
+    return min(found, key=lambda purchase: purchase.usd, default=None)
+
+
+def _purchase(
+    way: Placement, requests_per_s: float, scenario: Scenario, job: BatchJob, candidate: Candidate
+) -> BatchPurchase | None:
+    if requests_per_s <= 0.0:
+        return None
+    start_s = start_up_s(candidate)
+    rate = requests_per_s * kept_fraction(way.price.term, job.spot_losses_per_day, start_s)
+    room_s = job.deadline_s - start_s
+    if room_s <= 0.0:
+        return None
+    units = math.ceil(job.num_requests / (rate * room_s) / way.replicas_per_unit)
+    duration_s = start_s + job.num_requests / (rate * units * way.replicas_per_unit)
+    usd = job_usd(way.price.term, units * way.usd_per_unit_hour, duration_s)
+    budget = scenario.objectives.budget_usd_per_hour
+    per_hour = units * way.usd_per_unit_hour + extra_usd_per_hour(way.price, scenario.beside)
+    if (budget is not None and per_hour > budget * (1.0 + _ROUNDING)) or units > (way.max_units or math.inf):
+        return None
+    return BatchPurchase(way, units, duration_s, usd)
+
+
+def start_up_s(candidate: Candidate) -> float:
+    """From renting a machine to its first request [s]: boot, image, weights.
+
+    Assumes: a store that feeds each accelerator with 1 GB/s.
+    Source: own assumption, printed with the answer.
+    """
+    return _START_S + candidate.memory.weight_bytes / _LOAD_BYTES_PER_S
+
+
+def kept_fraction(term: str, losses_per_day: float, start_s: float) -> float:
+    """Part of a machine's time that does work although it may be lost [fraction].
+
+    1 / (1 + losses per second · (start + half of what is in hand)); only spot machines are lost
+
+    Assumes: a lost machine is replaced at once, and requests in hand are worth half a minute.
+    Source: renewal argument, own derivation.
+    """
+    if term != "spot":
+        return 1.0
+    return 1.0 / (1.0 + losses_per_day / DAY_S * (start_s + MINUTE_S / 2.0))

@@ -1,0 +1,353 @@
+"""What would make the first option cheaper or another one win: levers and looser needs tried on it, each simulated like
+the answer; how sure it beats the others, and the prices at which it does not.
+"""
+
+import contextlib
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.units import KILO
+from advisor.decide.bounds import surface_requests_per_s
+from advisor.decide.candidates import Candidate, fitted, usable_precisions
+from advisor.decide.capacity import NUM_SEEDS, Capacity, confirm, highest_load
+from advisor.decide.effort import is_spent
+from advisor.decide.levers import Lever, lever_note, replica_of, to_try, under_limits, with_lever
+from advisor.decide.load_runs import strain
+from advisor.decide.offers import offers_under_limit, placements
+from advisor.decide.power import NAME, rate_factors
+from advisor.decide.purchase import cheapest_purchase, planned_load, replicas_for
+from advisor.decide.ranking import LESS, Planned, chance_cheaper, log_error, planned
+from advisor.decide.result import BeforeAfter, Comparison, LeverTrial, Option
+from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
+from advisor.decide.screening import Found
+from advisor.decide.settling import shown
+from advisor.simulator.deployment import activation_dtype_for
+from advisor.simulator.intervals import pair_class
+from advisor.simulator.quantity import Quantity, weakest
+from advisor.simulator.replica_model import ReplicaModel
+
+_MISSES = "misses the objectives at this load"
+_TRIAL_RUNS = NUM_SEEDS["show"]
+"""By which a change is shown where conversations would ask for more: two under the same runs differ by the change."""
+_FASTER = 0.9
+"""The same of a time that 99 % keep, where the cost stays."""
+_LOOSER = 1.5
+"""Times an objective that binds."""
+_FOUR_BIT = ("nvfp4", "mxfp4", "int4")
+_SURE = 0.9
+"""Chance from which on an order counts as settled."""
+
+
+def tried_levers(scenario: Scenario, plans: Sequence[tuple[int, Planned]]) -> tuple[LeverTrial, ...]:
+    """Each lever that may be tried on each of the ranked deployments, best first; those that gain nothing last."""
+    trials = [
+        _tried(scenario, rank, plan, beside, one)
+        for rank, plan in plans
+        for beside in (_beside(scenario, plan),)
+        for one in to_try(scenario, plan.found.candidate)
+        if not is_spent()
+    ]
+    trials += [
+        trial
+        for rank, plan in plans
+        if scenario.constraints.own and not is_spent() and (trial := _under_limit(scenario, rank, plan))
+    ]
+    order = ("pulled", "cheaper", "faster", "no gain", "refused")
+    return tuple(sorted(trials, key=lambda trial: (order.index(trial.verdict), trial.gain)))
+
+
+def _beside(scenario: Scenario, plan: Planned) -> Planned:
+    """The deployment by as few runs as what is tried on it: by the same ones, so that only the change differs."""
+    return plan if scenario.traffic.conversations is None else shown(scenario, plan, most_runs=_TRIAL_RUNS)
+
+
+def _tried(scenario: Scenario, rank: int, plan: Planned, beside: Planned, one: Lever) -> LeverTrial:
+    """One lever on one deployment, which carries the same demand."""
+    trial = LeverTrial(one.name, one.words, rank, plan.found.accelerator_id, "no gain", one.costs_quality, "")
+    try:
+        candidate = with_lever(plan.found.candidate, one, scenario)
+        replica = replica_of(candidate, scenario, plan.found.replica.library)
+    except AdvisorError as error:
+        return replace(trial, verdict="refused", note=error.why or error.what)
+    after = carried(scenario, plan, replace(plan.found, candidate=candidate, replica=replica))
+    if after is None:
+        return replace(trial, note=_MISSES)
+    # It must also pay where the fewest guesses are accepted that are likely.
+    worst = candidate.speculation.time_factors[1] if candidate.speculation else 1.0
+    return _compared(replace(trial, note=lever_note(one, candidate)), plan, after, worst, beside)
+
+
+def _compared(
+    trial: LeverTrial, plan: Planned, after: Planned, worst: float, beside: Planned | None = None
+) -> LeverTrial:
+    """The trial with what a change does; `worst`: times the cost where its error is large, if there is a difference;
+    `beside`: the deployment by the same runs, where it is shown by others."""
+    cost = BeforeAfter(plan.found.usd_per_million_tokens, after.found.usd_per_million_tokens)
+    ttft, tpot = (_change(name, plan, after, beside or plan) for name in ("ttft", "tpot"))
+    saves = cost.ratio * (worst if cost.ratio != 1.0 else 1.0) <= LESS
+    is_faster = cost.ratio <= 1.0 and tpot.ratio <= _FASTER
+    return replace(
+        trial,
+        verdict="cheaper" if saves else "faster" if is_faster else "no gain",
+        usd_per_million_tokens=cost,
+        usd_per_hour=BeforeAfter(plan.found.purchase.usd_per_hour, after.found.purchase.usd_per_hour),
+        ttft_p99_s=ttft,
+        tpot_p99_s=tpot,
+    )
+
+
+def _change(metric: str, plan: Planned, after: Planned, beside: Planned) -> BeforeAfter:
+    """What 99 % keep of a time before and after a change, in proportion to what the same runs show without it [s]."""
+    before_s, after_s, same_s = (
+        getattr(each.result, metric).percentile_s(99) for each in (plan, after, beside)
+    )
+    return BeforeAfter(before_s, after_s if beside is plan or not same_s else before_s * after_s / same_s)
+
+
+def _under_limit(scenario: Scenario, rank: int, plan: Planned) -> LeverTrial | None:
+    """What a power limit does to a deployment of one's own: the one that it is held to, else the lowest that holds;
+    None where none may be tried."""
+    candidate = plan.found.candidate
+    if plan.found.fleet is not None:
+        return None
+    if candidate.full_power is not None:
+        deployment = replace(candidate.deployment, accelerator=candidate.full_power)
+        free = _under(scenario, plan, replace(candidate, deployment=deployment, full_power=None))
+        again = _under(scenario, plan, candidate)  # by the same runs, so that only the limit differs
+        if free is None or again is None:
+            return None
+        trial = _compared(_of_limit(rank, candidate, free, again), free, again, 1.0)
+        shown_usd, ratio = plan.found.usd_per_million_tokens, BeforeAfter(*_usd(free, again)).ratio
+        return replace(
+            trial, verdict="pulled", usd_per_million_tokens=BeforeAfter(shown_usd / ratio, shown_usd)
+        )
+    if scenario.levers != ("auto",):
+        return None
+    with contextlib.suppress(InfeasibleError):
+        for limited in reversed(under_limits(candidate)):
+            after = _under(scenario, plan, limited)
+            if after is not None:
+                slowest, _ = rate_factors(candidate.deployment.accelerator)
+                return _compared(_of_limit(rank, limited, plan, after), plan, after, 1.0 / slowest)
+    return None
+
+
+def _under(scenario: Scenario, plan: Planned, candidate: Candidate) -> Planned | None:
+    """The deployment with another power limit, or without one, paid as its boards draw; None where it does not hold."""
+    chip, bought = candidate.deployment.accelerator, plan.found.purchase
+    offers = offers_under_limit(scenario.constraints, chip, scenario.as_of)
+    ways = placements(candidate.deployment.accelerators_per_replica, offers, chip)
+    if not ways:
+        return None
+    ratio = ways[0].usd_per_unit_hour / bought.placement.usd_per_unit_hour
+    paid = replace(
+        bought,
+        placement=ways[0],
+        usd_per_million_tokens=ratio * bought.usd_per_million_tokens,
+        cost=ratio * bought.cost,
+    )
+    replica = replica_of(candidate, scenario)
+    found = replace(plan.found, candidate=candidate, replica=replica, ways=tuple(ways), purchases=(paid,))
+    return carried(scenario, plan, found)
+
+
+def _usd(*plans: Planned) -> tuple[float, ...]:
+    return tuple(plan.found.usd_per_million_tokens for plan in plans)
+
+
+def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) -> LeverTrial:
+    """A limit, with how much less is drawn, or how many more boards are fed."""
+    chip, free = limited.deployment.accelerator, limited.full_power
+    assert free is not None
+    assert free.tdp_w is not None
+    assert chip.tdp_w is not None
+    watts = f"{chip.tdp_w:.0f}"
+    fed, fed_now = (plan.found.purchase.placement.accelerators_per_unit for plan in (before, after))
+    less_w = (free.tdp_w - chip.tdp_w) * fed
+    saved = f"{less_w / KILO:.3g} kW less at most, as boards that draw less anyway save less"
+    if fed_now > fed:
+        saved = f"the power feeds {fed_now} boards instead of {fed}"
+    return LeverTrial(
+        f"{NAME}:{watts}W",
+        f"hold boards to {watts} of {free.tdp_w:.0f} W",
+        rank,
+        chip.id,
+        "no gain",
+        costs_quality=False,
+        note=f"{saved}; speed " + ("as measured" if free.power_points else "by the cube root of power"),
+    )
+
+
+def carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
+    """A changed deployment, or objective, with what it shows bought for the demand; None where it does not hold."""
+    if plan.demand.kind == "rate" and found.purchase.num_replicas == 1:
+        # Nothing can be saved; it may be faster.
+        at_point = shown(scenario, replace(plan, found=found), most_runs=_TRIAL_RUNS)
+        return at_point if strain(at_point.result, scenario.objectives)[0] <= 1.0 else None
+    capacity = _enough(scenario, plan, found.replica) or capacity_of(scenario, found.replica)
+    if capacity is None:
+        return None
+    way = found.purchase.placement
+    bought = cheapest_purchase(scenario, plan.demand, (way,), capacity.load, capacity.requests_per_s)
+    if bought is None:
+        return None
+    changed = planned(scenario, plan.demand, replace(found, capacity=capacity, purchases=(bought,)))
+    return shown(scenario, changed, most_runs=_TRIAL_RUNS)
+
+
+def _enough(scenario: Scenario, plan: Planned, replica: ReplicaModel) -> Capacity | None:
+    """What a changed replica holds, where that is enough for fewer replicas than a deployment has, or for as many: a
+    given load asks no more. None where it is not, or where no load is given."""
+    if plan.demand.kind != "rate":
+        return None
+    able, size = plan.found.capacity, plan.demand.size
+    count = replicas_for(size, planned_load(scenario, able.load))
+    needed = size / (1.0 - scenario.headroom_fraction)
+    fewer = capacity_of(scenario, replica, needed / (count - 1)) if count > 1 else None
+    if fewer is not None:
+        return fewer
+    aim = replace(able, load=needed / count, requests_per_s=needed / count)
+    return confirm(replica, scenario.traffic, scenario.objectives, aim, scenario.seed, least=aim.load)
+
+
+def capacity_of(scenario: Scenario, replica: ReplicaModel, least: float = 0.0) -> Capacity | None:
+    """The highest load that a replica holds within the objectives of a scenario; None where it holds none, or less than
+    is of use."""
+    traffic, objectives, seed = scenario.traffic, scenario.objectives, scenario.seed
+    bound = surface_requests_per_s(replica, traffic, objectives)
+    if bound <= least:
+        return None
+    free = scenario.headroom_fraction
+    found = highest_load(
+        replica, traffic, objectives, bound_per_s=bound, seed=seed, least=least, headroom_fraction=free
+    )
+    return None if found is None else confirm(replica, traffic, objectives, found, seed, least=least)
+
+
+def what_would_change(
+    options: tuple[Option, ...], comparisons: tuple[Comparison, ...], tried: Sequence[str]
+) -> tuple[str, ...]:
+    """Short sentences: break-even prices of the runners-up, orders that are open, changes that were tried.
+
+    Source: own definition; costs are linear in the hourly price.
+    """
+    first, sentences = options[0], _surest(options)
+    for option in options[1:3]:
+        ratio = first.usd_per_million_tokens.value / option.usd_per_million_tokens.value
+        per_accelerator = option.usd_per_hour / option.num_accelerators
+        sentences.append(
+            f"{option.accelerator} wins below ${per_accelerator * ratio:.2f} per accelerator and hour "
+            f"(now ${per_accelerator:.2f} at {option.provider})"
+            if ratio < 1.0
+            else f"{option.accelerator} at {option.provider} costs less already: a benchmark that holds makes it first"
+        )
+    close = [each.accelerator for each in comparisons if each.chance_first_is_cheaper < _SURE]
+    if close:
+        sentences.append(
+            f"within the model's error the order against {', '.join(close)} is open: "
+            "benchmark both before a long contract"
+        )
+    return (*sentences, *tried)
+
+
+def tried_changes(scenario: Scenario, plan: Planned) -> tuple[str, ...]:
+    """What a looser binding objective and four-bit weights would do to the first option, simulated like it; nothing
+    where they gain nothing, where only short runs are made, or of unlike parts, which are sized together.
+
+    Source: `carried`.
+    """
+    if scenario.screened_only or is_spent() or plan.found.fleet is not None:
+        return ()
+    found, binding = [], plan.found.capacity.binding
+    level = next((each for each in scenario.objectives.levels if each.metric == binding), None)
+    if level is not None:
+        looser = _with_limit(scenario.objectives, level, _LOOSER * level.limit_s)
+        after = carried(scenario.model_copy(update={"objectives": looser}), plan, plan.found)
+        found.append(_effect(f"{level.name} within {_LOOSER * level.limit_s:.3g} s", plan, after))
+    if not scenario.constraints.precisions:
+        found += [
+            _effect(
+                f"four-bit weights (--precision {dtype}, where your quality tests allow them)", plan, after
+            )
+            for dtype, after in _four_bit(scenario, plan)
+        ]
+    return tuple(filter(None, found))
+
+
+def _with_limit(objectives: Objectives, level: ServiceLevel, limit_s: float) -> Objectives:
+    if level in objectives.others:
+        others = tuple(
+            each.model_copy(update={"limit_s": limit_s}) if each == level else each
+            for each in objectives.others
+        )
+        return objectives.model_copy(update={"others": others})
+    return objectives.model_copy(update={f"{level.metric}_p99_s": limit_s})
+
+
+def _four_bit(scenario: Scenario, plan: Planned) -> list[tuple[str, Planned | None]]:
+    """The first option with weights of four bits, in the first format that its engine has for it; none where it has
+    none, or where they have four already."""
+    candidate, traffic = plan.found.candidate, scenario.traffic
+    deployment = candidate.deployment
+    if bytes_per_element(deployment.weight_dtype) < 1.0:
+        return []
+    chip, engine = deployment.accelerator, deployment.engine
+    usable = usable_precisions(deployment.model, chip, engine, _FOUR_BIT)
+    for dtype in usable[:1]:
+        changed = replace(deployment, weight_dtype=dtype, activation_dtype=activation_dtype_for(dtype, chip))
+        try:
+            fits = fitted(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))
+            lighter = replace(candidate, deployment=changed, memory=fits.memory)
+            replica = replica_of(lighter, scenario)
+        except AdvisorError:
+            continue
+        return [(dtype, carried(scenario, plan, replace(plan.found, candidate=lighter, replica=replica)))]
+    return []
+
+
+def _effect(change: str, plan: Planned, after: Planned | None) -> str:
+    """What a change does to the cost, as tried; empty where it saves nothing."""
+    if after is None:
+        return ""
+    cost = BeforeAfter(plan.found.usd_per_million_tokens, after.found.usd_per_million_tokens)
+    if cost.ratio > LESS:
+        return ""
+    counts = plan.found.purchase.num_replicas, after.found.purchase.num_replicas
+    fewer = f", {counts[1]} replicas for {counts[0]}" if counts[1] < counts[0] else ""
+    return f"{change}: option 1 ${cost.before:.3g} to ${cost.after:.3g} per million tokens{fewer}"
+
+
+def _surest(options: tuple[Option, ...]) -> list[str]:
+    """Where the first option rests on borrowed kernel parameters: the cheapest one that does not."""
+    first = options[0]
+    if first.usd_per_million_tokens.basis != "assumed":
+        return []
+    measured = next((option for option in options if option.usd_per_million_tokens.basis != "assumed"), None)
+    lead = f"{first.accelerator} is predicted with kernel parameters of related hardware"
+    if measured is None:
+        return [f"{lead}, and so are its rivals: benchmark before you commit"]
+    return [
+        f"{lead}; the cheapest whose own kernels were measured is {measured.accelerator}, "
+        f"option {measured.rank}, at ${measured.usd_per_million_tokens.value:.2g} per million tokens"
+    ]
+
+
+def compared(order: Sequence[Planned]) -> tuple[Comparison, ...]:
+    """The first option against each of the others, by what they may really cost."""
+    found, first = [], order[0]
+    for rank, option in enumerate(order[1:], start=2):
+        ratio, factor = option.expected_cost / first.expected_cost, math.exp(log_error(first, option))
+        basis = weakest(first.found.replica.basis, option.found.replica.basis)
+        found.append(
+            Comparison(
+                rank,
+                option.found.accelerator_id,
+                pair_class(first.found.replica, option.found.replica),
+                Quantity(ratio, ratio / factor, ratio * factor, basis),
+                chance_cheaper(first, option),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,107 @@
+"""What each context window costs: the same question with servers that take requests of so many tokens."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.published import context_limits
+from advisor.catalog.schema import Model
+from advisor.decide.options import option_of
+from advisor.decide.ranking import Planned
+from advisor.decide.result import ContextTier
+from advisor.decide.scenario import Scenario
+from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
+
+Done = TypeVar("Done")
+
+
+def tier_scenario(scenario: Scenario, tokens: int) -> Scenario:
+    """The question for servers that take requests of so many tokens."""
+    traffic = scenario.traffic
+    output = min(traffic.longest_output_tokens, max(1, tokens // 2))
+    longest = {"max_input_tokens": tokens - output, "max_output_tokens": output}
+    return scenario.model_copy(update={"traffic": traffic.model_copy(update=longest)})
+
+
+def searched_largest(
+    scenario: Scenario, model: Model, search: Callable[[Scenario], Done]
+) -> tuple[Done, dict[int, str]]:
+    """The search at the largest of the windows that anything serves, and why nothing serves the others.
+
+    Raises: InfeasibleError: nothing serves any.
+    """
+    refused = {tokens: why for tokens in scenario.max_contexts if (why := _unread(scenario, model, tokens))}
+    for tokens in sorted(set(scenario.max_contexts).difference(refused), reverse=True):
+        try:
+            return search(tier_scenario(scenario, tokens)), refused
+        except InfeasibleError as error:
+            refused[tokens] = error.why or error.what
+    raise InfeasibleError(
+        f"nothing serves {model.id} with a context of {min(scenario.max_contexts):,} tokens or more",
+        why="; ".join(dict.fromkeys(refused.values())),
+        fix=_nearest(scenario, model),
+    )
+
+
+def _unread(scenario: Scenario, model: Model, tokens: int) -> str:
+    """Why the model reads no requests of so many tokens, or the traffic has longer ones; empty where neither is so."""
+    most, traffic = _window(model), scenario.traffic
+    mean = traffic.mean_input_tokens + traffic.mean_output_tokens
+    if most and tokens > most:
+        return f"{model.id} reads at most {most:,} tokens"
+    return f"a mean request has {mean:,} tokens" if mean > tokens else ""
+
+
+def _window(model: Model) -> int:
+    limits = context_limits(model)
+    return max(limits.native or 0, limits.with_scaling or 0)
+
+
+def _nearest(scenario: Scenario, model: Model) -> str:
+    most, traffic = _window(model), scenario.traffic
+    mean = traffic.mean_input_tokens + traffic.mean_output_tokens
+    if most and min(scenario.max_contexts) > most:
+        return f"--max-context {most} or less, or a model that reads more"
+    if max(scenario.max_contexts) < mean:
+        return f"--max-context {mean} or more, or shorter --input-tokens"
+    return "a smaller --max-context, or looser objectives and limits"
+
+
+def context_tiers(
+    scenario: Scenario,
+    model: Model,
+    refused: dict[int, str],
+    best: Planned,
+    plan: Callable[[Scenario], Planned | None],
+) -> tuple[ContextTier, ...]:
+    """Each window of the scenario, smallest first, with what to take for it, or why there is nothing.
+
+    `best` is taken for the largest that is not refused; a smaller one takes it too unless something is cheaper there.
+    """
+    found = []
+    for tokens in sorted(set(scenario.max_contexts), reverse=True):
+        if tokens in refused:
+            found.append(ContextTier(tokens, "refused", None, refused[tokens]))
+            continue
+        asked = tier_scenario(scenario, tokens)
+        rival = plan(asked) if any(tier.pick for tier in found) else None
+        if rival is not None and rival.found.purchase.cost < best.found.purchase.cost:
+            best = rival
+        found.append(_tier(best, asked, model, tokens))
+    return tuple(reversed(found))
+
+
+def _tier(plan: Planned, scenario: Scenario, model: Model, tokens: int) -> ContextTier:
+    replica, traffic = plan.found.replica, scenario.traffic
+    prompt = FixedLengths(tokens - (traffic.max_output_tokens or 1), 1)
+    alone = simulate(replica.surface, replica.policy, Workload(ClosedLoop(1), prompt, 1), seed=scenario.seed)
+    held = replica.memory.kv_capacity_tokens // tokens * plan.found.purchase.num_replicas
+    native = context_limits(model).native
+    return ContextTier(
+        tokens,
+        "with scaling" if native and tokens > native else "native",
+        option_of(1, plan, scenario),
+        "",
+        int(held),
+        alone.ttft.mean_s,
+    )

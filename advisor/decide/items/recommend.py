@@ -1,0 +1,293 @@
+"""Which accelerators, and how many, for images, texts or audio under a promise on latency, at what price."""
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from advisor.catalog import models
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.schema import Model
+from advisor.catalog.units import HOUR_S, KILO
+from advisor.decide.items.option import (
+    NUM_REQUESTS,
+    ItemCandidate,
+    ItemFound,
+    headline,
+    item_option,
+    warnings_of,
+)
+from advisor.decide.items.result import ItemOption, ItemRecommendation, ItemRung, ItemScenario, ItemSearch
+from advisor.decide.offers import Placement, market, placements
+from advisor.decide.purchase import extra_usd_per_hour, smallest_budget
+from advisor.decide.result import Rejected
+from advisor.decide.standing import SAFE, by_standing, standing_of
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.workloads.batch_queue import (
+    BatchFleet,
+    highest_rate,
+    servers_for,
+)
+from advisor.simulator.workloads.diffusion import Parallel
+from advisor.simulator.workloads.services import ItemService, check_model, item_service, quantity
+
+_SPLITS = (1, 2, 4, 8)
+_NUM_WAYS = 3
+"""To buy a replica, the cheapest: one of them may be out of reach or short of units."""
+_TRICKLE_PER_S = 0.001
+"""Items, for which the smallest fleet is enough."""
+_ROUNDING = 1e-9
+"""A share of the rate that is a replica's very rate, after division and multiplication."""
+
+
+def recommend_items(scenario: ItemScenario) -> ItemRecommendation:
+    """The cheapest fleets that serve items within a promise, ranked by dollars per item.
+
+    Every accelerator of the catalog with an offer is considered, alone and with batches split over 2, 4 and 8; the
+    options shown were simulated, and none that was not could be cheaper by its bound.
+
+    Raises: AdvisorError: the model does not do such work. InfeasibleError: nothing keeps the promise.
+    """
+    started = time.perf_counter()
+    model = models.get(scenario.model).record
+    check_model(model, scenario.job.workload)
+    unfit: dict[str, str] = {}
+    services = tuple(_services(scenario, model, unfit))
+    loads = scenario.ladder_per_s or (scenario.rate_per_s,)
+    answers = [_answer(replace(scenario, rate_per_s=load), services, unfit) for load in loads]
+    carried = [answer for answer in answers if answer.options]
+    if not carried:
+        raise _nothing(scenario, model, services, answers[0].reasons)
+    last = carried[-1]
+    ladder = tuple(
+        ItemRung(load, answer.options[0] if answer.options else None)
+        for load, answer in zip(scenario.ladder_per_s, answers, strict=False)
+    )
+    return ItemRecommendation(
+        "item_plan", model.id, scenario.job.workload, scenario.job.unit,
+        headline(last.options[0], model, last.scenario, ladder), last.options, last.rejected(),
+        ItemSearch(len(last.bounds), sum(answer.num_simulated for answer in answers), time.perf_counter() - started),
+        warnings_of([*last.options, *(rung.pick for rung in ladder if rung.pick)]), ladder,
+    )  # fmt: skip
+
+
+_Fleets = dict[int, tuple[BatchFleet, float] | None]
+"""By the identity of a service: replicas that carry the load, and what one of them carries; None where none do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The ranked options for one load, and what there was beside them."""
+
+    scenario: ItemScenario
+    options: tuple[ItemOption, ...]
+    bounds: Sequence[ItemCandidate]
+    reasons: Mapping[str, str]
+    num_simulated: int
+
+    def rejected(self) -> tuple[Rejected, ...]:
+        shown = {option.accelerator for option in self.options}
+        limit, unit = self.options[-1].usd_per_thousand_items.value, self.scenario.job.unit
+        dearer = {c.service.deployment.accelerator.id: c.bound_usd * KILO for c in reversed(self.bounds)}
+        against = f"against ${limit:.3g} for option {len(self.options)}"
+        rejected = [
+            Rejected(name, f"at best ${usd:.3g} per 1000 {unit}s, {against}")
+            for name, usd in sorted(dearer.items(), key=lambda item: item[1])
+            if name not in shown and name not in self.reasons
+        ]
+        others = [Rejected(name, reason) for name, reason in self.reasons.items() if name not in shown]
+        return (*rejected, *others)
+
+
+def _answer(
+    scenario: ItemScenario,
+    services: Sequence[tuple[ItemService, Sequence[Placement]]],
+    unfit: Mapping[str, str],
+) -> _Answer:
+    bounds = _candidates(scenario, services)
+    reasons = dict(unfit)
+    fleets: _Fleets = {}
+    best = _cheapest(scenario, bounds, fleets)
+    firm = [
+        each for each in bounds if standing_of(each.service.basis, each.way.price, scenario.as_of) == SAFE
+    ]
+    safe = _cheapest(scenario, firm, fleets)
+    for name in (*best, *safe):
+        reasons.pop(name, None)
+    ranked = _competing(best, safe, scenario.top)
+    options = by_standing(
+        [item_option(rank, found, scenario) for rank, found in enumerate(ranked, 1)],
+        [found.candidate.way.price for found in ranked],
+        lambda option: option.usd_per_thousand_items,
+        scenario.as_of,
+    )
+    return _Answer(scenario, options, bounds, reasons, len(fleets))
+
+
+def _candidates(
+    scenario: ItemScenario, services: Sequence[tuple[ItemService, Sequence[Placement]]]
+) -> list[ItemCandidate]:
+    """Every replica on every offer, in the order of bounds."""
+    found = [
+        ItemCandidate(service, way, _bound_usd(service, way, scenario))
+        for service, ways in services
+        for way in ways
+    ]
+    return sorted(found, key=lambda candidate: candidate.bound_usd)
+
+
+def _competing(best: Mapping[str, ItemFound], safe: Mapping[str, ItemFound], top: int) -> list[ItemFound]:
+    """The cheapest accelerators, each as it is safe to take where that may cost no more than its cheapest offer; where
+    none of them is, the cheapest that is safe to take stands below them.
+    """
+
+    def cost(found: ItemFound) -> Quantity:
+        return quantity(found.candidate.service, found.usd_per_item)
+
+    def preferred(name: str) -> ItemFound:
+        founded, cheapest = safe.get(name), best.get(name)
+        if founded and (cheapest is None or cost(founded).low <= cost(cheapest).high):
+            return founded
+        return best[name]
+
+    order = sorted(map(preferred, {**best, **safe}), key=lambda found: found.usd_per_item)
+    founded = {id(found) for found in safe.values()}
+    if safe and founded.isdisjoint(map(id, order[:top])):
+        least = min(safe.values(), key=lambda found: found.usd_per_item)
+        return [*order[: max(1, top - 1)], least][:top]
+    return order[:top]
+
+
+def _services(
+    scenario: ItemScenario, model: Model, reasons: dict[str, str]
+) -> Iterator[tuple[ItemService, Sequence[Placement]]]:
+    """Every replica with the cheapest ways to buy it; why not, where there is none."""
+    offers, chips = market(scenario.constraints, scenario.as_of, scenario.calibration)
+    formats = scenario.constraints.precisions or (model.weights,)
+    for name, chip in chips.items():
+        if not offers.get(name) or not chip.is_ranked:
+            reasons[name] = chip.unranked_reason or "nobody in the price list offers it"
+            continue
+        for weights in formats:
+            for parallel in _ways_to_split(scenario):
+                try:
+                    service = item_service(model, chip, scenario.job, weight_dtype=weights, parallel=parallel)
+                except (InfeasibleError, AdvisorError) as error:
+                    if parallel.num_accelerators == 1:
+                        reasons[name] = f"{error.what}: {error.why}" if error.why else error.what
+                    continue
+                if service.batch_s[1] > scenario.latency_p99_s:
+                    reasons.setdefault(name, _too_slow(service, scenario))
+                    continue
+                reasons.pop(name, None)
+                size = service.accelerators_per_replica
+                ways = placements(size, offers[name], chip)
+                firm = [way for way in ways if standing_of(service.basis, way.price, scenario.as_of) == SAFE]
+                yield service, list(dict.fromkeys([*ways[:_NUM_WAYS], *firm[:_NUM_WAYS]]))
+
+
+def _ways_to_split(scenario: ItemScenario) -> Iterator[Parallel]:
+    """One accelerator, and, for images, batches split over several of one node."""
+    image = scenario.job.image
+    for sequence in _SPLITS if image else (1,):
+        for guidance in (1, 2) if image and image.guided else (1,):
+            if sequence * guidance <= min(_SPLITS[-1], scenario.constraints.max_accelerators):
+                yield Parallel("ulysses", sequence, guidance)
+
+
+def _bound_usd(service: ItemService, way: Placement, scenario: ItemScenario) -> float:
+    """Least dollars per item: no queues, no randomness, whole units where a rate is given; headroom included."""
+    rate, most = scenario.rate_per_s, service.best_items_per_s(scenario.latency_p99_s) / service.headroom
+    if rate is None:
+        return way.usd_per_replica_hour / HOUR_S / most
+    replicas = math.ceil(rate / most - _ROUNDING)
+    return math.ceil(replicas / way.replicas_per_unit) * way.usd_per_unit_hour / HOUR_S / rate
+
+
+def _cheapest(
+    scenario: ItemScenario, candidates: Sequence[ItemCandidate], fleets: _Fleets
+) -> dict[str, ItemFound]:
+    """The best of each accelerator, simulated in the order of bounds until none left can be among the top; `fleets`
+    are those of replicas that were simulated."""
+    best: dict[str, ItemFound] = {}
+    for candidate in candidates:
+        name = candidate.service.deployment.accelerator.id
+        known = sorted(found.usd_per_item for found in best.values())
+        if len(known) >= scenario.top and candidate.bound_usd >= known[scenario.top - 1]:
+            break
+        if name in best and candidate.bound_usd >= best[name].usd_per_item:
+            continue
+        key = id(candidate.service)
+        if key not in fleets:
+            fleets[key] = _fleet(candidate.service, scenario)
+        carried = fleets[key]
+        found = _bought(candidate, *carried, scenario) if carried else None
+        if found is not None and (name not in best or found.usd_per_item < best[name].usd_per_item):
+            best[name] = found
+    return best
+
+
+def _fleet(service: ItemService, scenario: ItemScenario) -> tuple[BatchFleet, float] | None:
+    """Replicas that keep the promise and bear the slow end of the range, and what one of them carries [1/s]."""
+    promise_s, headroom, seed = scenario.latency_p99_s, service.headroom, scenario.seed
+    rate = scenario.rate_per_s
+    if rate is None:
+        # One replica at the highest rate that it carries; half the requests do while that rate is sought.
+        rate = highest_rate(
+            service.batch_s, promise_s, headroom=headroom, seed=seed, num_requests=NUM_REQUESTS // 2
+        )
+        if rate <= 0.0:
+            return None
+    found = servers_for(
+        rate, service.batch_s, promise_s, headroom=headroom, seed=seed, num_requests=NUM_REQUESTS
+    )
+    return None if found is None else (found, rate / found.num_servers)
+
+
+def _bought(
+    candidate: ItemCandidate, fleet: BatchFleet, per_replica: float, scenario: ItemScenario
+) -> ItemFound | None:
+    """The fleet on whole units of an offer; None beyond the budget or what can be had."""
+    way = candidate.way
+    replicas = fleet.num_servers if scenario.rate_per_s is not None else way.replicas_per_unit
+    units = math.ceil(replicas / way.replicas_per_unit)
+    served = scenario.rate_per_s or replicas * per_replica
+    found = ItemFound(candidate, replace(fleet, num_servers=replicas), units, served)
+    paid = found.usd_per_hour + extra_usd_per_hour(way.price, scenario.beside)
+    if scenario.budget_usd_per_hour is not None and paid > scenario.budget_usd_per_hour * (1.0 + _ROUNDING):
+        return None
+    return None if way.max_units is not None and units > way.max_units else found
+
+
+def _too_slow(service: ItemService, scenario: ItemScenario) -> str:
+    alone_ms, promise_ms = (KILO * seconds for seconds in (service.batch_s[1], scenario.latency_p99_s))
+    return f"one {scenario.job.unit} alone takes {alone_ms:.0f} ms, the promise is {promise_ms:.0f} ms"
+
+
+def _nothing(
+    scenario: ItemScenario,
+    model: Model,
+    services: Sequence[tuple[ItemService, Sequence[Placement]]],
+    reasons: Mapping[str, str],
+) -> InfeasibleError:
+    slow = [reason for reason in reasons.values() if "alone takes" in reason]
+    fastest = min(slow, key=lambda reason: float(reason.split(" takes ")[1].split(" ms")[0]), default="")
+    why = f"on the fastest, {fastest}" if fastest else "; ".join(list(dict.fromkeys(reasons.values()))[:3])
+    fix = "loosen --latency-p99, take fewer --steps, or allow --precision fp8"
+    budget = scenario.budget_usd_per_hour
+    if budget is not None:
+        rate = scenario.rate_per_s or _TRICKLE_PER_S
+        asked = replace(scenario, budget_usd_per_hour=None, rate_per_s=rate, ladder_per_s=(), top=1)
+        fleets = _cheapest(asked, _candidates(asked, services), {}).values()
+        least = min(fleets, key=lambda found: found.usd_per_item, default=None)
+        if least is not None:
+            service, price = least.candidate.service, least.candidate.way.price
+            count = least.fleet.num_servers * service.accelerators_per_replica
+            paid = least.usd_per_hour + extra_usd_per_hour(price, scenario.beside)
+            why = f"${budget:.3g}/h buys nothing that keeps it"
+            fix = smallest_budget(paid, count, price.accelerator, price.provider)
+    return InfeasibleError(
+        f"nothing serves {model.id} with a p99 latency of {KILO * scenario.latency_p99_s:g} ms under these constraints",
+        why=why,
+        fix=fix,
+    )

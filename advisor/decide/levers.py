@@ -1,0 +1,333 @@
+"""Levers: what people change about a deployment beside its hardware, layout and weights, each only where it can act."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.engines import all_engines, quality_note, support
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.published import all_published, best_first
+from advisor.catalog.schema import Engine, Model
+from advisor.decide import power
+from advisor.decide.candidates import Candidate, fitted
+from advisor.decide.load_runs import spread_of_contexts
+from advisor.decide.scenario import Scenario
+from advisor.simulator.graph.model import has_state
+from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.replica_model import ReplicaModel, model_replica
+from advisor.simulator.speculation import chosen_speculation, speculative_replica
+from advisor.simulator.workloads.lora import Adapters, lora_replica
+
+Kind = Literal["prefix", "cache", "speculation", "fleet", "power"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """Something to pull, and as what the support matrix knows it."""
+
+    name: str
+    kind: Kind
+    feature: str
+    words: str
+    formats: tuple[str, ...] = ()
+    """Of the cache, as engines call them."""
+
+    @property
+    def costs_quality(self) -> bool:
+        """Whether answers change; guesses are verified, so that speculation changes nothing."""
+        return self.kind == "cache"
+
+    def is_pulled(self, candidate: Candidate) -> bool:
+        """Whether a candidate has it. Prompts that begin alike are reused where the engine can, so it always counts."""
+        guess = candidate.speculation
+        return {
+            "prefix": True,
+            "cache": candidate.deployment.kv_dtype in self.formats,
+            "speculation": guess is not None and guess.name == self.name,
+            "fleet": False,
+            "power": candidate.full_power is not None,
+        }[self.kind]
+
+
+LEVERS: Final = {
+    lever.name: lever
+    for lever in (
+        Lever("prefix", "prefix", "feature:prefix_caching", "keep the cache of prompts that begin alike"),
+        Lever("kv-fp8", "cache", "kv:fp8", "keep the cache in fp8", ("fp8",)),
+        Lever("kv-int8", "cache", "kv:int8", "keep the cache in 8-bit integers", ("int8", "q8_0")),
+        Lever("kv-nvfp4", "cache", "kv:nvfp4", "keep the cache in nvfp4", ("nvfp4",)),
+        Lever("mtp", "speculation", "feature:speculative_mtp", "guess ahead with the model's own module"),
+        Lever("eagle", "speculation", "feature:speculative_eagle", "guess ahead with an EAGLE head"),
+        Lever("ngram", "speculation", "feature:speculative_ngram", "guess ahead from n-grams of the text"),
+        Lever("pools", "fleet", "feature:disaggregation", "compute prompts apart from answers"),
+        Lever("split", "fleet", "", "serve long prompts apart from short ones"),
+        Lever(power.NAME, "power", "", "hold boards to less power than they are rated for"),
+    )
+}
+APART: Final = LEVERS["pools"]
+BY_LENGTH: Final = LEVERS["split"]
+UNLIKE: Final = "feature:disaggregation_unlike"
+"""Two pools on unlike accelerators of one architecture."""
+_HEADS: Final = ("draft-eagle3", "draft-speculator")
+_DRAFT: Final = Lever(
+    "draft:MODEL", "speculation", "feature:speculative_draft_model", "guess ahead with a small model"
+)
+NAMES: Final = (*LEVERS, _DRAFT.name, "speculation")
+
+
+def lever(name: str) -> Lever:
+    """The lever with a name, draft:MODEL and power-cap:280W included. Source: own table."""
+    if name in LEVERS:
+        return LEVERS[name]
+    return replace(LEVERS[power.NAME] if name.startswith(power.NAME) else _DRAFT, name=name)
+
+
+def pulled(scenario: Scenario, model: Model) -> tuple[str, ...]:
+    """Names of the levers that the search may pull: `auto` pulls what costs nobody anything, reuse of prompts, and so
+    does a list of others.
+    """
+    if scenario.levers in (("auto",), ("none",)):
+        return ("prefix",) if scenario.levers == ("auto",) else ()
+    usual = "mtp" if model.mtp_layers else "eagle"
+    names = (usual if name == "speculation" else name for name in scenario.levers)
+    return tuple(dict.fromkeys(("prefix", *names)))
+
+
+def without_limits(scenario: Scenario) -> Scenario | None:
+    """The scenario with its boards at full power; None where the search may not hold them to less."""
+    free = tuple(name for name in scenario.levers if lever(name).kind != "power")
+    return scenario.model_copy(update={"levers": free}) if len(free) < len(scenario.levers) else None
+
+
+def to_try(scenario: Scenario, candidate: Candidate) -> tuple[Lever, ...]:
+    """What `auto` tries on the deployments that it shows: the cache's smaller formats and speculation."""
+    if scenario.levers != ("auto",):
+        return ()
+    usual = "mtp" if candidate.deployment.model.mtp_layers else "eagle"
+    return tuple(LEVERS[name] for name in ("kv-fp8", "kv-int8", usual))
+
+
+def variants(scenario: Scenario, model: Model, candidate: Candidate) -> Iterator[Candidate]:
+    """A candidate without and with each of the levers that the search may pull, as far as they can act on it."""
+    names = pulled(scenario, model)
+    reuses = "prefix" in names or not scenario.traffic.reused_input_tokens
+    if scenario.traffic.conversations and not candidate.deployment.engine.flags.sticky_router:
+        reuses = False  # which replica gets the next turn is anybody's guess
+    kept = [_with_prefixes(candidate, is_asked=reuses)]
+    for kind in ("cache", "speculation"):
+        for one in tuple(kept):
+            for name in names:
+                if lever(name).kind == kind:
+                    try:
+                        kept.append(with_lever(one, lever(name), scenario))
+                    except InfeasibleError:
+                        continue
+    yield from kept
+    for name in names:
+        if lever(name).kind == "power":
+            with contextlib.suppress(InfeasibleError):
+                yield from (limited for one in kept for limited in under_limits(one, name))
+
+
+def under_limits(candidate: Candidate, name: str = power.NAME) -> list[Candidate]:
+    """The candidate held to each power limit that a lever stands for, the highest first.
+
+    Raises: InfeasibleError: its boards take none, or not this one.
+    Source: recommend.power.
+    """
+    chip = candidate.deployment.accelerator
+    return [
+        replace(
+            candidate,
+            deployment=replace(candidate.deployment, accelerator=power.held_to(chip, limit_w)),
+            full_power=chip,
+        )
+        for limit_w in power.limits_of(chip, name)
+    ]
+
+
+def check_pulled(scenario: Scenario, model: Model, candidates: Sequence[Candidate]) -> None:
+    """Refuse a named lever that acts on no candidate at all.
+
+    Raises: InfeasibleError: as the first candidate refuses it.
+    """
+    for one in map(lever, pulled(scenario, model)):
+        if one is APART:
+            _check_pools(candidates)
+        elif one.kind == "fleet":
+            continue  # a router in front, which any engine may have
+        elif candidates and not any(one.is_pulled(candidate) for candidate in candidates):
+            if one.kind == "power":
+                under_limits(candidates[0], one.name)
+            else:
+                with_lever(candidates[0], one, scenario)
+
+
+def serves_pools(engine: Engine, architecture: str) -> bool:
+    """Whether an engine is known to compute prompts apart from answers, and how it is told."""
+    told = engine.flags.pools or engine.flags.yaml_pools
+    return bool(told) and support(engine.id, architecture, APART.feature).is_usable
+
+
+def _check_pools(candidates: Sequence[Candidate]) -> None:
+    """Refuse pools where no engine of the candidates is known to have them, with one that is."""
+    asked = [(each.deployment.engine, each.deployment.accelerator) for each in candidates]
+    if not asked or any(serves_pools(engine, chip.architecture) for engine, chip in asked):
+        return
+    chips = {chip.architecture for _, chip in asked}
+    others = [each.id for each in all_engines() if any(serves_pools(each, name) for name in chips)]
+    names = ", ".join(dict.fromkeys(chip.id for _, chip in asked))
+    raise InfeasibleError(
+        f"no engine that may be used is known to {APART.words} on {names}",
+        why="its sources do not say so",
+        fix=f"--engine {others[0]}" if others else "--gpu h100-sxm --engine vllm, or --levers none",
+    )
+
+
+def with_lever(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> Candidate:
+    """The candidate with a lever of the cache or of speculation.
+
+    Raises: InfeasibleError: its engine, chip or model lacks it, or nothing fits any more; with the nearest that works.
+    Source: catalog.engines; engine records; simulator.speculation.
+    """
+    deployment, traffic = candidate.deployment, scenario.traffic
+    engine, chip = deployment.engine, deployment.accelerator
+    if pulled_one.kind == "cache":
+        found = next((name for name in pulled_one.formats if name in engine.kv_dtypes), "")
+        if not found or not support(engine.id, chip.architecture, pulled_one.feature).is_usable:
+            raise InfeasibleError(
+                f"{engine.name} does not {pulled_one.words} on {chip.id}",
+                why=f"cache formats that it has: {', '.join(engine.kv_dtypes)}",
+                fix=_nearest_cache(candidate),
+            )
+        if bytes_per_element(found) >= bytes_per_element(deployment.kv_dtype):
+            raise InfeasibleError(f"the cache is in {deployment.kv_dtype} already")
+        changed = replace(deployment, kv_dtype=found)
+        fits = fitted(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))
+        return replace(candidate, deployment=changed, memory=fits.memory)
+    try:
+        return _guessing(candidate, pulled_one, scenario)
+    except InfeasibleError as error:
+        fix = error.fix or _nearest_guess(candidate, scenario)
+        raise InfeasibleError(
+            error.what, why=error.why, fix=fix.replace("--speculative", "--levers")
+        ) from None
+
+
+def _guessing(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> Candidate:
+    """The candidate with a lever of speculation.
+
+    Raises: InfeasibleError: it lacks it; with a fix where the lever itself may be told otherwise.
+    """
+    deployment, told = candidate.deployment, pulled_one.name.partition(":")[0]
+    engine, chip = deployment.engine, deployment.accelerator
+    if not support(engine.id, chip.architecture, pulled_one.feature).is_usable:
+        raise InfeasibleError(
+            f"{engine.name} is not known to {pulled_one.words} on {chip.id}",
+            why="its sources do not say so",
+        )
+    if told not in engine.flags.speculation and told not in engine.flags.yaml_speculation:
+        raise InfeasibleError(f"no option is known by which {engine.name} is told to {pulled_one.words}")
+    try:
+        chosen = chosen_speculation(pulled_one.name, deployment, acceptance=scenario.acceptance)
+    except AdvisorError as error:
+        fix = "" if pulled_one.name == "mtp" else error.fix  # the model lacks it, however it is told
+        raise InfeasibleError(error.what, why=error.why, fix=fix) from None
+    return replace(candidate, speculation=chosen)
+
+
+def _nearest_guess(candidate: Candidate, scenario: Scenario) -> str:
+    """A way of guessing ahead that a candidate has."""
+    for each in LEVERS.values():
+        if each.kind == "speculation":
+            with contextlib.suppress(InfeasibleError):
+                _guessing(candidate, each, scenario)
+                return f"--levers {each.name}"
+    return "another --engine, or --levers none"
+
+
+def _with_prefixes(candidate: Candidate, *, is_asked: bool) -> Candidate:
+    """The candidate with its prefix cache as it will be started: the engine's own, or on where it is known to have
+    one; off where reuse is not to count."""
+    deployment = candidate.deployment
+    engine, architecture = deployment.engine, deployment.accelerator.architecture
+    known = support(engine.id, architecture, LEVERS["prefix"].feature)
+    caches = known.verdict != "no" if engine.prefix_caching else known.is_usable
+    return replace(candidate, caches_prefixes=is_asked and caches and not has_state(deployment.model))
+
+
+def _nearest_cache(candidate: Candidate) -> str:
+    deployment = candidate.deployment
+    for each in LEVERS.values():
+        usable = support(deployment.engine.id, deployment.accelerator.architecture, each.feature).is_usable
+        if usable and any(name in deployment.engine.kv_dtypes for name in each.formats):
+            return f"--levers {each.name}"
+    return "--levers none"
+
+
+def replica_of(
+    candidate: Candidate, scenario: Scenario, library: OperatorLibrary | None = None
+) -> ReplicaModel:
+    """A candidate's replica for the traffic of a scenario, with its levers pulled and its adapters loaded.
+
+    Assumes: an adapter costs each token what it costs a step, also where a step yields several.
+    Raises: InfeasibleError: it does not fit.
+    """
+    traffic, adapters = scenario.traffic, scenario.adapters
+    replica = model_replica(
+        candidate.deployment,
+        mean_input_tokens=traffic.mean_input_tokens,
+        mean_output_tokens=traffic.mean_output_tokens,
+        max_context_tokens=traffic.longest_request_tokens,
+        context_spread=spread_of_contexts(traffic),
+        library=library,
+    )
+    replica = replace(replica, policy=replace(replica.policy, prefix_caching=candidate.caches_prefixes))
+    if candidate.speculation is not None:
+        replica = speculative_replica(
+            replica,
+            candidate.speculation.speculation,
+            mean_input_tokens=traffic.mean_input_tokens,
+            mean_output_tokens=traffic.mean_output_tokens,
+        )
+    if adapters is not None:
+        engine, architecture = candidate.deployment.engine, candidate.deployment.accelerator.architecture
+        told = engine.flags.adapters or engine.flags.yaml_adapters
+        if not told or not support(engine.id, architecture, "feature:lora_adapters").is_usable:
+            raise InfeasibleError(f"{engine.name} is not known to serve adapters on {architecture}")
+        replica = lora_replica(replica, Adapters(adapters.count, adapters.rank, adapters.slots))
+    return replica
+
+
+def lever_note(one: Lever, candidate: Candidate) -> str:
+    """What a lever asks beside money: quality, or a head that somebody must have.
+
+    Source: data/quality.toml; catalog.published; simulator.speculation.
+    """
+    chosen = candidate.speculation
+    if one.kind == "cache" or chosen is None:
+        return quality_note(candidate.deployment.model, one.name)
+    needs = ""
+    if chosen.speculation.method == "eagle":
+        head = eagle_head(candidate.deployment.model, candidate.deployment.engine.id)
+        needs = f", with {head}" if head else "; its head must be found or trained"
+    part = 100.0 * chosen.speculation.acceptance
+    return f"counts on {part:.0f} % of guesses{needs}"
+
+
+def lacks_head(candidate: Candidate) -> bool:
+    """Whether a candidate guesses ahead with a head that nobody is known to have published."""
+    guess, deployment = candidate.speculation, candidate.deployment
+    if guess is None or guess.speculation.method != "eagle":
+        return False
+    return not eagle_head(deployment.model, deployment.engine.id)
+
+
+def eagle_head(model: Model, engine: str) -> str:
+    """A published EAGLE head of a model that an engine loads; empty where no source names one."""
+    heads = [
+        one for one in all_published().get(model.id, ()) if one.format in _HEADS and engine in one.engines
+    ]
+    return best_first(model, heads)[0].repository if heads else ""

@@ -1,0 +1,172 @@
+"""The nearest question that has an answer, where one has none: each change was tried before it is told."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from advisor.catalog import accelerators as accelerator_catalog
+from advisor.catalog.schema import Engine, Model
+from advisor.decide.candidates import candidates_of
+from advisor.decide.effort import is_spent
+from advisor.decide.offers import loosened
+from advisor.decide.purchase import smallest_budget
+from advisor.decide.scenario import Constraints, Objectives, Scenario
+from advisor.decide.screening import Found
+
+_LIMITS: Final = {
+    "--precision": "precisions",
+    "--engine": "engines",
+    "--gpu": "accelerators",
+    "--provider": "providers",
+    "--region": "regions",
+    "--residency": "countries",
+    "--max-price-age": "max_price_age_days",
+    "--max-gpus": "max_accelerators",
+    "--power-budget": "power_budget_w",
+}
+_FACTORS: Final = (2.0, 16.0, 256.0)
+_MORE: Final = (1.0, 1.25, 1.6)
+_LESS: Final = (0.99, 0.9, 0.75)
+"""Times what a question without the limit found: a search within it, of shorter runs, may find a little less."""
+_TRICKLE_PER_S: Final = 0.01
+"""Requests, for which the smallest deployment is enough."""
+
+
+Ask = Callable[[Scenario], Found | None]
+"""The deployment that a question would be answered with."""
+
+
+def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ...], ask: Ask) -> str:
+    """What to type so that there is an answer; empty where no single change that was tried gives one.
+
+    Source: own rule; the changes in the order in which people would give way.
+    """
+    one = scenario.model_copy(update={"top": 1, "ladder_per_s": (), "ladder_clients": ()})
+    if scenario.objectives.budget_usd_per_hour is not None:
+        told = _enough(one, ask)
+        if told:
+            return told
+    if scenario.constraints.own and scenario.traffic.rate_per_s is not None:
+        told = _most_load(one, ask)
+        if told:
+            return told
+    for words, changed in _changes(one, model, engines):
+        if is_spent():
+            break
+        if ask(changed) is not None:
+            return words
+    return ""
+
+
+def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> Iterator[tuple[str, Scenario]]:
+    """Questions with one change each, and how the change is told."""
+    limits, objectives = scenario.constraints, scenario.objectives
+    if limits.own:
+        for need in _needed(limits, model, scenario, engines):
+            told = f"--own {need[0]}x{need[1]}: one replica takes so many"
+            yield told, _limited(scenario, own=(need,))
+    elsewhere = loosened(limits, scenario.as_of)
+    for option, field in _LIMITS.items():
+        usual = Constraints.model_fields[field].get_default()
+        if getattr(limits, field) != usual:
+            yield f"drop {option}", _limited(scenario, **{field: usual})
+    if elsewhere is not None and not elsewhere.startswith("drop"):
+        option, _, values = elsewhere.partition(" ")
+        field = "terms" if option == "--term" else "tenancies"
+        yield elsewhere, _limited(scenario, **{field: tuple(values.split(","))})
+    for factor in _FACTORS:
+        for metrics in (("tpot", "itl"), ("ttft", "e2e"), ("tpot", "itl", "ttft", "e2e")):
+            looser, told = _looser(objectives, metrics, factor)
+            if told:
+                yield (
+                    f"{told}: the nearest that was tried",
+                    scenario.model_copy(update={"objectives": looser, "screened_only": True}),
+                )
+    if limits.own:  # what is there is given up last
+        yield "drop --own", _limited(scenario, own=Constraints.model_fields["own"].get_default())
+
+
+def _has_load(scenario: Scenario) -> bool:
+    return scenario.traffic.rate_per_s is not None or scenario.traffic.concurrency is not None
+
+
+def _with_rate(scenario: Scenario, rate_per_s: float | None) -> Scenario:
+    load = {"rate_per_s": rate_per_s, "concurrency": None}
+    return scenario.model_copy(update={"traffic": scenario.traffic.model_copy(update=load)})
+
+
+def _limited(scenario: Scenario, **changed: object) -> Scenario:
+    limits = scenario.constraints.model_copy(update=changed)
+    return scenario.model_copy(update={"constraints": limits})
+
+
+def _enough(scenario: Scenario, ask: Ask) -> str:
+    """The budget that buys the cheapest deployment, or a little more where a search with it finds none; empty where
+    money is not what lacks."""
+    free = _with_budget(scenario, None)
+    found = ask(free if _has_load(scenario) else _with_rate(free, _TRICKLE_PER_S))
+    for factor in _MORE if found is not None else ():
+        assert found is not None
+        usd_per_hour = factor * found.purchase.usd_per_hour
+        if ask(_with_budget(scenario, usd_per_hour + 0.01)) is not None:
+            purchase, price = found.purchase, found.purchase.placement.price
+            count = purchase.num_units * purchase.placement.accelerators_per_unit
+            told = smallest_budget(usd_per_hour, count, found.accelerator_id, price.provider)
+            return told if factor == 1.0 else f"{told.partition(':')[0]} is enough"
+    return ""
+
+
+def _with_budget(scenario: Scenario, usd_per_hour: float | None) -> Scenario:
+    objectives = scenario.objectives.model_copy(update={"budget_usd_per_hour": usd_per_hour})
+    return scenario.model_copy(update={"objectives": objectives})
+
+
+def _most_load(scenario: Scenario, ask: Ask) -> str:
+    """The rate that what is there carries; empty where it serves nobody."""
+    found = ask(_with_rate(scenario, None))
+    for part in _LESS if found is not None else ():
+        assert found is not None
+        rate = float(f"{part * found.purchase.requests_per_s:.3g}")
+        if ask(_with_rate(scenario, rate)) is not None:
+            return f"--rate {rate:g} or less: what is there carries no more"
+    return ""
+
+
+def _needed(
+    limits: Constraints, model: Model, scenario: Scenario, engines: tuple[Engine, ...]
+) -> Iterator[tuple[int, str]]:
+    """Of each kind that is owned, how many a replica takes, where there are fewer."""
+    for count, name in limits.own:
+        found, _ = candidates_of(
+            accelerator_catalog.by_id(name),
+            model,
+            engines,
+            precisions=limits.precisions,
+            mean_context_tokens=scenario.traffic.mean_context_tokens,
+            max_context_tokens=float(scenario.traffic.longest_request_tokens),
+            max_accelerators=limits.max_accelerators,
+        )
+        sizes = {each.deployment.accelerators_per_replica for each in found}
+        yield from ((size, name) for size in sorted(sizes) if size > count)
+
+
+def _typed(seconds: float) -> str:
+    return f"{seconds:g}s" if seconds >= 1.0 else f"{1000 * seconds:g}ms"
+
+
+def _looser(objectives: Objectives, metrics: tuple[str, ...], factor: float) -> tuple[Objectives, str]:
+    """Objectives with the limits of some metrics that many times as long, and how they are typed."""
+    told = [
+        f"--{level.metric}-p{level.percent} {_typed(factor * level.limit_s)}"
+        for level in objectives.levels
+        if level.metric in metrics
+    ]
+    fields = {
+        f"{name}_p99_s": factor * limit
+        for name in ("ttft", "tpot")
+        if name in metrics and (limit := getattr(objectives, f"{name}_p99_s")) is not None
+    }
+    others = tuple(
+        each.model_copy(update={"limit_s": factor * each.limit_s}) if each.metric in metrics else each
+        for each in objectives.others
+    )
+    return objectives.model_copy(update={**fields, "others": others}), " ".join(told)

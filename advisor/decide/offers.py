@@ -1,0 +1,297 @@
+"""What is for sale or already there within the limits of a question, and how replicas fit on it: SKUs hold whole nodes,
+and whoever rents eight pays for eight.
+"""
+
+import datetime
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, get_args
+
+from advisor.catalog import accelerators as accelerator_catalog
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.ownership import ownership
+from advisor.catalog.prices import COMPARED_KINDS, STALE_AFTER_DAYS, age_days, all_providers, prices_as_of
+from advisor.catalog.schema import Accelerator, Calibration, Price
+from advisor.catalog.schema.price import Tenancy, Term
+from advisor.catalog.units import KILO
+from advisor.decide.scenario import Constraints, Market
+from advisor.simulator.calibrated_device import calibrated_accelerator
+
+OWN = "own"
+"""Provider of hardware that is already there."""
+_NODE = 8
+"""Accelerators that a provider of single ones puts into one machine."""
+_ROUNDING = 1e-9
+_LIMITS: Final = {
+    "--tenancy": "tenancies",
+    "--term": "terms",
+    "--max-price-age": "max_price_age_days",
+    "--region": "regions",
+    "--residency": "countries",
+    "--provider": "providers",
+}
+"""Options that leave offers out, the one to loosen first before the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One way to buy a replica size: the SKU, and what one replica costs on it."""
+
+    price: Price
+    replicas_per_unit: int
+    """Replicas on one purchase unit (an SKU, a group of SKUs, or single accelerators of one node)."""
+    accelerators_per_unit: int
+    usd_per_unit_hour: float
+    max_units: int | None = None
+    """Units that can be had; None where nobody says."""
+    min_units: int = 1
+    """Least order."""
+    num_workers: int = 1
+    """Of a fleet that is bought as one: what it is made of, and grows by."""
+    has_spare: bool = False
+    """Whether one more of each of its workers is part of it."""
+
+    @property
+    def usd_per_replica_hour(self) -> float:
+        return self.usd_per_unit_hour / self.replicas_per_unit
+
+
+def offers_by_accelerator(
+    market: Market, as_of: datetime.date, regions: Sequence[str] = ()
+) -> dict[str, tuple[Price, ...]]:
+    """What the market sells on a day, in these regions or anywhere, by accelerator id, cheapest per accelerator first.
+
+    Raises: UnknownNameError: a provider is not known. InputFileError: the price file is wrong.
+    Source: catalog.prices; the newest row of each offer.
+    """
+    rows = prices_as_of(
+        as_of,
+        providers=market.providers or None,
+        terms=market.terms,
+        accelerators=market.accelerators or None,
+        kinds=COMPARED_KINDS,
+        tenancies=market.tenancies or None,
+        user_file=market.price_file,
+        cache_dir=market.price_cache,
+    )
+    grouped: dict[str, list[Price]] = defaultdict(list)
+    for row in rows:
+        if _is_there(row, market.countries, regions) and _is_recent(row, market, as_of):
+            grouped[row.accelerator].append(row)
+    return {name: tuple(found) for name, found in grouped.items()}
+
+
+def _is_there(price: Price, countries: Sequence[str], regions: Sequence[str]) -> bool:
+    if countries and price.country not in countries:
+        return False
+    return not regions or any(
+        name == price.country.lower() or (name and price.region.lower().startswith(name)) for name in regions
+    )
+
+
+def _is_recent(price: Price, market: Market, as_of: datetime.date) -> bool:
+    most = market.max_price_age_days
+    return most is None or (price.is_dated and age_days(price, as_of) <= most)
+
+
+def owned_offers(
+    own: Iterable[tuple[int, str]],
+    accelerators: Mapping[str, Accelerator],
+    as_of: datetime.date,
+    power_budget_w: float | None = None,
+    *,
+    may_be_none: bool = False,
+) -> dict[str, tuple[Price, ...]]:
+    """What is there already, by accelerator id: of each kind as many as the power feeds.
+
+    Raises: InfeasibleError: it feeds none, and that is not told otherwise.
+    """
+    found: dict[str, tuple[Price, ...]] = {}
+    for count, name in own:
+        fed = fed_by(power_budget_w, count, accelerators[name], as_of)
+        if fed:
+            found[name] = (*found.get(name, ()), owned_offer(fed, accelerators[name], as_of))
+    if found or power_budget_w is None or may_be_none:
+        return found
+    draws = [accelerators[name] for _, name in own]
+    stated = [ownership(as_of).system_power_w(each.tdp_w) for each in draws if each.tdp_w]
+    raise InfeasibleError(
+        f"{power_budget_w / KILO:g} kW feed none of {', '.join(each.id for each in draws)}",
+        why=f"one draws {min(stated) / KILO:.3g} kW with its part of the host"
+        if stated
+        else "nobody states what one draws",
+        fix=f"--power-budget {math.ceil(min(stated))}W or more" if stated else "drop --power-budget",
+    )
+
+
+def fed_by(power_budget_w: float | None, count: int, accelerator: Accelerator, as_of: datetime.date) -> int:
+    """How many of so many accelerators a power feeds, hosts included; all without a limit, none where no source states
+    what one draws.
+
+    Assumes: board power at its limit.
+    Source: system_power_factor of catalog.ownership.
+    """
+    if power_budget_w is None:
+        return count
+    one_w = ownership(as_of).system_power_w(accelerator.tdp_w or 0.0)
+    return min(count, int(power_budget_w / one_w * (1.0 + _ROUNDING))) if one_w else 0
+
+
+def offers_under_limit(
+    constraints: Constraints, accelerator: Accelerator, as_of: datetime.date
+) -> tuple[Price, ...]:
+    """What is there already of an accelerator, with the power limit of this record; none where the power feeds none."""
+    own = [each for each in constraints.own if each[1] == accelerator.id]
+    limit_w, named = constraints.power_budget_w, {accelerator.id: accelerator}
+    return owned_offers(own, named, as_of, limit_w, may_be_none=True).get(accelerator.id, ())
+
+
+def owned_offer(count: int, accelerator: Accelerator, as_of: datetime.date) -> Price:
+    """Hardware that is already there, at the price of its electricity.
+
+    Assumes: board power at its limit.
+    Source: own definition; hosts, cooling and tariff as in catalog.ownership.
+    """
+    usd_per_hour = ownership(as_of).energy_usd_per_hour(count * (accelerator.tdp_w or 0.0))
+    return Price(
+        provider=OWN,
+        sku=f"{count}x{accelerator.id}",
+        region="",
+        accelerator=accelerator.id,
+        num_accelerators=count,
+        term="on_demand",
+        usd_per_hour=max(1e-6, usd_per_hour),
+        observed_on=as_of,
+        valid_from=as_of,
+    )
+
+
+def named(price: Price, as_of: datetime.date) -> dict[str, Any]:
+    """The fields by which answers about items, jobs and training name an offer."""
+    return {
+        "provider": price.provider,
+        "sku": price.sku,
+        "region": price.region,
+        "term": price.term,
+        "price_kind": price.price_kind,
+        "price_tenancy": price.tenancy,
+        "price_observed_on": price.observed_on.isoformat(),
+        "price_age_days": age_days(price, as_of),
+    }
+
+
+def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> list[Placement]:
+    """Ways to buy replicas of `size` accelerators, cheapest per replica first.
+
+    A replica stays inside one node where it can: several replicas share a larger SKU; a price per accelerator is
+    multiplied within one node; only full nodes are joined, and only with a network between them.
+    """
+    domain = accelerator.scale_up.max_domain if accelerator.scale_up else _NODE
+    found = []
+    for price in offers:
+        price = _least_rented(price)
+        count = price.num_accelerators
+        if size <= count:
+            found.append(_placement(price, count // size, count, 1))
+        elif price.provider == OWN:
+            continue
+        elif count == 1 and size <= max(_NODE, domain) and _sold_singly(price):
+            found.append(_placement(price, 1, size, size))
+        elif size % count == 0 and count >= min(_NODE, domain) and accelerator.scale_out_bytes_per_s:
+            found.append(_placement(price, 1, size, size // count))
+    return sorted(found, key=lambda placement: placement.usd_per_replica_hour)
+
+
+def _placement(price: Price, replicas: int, accelerators: int, num_skus: int) -> Placement:
+    """One way to buy, within the least and the largest order that the seller states."""
+    most, least = price.max_quantity, price.min_quantity or 1
+    limit = 1 if price.provider == OWN else None if most is None else most // accelerators
+    return Placement(
+        price, replicas, accelerators, num_skus * price.usd_per_hour, limit, max(1, -(-least // accelerators))
+    )
+
+
+def _least_rented(price: Price) -> Price:
+    """The price of the least that can be rented, where it is quoted per accelerator but sold by the node."""
+    provider = all_providers().get(price.provider)
+    if provider is None or provider.node_of <= price.num_accelerators:
+        return price
+    factor = provider.node_of // price.num_accelerators
+    return price.model_copy(
+        update={"num_accelerators": provider.node_of, "usd_per_hour": price.usd_per_hour * factor}
+    )
+
+
+def _sold_singly(price: Price) -> bool:
+    provider = all_providers().get(price.provider)
+    return provider is not None and provider.sells_singly(price.accelerator)
+
+
+def market(
+    constraints: Constraints,
+    as_of: datetime.date,
+    calibration: Calibration | None,
+    *,
+    may_draw_less: bool = False,
+) -> tuple[Mapping[str, tuple[Price, ...]], dict[str, Accelerator]]:
+    """Offers and records by accelerator id; own hardware is offered at the price of its electricity. `may_draw_less`:
+    its boards may be held to less power, so that a budget may feed them that feeds none now.
+
+    Raises: UnknownNameError: an accelerator or provider is not known. InputFileError: the price file is wrong.
+        InfeasibleError: the power budget feeds no own hardware.
+    """
+    names = [name for _, name in constraints.own] or list(constraints.accelerators)
+    records = [accelerator_catalog.by_id(name) for name in names]
+    chips = {
+        record.id: calibrated_accelerator(record, calibration)
+        for record in records or accelerator_catalog.all_accelerators()
+    }
+    if not constraints.own:
+        return offers_by_accelerator(constraints, as_of, constraints.regions), chips
+    limit_w = constraints.power_budget_w
+    return owned_offers(constraints.own, chips, as_of, limit_w, may_be_none=may_draw_less), chips
+
+
+def loosened(constraints: Constraints, as_of: datetime.date) -> str | None:
+    """What to type so that something is for sale that is not now, by loosening one limit; None where none helps."""
+    everything = {"tenancies": get_args(Tenancy), "terms": get_args(Term)}
+    for option, field in _LIMITS.items():
+        wider = (
+            Constraints.model_fields[field].get_default() if field not in everything else everything[field]
+        )
+        loose = constraints.model_copy(update={field: wider})
+        offers = offers_by_accelerator(loose, as_of, loose.regions)
+        if offers and field not in everything:
+            return f"drop {option}"
+        if offers:
+            sold = (price for found in offers.values() for price in found)
+            values = {price.tenancy if field == "tenancies" else price.term for price in sold}
+            return f"{option} {','.join(sorted(values))}"
+    return None
+
+
+def seller_words(provider: str, price_kind: str) -> str:
+    """Who sells and what kind of price it is where nobody lists or quotes it: `TensorWave (tracker price)`."""
+    known = all_providers().get(provider)
+    name = known.name if known else provider
+    return name if price_kind in ("list", "quote") else f"{name} ({price_kind.replace('_', ' ')} price)"
+
+
+class Priced(Protocol):
+    """An option with the age of its price."""
+
+    @property
+    def price_age_days(self) -> int: ...
+
+
+def stale_price_warnings(options: Sequence[Priced]) -> tuple[str, ...]:
+    """How many prices are stale and how old the oldest is; empty where all are fresh."""
+    stale = [option.price_age_days for option in options if option.price_age_days > STALE_AFTER_DAYS]
+    if not stale:
+        return ()
+    return (
+        f"{len(stale)} of {len(options)} prices are older than {STALE_AFTER_DAYS} days (oldest {max(stale)} days): "
+        "check before you rent, or give your own with --price-file",
+    )

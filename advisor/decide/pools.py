@@ -1,0 +1,252 @@
+"""Two pools, prompts apart from answers: of which kinds their workers can be, and the most that one carries."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
+
+import numpy as np
+
+from advisor.catalog.engines import all_engines, support
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Accelerator, Price
+from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.decide.bounds import least_prompt_s
+from advisor.decide.candidates import Candidate, candidates_of
+from advisor.decide.levers import APART, UNLIKE, serves_pools
+from advisor.decide.load_runs import spread_of_contexts
+from advisor.decide.offers import Placement, placements
+from advisor.decide.purchase import Demand
+from advisor.decide.ranking import Planned
+from advisor.decide.result import Share
+from advisor.decide.scenario import Scenario
+from advisor.decide.unlike_parts import BASES, LARGEST_WORKER, Asked, Side, seller_of, with_parts
+from advisor.simulator.disaggregation import (
+    DisaggregatedModel,
+    PoolPlan,
+    decode_replica,
+    joined,
+    prefill_replica,
+)
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel
+from advisor.simulator.serving import ServingResult
+
+_SLOTS: Final = 512
+"""Answers under way in a decode worker at most: graphs of all these batches are captured."""
+_ROUND: Final = 1024
+"""Of which a budget of tokens is a multiple that holds a prompt."""
+_TAIL: Final = 2.0
+"""Times its mean that the tail of a wait is, where service times hardly vary."""
+_LEAST_BUSY: Final = 0.2
+_NEARLY_FULL: Final = 0.95
+"""Of what decode workers carry at most: above it first tokens wait for them, below it for prompts."""
+_TINY: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Worker(Side):
+    """One kind of worker with what it carries."""
+
+    rate_bound: float
+    """Requests per second of one, at most."""
+    slack_s: float
+    """What the objective leaves a request to wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPair:
+    """Prefill and decode workers that understand each other's caches."""
+
+    prefill: Worker
+    decode: Worker
+    lever: ClassVar[str] = APART.name
+    roles: ClassVar[tuple[Share, Share]] = ("prefill", "decode")
+    traffics: ClassVar[tuple[None, None]] = (None, None)
+    moves_caches: ClassVar[bool] = True
+
+    @property
+    def sides(self) -> tuple[Worker, Worker]:
+        return self.prefill, self.decode
+
+    def least(self, load: float) -> tuple[int, int]:
+        """Workers of each kind without which a load [requests/s] cannot be carried."""
+        prompts, answers = (math.ceil(load / side.rate_bound - _TINY) for side in self.sides)
+        return prompts, answers
+
+    def likely(self, load: float) -> tuple[int, int]:
+        """Workers busy enough to leave the tail of a queue within the objective.
+
+        Source: own rule of thumb; a queue of c servers waits about 1 / (c · rate · (1 - busy)).
+        """
+        counts = []
+        for side, least in zip(self.sides, self.least(load), strict=True):
+            busy = 1.0 - _TAIL / (least * side.rate_bound * side.slack_s)
+            counts.append(math.ceil(load / side.rate_bound / max(busy, _LEAST_BUSY) - _TINY))
+        return counts[0], counts[1]
+
+    def begin(self, load: float) -> tuple[int, int]:
+        """Between what is needed and what is likely to do."""
+        prompts, answers = (
+            (low + high) // 2 for low, high in zip(self.least(load), self.likely(load), strict=True)
+        )
+        return prompts, answers
+
+    def served(self, counts: Sequence[int]) -> DisaggregatedModel:
+        """Both pools, and the links between them."""
+        first, second = (
+            PoolPlan(side.candidate.deployment, count) for side, count in zip(self.sides, counts, strict=True)
+        )
+        return joined(first, second, self.prefill.replica, self.decode.replica)
+
+    def short(self, result: ServingResult, missed: str, counts: Sequence[int], asked: Asked) -> int:
+        """Decode workers where tokens came late, or where they are nearly full."""
+        busy = asked.load / (counts[1] * self.decode.rate_bound)
+        return 1 if missed in ("tpot", "itl") or busy > _NEARLY_FULL else 0
+
+
+def with_pools(
+    scenario: Scenario,
+    demand: Demand,
+    plain: Sequence[Planned],
+    accelerators: Mapping[str, Accelerator],
+    offers: Mapping[str, tuple[Price, ...]],
+) -> list[Planned]:
+    """The plain deployments of a ranking, with two pools in place of those that they beat."""
+    sides = [sides_of(scenario, plan, accelerators, offers) for plan in plain[:BASES]]
+    prefill = [side for prompts, _ in sides for side in prompts]
+
+    def pairs_of(asked: Asked, plan: Planned) -> Iterator[PoolPair]:
+        seller = seller_of(plan.found.purchase.placement.price)
+        _, decode = next(each for each, one in zip(sides, plain, strict=False) if one is plan)
+        for first in prefill:
+            for second in decode:
+                if agree(first, second):
+                    yield PoolPair(_sold_by(seller, first), _sold_by(seller, second))
+
+    return with_parts(scenario, demand, plain, offers, pairs_of)
+
+
+def _sold_by(seller: tuple[str, ...], side: Worker) -> Worker:
+    return replace(side, ways=tuple(way for way in side.ways if seller_of(way.price) == seller))
+
+
+def sides_of(
+    scenario: Scenario,
+    plan: Planned,
+    accelerators: Mapping[str, Accelerator],
+    offers: Mapping[str, tuple[Price, ...]],
+) -> tuple[list[Worker], list[Worker]]:
+    """Prefill and decode workers on the accelerator of a plain deployment, with its engine and formats."""
+    base, traffic = plan.found.candidate, scenario.traffic
+    deployment = base.deployment
+    chip, wanted = deployment.accelerator, scenario.constraints.engines
+    others = (each for each in all_engines() if not wanted or each.id in wanted)
+    engine = next(
+        (each for each in (deployment.engine, *others) if serves_pools(each, chip.architecture)), None
+    )
+    if engine is None:
+        return [], []
+    found, _ = candidates_of(
+        chip,
+        deployment.model,
+        (engine,),
+        precisions=(deployment.weight_dtype,),
+        mean_context_tokens=traffic.mean_context_tokens,
+        max_context_tokens=float(traffic.longest_request_tokens),
+        max_accelerators=min(LARGEST_WORKER, scenario.constraints.max_accelerators),
+    )
+    sides: tuple[list[Worker], list[Worker]] = [], []
+    for one in found:
+        if one.deployment.pipeline_parallel > 1:
+            continue
+        worker = replace(one, deployment=replace(one.deployment, kv_dtype=deployment.kv_dtype))
+        ways = tuple(
+            placements(one.deployment.accelerators_per_replica, offers[chip.id], accelerators[chip.id])
+        )
+        for kind, kept in zip(("prefill", "decode"), sides, strict=True):
+            side = _side(scenario, worker, kind, ways, caches_prefixes=base.caches_prefixes)
+            kept += [side] if side else []
+    return sides
+
+
+def _side(
+    scenario: Scenario, worker: Candidate, kind: str, ways: tuple[Placement, ...], *, caches_prefixes: bool
+) -> Worker | None:
+    """A kind of worker with its bound; None where it does not fit or misses an objective alone."""
+    traffic, slots = scenario.traffic, min(_SLOTS, worker.max_num_seqs)
+    budget = max(worker.max_num_batched_tokens, -(-traffic.mean_input_tokens // _ROUND) * _ROUND)
+    settings = EngineSettings(slots, budget)
+    means = float(traffic.mean_input_tokens), float(traffic.mean_output_tokens)
+    try:
+        if kind == "prefill":
+            replica = prefill_replica(worker.deployment, means[0], settings)
+            policy = replace(replica.policy, prefix_caching=caches_prefixes)
+            replica = replace(replica, policy=policy)
+            bound, slack_s = _prompts_per_s(replica, scenario)
+        else:
+            replica = decode_replica(
+                worker.deployment, *means, slots, settings, context_spread=spread_of_contexts(traffic)
+            )
+            bound, slack_s = _answers_per_s(replica, scenario), math.inf
+    except AdvisorError:
+        return None
+    started = replace(
+        worker,
+        memory=replica.memory,
+        max_num_seqs=replica.policy.max_num_seqs,
+        max_num_batched_tokens=replica.policy.max_num_batched_tokens,
+        caches_prefixes=caches_prefixes,
+    )
+    return Worker(started, replica, ways, bound, slack_s) if bound > 0 and slack_s > 0 and ways else None
+
+
+def _prompts_per_s(replica: ReplicaModel, scenario: Scenario) -> tuple[float, float]:
+    """Most prompts per second of a prefill worker [1/s], and what the objective leaves a long prompt to wait [s].
+
+    Source: recommend.bounds, without decoding; the 99th percentile of a lognormal.
+    """
+    policy, traffic = replica.policy, scenario.traffic
+    reused = traffic.reused_input_tokens if policy.prefix_caching else 0.0
+    slack_s = scenario.objectives.largest_ttft_s - least_prompt_s(
+        replica, traffic.prompt_tokens(99.0) - reused
+    )
+    return 1.0 / least_prompt_s(replica, traffic.mean_input_tokens - reused), slack_s
+
+
+def _answers_per_s(replica: ReplicaModel, scenario: Scenario) -> float:
+    """Most answers per second of a decode worker [1/s]; 0 where one alone misses the time per token.
+
+    Source: recommend.bounds, without prompts.
+    """
+    surface, policy, traffic = replica.surface, replica.policy, scenario.traffic
+    context = traffic.mean_context_tokens
+    most = min(policy.num_slots, int(max(replica.memory.kv_capacity_tokens / context, 1.0)))
+    batch = np.arange(1, most + 1)
+    step_s = (
+        np.asarray(surface.decode_base_ps)[batch]
+        + np.asarray(surface.decode_context_ps)[batch] * batch * context
+    ) / PICOSECONDS_PER_S
+    allowed = step_s <= scenario.objectives.largest_tpot_s
+    steps = max(1.0, traffic.mean_output_tokens - 1.0)
+    return float((batch / step_s)[allowed].max(initial=0.0)) / steps
+
+
+def agree(prefill: Side, decode: Side) -> bool:
+    """Whether caches of one kind of worker mean something to the other: as engines state it."""
+    first, second = prefill.candidate.deployment, decode.candidate.deployment
+    if (first.engine.id, first.weight_dtype, first.kv_dtype) != (
+        second.engine.id, second.weight_dtype, second.kv_dtype,
+    ):  # fmt: skip
+        return False
+    chips = first.accelerator, second.accelerator
+    if chips[0].id != chips[1].id and (
+        chips[0].architecture != chips[1].architecture
+        or not support(first.engine.id, chips[0].architecture, UNLIKE).is_usable
+    ):
+        return False
+    experts = first.tensor_parallel if second.expert_parallel > 1 else 1
+    is_alike = all(
+        getattr(first, name) == getattr(second, name)
+        for name in ("tensor_parallel", "data_parallel", "expert_parallel")
+    )
+    return is_alike or (first.data_parallel == 1 and first.expert_parallel == experts)

@@ -1,0 +1,299 @@
+"""What carrying a load costs: how many replicas on how many units of which offer; and the bill of it, the same
+for every command: machines, storage, egress, commitments. What nobody states is unknown, never nothing.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from advisor.catalog.prices import commitment_usd, committed_hours
+from advisor.catalog.schema import Price
+from advisor.catalog.units import GB, HOUR_S, HOURS_PER_MONTH, MEGA
+from advisor.decide.offers import OWN, Placement
+from advisor.decide.ownership import Tco
+from advisor.decide.scenario import Beside, Scenario
+
+_MOST_UNITS = 1_000_000
+"""More than anybody sells."""
+_ROUNDING = 1e-9
+"""A share of the load that is a replica's very capacity, after division and multiplication."""
+ELECTRICITY = "electricity"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A load that is to be carried: a rate [requests/s], a number of clients, the most that a budget [USD/h] buys, or
+    what one full unit carries."""
+
+    kind: Literal["rate", "clients", "budget", "unit"]
+    size: float = 0.0
+
+
+def demands_of(scenario: Scenario) -> tuple[Demand, ...]:
+    """The loads that a scenario asks about: the one that it names, its ladder, its budget, or one full unit."""
+    traffic, budget = scenario.traffic, scenario.objectives.budget_usd_per_hour
+    if traffic.rate_per_s is not None:
+        return (Demand("rate", traffic.rate_per_s),)
+    if traffic.concurrency is not None:
+        return (Demand("clients", traffic.concurrency),)
+    if scenario.ladder_per_s:
+        return tuple(Demand("rate", rate) for rate in scenario.ladder_per_s)
+    return (Demand("unit") if budget is None else Demand("budget", budget),)
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """Replicas on whole units of one offer."""
+
+    placement: Placement
+    num_replicas: int
+    num_units: int
+    requests_per_s: float
+    """Served by all replicas together, at the planning point."""
+    usd_per_million_tokens: float
+    cost: float
+    """What a search minimises: dollars per million tokens, of the whole budget where that is what is asked."""
+
+    @property
+    def usd_per_hour(self) -> float:
+        return self.num_units * self.placement.usd_per_unit_hour
+
+
+def cheapest_purchase(
+    scenario: Scenario, demand: Demand, ways: Sequence[Placement], load: float, requests_per_s: float
+) -> Purchase | None:
+    """The cheapest way to carry a demand; None where no way stays within the budget and the units that can be had.
+
+    `load` and `requests_per_s` are what one replica carries and serves at most; it is planned with the scenario's
+    headroom.
+    """
+    traffic, planned = scenario.traffic, planned_load(scenario, load)
+    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
+    best, least = None, math.inf
+    for way in ways:
+        bought = _units(scenario, demand, way, planned)
+        if bought is None:
+            continue
+        num_replicas, num_units = bought
+        if demand.kind == "rate":
+            served_per_s = demand.size
+        elif demand.kind == "clients":
+            served_per_s = demand.size / load * requests_per_s
+        else:
+            served_per_s = num_replicas * planned * requests_per_s / load
+        spent = demand.size if demand.kind == "budget" else num_units * way.usd_per_unit_hour
+        cost = usd_per_million_tokens(spent, served_per_s, tokens)
+        if best is None or cost < least:
+            best, least = (way, num_replicas, num_units, served_per_s), cost
+    if best is None:
+        return None
+    way, _, num_units, served_per_s = best
+    usd = usd_per_million_tokens(num_units * way.usd_per_unit_hour, served_per_s, tokens)
+    return Purchase(*best, usd, least)
+
+
+def least_costs(
+    scenario: Scenario, demands: Sequence[Demand], ways: Sequence[Placement], requests_per_s: float
+) -> tuple[float, ...]:
+    """Least cost of each demand if one replica serves at most so many requests per second [USD per million tokens];
+    infinite where no way stays within the budget and the units that can be had.
+    """
+    return tuple(
+        _least_of_clients(scenario, ways, requests_per_s)
+        if demand.kind == "clients"
+        else _cost(cheapest_purchase(scenario, demand, ways, requests_per_s, requests_per_s))
+        for demand in demands
+    )
+
+
+def replicas_for(asked: float, load_per_replica: float) -> int:
+    """Replicas that carry a load together, evenly shared."""
+    return max(1, math.ceil(asked / load_per_replica - _ROUNDING))
+
+
+def usd_per_million_tokens(usd_per_hour: float, requests_per_s: float, tokens_per_request: float) -> float:
+    """Dollars per million input and output tokens of a deployment at a steady load [USD].
+
+    Source: definition: dollars per hour over tokens per hour.
+    """
+    return usd_per_hour / (requests_per_s * tokens_per_request * HOUR_S) * MEGA
+
+
+def planned_load(scenario: Scenario, capacity: float) -> float:
+    """What a replica of a confirmed capacity is planned to carry [requests/s, or whole clients of a closed loop].
+
+    Source: own policy: headroom for bursts and for the error of the model.
+    """
+    load = capacity * (1.0 - scenario.headroom_fraction)
+    return load if scenario.traffic.concurrency is None else max(1.0, math.floor(load + _ROUNDING))
+
+
+def _units(scenario: Scenario, demand: Demand, way: Placement, planned: float) -> tuple[int, int] | None:
+    """Replicas and units that carry a demand at so much load per replica; None where they cannot be had."""
+    budget = scenario.objectives.budget_usd_per_hour
+    most = math.inf if way.max_units is None else way.max_units
+    if budget is not None:
+        machines = budget - extra_usd_per_hour(way.price, scenario.beside)
+        most = min(most, math.floor(machines / way.usd_per_unit_hour + _ROUNDING))
+    if demand.kind in ("rate", "clients"):
+        spare = 1 if scenario.redundancy == "n+1" and not way.has_spare else 0
+        num_replicas = replicas_for(demand.size, planned) + spare
+        num_units = max(way.min_units, math.ceil(num_replicas / way.replicas_per_unit))
+    else:
+        num_units = way.min_units if demand.kind == "unit" else int(min(most, _MOST_UNITS))
+        num_replicas = num_units * way.replicas_per_unit
+    return (num_replicas, num_units) if way.min_units <= num_units <= most else None
+
+
+def _cost(purchase: Purchase | None) -> float:
+    return purchase.cost if purchase else math.inf
+
+
+def _least_of_clients(scenario: Scenario, ways: Sequence[Placement], requests_per_s: float) -> float:
+    """Clients that wait for answers are served no faster than a full replica serves."""
+    budget, traffic = scenario.objectives.budget_usd_per_hour or math.inf, scenario.traffic
+    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
+    least = min(
+        (way.usd_per_replica_hour for way in ways if way.usd_per_unit_hour <= budget), default=math.inf
+    )
+    return usd_per_million_tokens(least, requests_per_s, tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class MonthlyBill:
+    """A month of a deployment, or the whole of a job."""
+
+    usd_per_hour: float
+    """Of every part that is known."""
+    usd_per_month: float
+    parts_usd_per_month: Mapping[str, float | None]
+    """rent; or electricity, capital and upkeep of what is owned; storage; egress. None: unknown."""
+    unknown: Mapping[str, str]
+    """Why a part is."""
+    commitment_usd: float | None
+    """Owed whole under the term, used or not; None where the term's length is not stated."""
+    total_usd: float | None = None
+    """Of a job that ends: hours used or committed, storage for as long, egress in proportion."""
+
+
+def bill_of(price: Price, usd_per_hour: float, beside: Beside, *, job_s: float | None = None) -> MonthlyBill:
+    """The bill of machines that cost so much per hour on an offer, of a job that runs so long where there is one.
+
+    Source: definition; storage and egress at the seller's price, own machines at that of their electricity.
+    """
+    name = ELECTRICITY if price.provider == OWN else "rent"
+    owed = commitment_usd(price)
+    skus = usd_per_hour / price.usd_per_hour
+    extra, unknown = _extra_usd_per_month(price, beside)
+    total = None
+    if job_s is not None:
+        known = sum(filter(None, extra.values())) / HOURS_PER_MONTH
+        total = job_usd(price.term, usd_per_hour, job_s) + known * job_s / HOUR_S
+    parts = {name: usd_per_hour * HOURS_PER_MONTH, **extra}
+    return _bill(parts, unknown, None if owed is None else owed * skus, total)
+
+
+def owned_bill(cost: Tco, price: Price, beside: Beside) -> MonthlyBill:
+    """The bill of machines that are bought: what they lose in value and interest, their energy, and the rest of it."""
+    upkeep = cost.running_usd_per_month - cost.energy_usd_per_month
+    machines = {
+        "capital": cost.usd_per_month - cost.running_usd_per_month,
+        ELECTRICITY: cost.energy_usd_per_month,
+        "upkeep": upkeep,
+    }
+    extra, unknown = _extra_usd_per_month(price, beside)
+    return _bill({**machines, **extra}, unknown, 0.0)
+
+
+def job_usd(term: str, usd_per_hour: float, duration_s: float) -> float:
+    """What the machines of a job cost [USD]: the hours that they are used, a commitment whole."""
+    return usd_per_hour * max(duration_s / HOUR_S, committed_hours(term))
+
+
+def extra_usd_per_hour(price: Price, beside: Beside) -> float:
+    """Storage and egress, as far as their prices are known [USD/h]."""
+    return sum(filter(None, _extra_usd_per_month(price, beside)[0].values())) / HOURS_PER_MONTH
+
+
+def smallest_budget(usd_per_hour: float, count: int, accelerator: str, provider: str) -> str:
+    """The budget that buys the cheapest deployment, as it is typed, up to the next cent."""
+    where = "of your own" if provider == OWN else f"from {provider}"
+    cents = math.ceil(100.0 * usd_per_hour - 1e-6) / 100.0
+    return f"--budget {cents:.2f}/h: {count} x {accelerator} {where} is enough"
+
+
+def bill_words(bill: MonthlyBill, which: str = "Option 1") -> str:
+    """A month's bill in a sentence.
+
+    >>> bill_words(MonthlyBill(2.0, 1461.0, {"rent": 1461.0, "egress": None}, {"egress": "aws states no price"}, 0.0))
+    'Option 1 costs $1,461 a month for rent; egress is unknown (aws states no price).'
+    """
+    known = {name: usd for name, usd in bill.parts_usd_per_month.items() if usd is not None}
+    parts = f" for {next(iter(known))}"
+    if len(known) > 1:
+        parts = ": " + ", ".join(f"{usd_words(usd)} {name}" for name, usd in known.items())
+    return _sentence(bill, f"{which} costs {usd_words(bill.usd_per_month)} a month{parts}")
+
+
+def usd_words(usd: float) -> str:
+    """Dollars with cents below a hundred: nothing that costs something is $0. Source: own definition."""
+    return f"${usd:,.2f}" if abs(usd) < 100.0 else f"${usd:,.0f}"
+
+
+def left_out(bill: MonthlyBill) -> str:
+    """What was asked for and has no price here, so that the sum leaves it out, as the end of a phrase."""
+    names = [name for name, why in bill.unknown.items() if not why.startswith("--")]
+    return f", {' and '.join(names)} unknown" if names else ""
+
+
+def job_words(bill: MonthlyBill) -> str:
+    """The bill of a whole job in a sentence."""
+    known = [name for name, usd in bill.parts_usd_per_month.items() if usd is not None]
+    return _sentence(
+        bill, f"Option 1 costs {usd_words(bill.total_usd or 0.0)} in all for {' and '.join(known)}"
+    )
+
+
+def _sentence(bill: MonthlyBill, first: str) -> str:
+    """It, with what is owed whole and what nobody knows."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in bill.unknown.items():
+        reasons.setdefault("" if why.startswith("--") else why, []).append(name)
+    unknown = [
+        f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} unknown "
+        f"({why or ', '.join(bill.unknown[name] for name in names)})"
+        for why, names in reasons.items()
+    ]
+    owed = [f"{usd_words(bill.commitment_usd)} are owed whole, used or not"] if bill.commitment_usd else []
+    return "; ".join((first, *owed, *unknown)) + "."
+
+
+def _bill(
+    parts: Mapping[str, float | None],
+    unknown: Mapping[str, str],
+    commitment: float | None,
+    total: float | None = None,
+) -> MonthlyBill:
+    known = sum(usd for usd in parts.values() if usd is not None)
+    return MonthlyBill(known / HOURS_PER_MONTH, known, parts, unknown, commitment, total)
+
+
+def _extra_usd_per_month(price: Price, beside: Beside) -> tuple[dict[str, float | None], dict[str, str]]:
+    """Storage and egress of a month, None where amount or price is not known; and which of the two is not."""
+    seller = "your own site" if price.provider == OWN else price.provider
+    rates = {
+        "storage": (beside.storage_bytes, price.storage_usd_per_gb_hour, HOURS_PER_MONTH),
+        "egress": (beside.egress_bytes_per_month, price.egress_usd_per_gb, 1.0),
+    }
+    found: dict[str, float | None] = {}
+    unknown = {}
+    for name, (size, rate, times) in rates.items():
+        found[name] = None
+        if size is None:
+            unknown[name] = f"--{name}-tb"
+        elif size == 0.0 or rate is not None:
+            found[name] = size / GB * (rate or 0.0) * times
+        else:
+            unknown[name] = f"{seller} states no price"
+    return found, unknown

@@ -1,0 +1,301 @@
+"""From simulated deployments to a ranking that a person can act on: planning points, what is at risk, roles, ties."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Final, Literal, TypeVar
+
+from advisor.catalog.prices import PriceSpread, spread_of
+from advisor.catalog.schema import Price
+from advisor.decide.levers import lacks_head
+from advisor.decide.offers import OWN, Placement
+from advisor.decide.power import rate_factors
+from advisor.decide.purchase import Demand, Purchase, cheapest_purchase, planned_load
+from advisor.decide.scenario import Scenario
+from advisor.decide.screening import Found, least_throughput
+from advisor.simulator.intervals import LEVELS, factors, pair_class, pair_errors
+from advisor.simulator.serving import ServingResult
+from advisor.simulator.serving_prediction import class_of
+
+Holds = Literal["likely", "marginal"]
+Each = TypeVar("Each")
+Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
+LIKELY: Final = 0.75
+"""Chance from which on objectives are called likely to hold, and an order of two options settled."""
+LESS: Final = 0.97
+"""Cost over another cost up to which it is called cheaper: a capacity is known within a twentieth."""
+QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
+_NORMAL: Final = NormalDist()
+_Z80: Final = _NORMAL.inv_cdf(0.9)
+_LEVEL_80: Final = 0.8
+SAMPLING_SIGMA: Final = 0.04
+"""Standard error over seeds of the logarithm of a settled capacity: 1 to 7 % on nine deployments of three questions,
+mostly 3 to 5."""
+_FRESH_SIGMA: Final = 0.2
+"""Of the logarithm of a price since it was read: that of a list price of three months."""
+_TINY: Final = 1e-9
+NO_SPREAD: Final = PriceSpread(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A deployment bought for a demand: what it may really cost, whether it will hold, and what it shows there."""
+
+    found: Found
+    """Bought for this demand alone."""
+    demand: Demand
+    load: float
+    """Of one replica [requests/s, or clients]."""
+    chance: float
+    """That the bought replicas carry the load within the objectives, given the model's error."""
+    expected_cost: float
+    """Mean over the error of the model of what the search minimises [USD per million tokens]."""
+    result: ServingResult
+    """At the planning point once `confirmed`; before, at the capacity."""
+    price_spread: PriceSpread
+    """How far the price may have moved since it was read."""
+
+    @property
+    def holds(self) -> Holds:
+        return "likely" if self.chance >= LIKELY else "marginal"
+
+    @property
+    def is_founded(self) -> bool:
+        """Whether it is safe to take: known, and likely to hold."""
+        return self.is_known and self.holds == "likely"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it may head a list: kernels of this hardware were measured, its checkpoint is there to load, and the
+        price is a seller's own, lately read, for hardware that nobody shares."""
+        price = self.found.purchase.placement.price
+        return self.is_measured and is_firm(price, self.price_spread)
+
+    @property
+    def is_measured(self) -> bool:
+        """The same whatever its price is."""
+        return (
+            self.found.replica.basis != "assumed"
+            and self.found.candidate.checkpoint.origin != "quantise first"
+            and not lacks_head(self.found.candidate)
+        )
+
+
+def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
+    """A deployment judged by what is known of the model's errors: where the real capacity is smaller, a given load
+    needs more replicas, and an open one gets less.
+    """
+    load, purchase, capacity = load_per_replica(scenario, demand, found), found.purchase, found.capacity.load
+    costs = []
+    for quantile in QUANTILES:
+        real = capacity * capacity_factor(found, quantile)
+        if demand.kind in ("rate", "clients"):
+            costs.append(purchase.cost * _units_needed(purchase, demand.size / real) / purchase.num_units)
+        else:
+            costs.append(purchase.cost * capacity / real)
+    chance = chance_of_capacity(found, load / capacity)
+    spread = price_spread_of(purchase.placement.price, scenario)
+    expected = sum(costs) / len(costs) * math.exp(spread.drift + spread.sigma**2 / 2.0)
+    return Planned(found, demand, load, chance, expected, found.capacity.result, spread)
+
+
+def _units_needed(purchase: Purchase, num_loads: float) -> float:
+    """Units that carry so many times the load of a replica; a fleet of unlike workers grows by one of them."""
+    way = purchase.placement
+    needed = max(math.ceil(num_loads * way.num_workers - _TINY), purchase.num_replicas * way.num_workers)
+    return math.ceil(needed / way.replicas_per_unit) / way.num_workers
+
+
+def is_firm(price: Price, spread: PriceSpread) -> bool:
+    """Whether a price is a seller's own, lately read, for hardware that nobody shares. Source: own policy."""
+    listed = price.tenancy == "dedicated" and price.price_kind in ("list", "quote")
+    return listed and spread.sigma <= _FRESH_SIGMA
+
+
+def firm_ways(scenario: Scenario, ways: Sequence[Placement]) -> list[Placement]:
+    """Those at firm prices. Source: own policy."""
+    return [way for way in ways if is_firm(way.price, price_spread_of(way.price, scenario))]
+
+
+def plans_of(scenario: Scenario, demand: Demand, found: Found, place: int) -> list[Planned]:
+    """A deployment bought where it is cheapest for one of the demands, and where a firm price is cheapest."""
+    plans = [planned(scenario, demand, found.at(place))]
+    firm, capacity = firm_ways(scenario, found.ways), found.capacity
+    bought = cheapest_purchase(scenario, demand, firm, capacity.load, capacity.requests_per_s)
+    if bought is not None and bought.placement is not plans[0].found.purchase.placement:
+        plans.append(planned(scenario, demand, replace(found, purchases=(bought,))))
+    return plans
+
+
+def price_spread_of(price: Price, scenario: Scenario) -> PriceSpread:
+    """How far a price may have moved by the day of the question; that of one's own electricity has not."""
+    return NO_SPREAD if price.provider == OWN else spread_of(price, scenario.as_of)
+
+
+def load_per_replica(scenario: Scenario, demand: Demand, found: Found) -> float:
+    """What one of the bought replicas carries [requests/s, or clients].
+
+    Source: replicas behind a router share the load evenly.
+    """
+    if demand.kind == "rate":
+        return demand.size / found.purchase.num_replicas
+    if demand.kind == "clients":
+        return float(math.ceil(demand.size / found.purchase.num_replicas))
+    return planned_load(scenario, found.capacity.load)
+
+
+def capacity_factor(found: Found, quantile: float) -> float:
+    """Measured over predicted capacity of a deployment at a quantile of the model's error.
+
+    Assumes: ln of the ratio is normal on either side of a median of 1, as wide as its class's 80 % interval of
+    throughput.
+    """
+    low, high = _throughput_factors(found)
+    z = _NORMAL.inv_cdf(quantile) / _Z80
+    return math.exp(z * (math.log(high) if z > 0 else -math.log(low)))
+
+
+def chance_of_capacity(found: Found, part: float) -> float:
+    """Chance that the real capacity is at least this part of the predicted one.
+
+    Source: the distribution of capacity_factor.
+    """
+    low, high = _throughput_factors(found)
+    side = math.log(low) if part < 1.0 else math.log(high)
+    return 1.0 - _NORMAL.cdf(_Z80 * math.log(part) / max(abs(side), _TINY))
+
+
+def _throughput_factors(found: Found) -> tuple[float, float]:
+    """80 % interval of measured over predicted throughput, around 1."""
+    replica = found.replica
+    class_name = class_of(replica, found.capacity.result.mean_batch)
+    low, high = factors("throughput", class_name)
+    low, high = min(low, 1.0), max(high, 1.0)
+    errors = [(low, high)]
+    if (guess := found.candidate.speculation) is not None:
+        errors.append((1.0 / guess.time_factors[1], 1.0 / guess.time_factors[0]))
+    if (chip := found.candidate.full_power) is not None:
+        errors.append(rate_factors(chip))
+    if len(errors) == 1:
+        return low, high
+    # How many guesses are accepted and how fast boards are under a limit are errors of their own, which add in squares
+    # on the logarithm.
+    slow, fast = (math.hypot(*map(math.log, side)) for side in zip(*errors, strict=True))
+    return math.exp(-slow), math.exp(fast)
+
+
+def ranked(options: Sequence[Planned]) -> list[Planned]:
+    """Options by expected cost; one that is assumed or marginal does not head the list while a better founded one may
+    cost no more, nor one of an old or foreign price while none is founded.
+    """
+    order = sorted(options, key=lambda option: option.expected_cost)
+    founded = [option for option in order if option.is_founded] or [
+        option for option in order if option.is_known
+    ]
+    return led_by(order, founded[0], overlap) if founded else order
+
+
+def preferred(able: Sequence[Planned]) -> Planned:
+    """Of deployments on one accelerator the one that is expected to cost least; of those with the same bill, and
+    expected to differ by less than capacities do by their seeds, the one whose engine is predicted best, in the larger
+    replicas, which answer sooner.
+    """
+    best = ranked(able)[0]
+    bill = best.found.purchase.cost * (1.0 + _TINY)
+    expected = best.expected_cost * math.exp(2.0 * SAMPLING_SIGMA)
+    equal = [
+        plan
+        for plan in able
+        if plan.found.purchase.cost <= bill
+        and plan.expected_cost <= expected
+        and (plan.is_founded, plan.is_known) == (best.is_founded, best.is_known)
+    ]
+
+    def by_engine(plan: Planned) -> tuple[float, int, str, str]:
+        deployment = plan.found.candidate.deployment
+        sure = least_throughput(plan.found.candidate)
+        return -sure, -deployment.accelerators_per_replica, deployment.engine.id, deployment.weight_dtype
+
+    return min(equal, key=by_engine, default=best)
+
+
+def is_tie(first: Planned, other: Planned) -> bool:
+    """Whether it is less than 75 % sure which of two options costs less."""
+    return 1.0 - LIKELY < chance_cheaper(first, other) < LIKELY
+
+
+def led_by(order: Sequence[Each], leader: Each, overlaps: Callable[[Each, Each], bool]) -> list[Each]:
+    """The same order, with one of its options first where that may cost no more than what heads it."""
+    if order[0] is leader or not overlaps(order[0], leader):
+        return list(order)
+    return [leader, *(option for option in order if option is not leader)]
+
+
+def overlap(first: Planned, second: Planned) -> bool:
+    """Whether the 80 % intervals of what two options cost overlap. Source: own definition."""
+    return cost_range(first)[1] >= cost_range(second)[0]
+
+
+def cost_range(option: Planned) -> tuple[float, float]:
+    """80 % interval of what an option costs [USD per million tokens], from the errors of its capacity and its price.
+
+    Source: capacity_factor; whole units where the load is given; price_age.
+    """
+    purchase, demand, spread = option.found.purchase, option.demand, option.price_spread
+    value, logs = purchase.usd_per_million_tokens, []
+    for quantile in (0.9, 0.1):
+        real = option.found.capacity.load * capacity_factor(option.found, quantile)
+        if demand.kind in ("rate", "clients"):
+            units = _units_needed(purchase, demand.size / real)
+            logs.append(math.log(max(units, purchase.num_units) / purchase.num_units))
+        else:
+            logs.append(math.log(option.found.capacity.load / real))
+    price = _Z80 * spread.sigma
+    low, high = -math.hypot(logs[0], price), math.hypot(logs[1], price)
+    return value * math.exp(min(0.0, low + spread.drift)), value * math.exp(max(0.0, high + spread.drift))
+
+
+def chance_cheaper(first: Planned, other: Planned) -> float:
+    """Chance that the first of two options costs less, given the errors of model and prices.
+
+    Assumes: ln of the ratio of costs is normal.
+    """
+    ratio = math.log(other.expected_cost / first.expected_cost)
+    return _NORMAL.cdf(_Z80 * ratio / max(log_error(first, other), _TINY))
+
+
+def log_error(first: Planned, other: Planned) -> float:
+    """Half the 80 % interval of the logarithm of the ratio of two costs.
+
+    Assumes: errors that deployments share cancel as in published pairs where what is paid follows the throughput;
+    replicas are whole where the load is given; prices move independently, one and the same not at all; of two
+    capacities under the same arrivals the ratio errs by the seed as one of them does.
+    Source: simulator.paired_intervals; cost_range.
+    """
+    if first.found.purchase.placement.price is other.found.purchase.placement.price:
+        first, other = replace(first, price_spread=NO_SPREAD), replace(other, price_spread=NO_SPREAD)
+    sampled = _Z80 * SAMPLING_SIGMA
+    if first.demand.kind in ("rate", "clients"):
+        return math.hypot(sampled, _Z80 * _log_sigma(first), _Z80 * _log_sigma(other))
+    name = pair_class(first.found.replica, other.found.replica)
+    width = pair_errors(name, "throughput").quantiles[LEVELS.index(_LEVEL_80)]
+    return math.hypot(sampled, width, _Z80 * first.price_spread.sigma, _Z80 * other.price_spread.sigma)
+
+
+def _log_sigma(option: Planned) -> float:
+    low, high = cost_range(option)
+    return math.log(high / low) / (2.0 * _Z80)
+
+
+def roles(order: Sequence[Planned]) -> list[Role]:
+    """The safe pick, and what is cheaper if it holds; the others have no role."""
+    found: list[Role] = ["other"] * len(order)
+    safe = next((place for place, option in enumerate(order) if option.is_founded), None)
+    if safe is not None:
+        found[safe] = "safe_pick"
+    cheapest = min(range(len(order)), key=lambda place: order[place].found.purchase.cost)
+    limit = order[safe].found.purchase.cost if safe is not None else math.inf
+    if cheapest != safe and order[cheapest].found.purchase.cost < limit:
+        found[cheapest] = "cheapest_if_it_holds"
+    return found

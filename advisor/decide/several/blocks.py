@@ -1,0 +1,298 @@
+"""Which models stand on which offer: blocks of models that share machines, and fleets of blocks at the least cost."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from statistics import NormalDist
+from typing import Final
+
+from advisor.catalog.prices import PriceSpread
+from advisor.catalog.schema import Accelerator, Price
+from advisor.decide.offers import Placement, placements
+from advisor.decide.purchase import Purchase, usd_per_million_tokens
+from advisor.decide.ranking import (
+    LIKELY,
+    QUANTILES,
+    SAMPLING_SIGMA,
+    Planned,
+    capacity_factor,
+    is_firm,
+    led_by,
+    planned,
+    price_spread_of,
+)
+from advisor.decide.scenario import Scenario
+from advisor.decide.several.packing import Need, Order, ordered
+
+Plans = Sequence[Mapping[str, Sequence[Planned]]]
+"""Of each model, what may serve it by accelerator: replicas of several sizes, sized for its load."""
+_NORMAL: Final = NormalDist()
+_Z80: Final = _NORMAL.inv_cdf(0.9)
+_TINY: Final = 1e-9
+_LOWEST: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What some of the models take on one offer."""
+
+    places: tuple[int, ...]
+    """Of its models among all."""
+    plans: tuple[Planned, ...]
+    price: Price
+    chip: Accelerator
+    usd_per_hour: float
+    """With what its price is expected to have moved."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return id(self.price), self.places, tuple(map(id, self.plans))
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some of the models together on units of one offer."""
+
+    places: tuple[int, ...]
+    plans: tuple[Planned, ...]
+    """Of each, bought for its part of the bill: that of the accelerators that it uses."""
+    order: Order
+    spread: PriceSpread
+    expected_usd_per_hour: float
+    """Mean over the errors of capacities and of the price."""
+    log_high: float
+    """Logarithm of what it costs over what it is priced at where capacities are the least that 80 % intervals leave."""
+
+    @property
+    def is_founded(self) -> bool:
+        return all(plan.is_founded for plan in self.plans)
+
+
+Fleet = tuple[Block, ...]
+"""What serves all models: each in one of the blocks."""
+_Drafts = dict[int, tuple[Choice, ...]]
+"""The cheapest choices for sets of models, by their bits."""
+
+
+def cheapest_fleets(
+    scenarios: Sequence[Scenario],
+    plans: Plans,
+    rows: Sequence[tuple[Accelerator, Price]],
+    budget: float = math.inf,
+) -> list[Fleet]:
+    """The cheapest fleet within a budget [USD/h], that of every accelerator alone, and the same of what is founded, by
+    expected cost; what is not founded does not come first while something founded may cost no more.
+
+    On each offer stands one block at most: two would cost no less than one with the models of both.
+    """
+    everyone, drafts = (1 << len(plans)) - 1, list[tuple[Choice, ...]]()
+    for is_sound in (False, True):
+        choices = [_choices(scenarios[0], plans, chip, price, is_sound=is_sound) for chip, price in rows]
+        drafts += [found[everyone] for found in (_mixed(choices),) if everyone in found]
+        for chip in {chip.id: chip for chip, _ in rows}.values():
+            alone = [row[everyone] for row in choices if everyone in row and row[everyone].chip is chip]
+            drafts += [(min(alone, key=lambda each: each.usd_per_hour),)] if alone else []
+    known: dict[tuple[object, ...], Block] = {}
+    fleets: dict[tuple[tuple[object, ...], ...], Fleet] = {}
+    for draft in drafts:
+        for each in draft:
+            if each.key not in known:
+                known[each.key] = _block(scenarios, each)
+        fleets.setdefault(tuple(each.key for each in draft), tuple(known[each.key] for each in draft))
+    order = sorted(
+        (fleet for fleet in fleets.values() if usd_per_hour(fleet) <= budget + _TINY),
+        key=expected_usd_per_hour,
+    )
+    founded = [fleet for fleet in order if is_founded(fleet)]
+    return led_by(order, founded[0], _overlap) if founded else order
+
+
+def apart_usd_per_hour(
+    scenarios: Sequence[Scenario], plans: Plans, rows: Sequence[tuple[Accelerator, Price]]
+) -> float:
+    """What the models cost where none shares a machine with another [USD/h]; infinite where one cannot be had so."""
+    choices = [_choices(scenarios[0], plans, chip, price, is_sound=False) for chip, price in rows]
+    total = 0.0
+    for place in range(len(plans)):
+        alone = [row[1 << place] for row in choices if 1 << place in row]
+        best = min(alone, key=lambda each: each.usd_per_hour, default=None)
+        order = best and _ordered(best)
+        total += order.usd_per_hour if order else math.inf
+    return total
+
+
+def _mixed(choices: Sequence[Mapping[int, Choice]]) -> _Drafts:
+    """The cheapest choices for every set of models, each offer taken once at most.
+
+    Source: dynamic programming over offers and subsets; own formulation.
+    """
+    best: _Drafts = {0: ()}
+    for row in choices:
+        for done, taken in list(best.items()):
+            for who, choice in row.items():
+                draft = (*taken, choice)
+                if not done & who and _rank(draft) < _rank(best.get(done | who)):
+                    best[done | who] = draft
+    return best
+
+
+def _rank(draft: Sequence[Choice] | None) -> tuple[float, int]:
+    """What it costs, to a millionth; of equal ones fewer orders come first."""
+    return (
+        (math.inf, 0) if draft is None else (round(sum(each.usd_per_hour for each in draft), 6), len(draft))
+    )
+
+
+def _choices(
+    scenario: Scenario, plans: Plans, chip: Accelerator, price: Price, *, is_sound: bool
+) -> dict[int, Choice]:
+    """The cheapest for every set of models that an offer has room for, by their bits; of what is sound, if asked."""
+    spread, found = price_spread_of(price, scenario), dict[int, Choice]()
+    if is_sound and not is_firm(price, spread):
+        return found
+    factor = math.exp(spread.drift + spread.sigma**2 / 2.0)
+    able = [
+        [
+            plan
+            for plan in each.get(chip.id, ())
+            if not is_sound or (plan.is_measured and plan.holds == "likely")
+        ]
+        for each in plans
+    ]
+    for who in range(1, 1 << len(plans)):
+        places = tuple(place for place in range(len(plans)) if who >> place & 1)
+        for combination in product(*(able[place] for place in places)):
+            order = _ordered(Choice(places, combination, price, chip, 0.0))
+            usd = order.usd_per_hour * factor if order else math.inf
+            if order and (who not in found or usd < found[who].usd_per_hour - _TINY):
+                found[who] = Choice(places, combination, price, chip, usd)
+    return found
+
+
+def _ordered(choice: Choice, quantile: float | None = None) -> Order | None:
+    """What is bought for a choice; at a quantile of the error of its capacities."""
+    needs = [Need(_num_replicas(plan, quantile), _size(plan)) for plan in choice.plans]
+    return ordered(needs, choice.price, choice.chip)
+
+
+def _num_replicas(plan: Planned, quantile: float | None) -> int:
+    planned_ones = plan.found.purchase.num_replicas
+    if quantile is None:
+        return planned_ones
+    real = plan.found.capacity.load * capacity_factor(plan.found, quantile)
+    return max(planned_ones, math.ceil(plan.demand.size / real - _TINY))
+
+
+def _size(plan: Planned) -> int:
+    return plan.found.candidate.deployment.accelerators_per_replica
+
+
+def _block(scenarios: Sequence[Scenario], choice: Choice) -> Block:
+    """A choice with each model's part of the bill, and what it may really cost.
+
+    Assumes: errors of capacities go together; what an offer has no more of would cost as much.
+    """
+    order, spread = _ordered(choice), price_spread_of(choice.price, scenarios[0])
+    assert order is not None
+    used = _used(choice, None)
+
+    def ratio(quantile: float) -> float:
+        more = _ordered(choice, quantile)
+        return more.usd_per_hour / order.usd_per_hour if more else _used(choice, quantile) / used
+
+    costs = [ratio(quantile) for quantile in QUANTILES]
+    drifted = order.usd_per_hour * math.exp(spread.drift + spread.sigma**2 / 2.0)
+    plans = tuple(
+        _with_part(scenarios[place], plan, order, _size(plan) / used)
+        for place, plan in zip(choice.places, choice.plans, strict=True)
+    )
+    expected = sum(costs) / len(costs) * drifted
+    return Block(choice.places, plans, order, spread, expected, math.log(ratio(_LOWEST)))
+
+
+def _used(choice: Choice, quantile: float | None) -> int:
+    """Accelerators that replicas use."""
+    return sum(_num_replicas(plan, quantile) * _size(plan) for plan in choice.plans)
+
+
+def _with_part(scenario: Scenario, plan: Planned, order: Order, part: float) -> Planned:
+    """A plan bought for its part of an order, which is so much for each of its replicas."""
+    count, traffic, usd = plan.found.purchase.num_replicas, scenario.traffic, order.usd_per_hour * part
+    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
+    per_token = usd_per_million_tokens(count * usd, plan.demand.size, tokens)
+    way = Placement(order.unit.price, 1, _size(plan), usd)
+    bought = Purchase(way, count, count, plan.demand.size, per_token, per_token)
+    found = replace(plan.found, purchases=(bought,))
+    return replace(planned(scenario, plan.demand, found), result=plan.result)
+
+
+def is_founded(fleet: Fleet) -> bool:
+    """Whether it is safe to take, for every model."""
+    return all(block.is_founded for block in fleet)
+
+
+def usd_per_hour(fleet: Fleet) -> float:
+    return sum(block.order.usd_per_hour for block in fleet)
+
+
+def expected_usd_per_hour(fleet: Fleet) -> float:
+    return sum(block.expected_usd_per_hour for block in fleet)
+
+
+def usd_range(fleet: Sequence[Block]) -> tuple[float, float]:
+    """80 % interval of what blocks cost [USD/h]: capacities err together, prices of different offers do not."""
+    bills = [block.order.usd_per_hour for block in fleet]
+    total = sum(bills)
+    more = sum(bill * math.exp(block.log_high) for bill, block in zip(bills, fleet, strict=True)) / total
+    price = _Z80 * math.hypot(
+        *(bill / total * block.spread.sigma for bill, block in zip(bills, fleet, strict=True))
+    )
+    drift = sum(bill / total * block.spread.drift for bill, block in zip(bills, fleet, strict=True))
+    high = math.hypot(math.log(more), price)
+    return total * math.exp(min(0.0, drift - price)), total * math.exp(max(0.0, drift + high))
+
+
+def chance_cheaper(first: Fleet, other: Fleet) -> float:
+    """Chance that the first of two fleets costs less; what both have costs the same.
+
+    Assumes: ln of the ratio of costs is normal.
+    """
+    own, others = (
+        [block for block in fleet if block not in against]
+        for fleet, against in ((first, other), (other, first))
+    )
+    if not own or not others:
+        return 0.5
+    ratio = math.log(expected_usd_per_hour(tuple(others)) / expected_usd_per_hour(tuple(own)))
+    sigmas = [math.log(high / low) / (2.0 * _Z80) for low, high in map(usd_range, (own, others))]
+    return _NORMAL.cdf(ratio / max(math.hypot(SAMPLING_SIGMA, *sigmas), _TINY))
+
+
+def is_tie(first: Fleet, other: Fleet) -> bool:
+    """Whether it is less than 75 % sure which of two fleets costs less."""
+    return 1.0 - LIKELY < chance_cheaper(first, other) < LIKELY
+
+
+def _overlap(first: Fleet, second: Fleet) -> bool:
+    return usd_range(first)[1] >= usd_range(second)[0]
+
+
+def compared_rows(
+    scenario: Scenario,
+    offers: Mapping[str, Sequence[Price]],
+    chips: Mapping[str, Accelerator],
+    sizes: Sequence[int],
+) -> Iterator[tuple[Accelerator, Price]]:
+    """Of offers that are as large, as firm and as many of one accelerator the cheapest."""
+    for name, prices in offers.items():
+        best: dict[tuple[object, ...], Price] = {}
+        for price in prices:
+            (unit,) = placements(1, (price,), chips[name])
+            held = tuple(bool(placements(size, (price,), chips[name])) for size in sizes)
+            firm = is_firm(price, price_spread_of(price, scenario))
+            key = (unit.accelerators_per_unit, unit.max_units, unit.min_units, held, firm)
+            other = best.get(key)
+            if other is None or price.usd_per_accelerator_hour < other.usd_per_accelerator_hour:
+                best[key] = price
+        yield from ((chips[name], price) for price in best.values())

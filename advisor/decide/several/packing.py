@@ -1,0 +1,99 @@
+"""Replicas of several models on whole units of one offer: what each machine holds, and what all of them cost."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor.catalog.schema import Accelerator, Price
+from advisor.decide.offers import Placement, placements
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Equal replicas of one model, and accelerators of each."""
+
+    num_replicas: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """Machines that hold the same."""
+
+    count: int
+    num_accelerators: int
+    """Of one of them."""
+    num_replicas: tuple[int, ...]
+    """Of each model, on one of them."""
+    num_used: int
+    """Of its accelerators."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Units of one offer with replicas of several models on them."""
+
+    unit: Placement
+    num_units: int
+    machines: tuple[Machines, ...]
+
+    @property
+    def usd_per_hour(self) -> float:
+        return self.num_units * self.unit.usd_per_unit_hour
+
+    @property
+    def num_accelerators(self) -> int:
+        return self.num_units * self.unit.accelerators_per_unit
+
+
+def packed(needs: Sequence[Need], capacity: int) -> tuple[Machines, ...]:
+    """Machines of so many accelerators that hold all replicas, the fewest; no replica is larger than a machine.
+
+    The largest replicas come first, each on the first machine that has room.
+
+    Source: Coffman, Garey, Johnson, Bin packing with divisible item sizes, J. Complexity 3 (1987): fewest where each
+        size divides the next larger one, as powers of two do.
+    """
+    groups: list[Machines] = []
+    for place in sorted(range(len(needs)), key=lambda each: -needs[each].size):
+        left, size, filled = needs[place].num_replicas, needs[place].size, list[Machines]()
+        empty = Machines(math.ceil(left / (capacity // size)), capacity, (0,) * len(needs), 0)
+        for group in (*groups, empty):
+            each = (capacity - group.num_used) // size
+            whole = min(group.count, left // each) if each else 0
+            rest = left - whole * each if whole < group.count and each else 0
+            filled += [_with(group, place, each, size, whole), _with(group, place, rest, size, min(1, rest))]
+            used = whole + min(1, rest)
+            filled.append(_with(group, place, 0, size, group.count - used if group is not empty else 0))
+            left -= whole * each + rest
+        groups = [group for group in filled if group.count]
+    return tuple(groups)
+
+
+def _with(group: Machines, place: int, more: int, size: int, count: int) -> Machines:
+    """So many machines of a group with more replicas of one model on each."""
+    held = list(group.num_replicas)
+    held[place] += more
+    return Machines(count, group.num_accelerators, tuple(held), group.num_used + more * size)
+
+
+def ordered(needs: Sequence[Need], price: Price, chip: Accelerator) -> Order | None:
+    """Units of one offer that hold all replicas, several models on a machine where they fit; None where the offer has
+    no machine for one of them, or not so many units.
+
+    Replicas that take several units have those for themselves.
+    """
+    (unit,) = placements(1, (price,), chip)
+    room, own, inner = unit.accelerators_per_unit, list[Machines](), list[Need]()
+    for place, need in enumerate(needs):
+        inner.append(need if need.size <= room else Need(0, 1))
+        if need.size > room:
+            if not placements(need.size, (price,), chip):
+                return None
+            alone = Machines(need.num_replicas, need.size, (0,) * len(needs), 0)
+            own.append(_with(alone, place, 1, need.size, need.num_replicas))
+    machines = (*packed(inner, room), *own)
+    num_units = sum(each.count * (each.num_accelerators // room) for each in machines)
+    if unit.max_units is not None and num_units > unit.max_units:
+        return None
+    return Order(unit, max(num_units, unit.min_units), machines)

@@ -1,0 +1,175 @@
+"""Several models on one fleet: each sized alone, then all bought together, so that models share machines."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.schema import Accelerator, Price
+from advisor.decide.effort import SEARCH_WORK, SHOW_WORK, is_spent, limited
+from advisor.decide.offers import Placement, placements
+from advisor.decide.purchase import demands_of
+from advisor.decide.ranking import Planned, planned, preferred
+from advisor.decide.recommend import searched
+from advisor.decide.scenario import Scenario
+from advisor.decide.screening import PICKS, Searched, Settled
+from advisor.decide.search import Progress
+from advisor.decide.settling import confirmed, screened
+from advisor.decide.several.blocks import Fleet, apart_usd_per_hour, cheapest_fleets, compared_rows
+from advisor.decide.unlike_parts import Offers
+
+MOST_MODELS: Final = 6
+_KINDS: Final = 4
+"""Accelerators that are compared for all models together."""
+_SIZES: Final = tuple(2**power for power in range(7))
+"""Of replicas."""
+
+
+@dataclass(slots=True)
+class Sized:
+    """One of the models, and what may serve it on each accelerator: the best of every size of replica."""
+
+    done: Searched
+    plans: dict[str, list[Planned]]
+    known: Settled = field(default_factory=Settled)
+    settled: set[int] = field(default_factory=set)
+    """Candidates whose capacity is settled, by identity."""
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.done.scenario
+
+
+def sliced(offers: Offers, chips: Mapping[str, Accelerator]) -> dict[str, tuple[Price, ...]]:
+    """Offers as if any part of a machine could be had, at the least that one accelerator costs: what is left of it is
+    for other models, and who has room for which size is decided as all are bought.
+    """
+    found: dict[str, tuple[Price, ...]] = {}
+    for name, rows in offers.items():
+        sizes = {size: placements(size, rows, chips[name]) for size in _SIZES}
+        sold = [way for ways in sizes.values() for way in ways]
+        cheapest = min(sold, key=_usd_per_accelerator, default=None)
+        if cheapest is None:
+            continue
+        changes = {"provider": f"part of {cheapest.price.provider}", "min_quantity": None}
+        found[name] = tuple(
+            cheapest.price.model_copy(
+                update={
+                    **changes,
+                    "num_accelerators": size,
+                    "usd_per_hour": _usd_per_accelerator(cheapest) * size,
+                    "max_quantity": _most(ways),
+                }
+            )
+            for size, ways in sizes.items()
+            if ways
+        )
+    return found
+
+
+def _usd_per_accelerator(way: Placement) -> float:
+    return way.usd_per_unit_hour / way.accelerators_per_unit
+
+
+def _most(ways: Sequence[Placement]) -> int | None:
+    """Accelerators of the largest order on one of the ways; None where nobody says."""
+    limits = [way.max_units * way.accelerators_per_unit for way in ways if way.max_units is not None]
+    return max(limits) if len(limits) == len(ways) else None
+
+
+def sized(scenarios: Sequence[Scenario], progress: Progress) -> list[Sized]:
+    """Every model searched alone at the price of the accelerators that it uses, then on those that suit the others.
+
+    Raises: InfeasibleError: nothing serves one of them.
+    """
+    work = 3 * SEARCH_WORK // (2 * len(scenarios))
+    # The best few accelerators of each model; those that may suit all of them are searched again below.
+    few = [each.model_copy(update={"top": min(each.top, PICKS)}) for each in scenarios]
+    found = [_sized(searched(each, progress=progress, offered=sliced, work=work)) for each in few]
+    kinds = _kinds(found)
+    missing = [(place, name) for place, one in enumerate(found) for name in kinds if name not in one.plans]
+    for place, name in missing:
+        scenario = scenarios[place]
+        limits = scenario.constraints.model_copy(update={"accelerators": (name,)})
+        if scenario.constraints.own:
+            continue  # all that is there was searched
+        asked = scenario.model_copy(update={"constraints": limits, "top": 1})
+        try:
+            more = searched(asked, progress=progress, offered=sliced, work=SEARCH_WORK // (2 * len(missing)))
+        except InfeasibleError:
+            continue
+        found[place].plans |= _sized(more).plans
+    return found
+
+
+def _sized(done: Searched) -> Sized:
+    (demand,) = demands_of(done.scenario)
+    plans: dict[str, list[Planned]] = {}
+    for name, options in done.outcome.found.items():
+        by_size: dict[int, list[Planned]] = {}
+        for each in options:
+            if each.purchases[0]:
+                size = each.candidate.deployment.accelerators_per_replica
+                by_size.setdefault(size, []).append(planned(done.scenario, demand, each))
+        if by_size:
+            plans[name] = [preferred(able) for able in by_size.values()]
+    return Sized(done, plans)
+
+
+def _kinds(found: Sequence[Sized]) -> list[str]:
+    """Accelerators that may serve all models for least, by what each model costs on them at least."""
+    names = {name for one in found for name in one.plans}
+
+    def least(name: str) -> float:
+        total = 0.0
+        for one in found:
+            traffic = one.scenario.traffic
+            tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
+            usd = min((plan.found.cost(0) for plan in one.plans.get(name, ())), default=math.inf)
+            usd = min(usd, one.done.outcome.bounds.get(name, math.inf))
+            total += usd * tokens * (traffic.rate_per_s or 0.0)
+        return total
+
+    return sorted((name for name in names if least(name) < math.inf), key=least)[:_KINDS]
+
+
+def fleets(found: Sequence[Sized], top: int, budget: float = math.inf) -> tuple[list[Fleet], float]:
+    """The best fleets, with what their parts show at their planning points; and what the models cost apart [USD/h]."""
+    names = {name for one in found for name in one.plans}
+    done, scenarios = found[0].done, [one.scenario for one in found]
+    offers = {name: done.offers[name] for name in sorted(names)}
+    rows = list(compared_rows(scenarios[0], offers, done.accelerators, _SIZES))
+    with limited(SHOW_WORK):
+        while True:
+            plans = [one.plans for one in found]
+            best = cheapest_fleets(scenarios, plans, rows, budget)[:top]
+            unsettled = {
+                (place, id(plan.found.candidate)): None
+                for fleet in best
+                for block in fleet
+                for place, plan in zip(block.places, block.plans, strict=True)
+                if id(plan.found.candidate) not in found[place].settled
+            }
+            if not unsettled:
+                return best, apart_usd_per_hour(scenarios, plans, rows)
+            for place, candidate in unsettled:
+                _settle(found[place], candidate)
+
+
+def _settle(one: Sized, candidate: int) -> None:
+    """Put what longer runs show in place of a plan, or nothing where they show that it does not hold."""
+    one.settled.add(candidate)
+    for name, plans in one.plans.items():
+        one.plans[name] = [
+            found
+            for plan in plans
+            if (found := plan if id(plan.found.candidate) != candidate else _shown(one, plan))
+        ]
+
+
+def _shown(one: Sized, plan: Planned) -> Planned | None:
+    settled = None if one.scenario.screened_only else confirmed(one.scenario, plan, one.known)
+    if settled is None and (one.scenario.screened_only or is_spent()):
+        return screened(one.scenario, plan)
+    return settled

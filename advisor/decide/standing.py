@@ -1,0 +1,82 @@
+"""Which option may head a list of items, jobs or training runs: `ranking` does the same for served deployments."""
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Protocol, TypeVar
+
+from advisor.catalog.prices import spread_of
+from advisor.catalog.schema import Price
+from advisor.decide.offers import OWN
+from advisor.decide.ranking import LESS, Role, is_firm, led_by
+from advisor.simulator.quantity import Basis, Quantity
+
+SAFE: Final = 2
+"""Standing of an option that may head a list before any other."""
+
+
+class Ranked(Protocol):
+    """An option of a list: a frozen dataclass with a place and a role."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def role(self) -> Role: ...
+
+
+Option = TypeVar("Option", bound=Ranked)
+
+
+def by_standing(
+    options: Sequence[Option],
+    prices: Sequence[Price],
+    cost: Callable[[Option], Quantity],
+    as_of: datetime.date,
+) -> tuple[Option, ...]:
+    """Options, cheapest first, in their places and roles: one of assumed kernels, or of an old price, a tracker's or a
+    shared host's, does not head the list while a better founded one may cost no more.
+    """
+    if not options:
+        return ()
+    standings = [
+        standing_of(cost(each).basis, price, as_of) for each, price in zip(options, prices, strict=True)
+    ]
+    cheapest, leader = options[0], options[standings.index(max(standings))]
+    order = led_by(options, leader, lambda first, other: cost(first).high >= cost(other).low)
+    roles: dict[int, Role] = {}
+    if standings[0] < SAFE:
+        roles[id(cheapest)] = "cheapest_if_it_holds"
+    if max(standings) == SAFE:
+        roles[id(leader)] = "safe_pick"
+    return tuple(
+        replace(option, rank=rank, role=roles.get(id(option), "other"))
+        for rank, option in enumerate(order, 1)
+    )
+
+
+def standing_words(options: Sequence[Option], cost: Callable[[Option], Quantity]) -> str:
+    """Whether the first option is safe to take, and what another saves if it holds."""
+    safe = next((option for option in options if option.role == "safe_pick"), None)
+    words = f"{safe.rank} is the safe pick" if safe else "none is safe to take: try 1 first"
+    bold = next((each for each in options if each.role == "cheapest_if_it_holds"), None)
+    if bold is None:
+        return f"{words}."
+    is_assumed = cost(bold).basis == "assumed"
+    condition, first = ("it holds", "try it") if is_assumed else ("its price still stands", "ask")
+    if safe is None:
+        return f"{words}; {bold.rank} is the cheapest if {condition}."
+    ratio = cost(bold).value / cost(safe).value
+    if ratio > LESS:
+        return f"{words}."
+    return f"{words}; {bold.rank} saves {100.0 * (1.0 - ratio):.0f} % if {condition}: {first} first."
+
+
+def standing_of(basis: Basis, price: Price, as_of: datetime.date) -> int:
+    """2: kernels measured and a seller's own fresh price; 1: an old one; 0: something is assumed or foreign."""
+    if basis == "assumed":
+        return 0
+    if price.provider == OWN or is_firm(price, spread_of(price, as_of)):
+        return SAFE
+    return int(price.tenancy == "dedicated" and price.price_kind in ("list", "quote"))

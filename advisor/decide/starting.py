@@ -1,0 +1,277 @@
+"""How what was found is started, and simulated again: commands of replicas, and the unlike parts of a fleet."""
+
+from collections.abc import Mapping
+
+from advisor.catalog import models
+from advisor.catalog.dtypes import GGUF_DTYPES
+from advisor.catalog.launch import Guess, Launch, LaunchSettings, launch
+from advisor.catalog.published import checkpoint_for, context_limits
+from advisor.catalog.schema import Model
+from advisor.decide.candidates import Candidate
+from advisor.decide.levers import BY_LENGTH, eagle_head
+from advisor.decide.ranking import Planned
+from advisor.decide.result import OptionPart
+from advisor.decide.scenario import Scenario, Traffic
+from advisor.decide.screening import Found, Part
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.replica_model import ReplicaModel
+
+
+def launch_of(candidate: Candidate, scenario: Scenario, role: str = "") -> Launch:
+    """How one replica is started. Source: catalog.launch."""
+    deployment, adapters = candidate.deployment, scenario.adapters
+    checkpoint = candidate.checkpoint
+    first = checkpoint.origin == "quantise first"
+    repository = checkpoint.repository
+    if deployment.weight_dtype in GGUF_DTYPES and not first:
+        repository = f"{repository}:{deployment.weight_dtype.upper()}"
+    settings = LaunchSettings(
+        tp=deployment.tensor_parallel,
+        pp=deployment.pipeline_parallel,
+        dp=deployment.data_parallel,
+        ep=deployment.expert_parallel,
+        weight_dtype=deployment.weight_dtype,
+        checkpoint_dtype=deployment.weight_dtype if first else checkpoint.format,
+        kv_dtype=deployment.kv_dtype,
+        max_num_seqs=candidate.max_num_seqs,
+        max_num_batched_tokens=candidate.max_num_batched_tokens,
+        max_model_len=_round_up(scenario.traffic.longest_request_tokens, deployment.model),
+        prefix_caching=candidate.caches_prefixes if scenario.traffic.reused_input_tokens else None,
+        guess=_guess(candidate),
+        adapters=(adapters.count, adapters.rank, adapters.slots) if adapters else None,
+        role=role,
+    )
+    model = f"./{deployment.model.id}-{deployment.weight_dtype}" if first else repository
+    return launch(deployment.engine, model, settings)
+
+
+def _guess(candidate: Candidate) -> Guess | None:
+    chosen = candidate.speculation
+    if chosen is None:
+        return None
+    kind, _, draft = chosen.name.partition(":")
+    head, model = "", candidate.deployment.model
+    if draft:
+        record = models.get(draft).record
+        head = checkpoint_for(record, record.weights).hf_id
+    elif kind == "eagle":
+        head = eagle_head(model, candidate.deployment.engine.id) or f"./{model.id}-eagle3"
+    return Guess(kind, chosen.speculation.draft_tokens, head)
+
+
+def _round_up(tokens: int, model: Model) -> int:
+    """The next multiple of 1024, a context limit that people would type, within the model's window."""
+    limits = context_limits(model)
+    window = max(limits.with_scaling or 0, limits.native or 0)
+    rounded = -(-tokens // 1024) * 1024
+    return min(rounded, window) if window >= tokens else rounded
+
+
+def levers_of(candidate: Candidate, scenario: Scenario) -> dict[str, object]:
+    """What is pulled beside hardware and layout."""
+    guess = candidate.speculation
+    chosen = None
+    if guess is not None:
+        chosen = {
+            "method": guess.name,
+            "draft_tokens": guess.speculation.draft_tokens,
+            "acceptance": Quantity(guess.speculation.acceptance, guess.low, guess.high, "assumed"),
+            "source": guess.source,
+        }
+    return {
+        "prefix_caching": candidate.caches_prefixes,
+        "sticky_router": bool(scenario.traffic.conversations) and candidate.caches_prefixes,
+        "reused_input_tokens": scenario.traffic.reused_input_tokens if candidate.caches_prefixes else 0.0,
+        "kv_dtype": candidate.deployment.kv_dtype,
+        "power_limit_w": candidate.power_limit_w,
+        "speculation": chosen,
+        "adapters": scenario.adapters,
+    }
+
+
+def memory_of(replica: ReplicaModel) -> Mapping[str, float]:
+    """What fills one accelerator [bytes]."""
+    memory = replica.memory
+    return {
+        "total_bytes": memory.total_bytes,
+        "weight_bytes": memory.weight_bytes,
+        "activation_bytes": memory.activation_bytes,
+        "runtime_bytes": memory.runtime_bytes,
+        "kv_bytes": memory.kv_bytes,
+    }
+
+
+def basis_notes(found: Found) -> tuple[str, ...]:
+    """On what of other hardware the prediction rests, of all parts."""
+    replicas = [part.replica for part in found.fleet.parts] if found.fleet else [found.replica]
+    return tuple(sorted({name for replica in replicas for name in replica.transferred}))
+
+
+def parts_of(plan: Planned, scenario: Scenario) -> tuple[OptionPart, ...]:
+    """The unlike parts of a deployment, each as it is bought and started; none where all replicas are alike."""
+    fleet = plan.found.fleet
+    if fleet is None:
+        return ()
+    return tuple(_part(part, plan, scenario) for part in fleet.parts)
+
+
+def _part(part: Part, plan: Planned, scenario: Scenario) -> OptionPart:
+    deployment, way = part.candidate.deployment, part.placement
+    if part.traffic is not None:
+        scenario = scenario.model_copy(update={"traffic": part.traffic})
+    limits = scenario.traffic.part
+    started = launch_of(part.candidate, scenario, part.role)
+    whole = plan.found.purchase.placement
+    used = part.num_replicas * deployment.accelerators_per_replica
+    bought = used if part.is_shared else part.num_units * way.accelerators_per_unit
+    usd = (
+        whole.usd_per_unit_hour * used / whole.accelerators_per_unit
+        if part.is_shared
+        else part.num_units * way.usd_per_unit_hour
+    )
+    return OptionPart(
+        share=part.role,
+        accelerator=deployment.accelerator.id,
+        accelerator_name=deployment.accelerator.name,
+        num_accelerators=bought,
+        num_replicas=part.num_replicas,
+        tensor_parallel=deployment.tensor_parallel,
+        pipeline_parallel=deployment.pipeline_parallel,
+        expert_parallel=deployment.expert_parallel,
+        data_parallel=deployment.data_parallel,
+        weight_dtype=deployment.weight_dtype,
+        kv_dtype=deployment.kv_dtype,
+        engine=deployment.engine.id,
+        provider=way.price.provider,
+        sku=way.price.sku,
+        region=way.price.region,
+        term=way.price.term,
+        usd_per_hour=usd,
+        accelerators_per_unit=way.accelerators_per_unit,
+        max_num_seqs=part.candidate.max_num_seqs,
+        max_num_batched_tokens=part.candidate.max_num_batched_tokens,
+        checkpoint=part.candidate.checkpoint,
+        memory=memory_of(part.replica),
+        levers=levers_of(part.candidate, scenario),
+        launch_command=started.command,
+        launch_argv=started.argv,
+        launch_config=started.config,
+        max_prompt_tokens=limits.to_tokens if limits else None,
+    )
+
+
+def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
+    """Options of `advisor simulate serve` that show a planning point again, of the whole deployment."""
+    found, traffic = plan.found, scenario.traffic
+    first, replicas = found.candidate, found.purchase.num_replicas
+    by_length = found.fleet is not None and found.fleet.lever == BY_LENGTH.name
+    if found.fleet is not None and by_length:
+        first = found.fleet.parts[0].candidate
+        workers = ["--replicas", str(found.fleet.parts[0].num_replicas)]
+        workers += ["--long-prompts", _long(found.fleet.parts, scenario)]
+    else:
+        workers = ["--replicas", str(replicas)] if found.fleet is None else _pool_args(found)
+    args = ["--model", scenario.model, "--engine", first.deployment.engine.id]
+    args += _typed(_worker(first, scenario) | ({} if by_length else _budget(found)))
+    args += [*workers, *_load_args(traffic)]
+    if scenario.adapters is not None:
+        adapters = scenario.adapters
+        args += ["--adapters", str(adapters.count), "--adapter-rank", str(adapters.rank)]
+        args += ["--adapter-slots", str(adapters.slots)]
+    if plan.demand.kind == "clients":
+        ramp_s = plan.load * found.capacity.spacing_s
+        return (*args, "--concurrency", str(round(plan.demand.size)), "--ramp", f"{ramp_s:.9g}s")
+    return (*args, "--rate", f"{plan.load * replicas:.9g}")
+
+
+def _typed(options: dict[str, str]) -> list[str]:
+    return [
+        word
+        for name, value in options.items()
+        for word in (
+            (f"--no-{name}",) if value == "off" else (f"--{name}",) if value == "on" else (f"--{name}", value)
+        )
+    ]
+
+
+def _worker(candidate: Candidate, scenario: Scenario) -> dict[str, str]:
+    """Options of one replica, what is pulled included; on and off where they have no value."""
+    deployment, guess = candidate.deployment, candidate.speculation
+    ranks = (
+        deployment.data_parallel if deployment.engine.token_budget_of == "rank" else 1
+    )  # a server is told each's
+    found = {
+        "gpu": deployment.accelerator.id,
+        "tp": str(deployment.tensor_parallel),
+        "pp": str(deployment.pipeline_parallel),
+        "dp": str(deployment.data_parallel),
+        "ep": str(deployment.expert_parallel),
+        "precision": deployment.weight_dtype,
+        "kv-precision": deployment.kv_dtype,
+        "max-num-seqs": str(candidate.max_num_seqs),
+        "max-num-batched-tokens": str(ranks * candidate.max_num_batched_tokens),
+    }
+    if candidate.power_limit_w:
+        found["power-cap"] = f"{candidate.power_limit_w:g}W"
+    if scenario.traffic.reused_input_tokens:
+        found["prefix-caching"] = "on" if candidate.caches_prefixes else "off"
+    if guess is not None:
+        found["speculative"] = guess.name
+        found["draft-tokens"] = str(guess.speculation.draft_tokens)
+        found["acceptance"] = f"{guess.speculation.acceptance:g}"
+    return found
+
+
+def _long(parts: tuple[Part, ...], scenario: Scenario) -> str:
+    """The replicas for long prompts, as `--long-prompts` takes them."""
+    short, long = parts
+    assert long.traffic is not None
+    assert long.traffic.part is not None
+    guesses = short.candidate.speculation is not None and long.candidate.speculation is None
+    found = {
+        "from": str(long.traffic.part.from_tokens),
+        "replicas": str(long.num_replicas),
+        **_worker(long.candidate, scenario),
+        **({"speculative": "none"} if guesses else {}),
+    }
+    return ":".join(f"{name}={value}" for name, value in found.items())
+
+
+def _budget(found: Found) -> dict[str, str]:
+    """Tokens of one step where there are pools: of a prefill worker, per attention rank."""
+    if found.fleet is None:
+        return {}
+    first = found.fleet.parts[0].candidate
+    return {"max-num-batched-tokens": str(first.max_num_batched_tokens // first.deployment.data_parallel)}
+
+
+def _pool_args(found: Found) -> list[str]:
+    """The workers of both pools: beside the decode worker what the other one differs in."""
+    assert found.fleet is not None
+    first, second = found.fleet.parts
+    prompts, answers = first.candidate.deployment, second.candidate.deployment
+    args = ["--prefill-workers", str(first.num_replicas), "--decode-workers", str(second.num_replicas)]
+    if prompts.accelerator.id != answers.accelerator.id:
+        args += ["--prefill-gpu", prompts.accelerator.id]
+    if prompts.tensor_parallel != answers.tensor_parallel or prompts.data_parallel != answers.data_parallel:
+        args += ["--prefill-tp", str(prompts.tensor_parallel)]
+    return args
+
+
+def _load_args(traffic: Traffic) -> list[str]:
+    """The requests: a trace, a profile or token counts; turns of conversations as they were typed."""
+    talk = traffic.conversations
+    own, common = (talk.turn, talk.common_tokens) if talk else (traffic, traffic.shared_prefix_tokens)
+    if own.trace is not None:
+        args = ["--trace", str(own.trace)]
+    elif own.profile != "custom":
+        args = ["--profile", own.profile]
+    else:
+        tokens = own.mean_input_tokens + (common if talk else 0)
+        args = ["--input-tokens", str(tokens), "--output-tokens", str(own.mean_output_tokens)]
+    if common:
+        args += ["--shared-prefix-tokens", str(common)]
+        args += [] if talk else ["--shared-prefixes", str(traffic.shared_prefixes)]
+    if talk:
+        args += ["--sessions", f"{talk.mean_turns:g}", "--turn-gap", f"{talk.gap_s:g}s"]
+    return args

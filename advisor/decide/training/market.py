@@ -1,0 +1,302 @@
+"""The market searched for a training run: accelerators by an optimistic bound, cluster sizes upwards, plans inside."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from advisor.catalog import accelerators as accelerator_catalog
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.schema import Accelerator, Model, Price
+from advisor.catalog.units import DAY_S, HOUR_S
+from advisor.decide.offers import offers_by_accelerator, owned_offers
+from advisor.decide.purchase import usd_words
+from advisor.decide.training.money import ClusterOffer, cluster_offers
+from advisor.decide.training.rollouts import best_loop
+from advisor.decide.training.runs import Run, num_steps_of, run_of
+from advisor.decide.training.scenario import RolloutTask, TrainingScenario
+from advisor.decide.training.search import Tally, best_plans, simulated, unlayable
+from advisor.decide.training.space import Variant, counts_of, peak_flop_per_s, variants_of
+from advisor.simulator.calibrated_device import calibrated_accelerator
+from advisor.simulator.training.flop import model_flop_per_token
+from advisor.simulator.training.reinforcement import num_forwards, num_trained_models
+
+Progress = Callable[[str], None]
+_PATIENCE = 2
+"""Larger clusters tried beyond the first that meets the deadline."""
+_FINALISTS = 4
+_MACHINE = 8
+_OPTIMISTIC_MFU = 0.85
+"""No published run comes near it: a bound on time below which nothing needs to be priced."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the search found, and why the rest is not in it."""
+
+    runs: dict[str, list[Run]] = field(default_factory=dict)
+    offers: dict[tuple[str, int], list[ClusterOffer]] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    bounds: dict[str, float] = field(default_factory=dict)
+    """Least dollars of accelerators that were not searched, because they cannot win."""
+    near: list[Run] = field(default_factory=list)
+    """Runs that miss a limit."""
+    nearest_sold: dict[str, int] = field(default_factory=dict)
+    """The cluster size nearest to the one asked for, where nobody sells that."""
+    effort: Tally = field(default_factory=Tally)
+    num_clusters: int = 0
+
+
+def search_training(scenario: TrainingScenario, model: Model, progress: Progress) -> Outcome:
+    """All runs worth showing, by accelerator.
+
+    Raises: UnknownNameError: an accelerator or provider is not known.
+    """
+    outcome = Outcome()
+    records = candidates(scenario)
+    offers = offers_of(scenario, records)
+    queue = sorted(_bounds(scenario, model, records, offers, outcome), key=lambda entry: entry[0])
+    for bound, name in queue:
+        budget = scenario.limits.budget_usd
+        if budget is not None and bound > budget:
+            outcome.bounds[name] = bound
+            outcome.reasons[name] = f"costs {usd_words(bound)} at best, the budget is {usd_words(budget)}"
+            continue
+        if bound > _to_beat(scenario, outcome):
+            outcome.bounds[name] = bound
+            continue
+        progress(f"laying out {model.id} on {name}")
+        _search_accelerator(scenario, model, records[name], offers[name], outcome)
+    _refine(scenario, model, outcome, progress)
+    return outcome
+
+
+def candidates(scenario: TrainingScenario) -> dict[str, Accelerator]:
+    """Accelerators that may be the answer, with a calibration's figures where it names one.
+
+    Raises: UnknownNameError: an accelerator is not known.
+    """
+    limits = scenario.limits
+    names = tuple(name for _, name in limits.own) or limits.accelerators
+    records = (
+        [accelerator_catalog.by_id(name) for name in names]
+        if names
+        else list(accelerator_catalog.all_accelerators())
+    )
+    return {
+        record.id: calibrated_accelerator(record, scenario.calibration) if record.is_ranked else record
+        for record in records
+    }
+
+
+def offers_of(
+    scenario: TrainingScenario, records: Mapping[str, Accelerator]
+) -> Mapping[str, tuple[Price, ...]]:
+    """What is for sale within the limits, by accelerator; own hardware at the price of its electricity.
+
+    Raises: UnknownNameError: a provider is not known. InputFileError: the price file is wrong.
+    """
+    limits = scenario.limits
+    if limits.own:
+        return owned_offers(limits.own, records, scenario.as_of, limits.power_budget_w)
+    return offers_by_accelerator(limits, scenario.as_of)
+
+
+def _bounds(
+    scenario: TrainingScenario,
+    model: Model,
+    records: Mapping[str, Accelerator],
+    offers: Mapping[str, tuple[Price, ...]],
+    outcome: Outcome,
+) -> list[tuple[float, str]]:
+    """(least dollars that perfect computation could cost, accelerator), where it could run at all."""
+    found = []
+    for name, accelerator in records.items():
+        variants, reason = variants_of(accelerator, model, scenario.task)
+        if not variants:
+            outcome.reasons[name] = reason
+        elif not offers.get(name):
+            outcome.reasons[name] = "no price within the limits on this day"
+        else:
+            cheapest = min(price.usd_per_accelerator_hour for price in offers[name])
+            found.append((_least_accelerator_hours(scenario, variants) * cheapest, name))
+    return found
+
+
+def _least_accelerator_hours(scenario: TrainingScenario, variants: Sequence[Variant]) -> float:
+    """Accelerator-hours of the whole run at an MFU that nobody reaches."""
+    job = variants[0].job
+    flop = model_flop_per_token(job) * job.tokens_per_step * num_steps_of(scenario)
+    if scenario.rollout is not None:
+        flop *= _loop_factor(scenario.rollout)
+    peak = max(peak_flop_per_s(v.cluster.accelerator, v.job.compute_dtype) or 0.0 for v in variants)
+    return flop / (peak * _OPTIMISTIC_MFU) / HOUR_S
+
+
+def _loop_factor(task: RolloutTask) -> float:
+    """Work of a whole loop over that of its training: log-probabilities and generation are forward passes."""
+    generated = 0 if task.algorithm == "dpo" else 1
+    return num_trained_models(task.algorithm) + (num_forwards(task.algorithm) + generated) / 3.0
+
+
+def _to_beat(scenario: TrainingScenario, outcome: Outcome) -> float:
+    """Dollars of the last of the best `top` accelerators that meet the limits; infinite where days decide."""
+    if is_fastest_wanted(scenario):
+        return math.inf
+    best = sorted(min(run.usd for run in runs) for runs in outcome.runs.values() if runs)
+    return best[scenario.top - 1] if len(best) >= scenario.top else math.inf
+
+
+def _search_accelerator(
+    scenario: TrainingScenario,
+    model: Model,
+    accelerator: Accelerator,
+    prices: Sequence[Price],
+    outcome: Outcome,
+) -> None:
+    """Runs on one accelerator that keep the limits: cluster sizes upwards until larger ones only cost more, or
+    downwards until the fastest within the budget is found."""
+    variants, _ = variants_of(accelerator, model, scenario.task, whole=False)
+    limits, name = scenario.limits, accelerator.id
+    reason, kept = "", 0
+    for count in _counts(scenario, accelerator, prices, variants):
+        ways = cluster_offers(count, prices, accelerator)
+        if not ways:
+            asked = limits.num_accelerators is not None
+            sold = _nearest_that_works(accelerator, prices, variants if asked else (), count)
+            outcome.nearest_sold[name] = sold
+            near = f"; {sold} can be had" if sold else ""
+            reason = reason or f"nobody within the limits sells {count} of them as one cluster{near}"
+            continue
+        outcome.offers[name, count] = ways
+        outcome.num_clusters += 1
+        try:
+            run = _best_run(scenario, variants, ways[0], outcome, refine=False)
+        except InfeasibleError as error:
+            reason = f"{error.what}: {error.why}" if error.why else error.what
+            continue
+        except AdvisorError as error:
+            reason = error.what
+            break
+        if run is None:
+            reason = unlayable(variants, count)
+            if limits.num_accelerators is not None:
+                outcome.nearest_sold[name] = _nearest_that_works(accelerator, prices, variants, count)
+            continue
+        if run.infeasible:
+            reason = run.infeasible
+            continue
+        missed = _misses(scenario, run)
+        if missed:
+            reason = missed
+            outcome.near.append(run)
+            continue
+        outcome.runs.setdefault(name, []).append(run)
+        kept += 1
+        if kept > _PATIENCE and (limits.deadline_s or is_fastest_wanted(scenario)):
+            break
+    if not kept:
+        needed = f"would need more than {limits.max_accelerators} of them even without any loss"
+        outcome.reasons[name] = reason or (
+            needed if limits.deadline_s else "no cluster size within the limits"
+        )
+
+
+def _nearest_that_works(
+    accelerator: Accelerator, prices: Sequence[Price], variants: Sequence[Variant], count: int
+) -> int:
+    """The size nearest to `count` that somebody within the limits sells as one cluster and that a plan fits; 0 where
+    there is none. Without variants any that is sold will do."""
+    sold = (size for size in _sizes_near(accelerator, count) if cluster_offers(size, prices, accelerator))
+    return next((size for size in sold if not variants or _fits(variants, size)), 0)
+
+
+def _fits(variants: Sequence[Variant], count: int) -> bool:
+    try:
+        return bool(best_plans(variants, count, Tally(), keep=1))
+    except InfeasibleError:
+        return False
+
+
+def _sizes_near(accelerator: Accelerator, count: int) -> list[int]:
+    whole = {count // _MACHINE * _MACHINE, (count // _MACHINE + 1) * _MACHINE}
+    sizes = {*counts_of(accelerator, 16 * count), *whole} - {0, count}
+    return sorted(sizes, key=lambda size: abs(size - count))
+
+
+def _best_run(
+    scenario: TrainingScenario,
+    variants: Sequence[Variant],
+    offer: ClusterOffer,
+    outcome: Outcome,
+    *,
+    refine: bool,
+) -> Run | None:
+    """The fastest run of one cluster; a refined one has its best few plans simulated as event graphs."""
+    count = offer.num_accelerators
+    if scenario.rollout is not None:
+        loop = best_loop(scenario, variants, count, outcome.effort, refine=refine)
+        return run_of(scenario, loop.found, offer, loop.reinforcement) if loop else None
+    plans = best_plans(variants, count, outcome.effort, keep=_FINALISTS if refine else 1)
+    if refine:
+        plans = sorted((simulated(plan, outcome.effort) for plan in plans), key=lambda plan: plan.step_s)
+    return run_of(scenario, plans[0], offer) if plans else None
+
+
+def _counts(
+    scenario: TrainingScenario, accelerator: Accelerator, prices: Sequence[Price], variants: Sequence[Variant]
+) -> list[int]:
+    """Cluster sizes to try, ascending; from the smallest that perfect computation would need for the deadline."""
+    limits = scenario.limits
+    if limits.num_accelerators is not None:
+        return [limits.num_accelerators]
+    largest = limits.max_accelerators
+    if limits.own:
+        largest = min(largest, max(price.num_accelerators for price in prices))
+    least = 1.0
+    if limits.deadline_s:
+        least = _least_accelerator_hours(scenario, variants) * HOUR_S / limits.deadline_s
+    found = [count for count in counts_of(accelerator, largest) if count >= least]
+    owned = [price.num_accelerators for price in prices if limits.own and price.num_accelerators >= least]
+    return sorted({*found, *owned}, reverse=is_fastest_wanted(scenario))
+
+
+def _misses(scenario: TrainingScenario, run: Run) -> str:
+    limits = scenario.limits
+    if limits.deadline_s is not None and run.wall_s > limits.deadline_s:
+        return (
+            f"takes {run.days:.3g} days on {run.num_accelerators}, the deadline is "
+            f"{limits.deadline_s / DAY_S:.3g}"
+        )
+    if limits.budget_usd is not None and run.usd > limits.budget_usd:
+        return f"costs {usd_words(run.usd)} on {run.num_accelerators}, the budget is {usd_words(limits.budget_usd)}"
+    return ""
+
+
+def is_fastest_wanted(scenario: TrainingScenario) -> bool:
+    """Whether days decide: only money is limited."""
+    return scenario.limits.budget_usd is not None and scenario.limits.deadline_s is None
+
+
+def order_key(scenario: TrainingScenario) -> Callable[[Run], float]:
+    """What decides between runs that keep the limits: days where only money is limited, else dollars."""
+    return (lambda run: run.days) if is_fastest_wanted(scenario) else (lambda run: run.usd)
+
+
+def ranked_runs(scenario: TrainingScenario, outcome: Outcome) -> list[list[Run]]:
+    """The runs of the best accelerators, best first, each accelerator's best first."""
+    key = order_key(scenario)
+    groups = [sorted(runs, key=key) for runs in outcome.runs.values() if runs]
+    return sorted(groups, key=lambda runs: key(runs[0]))[: scenario.top]
+
+
+def _refine(scenario: TrainingScenario, model: Model, outcome: Outcome, progress: Progress) -> None:
+    """The best clusters again with the whole lattice, their best few plans as event graphs."""
+    key = order_key(scenario)
+    for runs in ranked_runs(scenario, outcome):
+        best = runs[0]
+        accelerator = best.found.cluster.accelerator
+        progress(f"refining {best.num_accelerators} x {accelerator.id}")
+        variants, _ = variants_of(accelerator, model, scenario.task)
+        refined = _best_run(scenario, variants, best.offer, outcome, refine=True)
+        kept = best if refined is None or refined.infeasible or _misses(scenario, refined) else refined
+        outcome.runs[accelerator.id] = sorted([kept, *runs[1:]], key=key)

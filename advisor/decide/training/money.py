@@ -1,0 +1,132 @@
+"""What a training run costs: clusters by provider and term, energy and carbon."""
+
+import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.catalog.ownership import Ownership
+from advisor.catalog.prices import all_providers
+from advisor.catalog.regions import all_regions, get_region, region_of_offer
+from advisor.catalog.schema import Accelerator, Price
+from advisor.catalog.units import HOUR_S, KILO
+from advisor.decide.offers import OWN, Placement, offers_by_accelerator, placements
+from advisor.decide.scenario import Market
+
+_NODE: Final = 8
+BUSY_POWER_FRACTION: Final = 0.85
+"""Of the board limit, averaged over a training step with its communication."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOffer:
+    """A number of accelerators at one provider and term."""
+
+    price: Price
+    num_accelerators: int
+    usd_per_hour: float
+
+    @property
+    def usd_per_accelerator_hour(self) -> float:
+        return self.usd_per_hour / self.num_accelerators
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Electricity of a run and what its grid emits for it."""
+
+    power_w: float
+    """Of the cluster at work, hosts and cooling included."""
+    energy_kwh: float
+    region: str
+    carbon_kg_co2e: float
+
+
+def cluster_offers(
+    num_accelerators: int, offers: Iterable[Price], accelerator: Accelerator
+) -> list[ClusterOffer]:
+    """Ways to rent so many accelerators as one cluster, cheapest first.
+
+    Several machines are joined only with a network between them, and no further than the provider sells; whoever needs
+    part of a machine pays for all of it.
+
+    Source: advisor.decide.offers.placements; largest clusters from data/providers.toml.
+    """
+    return [
+        ClusterOffer(way.price, num_accelerators, way.usd_per_unit_hour)
+        for way in sorted(
+            placements(num_accelerators, offers, accelerator), key=lambda way: way.usd_per_unit_hour
+        )
+        if _is_sold(way, num_accelerators)
+    ]
+
+
+def _is_sold(way: Placement, num_accelerators: int) -> bool:
+    if way.price.provider == OWN:
+        return True
+    return num_accelerators <= max(largest_cluster(way.price), way.price.num_accelerators)
+
+
+def largest_cluster(price: Price) -> int:
+    """Most accelerators that a provider joins with a network [accelerators].
+
+    A marketplace's machines belong to different hosts: one machine, unless the record says more. Of who says nothing no
+    more is taken than anybody says.
+
+    Source: data/providers.toml.
+    """
+    provider = all_providers().get(price.provider)
+    if provider is not None and provider.largest_cluster is not None:
+        return provider.largest_cluster
+    if provider is not None and provider.kind == "marketplace":
+        return _NODE
+    return max(known.largest_cluster or 0 for known in all_providers().values())
+
+
+def unsold(accelerator: Accelerator, num_accelerators: int, as_of: datetime.date) -> str:
+    """That nobody sells so many of an accelerator as one cluster on a day, and how many can be had; empty where
+    somebody does, or sells none at all.
+
+    Raises: InputFileError: the bundled prices are damaged.
+    """
+    wanted = Market(accelerators=(accelerator.id,), tenancies=())
+    offers = offers_by_accelerator(wanted, as_of).get(accelerator.id, ())
+    if not offers or cluster_offers(num_accelerators, offers, accelerator):
+        return ""
+    sizes = (num_accelerators // part * part for part in (8, 4, 2, 1))
+    halves = (1 << power for power in range(num_accelerators.bit_length() - 1, -1, -1))
+    near = next((size for size in (*sizes, *halves) if size and cluster_offers(size, offers, accelerator)), 0)
+    most = max(largest_cluster(price) for price in offers)
+    if most < num_accelerators and cluster_offers(most, offers, accelerator):
+        near = most
+    can = f"; {near:,} can be had" if near else ""
+    return f"nobody sells {num_accelerators:,} x {accelerator.id} as one cluster{can}"
+
+
+def cheapest_by_term(offers: Iterable[ClusterOffer]) -> Mapping[str, ClusterOffer]:
+    """The cheapest offer of each term."""
+    found: dict[str, ClusterOffer] = {}
+    for offer in offers:
+        rival = found.get(offer.price.term)
+        if rival is None or offer.usd_per_hour < rival.usd_per_hour:
+            found[offer.price.term] = offer
+    return found
+
+
+def energy_of(
+    accelerator: Accelerator, num_accelerators: int, duration_s: float, offer: Price | None, default_region: str,
+    known: Ownership,
+) -> Energy:  # fmt: skip
+    """Electricity of a run [kWh] and its carbon [kg CO2e].
+
+    tdp · busy share · system factor · PUE · hours, times the grid's intensity.
+
+    Assumes: accelerators draw 85 % of their limit over a step.
+    Source: data/ownership.toml, data/grid_carbon.toml.
+    """
+    power_w = known.site_power_w(num_accelerators * (accelerator.tdp_w or 0.0) * BUSY_POWER_FRACTION)
+    kwh = power_w / KILO * duration_s / HOUR_S
+    place = region_of_offer(offer.region) if offer is not None else None
+    if place is None:
+        place = all_regions().get(default_region) or get_region(default_region)[0]
+    return Energy(power_w, kwh, place.id, kwh * place.kg_co2e_per_kwh)

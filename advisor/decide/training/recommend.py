@@ -1,0 +1,299 @@
+"""Pre-training and fine-tuning: a scenario in; accelerators, counts, plans, days and dollars out."""
+
+import math
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from advisor.catalog import models as model_catalog
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.ownership import Ownership, ownership
+from advisor.catalog.schema import Model
+from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
+from advisor.decide.offers import seller_words, stale_price_warnings
+from advisor.decide.purchase import usd_words
+from advisor.decide.result import Rejected
+from advisor.decide.standing import by_standing
+from advisor.decide.training.market import Outcome, Progress, offers_of, ranked_runs, search_training
+from advisor.decide.training.money import ClusterOffer, cluster_offers
+from advisor.decide.training.option import option_of
+from advisor.decide.training.result import (
+    Bill,
+    ParetoPoint,
+    TrainingOption,
+    TrainingRecommendation,
+    TrainingSearch,
+)
+from advisor.decide.training.runs import ESTIMATED_RESERVATION, Run
+from advisor.decide.training.scenario import TrainingScenario
+from advisor.simulator.graph.model import parameter_count
+from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
+from advisor.simulator.training.plan_check import plan_words
+
+_DENSE_FRACTION = 0.8
+"""Of all parameters: fewer active ones mean a mixture of experts, for which the loss law was not fitted."""
+_OF_TERM = ("spot machines come and go", "less than a tenth of a commitment")
+"""What a reason against says that holds for a term alone."""
+_OF_LIMITS = (
+    "would need",
+    "costs",
+    "takes",
+    "nobody within",
+    "the smallest",
+    "has no units",
+    "no layout",
+    "no options",
+    "not feasible",
+)
+"""How reasons begin that other limits would remove; they are told first."""
+
+
+def recommend_training(
+    scenario: TrainingScenario, *, progress: Progress = lambda message: None
+) -> TrainingRecommendation:
+    """Which accelerator, how many, in which layout; how many days and dollars.
+
+    Accelerators are searched in the order of an optimistic bound on their dollars until none that is left can enter
+    the answer; for each, cluster sizes upwards from the smallest that could meet the deadline.
+
+    Raises: UnknownNameError: a name is in no record. InfeasibleError: nothing satisfies the scenario; with reasons and
+        the nearest that would.
+    """
+    started = time.perf_counter()
+    model, note = model_catalog.get(scenario.model)
+    known = ownership(scenario.as_of)
+    outcome = search_training(scenario, model, progress)
+    ranked = ranked_runs(scenario, outcome)
+    if not ranked:
+        raise nothing_found(scenario, model, outcome)
+    options = by_standing(
+        [_option(rank, runs, scenario, known, outcome) for rank, runs in enumerate(ranked, 1)],
+        [runs[0].offer.price for runs in ranked],
+        lambda option: option.usd,
+        scenario.as_of,
+    )
+    shown = {option.accelerator for option in options}
+    return TrainingRecommendation(
+        kind="plan",
+        model=model.id,
+        workload=scenario.workload,
+        headline=headline(options[0], model),
+        options=options,
+        pareto=pareto(outcome),
+        rejected=rejected(outcome, shown, options[-1]),
+        what_would_change=what_would_change(scenario, options),
+        compute=compute_of(scenario, model),
+        search=TrainingSearch(
+            outcome.effort.num_considered, outcome.effort.num_evaluated, outcome.effort.num_feasible,
+            outcome.effort.num_simulated, outcome.num_clusters, time.perf_counter() - started,
+        ),
+        warnings=(*stale_price_warnings(options), *_other_models(model)),
+        notes=tuple(filter(None, (note,))),
+    )  # fmt: skip
+
+
+def _option(
+    rank: int, runs: Sequence[Run], scenario: TrainingScenario, known: Ownership, outcome: Outcome
+) -> TrainingOption:
+    """The best run of an accelerator with its other cluster sizes as variants."""
+
+    def one(run: Run) -> TrainingOption:
+        every_term = _every_term(scenario, run)
+        return option_of(rank, run, scenario, known, every_term)
+
+    return replace(one(runs[0]), variants=tuple(one(run) for run in runs[1:4]))
+
+
+def _every_term(scenario: TrainingScenario, run: Run) -> list[ClusterOffer]:
+    """The run's cluster at all terms, whatever terms the question allows."""
+    if scenario.limits.own:
+        return [run.offer]
+    accelerator = run.found.cluster.accelerator
+    terms = ("on_demand", "spot", "reserved_1y", "reserved_3y")
+    limits = scenario.limits.model_copy(update={"terms": terms, "accelerators": (accelerator.id,)})
+    prices = offers_of(scenario.model_copy(update={"limits": limits}), {accelerator.id: accelerator})
+    return cluster_offers(run.num_accelerators, prices.get(accelerator.id, ()), accelerator)
+
+
+def headline(option: TrainingOption, model: Model) -> str:
+    """The answer in one sentence."""
+    own = option.provider == "own"
+    where = "your own" if own else f"from {seller_words(option.provider, option.price_kind)}"
+    return (
+        f"{model.name}: {option.num_accelerators} × {option.accelerator_name} ({where}; {option.plan.words}), "
+        f"{duration_words(option.days.value)}, {usd_words(option.usd.value)}"
+    )
+
+
+def duration_words(days: float) -> str:
+    """Days as people say them: hours below one, minutes below an hour, seconds below a minute."""
+    hours = days * DAY_S / HOUR_S
+    if hours >= 24.0:
+        return f"{days:.3g} days"
+    minutes = hours * HOUR_S / MINUTE_S
+    if minutes < 1.0:
+        return f"{minutes * MINUTE_S:.2g} s"
+    return f"{hours:.2g} h" if hours >= 1.0 else f"{minutes:.2g} min"
+
+
+def _term_words(bill: Bill) -> str:
+    if bill.provider == "own":
+        return "bought and used all its life"
+    if bill.term == ESTIMATED_RESERVATION:
+        return f"committed for a year at {bill.provider}, at the usual discount,"
+    return f"{bill.term.replace('_', ' ')} at {bill.provider}"
+
+
+def pareto(outcome: Outcome) -> tuple[ParetoPoint, ...]:
+    """Clusters that none beats in days and dollars, fastest first.
+
+    Source: definition of Pareto efficiency.
+    """
+    runs = sorted(
+        (run for group in outcome.runs.values() for run in group), key=lambda run: (run.days, run.usd)
+    )
+    found, cheapest = [], math.inf
+    for run in runs:
+        if run.usd < cheapest:
+            cheapest = run.usd
+            accelerator = run.found.cluster.accelerator.id
+            words = f"{run.found.job.framework} {plan_words(run.found.plan)}"
+            found.append(ParetoPoint(accelerator, run.num_accelerators, run.days, run.usd, words))
+    return tuple(found)
+
+
+def rejected(outcome: Outcome, shown: set[str], last: TrainingOption) -> tuple[Rejected, ...]:
+    """Every accelerator that is not an option, those that were only dearer first."""
+    limit = f"against {usd_words(last.usd.value)} for option {last.rank}"
+    dearer = sorted(
+        [(min(run.usd for run in runs), name, "found") for name, runs in outcome.runs.items() if runs]
+        + [(bound, name, "at best") for name, bound in outcome.bounds.items()]
+    )
+    first = [
+        Rejected(name, f"{usd_words(usd)} {how}, {limit}") for usd, name, how in dearer if name not in shown
+    ]
+    return (
+        *first,
+        *(Rejected(name, reason) for name, reason in outcome.reasons.items() if name not in shown),
+    )
+
+
+def what_would_change(scenario: TrainingScenario, options: Sequence[TrainingOption]) -> tuple[str, ...]:
+    """Short sentences: break-even prices, other terms, a longer deadline.
+
+    Source: own definition; dollars are linear in the hourly price.
+    """
+    first, found = options[0], []
+    for option in options[1:3]:
+        price = option.usd_per_accelerator_hour * first.usd.value / option.usd.value
+        found.append(
+            f"{option.accelerator} wins below ${price:.2f} per accelerator and hour "
+            f"(now ${option.usd_per_accelerator_hour:.2f} at {option.provider})"
+        )
+    cheaper = [bill for bill in first.bills if bill.feasible and bill.usd < 0.95 * first.usd.value]
+    cheaper = [bill for bill in cheaper if bill.term != first.term]
+    found += [
+        f"{_term_words(bill)} it costs {usd_words(bill.usd)} and takes {duration_words(bill.days)}"
+        for bill in sorted(cheaper, key=lambda bill: bill.usd)[:2]
+    ]
+    if scenario.limits.deadline_s and first.variants:
+        other = min(first.variants, key=lambda variant: variant.days.value)
+        takes, costs = duration_words(other.days.value), usd_words(other.usd.value)
+        found.append(f"{other.num_accelerators} of them finish in {takes} for {costs}")
+    return tuple(found)
+
+
+def compute_of(scenario: TrainingScenario, model: Model) -> Mapping[str, float]:
+    """6ND and what it rests on; for pre-training of a dense model also what the loss law says."""
+    count = parameter_count(model)
+    tokens = scenario.task.tokens
+    flop = training_flop(model, tokens)
+    found = {
+        "parameters": count.total,
+        "active_parameters": count.active,
+        "tokens": tokens,
+        "flop": flop,
+        "tokens_per_parameter": tokens / count.total,
+    }
+    if scenario.workload != "train" or count.active < _DENSE_FRACTION * count.total:
+        return found
+    best_tokens = CHINCHILLA.best_tokens(flop)
+    return found | {
+        "expected_loss_nats": CHINCHILLA.loss(count.total, tokens),
+        "best_parameters_for_flop": flop / (FLOP_PER_PARAMETER_AND_TOKEN * best_tokens),
+        "best_tokens_for_flop": best_tokens,
+    }
+
+
+def _other_models(model: Model) -> tuple[str, ...]:
+    """What is not asked of models that are no language models."""
+    if model.workload == "decoder":
+        return ()
+    return (
+        f"{model.id} is no language model: tokens are what passes its layers; its loss, frozen encoders and data "
+        "preparation are not modelled",
+    )
+
+
+def nothing_found(scenario: TrainingScenario, model: Model, outcome: Outcome) -> AdvisorError:
+    """Why there is no answer: the most common reasons, and what would help."""
+    counts: dict[str, int] = {}
+    for reason in outcome.reasons.values():
+        counts[reason] = counts.get(reason, 0) + 1
+    common = sorted(counts.items(), key=lambda item: (not item[0].startswith(_OF_LIMITS), -item[1]))[:3]
+    why = "; ".join(f"{reason} ({n} accelerators)" if n > 1 else reason for reason, n in common)
+    if (
+        common
+        and any(words in common[0][0] for words in _OF_TERM)
+        and "on_demand" not in scenario.limits.terms
+    ):
+        limits = scenario.limits.model_copy(update={"terms": ("on_demand",)})
+        rented = scenario.model_copy(update={"limits": limits})
+        ranked = ranked_runs(rented, search_training(rented, model, lambda message: None))
+        if ranked:
+            return InfeasibleError(
+                f"nothing trains {model.id} within these limits",
+                why=why,
+                fix="--term on-demand",
+                hint=f"on demand: {_run_words(ranked[0][0])}",
+            )
+    return InfeasibleError(
+        f"nothing trains {model.id} within these limits",
+        why=why,
+        fix=_fix(common[0][0] if common else ""),
+        hint=nearest_hint(scenario, outcome),
+    )
+
+
+def _run_words(run: Run) -> str:
+    where = f"{run.num_accelerators} x {run.found.cluster.accelerator.id}"
+    return f"{where}, {plan_words(run.found.plan)}, {duration_words(run.days)} for {usd_words(run.usd)}"
+
+
+def _fix(reason: str) -> str:
+    """What to type instead, by the most common reason against."""
+    found = re.match(r"has no units for .*, but for (\w+)", reason)
+    if found:
+        return f"--precision {found[1]}"
+    found = re.match(r"no options of .*; they have (\w+)", reason)
+    if found:
+        return f"--optimizer {found[1]}"
+    return "a later --deadline, a larger --budget, more --gpus, or fewer limits"
+
+
+def nearest_hint(scenario: TrainingScenario, outcome: Outcome) -> str:
+    """The nearest that would do: the run that misses a limit least, or the largest cluster that is sold."""
+    limits = scenario.limits
+    if outcome.near:
+        by_days = limits.deadline_s is not None
+        return f"the nearest plan: {_run_words(min(outcome.near, key=lambda run: run.days if by_days else run.usd))}"
+    sold = {name: count for name, count in outcome.nearest_sold.items() if count}
+    if sold and limits.num_accelerators is not None:
+        wanted = limits.num_accelerators
+        name = min(sold, key=lambda key: abs(sold[key] - wanted))
+        return f"the nearest cluster that works: {sold[name]} x {name}"
+    if outcome.bounds:
+        name = min(outcome.bounds, key=lambda key: outcome.bounds[key])
+        return f"the least that perfect computation would cost: {usd_words(outcome.bounds[name])} on {name}"
+    return ""

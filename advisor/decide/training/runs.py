@@ -1,0 +1,190 @@
+"""A plan carried through at an offer: steps, stragglers, failures, checkpoints; days and dollars."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.catalog.prices import committed_hours
+from advisor.catalog.units import DAY_S, HOUR_S
+from advisor.decide.purchase import job_usd
+from advisor.decide.training.money import ClusterOffer
+from advisor.decide.training.result import Reinforcement
+from advisor.decide.training.scenario import LARGEST_STORAGE_BYTES_PER_S, Reliability, TrainingScenario
+from advisor.decide.training.search import PlanFound
+from advisor.simulator.graph.model import layers_of, parameter_count
+from advisor.simulator.training.goodput import (
+    Checkpoint,
+    FailureModel,
+    Goodput,
+    cluster_mtbf_s,
+    elastic_goodput,
+    goodput,
+    straggler_factor,
+    with_spot,
+)
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.memory.account import adapter_parameters
+from advisor.simulator.training.memory.formats import formats_of
+
+_NODE = 8
+LEAST_GOODPUT = 0.5
+"""Of the time, that failures must leave."""
+LONGEST_DAYS = 5.0 * 365.0
+"""What accelerators are used for before they are sold (data/ownership.toml, life_years)."""
+LEAST_OF_COMMITMENT = 0.1
+ESTIMATED_RESERVATION = "reserved_1y_estimate"
+"""Term of a bill that rests on the usual discount, as nobody lists the price of such a commitment."""
+_CHECKPOINT_BYTES: Mapping[str, float] = {
+    "adamw": 14.0, "adamw_bf16": 10.0, "lion": 10.0, "adamw_8bit": 8.0, "adafactor": 6.1, "muon": 10.0,
+    "sgd": 10.0, "lora_fa": 14.0,
+}  # fmt: skip
+"""Per trained parameter: a 16-bit copy, the fp32 master, and the moments that the optimizer keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A plan carried through to the end of the tokens at one offer."""
+
+    found: PlanFound
+    offer: ClusterOffer
+    step_s: float
+    """With stragglers."""
+    num_steps: int
+    goodput: Goodput
+    checkpoint: Checkpoint
+    reinforcement: Reinforcement | None = None
+
+    @property
+    def num_accelerators(self) -> int:
+        """Of the whole cluster: those that only generate count too."""
+        loop = self.reinforcement
+        apart = loop is not None and loop.placement == "disaggregated"
+        return self.found.num_accelerators + (loop.num_rollout_accelerators if loop and apart else 0)
+
+    @property
+    def wall_s(self) -> float:
+        """With failures [s]."""
+        return self.num_steps * self.step_s / max(self.goodput.goodput_fraction, 1e-9)
+
+    @property
+    def days(self) -> float:
+        return self.wall_s / DAY_S
+
+    @property
+    def paid_s(self) -> float:
+        """Hours begun are paid [s]."""
+        return HOUR_S * max(1.0, float(np.ceil(self.wall_s / HOUR_S)))
+
+    @property
+    def usd(self) -> float:
+        """What its machines cost [USD]."""
+        return job_usd(self.offer.price.term, self.offer.usd_per_hour, self.paid_s)
+
+    @property
+    def straggler_factor(self) -> float:
+        """Step with stragglers over the one without."""
+        return self.step_s / (self.reinforcement.step_s if self.reinforcement else self.found.step_s)
+
+    @property
+    def infeasible(self) -> str:
+        """Why nobody would run this at all, whatever the limits; empty where somebody would."""
+        term, left = self.offer.price.term, self.goodput.goodput_fraction
+        if left < LEAST_GOODPUT:
+            where = "spot machines come and go" if term == "spot" else "it fails too often"
+            return f"not feasible on {self.num_accelerators}: {where}, {left:.0%} of the time is left"
+        if self.days > LONGEST_DAYS:
+            return f"takes {self.days:,.0f} days on {self.num_accelerators}, hardware does not last so long"
+        if not is_worth_committing(term, self.wall_s):
+            days = committed_hours(term) * HOUR_S / DAY_S
+            return f"takes {self.days:.3g} days, less than a tenth of a commitment of {days:.0f} days"
+        return ""
+
+
+def is_worth_committing(term: str, wall_s: float) -> bool:
+    """Whether a run takes a tenth of the term's commitment or more. Source: own rule."""
+    return wall_s / HOUR_S >= LEAST_OF_COMMITMENT * committed_hours(term.removesuffix("_estimate"))
+
+
+def run_of(
+    scenario: TrainingScenario,
+    found: PlanFound,
+    offer: ClusterOffer,
+    reinforcement: Reinforcement | None = None,
+) -> Run:
+    """A plan's whole run at an offer: steps, failures of its term, days, dollars.
+
+    Where the plan is part of a loop of generation and training, the loop's step counts.
+    """
+    reliability, count = scenario.reliability, offer.num_accelerators
+    nodes = -(-count // node_of(found))
+    step_s = reinforcement.step_s if reinforcement else found.step_s
+    seconds = step_s * straggler_factor(nodes, reliability.straggler_spread)
+    checkpoint = checkpoint_of(found.job, found.num_accelerators, nodes, reliability)
+    left = goodput_of(found, checkpoint, reliability, nodes, is_spot=offer.price.term == "spot", count=count)
+    return Run(found, offer, seconds, num_steps_of(scenario), left, checkpoint, reinforcement)
+
+
+def num_steps_of(scenario: TrainingScenario) -> int:
+    """Optimizer steps of a run; loops of generation and training for reinforcement learning."""
+    if scenario.rollout is not None:
+        return scenario.rollout.num_steps
+    task = scenario.task
+    length = min(task.mean_sequence_tokens or task.sequence_tokens, task.sequence_tokens)
+    return max(1, int(np.ceil(task.tokens / (task.global_batch * length))))
+
+
+def node_of(found: PlanFound) -> int:
+    """Accelerators that fail and are replaced together: a machine, or a tray of a rack."""
+    return min(_NODE, found.cluster.domain) if found.cluster.domain > 1 else _NODE
+
+
+def checkpoint_of(job: TrainingJob, count: int, nodes: int, reliability: Reliability) -> Checkpoint:
+    """What is saved of a job, and how fast.
+
+    Assumes: a 16-bit copy, master weights and moments of what is trained; storage as the reliability says.
+    Source: sizes of mixed-precision optimizers (ZeRO, arXiv:1910.02054, section 3.1).
+    """
+    return Checkpoint(
+        state_bytes=trained_parameters(job) * _CHECKPOINT_BYTES[job.optimizer],
+        num_nodes=nodes,
+        num_accelerators=count,
+        asynchronous=reliability.asynchronous_checkpoints,
+        storage_bytes_per_s_per_node=reliability.storage_bytes_per_s_per_node,
+        storage_bytes_per_s=LARGEST_STORAGE_BYTES_PER_S,
+    )
+
+
+def trained_parameters(job: TrainingJob) -> float:
+    """Parameters that learn [parameters]: all, or the adapters."""
+    if job.method == "full":
+        return parameter_count(job.model).total
+    if job.trainable_parameters:
+        return job.trainable_parameters
+    formats = formats_of(job)
+    return sum(layer.count * adapter_parameters(layer, job, formats) for layer in layers_of(job.model))
+
+
+def goodput_of(
+    found: PlanFound,
+    checkpoint: Checkpoint,
+    reliability: Reliability,
+    nodes: int,
+    *,
+    is_spot: bool,
+    count: int,
+) -> Goodput:
+    """What failures leave of a plan's time."""
+    model = FailureModel(
+        cluster_mtbf_s(count, reliability.accelerator_mtbf_s),
+        checkpoint.stall_s,
+        checkpoint.write_s,
+        reliability.restart_s + checkpoint.write_s,
+    )
+    if is_spot:
+        model = with_spot(model, nodes, reliability.spot_interruptions_per_node_hour / HOUR_S)
+    plan = found.plan
+    if reliability.elastic and plan.data_parallel > 1:
+        replica = count / plan.data_parallel / node_of(found)
+        return elastic_goodput(model, nodes, replica)
+    return goodput(model)

@@ -1,0 +1,120 @@
+"""A question about training, whole: pre-training, fine-tuning or reinforcement learning, with everything resolved."""
+
+import datetime
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from advisor.catalog.schema import Calibration
+from advisor.catalog.schema.record import Record
+from advisor.catalog.units import GB, HOUR_S
+from advisor.decide.scenario import Beside, Market
+from advisor.simulator.training.goodput import (
+    ACCELERATOR_MTBF_S,
+    RESTART_S,
+    SPOT_INTERRUPTIONS_PER_NODE_S,
+    STORAGE_BYTES_PER_S_PER_NODE,
+)
+from advisor.simulator.training.job import Method, Optimizer
+
+Workload = Literal["train", "finetune", "rl"]
+Algorithm = Literal["grpo", "ppo", "dpo"]
+Placement = Literal["colocated", "disaggregated", "both"]
+
+
+class TrainingTask(Record):
+    """What is trained on how much."""
+
+    tokens: float = Field(gt=0, lt=1e18)
+    """Trained on in all; for reinforcement learning follows from steps, prompts and lengths."""
+    sequence_tokens: int = Field(ge=1, le=10_000_000)
+    global_batch: int = Field(ge=1, le=10_000_000)
+    """Sequences of one optimizer step."""
+    compute_dtypes: tuple[str, ...] = ()
+    """Formats of the multiplications to consider; none: bf16."""
+    method: Method = "full"
+    lora_rank: int = Field(default=0, ge=0, le=65536)
+    optimizer: Optimizer = "adamw"
+    frameworks: tuple[str, ...] = ()
+    compute_optimal: bool = False
+    mean_sequence_tokens: float = Field(default=0.0, ge=0, le=10_000_000)
+    """Real tokens of a padded sequence; 0: sequences are packed full."""
+    loop: Algorithm | None = None
+    """Of reinforcement learning, whose frameworks train in Megatron or FSDP."""
+    may_offload: bool = False
+    """States of what fits nowhere else may live in host memory."""
+
+
+class RolloutTask(Record):
+    """One step of reinforcement learning."""
+
+    algorithm: Algorithm = "grpo"
+    prompts: int = Field(default=512, ge=1, le=1_000_000)
+    """Prompts of one step."""
+    samples_per_prompt: int = Field(default=16, ge=1, le=10_000)
+    prompt_tokens: int = Field(default=512, ge=1, le=1_000_000)
+    response_tokens: int = Field(default=2048, ge=1, le=1_000_000)
+    response_sigma: float = Field(default=0.6, ge=0, le=5)
+    """Spread of the logarithm of response lengths: the longest decide when a rollout ends."""
+    num_steps: int = Field(default=500, ge=1, le=10_000_000)
+    placement: Placement = "both"
+    steps_off_policy: int = Field(default=0, ge=0, le=64)
+    """Rollouts may be so many weight versions old: then generation and training overlap on separate machines."""
+    reward_s: float = Field(default=0.0, ge=0)
+    """Time of judging one batch that nothing else hides."""
+    reward_model: str = ""
+    """A model that judges; empty: a rule."""
+    engine: str = "vllm"
+
+
+class TrainingLimits(Market):
+    """What an answer about training must stay within."""
+
+    num_accelerators: int | None = Field(default=None, ge=1, le=1_000_000)
+    max_accelerators: int = Field(default=16_384, ge=1, le=1_000_000)
+    deadline_s: float | None = Field(default=None, gt=0)
+    budget_usd: float | None = Field(default=None, gt=0)
+    beside: Beside = Beside()
+    region: str = "us"
+    """Whose grid the carbon is that of, where an offer names no known region."""
+
+
+class Reliability(Record):
+    """What fails how often, and how state is saved."""
+
+    accelerator_mtbf_s: float = Field(default=ACCELERATOR_MTBF_S, gt=0)
+    restart_s: float = Field(default=RESTART_S, ge=0)
+    asynchronous_checkpoints: bool = True
+    storage_bytes_per_s_per_node: float = Field(default=STORAGE_BYTES_PER_S_PER_NODE, gt=0)
+    spot_interruptions_per_node_hour: float = Field(default=SPOT_INTERRUPTIONS_PER_NODE_S * HOUR_S, ge=0)
+    elastic: bool = False
+    """Training goes on without a lost data-parallel replica."""
+    straggler_spread: float = Field(default=0.0, ge=0, le=1)
+    """Standard deviation of the ranks' speed beyond what measured runs already hold."""
+
+
+class TrainingScenario(Record):
+    """One question about training, with everything resolved."""
+
+    model: str
+    workload: Workload = "train"
+    task: TrainingTask
+    rollout: RolloutTask | None = None
+    limits: TrainingLimits = TrainingLimits()
+    reliability: Reliability = Reliability()
+    as_of: datetime.date
+    seed: int = 0
+    calibration: Calibration | None = None
+    top: int = Field(default=5, ge=1, le=100)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "TrainingScenario":
+        if (self.rollout is None) == (self.workload == "rl"):
+            raise ValueError("rollout belongs to the workload rl, and to it alone")
+        if self.task.method != "full" and not self.task.lora_rank:
+            raise ValueError("an adapter method needs a lora_rank")
+        return self
+
+
+LARGEST_STORAGE_BYTES_PER_S = 2000.0 * GB
+"""What a very large file system takes from all nodes (Llama Team 2024, arXiv:2407.21783, section 3.3.1)."""

@@ -1,0 +1,275 @@
+"""The best plans of one job on one cluster size: memory prunes, time ranks, event graphs confirm the best few."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.units import GB
+from advisor.decide.training.space import Variant
+from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.framework_costs import framework_costs
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.lattice import enumerate_lattice
+from advisor.simulator.training.memory import MemoryColumns, fits, peak_memory
+from advisor.simulator.training.passes import pass_times
+from advisor.simulator.training.pipeline import ChunkTimes, PipelineRun, bubbles_s, run_schedule
+from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.schedule_orders import CHUNKS
+from advisor.simulator.training.step import StepColumns, num_micro_batches, step_time
+from advisor.simulator.training.step_host import HOST_BYTES_PER_ACCELERATOR, exposed_stream_s, host_bytes
+
+MOST_SIMULATED_PASSES = 12_000
+"""Passes of one event graph; longer schedules are simulated with fewer micro-batches and continued at their rate."""
+
+HEADROOM_FRACTION = 0.04
+"""Memory left free where any plan allows it: peaks are predicted within a few percent, and a crash costs more."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a search has looked at."""
+
+    num_considered: int = 0
+    num_evaluated: int = 0
+    """Plans whose memory and time were computed."""
+    num_feasible: int = 0
+    num_simulated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFound:
+    """One plan with its memory and time."""
+
+    job: TrainingJob
+    cluster: TrainingCluster
+    plan: TrainingPlan
+    step_s: float
+    breakdown_s: dict[str, float]
+    peak_memory_bytes: float
+    memory_bytes: dict[str, float]
+    run: PipelineRun | None = field(default=None, compare=False)
+    """The schedule as an event graph, where it was simulated."""
+    times: ChunkTimes | None = field(default=None, compare=False)
+    """What the graph was made of."""
+
+    @property
+    def num_accelerators(self) -> int:
+        return self.plan.num_accelerators
+
+
+def best_plans(
+    variants: Sequence[Variant], num_accelerators: int, effort: Tally, *, keep: int = 4, num_models: int = 1
+) -> list[PlanFound]:
+    """The fastest plans of all variants on so many accelerators, in closed form, fastest first.
+
+    `num_models` models of the job's size are trained beside each other (a policy and its critic): each has its own
+    weights, gradients and optimizer states.
+
+    Source: whole enumeration; memory prunes before time is computed.
+    """
+    found: list[PlanFound] = []
+    for last_resort in (False, True):
+        for variant in (each for each in variants if each.is_last_resort == last_resort):
+            lattice = enumerate_lattice(variant.job, num_accelerators, variant.limits)
+            found += best_of_lattice(
+                variant.job, variant.cluster, lattice, effort, keep=keep, num_models=num_models
+            )
+        if found:
+            break
+    return sorted(found, key=lambda plan: plan.step_s)[:keep]
+
+
+def best_of_lattice(
+    job: TrainingJob,
+    cluster: TrainingCluster,
+    lattice: PlanLattice,
+    effort: Tally,
+    *,
+    keep: int = 4,
+    num_models: int = 1,
+) -> list[PlanFound]:
+    """The fastest plans of a lattice that fit, fastest first."""
+    effort.num_considered += len(lattice)
+    if not len(lattice):
+        return []
+    memory = peak_memory(job, lattice)
+    limit_bytes = cluster.accelerator.memory_bytes or 0.0
+    others = (num_models - 1) * (memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes)
+    inside = np.flatnonzero(memory.peak_bytes + others <= (1.0 - HEADROOM_FRACTION) * limit_bytes)
+    if not len(inside) and num_models == 1:
+        inside = np.flatnonzero(fits(memory, limit_bytes))
+    if not len(inside):
+        return []
+    offloaded = lattice.offload_parameters[inside] + lattice.offload_optimizer[inside]
+    if not offloaded.all():
+        # Host memory is for what does not fit otherwise: streaming is at the mercy of the host.
+        inside = inside[offloaded == 0]
+    else:
+        inside = inside[host_bytes(job, lattice.take(inside)) <= HOST_BYTES_PER_ACCELERATOR]
+        if not len(inside):
+            return []
+    kept = lattice.take(inside)
+    steps = step_time(job, kept, cluster)
+    effort.num_evaluated += len(kept)
+    effort.num_feasible += len(kept)
+    seconds = steps.step_s + _waits_s(job, kept, cluster, steps)
+    order = np.argsort(seconds, kind="stable")[:keep]
+    return [_found(job, cluster, kept, steps, memory, int(inside[row]), int(row)) for row in order]
+
+
+def evaluate_plan(job: TrainingJob, cluster: TrainingCluster, plan: TrainingPlan) -> PlanFound:
+    """One stated plan with its memory and time, whether it fits or not.
+
+    Source: as best_of_lattice.
+    """
+    lattice = PlanLattice.of([plan])
+    return _found(job, cluster, lattice, step_time(job, lattice, cluster), peak_memory(job, lattice), 0, 0)
+
+
+def does_fit(found: PlanFound) -> bool:
+    """Whether a plan fits its accelerators."""
+    memory = peak_memory(found.job, PlanLattice.of([found.plan]))
+    return bool(fits(memory, found.cluster.accelerator.memory_bytes or 0.0)[0])
+
+
+def _found(
+    job: TrainingJob,
+    cluster: TrainingCluster,
+    lattice: PlanLattice,
+    steps: StepColumns,
+    memory: MemoryColumns,
+    memory_row: int,
+    row: int,
+) -> PlanFound:
+    breakdown_s = steps.breakdown_s(row)
+    waits_s = float(_waits_s(job, lattice, cluster, steps)[row])
+    if waits_s:
+        breakdown_s["offload"] = waits_s
+    parts = ("weight", "gradient", "optimizer", "activation", "loss", "workspace", "buffer")
+    held = {name: float(getattr(memory, f"{name}_bytes")[memory_row]) for name in parts}
+    held["reserve"] = float(memory.reserved_bytes[memory_row] - memory.allocated_bytes[memory_row])
+    held["context"] = float(memory.peak_bytes[memory_row] - memory.reserved_bytes[memory_row])
+    return PlanFound(
+        job,
+        cluster,
+        lattice.plan(row),
+        sum(breakdown_s.values()),
+        breakdown_s,
+        float(memory.peak_bytes[memory_row]),
+        held,
+    )
+
+
+def _waits_s(
+    job: TrainingJob, lattice: PlanLattice, cluster: TrainingCluster, steps: StepColumns
+) -> NDArray[np.float64]:
+    """What a step waits for weights that live in host memory."""
+    computing = steps.forward_s + steps.backward_s + steps.recompute_s
+    return exposed_stream_s(job, lattice, cluster, num_micro_batches(job, lattice), computing)
+
+
+def simulated(found: PlanFound, effort: Tally | None = None) -> PlanFound:
+    """The plan with its pipeline run as an event graph: the graph's idle time replaces the closed form's.
+
+    Assumes: the last stage is the busiest (it computes the loss), the others are alike; sends
+        stay as the step's closed form counts them.
+    """
+    plan = found.plan
+    if plan.pipeline_parallel == 1:
+        return found
+    lattice = PlanLattice.of([plan])
+    passes = pass_times(
+        found.job, lattice, found.cluster, framework_costs(found.job, found.cluster.accelerator.architecture)
+    )
+    stages, chunks = plan.pipeline_parallel, CHUNKS.get(plan.schedule, plan.virtual_stages)
+    busiest = tuple(float(getattr(passes, f"{name}_s")[0]) for name in ("forward", "input", "weight"))
+    other = min(1.0, float(passes.other_stages_share[0]))
+    times = _chunk_times(busiest, other, stages, chunks, plan.schedule)
+    count = int(num_micro_batches(found.job, lattice)[0])
+    run, makespan_s = run_of_passes(plan, count, times)
+    if effort is not None:
+        effort.num_simulated += 1
+    columns = (passes.forward_s, passes.input_s, passes.weight_s)
+    closed = other * float(
+        bubbles_s(lattice.schedule, lattice.pipeline_parallel, lattice.virtual_stages, *columns)[0]
+    )
+    idle = max(0.0, makespan_s - count * sum(busiest))
+    parts = dict(found.breakdown_s)
+    # Launches that hold up passes lengthen them in the bubble as everywhere.
+    parts["bubble"] = parts["bubble"] * idle / closed if closed > 0.0 else idle
+    return replace(found, step_s=sum(parts.values()), breakdown_s=parts, run=run, times=times)
+
+
+def pictured(found: PlanFound) -> PipelineRun | None:
+    """The pipeline with few enough micro-batches to be seen, the rest being more of the same; None without one.
+
+    Source: own definition: two rounds of the stages, three for DualPipe.
+    """
+    if found.times is None or found.run is None:
+        return None
+    plan, stages = found.plan, found.plan.pipeline_parallel
+    few = 2 * stages * (2 if plan.schedule == "dualpipe" else 1)
+    if found.run.num_micro_batches <= few:
+        return found.run
+    return run_schedule(plan.schedule, stages, few, found.times, virtual_stages=plan.virtual_stages)
+
+
+def _chunk_times(
+    busiest: tuple[float, ...], other: float, stages: int, chunks: int, schedule: str
+) -> ChunkTimes:
+    """Times of all positions: equal ones, and at the end of the model what the busiest stage has beyond the others."""
+    pieces = 1 if schedule == "dualpipe" else chunks
+    positions = stages * pieces
+    rows = [
+        (seconds * other / pieces,) * (positions - 1) + (seconds * (other / pieces + 1.0 - other),)
+        for seconds in busiest
+    ]
+    return ChunkTimes(rows[0], rows[1], rows[2])
+
+
+def run_of_passes(plan: TrainingPlan, num_micro_batches: int, times: ChunkTimes) -> tuple[PipelineRun, float]:
+    """The event graph of a step, and its time [s]; a long one is continued at the rate of its last micro-batches.
+
+    Source: own definition.
+    """
+    stages, count = plan.pipeline_parallel, num_micro_batches
+    passes = 3 * len(times.forward_s) * count
+    if passes <= MOST_SIMULATED_PASSES:
+        run = run_schedule(plan.schedule, stages, count, times, virtual_stages=plan.virtual_stages)
+        return run, run.makespan_s
+    group = 2 * stages
+    fewer = max(2, MOST_SIMULATED_PASSES // (6 * len(times.forward_s)) // group) * group
+    fewer += count % group
+    short, long = (
+        run_schedule(plan.schedule, stages, number, times, virtual_stages=plan.virtual_stages)
+        for number in (fewer, fewer + group)
+    )
+    rate_s = (long.makespan_s - short.makespan_s) / group
+    return long, long.makespan_s + rate_s * (count - fewer - group)
+
+
+def unlayable(variants: Sequence[Variant], num_accelerators: int) -> str:
+    """Why no plan of the variants fits so many accelerators, in words, from the plan that needs least."""
+    least = None
+    for variant in variants:
+        try:
+            lattice = enumerate_lattice(variant.job, num_accelerators, variant.limits)
+        except InfeasibleError as error:
+            return error.what
+        if not len(lattice):
+            continue
+        peak = float(peak_memory(variant.job, lattice).peak_bytes.min())
+        least = peak if least is None else min(least, peak)
+    if least is None:
+        return f"no layout divides {num_accelerators} accelerators, the batch and the model"
+    memory = variants[0].cluster.accelerator.memory_bytes or 0.0
+    if least <= memory:
+        accelerators = "accelerators" if num_accelerators > 1 else "accelerator"
+        return (
+            f"its states fit neither {num_accelerators} {accelerators} nor {HOST_BYTES_PER_ACCELERATOR / GB:.0f} GB of "
+            "host memory for each"
+        )
+    return f"the smallest plan needs {least / GB:.0f} GB per accelerator, it has {memory / GB:.0f}"

@@ -1,0 +1,310 @@
+"""Where a job may run: frameworks and number formats of an accelerator, the plans that each allows, cluster sizes."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from advisor.catalog.schema import Accelerator, Model
+from advisor.decide.training.scenario import TrainingTask
+from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.job import OPTIMIZERS, TrainingJob
+from advisor.simulator.training.lattice import LatticeLimits
+from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
+
+FRAMEWORKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "nvidia": ("megatron", "torchtitan"),
+    "amd": ("megatron", "torchtitan"),
+    "google": ("maxtext",),
+    "aws": ("megatron",),
+    "intel": ("megatron", "torchtitan"),
+}
+"""Families that train from scratch, by vendor: Megatron-LM with its ROCm fork, NeuronX and Gaudi's own."""
+ADAPTER_FRAMEWORKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "nvidia": ("peft",), "amd": ("peft",), "google": ("maxtext",), "intel": ("peft",), "aws": ("megatron",),
+}  # fmt: skip
+COMPUTE_DTYPES: Final = ("bf16", "fp16", "fp8", "mxfp8", "nvfp4")
+"""Formats of a training step's multiplications."""
+ADAPTER_FEATURES: Final = frozenset({"adapters_all_linear"})
+"""Adapters on all matrices of the layers, as QLoRA found necessary (arXiv:2305.14314, section 4)."""
+_COARSE_MICRO_BATCH: Final = (1, 2, 4)
+_COARSE_CONTEXT: Final = (1, 2, 4)
+"""What a first look leaves of a lattice."""
+_PEAKS: Final[Mapping[str, str]] = {"mxfp8": "fp8", "nvfp4": "fp4"}
+_BLOCK_SCALED: Final[Mapping[str, tuple[str, ...]]] = {
+    "mxfp8": ("blackwell", "rubin", "cdna4", "cdna5", "trainium3"), "nvfp4": ("blackwell", "rubin"),
+}  # fmt: skip
+"""Architectures whose matrix units scale small blocks themselves: CUDA C++ Programming Guide, compute capabilities 10.0
+and 12.0; AMD CDNA 4 white paper; aws.amazon.com/ec2/instance-types/trn3."""
+_SOFTWARE: Final[Mapping[str, str]] = {"deepspeed": "trl"}
+"""What a family's models run in, where not its own: DeepSpeed's under Transformers."""
+_WITH_COMMANDS: Final = ("nvidia", "amd", "google")
+"""Vendors whose frameworks' options are tabulated (catalog/data/training/launch_options.toml)."""
+_TRANSFORMERS_ONLY: Final = ("adamw_8bit", "adafactor", "lion")
+_CLUSTER_NODE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkRules:
+    """What a family of frameworks can lay out."""
+
+    shardings: tuple[Sharding, ...]
+    schedules: tuple[Schedule, ...]
+    recompute: tuple[Recompute, ...] = ("none", "full")
+    recompute_shares: tuple[float, ...] = (1.0,)
+    """Of a stage's layers, that full recomputation may be set to."""
+    only_data_parallel: bool = False
+    hybrid_sharding: bool = False
+    """Shards may stay inside a node (HSDP)."""
+    streams_weights: bool = False
+    """Weights may live in host memory (CPU offload of FSDP and ZeRO-Infinity)."""
+    host: tuple[tuple[bool, bool, tuple[Sharding, ...]], ...] = ()
+    """What can live in host memory of a full training: (optimizer, parameters) and how ranks then divide the rest."""
+    no_stages: bool = False
+
+
+RULES: Final[Mapping[str, FrameworkRules]] = {
+    "megatron": FrameworkRules(
+        ("none", "zero1"), ("1f1b", "interleaved"), recompute=("none", "selective", "full", "modules"),
+        recompute_shares=(0.25, 0.5, 0.75, 1.0), host=((True, False, ("none", "zero1")),),
+    ),
+    "torchtitan": FrameworkRules(
+        ("none", "zero2", "zero3"), ("1f1b", "interleaved", "zbv", "dualpipe"), recompute=("none", "selective", "full"),
+        recompute_shares=(0.25, 0.5, 1.0), hybrid_sharding=True,
+        host=((True, True, ("zero3",)),),
+    ),
+    "fsdp": FrameworkRules(("none", "zero2", "zero3"), ("1f1b",), only_data_parallel=True, hybrid_sharding=True),
+    "deepspeed": FrameworkRules(
+        ("none", "zero1", "zero2", "zero3"), ("1f1b",), only_data_parallel=True,
+        host=((True, False, ("none", "zero1", "zero3")), (True, True, ("zero3",))),
+    ),
+    "maxtext": FrameworkRules(("zero3",), ("1f1b",), hybrid_sharding=True, no_stages=True),
+    "peft": FrameworkRules(("none", "zero3"), ("1f1b",), only_data_parallel=True, streams_weights=True),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One job in one framework and number format on one accelerator, and the plans to consider."""
+
+    job: TrainingJob
+    cluster: TrainingCluster
+    limits: LatticeLimits
+    is_last_resort: bool = False
+    """Only where no other fits: host memory is slow, and at the mercy of the host."""
+
+
+def peak_flop_per_s(accelerator: Accelerator, compute_dtype: str) -> float | None:
+    """Dense peak in which a training format multiplies [flop/s]; None where the chip has no such unit.
+
+    Source: catalog record of the accelerator.
+    """
+    peaks = accelerator.peak_flop_per_s
+    if not accelerator.architecture.startswith(_BLOCK_SCALED.get(compute_dtype, "")):
+        return None
+    if compute_dtype == "fp16":
+        return peaks.get("fp16") or peaks.get("bf16")
+    return peaks.get(_PEAKS.get(compute_dtype, compute_dtype))
+
+
+def sixteen_bit(accelerator: Accelerator) -> str:
+    """The 16-bit format to train in where none is asked for: bf16, or fp16 on chips before it (Volta, Turing).
+
+    Source: catalog record of the accelerator.
+    """
+    peaks = accelerator.peak_flop_per_s
+    return "fp16" if "fp16" in peaks and "bf16" not in peaks else "bf16"
+
+
+def features_of(method: str, framework: str, compute_dtype: str) -> frozenset[str]:
+    """Switches that a plan of one's own is run with: adapters on all matrices; Megatron's parameters held in the format
+    of its matrices.
+
+    Source: Megatron-LM, --fp8-param-gather.
+    """
+    if method != "full":
+        return ADAPTER_FEATURES
+    in_8_bits = framework == "megatron" and compute_dtype in ("fp8", "mxfp8")
+    return frozenset({"fp8_allgather"}) if in_8_bits else frozenset()
+
+
+def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, str]]:
+    """What of a plan its framework has no option for, as (what, why).
+
+    Source: RULES; Megatron-LM shards gradients and parameters with its own FSDP, which has no pipeline.
+    """
+    rules = RULES[job.framework]
+    name, ranks = job.framework, plan.data_parallel * plan.context_parallel
+    stages, degrees = (
+        plan.pipeline_parallel,
+        (plan.tensor_parallel, plan.pipeline_parallel, plan.context_parallel),
+    )
+    if rules.only_data_parallel and max(*degrees, plan.expert_parallel) > 1:
+        yield f"{name} divides no layers", "it has data parallelism and sharding alone"
+    if rules.no_stages and stages > 1:
+        yield f"{name} has no pipeline here", "its plans divide parameters over all chips"
+    sharded = plan.sharding in ("zero2", "zero3")
+    own_fsdp = name == "megatron" and sharded and stages == 1
+    if plan.sharding not in rules.shardings and ranks > 1 and not own_fsdp:
+        yield f"{name} has no {plan.sharding} with {stages} stages", f"it has {', '.join(rules.shardings)}"
+    if stages > 1 and plan.schedule not in rules.schedules:
+        yield f"{name} has no schedule {plan.schedule}", f"it has {', '.join(rules.schedules)}"
+    moved = (plan.offload_optimizer, plan.offload_parameters)
+    if job.method == "full" and any(moved) and moved not in [held[:2] for held in rules.host]:
+        parts = " and ".join(w for w, there in zip(("optimizer", "weights"), moved, strict=True) if there)
+        yield f"{name} does not keep {parts} in host memory", _host_words(rules)
+    if plan.offload_activations and name != "megatron":
+        yield f"{name} does not keep activations in host memory", "Megatron does, by module"
+    if plan.recompute not in rules.recompute:
+        yield f"{name} recomputes no single modules", f"it has {', '.join(rules.recompute)}"
+
+
+def _host_words(rules: FrameworkRules) -> str:
+    known = {(True, False): "the optimizer", (False, True): "the weights", (True, True): "both together"}
+    return f"it has options for {' or '.join(known[held[:2]] for held in rules.host) or 'neither'}"
+
+
+def variants_of(
+    accelerator: Accelerator, model: Model, task: TrainingTask, *, whole: bool = True
+) -> tuple[list[Variant], str]:
+    """The jobs that an accelerator could run, and, where there are none, the reason in words.
+
+    Source: own enumeration; frameworks by vendor as FRAMEWORKS says.
+    """
+    if accelerator.unranked_reason:
+        return [], accelerator.unranked_reason
+    frameworks = _frameworks(accelerator.vendor, task)
+    if not frameworks and task.loop and task.frameworks:
+        trained = "fsdp" if task.loop == "dpo" else "megatron or fsdp"
+        return [], f"no options of {', '.join(task.frameworks)} say {task.loop}: loops train in {trained}"
+    if not frameworks:
+        return [], "no training framework that the advisor models runs on it"
+    wanted = task.compute_dtypes or (sixteen_bit(accelerator),)
+    dtypes = [dtype for dtype in wanted if peak_flop_per_s(accelerator, dtype)]
+    if not dtypes:
+        usable = [dtype for dtype in COMPUTE_DTYPES if peak_flop_per_s(accelerator, dtype)]
+        return (
+            [],
+            f"has no units for {'/'.join(wanted)}, but for {', '.join(usable) or 'none of the formats'}",
+        )
+    if not accelerator.memory_bytes or not accelerator.bandwidth_bytes_per_s:
+        return [], "its memory or bandwidth has no source"
+    cluster = TrainingCluster(accelerator)
+    found: list[Variant] = []
+    for framework in frameworks:
+        for dtype in dtypes:
+            job = TrainingJob(
+                model, task.sequence_tokens, task.global_batch, dtype, framework,
+                software=_SOFTWARE.get(framework, ""), method=task.method, lora_rank=task.lora_rank,
+                optimizer=task.optimizer, mean_sequence_tokens=task.mean_sequence_tokens,
+                features=features_of(task.method, framework, dtype),
+            )  # fmt: skip
+            if accelerator.vendor not in _WITH_COMMANDS or launch_flags(job, TrainingPlan(), as_priced=True):
+                found += _layouts(job, cluster, task, whole=whole)
+    if not found:
+        return [], _without_options(task, frameworks, dtypes, model)
+    return found, ""
+
+
+def _without_options(
+    task: TrainingTask, frameworks: Sequence[str], dtypes: Sequence[str], model: Model
+) -> str:
+    """That no framework has options for a method, optimizer and format, and for which optimizers one has."""
+    how = "full training" if task.method == "full" else task.method
+    jobs = (
+        TrainingJob(
+            model, 1, 1, dtype, framework, method=task.method, lora_rank=task.lora_rank, optimizer=name
+        )
+        for framework, dtype, name in itertools.product(frameworks, dtypes, OPTIMIZERS)
+    )
+    usable = dict.fromkeys(job.optimizer for job in jobs if launch_flags(job, TrainingPlan(), as_priced=True))
+    instead = f"; they have {', '.join(usable)}" if usable else ""
+    names = " and ".join(frameworks)
+    return f"no options of {names} say {how} with {task.optimizer} in {'/'.join(dtypes)}{instead}"
+
+
+def _frameworks(vendor: str, task: TrainingTask) -> list[str]:
+    """Families to consider: what was asked for, or what trains on the vendor's chips; where states may leave the chips
+    DeepSpeed too, and Transformers for the optimizers that Megatron and torchtitan lack."""
+    usual = (FRAMEWORKS if task.method == "full" else ADAPTER_FRAMEWORKS).get(vendor, ())
+    if task.loop and "torchtitan" in usual:
+        usual = ("fsdp",) if task.loop == "dpo" else ("megatron", "fsdp")
+    found = [f for f in usual if not task.frameworks or f in task.frameworks]
+    if task.frameworks:
+        return found or [f for f in task.frameworks if f in RULES and usual and not task.loop]
+    tunes = task.may_offload and task.method == "full" and "torchtitan" in usual
+    return [*found, "deepspeed", "peft"] if tunes else found
+
+
+def _layouts(
+    job: TrainingJob, cluster: TrainingCluster, task: TrainingTask, *, whole: bool
+) -> Iterator[Variant]:
+    """The plans of a framework on the accelerators, and as a last resort those with states in host memory."""
+    limits, full = limits_of(job, cluster, whole=whole), task.method == "full"
+    asked = (
+        job.framework in task.frameworks
+        or job.optimizer in _TRANSFORMERS_ONLY
+        or bool(task.mean_sequence_tokens)
+    )
+    if not full or job.framework not in ("deepspeed", "peft") or asked:
+        yield Variant(job, cluster, limits)
+    if task.may_offload and full:
+        for optimizer, parameters, shardings in RULES[job.framework].host:
+            moved = replace(
+                limits, offload=(optimizer,), offload_parameters=(parameters,), sharding=shardings
+            )
+            yield Variant(job, cluster, replace(moved, shard_groups=(0,)), is_last_resort=True)
+
+
+def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True) -> LatticeLimits:
+    """The plans of a framework: everything, or the coarser grid of a first look.
+
+    Source: RULES; a first look takes fewer chunks and micro-batches.
+    """
+    rules = RULES.get(job.framework, RULES["megatron"])
+    limits = LatticeLimits(
+        domain=cluster.domain,
+        sharding=rules.shardings,
+        schedules=rules.schedules,
+        recompute=rules.recompute,
+        shard_groups=(0, cluster.domain) if rules.hybrid_sharding and cluster.domain <= 72 else (0,),
+    )
+    if rules.only_data_parallel:
+        limits = replace(
+            limits, tensor_parallel=(1,), pipeline_parallel=(1,), context_parallel=(1,), expert_parallel=(1,)
+        )
+    if rules.no_stages:
+        limits = replace(limits, pipeline_parallel=(1,))
+    if rules.streams_weights and job.method != "full":
+        limits = replace(limits, offload_parameters=(False, True))
+    if whole:
+        limits = replace(limits, recompute_shares=rules.recompute_shares)
+    else:
+        limits = replace(
+            limits,
+            micro_batch=_COARSE_MICRO_BATCH,
+            shard_groups=(0,),
+            schedules=tuple(s for s in rules.schedules if s not in ("zbv", "dualpipe")),
+            sharding=tuple(s for s in rules.shardings if s != "none") or rules.shardings,
+            context_parallel=limits.context_parallel if rules.only_data_parallel else _COARSE_CONTEXT,
+        )
+    return limits
+
+
+def counts_of(accelerator: Accelerator, largest: int) -> Iterator[int]:
+    """Cluster sizes worth considering, ascending: powers of two, in whole nodes beyond one node.
+
+    Accelerators without a network to other machines stay in one.
+    """
+    domain = accelerator.scale_up.max_domain if accelerator.scale_up else 1
+    node = max(_CLUSTER_NODE, min(domain, 72) if domain <= 72 else _CLUSTER_NODE)
+    limit = largest
+    if not accelerator.scale_out_bytes_per_s and domain <= _CLUSTER_NODE:
+        limit = min(limit, _CLUSTER_NODE)
+    elif not accelerator.scale_out_bytes_per_s:
+        limit = min(limit, domain)
+    sizes = {1 << i for i in range(limit.bit_length())}
+    if node % _CLUSTER_NODE == 0 and node > _CLUSTER_NODE:  # racks: whole ones, and their powers of two
+        sizes |= {node * (1 << i) for i in range(max(1, limit // node).bit_length())}
+    yield from sorted(size for size in sizes if size <= limit)

@@ -1,0 +1,40 @@
+"""How sure a training prediction is: 80 % intervals around step time and memory, and on what they rest."""
+
+from functools import cache
+
+from advisor.catalog.files import DATA_DIR, read_toml
+from advisor.decide.training.search import PlanFound
+from advisor.simulator.device import device_of
+from advisor.simulator.quantity import Basis, Quantity
+from advisor.simulator.training.step import step_class, step_factors
+
+_MEASURED_ARCHITECTURES = ("ampere", "hopper", "blackwell")
+"""On which published training runs were compared."""
+
+
+def step_quantity(found: PlanFound, step_s: float) -> Quantity:
+    """A time of a plan, its step's or a loop's around it, with its 80 % interval [s].
+
+    Source: residuals of published runs whose source was left out, advisor.simulator.training.step.
+    """
+    low, high = step_factors(step_class(found.job, found.cluster, found.num_accelerators))
+    chip = found.cluster.accelerator
+    measured = chip.architecture in _MEASURED_ARCHITECTURES and not device_of(chip).assumed
+    basis: Basis = "modelled" if measured else "assumed"
+    return Quantity(step_s, step_s * min(low, 1.0), step_s * max(high, 1.0), basis)
+
+
+def memory_quantity(found: PlanFound) -> Quantity:
+    """Peak memory of a plan with its 80 % interval [bytes].
+
+    Source: residuals of published peaks, data/training/memory_intervals.toml.
+    """
+    low, high = _memory_factors()
+    peak = found.peak_memory_bytes
+    return Quantity(peak, peak * min(low, 1.0), peak * max(high, 1.0), "modelled")
+
+
+@cache
+def _memory_factors() -> tuple[float, float]:
+    low, high = read_toml(DATA_DIR / "training" / "memory_intervals.toml")["intervals"]["reserved"]
+    return float(low), float(high)

@@ -1,0 +1,154 @@
+"""What is known of each family of hardware for a question: the best deployment, its cost, who sells it, who runs it."""
+
+import datetime
+from dataclasses import dataclass
+
+from advisor.catalog import accelerators as accelerator_catalog
+from advisor.catalog import models as model_catalog
+from advisor.catalog.api_prices import api_prices_as_of, priced_models
+from advisor.catalog.engines import all_engines
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.ownership import Ownership, purchase_price
+from advisor.catalog.platforms import Platform
+from advisor.catalog.prices import prices_as_of
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import MILLION
+from advisor.decide.recommend import searched
+from advisor.decide.scenario import Scenario
+from advisor.decide.settling import at_planned_load
+from advisor.economics.api_bill import models_alike, usd_per_request
+from advisor.economics.owned import owned_option
+from advisor.economics.result import CostRow
+from advisor.economics.rows import row_of, tokens_of, ways_by_provider
+
+
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """The cheapest way to the model's tokens on a family."""
+
+    what: str
+    accelerator: str
+    usd_per_million_tokens: float
+    low: float
+    high: float
+    basis: str
+    observed_on: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformFacts:
+    """What a score rests on, gathered once."""
+
+    platform: Platform
+    deal: Deal | None
+    reason: str
+    """Why there is none."""
+    kernels_measured: bool
+    """The prediction rests on kernels measured on this architecture."""
+    engines: tuple[str, ...]
+    """Open engines that run on some accelerator of the family."""
+    providers: tuple[str, ...]
+    """Who rents it out, or the service itself."""
+
+
+def facts_of(platform: Platform, scenario: Scenario, known: Ownership) -> PlatformFacts:
+    """The facts of one family for a scenario: simulated where the catalog can, priced where somebody sells it.
+
+    Raises: UnknownNameError: the model or a provider is not known.
+    Source: recommend.search; catalog records; data/platforms.toml.
+    """
+    members = [record for record in accelerator_catalog.all_accelerators() if platform.includes(record)]
+    if platform.service:
+        deal, reason = _service_deal(platform, scenario)
+    else:
+        deal, reason = _hardware_deal(platform, members, scenario, known)
+    return PlatformFacts(
+        platform=platform,
+        deal=deal,
+        reason=reason,
+        kernels_measured=deal is not None and deal.basis in ("modelled", "calibrated", "measured here"),
+        engines=tuple(
+            engine.id for engine in all_engines() if any(engine.id in record.engines for record in members)
+        ),
+        providers=_providers(platform, members, scenario.as_of),
+    )
+
+
+def _service_deal(platform: Platform, scenario: Scenario) -> tuple[Deal | None, str]:
+    """The service's list price of the model or of one with the same layers."""
+    model = model_catalog.get(scenario.model)[0]
+    alike = models_alike(model, priced_models())
+    prices = api_prices_as_of(scenario.as_of, alike, providers=[platform.service])
+    if not prices:
+        return None, f"{platform.name} lists neither {model.id} nor a model with the same layers"
+    tokens = tokens_of(scenario.traffic)
+    price = min(prices, key=lambda price: usd_per_request(price, tokens))
+    usd = usd_per_request(price, tokens) * MILLION / (tokens.input + tokens.output)
+    what = f"the service's list price of {price.model}"
+    return Deal(what, "", usd, usd, usd, "listed", price.observed_on.isoformat(), price.url), ""
+
+
+def _hardware_deal(
+    platform: Platform, members: list[Accelerator], scenario: Scenario, known: Ownership
+) -> tuple[Deal | None, str]:
+    """The cheapest rented deployment of the family, else one that would be bought."""
+    ids = tuple(record.id for record in members if record.is_ranked)
+    limits = scenario.constraints.model_copy(update={"accelerators": ids})
+    asked = scenario.model_copy(update={"constraints": limits, "top": 1})
+    try:
+        done = searched(asked, layouts=False)
+    except InfeasibleError as error:
+        return _owned_deal(platform, scenario, known, error.why or error.what)
+    found = at_planned_load(scenario, done.ranked(1)[0][0])
+    way = ways_by_provider(found, done.offers[found.accelerator_id], largest=1)[0]
+    row = row_of(found, way, scenario, known)
+    what = f"{row.num_accelerators} x {row.accelerator} from {row.provider}, {row.engine} {row.weight_dtype}"
+    return _deal_of(row, what), ""
+
+
+def _owned_deal(
+    platform: Platform, scenario: Scenario, known: Ownership, reason: str
+) -> tuple[Deal | None, str]:
+    for hardware in platform.own:
+        record = accelerator_catalog.by_id(hardware.accelerator)
+        bought = purchase_price(known, record)
+        if bought is None:
+            reason = f"nobody rents it in the catalog, and {record.id} has no purchase price"
+            continue
+        own = (hardware.count, record.id)
+        limits = scenario.constraints.model_copy(update={"own": (own,), "accelerators": ()})
+        try:
+            done = searched(scenario.model_copy(update={"constraints": limits, "top": 1}), layouts=False)
+        except InfeasibleError as error:
+            reason = error.why or error.what
+            continue
+        found = at_planned_load(scenario, done.ranked(1)[0][0])
+        option = owned_option(found, bought, scenario, known, served=None, region="", count=hardware.count)
+        if option is not None:
+            what = f"{hardware.count} x {record.id} of one's own for {option.tco.life_years:g} years"
+            return _deal_of(option.row, what), ""
+    return None, reason
+
+
+def _deal_of(row: CostRow, what: str) -> Deal:
+    cost = row.usd_per_million_tokens
+    return Deal(
+        what=what,
+        accelerator=row.accelerator,
+        usd_per_million_tokens=cost.value,
+        low=cost.low,
+        high=cost.high,
+        basis=cost.basis,
+        observed_on=row.price_observed_on,
+        source=row.price_url,
+    )
+
+
+def _providers(platform: Platform, members: list[Accelerator], as_of: datetime.date) -> tuple[str, ...]:
+    if platform.service:
+        return (platform.service,)
+    offers = prices_as_of(
+        as_of, terms=("on_demand", "spot", "reserved_1y", "reserved_3y"), accelerators=[r.id for r in members]
+    )
+    return tuple(sorted({offer.provider for offer in offers}))

@@ -1,0 +1,77 @@
+"""Decision help: families of hardware ranked by a team's own weights, with the data behind every score."""
+
+from dataclasses import dataclass
+
+from advisor.catalog import models as model_catalog
+from advisor.catalog.ownership import Ownership
+from advisor.catalog.platforms import Platform, all_platforms
+from advisor.decide.scenario import Scenario
+from advisor.decide.search import Progress
+from advisor.economics.described import Sketch, sketches
+from advisor.economics.goal import Goal
+from advisor.economics.goal_facts import PlatformFacts, facts_of
+from advisor.economics.goal_scores import PlatformScore, ranked
+
+
+@dataclass(frozen=True, slots=True)
+class GoalReport:
+    """The whole answer."""
+
+    kind: str
+    model: str
+    headline: str
+    options: tuple[PlatformScore, ...]
+    """Best first."""
+    what_would_change: tuple[str, ...]
+    described: tuple[Sketch, ...]
+
+
+def goal_report(
+    scenario: Scenario, goal: Goal, known: Ownership, *, progress: Progress = lambda message: None
+) -> GoalReport:
+    """Families of hardware for a model and a team, best first.
+
+    Raises: UnknownNameError: the model or a provider is not known.
+    """
+    model = model_catalog.get(scenario.model)[0]
+    wanted = [entry for entry in all_platforms() if not goal.platforms or entry.id in goal.platforms]
+    facts = [_facts(platform, scenario, known, progress) for platform in wanted]
+    options = ranked(facts, goal)
+    first = options[0]
+    return GoalReport(
+        kind="goal",
+        model=model.id,
+        headline=(
+            f"{model.name} for a team that knows {', '.join(goal.team.frameworks)}: {first.name}, "
+            f"{100 * first.score:.0f} of 100 points; {first.deal}"
+        ),
+        options=options,
+        what_would_change=_changes(facts, options, goal),
+        described=sketches(model),
+    )
+
+
+def _facts(platform: Platform, scenario: Scenario, known: Ownership, progress: Progress) -> PlatformFacts:
+    progress(f"looking at {platform.name}")
+    return facts_of(platform, scenario, known)
+
+
+def _changes(facts: list[PlatformFacts], options: tuple[PlatformScore, ...], goal: Goal) -> tuple[str, ...]:
+    """Which single weight, all else staying, would put another family first, and what is not known."""
+    first, sentences = options[0], []
+    shares = goal.weights.shares()
+    for name in shares:
+        only = goal.model_copy(
+            update={"weights": goal.weights.model_copy(update={n: float(n == name) for n in shares})}
+        )
+        leader = ranked(facts, only)[0]
+        if leader.platform != first.platform:
+            sentences.append(f"{name} alone would put {leader.name} first")
+    for option in options[1:]:
+        if option.score_at_best > first.score > option.score:
+            missing = [fact.name for score in option.scores for fact in score.facts if fact.points is None]
+            sentences.append(
+                f"{option.name} could come first if what is not known of it ({', '.join(missing)}) were good: "
+                "--price-file or --assumptions can tell"
+            )
+    return tuple(sentences) or ("no single weight would put another family first",)

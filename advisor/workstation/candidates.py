@@ -1,0 +1,305 @@
+"""What each place of a machine may hold: parts with a price, without those that another one beats in everything."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog import parts
+from advisor.catalog.part_prices import PriceBook, price_of
+from advisor.catalog.schema.part import (
+    Board,
+    Case,
+    Cooler,
+    Cpu,
+    GpuCard,
+    Part,
+    Psu,
+    PsuLink,
+    RamKit,
+    Riser,
+    Storage,
+)
+from advisor.catalog.units import MEGA
+from advisor.workstation.assembly import Cards, Memory, Risers, Setting, Supplies, slot_widths
+from advisor.workstation.hardware import POWER_POINTS, Hardware, Run, power_points_of
+from advisor.workstation.performance import Load, best_run
+from advisor.workstation.rules_power import EIGHT_PIN_W, NOISE_DB, case_airflow, cooler_capacity_w
+
+COUNTS: Final = (1, 2, 3, 4, 6, 8)
+SCREEN_GENERATION: Final = 4
+"""PCIe generation at which sets of cards are compared; the builds shown run on their own links."""
+USUAL_HOST_BYTES_PER_S: Final = 2 * 8 * 5200 * MEGA
+"""Two channels of DDR5-5200, with which sets of cards are compared where layers run on the CPU."""
+MAX_KITS: Final = 2
+CASE_SHARE: Final = 0.01
+"""Part of a budget that a case costs at least: thousands of dollars of cards do not go into the cheapest box."""
+MOST_OF_CASE_USD: Final = 150.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One thing that a place may hold, and its price."""
+
+    place: str
+    choice: Any
+    usd: float
+    run: Run | None = None
+    """Of a set of cards: what it does with the model."""
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Of a set of cards, else 0."""
+        return self.run.output_tokens_per_s.value if self.run else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the user leaves open."""
+
+    max_cards: int = 4
+    accelerators: tuple[str, ...] = ()
+    """Only these; none is all."""
+    power_points: tuple[float, ...] = POWER_POINTS
+    max_usd: float = float("inf")
+
+
+def all_candidates(
+    load: Load, setting: Setting, book: PriceBook, limits: Limits
+) -> dict[str, list[Candidate]]:
+    """By place, everything that can be part of a best machine.
+
+    Source: parts of the catalog with a price; dominance over every figure that a rule reads.
+    """
+    cards = card_candidates(load, setting, book, limits)
+    budget = limits.max_usd if math.isfinite(limits.max_usd) else 0.0
+    most = max((candidate.choice.num for candidate in cards), default=1)
+    return {
+        "cards": cards,
+        "cpu": cpu_candidates(book),
+        "board": board_candidates(book),
+        "memory": memory_candidates(book),
+        "supplies": supply_candidates(book),
+        "case": case_candidates(book, min(CASE_SHARE * budget, MOST_OF_CASE_USD)),
+        "cooler": cooler_candidates(book),
+        "storage": storage_candidates(book),
+        "risers": riser_candidates(book, most),
+    }
+
+
+def usd_of(part: Part, book: PriceBook) -> float | None:
+    """Price of a part [USD]; None where nobody states one."""
+    found = price_of(part, book)
+    return None if found is None else found.usd
+
+
+def card_candidates(load: Load, setting: Setting, book: PriceBook, limits: Limits) -> list[Candidate]:
+    """Sets of equal cards that run the model, at every power limit; where it is larger than all of them, with layers
+    on the CPU."""
+    alone = _card_sets(load, setting, book, limits, 0.0)
+    return alone or _card_sets(load, setting, book, limits, USUAL_HOST_BYTES_PER_S)
+
+
+def _card_sets(
+    load: Load, setting: Setting, book: PriceBook, limits: Limits, host_bytes_per_s: float
+) -> list[Candidate]:
+    found: list[Candidate] = []
+    for accelerator, cards in _cards_by_accelerator(book, limits).items():
+        for num in (count for count in COUNTS if count <= limits.max_cards):
+            if min(usd for _, usd in cards) * num > limits.max_usd:
+                break
+            for fraction in power_points_of(accelerator, limits.power_points):
+                hardware = Hardware(
+                    accelerator, num, fraction, SCREEN_GENERATION, setting.min_lanes,
+                    host_bytes_per_s=host_bytes_per_s,
+                )  # fmt: skip
+                run = best_run(hardware, load)
+                if run is None:
+                    break
+                found += [
+                    Candidate("cards", Cards((card,) * num, fraction), usd * num, run) for card, usd in cards
+                ]
+    return undominated(found, cost=_card_cost)
+
+
+def _cards_by_accelerator(book: PriceBook, limits: Limits) -> dict[str, list[tuple[GpuCard, float]]]:
+    """Cards with a price, of each accelerator those that no other of its kind beats; liquid-cooled ones need a loop or
+    a place for a radiator that no case record states, so they are left to the user."""
+    groups: dict[str, list[Candidate]] = {}
+    for card in parts.listed(GpuCard):
+        usd = usd_of(card, book)
+        wanted = not limits.accelerators or card.accelerator in limits.accelerators
+        if usd is not None and wanted and card.cooling in ("open", "blower"):
+            groups.setdefault(card.accelerator, []).append(Candidate("card", card, usd))
+
+    def cost(card: GpuCard) -> tuple[float, ...]:
+        width = slot_widths(Cards((card,)))[0]
+        return width, card.length_m, card.power_w, _plugs(card), card.num_16_pin, NOISE_DB[card.cooling]
+
+    kept = {name: undominated(cards, cost=cost) for name, cards in groups.items()}
+    return {name: [(c.choice, c.usd) for c in cards] for name, cards in kept.items()}
+
+
+def _plugs(card: GpuCard) -> float:
+    """8-pin plugs that a card takes where the supply has none of 16 pins."""
+    return card.num_8_pin + card.num_6_pin + card.num_16_pin * -(-card.power_w // EIGHT_PIN_W)
+
+
+def _card_cost(cards: Cards) -> tuple[float, ...]:
+    card, width = cards.cards[0], max(slot_widths(cards))
+    return cards.num, cards.power_w, card.power_w, width, card.length_m, _plugs(card), card.num_16_pin
+
+
+def cpu_candidates(book: PriceBook) -> list[Candidate]:
+    """CPUs: of each series the cheapest for its cores and power."""
+
+    def cost(cpu: Cpu) -> tuple[float, ...]:
+        return -cpu.cores, cpu.power_w, -cpu.ecc, -cpu.max_ram_bytes
+
+    return undominated(_priced("cpu", parts.listed(Cpu), book), lambda cpu: cpu.series.id, cost=cost)
+
+
+def board_candidates(book: PriceBook) -> list[Candidate]:
+    """Boards: of each kind of slots and memory the cheapest."""
+
+    def kind(board: Board) -> object:
+        runs = tuple(s.id for s in parts.cpu_series().values() if board.chipset in s.chipsets)
+        memory = (board.ram_type, board.registered)
+        return runs, board.form_factor, memory, board.lane_modes, board.m2_slots > 0
+
+    def cost(board: Board) -> tuple[float, ...]:
+        generation = -min(slot.pcie_generation for slot in board.slots)
+        return -board.ram_max_bytes, -board.ram_slots, board.num_eps, generation, -board.ecc
+
+    return undominated(_priced("board", parts.listed(Board), book), kind, cost=cost)
+
+
+def memory_candidates(book: PriceBook) -> list[Candidate]:
+    """Memory: of each kind of module the cheapest for its capacity and its number of slots."""
+
+    def kind(memory: Memory) -> object:
+        return memory.kit.ram_type, memory.kit.registered, memory.kit.ecc, memory.num_modules
+
+    found = [
+        Candidate("memory", Memory(c.choice, num), c.usd * num)
+        for c in _priced("memory", parts.listed(RamKit), book)
+        for num in range(1, MAX_KITS + 1)
+    ]
+    return undominated(found, kind, cost=lambda memory: (-memory.capacity_bytes,))
+
+
+def supply_candidates(book: PriceBook) -> list[Candidate]:
+    """Power supplies, and pairs of equal ones with the lead that joins them."""
+
+    def kind(supplies: Supplies) -> object:
+        return len(supplies.psus), supplies.psus[0].is_atx3
+
+    def cost(supplies: Supplies) -> tuple[float, ...]:
+        psu = supplies.psus[0]
+        plugs = (-psu.num_eps, -psu.num_16_pin, -psu.num_8_pin)
+        return -supplies.power_w, -supplies.efficiency, *plugs, psu.length_m or 0.0
+
+    priced = _priced("supplies", parts.listed(Psu), book)
+    single = [Candidate("supplies", Supplies((c.choice,)), c.usd) for c in priced]
+    link = parts.listed(PsuLink)[0]
+    extra = usd_of(link, book) or 0.0
+    double = [
+        Candidate("supplies", Supplies((c.choice, c.choice), link), 2 * c.usd + extra)
+        for c in priced
+        if c.choice.power_w >= 1000
+    ]
+    return undominated([*single, *double], kind, cost=cost)
+
+
+def case_candidates(book: PriceBook, least_usd: float = 0.0) -> list[Candidate]:
+    """Cases: of each size the cheapest for the room inside, from a price on that fits the money spent; frames stay."""
+
+    def kind(case: Case) -> object:
+        return frozenset(case.boards), case.num_psus, case.open_frame
+
+    def cost(case: Case) -> tuple[float, ...]:
+        air = case_airflow.coefficient("case", case, Setting())
+        room = (-case.max_gpu_m, -(case.max_cooler_m or 1.0), -(case.max_psu_m or 1.0))
+        return *room, -case.expansion_slots, air
+
+    priced = _priced("case", parts.listed(Case), book)
+    return undominated([c for c in priced if c.usd >= least_usd or c.choice.open_frame], kind, cost=cost)
+
+
+def cooler_candidates(book: PriceBook) -> list[Candidate]:
+    """Coolers: of each set of sockets the cheapest for its height."""
+
+    def cost(cooler: Cooler) -> tuple[float, ...]:
+        return cooler.height_m or 0.0, -cooler_capacity_w(cooler, Setting())
+
+    sockets = {series.socket for series in parts.cpu_series().values()}
+    priced = _priced("cooler", parts.listed(Cooler), book)
+    return undominated(priced, lambda cooler: frozenset(cooler.sockets) & sockets, cost=cost)
+
+
+def storage_candidates(book: PriceBook) -> list[Candidate]:
+    """Drives: the cheapest for each capacity."""
+    priced = _priced("storage", parts.listed(Storage), book)
+    return undominated(priced, cost=lambda drive: (-drive.capacity_bytes,))
+
+
+def riser_candidates(book: PriceBook, most: int) -> list[Candidate]:
+    """No riser, or one of the screening generation for each of so many cards."""
+    found = [Candidate("risers", Risers(), 0.0)]
+    for riser in parts.listed(Riser):
+        usd = usd_of(riser, book)
+        if usd is not None and riser.pcie_generation >= SCREEN_GENERATION:
+            found += [Candidate("risers", Risers(riser, num), usd * num) for num in COUNTS if num <= most]
+    return undominated(found, cost=lambda risers: (-risers.num,))
+
+
+def _priced(place: str, found: Iterable[Part], book: PriceBook) -> list[Candidate]:
+    pairs = ((part, usd_of(part, book)) for part in found)
+    return [Candidate(place, part, usd) for part, usd in pairs if usd is not None]
+
+
+def undominated(
+    candidates: Sequence[Candidate],
+    kind: Callable[[Any], object] = lambda choice: (),
+    *,
+    cost: Callable[[Any], tuple[float, ...]],
+) -> list[Candidate]:
+    """Those of each kind that no other beats or equals in price, speed and every part of its cost; of equals the
+    plainest."""
+
+    def whole(candidate: Candidate) -> tuple[float, ...]:
+        return candidate.usd, -candidate.tokens_per_s, *cost(candidate.choice)
+
+    groups: dict[object, list[Candidate]] = {}
+    for candidate in candidates:
+        groups.setdefault(kind(candidate.choice), []).append(candidate)
+    kept: list[Candidate] = []
+    for group in groups.values():
+        group.sort(key=lambda c: (whole(c), *_plainness(c.choice)))
+        costs = np.array([whole(c) for c in group], dtype=np.float64)
+        kept += [c for c, keep in zip(group, _front(costs), strict=True) if keep]
+    return kept
+
+
+def _plainness(choice: object) -> tuple[bool, float]:
+    """What is preferred among equals, as a price of a class holds best for it: no doubtful figures, slow memory."""
+    part = choice
+    if isinstance(choice, Memory):
+        part = choice.kit
+    elif isinstance(choice, Supplies):
+        part = choice.psus[0]
+    speed = part.speed_mts if isinstance(part, RamKit) else 0.0
+    return bool(getattr(part, "flags", ())), speed
+
+
+def _front(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Rows that no earlier row is at most equal to in every column; rows come in lexicographic order."""
+    keep = np.ones(len(costs), dtype=bool)
+    for i in range(len(costs)):
+        if keep[i]:
+            beaten = np.all(costs[i + 1 :] >= costs[i] - 1e-12, axis=1)
+            keep[i + 1 :] &= ~beaten
+    return keep

@@ -1,0 +1,97 @@
+"""QLoRA on a few cards: whether it fits, how fast it learns, and the largest model that would fit."""
+
+from functools import lru_cache
+from typing import Final
+
+from advisor.catalog import models
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Model
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.memory.peak import fits, peak_memory
+from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.step import step_class, step_quantity, step_time
+from advisor.workstation.hardware import Hardware, Run
+
+RANK: Final = 16
+SEQUENCES: Final = 8
+"""Sequences of one optimizer step."""
+UNTESTED: Final = (0.6, 1.7)
+"""Interval of the step time over its prediction where nothing was published."""
+VENDORS: Final = ("nvidia", "amd", "intel")
+"""Whose accelerators the 4-bit kernels of bitsandbytes run on."""
+SIZES: Final = ("llama-3.1-8b", "qwen3-14b", "gemma-3-27b", "qwen3-32b", "llama-3.1-70b", "llama-3.1-405b")
+"""Dense models by size, to say what fits."""
+
+
+def tuning_job(model: Model, sequence_tokens: int) -> TrainingJob:
+    """QLoRA as people run it at home: rank-16 adapters on every linear layer, batches of eight sequences.
+
+    Source: Dettmers et al. 2023, arXiv:2305.14314; defaults of PEFT recipes.
+    """
+    return TrainingJob(model, sequence_tokens, SEQUENCES, framework="peft", method="qlora", lora_rank=RANK)
+
+
+def tuning_plans(num: int) -> tuple[tuple[str, TrainingPlan], ...]:
+    """Ways to lay it out on so many cards, in words."""
+    if num == 1:
+        return (("one card", TrainingPlan(recompute="full")),)
+    return (
+        ("a copy on each card", TrainingPlan(data_parallel=num, recompute="full")),
+        ("sharded (FSDP)", TrainingPlan(data_parallel=num, sharding="zero3", recompute="full")),
+    )
+
+
+def best_tuning(hardware: Hardware, model: Model, sequence_tokens: int) -> Run | None:
+    """The fastest layout of QLoRA that fits; its speed is trained tokens per second; None where none fits."""
+    accelerator = hardware.record()
+    if accelerator.vendor not in VENDORS:
+        return None
+    job = tuning_job(model, sequence_tokens)
+    named = tuning_plans(hardware.num)
+    lattice = PlanLattice.of(plan for _, plan in named)
+    memory = accelerator.memory_bytes or 0.0
+    try:
+        peaks = peak_memory(job, lattice)
+        cluster = TrainingCluster(accelerator, ranks_per_node=hardware.num)
+        steps = step_time(job, lattice, cluster).step_s
+    except (AdvisorError, ValueError, KeyError):
+        return None  # a figure of the record, or of its links, is missing
+    usable = [row for row, fit in enumerate(fits(peaks, memory)) if fit]
+    if not usable:
+        return None
+    row = min(usable, key=lambda r: float(steps[r]))
+    seconds = _interval(float(steps[row]), step_class(job, cluster, hardware.num))
+    tokens = job.tokens_per_step
+    speed = type(seconds)(tokens / seconds.value, tokens / seconds.high, tokens / seconds.low, seconds.basis)
+    return Run(
+        engine="peft",
+        split=named[row][0],
+        weight_dtype="nf4",
+        output_tokens_per_s=speed,
+        ttft_s=None,
+        weight_bytes_per_card=float(peaks.peak_bytes[row]),
+        kv_tokens=0,
+    )
+
+
+def _interval(seconds: float, class_name: str) -> Quantity:
+    """A step time with its interval; on a kind of chip that no published run is of, a wide one that is assumed."""
+    if class_name == "untested":
+        return Quantity(seconds, seconds * UNTESTED[0], seconds * UNTESTED[1], "assumed")
+    return step_quantity(seconds, class_name)
+
+
+@lru_cache(maxsize=256)
+def tuning_bytes(model_id: str, num: int, sequence_tokens: int) -> float:
+    """Least memory per card that QLoRA of a model takes on so many cards [bytes]."""
+    job = tuning_job(models.get(model_id).record, sequence_tokens)
+    return float(peak_memory(job, PlanLattice.of(plan for _, plan in tuning_plans(num))).peak_bytes.min())
+
+
+def largest_tuning(hardware: Hardware, sequence_tokens: int) -> str:
+    """The largest of a few dense models that QLoRA fits on the hardware; empty if none does."""
+    memory = hardware.record().memory_bytes or 0.0
+    fitting = [name for name in SIZES if tuning_bytes(name, hardware.num, sequence_tokens) <= memory]
+    return fitting[-1] if fitting else ""

@@ -1,0 +1,72 @@
+"""What each dearer machine gives for its money, and from which one on money buys little."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.workstation.plan import Build
+
+WORTH_IT: Final = 0.5
+"""A step is worth its money where speed grows at least half as much as the price, both as fractions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From one machine to the next dearer one that is faster."""
+
+    name: str
+    total_usd: float
+    tokens_per_s: float
+    more_usd: float
+    more_speed_fraction: float
+
+    @property
+    def words(self) -> str:
+        """`+11 % speed for +$19,000 (4 x rtx-5090)`."""
+        return f"+{100 * self.more_speed_fraction:.0f} % speed for +${self.more_usd:,.0f} ({self.name})"
+
+
+def steps(builds: Sequence[Build]) -> tuple[Step, ...]:
+    """The machines that no other beats in price and speed, cheapest first, each with what it adds to the one before."""
+    found: list[Step] = []
+    speeds = ((build, build.performance.decode_tokens_per_s.value) for build in builds if build.performance)
+    for build, speed in sorted(speeds, key=lambda pair: (pair[0].total_usd, -pair[1])):
+        last = found[-1] if found else None
+        if last is None:
+            found.append(Step(build.name, build.total_usd, speed, 0.0, 0.0))
+        elif speed > last.tokens_per_s:
+            more = build.total_usd - last.total_usd
+            found.append(Step(build.name, build.total_usd, speed, more, speed / last.tokens_per_s - 1.0))
+    return tuple(found)
+
+
+def knee(found: Sequence[Step]) -> Step | None:
+    """The dearest machine that is worth its money against the last one that is; None where nothing runs.
+
+    Source: own definition, WORTH_IT.
+    """
+    best: Step | None = None
+    for step in found:
+        if best is None:
+            best = step
+            continue
+        gain = step.tokens_per_s / best.tokens_per_s - 1.0
+        if gain >= WORTH_IT * (step.total_usd / best.total_usd - 1.0):
+            best = step
+    return best
+
+
+def knee_words(found: Sequence[Step]) -> str:
+    """Where money stops buying speed, and what the machines beyond give; empty where there is one machine."""
+    best = knee(found)
+    if best is None or len(found) < 2:
+        return ""
+    beyond = [step for step in found if step.total_usd > best.total_usd]
+    if not beyond:
+        return f"Up to {best.name} speed grows with the money."
+    over = [
+        Step(step.name, step.total_usd, step.tokens_per_s, step.total_usd - best.total_usd,
+             step.tokens_per_s / best.tokens_per_s - 1.0)
+        for step in beyond
+    ]  # fmt: skip
+    return f"The knee: {best.name} for ${best.total_usd:,.0f}; beyond it {'; '.join(step.words for step in over)}."

@@ -1,0 +1,104 @@
+"""Models that are larger than the cards: the layers that do not fit run on the CPU, as llama.cpp does it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.schema import Model
+from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
+from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
+from advisor.simulator.replica_model import ReplicaModel
+from advisor.workstation.hardware import Hardware
+
+HOST_FRACTION: Final = 0.65
+"""Part of the modules' peak bandwidth that a CPU reads weights with. An own estimate; nothing here was measured."""
+PCIE_FRACTION: Final = 0.8
+"""Part of a link's rate that copies of weights reach. An own estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offloaded:
+    """The layers on the cards, and what the CPU adds."""
+
+    replica: ReplicaModel
+    """Of the model with the layers that fit alone."""
+    cpu_layers: int
+    num_layers: int
+    step_s: float
+    """That the CPU's layers add to one decode iteration."""
+    prefill_s: float
+    """That sending the CPU's layers to a card adds to each prompt."""
+    prefill_factor: float
+    """How much more the cards compute of a prompt than for their own layers."""
+
+    @property
+    def split(self) -> str:
+        return f"{self.cpu_layers} of {self.num_layers} layers on the CPU"
+
+
+def offloaded(
+    model: Model, hardware: Hardware, weights: str, context_tokens: float, num_streams: int,
+    modelled: Callable[[Model], ReplicaModel | None],
+) -> Offloaded | None:  # fmt: skip
+    """As many layers on the cards as fit, the others on the CPU; None where not even one fits a card.
+
+    The CPU reads its layers' active weights and cache for every token from main memory; a prompt's layers are sent to
+    the cards.
+
+    Assumes: the main memory holds what it must, which rule ram-loading judges; streams share each reading of weights.
+    Source: own composition; llama.cpp, option --n-gpu-layers.
+    """
+    total = sum(group.count for group in model.layers)
+    least, most = 0, total
+    best: tuple[Model, ReplicaModel] | None = None
+    while least < most:
+        kept = (least + most + 1) // 2
+        part = with_layers(model, kept)
+        replica = modelled(part)
+        if replica is None:
+            most = kept - 1
+        else:
+            least, best = kept, (part, replica)
+    if best is None:
+        return None
+    part, replica = best
+    whole, held = parameter_count(model), parameter_count(part)
+    read_bytes = (whole.active - held.active) * bytes_per_element(weights)
+    read_bytes += _cache_bytes(model, part, context_tokens) * num_streams
+    moved_bytes = (whole.total - held.total) * bytes_per_element(weights)
+    kept = sum(group.count for group in part.layers)
+    lanes = PCIE_LANE_BYTES_PER_S[hardware.pcie_generation or 4] * (hardware.pcie_lanes or 16)
+    return Offloaded(
+        replica=replica,
+        cpu_layers=total - kept,
+        num_layers=total,
+        step_s=read_bytes / (hardware.host_bytes_per_s * HOST_FRACTION),
+        prefill_s=moved_bytes / (lanes * PCIE_FRACTION),
+        prefill_factor=total / kept,
+    )
+
+
+def with_layers(model: Model, num: int) -> Model:
+    """The model with so many of its layers, of each kind about the same part."""
+    total = sum(group.count for group in model.layers)
+    left, groups = num, []
+    for group in model.layers:
+        count = min(left, round(group.count * num / total))
+        left -= count
+        groups.append(count)
+    for i, group in enumerate(model.layers):
+        more = min(left, group.count - groups[i])
+        groups[i] += more
+        left -= more
+    layers = tuple(
+        group.model_copy(update={"count": count})
+        for group, count in zip(model.layers, groups, strict=True)
+        if count
+    )
+    return model.model_copy(update={"layers": layers, "published_parameters": None})
+
+
+def _cache_bytes(model: Model, part: Model, context_tokens: float) -> float:
+    whole, held = kv_bytes_per_token(model), kv_bytes_per_token(part)
+    return whole.bytes_of(int(context_tokens)) - held.bytes_of(int(context_tokens))

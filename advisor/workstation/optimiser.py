@@ -1,0 +1,213 @@
+"""The mixed-integer program: one binary for each candidate, one row for each rule, solved by HiGHS."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.workstation.assembly import Assembly, Setting
+from advisor.workstation.candidates import Candidate
+from advisor.workstation.rules import MatchRule, Rule, SumRule
+
+FloatArray = NDArray[np.float64]
+
+SOLVER_TOLERANCE: Final = 1e-6
+"""Gap below which HiGHS takes a solution as optimal (mip_abs_gap)."""
+_MOST_S: Final = 60.0
+"""Of one search."""
+
+
+class _Row(NamedTuple):
+    """One inequality: Σ coefficients x ≤ bound."""
+
+    coefficients: dict[int, float]
+    bound: float
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A machine that the solver proved best, up to the gap."""
+
+    machine: Assembly
+    candidates: tuple[Candidate, ...]
+    usd: float
+    tokens_per_s: float
+    gap: float
+    """(bound − value) / value at the end of the search; 0 is proven optimal."""
+
+
+class Program:
+    """All machines that keep the hard rules, as linear inequalities over binaries.
+
+    x_i = 1 where candidate i is taken; each place takes exactly one. A rule that adds up is one row; a rule on a pair
+    says that a part may be taken only with one of those that go with it; a rule on three likewise for each pair of the
+    first two. Parts that a rule treats alike share a row.
+    """
+
+    def __init__(
+        self, candidates: Mapping[str, Sequence[Candidate]], rules: Sequence[Rule], setting: Setting
+    ) -> None:
+        self._setting = setting
+        self._rules = [rule for rule in rules if rule.planned]
+        usable = {place: self._alone(place, found) for place, found in candidates.items()}
+        self.candidates = [candidate for found in usable.values() for candidate in found]
+        self._places = _indices(usable, self.candidates)
+        self.usd: FloatArray = np.array([c.usd for c in self.candidates], dtype=np.float64)
+        self.speed: FloatArray = np.array([c.tokens_per_s for c in self.candidates], dtype=np.float64)
+        self._rows: list[_Row] = []
+        for rule in self._rules if not self.is_empty else ():
+            self._add(rule)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a place has no candidate at all."""
+        return any(not indices for indices in self._places.values())
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Binaries and inequalities."""
+        return len(self.candidates), len(self._rows)
+
+    def solve(
+        self,
+        *,
+        max_usd: float = np.inf,
+        min_tokens_per_s: float = 0.0,
+        maximise_speed: bool,
+        without: str = "",
+    ) -> Solution | None:
+        """The fastest machine for the money, or the cheapest that is fast enough; None where there is none.
+
+        `without` names a rule that is not kept, to see what it costs.
+
+        Source: scipy.optimize.milp (HiGHS branch and bound).
+        """
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        if self.is_empty:
+            return None
+        matrix, upper = self._inequalities(max_usd, min_tokens_per_s, without)
+        equal = np.zeros((len(self._places), len(self.candidates)))
+        for row, indices in enumerate(self._places.values()):
+            equal[row, indices] = 1.0
+        cost = self._objective(maximise_speed)
+        found = milp(
+            cost,
+            integrality=np.ones(len(cost)),
+            bounds=Bounds(0, 1),
+            constraints=[LinearConstraint(matrix, -np.inf, upper), LinearConstraint(equal, 1.0, 1.0)],
+            options={"mip_rel_gap": 0.0, "time_limit": _MOST_S},
+        )
+        if found.x is None:
+            return None
+        return self._solution(found)
+
+    def _objective(self, maximise_speed: bool) -> FloatArray:
+        """What is minimised: minus speed, or dollars less a thousandth of a cent for each token per second."""
+        return -self.speed if maximise_speed else self.usd - 1e-5 * self.speed
+
+    def _solution(self, found: Any) -> Solution:
+        taken = tuple(c for c, value in zip(self.candidates, found.x, strict=True) if value > 0.5)
+        machine = Assembly(**{candidate.place: candidate.choice for candidate in taken})
+        gap = float(getattr(found, "mip_gap", 0.0) or 0.0)
+        gap = 0.0 if gap < SOLVER_TOLERANCE else gap
+        speed = max((c.tokens_per_s for c in taken), default=0.0)
+        return Solution(machine, taken, sum(c.usd for c in taken), speed, gap)
+
+    def _inequalities(self, max_usd: float, min_speed: float, without: str) -> tuple[FloatArray, FloatArray]:
+        rows = [row for row in self._rows if row.rule != without]
+        if np.isfinite(max_usd):
+            rows.append(_Row(dict(enumerate(self.usd.tolist())), max_usd, "budget"))
+        if min_speed > 0:
+            speeds = {i: -v for i, v in enumerate(self.speed.tolist()) if v}
+            rows.append(_Row(speeds, -min_speed, "target"))
+        matrix = np.zeros((len(rows), len(self.candidates)))
+        for number, row in enumerate(rows):
+            for index, value in row.coefficients.items():
+                matrix[number, index] = value
+        return matrix, np.array([row.bound for row in rows])
+
+    def _alone(self, place: str, found: Sequence[Candidate]) -> list[Candidate]:
+        """Candidates that keep the rules which look at them alone."""
+        rules = [r for r in self._rules if isinstance(r, MatchRule) and r.between == (place,)]
+        return [c for c in found if all(rule.allows((c.choice,), self._setting) for rule in rules)]
+
+    def _add(self, rule: Rule) -> None:
+        if isinstance(rule, SumRule):
+            self._add_sum(rule)
+        elif all(place in self._places for place in rule.between):
+            {1: lambda r: None, 2: self._add_pair, 3: self._add_triple}[len(rule.between)](rule)
+
+    def _add_sum(self, rule: SumRule) -> None:
+        row = {
+            index: rule.coefficient(candidate.place, candidate.choice, self._setting)
+            for index, candidate in enumerate(self.candidates)
+        }
+        row = {index: value for index, value in row.items() if value}
+        bound = rule.bound(self._setting)
+        scale = max((abs(value) for value in row.values()), default=1.0)
+        scaled = {index: value / scale for index, value in row.items()}
+        self._rows.append(_Row(scaled, bound / scale + 1e-9, rule.id))
+
+    def _add_pair(self, rule: MatchRule) -> None:
+        """x_a ≤ Σ x_b over the b that go with a."""
+        first, second = (self._classes(rule, place) for place in rule.between)
+        for group in first:
+            allowed = [b for other in second if self._allows(rule, group[0], other[0]) for b in other]
+            if len(allowed) < sum(map(len, second)):
+                row = {**dict.fromkeys(group, 1.0), **dict.fromkeys(allowed, -1.0)}
+                self._rows.append(_Row(row, 0.0, rule.id))
+
+    def _add_triple(self, rule: MatchRule) -> None:
+        """x_a + x_b − 1 ≤ Σ x_c over the c that go with both."""
+        sides = [self._classes(rule, place) for place in rule.between]
+        # The place with the most kinds stands on the right: fewer rows.
+        order = sorted(range(3), key=lambda i: len(sides[i]))
+        first, second, third = (sides[i] for i in order)
+        everything = sum(map(len, third))
+        for group in first:
+            alike: dict[tuple[int, ...], list[int]] = {}
+            for other in second:
+                allowed = tuple(
+                    c
+                    for last in third
+                    if self._allows(rule, *_restored(order, (group[0], other[0], last[0])))
+                    for c in last
+                )
+                if len(allowed) < everything:
+                    alike.setdefault(allowed, []).extend(other)
+            for allowed, others in alike.items():
+                taken = dict.fromkeys((*group, *others), 1.0)
+                self._rows.append(_Row({**taken, **dict.fromkeys(allowed, -1.0)}, 1.0, rule.id))
+
+    def _classes(self, rule: MatchRule, place: str) -> list[list[int]]:
+        """Candidates of a place, those together that the rule cannot tell apart."""
+        reads = rule.reads.get(place)
+        if reads is None:
+            return [[index] for index in self._places[place]]
+        found: dict[object, list[int]] = {}
+        for index in self._places[place]:
+            found.setdefault(reads(self.candidates[index].choice), []).append(index)
+        return list(found.values())
+
+    def _allows(self, rule: MatchRule, *indices: int) -> bool:
+        return rule.allows(tuple(self.candidates[i].choice for i in indices), self._setting)
+
+
+def _restored(order: Sequence[int], values: tuple[int, int, int]) -> tuple[int, ...]:
+    """Values that were put in an order, back in the rule's own."""
+    restored = [0, 0, 0]
+    for position, value in zip(order, values, strict=True):
+        restored[position] = value
+    return tuple(restored)
+
+
+def _indices(places: Iterable[str], candidates: Sequence[Candidate]) -> dict[str, list[int]]:
+    """Candidates by place, the empty ones too."""
+    found: dict[str, list[int]] = {place: [] for place in places}
+    for index, candidate in enumerate(candidates):
+        found[candidate.place].append(index)
+    return found

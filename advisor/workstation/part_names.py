@@ -1,0 +1,302 @@
+"""Which part of the catalog a few typed words mean: the words that tell one from another, and what is near where they
+mean none.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar
+
+from advisor.catalog import accelerators, parts
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.schema.part import Board, Cpu, GpuCard, Part, Psu, RamKit, board_tier
+from advisor.catalog.units import GIB
+from advisor.workstation.assembly import EFFICIENCY, PLUGS_UNKNOWN
+from advisor.workstation.typed_line import TypedLine
+
+FILLER: Final = frozenset(
+    ("new", "used", "the", "a", "with", "and", "gpu", "cpu", "card", "cards", "processor")
+)
+_GENERIC: Final = re.compile(
+    "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80|80[+]|plus|bronze|silver|gold|"
+    "platinum|titanium|solid|state|drive|ssd|nvme|m[.]2|2280|pcie|pci|express|x4|[3-5][.]0|internal|gen[3-5]|cooler|"
+    "cooling|liquid|air|water|case|tower|mid|mini|e?atx|micro|computer|chassis|tempered|glass|am[45]|lga\\d{4}|"
+    "eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|kit|video|ecc|registered|[ru]?dimm"
+)
+"""Words that say what a part is, not which."""
+_MEASURE: Final = re.compile(r"\b\d+(?:\.\d+)?\s*(?:cfm|mm|ghz|mhz|dba?|rpm)\b", re.IGNORECASE)
+_SIZE: Final = re.compile(r"\d+(?:\.\d+)?(?:x\d+)?(?:gb|tb|w)?|ddr[45]|cl\d\d")
+_JOINED_UNIT: Final = re.compile(r"(\d)\s+(gb|tb|w)\b", re.IGNORECASE)
+PartT = TypeVar("PartT", bound=Part)
+WORDS: Final = {
+    "bridge": ("nvlink", "bridge"),
+    "riser": ("riser", "extension"),
+    "psu": ("psu", "supply", "power"),
+    "ram": ("ram", "memory", "ddr4", "ddr5", "rdimm", "udimm", "dimm", "ecc"),
+    "storage": ("nvme", "ssd", "m.2", "drive", "storage"),
+    "board": ("board", "motherboard", "mobo", "mainboard"),
+    "cooler": ("cooling", "cooler", "aio", "radiator", "heatsink"),
+    "case": ("case", "chassis", "tower", "frame", "enclosure"),
+    "nic": ("nic", "ethernet", "10gbe", "25gbe"),
+    "link": ("dual-psu", "add2psu"),
+}
+_MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
+GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
+WATTS: Final = re.compile(r"(\d{3,4})\s*W(?:att)?s?\b", re.IGNORECASE)
+_USUAL_MTS: Final = {"DDR4": 3200.0, "DDR5": 4800.0}
+"""Of modules of which only the size is named: what every board runs."""
+_LARGEST_MODULE: Final = 64 * GIB
+
+
+def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> PartT | None:
+    """The part whose name holds every telling word of the text; the shortest name of several, None where one lacks.
+
+    Words that no part of the pool bears are overlooked unless `strict`: shops add what a maker's name does not have.
+    """
+    return min(
+        all_by_words(text, found, strict=strict), key=lambda part: (len(part.name), part.name), default=None
+    )
+
+
+def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> list[PartT]:
+    """Every part that the words of a text may mean."""
+    pool = [(part, set(_telling(part.name))) for part in found]
+    words = _telling(text)
+    if not strict:
+        known = set().union(*(names for _, names in pool)) if pool else set()
+        words = [word for word in words if word in known or len(word) < 3 or any(c.isdigit() for c in word)]
+    models = [word for word in words if _is_model_number(word)]
+    if (len(words) < 2 and not any(len(word) >= 5 for word in models)) or not any(
+        any(c.isalpha() for c in word) for word in words
+    ):
+        return []
+    return [part for part, names in pool if set(words) <= names]
+
+
+def _telling(text: str) -> list[str]:
+    """The words that tell one part from another of its kind; a size is one word with its unit."""
+    joined = _JOINED_UNIT.sub(r"\1\2", _MEASURE.sub(" ", text))
+    return [
+        word.strip(".")
+        for word in plain_words(joined).split()
+        if word not in FILLER and not _GENERIC.fullmatch(word)
+    ]
+
+
+def _is_model_number(word: str) -> bool:
+    """Whether a word is letters and digits, and no size."""
+    mixed = any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
+    return mixed and not _SIZE.fullmatch(word)
+
+
+def names_a_model(text: str, *allowed: str) -> bool:
+    """Whether a line names a product, not only a kind and its size."""
+    return any(not _SIZE.fullmatch(word) and word not in allowed for word in _telling(text))
+
+
+def plain_words(text: str) -> str:
+    """Words as they are compared: small letters, without makers that nobody types."""
+    return " ".join(re.findall(r"[a-z0-9.+]+", text.lower().replace("geforce", " ").replace("nvidia", " ")))
+
+
+def category_of(line: TypedLine) -> str:
+    """The kind of part that a line names.
+
+    Raises: InputFileError: nothing in it is known; near misses are in the hint.
+    """
+    words = set(re.findall(r"[a-z0-9.\-]+", line.what.lower()))
+    words |= {word for word in re.findall(r"[a-z0-9.]+", line.what.lower()) if word.startswith("ddr")}
+    for category in ("bridge", "riser", "link"):
+        if words & set(WORDS[category]):
+            return category
+    if accelerator_in(line.what) is not None:
+        return "gpu"
+    if words & set(WORDS["psu"]) and WATTS.search(line.what):
+        return "psu"
+    if cpu_in(line.what) is not None:
+        return "cpu"
+    for category in ("board", "ram", "storage", "psu", "cooler", "case", "nic"):
+        if words & set(WORDS[category]):
+            return category
+    if board_by_chipset(line.what) is not None:
+        return "board"
+    if _MODEL_NUMBER.search(line.what):
+        raise unknown_part(line, "card", gpu_names())
+    for category, found in parts.all_parts().items():
+        pool = (*found, *parts.named_parts(category))
+        if category in ("gpu", "cpu", *WORDS) and by_words(line.what, pool, strict=True) is not None:
+            return category
+    names = [part.name for found in parts.all_parts().values() for part in found]
+    raise unknown_part(line, "part", [*gpu_names(), *names])
+
+
+def accelerator_in(text: str) -> str | None:
+    """The accelerator whose name is among the words, the longest name that fits."""
+    known = _accelerator_names()
+    words = plain_words(text).split()
+    for length in range(min(6, len(words)), 0, -1):
+        for start in range(len(words) - length + 1):
+            found = known.get(" ".join(words[start : start + length]))
+            if found is not None:
+                return found
+    return None
+
+
+def _accelerator_names() -> dict[str, str]:
+    carded = {card.accelerator for card in parts.listed(GpuCard)}
+    found = {}
+    for record in accelerators.all_accelerators():
+        if record.id in carded:
+            for name in (record.id, record.name, *record.aliases):
+                found[plain_words(name)] = record.id
+    return found
+
+
+def cpu_in(text: str) -> Cpu | None:
+    """The CPU whose model number is among the words."""
+    words = set(plain_words(text).split())
+    best: Cpu | None = None
+    for cpu in parts.listed(Cpu):
+        name = plain_words(cpu.name).split()
+        number = [word for word in name if any(c.isdigit() for c in word) and len(word) >= 4]
+        if number and words.issuperset(number[-1:]) and (best is None or len(cpu.name) < len(best.name)):
+            best = cpu
+    return best
+
+
+def typical_card(cards: Sequence[GpuCard]) -> GpuCard:
+    """The card in the middle of its kind by width, then by length: what an unnamed one most likely is."""
+    ordered = sorted(cards, key=lambda card: (card.slots, card.length_m, card.name))
+    return ordered[len(ordered) // 2]
+
+
+def board_by_chipset(text: str) -> Board | None:
+    """Of the chipset that is named, the board that knows the lanes of most cards."""
+    words = set(plain_words(text).upper().split())
+    found = [board for board in parts.listed(Board) if board.chipset in words and board.chipset != "SP3"]
+    return max(
+        found,
+        key=lambda board: (
+            board.max_cards,
+            board_tier(board.name) != "flagship",
+            -len(board.flags),
+            board.ram_max_bytes,
+        ),
+        default=None,
+    )
+
+
+def named_supply(watts: float, line: TypedLine) -> Psu:
+    """A supply that no record holds, with the size that the line says; nobody knows its plugs."""
+    grade = next((name for name in EFFICIENCY if name in line.what.lower()), "bronze")
+    return Psu(
+        id="typed-supply", name=line.what, power_w=watts, grade=grade, num_eps=0, flags=(PLUGS_UNKNOWN,),
+        source="your list",
+    )  # fmt: skip
+
+
+def psu_of(watts: float, line: TypedLine) -> Psu:
+    """A usual supply of that size and grade.
+
+    Raises: InputFileError: none has that size.
+    """
+    same = [psu for psu in parts.listed(Psu) if psu.power_w == watts]
+    if not same:
+        sizes = sorted({psu.power_w for psu in parts.listed(Psu)}, key=lambda size: abs(size - watts))[:3]
+        raise InputFileError(
+            f"{line.where}: {line.what!r}",
+            why=f"the catalog has no supply of {watts:.0f} W",
+            fix="name another",
+            hint=f"did you mean: {', '.join(f'{size:.0f} W' for size in sorted(sizes))}",
+        )
+    graded = [psu for psu in same if psu.grade in line.what.lower()]
+    pool = graded or [psu for psu in same if psu.grade in ("gold", "platinum")] or same
+    # New ones of this size are ATX 3; the note says which one was taken.
+    current = [psu for psu in pool if psu.is_atx3] or pool
+    ordered = sorted(current, key=lambda psu: (psu.num_16_pin, psu.num_8_pin, psu.name))
+    return ordered[len(ordered) // 2]
+
+
+def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | None:
+    """Memory of the capacity that is named; what is not said follows board and CPU."""
+    sizes = list(GIGABYTES.finditer(line.what))
+    if not sizes:
+        return None
+    match = next((size for size in sizes if size.group(1)), sizes[0])
+    text = line.what.lower()
+    size = float(match.group(2)) * (1024 if match.group(3).lower() == "tb" else 1) * GIB
+    channels = cpu.series.channels if cpu else 2
+    if match.group(1):
+        modules, module = int(match.group(1)), size
+    else:
+        modules = max(2, min(channels, 8))
+        while size / modules < 8 * GIB and modules > 1:
+            modules //= 2
+        while size / modules > _LARGEST_MODULE:
+            modules *= 2
+        module = size / modules
+    kind = next((k.upper() for k in ("ddr5", "ddr4") if k in text), board.ram_type if board else "DDR5")
+    ecc = any(word in text for word in ("ecc", "rdimm", "registered"))
+    needs = board.registered if board else False
+    registered = any(word in text for word in ("rdimm", "registered")) or (needs and "udimm" not in text)
+    speed = re.search(r"ddr[45][- ](\d{4,5})", text)
+    mts = float(speed.group(1)) if speed else _USUAL_MTS[kind]
+    name = f"{modules} x {module / GIB:.0f} GB {kind}{' ECC' if ecc or registered else ''}"
+    return RamKit(
+        id="typed-memory", name=f"{name} {'RDIMM' if registered else 'UDIMM'}", ram_type=kind, registered=registered,
+        ecc=ecc or registered, modules=modules, module_bytes=module, speed_mts=mts, source="your list",
+    )  # fmt: skip
+
+
+def without_words(text: str, words: Iterable[str]) -> str:
+    """A text less some words."""
+    return " ".join(word for word in text.split() if word.lower() not in words)
+
+
+def is_bare(text: str, category: str) -> bool:
+    """Whether a line names nothing but the kind of part."""
+    generic = {"air", "water", "liquid", "full", "mid", "atx", "eatx", "big", "good", "airflow"}
+    return set(re.findall(r"[a-z]+", text.lower())) <= {*WORDS[category], *FILLER, *generic}
+
+
+def gpu_names() -> list[str]:
+    """Accelerators that the catalog has cards of."""
+    return sorted(
+        {record.id for record in accelerators.all_accelerators()}
+        & {c.accelerator for c in parts.listed(GpuCard)}
+    )
+
+
+def near_names(name: str, names: Iterable[str]) -> list[str]:
+    """Names that look like one, the nearest first."""
+    by_plain = {plain_words(candidate): candidate for candidate in names}
+    wanted = plain_words(name).replace(" ", "")
+    joined = {plain.replace(" ", ""): candidate for plain, candidate in by_plain.items()}
+    close = difflib.get_close_matches(wanted, joined, n=5, cutoff=0.5)
+    return [joined[key] for key in close]
+
+
+class UnknownPartError(InputFileError):
+    """A line that names a part of which there is no record, or several."""
+
+
+def ambiguous_part(line: TypedLine, kind: str, found: Iterable[Part]) -> UnknownPartError:
+    """The error for a line that can mean parts with unlike figures."""
+    names = sorted({part.name for part in found}, key=lambda name: (len(name), name))[:4]
+    return UnknownPartError(
+        f"{line.where}: {kind} {line.what!r} can mean several",
+        why="parts with unlike figures are called so",
+        fix="write its full name",
+        hint=f"{', '.join(names)}",
+    )
+
+
+def unknown_part(line: TypedLine, kind: str, names: Iterable[str]) -> UnknownPartError:
+    """The error for a line that names nothing known, with what is near."""
+    close = near_names(line.what, names)
+    return UnknownPartError(
+        f"{line.where}: unknown {kind} {line.what!r}",
+        why="no part of the catalog is called so",
+        fix="advisor catalog parts lists them; a kind alone (case $300) is priced, not judged",
+        hint=f"did you mean: {', '.join(close)}" if close else "",
+    )

@@ -1,0 +1,283 @@
+"""What a set of cards does with a model: engines, splits and formats that fit, through the serving simulator."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from advisor.catalog import accelerators, engines
+from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES, bytes_per_element, dtype_of
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.schema import Calibration, Model
+from advisor.catalog.units import GB
+from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.graph.model import parameter_count
+from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
+from advisor.simulator.serving_prediction import class_of
+from advisor.simulator.step_cost import decode_iteration_s, prefill_s
+from advisor.workstation.finetune import best_tuning
+from advisor.workstation.hardware import Hardware, Run
+from advisor.workstation.offload import offloaded
+
+FOUR_BITS: Final = {"llama.cpp": "q4_k_m", "mlx": "q4_k_m", "vllm": "int4"}
+"""What people run at home on each engine, where they name no format."""
+LADDER: Final = {
+    "llama.cpp": ("bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m"),
+    "mlx": ("bf16", "q8_0", "q4_k_m"),
+    "vllm": ("bf16", "fp8", "int4"),
+}
+"""Formats from the most bits to the fewest."""
+ENGINES: Final = ("llama.cpp", "vllm", "mlx")
+OFFLOADING: Final = "llama.cpp"
+"""The engine that runs on the CPU what does not fit the cards."""
+TOKEN_BUDGET: Final = 2048
+"""Tokens of one engine step, as engines choose on cards of this size: more would take memory from the cache."""
+_LEAST_REQUESTS: Final = 40
+"""Of the run that is simulated."""
+SYSTEM_MEMORY_BYTES: Final = 8 * GB
+"""What the system and the engine's processes keep of the main memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the machine is asked for."""
+
+    model: Model
+    concurrency: int = 1
+    input_tokens: int = 2048
+    output_tokens: int = 512
+    workload: str = "serve"
+    """serve, or finetune: QLoRA on sequences of input and output tokens."""
+    precision: str | None = None
+    """Weight format; None is four bits, or what the model is published in if that is less."""
+    engine: str | None = None
+    calibration: Calibration | None = None
+
+    @property
+    def context_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+def formats(load: Load, engine: str) -> tuple[str, ...]:
+    """The weight formats to try on an engine.
+
+    Raises: UnknownNameError: the format asked for does not exist.
+    """
+    if load.precision is not None:
+        asked = dtype_of(load.precision).id
+        if asked in EXL3_DTYPES:
+            return ()  # none of these engines reads exllamav3's files
+        wants_gguf = asked in GGUF_DTYPES
+        usable = wants_gguf == (engine != "vllm") or asked in ("bf16", "fp16", "mxfp4")
+        return (asked,) if usable else ()
+    native = load.model.weights
+    if bytes_per_element(native) <= bytes_per_element("q4_k_m"):
+        return (native,)
+    return (FOUR_BITS[engine],)
+
+
+def best_run(hardware: Hardware, load: Load) -> Run | None:
+    """The fastest way to run the model on the hardware; None where it fits in none.
+
+    Source: simulator.replica_model for each engine, split and format.
+    """
+    if load.workload == "finetune":
+        return best_tuning(hardware, load.model, load.context_tokens)
+    runs = [run for engine in _engines(hardware, load) for run in _runs(hardware, load, engine)]
+    if not runs and hardware.host_bytes_per_s and OFFLOADING in _engines(hardware, load):
+        return _partly_on_cpu(hardware, load)
+    return max(runs, key=lambda run: run.output_tokens_per_s.value, default=None)
+
+
+def finest_format(hardware: Hardware, load: Load) -> Run | None:
+    """The run with the most bits per weight that fits, the fastest among equals; None where none fits."""
+    if load.workload == "finetune":
+        return None
+    best: Run | None = None
+    hardware = replace(hardware, host_bytes_per_s=0.0)
+    for engine in _engines(hardware, load):
+        for weights in LADDER[engine]:
+            if best is not None and bytes_per_element(weights) < bytes_per_element(best.weight_dtype):
+                break
+            found = best_run(hardware, replace(load, precision=weights, engine=engine))
+            if found is not None:
+                better = best is None or (
+                    bytes_per_element(weights) > bytes_per_element(best.weight_dtype)
+                    or found.output_tokens_per_s.value > best.output_tokens_per_s.value
+                )
+                best = found if better else best
+                break
+    return best
+
+
+def _engines(hardware: Hardware, load: Load) -> list[str]:
+    record = accelerators.by_id(hardware.accelerator)
+    return [name for name in ENGINES if name in record.engines and load.engine in (None, name)]
+
+
+def _runs(hardware: Hardware, load: Load, engine: str) -> list[Run]:
+    return [
+        _run(replica, load, split)
+        for weights in formats(load, engine)
+        for split, tp, pp in _splits(hardware.num, engine)
+        if (replica := _replica(hardware, load, engine, weights, tp, pp)) is not None
+    ]
+
+
+def _splits(num: int, engine: str) -> list[tuple[str, int, int]]:
+    """Ways to divide a model among cards, as (words, tensor parallel, stages)."""
+    if num == 1:
+        return [("one card", 1, 1)]
+    if engine == "vllm":
+        return [("tensor parallel", num, 1)]
+    return [("layers in turn", 1, num)]
+
+
+def _replica(
+    hardware: Hardware, load: Load, engine: str, weights: str, tp: int, pp: int
+) -> ReplicaModel | None:
+    record = engines.by_id(engine)
+    accelerator = hardware.record(load.calibration)
+    offered = record.vendor_weight_dtypes.get(accelerator.vendor, record.weight_dtypes)
+    if weights not in offered:
+        return None
+    deployment = Deployment(
+        model=load.model, accelerator=accelerator, engine=record, tensor_parallel=tp, pipeline_parallel=pp,
+        weight_dtype=weights, activation_dtype=activation_dtype_for(weights, accelerator),
+        is_calibrated=load.calibration is not None and load.calibration.accelerator == accelerator.id,
+    )  # fmt: skip
+    try:
+        return model_replica(
+            deployment,
+            mean_input_tokens=load.input_tokens,
+            mean_output_tokens=load.output_tokens,
+            max_context_tokens=load.concurrency * load.context_tokens,
+            settings=EngineSettings(max_num_seqs=load.concurrency, max_num_batched_tokens=TOKEN_BUDGET),
+        )
+    except (AdvisorError, ValueError, KeyError):
+        return None  # does not fit, or a figure of the record is missing
+
+
+def _run(replica: ReplicaModel, load: Load, split: str) -> Run:
+    context = load.input_tokens + load.output_tokens / 2.0
+    step_s = decode_iteration_s(replica.surface, load.concurrency, context)
+    budget = replica.policy.max_num_batched_tokens
+    rate = with_interval(load.concurrency / step_s, "throughput", class_of(replica), replica.basis)
+    return Run(
+        engine=replica.deployment.engine.id,
+        split=split,
+        weight_dtype=replica.deployment.weight_dtype,
+        output_tokens_per_s=rate,
+        ttft_s=prefill_s(replica.surface, load.input_tokens, budget),
+        weight_bytes_per_card=replica.memory.weight_bytes,
+        kv_tokens=replica.memory.kv_capacity_tokens,
+    )
+
+
+def _partly_on_cpu(hardware: Hardware, load: Load) -> Run | None:
+    """The model with the layers that do not fit the cards on the CPU; None where nothing fits."""
+    for weights in formats(load, OFFLOADING):
+
+        def modelled(part: Model, weights: str = weights) -> ReplicaModel | None:
+            stages = min(hardware.num, sum(group.count for group in part.layers))
+            return _replica(hardware, replace(load, model=part), OFFLOADING, weights, 1, stages)
+
+        context = load.input_tokens + load.output_tokens / 2.0
+        found = offloaded(load.model, hardware, weights, context, load.concurrency, modelled)
+        if found is None:
+            continue
+        replica = found.replica
+        step_s = decode_iteration_s(replica.surface, load.concurrency, context) + found.step_s
+        budget = replica.policy.max_num_batched_tokens
+        prompt_s = (
+            prefill_s(replica.surface, load.input_tokens, budget) * found.prefill_factor + found.prefill_s
+        )
+        return Run(
+            engine=OFFLOADING,
+            split=found.split,
+            weight_dtype=weights,
+            output_tokens_per_s=with_interval(
+                load.concurrency / step_s,
+                "throughput",
+                prediction_class(OFFLOADING, transferred=True),
+                "assumed",
+            ),
+            ttft_s=prompt_s,
+            weight_bytes_per_card=replica.memory.weight_bytes,
+            kv_tokens=replica.memory.kv_capacity_tokens,
+        )
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A run as the event simulator sees it: streams that each wait for their answer."""
+
+    output_tokens_per_s: Quantity
+    """Over whole requests, prompts included."""
+    input_tokens_per_s: float
+    ttft_s: Quantity | None
+    tpot_s: Quantity | None
+
+
+def simulate_run(hardware: Hardware, load: Load, run: Run, *, seed: int = 0) -> Simulated:
+    """The chosen run under its load, request by request.
+
+    Raises: InfeasibleError: it does not fit after all.
+    Source: simulator.serving, closed loop of fixed lengths; a training run is its step, repeated.
+    """
+    if load.workload == "finetune":
+        return Simulated(run.output_tokens_per_s, 0.0, None, None)
+    if run.split.endswith("on the CPU"):
+        return _simulated_in_sum(run, load)
+    tp, pp = (hardware.num, 1) if run.split == "tensor parallel" else (1, hardware.num)
+    replica = _replica(hardware, load, run.engine, run.weight_dtype, tp, pp)
+    if replica is None:
+        raise InfeasibleError(f"{load.model.id} does not fit {hardware.num} x {hardware.accelerator}")
+    count = max(_LEAST_REQUESTS, 4 * load.concurrency)
+    workload = Workload(
+        ClosedLoop(load.concurrency), FixedLengths(load.input_tokens, load.output_tokens), count
+    )
+    result = simulate(replica.surface, replica.policy, workload, seed=seed)
+    name, basis = class_of(replica), replica.basis
+    return Simulated(
+        with_interval(result.output_tokens_per_s, "throughput", name, basis),
+        result.total_tokens_per_s - result.output_tokens_per_s,
+        with_interval(result.ttft.mean_s, "ttft", name, basis),
+        with_interval(result.tpot.mean_s, "tpot", name, basis) if result.tpot.num_samples else None,
+    )
+
+
+def _simulated_in_sum(run: Run, load: Load) -> Simulated:
+    """A run with layers on the CPU: prompt after prompt, then all streams decode together."""
+    tokens, prompt_s = float(load.output_tokens), run.ttft_s or 0.0
+    rate = run.output_tokens_per_s
+    step_s = load.concurrency / rate.value
+    per_s = load.concurrency * tokens / (load.concurrency * prompt_s + tokens * step_s)
+    whole = per_s / rate.value
+    name = prediction_class(run.engine, transferred=True)
+    return Simulated(
+        replace(rate, value=per_s, low=rate.low * whole, high=rate.high * whole),
+        per_s * load.input_tokens / tokens,
+        with_interval(prompt_s, "ttft", name, "assumed"),
+        with_interval(step_s, "tpot", name, "assumed"),
+    )
+
+
+def model_file_bytes(load: Load) -> float:
+    """Size of the model's files in the format asked for, at most [bytes]."""
+    widest = max(
+        (bytes_per_element(weights) for engine in ENGINES for weights in formats(load, engine)),
+        default=bytes_per_element(load.model.weights),
+    )
+    return parameter_count(load.model).total * widest
+
+
+def ram_needed_bytes(load: Load) -> float:
+    """Main memory that loading takes [bytes]: the files pass through the page cache, beside the system's own share.
+
+    Assumes: weights are read once through memory, as llama.cpp and safetensors map them; a smaller memory loads too,
+    but reads files again whenever another process pushes them out.
+    """
+    return model_file_bytes(load) + SYSTEM_MEMORY_BYTES

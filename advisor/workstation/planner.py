@@ -1,0 +1,237 @@
+"""Best machines for a budget or a target: the exact frontier of parts, and complete systems beside it."""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from advisor.catalog import parts
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.part_prices import PriceBook
+from advisor.catalog.schema.part import Part
+from advisor.catalog.units import GB
+from advisor.workstation.assembly import Assembly
+from advisor.workstation.candidates import all_candidates, usd_of
+from advisor.workstation.optimiser import Program, Solution
+from advisor.workstation.performance import ram_needed_bytes
+from advisor.workstation.plan import Build, PlanResult, Question
+from advisor.workstation.rents import RentMarket, rent_market
+from advisor.workstation.rule_book import rules_for
+from advisor.workstation.rules_power import POWER_RULES
+from advisor.workstation.valuation import build_of, system_of
+
+CHEAPER_BY: Final = 0.85
+"""Each further build costs at most this part of the one before."""
+SAME_SPEED: Final = 0.95
+"""Speeds that differ by less are taken as equal: no prediction is that sure, and money is."""
+SYSTEM_FILES_BYTES: Final = 200 * GB
+USUAL_DRIVES: Final = ((15_000.0, 4000 * GB), (5_000.0, 2000 * GB))
+"""Budget from which on a drive of that size is usual: models are many, and the drive is the least of it."""
+
+
+def plan(question: Question, book: PriceBook, market: RentMarket | None = None) -> PlanResult:
+    """The fastest machine within the budget, or the cheapest that reaches the target, and what less money buys.
+
+    Raises: InfeasibleError: no machine of parts that have a price does it; the hint is the cheapest that does.
+    """
+    started = time.perf_counter()
+    question = completed(question)
+    program = program_for(question, book)
+    solutions = _frontier(program, question)
+    market = market or rent_market(question)
+    builds = [
+        build_of(machine_name(solution.machine), solution.machine, question, book, market, gap=solution.gap)
+        for solution in solutions
+    ]
+    complete = _systems(question, book, market) if question.systems else []
+    builds += [build for build in complete if not build.broken]
+    if not builds:
+        raise _nothing(program, question, book)
+    return PlanResult(
+        builds=_ordered(builds, question)[: question.top + 2],
+        unpriced=unpriced(book),
+        num_binaries=program.size[0],
+        num_inequalities=program.size[1],
+        wall_s=time.perf_counter() - started,
+        left_out=[f"{build.name} ({build.broken[0].why})" for build in complete if build.broken],
+    )
+
+
+def completed(question: Question) -> Question:
+    """The question with what its model needs of memory and drive, and what is usual for the money."""
+    needed = ram_needed_bytes(question.load)
+    usual = next((size for limit, size in USUAL_DRIVES if (question.budget_usd or 0.0) >= limit), 0.0)
+    setting = replace(
+        question.setting,
+        ram_needed_bytes=needed,
+        storage_needed_bytes=max(
+            question.setting.storage_needed_bytes, 2 * needed + SYSTEM_FILES_BYTES, usual
+        ),
+    )
+    return replace(question, setting=setting)
+
+
+def program_for(question: Question, book: PriceBook) -> Program:
+    """The program over everything that can be part of an answer.
+
+    Raises: AdvisorError: a format does not exist.
+    """
+    limits = replace(question.limits, max_usd=question.budget_usd or math.inf)
+    candidates = all_candidates(question.load, question.setting, book, limits)
+    return Program(candidates, rules_for(question.setting), question.setting)
+
+
+def _frontier(program: Program, question: Question) -> list[Solution]:
+    """Machines from the best down, each the fastest for its money (or, with a target, the cheapest first)."""
+    money = question.budget_usd if question.budget_usd is not None else math.inf
+    found: list[Solution] = []
+    if question.target_tokens_per_s is not None:
+        target = question.target_tokens_per_s
+        first = program.solve(max_usd=money, min_tokens_per_s=target, maximise_speed=False)
+        return _faster(program, first, money, question.top) if first else []
+    while len(found) < question.top:
+        solution = fastest_for(program, money)
+        if solution is None:
+            break
+        found.append(solution)
+        money = CHEAPER_BY * solution.usd
+    return found
+
+
+def fastest_for(program: Program, money: float) -> Solution | None:
+    """The cheapest machine that is as fast as any for the money, up to what a prediction can tell apart.
+
+    Source: two programs: the highest speed, then the lowest price within SAME_SPEED of it.
+    """
+    fastest = program.solve(max_usd=money, maximise_speed=True)
+    if fastest is None:
+        return None
+    enough = SAME_SPEED * fastest.tokens_per_s
+    cheapest = program.solve(max_usd=money, min_tokens_per_s=enough, maximise_speed=False)
+    if cheapest is None:
+        return fastest
+    return replace(cheapest, gap=max(fastest.gap, cheapest.gap))
+
+
+def _faster(program: Program, first: Solution, money: float, top: int) -> list[Solution]:
+    """The cheapest machine that is fast enough, then the cheapest that are a quarter faster each."""
+    found = [first]
+    while len(found) < top:
+        target = 1.25 * found[-1].tokens_per_s
+        solution = program.solve(max_usd=money, min_tokens_per_s=target, maximise_speed=False)
+        if solution is None:
+            break
+        found.append(solution)
+    return found
+
+
+def _systems(question: Question, book: PriceBook, market: RentMarket) -> list[Build]:
+    found = []
+    wanted = question.limits.accelerators
+    for system in parts.systems():
+        usd = usd_of(system, book)
+        if wanted and system.accelerator not in wanted:
+            continue
+        if usd is None or usd > (question.budget_usd or math.inf):
+            continue
+        build = system_of(system, question, book, market)
+        if build is not None and _is_fast_enough(build, question):
+            found.append(build)
+    return found
+
+
+def _is_fast_enough(build: Build, question: Question) -> bool:
+    if question.target_tokens_per_s is None:
+        return True
+    return build.performance is not None and (
+        build.performance.decode_tokens_per_s.value >= question.target_tokens_per_s
+    )
+
+
+def _ordered(builds: list[Build], question: Question) -> tuple[Build, ...]:
+    """With a target the cheapest first, else the fastest; machines that another beats in both go last."""
+
+    def speed(build: Build) -> float:
+        return build.performance.decode_tokens_per_s.value if build.performance else 0.0
+
+    def beaten(build: Build) -> bool:
+        return any(
+            other.total_usd <= build.total_usd and speed(other) > speed(build)
+            for other in builds
+            if other is not build
+        )
+
+    by_price = question.target_tokens_per_s is not None
+    return tuple(
+        sorted(builds, key=lambda b: (beaten(b), b.total_usd if by_price else -speed(b), b.total_usd))
+    )
+
+
+def machine_name(machine: Assembly) -> str:
+    """A machine by its cards: `2 x rtx-3090 at 70% power`."""
+    cards = machine.cards
+    if cards is None:
+        return "machine"
+    kind = " + ".join(cards.accelerators)
+    limit = f" at {cards.power_fraction:.0%} power" if cards.power_fraction < 1 else ""
+    return f"{cards.num} x {kind}{limit}"
+
+
+def _nothing(program: Program, question: Question, book: PriceBook) -> InfeasibleError:
+    """Why there is no machine, and the cheapest that there is."""
+    target = question.target_tokens_per_s or 0.0
+    model = question.load.model.id
+    wanted = f" at {target:g} tokens/s" if target else ""
+    open_question = replace(question, budget_usd=None)
+    wide = program_for(open_question, book)
+    cheapest = wide.solve(min_tokens_per_s=target, maximise_speed=False)
+    offers = [(cheapest.usd, machine_name(cheapest.machine))] if cheapest else []
+    if question.systems:
+        complete = _systems(open_question, book, RentMarket(()))
+        offers += [(build.total_usd, build.name) for build in complete if not build.broken]
+    if not offers:
+        return InfeasibleError(
+            f"no machine of up to {question.limits.max_cards} cards runs {model}{wanted}",
+            why=_in_the_way(wide, question, target),
+            fix="a smaller format (--precision), more cards (--max-gpus), another --circuit, or fewer limits",
+        )
+    usd, name = min(offers)
+    budget = f"${question.budget_usd:,.0f}" if question.budget_usd is not None else "the budget"
+    return InfeasibleError(
+        f"no machine for {budget} runs {model}{wanted}",
+        why=f"the cheapest that does costs ${usd:,.0f}: {name}",
+        fix=f"--budget {math.ceil(usd / 50.0) * 50}, a smaller model, or a smaller format",
+        hint="your own prices: --price-file CSV",
+    )
+
+
+def _in_the_way(program: Program, question: Question, target: float) -> str:
+    """Which rule stands alone in the way, and by how much the cheapest machine without it breaks it."""
+    if not any(candidate.place == "cards" for candidate in program.candidates):
+        return f"the model fits no {question.limits.max_cards} cards that have a price, in any format tried"
+    fastest = float(program.speed.max(initial=0.0))
+    if fastest < target:
+        return f"the fastest cards reach {fastest:.0f} tokens/s"
+    power_first = sorted(rules_for(question.setting), key=lambda rule: rule not in POWER_RULES)
+    for rule in power_first:
+        solution = program.solve(min_tokens_per_s=target, maximise_speed=False, without=rule.id)
+        check = rule.check(solution.machine, question.setting) if solution else None
+        if check is not None:
+            over = f"{check.excess:.0f} {check.unit}".strip()
+            return f"rule {rule.id} stands in the way by {over}: {check.why}"
+    return f"several rules together stand in the way, on a {question.setting.circuit} circuit at any price"
+
+
+def unpriced(book: PriceBook) -> Mapping[str, int]:
+    """Parts that nobody prices, by category."""
+    counts: dict[str, int] = {}
+    for category, found in parts.all_parts().items():
+        missing = sum(usd_of(part, book) is None for part in _distinct(found))
+        if missing:
+            counts[category] = missing
+    return counts
+
+
+def _distinct(found: tuple[Part, ...]) -> tuple[Part, ...]:
+    return tuple({part.name: part for part in found}.values())

@@ -1,0 +1,271 @@
+"""Rules on what fits: sockets, memory, slots, lengths, cases, coolers."""
+
+from dataclasses import replace
+from itertools import combinations, pairwise
+from typing import Final
+
+from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, Storage
+from advisor.catalog.units import GB, GIB, KILO
+from advisor.workstation.assembly import Assembly, Cards, Memory, Risers, Setting, Supplies, slot_widths
+from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
+
+
+@match_rule("socket", "CPU and board")
+def socket(cpu: Cpu, board: Board, setting: Setting) -> Finding:
+    """The CPU's socket, and whether the chipset takes its series."""
+    series = cpu.series
+    if series.socket != board.socket:
+        why = f"{cpu.name} is {series.socket}, {board.name} is {board.socket}"
+        return holds(False, why, f"a board with socket {series.socket}")
+    runs = board.chipset in series.chipsets
+    why = f"{board.chipset} boards run {series.name}" if runs else (
+        f"{board.chipset} does not run {series.name}, which needs {' or '.join(series.chipsets)}"
+    )  # fmt: skip
+    return holds(runs, why, f"a {series.chipsets[0]} board, or a CPU that {board.chipset} runs")
+
+
+@match_rule("memory-kind", "memory and board")
+def memory_kind(memory: Memory, board: Board, setting: Setting) -> Finding:
+    """Kind of module: DDR generation, registered or not."""
+    wanted, given = (
+        f"{one.ram_type} {'registered' if one.registered else 'unbuffered'}" for one in (board, memory.kit)
+    )
+    why = f"{board.name} takes {wanted}, the kit is {given}"
+    return holds(wanted == given, why, f"{wanted} modules")
+
+
+@match_rule("memory-slots", "memory slots", "modules")
+def memory_slots(memory: Memory, board: Board, setting: Setting) -> Finding:
+    """Modules against slots."""
+    num = memory.num_modules
+    return at_most(
+        num, board.ram_slots, f"{num} modules for {board.ram_slots} slots", "fewer, larger modules"
+    )
+
+
+@match_rule(
+    "memory-size", "memory capacity", "GB",
+    memory=lambda memory: memory.capacity_bytes,
+    board=lambda board: board.ram_max_bytes,
+    cpu=lambda cpu: cpu.max_ram_bytes,
+)  # fmt: skip
+def memory_size(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Finding:
+    """Capacity against what board and CPU address."""
+    most = min(board.ram_max_bytes, cpu.max_ram_bytes)
+    why = f"{memory.capacity_bytes / GIB:.0f} GB, at most {most / GIB:.0f} GB"
+    return at_most(memory.capacity_bytes / GB, most / GB, why, "less memory")
+
+
+@match_rule("memory-channels", "memory channels", "modules", "advice")
+def channels(memory: Memory, cpu: Cpu, setting: Setting) -> Finding:
+    """Modules against the CPU's channels."""
+    num, wanted = memory.num_modules, cpu.series.channels
+    remedy = f"a kit of {wanted} modules: bandwidth counts when a CPU helps"
+    return at_least(num, wanted, f"{num} modules on {wanted} channels", remedy)
+
+
+@sum_rule(
+    "ram-loading", "memory that loading needs", unit="GB",
+    needs={},
+    gives={"memory": lambda memory, setting: memory.capacity_bytes},
+    base_need=lambda setting: setting.ram_needed_bytes,
+    show=lambda value: value / GB,
+    required=("memory",),
+)  # fmt: skip
+def ram_loading(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
+    """System memory against what loading the model takes."""
+    why = f"loading the model takes {actual:.0f} GB of system memory, there are {limit:.0f} GB"
+    return why, "more system memory"
+
+
+@match_rule(
+    "ecc", "error correction", "of 3", "advice", planned=False,
+    memory=lambda memory: memory.kit.ecc,
+    board=lambda board: board.ecc or board.registered,
+    cpu=lambda cpu: cpu.ecc,
+)  # fmt: skip
+def ecc(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Finding:
+    """Error correction needs all three: modules, board, CPU."""
+    able = {"modules": memory.kit.ecc, "board": board.ecc or board.registered, "CPU": cpu.ecc}
+    lacking = [name for name, has in able.items() if not has]
+    why = f"without error correction: {', '.join(lacking)}" if lacking else (
+        "modules, board and CPU correct errors"
+    )  # fmt: skip
+    return at_least(3 - len(lacking), 3, why, "ECC modules on a board and CPU that use them")
+
+
+ECC_REQUIRED: Final = replace(ecc, severity="hard", planned=True)
+
+
+@match_rule("board-fits", "board and case")
+def board_fits(board: Board, case: Case, setting: Setting) -> Finding:
+    """Form factor of the board against the case; boards of servers go where EATX goes."""
+    kinds = {board.form_factor} | ({"EATX"} if board.form_factor.startswith("SSI") else set())
+    why = f"{board.form_factor} board; {case.name} takes {', '.join(case.boards)}"
+    return holds(bool(kinds & set(case.boards)), why, "a case that takes it")
+
+
+def needed_positions(widths: tuple[int, ...], positions: tuple[int, ...]) -> int | None:
+    """Case slots that plugged cards need so that none overlaps the next [slots]; None where they overlap.
+
+    Widths and positions in the order of plugging; the least over all orders of the cards.
+    """
+    taken = sorted(positions[: len(widths)])
+    if len(taken) < len(widths):
+        return None
+    gaps = sorted(below - above for above, below in pairwise(taken))
+    # The widest card goes last, where nothing is below it, if the case allows; else wherever it fits.
+    for last in sorted(set(widths)):
+        others = sorted(widths)
+        others.remove(last)
+        if all(width <= gap for width, gap in zip(others, gaps, strict=True)):
+            return taken[-1] + last - 1
+    return None
+
+
+def _positions(board: Board) -> tuple[int, ...]:
+    return tuple(slot.position for slot in board.slots)
+
+
+def _are_alike(board: Board) -> bool:
+    """Whether the slots whose lanes are known have the same however many are taken."""
+    return len(set().union(*board.lane_modes)) == 1
+
+
+@match_rule(
+    "slots", "card width", "slots",
+    cards=slot_widths,
+    board=lambda board: (_positions(board), board.slots_known, _are_alike(board)),
+    case=lambda case: (case.open_frame, case.expansion_slots),
+)  # fmt: skip
+def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
+    """Cards in the board's slots and the case's openings; in an open frame cards hang on risers side by side."""
+    widths, room = slot_widths(cards), case.expansion_slots
+    if case.open_frame:
+        total = sum(widths)
+        return at_most(total, room, f"{total} slot widths on a frame for {room}", "a longer frame")
+    positions = _positions(board)
+    ends = [needed_positions(widths, taken) for taken in layouts(board, cards.num)]
+    need = min((end for end in ends if end is not None), default=None)
+    if need is None:
+        if len(positions) < cards.num:
+            why = f"{cards.num} cards; {len(positions)} slots of {board.name} are known to carry one"
+            remedy = "a board with more slots, or fewer cards"
+            return Finding(cards.num, len(positions), False, why, remedy, not board.slots_known)
+        between = min((b - a for a, b in pairwise(sorted(positions))), default=0)
+        why = f"cards of {max(widths)} slots overlap on {board.name}"
+        return Finding(max(widths), between, False, why, "narrower cards, or an open frame with risers")
+    assumed = ", spacing assumed" if "layout_assumed" in board.flags and cards.num > 1 else ""
+    why = f"the lowest card ends at slot {need} of {room}{assumed}"
+    return at_most(need, room, why, "a case with more slots, or narrower cards")
+
+
+def layouts(board: Board, num: int) -> list[tuple[int, ...]]:
+    """Slot positions that a number of cards may take: any where all slots are wired alike, else the first ones in the
+    order of plugging."""
+    positions = _positions(board)
+    if _are_alike(board):
+        return list(combinations(sorted(positions[: board.max_cards]), num))
+    return [positions[:num]] if num <= len(positions) else []
+
+
+def _length(what: str, length_m: float, room_m: float, remedy: str) -> Finding:
+    """A length against the room for it."""
+    length, room = length_m * KILO, room_m * KILO
+    return at_most(length, room, f"{length:.0f} mm {what}, {room:.0f} mm of room", remedy)
+
+
+@match_rule("card-length", "card length", "mm")
+def card_length(cards: Cards, case: Case, setting: Setting) -> Finding:
+    """Longest card against the case."""
+    longest = max(card.length_m for card in cards.cards)
+    return _length("card", longest, case.max_gpu_m, "a shorter card or a longer case")
+
+
+@match_rule("card-cooling", "passive cards", "cards")
+def card_cooling(cards: Cards, case: Case, setting: Setting) -> Finding | None:
+    """Passive cards need the wind of a server."""
+    passive = sum(card.cooling == "passive" for card in cards.cards)
+    why = f"{passive} cards without fans need the air of a server chassis; {case.name} has none"
+    return Finding(passive, 0, False, why, "cards with fans, or a server") if passive else None
+
+
+@match_rule(
+    "card-spacing", "air between cards", "slots", "advice",
+    cards=lambda cards: (slot_widths(cards), tuple(card.cooling for card in cards.cards)),
+    board=lambda board: (_positions(board), _are_alike(board)),
+    case=lambda case: case.open_frame,
+)  # fmt: skip
+def spacing(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding | None:
+    """Cards with open fans want a free slot below them; blowers do not."""
+    widths = slot_widths(cards)
+    open_cards = [w for card, w in zip(cards.cards, widths, strict=True) if card.cooling == "open"]
+    if cards.num < 2 or case.open_frame or not open_cards:
+        return None
+    gaps = [
+        min(below - above for above, below in pairwise(sorted(taken))) for taken in layouts(board, cards.num)
+    ]
+    if not gaps:
+        return None
+    free = max(gaps) - max(open_cards)
+    why = f"{max(free, 0)} free slots between cards that blow into the case"
+    return at_least(free, 1, why, "blower cards, wider spacing, or an open frame")
+
+
+@match_rule("risers", "risers", "risers")
+def all_risers(cards: Cards, case: Case, risers: Risers, setting: Setting) -> Finding | None:
+    """An open frame needs a riser for each card."""
+    if not case.open_frame:
+        return None
+    why = f"{cards.num} cards hang beside the board on {risers.num} risers"
+    return at_least(risers.num, cards.num, why, "one riser for each card")
+
+
+@match_rule("psu-fits", "supply and case", "mm")
+def supply_fits(supplies: Supplies, case: Case, setting: Setting) -> Finding | None:
+    """Length of the supply, where the case states one."""
+    lengths = [psu.length_m for psu in supplies.psus if psu.length_m]
+    if case.max_psu_m is None or not lengths:
+        return None
+    return _length("supply", max(lengths), case.max_psu_m, "a shorter supply or another case")
+
+
+@match_rule("cooler-socket", "cooler and socket")
+def cooler_socket(cooler: Cooler, cpu: Cpu, setting: Setting) -> Finding:
+    """Mounting of the cooler."""
+    mount = cpu.series.socket
+    why = f"{cooler.name} mounts on {', '.join(cooler.sockets)}; the CPU is {mount}"
+    return holds(mount in cooler.sockets, why, f"a cooler for {mount}")
+
+
+@match_rule("cooler-height", "cooler and case", "mm")
+def cooler_height(cooler: Cooler, case: Case, setting: Setting) -> Finding | None:
+    """Height of an air cooler."""
+    if cooler.height_m is None or case.max_cooler_m is None or case.open_frame:
+        return None
+    return _length("cooler", cooler.height_m, case.max_cooler_m, "a lower cooler or a wider case")
+
+
+@sum_rule(
+    "storage", "room for model files", unit="GB",
+    needs={},
+    gives={"storage": lambda drive, setting: drive.capacity_bytes},
+    base_need=lambda setting: setting.storage_needed_bytes,
+    show=lambda value: value / GB,
+    required=("storage",),
+)  # fmt: skip
+def storage_room(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
+    """The drive against what is kept on it."""
+    return f"system and model files take {actual:.0f} GB, the drive holds {limit:.0f} GB", "a larger drive"
+
+
+@match_rule("m2", "place for the drive", "drives")
+def drive(storage: Storage, board: Board, setting: Setting) -> Finding:
+    """An M.2 place for the drive."""
+    return Finding(1, board.m2_slots, board.m2_slots >= 1, f"{board.m2_slots} M.2 places", "an adapter card")
+
+
+FIT_RULES: Final = (
+    socket, memory_kind, memory_slots, memory_size, channels, ram_loading, board_fits, slots, card_length,
+    card_cooling, spacing, all_risers, supply_fits, cooler_socket, cooler_height, storage_room, drive,
+)  # fmt: skip

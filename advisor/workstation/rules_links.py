@@ -1,0 +1,132 @@
+"""Rules on links: lanes and generation of each card, bridges, peer access, CPU cores."""
+
+from typing import Final
+
+from advisor.catalog import accelerators
+from advisor.catalog.schema.part import Board, Bridge, Cpu
+from advisor.catalog.units import KILO
+from advisor.workstation.assembly import Assembly, Cards, Risers, Setting
+from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
+
+MAX_RISER_M: Final = {3: 0.6, 4: 0.3, 5: 0.2}
+"""Length up to which passive cables of a generation usually train without errors; beyond, redrivers or retimers
+(istonecase.com, PCIe Gen4 vs Gen5 risers; an estimate)."""
+CORES_PER_CARD: Final = 2
+CORES_FOR_SYSTEM: Final = 2
+
+
+def lanes_of(cards: Cards, board: Board) -> tuple[int, ...]:
+    """Electrical lanes of each card's slot; empty where no source says."""
+    return board.lane_modes[cards.num - 1] if cards.num <= board.max_cards else ()
+
+
+@match_rule(
+    "pcie-lanes", "PCIe lanes of each card", "lanes",
+    cards=lambda cards: cards.num,
+    board=lambda board: board.lane_modes,
+)  # fmt: skip
+def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
+    """The narrowest slot against what a card needs."""
+    lanes = lanes_of(cards, board)
+    if not lanes:
+        if board.slots_known:
+            why = f"{board.name} has slots for {board.max_cards} of {cards.num} cards"
+            return Finding(0, setting.min_lanes, False, why, "a board with more slots, or fewer cards")
+        why = f"no source says how {board.name} wires {cards.num} cards; known for {board.max_cards}"
+        remedy = "a board whose lanes are known, or look them up"
+        return Finding(0, setting.min_lanes, False, why, remedy, True)
+    why = "cards run at " + ", ".join(f"x{n}" for n in lanes)
+    return at_least(min(lanes), setting.min_lanes, why, "a board with more lanes (HEDT, server)")
+
+
+@match_rule(
+    "cpu-lanes", "PCIe lanes of the CPU", "lanes",
+    cards=lambda cards: cards.num,
+    board=lambda board: board.lane_modes,
+    cpu=lambda cpu: cpu.series.slot_lanes,
+)  # fmt: skip
+def cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding | None:
+    """Lanes of occupied slots against those that the CPU gives to slots."""
+    lanes = lanes_of(cards, board)
+    if not lanes:
+        return None
+    given = cpu.series.slot_lanes
+    # Desktop boards: the first two slots share the CPU's lanes, or the second hangs on the chipset, as a third does.
+    used = sum(lanes) if given > 16 or lanes[0] > given else sum(lanes[: 2 if lanes[0] < given else 1])
+    why = f"slots want {used} lanes of the CPU, {cpu.name} gives {given} to slots"
+    return at_most(used, given, why, "a CPU with more lanes, or fewer cards")
+
+
+def generation_of(cards: Cards, board: Board, cpu: Cpu | None, risers: Risers | None = None) -> int:
+    """PCIe generation that every card's link reaches: the least of card, slot, CPU and riser."""
+    found = [accelerators.by_id(name).pcie_generation or 4 for name in cards.accelerators]
+    found += [slot.pcie_generation for slot in board.slots[: cards.num]]
+    if cpu is not None:
+        found.append(cpu.series.pcie_generation)
+    if risers is not None and risers.riser is not None and risers.num:
+        found.append(risers.riser.pcie_generation)
+    return min(found)
+
+
+@match_rule("pcie-generation", "PCIe generation", "gen", "advice", planned=False)
+def generation(cards: Cards, board: Board, cpu: Cpu, risers: Risers, setting: Setting) -> Finding:
+    """The link against what the card could do."""
+    able = max(accelerators.by_id(name).pcie_generation or 4 for name in cards.accelerators)
+    gen = generation_of(cards, board, cpu, risers)
+    why = f"links run at PCIe {gen}.0, the cards do {able}.0"
+    return at_least(gen, able, why, "matters for tensor parallelism and loading, not for layers in turn")
+
+
+@match_rule("riser-length", "riser length", "mm")
+def riser_length(risers: Risers, setting: Setting) -> Finding | None:
+    """Length of a cable against what its generation bears."""
+    riser = risers.riser
+    if riser is None or not risers.num:
+        return None
+    length, most = riser.length_m * KILO, MAX_RISER_M.get(riser.pcie_generation, 0.2) * KILO
+    why = f"{length:.0f} mm at PCIe {riser.pcie_generation}.0; passive cables train up to about {most:.0f} mm"
+    return at_most(length, most, why, "a shorter cable, or set the slot one generation down")
+
+
+@match_rule("nvlink", "NVLink bridge", "bridges")
+def nvlink(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Finding | None:
+    """NVLink bridges only where the cards have the connector, and one for two cards."""
+    if not bridges:
+        return None
+    unfit = [
+        name for name in cards.accelerators if any(name not in bridge.accelerators for bridge in bridges)
+    ]
+    if unfit:
+        why = f"{', '.join(unfit)} has no NVLink connector"
+        return Finding(len(bridges), 0, False, why, "leave the bridge out: cards talk over PCIe")
+    most = cards.num // 2
+    why = f"{len(bridges)} bridges for {cards.num} cards; each joins two"
+    return at_most(len(bridges), most, why, "one bridge for two cards")
+
+
+@match_rule("peer-to-peer", "cards as one", "", "advice", planned=False)
+def pooling(cards: Cards, setting: Setting) -> Finding | None:
+    """Memory of several cards is not one memory: a model is split among them."""
+    if cards.num < 2:
+        return None
+    peer = all(accelerators.by_id(name).pcie_peer_to_peer for name in cards.accelerators)
+    why = f"{cards.num} memories, not one: each card holds a part of the model"
+    why += "" if peer else "; the driver sends peer traffic through the host"
+    return holds(
+        peer, why, "nothing for layers in turn; for tensor parallelism professional cards or a bridge"
+    )
+
+
+@sum_rule(
+    "cpu-cores", "CPU cores", unit="cores",
+    needs={"cards": lambda cards, setting: float(CORES_PER_CARD * cards.num)},
+    gives={"cpu": lambda cpu, setting: float(cpu.cores)},
+    base_need=lambda setting: float(CORES_FOR_SYSTEM),
+    required=("cards", "cpu"),
+)  # fmt: skip
+def cores(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
+    """Cores of the CPU against those that cards and system keep busy."""
+    return f"{actual:.0f} cores keep the cards fed, the CPU has {limit:.0f}", "a CPU with more cores"
+
+
+LINK_RULES: Final = (lanes_of_cards, cpu_lanes, generation, riser_length, nvlink, pooling, cores)

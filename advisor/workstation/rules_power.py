@@ -1,0 +1,262 @@
+"""Rules on power: supplies, excursions, plugs, the wall, the room, the noise."""
+
+import math
+from functools import partial
+from typing import Final
+
+from advisor.catalog.schema.part import Board, Case, Cooler, Cpu
+from advisor.workstation.assembly import (
+    EFFICIENCY,
+    OTHERS_W,
+    PLUGS_UNKNOWN,
+    Assembly,
+    Cards,
+    Setting,
+    Supplies,
+    running_power_w,
+)
+from advisor.workstation.rules import Finding, at_least, at_most, match_rule, sum_rule
+
+HEADROOM: Final = 0.9
+"""Part of a supply's rating that a load of hours may take."""
+EXCURSION: Final = 1.57
+"""Power of a card for less than a millisecond over its limit: an RTX 5090 peaks at 901 W of 575 (Igor's Lab, 2025)."""
+ATX3_EXCURSION: Final = 2.0
+"""What an ATX 3.x supply rides through for 100 µs over its rating (Intel, ATX Version 3 design guide)."""
+ATX2_EXCURSION: Final = 1.2
+"""What older supplies take before their over-current protection trips; not specified, so an estimate."""
+EIGHT_PIN_W: Final = 150.0
+SIXTEEN_PIN_W: Final = 600.0
+CASE_AIRFLOW_W: Final = {"Full": 1500.0, "Mid": 1000.0, "Mini": 500.0, "Open": 1e5}
+"""Heat that a case carries off with the fans that it has room for (six, four, two of 120 mm): each moves about
+100 m³/h through filters, which at 15 K is half a kilowatt; half of it is taken as reaching the cards."""
+NOISE_DB: Final = {"open": 38.0, "blower": 46.0, "passive": 0.0, "liquid": 36.0}
+"""Of one card at full power at one metre; estimates from reviews' typical figures."""
+COOLER_DB: Final = 35.0
+NOISE_PER_HALVING_DB: Final = 9.0
+"""Fans of a cooler that has half the heat to move turn at about 70 %, and noise grows with the fifth power of speed
+(50 log10 1.5)."""
+
+
+def _cards_w(cards: Cards, setting: Setting) -> float:
+    return cards.power_w
+
+
+def _cpu_w(cpu: Cpu, setting: Setting) -> float:
+    return cpu.power_w
+
+
+def _tolerated_w(supplies: Supplies, setting: Setting) -> float:
+    return sum(psu.power_w * (ATX3_EXCURSION if psu.is_atx3 else ATX2_EXCURSION) for psu in supplies.psus)
+
+
+_power_rule: Final = partial(
+    sum_rule, needs={"cards": _cards_w, "cpu": _cpu_w}, base_need=lambda setting: OTHERS_W
+)
+"""What cards, CPU and the rest draw against what something gives or takes away."""
+
+
+@_power_rule(
+    "psu-headroom", "supply under sustained load",
+    gives={"supplies": lambda supplies, setting: HEADROOM * supplies.power_w},
+    required=("cards", "supplies"),
+)  # fmt: skip
+def psu_headroom(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
+    """A load of hours takes no more than a part of what supplies are rated for."""
+    rated = limit / HEADROOM
+    needed = math.ceil(actual / HEADROOM / 50.0) * 50
+    why = f"{actual:.0f} W under load; {rated:.0f} W of supply may carry {limit:.0f} W for hours ({HEADROOM:.0%})"
+    return why, f"{needed:.0f} W of supply, or cards held to {_cap_that_fits(actual, limit, machine)}"
+
+
+def _cap_that_fits(actual: float, limit: float, machine: Assembly) -> str:
+    """The power limit of the cards that would keep a limit, in words."""
+    if machine.cards is None:
+        return "less power"
+    left = limit - (actual - machine.cards.power_w)
+    each = left / machine.cards.num
+    return f"{each:.0f} W each" if each > 50 else "fewer of them"
+
+
+def _is_generation_unknown(machine: Assembly) -> bool:
+    """Whether no record says if a supply is built to ATX 3."""
+    return machine.supplies is not None and any(PLUGS_UNKNOWN in psu.flags for psu in machine.supplies.psus)
+
+
+@_power_rule(
+    "psu-transient", "supply against excursions",
+    needs={"cards": lambda cards, setting: cards.power_w * EXCURSION, "cpu": _cpu_w},
+    gives={"supplies": _tolerated_w},
+    required=("cards", "supplies"),
+    in_doubt=_is_generation_unknown,
+)  # fmt: skip
+def psu_transient(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
+    """Peaks below a millisecond stay under what trips the supplies."""
+    old = machine.supplies is not None and not all(psu.is_atx3 for psu in machine.supplies.psus)
+    kind = "an older supply trips near" if old else "ATX 3 supplies ride through"
+    why = f"all cards may peak together at {actual:.0f} W for less than a millisecond; {kind} {limit:.0f} W"
+    return why, "a supply with its own 12V-2x6 plug (ATX 3.x), or lower power limits"
+
+
+@match_rule("psu-plugs", "power plugs for the cards", "plugs")
+def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
+    """8-pin plugs that are needed once 16-pin ones are used up, against those that there are.
+
+    A 16-pin card without a plug of its kind takes an adapter with one 8-pin plug per 150 W.
+    """
+    native = sum(psu.num_16_pin for psu in supplies.psus)
+    eight = sum(psu.num_8_pin for psu in supplies.psus)
+    needed = 0
+    for card in cards.cards:
+        needed += card.num_8_pin + card.num_6_pin
+        for _ in range(card.num_16_pin):
+            if native:
+                native -= 1
+            else:
+                share = min(card.power_w / card.num_16_pin, SIXTEEN_PIN_W)
+                needed += math.ceil(share / EIGHT_PIN_W - 1e-9)
+    sixteen = sum(card.num_16_pin for card in cards.cards)
+    wanted = f"{sixteen} x 16-pin, the rest 8-pin" if sixteen else "8-pin"
+    if any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
+        why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included); no record counts those of the supply"
+        return Finding(0, needed, False, why, "count them, or name another supply", True)
+    why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included), the supply has {eight}"
+    return at_most(needed, eight, why, "a supply with more plugs, or a second supply")
+
+
+@match_rule("eps-plugs", "power plugs for the CPU", "plugs")
+def eps_plugs(board: Board, supplies: Supplies, setting: Setting) -> Finding:
+    """8-pin CPU plugs that the board wants, against those of the supply."""
+    given = sum(psu.num_eps for psu in supplies.psus)
+    if any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
+        why = f"the board wants {board.num_eps} CPU plugs; no record counts those of the supply"
+        return Finding(0, board.num_eps, False, why, "count them, or name another supply", True)
+    why = f"the board wants {board.num_eps} CPU plugs, the supply has {given}"
+    return at_least(given, board.num_eps, why, "a supply with more CPU plugs")
+
+
+@match_rule("dual-psu", "second supply", "supplies")
+def two_supplies(supplies: Supplies, case: Case, setting: Setting) -> Finding | None:
+    """A second supply needs a place and a lead that starts it."""
+    num = len(supplies.psus)
+    if num == 1:
+        return None
+    if num > case.num_psus:
+        why = f"{case.name} holds {case.num_psus} supply"
+        return Finding(num, case.num_psus, False, why, "an open frame, or one supply")
+    why = f"{'a lead' if supplies.link else 'nothing'} starts the second supply"
+    why += " with the first" if supplies.link else ""
+    return Finding(num, num if supplies.link else 1, supplies.link is not None, why, "add a dual-supply lead")
+
+
+@_power_rule(
+    "circuit", "wall circuit (as power behind the supply)",
+    gives={"supplies": lambda supplies, setting: setting.circuit.continuous_w * supplies.efficiency},
+    required=("cards", "supplies"),
+)  # fmt: skip
+def circuit(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
+    """What the machine draws for hours against what its circuit carries."""
+    efficiency = machine.supplies.efficiency if machine.supplies else 1.0
+    wall = setting.circuit
+    why = (
+        f"{actual / efficiency:.0f} W at the wall; {wall} carries {wall.continuous_w:.0f} W for hours "
+        f"({wall.continuous_fraction:.0%})"
+    )
+    return why, f"another circuit (240V/20A), or cards held to {_cap_that_fits(actual, limit, machine)}"
+
+
+@_power_rule(
+    "room-heat", "heat into the room (as power behind the supply)", severity="advice",
+    gives={"supplies": lambda supplies, setting: setting.room_cooling_w * supplies.efficiency},
+    required=("cards", "supplies"),
+)  # fmt: skip
+def room_heat(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
+    """All power becomes heat in the room."""
+    efficiency = machine.supplies.efficiency if machine.supplies else 1.0
+    heat = actual / efficiency
+    why = f"{heat:.0f} W of heat ({heat * 3.412:.0f} BTU/h) into a room that loses {setting.room_cooling_w:.0f} W"
+    return why, "cooling for the room (--room-cooling), another room, or lower power limits"
+
+
+def _airflow_w(case: Case, setting: Setting) -> float:
+    return next((w for size, w in CASE_AIRFLOW_W.items() if size in case.form_factor), CASE_AIRFLOW_W["Mid"])
+
+
+@_power_rule(
+    "case-airflow", "heat out of the case", severity="advice",
+    gives={"case": _airflow_w},
+    required=("cards", "case"),
+)  # fmt: skip
+def case_airflow(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
+    """Heat inside against what the case's fans carry off."""
+    name = machine.case.form_factor if machine.case else "case"
+    why = f"{actual:.0f} W inside; the fans of a {name} carry off about {limit:.0f} W"
+    return why, "a larger case or an open frame"
+
+
+def loudness(level_db: float) -> float:
+    """What adds up where levels do not: 10^(L / 10)."""
+    return float(10.0 ** (level_db / 10.0))
+
+
+def _cards_loudness(cards: Cards, setting: Setting) -> float:
+    quieter = NOISE_PER_HALVING_DB * math.log2(cards.power_fraction)
+    loud = (card for card in cards.cards if card.cooling != "passive")
+    return sum(loudness(NOISE_DB[card.cooling] + quieter) for card in loud)
+
+
+@sum_rule(
+    "noise", "noise", unit="dB(A)", severity="advice",
+    needs={"cards": _cards_loudness, "cooler": lambda cooler, setting: loudness(COOLER_DB)},
+    gives={},
+    base_give=lambda setting: loudness(setting.max_noise_db),
+    show=lambda value: 10.0 * math.log10(max(value, 1.0)),
+    required=("cards",),
+)  # fmt: skip
+def noise(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
+    """Levels add up as powers."""
+    why = f"about {actual:.0f} dB(A) at one metre under load, estimated"
+    return why, "lower power limits, or another room"
+
+
+def cooler_capacity_w(cooler: Cooler, setting: Setting) -> float:
+    """Heat that a cooler takes from a CPU [W]: by radiator, or by height; towers for the large sockets alone cover
+    their heat spreader and take more.
+
+    Source: own estimate from reviews' typical figures; makers rate few of them.
+    """
+    if cooler.radiator_m is not None:
+        sizes = {0.12: 150.0, 0.14: 170.0, 0.24: 250.0, 0.28: 280.0, 0.36: 350.0, 0.42: 400.0}
+        return max((w for size, w in sizes.items() if size <= cooler.radiator_m + 1e-6), default=120.0)
+    if "fanless" in cooler.name.lower():
+        return 95.0
+    height = cooler.height_m or 0.0
+    if set(cooler.sockets) <= set(LARGE_SOCKETS):
+        return 350.0 if height >= 0.14 else 200.0
+    return 250.0 if height >= 0.15 else 180.0 if height >= 0.12 else 120.0 if height >= 0.08 else 65.0
+
+
+LARGE_SOCKETS: Final = ("sTRX4", "sTR5", "SP3", "SP5", "SP6")
+
+
+@sum_rule(
+    "cooler-power", "cooler against the CPU's heat", severity="advice",
+    needs={"cpu": _cpu_w},
+    gives={"cooler": cooler_capacity_w},
+    required=("cpu", "cooler"),
+)  # fmt: skip
+def cooler_power(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
+    """The CPU's heat against what its cooler takes."""
+    return f"the CPU takes up to {actual:.0f} W, a cooler like this about {limit:.0f} W", "a larger cooler"
+
+
+POWER_RULES: Final = (
+    psu_headroom, psu_transient, psu_plugs, eps_plugs, two_supplies, circuit, room_heat, case_airflow, cooler_power,
+    noise,
+)  # fmt: skip
+
+
+def wall_power_w(machine: Assembly) -> float:
+    """Power at the wall while the cards run a model [W]: what the parts draw over the supply's efficiency."""
+    efficiency = machine.supplies.efficiency if machine.supplies else EFFICIENCY["gold"]
+    return running_power_w(machine.cards, machine.cpu) / efficiency

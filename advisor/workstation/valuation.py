@@ -1,0 +1,201 @@
+"""A machine described: its bill with prices, what it runs on its own links, what that costs."""
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import Final
+
+from advisor.catalog import accelerators
+from advisor.catalog.part_prices import PriceBook, price_of
+from advisor.catalog.schema.part import System
+from advisor.catalog.units import MEGA
+from advisor.workstation.assembly import Assembly, Cards
+from advisor.workstation.economics import Economics, economics
+from advisor.workstation.finetune import largest_tuning, tuning_bytes
+from advisor.workstation.hardware import Hardware, Run, power_points_of
+from advisor.workstation.performance import ENGINES, Load, best_run, finest_format, simulate_run
+from advisor.workstation.plan import Build, PartLine, Performance, PowerPoint, Question, part_line, total_of
+from advisor.workstation.rents import RentMarket
+from advisor.workstation.rule_book import judge
+from advisor.workstation.rules_links import generation_of, lanes_of
+from advisor.workstation.rules_power import wall_power_w
+from advisor.workstation.rules_systems import judge_system
+
+BUS_BYTES: Final = 8
+"""Of one memory channel."""
+POWER_COMMANDS: Final = defaultdict(
+    lambda: "by the driver's tool",
+    nvidia="nvidia-smi -pl {watts:.0f}",
+    amd="rocm-smi --setpoweroverdrive {watts:.0f}",
+    intel="xpu-smi config -d 0 --powerlimit {watts:.0f}",
+)
+"""How a power limit is set, by vendor."""
+
+
+def hardware_of(machine: Assembly) -> Hardware | None:
+    """The machine's accelerators with the links that its board gives them.
+
+    Assumes: of unlike cards all as the slowest, with the memory of the smallest; where lanes are not known, x8.
+    """
+    cards = machine.cards
+    if cards is None or not cards.cards:
+        return None
+    records = [accelerators.by_id(name) for name in cards.accelerators]
+    slowest = min(records, key=lambda record: record.bandwidth_bytes_per_s or 0.0)
+    smallest = min(record.memory_bytes or 0.0 for record in records)
+    lanes = lanes_of(cards, machine.board) if machine.board is not None else ()
+    generation = generation_of(cards, machine.board, machine.cpu, machine.risers) if machine.board else 4
+    return Hardware(
+        slowest.id,
+        cards.num,
+        cards.power_fraction,
+        generation,
+        min(lanes) if lanes else 8,
+        memory_bytes=smallest if len(records) > 1 else None,
+        bridged=bool(machine.bridges) and cards.num == 2,
+        host_bytes_per_s=_host_bytes_per_s(machine),
+    )
+
+
+def _host_bytes_per_s(machine: Assembly) -> float:
+    """Peak bandwidth of the main memory [bytes/s]: channels with a module, eight bytes each a transfer; 0 unknown."""
+    if machine.memory is None or machine.cpu is None:
+        return 0.0
+    channels = min(machine.cpu.series.channels, machine.memory.num_modules)
+    return channels * BUS_BYTES * machine.memory.kit.speed_mts * MEGA
+
+
+def performance_of(hardware: Hardware, question: Question, power_w: float) -> Performance | None:
+    """What the hardware does with the model; None where it does not fit."""
+    load = question.load
+    run = best_run(hardware, load)
+    if run is None:
+        return None
+    simulated = simulate_run(hardware, load, run, seed=question.seed)
+    free = load.engine is None and load.workload == "serve"
+    others = [name for name in ENGINES if name != run.engine and free]
+    other_runs = (best_run(hardware, replace(load, engine=name)) for name in others)
+    needed = tuning_bytes(load.model.id, hardware.num, load.context_tokens)
+    return Performance(
+        run=run,
+        output_tokens_per_s=simulated.output_tokens_per_s,
+        input_tokens_per_s=simulated.input_tokens_per_s,
+        decode_tokens_per_s=run.output_tokens_per_s,
+        ttft_s=simulated.ttft_s,
+        tpot_s=simulated.tpot_s,
+        other_runs=tuple(other for other in other_runs if other is not None),
+        finest=finest_format(hardware, load),
+        qlora_bytes_per_card=needed,
+        qlora_fits=needed <= (hardware.record().memory_bytes or 0.0),
+        largest_qlora=largest_tuning(hardware, load.context_tokens),
+        power_points=tuple(_power_points(hardware, question, run, power_w)),
+    )
+
+
+def _power_points(hardware: Hardware, question: Question, run: Run, power_w: float) -> list[PowerPoint]:
+    """The same run under each power limit."""
+    rated = accelerators.by_id(hardware.accelerator).tdp_w
+    if rated is None:
+        return []
+    points = []
+    cards_w = rated * hardware.num
+    for fraction in power_points_of(hardware.accelerator):
+        limited = best_run(replace(hardware, power_fraction=fraction), _as_run(question, run))
+        if limited is None:
+            continue
+        wall = power_w - cards_w * (hardware.power_fraction - fraction) / 0.9
+        speed = limited.output_tokens_per_s.value
+        points.append(PowerPoint(fraction, wall, speed, speed / wall))
+    return points
+
+
+def _as_run(question: Question, run: Run) -> Load:
+    """The load on the engine of a run."""
+    if question.load.workload == "finetune":
+        return question.load
+    return replace(question.load, engine=run.engine)
+
+
+def build_of(
+    name: str, machine: Assembly, question: Question, book: PriceBook, market: RentMarket, *, gap: float = 0.0
+) -> Build:
+    """A machine made of parts, priced, judged and simulated."""
+    lines = tuple(
+        part_line(category, part, num, price_of(part, book)) for category, part, num in machine.bill()
+    )
+    return assembled(name, machine, lines, question, market, gap=gap)
+
+
+def assembled(
+    name: str,
+    machine: Assembly,
+    lines: tuple[PartLine, ...],
+    question: Question,
+    market: RentMarket,
+    *,
+    gap: float = 0.0,
+) -> Build:
+    """A machine with a bill that is already priced."""
+    total = total_of(lines)
+    power = wall_power_w(machine)
+    hardware = hardware_of(machine)
+    performance = performance_of(hardware, question, power) if hardware else None
+    return Build(
+        name=name,
+        kind="parts",
+        parts=lines,
+        total_usd=total,
+        checks=judge(machine, question.setting),
+        performance=performance,
+        economics=_economics(total, power, performance, question, market),
+        power_w=power,
+        optimality_gap=gap,
+        note=_note(machine.cards),
+        machine=machine,
+    )
+
+
+def system_of(system: System, question: Question, book: PriceBook, market: RentMarket) -> Build | None:
+    """A complete machine, priced and simulated; None where it has no price or the model does not fit."""
+    line = part_line("system", system, 1, price_of(system, book))
+    hardware = Hardware(
+        system.accelerator, system.num_accelerators, memory_bytes=system.memory_bytes, bridged=True
+    )
+    performance = performance_of(hardware, question, system.power_w)
+    if line.unit_price_usd is None or performance is None:
+        return None
+    return Build(
+        name=system.name,
+        kind="system",
+        parts=(line,),
+        total_usd=line.usd,
+        checks=judge_system(system, question.setting),
+        performance=replace(performance, power_points=()),
+        economics=_economics(line.usd, system.power_w, performance, question, market),
+        power_w=system.power_w,
+        optimality_gap=0.0,
+        note=system.note,
+    )
+
+
+def _economics(
+    usd: float, power_w: float, performance: Performance | None, question: Question, market: RentMarket
+) -> Economics | None:
+    if performance is None:
+        return None
+    output = performance.output_tokens_per_s.value
+    tokens = (output + performance.input_tokens_per_s, output)
+    rent = market.cheapest(performance.decode_tokens_per_s.value)
+    return economics(usd, power_w, tokens, rent, question.use)
+
+
+def _note(cards: Cards | None) -> str:
+    if cards is None:
+        return ""
+    notes = []
+    if cards.power_fraction < 1.0:
+        watts = cards.cards[0].power_w * cards.power_fraction
+        command = POWER_COMMANDS[accelerators.by_id(cards.accelerators[0]).vendor].format(watts=watts)
+        notes.append(f"cards held to {watts:.0f} W each ({cards.power_fraction:.0%}): {command}")
+    if len(cards.accelerators) > 1:
+        notes.append("speeds take all cards as the slowest, with the memory of the smallest")
+    return "; ".join(notes)

@@ -1,0 +1,99 @@
+"""Which deployments are considered: formats, layouts, one request in the cache, and the reason where there is none."""
+
+import pytest
+
+from advisor.catalog import accelerators, engines, models
+from advisor.decide.candidates import Candidate, candidates_of, usable_precisions
+
+ENGINES = engines.all_engines()
+
+
+def found(
+    model: str,
+    gpu: str,
+    *,
+    engine: str = "",
+    precisions: tuple[str, ...] = (),
+    longest: float = 2000.0,
+    most: int = 64,
+) -> tuple[list[Candidate], str]:
+    return candidates_of(
+        accelerators.by_id(gpu), models.by_id(model), [e for e in ENGINES if engine in ("", e.id)],
+        precisions=precisions, mean_context_tokens=1000.0, max_context_tokens=longest, max_accelerators=most,
+    )  # fmt: skip
+
+
+def test_layouts_of_a_dense_model_are_tensor_parallel() -> None:
+    candidates, reason = found("llama-3.1-8b", "h100-sxm", engine="vllm")
+    assert reason == ""
+    layouts = {
+        (d.tensor_parallel, d.pipeline_parallel, d.data_parallel, d.expert_parallel)
+        for d in (candidate.deployment for candidate in candidates)
+    }
+    assert layouts == {(1, 1, 1, 1), (2, 1, 1, 1), (4, 1, 1, 1), (8, 1, 1, 1)}
+    assert {candidate.deployment.weight_dtype for candidate in candidates} == {"bf16", "fp8"}
+
+
+def test_layouts_of_a_mixture_spread_experts_and_attention() -> None:
+    candidates, _ = found("qwen3-30b-a3b", "h100-sxm", engine="vllm", precisions=("bf16",))
+    layouts = {
+        (d.tensor_parallel, d.data_parallel, d.expert_parallel)
+        for d in (candidate.deployment for candidate in candidates)
+    }
+    assert {(8, 1, 1), (8, 1, 8), (1, 8, 8)} <= layouts
+
+
+def test_pipelines_come_only_where_no_domain_holds_the_model() -> None:
+    small, _ = found("llama-3.1-70b", "h100-sxm", engine="vllm")
+    large, _ = found("llama-3.1-405b", "a100-sxm-80gb", engine="vllm", precisions=("bf16",))
+    assert {candidate.deployment.pipeline_parallel for candidate in small} == {1}
+    assert {candidate.deployment.pipeline_parallel for candidate in large} == {2}
+
+
+def test_a_replica_stays_within_the_accelerators_allowed() -> None:
+    candidates, _ = found("llama-3.1-8b", "h100-sxm", most=2)
+    assert {candidate.deployment.accelerators_per_replica for candidate in candidates} == {1, 2}
+    assert found("llama-3.1-405b", "h100-sxm", most=2)[0] == []
+
+
+def test_every_candidate_holds_its_weights_and_one_request_per_rank() -> None:
+    candidates, _ = found("deepseek-r1", "h200-sxm", longest=50_000.0)
+    assert candidates
+    for candidate in candidates:
+        memory, deployment = candidate.memory, candidate.deployment
+        assert memory.weight_bytes < memory.total_bytes
+        assert memory.kv_capacity_tokens / deployment.data_parallel >= 50_000
+        assert deployment.engine.id in deployment.accelerator.engines
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "options", "words"),
+    [
+        ("llama-3.1-405b", "rtx-4090", {"most": 8}, "exceed"),
+        (
+            "llama-3.1-8b",
+            "l4",
+            {"precisions": ("bf16",), "longest": 5e8},
+            "the longest request has 500,000,000",
+        ),
+        ("llama-3.1-8b", "wse3", {}, ""),
+        ("llama-3.1-8b", "h100-sxm", {"engine": "mlx"}, "no engine in the catalog runs llama-3.1-8b on it"),
+        ("llama-3.1-8b", "h100-sxm", {"engine": "vllm", "precisions": ("q8_0",)}, "has no kernels for q8_0"),
+    ],
+)
+def test_reasons(model: str, gpu: str, options: dict, words: str) -> None:  # type: ignore[type-arg]
+    candidates, reason = found(model, gpu, **options)
+    assert candidates == []
+    assert reason
+    assert words in reason
+
+
+def test_formats_considered_unasked_cost_no_quality() -> None:
+    llama, oss = models.by_id("llama-3.1-8b"), models.by_id("gpt-oss-120b")
+    vllm = engines.by_id("vllm")
+    h100, a100 = accelerators.by_id("h100-sxm"), accelerators.by_id("a100-sxm-80gb")
+    assert usable_precisions(llama, h100, vllm, ()) == ("bf16", "fp8")
+    assert usable_precisions(llama, a100, vllm, ()) == ("bf16",)  # no fp8 unit
+    assert usable_precisions(llama, a100, vllm, ("fp8",)) == ("fp8",)  # unless asked for
+    assert usable_precisions(llama, h100, vllm, ("int4", "q8_0")) == ("int4",)
+    assert usable_precisions(oss, h100, vllm, ()) == ("mxfp4",)  # more bits than published bring nothing

@@ -1,0 +1,220 @@
+"""How much load a replica carries: what is found holds, a little more does not, long runs decide."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.catalog import accelerators, engines, models
+from advisor.decide import capacity as capacity_module
+from advisor.decide.capacity import Capacity, confirm, highest_load
+from advisor.decide.load_runs import _stratified, lengths_of, run_at, strain
+from advisor.decide.scenario import Objectives, Traffic
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.serving import EmpiricalLengths, FixedLengths, LognormalLengths
+
+CHAT = Traffic(mean_input_tokens=300, mean_output_tokens=60, input_sigma=0.5, output_sigma=0.5)
+OBJECTIVES = Objectives(ttft_p99_s=1.0, tpot_p99_s=0.05)
+TIGHT = 1.3
+"""At so many times the load that was found, a run of another length and the same seed misses an objective."""
+
+
+@pytest.fixture(scope="module")
+def replica() -> ReplicaModel:
+    deployment = Deployment(
+        models.by_id("llama-3.1-8b"), accelerators.by_id("a100-sxm-80gb"), engines.by_id("vllm")
+    )
+    return model_replica(
+        deployment, mean_input_tokens=300, mean_output_tokens=60, settings=EngineSettings(max_num_seqs=128)
+    )
+
+
+def found_at(replica: ReplicaModel, traffic: Traffic, objectives: Objectives, bound: float) -> Capacity:
+    estimate = highest_load(replica, traffic, objectives, bound_per_s=bound, seed=0)
+    assert estimate is not None
+    confirmed = confirm(replica, traffic, objectives, estimate, 0)
+    assert confirmed is not None
+    assert confirmed.load <= estimate.load
+    assert confirmed.num_requests > estimate.num_requests
+    return confirmed
+
+
+def test_the_load_found_holds_and_more_does_not(replica: ReplicaModel) -> None:
+    found = found_at(replica, CHAT, OBJECTIVES, 60.0)
+    assert strain(found.result, OBJECTIVES)[0] <= 1.0
+    assert found.result.num_requests >= capacity_module.CONFIRM_REQUESTS
+    assert found.requests_per_s == found.load
+    longer = run_at(replica, CHAT, TIGHT * found.load, 6000, 0)
+    assert strain(longer, OBJECTIVES)[0] > 1.0
+    assert found.binding in ("ttft", "tpot", "throughput")
+
+
+def test_a_long_run_serves_what_was_promised(replica: ReplicaModel) -> None:
+    """The empty start of a short run must neither raise nor lower the answer."""
+    loose = Objectives(ttft_p99_s=2.0, tpot_p99_s=1.0)
+    found = found_at(replica, CHAT, loose, 100.0)
+    longer = run_at(replica, CHAT, found.load, 8000, 1)
+    served = longer.steady_requests_per_s
+    assert served is not None
+    assert served > 0.93 * found.load
+    overloaded = run_at(replica, CHAT, 2.0 * found.load, 8000, 1).steady_requests_per_s
+    assert overloaded is not None
+    assert found.load > 0.85 * overloaded  # saturation throughput; latency takes little of it here
+
+
+def test_what_comes_faster_than_it_can_be_served_is_refused_however_patient_its_users(
+    replica: ReplicaModel,
+) -> None:
+    """At a utilisation above 1 the queue grows with every arrival: no wait is long enough to make that a capacity."""
+    patient = Objectives(ttft_p99_s=1e6, tpot_p99_s=1e3)
+    always_full = CHAT.model_copy(update={"concurrency": 512})
+    served = run_at(replica, always_full, 512, 6000, 0).steady_requests_per_s
+    assert served is not None
+    load = 1.5 * served
+    for num_requests in (3000, 6000, 12000):
+        mean_wait_s = (
+            num_requests / 2 * (1.0 / served - 1.0 / load)
+        )  # of a backlog that grows by load - served
+        assert run_at(replica, CHAT, load, num_requests, 0).queueing.mean_s == pytest.approx(
+            mean_wait_s,
+            rel=0.12,  # clients in step and arrivals out of it fill iterations a little differently
+        )
+    short = run_at(replica, CHAT, load, capacity_module.ESTIMATE_REQUESTS, 0)
+    assert strain(short, patient)[0] < 1.0  # latencies alone would let it pass
+    estimate = Capacity(load, load, short, short.num_requests, "throughput")
+    found = confirm(replica, CHAT, patient, estimate, 0)
+    assert found is not None
+    assert found.binding == "throughput"
+    assert found.load / served < 1.12  # a run from an empty replica to an empty one cannot tell a tenth
+
+
+def test_same_seed_same_answer_and_tighter_never_more(replica: ReplicaModel) -> None:
+    first, again = (found_at(replica, CHAT, OBJECTIVES, 60.0) for _ in range(2))
+    assert (first.load, first.num_requests, first.binding) == (again.load, again.num_requests, again.binding)
+    tighter = found_at(replica, CHAT, Objectives(ttft_p99_s=1.0, tpot_p99_s=0.025), 60.0)
+    assert tighter.load < first.load
+    assert tighter.binding == "tpot"
+
+
+def test_what_cannot_be_met_at_any_load_is_none(replica: ReplicaModel) -> None:
+    assert highest_load(replica, CHAT, Objectives(tpot_p99_s=1e-4), bound_per_s=60.0, seed=0) is None
+    assert highest_load(replica, CHAT, Objectives(ttft_p99_s=1e-4), bound_per_s=60.0, seed=0) is None
+
+
+def test_a_very_slow_replica_is_no_mistake_of_the_user(replica: ReplicaModel) -> None:
+    slow = dataclasses.replace(
+        replica,
+        surface=dataclasses.replace(
+            replica.surface, mixed_base_ps=[4000 * t for t in replica.surface.mixed_base_ps]
+        ),
+    )
+    generous = Objectives(ttft_p99_s=1000.0, tpot_p99_s=200.0)
+    found = highest_load(slow, CHAT, generous, bound_per_s=0.01, seed=0)
+    assert found is None or 0 < found.load <= 0.01
+
+
+def test_a_least_load_stops_the_search_early(replica: ReplicaModel) -> None:
+    found = found_at(replica, CHAT, OBJECTIVES, 60.0)
+    estimate = highest_load(replica, CHAT, OBJECTIVES, bound_per_s=60.0, seed=0)
+    assert estimate is not None
+    above = dataclasses.replace(estimate, load=1.5 * found.load)
+    assert confirm(replica, CHAT, OBJECTIVES, above, 0, least=1.4 * found.load) is None
+    kept = confirm(replica, CHAT, OBJECTIVES, above, 0, least=0.8 * found.load)
+    assert kept is not None
+    assert kept.load == pytest.approx(found.load, rel=0.06)
+
+
+def test_clients_are_whole_and_at_most_those_asked_for(replica: ReplicaModel) -> None:
+    clients = CHAT.model_copy(update={"concurrency": 8})
+    found = found_at_most(replica, clients, Objectives(ttft_p99_s=10.0, tpot_p99_s=1.0))
+    assert found.load == 8.0
+    assert found.requests_per_s == pytest.approx(found.result.steady_requests_per_s)
+    fewer = found_at_most(
+        replica, CHAT.model_copy(update={"concurrency": 100}), Objectives(ttft_p99_s=10.0, tpot_p99_s=0.02)
+    )
+    assert fewer.load == int(fewer.load)
+    assert 1 <= fewer.load < 100
+
+
+def found_at_most(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -> Capacity:
+    estimate = highest_load(replica, traffic, objectives, bound_per_s=1e9, seed=0)
+    assert estimate is not None
+    confirmed = confirm(replica, traffic, objectives, estimate, 0)
+    assert confirmed is not None
+    return confirmed
+
+
+def test_lengths_follow_the_traffic(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    assert isinstance(lengths_of(CHAT), LognormalLengths)
+    assert isinstance(
+        lengths_of(CHAT.model_copy(update={"input_sigma": 0.0, "output_sigma": 0.0})), FixedLengths
+    )
+    path = tmp_path / "trace.csv"
+    path.write_text("arrived_at_s,input_tokens,output_tokens\n0,100,10\n1,300,30\n")
+    traced = lengths_of(CHAT.model_copy(update={"trace": path}))
+    assert isinstance(traced, EmpiricalLengths)
+    assert tuple(traced.pairs) == ((100, 10), (300, 30))
+
+
+def test_a_replica_sees_its_share_of_a_trace_bursts_included(replica: ReplicaModel, tmp_path: Path) -> None:
+    """Requests of one length, evenly or in bursts of 40: the same mean rate, another tail; the p99 decides."""
+    p99 = {}
+    for name, instants in (("even", range(1200)), ("bursts", (40 * (k // 40) for k in range(1200)))):
+        path = tmp_path / f"{name}.csv"
+        rows = "".join(f"{0.25 * at},1000,100\n" for at in instants)
+        path.write_text("arrived_at_s,input_tokens,output_tokens\n" + rows)
+        traced = CHAT.model_copy(update={"trace": path})
+        result = run_at(replica, traced, 4.0, 1000, 0)
+        assert result.num_finished == 1000
+        assert result.requests_per_s == pytest.approx(4.0, rel=0.05)
+        p99[name] = result.ttft.p99_s
+        thinned = run_at(replica, traced, 1.0, 250, 0)
+        assert thinned.requests_per_s == pytest.approx(1.0, rel=0.1)
+    assert p99["bursts"] > 5 * p99["even"]
+
+
+def test_many_refused_requests_break_an_objective(replica: ReplicaModel) -> None:
+    small = dataclasses.replace(replica, policy=dataclasses.replace(replica.policy, kv_capacity_blocks=20))
+    result = run_at(small, CHAT, 1.0, 200, 0)
+    assert result.num_refused > 2
+    assert strain(result, Objectives())[1] == "kv cache"
+    assert strain(result, Objectives())[0] > 1.0
+
+
+def test_clients_do_not_all_begin_at_once(replica: ReplicaModel) -> None:
+    clients = CHAT.model_copy(update={"concurrency": 60})
+    together = run_at(replica, clients, 60, 300, 0)
+    apart = run_at(replica, clients, 60, 300, 0, spacing_s=0.05)
+    assert apart.ttft.p99_s < 0.5 * together.ttft.p99_s
+
+
+def test_few_requests_may_come_hours_apart(replica: ReplicaModel) -> None:
+    """Arrivals are drawn in chunks that reach beyond the longest simulated time at such a rate."""
+    result = run_at(replica, CHAT, 1e-3, 100, 0)
+    assert result.num_finished == 100
+    assert result.duration_s == pytest.approx(100 / 1e-3, rel=0.3)
+
+
+def test_of_prompts_with_a_heavy_tail_every_run_has_its_share() -> None:
+    """Of 600 requests six are longer than the 99th percentile, by chance none to fourteen."""
+    heavy = Traffic(
+        mean_input_tokens=13312, mean_output_tokens=347, input_sigma=1.1, output_sigma=0.6, max_input_tokens=123192
+    )  # fmt: skip
+    limit = heavy.prompt_tokens(99)
+    runs = []
+    for seed in range(8):
+        lengths = _stratified(heavy, 600, seed)
+        assert isinstance(lengths, EmpiricalLengths)
+        runs.append(np.array(lengths.pairs))
+    for pairs in runs:
+        assert len(pairs) == 600
+        assert int((pairs[:, 0] > limit - 1.0).sum()) == 6
+        assert pairs[:, 0].max() <= 123192
+        assert pairs[:, 0].mean() == pytest.approx(13312, rel=0.01)
+        assert pairs[:, 1].mean() == pytest.approx(347, rel=0.01)
+        assert abs(np.corrcoef(pairs[:, 0], pairs[:, 1])[0, 1]) < 0.15
+    assert not np.array_equal(runs[0], runs[1])
+    assert heavy.has_heavy_tail
+    assert not heavy.model_copy(update={"input_sigma": 0.9}).has_heavy_tail

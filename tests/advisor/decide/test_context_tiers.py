@@ -1,0 +1,76 @@
+"""Context windows: each gets a real answer, a larger one never costs less, and nobody reads beyond the model's."""
+
+import datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from advisor.catalog.errors import InfeasibleError
+from advisor.decide.recommend import recommend
+from advisor.decide.scenario import Constraints, Scenario, Traffic
+
+DAY = datetime.date(2026, 11, 20)
+
+
+def scenario(*windows: int, model: str = "llama-3.1-8b", **more: Any) -> Scenario:
+    gpus = more.pop("gpus", ("rtx-4090", "l40s"))
+    return Scenario(
+        model=model,
+        traffic=Traffic(
+            mean_input_tokens=1000, mean_output_tokens=200, input_sigma=0.5, output_sigma=0.5, rate_per_s=1.0
+        ),
+        constraints=Constraints(accelerators=gpus),
+        as_of=DAY,
+        max_contexts=windows,
+        levers=("none",),
+        top=2,
+        **more,
+    )
+
+
+def test_every_window_gets_a_deployment_that_holds_it_or_a_reason() -> None:
+    found = recommend(scenario(16_000, 100_000, 131_072, 200_000))
+    small, large, whole, beyond = found.contexts
+    for tier in (small, large, whole):
+        assert tier.verdict == "native"
+        assert tier.pick is not None
+        assert tier.pick.kv_capacity_tokens >= tier.max_context_tokens
+        assert tier.requests_at_once is not None
+        assert tier.requests_at_once >= 1
+        assert tier.max_context_tokens <= limit_of(tier.pick.launch_argv)
+    assert (beyond.pick, beyond.verdict) == (None, "refused")
+    assert "at most 131,072 tokens" in beyond.reason
+    assert whole.pick is not None
+    assert whole.pick.accelerator == found.options[0].accelerator
+    assert whole.pick.usd_per_hour == found.options[0].usd_per_hour
+
+
+def limit_of(argv: tuple[str, ...]) -> int:
+    names = ("--max-model-len", "--context-length", "--max_seq_len")
+    return next(int(value) for name, value in pairwise(argv) if name in names)
+
+
+def test_a_larger_window_never_costs_less_and_its_first_token_comes_later() -> None:
+    tiers = recommend(scenario(4_000, 32_000, 120_000)).contexts
+    costs = [tier.pick.usd_per_hour for tier in tiers if tier.pick]
+    times = [tier.first_token_s for tier in tiers if tier.first_token_s]
+    assert len(costs) == len(times) == 3
+    assert costs == sorted(costs)
+    assert times == sorted(times)
+
+
+def test_the_models_own_scaling_is_stated() -> None:
+    found = recommend(scenario(32_000, 100_000, model="qwen3-8b", gpus=("l40s",)))
+    assert [tier.verdict for tier in found.contexts] == ["native", "with scaling"]
+    assert any("beyond 40,960 tokens qwen3-8b needs the scaling" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("windows", "fix"),
+    [((200_000, 1_000_000), "--max-context 131072 or less"), ((500, 900), "--max-context 1200 or more")],
+)
+def test_windows_that_nothing_serves_name_the_nearest(windows: tuple[int, ...], fix: str) -> None:
+    with pytest.raises(InfeasibleError) as refused:
+        recommend(scenario(*windows))
+    assert fix in str(refused.value.fix)

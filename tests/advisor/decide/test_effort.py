@@ -1,0 +1,95 @@
+"""An answer ends at a stated amount of simulated work, the same everywhere, and says what it left out."""
+
+import datetime
+from collections.abc import Iterator
+
+import pytest
+
+from advisor.catalog.errors import InfeasibleError
+from advisor.decide import capacity, load_runs
+from advisor.decide import recommend as recommending
+from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, NOT_TRIED, is_spent, limited, spend
+from advisor.decide.recommend import recommend
+from advisor.decide.result import Recommendation
+from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
+
+GPUS = ("l4", "l40s", "h100-sxm")
+ASKED = Scenario(
+    model="llama-3.1-8b",
+    traffic=Traffic(mean_input_tokens=300, mean_output_tokens=50, rate_per_s=20.0),
+    constraints=Constraints(accelerators=GPUS, engines=("vllm",)),
+    as_of=datetime.date(2026, 11, 20),
+    top=3,
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(capacity, "ESTIMATE_REQUESTS", 150)
+        patch.setattr(capacity, "CONFIRM_REQUESTS", 500)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(quick: None) -> Recommendation:
+    return recommend(ASKED)
+
+
+def test_a_usual_question_ends_before_the_limit(whole: Recommendation) -> None:
+    assert not {ENDED_EARLY, NOT_SETTLED} & set(whole.notes)
+    assert len(whole.options) == 3
+    assert NOT_TRIED not in {each.reason for each in whole.rejected}
+
+
+@pytest.mark.parametrize("most", [1_000, 20_000])
+def test_a_search_that_ends_early_says_so_and_what_it_left_out(
+    monkeypatch: pytest.MonkeyPatch, whole: Recommendation, most: int
+) -> None:
+    monkeypatch.setattr(recommending, "SEARCH_WORK", most)
+    cut, again = recommend(ASKED), recommend(ASKED)
+    assert ENDED_EARLY in cut.notes
+    assert cut.search.num_simulated_requests < whole.search.num_simulated_requests
+    told = {each.accelerator: each.reason for each in cut.rejected}
+    assert {option.accelerator for option in cut.options} | set(told) == set(GPUS)
+    assert NOT_TRIED in told.values()
+    assert [each.accelerator for each in cut.options] == [each.accelerator for each in again.options]
+    assert cut.rejected == again.rejected
+
+
+def test_where_nothing_may_be_simulated_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommending, "SEARCH_WORK", 0)
+    monkeypatch.setattr(recommending, "SHOW_WORK", 0)
+    with pytest.raises(InfeasibleError) as caught:
+        recommend(ASKED)
+    assert NOT_TRIED in (caught.value.why or "")
+
+
+def test_what_cannot_be_settled_any_more_is_shown_as_it_was_searched(
+    monkeypatch: pytest.MonkeyPatch, whole: Recommendation
+) -> None:
+    monkeypatch.setattr(recommending, "SHOW_WORK", 1000)
+    answer = recommend(ASKED)
+    assert NOT_SETTLED in answer.notes
+    assert {each.accelerator for each in answer.options} == {each.accelerator for each in whole.options}
+
+
+def test_a_limit_is_that_of_the_innermost_part() -> None:
+    assert not is_spent()
+    with limited(10) as outer:
+        with limited(5):
+            spend(7)
+            assert is_spent()
+        assert not is_spent()
+        spend(10)
+        assert outer.is_spent
+    assert not is_spent()
+
+
+def test_so_many_clients_are_not_given_to_one_replica() -> None:
+    """A hundred thousand clients took 80 s and found nothing: no more are tried than a replica may answer in time."""
+    objectives = Objectives(ttft_p99_s=2.0, tpot_p99_s=0.05)
+    traffic = Traffic(concurrency=100_000, mean_input_tokens=100, mean_output_tokens=200)
+    assert load_runs.busy_clients(traffic, objectives, 10.0) == pytest.approx(10.0 * (2.0 + 200 * 0.05))
+    free = Objectives(ttft_p99_s=None, tpot_p99_s=None)
+    assert load_runs.busy_clients(traffic, free, 10.0) == 100_000

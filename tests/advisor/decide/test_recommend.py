@@ -1,0 +1,223 @@
+"""The whole answer on a few accelerators: ranks, reasons, replay, notes; and what it never imports."""
+
+import dataclasses
+import datetime
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.catalog.errors import InfeasibleError, UnknownNameError
+from advisor.catalog.ownership import ownership
+from advisor.decide import capacity
+from advisor.decide.recommend import recommend
+from advisor.decide.result import Option, Recommendation
+from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
+
+DAY = datetime.date(2026, 11, 20)
+ROOT = Path(__file__).resolve().parents[3]
+GPUS = ("l4", "l40s", "h100-sxm", "sohu")
+TRAFFIC = Traffic(mean_input_tokens=300, mean_output_tokens=50, input_sigma=0.4, output_sigma=0.4)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(capacity, "ESTIMATE_REQUESTS", 150)
+        patch.setattr(capacity, "CONFIRM_REQUESTS", 500)
+        yield
+
+
+def scenario(**changes: Any) -> Scenario:
+    constraints = Constraints(
+        **({"accelerators": GPUS, "engines": ("vllm",)} | changes.pop("constraints", {}))
+    )
+    traffic = TRAFFIC.model_copy(update=changes.pop("traffic", {}))
+    return Scenario(model="llama-3.1-8b", traffic=traffic, constraints=constraints, as_of=DAY, **changes)
+
+
+@pytest.fixture(scope="module")
+def answer(quick: None) -> Recommendation:
+    return recommend(scenario(top=2))
+
+
+def test_options_are_ranked_and_the_rest_has_reasons(answer: Recommendation) -> None:
+    costs = [option.usd_per_million_tokens.value for option in answer.options]
+    assert costs == sorted(costs)
+    assert [option.rank for option in answer.options] == [1, 2]
+    shown = {option.accelerator for option in answer.options}
+    rejected = {entry.accelerator: entry.reason for entry in answer.rejected}
+    assert shown | set(rejected) == set(GPUS)
+    assert not shown & set(rejected)
+    assert all(rejected.values())
+    # What is listed without figures is rejected with the reason of its record.
+    assert "sohu" in rejected
+    assert answer.search.num_simulated <= answer.search.num_modelled <= answer.search.num_candidates
+
+
+def test_figures_of_an_option_agree_with_each_other(answer: Recommendation) -> None:
+    for option in answer.options:
+        tokens_per_h = option.total_tokens_per_s.value * 3600.0
+        assert option.usd_per_million_tokens.value == pytest.approx(option.usd_per_hour / tokens_per_h * 1e6)
+        assert option.usd_per_million_output_tokens.value == pytest.approx(
+            option.usd_per_million_tokens.value * 350 / 50
+        )
+        assert option.output_tokens_per_s.value == pytest.approx(50 * option.requests_per_s.value)
+        assert option.ttft_s["p99"].value <= 2.0
+        assert option.tpot_s["p99"].value <= 0.1
+        assert option.meets_slo
+        assert 0 < option.utilisation_fraction <= 1
+        assert option.energy_j_per_token == pytest.approx(option.power_w / option.total_tokens_per_s.value)
+        per_replica = option.tensor_parallel * option.pipeline_parallel * option.data_parallel
+        assert option.num_accelerators >= option.num_replicas * per_replica
+        used = sum(value for name, value in option.memory.items() if name != "total_bytes")
+        assert used <= option.memory["total_bytes"]
+        assert option.launch_command.startswith("vllm serve ")
+        assert option.quality_note
+        for quantity in (option.usd_per_million_tokens, option.requests_per_s, *option.ttft_s.values()):
+            assert quantity.low < quantity.value < quantity.high
+
+
+def test_variants_are_other_layouts_of_the_same_accelerator_and_dearer(answer: Recommendation) -> None:
+    for option in answer.options:
+        for variant in option.variants:
+            assert variant.accelerator == option.accelerator
+            assert variant.usd_per_million_tokens.value >= option.usd_per_million_tokens.value
+
+
+def without_clocks(found: Recommendation) -> Recommendation:
+    search = dataclasses.replace(found.search, screen_wall_s=0.0, wall_s=0.0)
+    return dataclasses.replace(found, search=search)
+
+
+def test_the_same_question_has_the_same_answer(answer: Recommendation) -> None:
+    assert without_clocks(recommend(scenario(top=2))) == without_clocks(answer)
+
+
+def test_another_seed_moves_figures_a_little(answer: Recommendation) -> None:
+    other = recommend(scenario(top=2, seed=5))
+    for mine, theirs in zip(answer.options, other.options, strict=True):
+        assert mine.accelerator == theirs.accelerator
+        assert theirs.usd_per_million_tokens.value == pytest.approx(
+            mine.usd_per_million_tokens.value, rel=0.2
+        )
+
+
+def test_a_given_rate_is_carried_and_idle_time_is_paid() -> None:
+    found = recommend(scenario(top=1, traffic={"rate_per_s": 0.25}))
+    (option,) = found.options
+    assert option.requests_per_s.value == 0.25
+    assert option.utilisation_fraction < 0.6
+    assert "0.25 requests/s" in found.headline
+    busier = recommend(scenario(top=1, traffic={"rate_per_s": 2.0})).options[0]
+    assert busier.usd_per_million_tokens.value < option.usd_per_million_tokens.value
+    assert busier.usd_per_hour >= option.usd_per_hour
+
+
+def test_twice_the_load_never_costs_less_an_hour() -> None:
+    spent = [
+        recommend(scenario(top=1, traffic={"rate_per_s": rate})).options[0].usd_per_hour
+        for rate in (5.0, 40.0)
+    ]
+    assert spent[0] <= spent[1]
+
+
+def test_spot_terms_are_other_prices() -> None:
+    found = recommend(scenario(top=1, constraints={"terms": ("spot",), "accelerators": ("h100-sxm",)}))
+    assert found.options[0].term == "spot"
+
+
+def test_own_hardware_costs_its_electricity() -> None:
+    found = recommend(scenario(constraints={"own": ((2, "l4"),), "accelerators": ()}))
+    (option,) = found.options
+    assert (option.accelerator, option.provider, option.num_accelerators) == ("l4", "own", 2)
+    known = ownership(DAY)
+    assert option.usd_per_hour == pytest.approx(known.energy_usd_per_hour(2 * 72.0))
+    assert option.bill.usd_per_month == option.usd_per_month
+    assert any("electricity" in note for note in found.notes)
+    assert "run your own 2 × NVIDIA L4" in found.headline
+    with pytest.raises(InfeasibleError) as caught:
+        recommend(
+            scenario(constraints={"own": ((2, "l4"),), "accelerators": ()}, traffic={"rate_per_s": 1000.0})
+        )
+    assert "hardware that is there" in caught.value.why
+
+
+def test_what_nothing_satisfies_is_refused_with_reasons() -> None:
+    with pytest.raises(InfeasibleError, match=r"p99 TPOT 0\.1 ms") as caught:
+        recommend(scenario(objectives=Objectives(tpot_p99_s=1e-4)))
+    assert caught.value.exit_code == 3
+    assert "latency objectives" in caught.value.why
+    assert "--tpot-p99" in caught.value.fix
+    with pytest.raises(InfeasibleError) as caught:
+        recommend(scenario(objectives=Objectives(budget_usd_per_hour=0.01)))
+    assert "costs more than the budget" in caught.value.why
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"constraints": {"providers": ("no-such-cloud",)}},
+        {"constraints": {"accelerators": ("h1000",)}},
+    ],
+)
+def test_unknown_names_are_errors(changes: dict[str, Any]) -> None:
+    with pytest.raises(UnknownNameError):
+        recommend(scenario(**changes))
+
+
+def test_old_prices_are_a_warning() -> None:
+    late = scenario(top=1).model_copy(update={"as_of": datetime.date(2027, 6, 1)})
+    found = recommend(late)
+    assert any("older than 30 days" in warning for warning in found.warnings)
+    assert found.options[0].price_age_days > 30
+
+
+def test_progress_is_told(answer: Recommendation) -> None:
+    told: list[str] = []
+    recommend(scenario(top=1), progress=told.append)
+    assert told
+    assert all("llama-3.1-8b" in line for line in told)
+
+
+def test_neither_torch_nor_pandas_is_imported() -> None:
+    program = (
+        "import sys, datetime\n"
+        "from advisor.decide.recommend import recommend\n"
+        "from advisor.decide.scenario import Constraints, Scenario, Traffic\n"
+        "recommend(Scenario(model='qwen3-0.6b', traffic=Traffic(mean_input_tokens=50, mean_output_tokens=5),\n"
+        "    constraints=Constraints(accelerators=('l4',), engines=('vllm',)), as_of=datetime.date(2026, 11, 20)))\n"
+        "print([m for m in ('torch', 'triton', 'pandas', 'scipy', 'rich', 'typer') if m in sys.modules])\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == "[]"
+
+
+def test_sentences_on_what_would_change(answer: Recommendation) -> None:
+    first, second = answer.options
+    ratio = first.usd_per_million_tokens.value / second.usd_per_million_tokens.value
+    break_even = second.usd_per_hour / second.num_accelerators * ratio
+    assert f"{second.accelerator} wins below ${break_even:.2f}" in answer.what_would_change[0]
+    assert not any("were not considered" in sentence for sentence in answer.what_would_change)
+    asked: Option = recommend(scenario(top=1, constraints={"precisions": ("fp8",)})).options[0]
+    assert asked.weight_dtype == "fp8"
+
+
+def test_how_sure_the_first_option_is_cheaper(answer: Recommendation) -> None:
+    """Surer than two intervals laid side by side, and the surer the dearer the other."""
+    first, second = answer.options
+    (found,) = answer.comparisons
+    assert (found.rank, found.accelerator) == (2, second.accelerator)
+    costs = [option.usd_per_million_tokens for option in (first, second)]
+    expected = second.expected_usd_per_million_tokens / first.expected_usd_per_million_tokens
+    assert found.usd_ratio.value == pytest.approx(expected)
+    assert 0.5 <= found.chance_first_is_cheaper < 1.0
+    if found.pair_class == "accelerator":
+        apart = (costs[1].high / costs[0].low) / (costs[1].low / costs[0].high)
+        assert found.usd_ratio.high / found.usd_ratio.low < apart
+    assert recommend(scenario(top=1)).comparisons == ()

@@ -1,0 +1,250 @@
+"""The plan search: the optimum of the closed form, memory before time, event graphs, cluster sizes, money."""
+
+import datetime
+import itertools
+import math
+import time
+from dataclasses import replace
+
+import pytest
+
+from advisor.catalog import accelerators, models
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.ownership import ownership
+from advisor.catalog.schema import Price
+from advisor.catalog.units import DAY_S, HOUR_S
+from advisor.decide.training.market import search_training
+from advisor.decide.training.money import cluster_offers, energy_of, largest_cluster
+from advisor.decide.training.recommend import duration_words, recommend_training
+from advisor.decide.training.runs import run_of, trained_parameters
+from advisor.decide.training.scenario import Reliability, TrainingLimits, TrainingScenario, TrainingTask
+from advisor.decide.training.search import (
+    HEADROOM_FRACTION,
+    Tally,
+    best_plans,
+    does_fit,
+    evaluate_plan,
+    pictured,
+    simulated,
+)
+from advisor.decide.training.space import RULES, counts_of, limits_of, peak_flop_per_s, variants_of
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.lattice import enumerate_lattice
+from advisor.simulator.training.plan import TrainingPlan
+
+DAY = datetime.date(2026, 11, 20)
+TASK = TrainingTask(tokens=1e11, sequence_tokens=4096, global_batch=64)
+
+
+def scenario(model: str = "llama-3.1-8b", *, task: TrainingTask = TASK, **limits: object) -> TrainingScenario:
+    within = TrainingLimits.model_validate({"accelerators": ("h100-sxm", "a100-sxm-80gb", "l40s"), **limits})
+    return TrainingScenario(model=model, task=task, limits=within, as_of=DAY)
+
+
+def test_the_search_finds_the_optimum_of_the_closed_form() -> None:
+    """Against every plan evaluated by itself."""
+    h100, model = accelerators.by_id("h100-sxm"), models.get("llama-3.1-8b").record
+    task = TASK.model_copy(update={"frameworks": ("megatron",)})
+    variants, _ = variants_of(h100, model, task)
+    effort = Tally()
+    best = best_plans(variants, 4, effort, keep=3)
+    limit, seconds = (1.0 - HEADROOM_FRACTION) * (h100.memory_bytes or 0.0), []
+    lattice = enumerate_lattice(variants[0].job, 4, variants[0].limits)
+    for row in range(len(lattice)):
+        found = evaluate_plan(variants[0].job, variants[0].cluster, lattice.plan(row))
+        if found.peak_memory_bytes <= limit:
+            seconds.append(found.step_s)
+    seconds.sort()
+    assert [plan.step_s for plan in best] == pytest.approx(seconds[:3])
+    assert all(does_fit(plan) for plan in best)
+    assert 0 < effort.num_evaluated <= effort.num_considered
+
+
+def test_gpt_3_on_1024_is_searched_whole_in_seconds() -> None:
+    started = time.perf_counter()
+    task = TrainingTask(tokens=3e11, sequence_tokens=2048, global_batch=1536)
+    variants, _ = variants_of(accelerators.by_id("a100-sxm-80gb"), models.get("gpt-3-175b").record, task)
+    effort = Tally()
+    best = best_plans(variants, 1024, effort)
+    assert time.perf_counter() - started < 10.0
+    assert effort.num_considered > 10_000
+    assert best[0].plan.num_accelerators == 1024
+
+
+def test_the_event_graph_agrees_with_the_closed_form_where_stages_are_equal() -> None:
+    job = TrainingJob(models.get("gpt-3-175b").record, 2048, 1536)
+    cluster = variants_of(accelerators.by_id("a100-sxm-80gb"), job.model, TASK)[0][0].cluster
+    for schedule, virtual in (("1f1b", 1), ("interleaved", 4), ("zb_h1", 1)):
+        plan = TrainingPlan(8, 8, virtual, data_parallel=16, sharding="zero1", schedule=schedule)  # type: ignore[arg-type]
+        closed = evaluate_plan(job, cluster, plan)
+        graph = simulated(closed)
+        assert graph.step_s == pytest.approx(closed.step_s, rel=0.03)
+        assert graph.run is not None
+        assert sum(graph.breakdown_s.values()) == pytest.approx(graph.step_s)
+        shown = pictured(graph)
+        assert shown is not None
+        assert shown.num_micro_batches == 16
+
+
+def test_long_schedules_are_continued_at_their_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = TrainingJob(models.get("llama-3.1-8b").record, 4096, 512)
+    cluster = variants_of(accelerators.by_id("h100-sxm"), job.model, TASK)[0][0].cluster
+    plan = TrainingPlan(1, 4, 2, data_parallel=2, schedule="interleaved")
+    whole = simulated(evaluate_plan(job, cluster, plan))
+    monkeypatch.setattr("advisor.decide.training.search.MOST_SIMULATED_PASSES", 1500)
+    short = simulated(evaluate_plan(job, cluster, plan))
+    assert short.run is not None
+    assert whole.run is not None
+    assert short.run.num_micro_batches < whole.run.num_micro_batches
+    assert short.step_s == pytest.approx(whole.step_s, rel=1e-6)
+
+
+def test_adapters_stay_in_the_frameworks_that_train_them() -> None:
+    task = TASK.model_copy(update={"method": "qlora", "lora_rank": 16})
+    variants, _ = variants_of(accelerators.by_id("rtx-4090"), models.get("llama-3.1-8b").record, task)
+    assert {variant.job.framework for variant in variants} == {"peft"}
+    lattice = enumerate_lattice(variants[0].job, 4, variants[0].limits)
+    assert set(lattice.tensor_parallel) == set(lattice.pipeline_parallel) == {1}
+    assert trained_parameters(variants[0].job) == pytest.approx(41.9e6, rel=0.01)
+
+
+def test_why_an_accelerator_cannot_train() -> None:
+    model = models.get("llama-3.1-8b").record
+    for name, task, part in (
+        ("m3-ultra", TASK, "no training framework"),
+        ("a100-sxm-80gb", TASK.model_copy(update={"compute_dtypes": ("fp8",)}), "no units for fp8"),
+        ("rubin", TASK, "announced"),
+    ):
+        variants, reason = variants_of(accelerators.by_id(name), model, task)
+        assert not variants
+        assert part in reason
+    assert peak_flop_per_s(accelerators.by_id("b200-sxm"), "nvfp4") > 4e15  # type: ignore[operator]
+
+
+def test_cluster_sizes() -> None:
+    assert list(counts_of(accelerators.by_id("h100-sxm"), 64)) == [1, 2, 4, 8, 16, 32, 64]
+    assert max(counts_of(accelerators.by_id("rtx-4090"), 1024)) == 8
+    assert 72 in counts_of(accelerators.by_id("gb200"), 1024)
+
+
+def test_a_deadline_is_kept_by_the_cheapest_cluster() -> None:
+    outcome = search_training(
+        scenario(deadline_s=10 * DAY_S), models.get("llama-3.1-8b").record, lambda message: None
+    )
+    runs = list(itertools.chain(*outcome.runs.values()))
+    assert runs
+    assert all(run.wall_s <= 10 * DAY_S for run in runs)
+    assert "l40s" in {**outcome.reasons, **outcome.bounds}
+
+
+def test_a_budget_buys_the_fastest_run() -> None:
+    found = recommend_training(scenario(budget_usd=12_000.0))
+    days = [option.days.value for option in found.options]
+    assert days == sorted(days)
+    first = found.options[0]
+    assert first.usd.value <= 12_000.0
+    twice = scenario(num_accelerators=2 * first.num_accelerators, accelerators=(first.accelerator,))
+    assert recommend_training(twice).options[0].usd.value > 12_000.0
+
+
+def test_dollars_are_linear_in_the_price() -> None:
+    found = recommend_training(scenario(num_accelerators=8, accelerators=("h100-sxm",)))
+    option = found.options[0]
+    hours = math.ceil(option.days.value * DAY_S / HOUR_S)
+    assert option.usd.value == pytest.approx(hours * option.usd_per_hour)
+    assert option.usd_per_hour == pytest.approx(8 * option.usd_per_accelerator_hour)
+    assert option.usd.low < option.usd.value < option.usd.high
+    terms = {bill.term for bill in option.bills}
+    assert {"on_demand", "spot", "owned"} <= terms
+    spot = next(bill for bill in option.bills if bill.term == "spot")
+    assert spot.goodput_fraction < option.goodput_fraction
+    parts = sum(option.breakdown.values())
+    assert parts == pytest.approx(option.step_time_s.value)
+
+
+def test_pareto_points_beat_each_other_in_one_thing_only() -> None:
+    points = recommend_training(scenario(deadline_s=30 * DAY_S)).pareto
+    assert points
+    for one, other in itertools.pairwise(points):
+        assert one.days < other.days
+        assert one.usd > other.usd
+
+
+def test_failures_cost_time_and_money() -> None:
+    base = scenario(num_accelerators=64, accelerators=("h100-sxm",))
+    shaky = base.model_copy(update={"reliability": Reliability(accelerator_mtbf_s=500 * HOUR_S)})
+    steady, failing = (recommend_training(question).options[0] for question in (base, shaky))
+    assert failing.goodput_fraction < steady.goodput_fraction < 1.0
+    assert failing.days.value > steady.days.value
+    assert failing.failures.interruptions_per_day == pytest.approx(24 * 64 / 500)
+    slow = base.model_copy(update={"reliability": Reliability(straggler_spread=0.05)})
+    assert recommend_training(slow).options[0].step_time_s.value > steady.step_time_s.value
+
+
+def test_nothing_within_the_limits_tells_the_nearest() -> None:
+    for limits, hint in (
+        ({"deadline_s": DAY_S / 24, "accelerators": ("h100-sxm",), "max_accelerators": 64}, ""),
+        ({"num_accelerators": 100}, "nearest cluster that works"),
+        ({"num_accelerators": 8, "deadline_s": DAY_S}, "the nearest plan"),
+        ({"budget_usd": 10.0}, "would cost"),
+    ):
+        with pytest.raises(InfeasibleError) as error:
+            recommend_training(scenario(**limits))  # type: ignore[arg-type]
+        assert hint in error.value.hint
+        assert error.value.why
+
+
+def test_too_little_memory_is_said_in_gigabytes() -> None:
+    with pytest.raises(InfeasibleError) as error:
+        recommend_training(scenario("llama-3.1-405b", num_accelerators=8))
+    assert "GB per accelerator" in error.value.why
+
+
+def price(provider: str, count: int, usd: float) -> Price:
+    return Price(
+        provider=provider, sku=f"x{count}", region="", accelerator="h100-sxm", num_accelerators=count,
+        term="on_demand", usd_per_hour=usd, observed_on=DAY, valid_from=DAY,
+    )  # fmt: skip
+
+
+def test_clusters_are_whole_machines_and_no_larger_than_sold() -> None:
+    h100 = accelerators.by_id("h100-sxm")
+    assert [o.usd_per_hour for o in cluster_offers(16, [price("aws", 8, 80.0)], h100)] == [160.0]
+    assert [o.usd_per_hour for o in cluster_offers(4, [price("aws", 8, 80.0)], h100)] == [80.0]
+    assert cluster_offers(12, [price("aws", 8, 80.0)], h100) == []
+    assert cluster_offers(40_000, [price("aws", 8, 80.0)], h100) == []
+    assert cluster_offers(16, [price("vast", 8, 80.0)], h100) == []
+    assert largest_cluster(price("runpod", 8, 1.0)) == 64
+
+
+def test_energy_and_ownership() -> None:
+    known, h100 = ownership(DAY), accelerators.by_id("h100-sxm")
+    one = energy_of(h100, 8, HOUR_S, None, "us", known)
+    assert one.energy_kwh == pytest.approx(one.power_w / 1000)
+    assert one.power_w > 8 * 0.85 * 700
+    assert one.carbon_kg_co2e == pytest.approx(
+        2 * energy_of(h100, 4, HOUR_S, None, "us", known).carbon_kg_co2e
+    )
+
+
+def test_spot_machines_fail_more_often() -> None:
+    question = scenario(num_accelerators=8, accelerators=("h100-sxm",))
+    variants, _ = variants_of(accelerators.by_id("h100-sxm"), models.get("llama-3.1-8b").record, TASK)
+    plan = best_plans(variants, 8, Tally())[0]
+    offer = cluster_offers(8, [price("aws", 8, 80.0)], accelerators.by_id("h100-sxm"))[0]
+    spot = replace(offer, price=offer.price.model_copy(update={"term": "spot"}))
+    assert run_of(question, plan, spot).goodput.mtbf_s < run_of(question, plan, offer).goodput.mtbf_s
+
+
+def test_every_framework_has_rules_and_words_of_time() -> None:
+    job = TrainingJob(models.get("llama-3.1-8b").record, 4096, 64)
+    cluster = variants_of(accelerators.by_id("h100-sxm"), job.model, TASK)[0][0].cluster
+    for name in RULES:
+        assert len(
+            enumerate_lattice(
+                replace(job, framework=name), 8, limits_of(replace(job, framework=name), cluster)
+            )
+        )
+    assert duration_words(2.0) == "2 days"
+    assert duration_words(0.1) == "2.4 h"
+    assert duration_words(0.01) == "14 min"

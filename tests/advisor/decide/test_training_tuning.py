@@ -1,0 +1,223 @@
+"""Fine-tuning: states in host memory as a last resort, optimizers by framework, plans that have commands."""
+
+import datetime
+from dataclasses import replace
+
+import pytest
+
+from advisor.catalog import accelerators, models
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.schema import Price
+from advisor.decide.training.money import ClusterOffer, unsold
+from advisor.decide.training.recommend import recommend_training
+from advisor.decide.training.result import TrainingOption
+from advisor.decide.training.runs import Run, run_of
+from advisor.decide.training.scenario import (
+    Algorithm,
+    Placement,
+    Reliability,
+    RolloutTask,
+    TrainingLimits,
+    TrainingScenario,
+    TrainingTask,
+)
+from advisor.decide.training.search import Tally, best_plans, evaluate_plan
+from advisor.decide.training.space import COMPUTE_DTYPES, peak_flop_per_s, variants_of
+from advisor.simulator.training.lattice import enumerate_lattice
+from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.step_host import HOST_BYTES_PER_ACCELERATOR, host_bytes
+
+DAY = datetime.date(2026, 11, 20)
+TASK = TrainingTask(tokens=1e7, sequence_tokens=4096, global_batch=64, may_offload=True)
+H100 = accelerators.by_id("h100-sxm")
+
+
+def tuned(model: str, count: int, **changes: object) -> TrainingOption:
+    question = TrainingScenario(
+        model=model, workload="finetune", task=TASK.model_copy(update=changes), as_of=DAY,
+        limits=TrainingLimits(accelerators=("h100-sxm",), num_accelerators=count),
+    )  # fmt: skip
+    return recommend_training(question).options[0]
+
+
+def test_14b_is_tuned_on_one_card_with_its_optimizer_in_host_memory() -> None:
+    option = tuned("qwen2.5-14b", 1)
+    assert option.plan.offload == "optimizer"
+    assert option.plan.framework == "deepspeed"
+    assert '"offload_optimizer": {"device": "cpu"}' in option.launch_flags["deepspeed"]
+    assert "--offload_optimizer_device cpu" in option.launch_flags["trl"]
+    assert option.peak_memory_bytes.value < option.memory_limit_bytes
+    with pytest.raises(InfeasibleError, match="nothing trains"):
+        tuned("qwen2.5-14b", 1, may_offload=False)
+
+
+def test_host_memory_is_only_used_where_nothing_else_fits() -> None:
+    assert tuned("llama-3.1-8b", 8).plan.offload == ""
+    assert tuned("mixtral-8x7b", 8).plan.offload == "optimizer"
+
+
+def test_what_the_host_does_not_hold_is_refused_with_the_nearest_that_works() -> None:
+    with pytest.raises(InfeasibleError) as error:
+        tuned("qwen3-32b", 1)
+    assert "host memory" in error.value.why
+    count = int(error.value.hint.split(": ")[1].split(" x ")[0])
+    variants, _ = variants_of(H100, models.get("qwen3-32b").record, TASK)
+    assert best_plans(variants, count, Tally())
+
+
+def test_host_bytes_are_those_of_zero_offload() -> None:
+    """Master, two moments and gradients in fp32: 16 bytes a parameter, and 2 of the weights."""
+    variants, _ = variants_of(H100, models.get("qwen2.5-14b").record, TASK)
+    job = next(each.job for each in variants if each.job.framework == "deepspeed")
+    plan = TrainingPlan(recompute="full", offload_optimizer=True)
+    states, everything = (
+        float(host_bytes(job, PlanLattice.of([each]))[0])
+        for each in (plan, replace(plan, offload_parameters=True))
+    )
+    assert states == pytest.approx(16 * 14.77e9, rel=0.01)
+    assert everything - states == pytest.approx(2 * 14.77e9, rel=0.01)
+    assert states < HOST_BYTES_PER_ACCELERATOR < everything
+
+
+def test_gradients_that_ranks_divide_follow_the_optimizer_to_the_host() -> None:
+    variants, _ = variants_of(H100, models.get("mixtral-8x7b").record, TASK)
+    one = next(each for each in variants if each.job.framework == "deepspeed")
+    stays, goes = (
+        evaluate_plan(
+            one.job, one.cluster, TrainingPlan(data_parallel=8, sharding=sharding, offload_optimizer=True)
+        ).memory_bytes["gradient"]
+        for sharding in ("zero1", "zero2")
+    )
+    assert goes == 0.0
+    assert stays == pytest.approx(2 * 46.7e9, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "optimizer", ["adamw", "adamw_bf16", "adamw_8bit", "adafactor", "lion", "muon", "sgd"]
+)
+def test_every_optimizer_is_tuned_by_a_framework_that_has_it(optimizer: str) -> None:
+    option = tuned("llama-3.1-8b", 8, optimizer=optimizer)
+    assert option.launch_flags
+    assert option.usd.value > 0
+
+
+def test_smaller_states_take_less_memory() -> None:
+    peaks = [
+        tuned("llama-3.1-8b", 8, optimizer=name, frameworks=("deepspeed",)).memory["optimizer"]
+        for name in ("adamw", "lion", "adamw_8bit", "adafactor")
+    ]
+    assert peaks == sorted(peaks, reverse=True)
+    assert len(set(peaks)) == 4
+
+
+@pytest.mark.parametrize(
+    ("gpu", "model", "changes"),
+    [
+        ("h100-sxm", "llama-3.1-8b", {}),
+        ("h100-sxm", "mixtral-8x7b", {"compute_dtypes": ("fp8",)}),
+        ("h100-sxm", "llama-3.1-8b", {"method": "qlora", "lora_rank": 16}),
+        ("b200-sxm", "llama-3.1-8b", {"compute_dtypes": ("mxfp8", "nvfp4")}),
+        ("v100-sxm2-16gb", "llama-3.2-3b", {}),
+        ("tpu-v5p", "llama-3.1-8b", {}),
+        ("mi300x", "llama-3.1-8b", {}),
+    ],
+)  # fmt: skip
+def test_every_plan_that_is_considered_has_a_command(
+    gpu: str, model: str, changes: dict[str, object]
+) -> None:
+    task = TASK.model_copy(update=changes)
+    variants, reason = variants_of(accelerators.by_id(gpu), models.get(model).record, task)
+    assert variants, reason
+    without = set()
+    for variant in variants:
+        lattice = enumerate_lattice(variant.job, 8, variant.limits)
+        for row in range(0, len(lattice), max(1, len(lattice) // 150)):
+            if not launch_flags(variant.job, lattice.plan(row), as_priced=True):
+                without.add((variant.job.framework, variant.job.compute_dtype, lattice.plan(row)))
+    assert not without, sorted(map(str, without))[:5]
+
+
+def test_v100s_train_in_fp16() -> None:
+    variants, _ = variants_of(accelerators.by_id("v100-sxm2-16gb"), models.get("llama-3.2-3b").record, TASK)
+    assert {variant.job.compute_dtype for variant in variants} == {"fp16"}
+
+
+def test_an_optimizer_that_no_framework_has_is_refused_by_name() -> None:
+    task = TASK.model_copy(update={"optimizer": "adafactor", "may_offload": False})
+    variants, reason = variants_of(H100, models.get("llama-3.1-8b").record, task)
+    assert not variants
+    assert "adafactor" in reason
+
+
+def test_clusters_that_nobody_sells_are_said() -> None:
+    assert "131,072 can be had" in unsold(H100, 262_144, DAY)
+    assert unsold(H100, 1024, DAY) == ""
+    assert "8 can be had" in unsold(accelerators.by_id("rtx-4090"), 1024, DAY)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "formats"),
+    [
+        ("h100-sxm", {"bf16", "fp16", "fp8"}),
+        ("b200-sxm", {"bf16", "fp16", "fp8", "mxfp8", "nvfp4"}),
+        ("mi355x", {"bf16", "fp16", "fp8", "mxfp8"}),
+        ("a100-sxm-80gb", {"bf16", "fp16"}),
+    ],
+)
+def test_block_scaled_formats_need_units_that_scale(gpu: str, formats: set[str]) -> None:
+    chip = accelerators.by_id(gpu)
+    assert {name for name in COMPUTE_DTYPES if peak_flop_per_s(chip, name)} == formats
+
+
+@pytest.mark.parametrize("algorithm", ["grpo", "ppo", "dpo"])
+@pytest.mark.parametrize("placement", ["colocated", "disaggregated"])
+def test_every_loop_has_a_command(algorithm: Algorithm, placement: Placement) -> None:
+    rollout = RolloutTask(algorithm=algorithm, placement=placement, prompts=64, num_steps=10)
+    task = TASK.model_copy(update={"loop": algorithm, "global_batch": 64 * 16, "sequence_tokens": 2560})
+    question = TrainingScenario(
+        model="qwen2.5-7b", workload="rl", task=task, as_of=DAY, rollout=rollout,
+        limits=TrainingLimits(accelerators=("h100-sxm",), num_accelerators=8),
+    )  # fmt: skip
+    flags = recommend_training(question).options[0].launch_flags
+    apart = placement == "disaggregated" and algorithm != "dpo"
+    assert ({"openrlhf"} if apart else {"trl"} if algorithm == "dpo" else {"verl"}) <= set(flags)
+
+
+def test_a_loop_in_a_framework_that_has_none_is_refused() -> None:
+    task = TASK.model_copy(update={"loop": "grpo", "frameworks": ("torchtitan",)})
+    variants, reason = variants_of(H100, models.get("qwen2.5-7b").record, task)
+    assert not variants
+    assert "megatron or fsdp" in reason
+
+
+def bought(term: str, hours: float, *, mtbf_s: float = 1e9) -> Run:
+    """A run of so many hours on eight accelerators at a term, with failures so often."""
+    one = variants_of(H100, models.get("llama-3.1-8b").record, TASK)[0]
+    plan = best_plans(one, 8, Tally(), keep=1)[0]
+    price = Price(
+        provider="aws", sku="x8", region="", accelerator=H100.id, num_accelerators=8, term=term, usd_per_hour=80.0,
+        observed_on=DAY, valid_from=DAY,
+    )  # fmt: skip
+    question = TrainingScenario(
+        model="llama-3.1-8b", workload="train", as_of=DAY,
+        task=TASK.model_copy(update={"tokens": hours * 3600 / plan.step_s * plan.job.tokens_per_step}),
+        reliability=Reliability(accelerator_mtbf_s=mtbf_s, restart_s=1800.0),
+    )  # fmt: skip
+    return run_of(question, plan, ClusterOffer(price, 8, 80.0))
+
+
+def test_what_fails_more_than_half_of_the_time_is_not_feasible() -> None:
+    assert bought("on_demand", 100.0).infeasible == ""
+    failing = bought("on_demand", 100.0, mtbf_s=8 * 1800.0)
+    assert failing.goodput.goodput_fraction < 0.5
+    assert "not feasible" in failing.infeasible
+
+
+def test_commitments_are_billed_whole_and_only_worth_a_tenth_of_their_time() -> None:
+    year = 365 * 24
+    assert "less than a tenth of a commitment" in bought("reserved_1y", 0.05 * year).infeasible
+    long = bought("reserved_1y", 0.2 * year)
+    assert long.infeasible == ""
+    assert long.usd == pytest.approx(80.0 * year)
+    assert bought("on_demand", 0.2 * year).usd == pytest.approx(80.0 * 0.2 * year, rel=0.05)

@@ -1,0 +1,136 @@
+"""Ten lists as PCPartPicker writes them, each with the verdict that somebody who builds machines would give."""
+
+from datetime import date
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from advisor.catalog import models
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.part_prices import price_book
+from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.performance import Load
+from advisor.workstation.picker_text import read_picker_text
+from advisor.workstation.plan import Question
+from advisor.workstation.verdict import judge_listing
+
+FOLDER: Final = Path(__file__).parent / "lists"
+PLUGS: Final = {"psu-plugs", "eps-plugs"}
+VERDICTS: Final[dict[str, tuple[set[str], set[str]]]] = {
+    # Nothing to object: one card on a desktop board, and two narrow cards on a board that splits its lanes.
+    "single-4090-sound.txt": (set(), set()),
+    "dual-3090-sound.txt": (set(), set()),
+    # 900 W behind a supply of 1000 W; nobody says how the board feeds a second card.
+    "dual-3090-small-supply.txt": ({"psu-headroom"}, {"slots", "pcie-lanes", "psu-transient", *PLUGS}),
+    "5090-on-750w.txt": ({"psu-headroom"}, {"psu-transient", *PLUGS}),
+    "ddr4-on-am5.txt": ({"memory-kind"}, {"part-known", *PLUGS}),
+    # A Threadripper that is no PRO does not start on WRX90; the cards find slots far enough apart.
+    "threadripper-on-wrx90.txt": ({"socket"}, {"part-known", *PLUGS}),
+    "too-little-memory.txt": ({"ram-loading"}, PLUGS),
+    "two-cards-on-mini-itx.txt": ({"slots", "pcie-lanes", "psu-headroom"}, set()),
+    # Four cards at full power want 240 V and a second supply.
+    "quad-3090-one-supply.txt": ({"psu-headroom", "circuit"}, {"psu-transient", *PLUGS}),
+    "unknown-parts.md": (set(), {"part-known"}),
+}
+
+
+def question() -> Question:
+    return Question(Load(models.get("70b").record), as_of=date(2026, 11, 20))
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_a_list_gets_the_verdict_of_a_builder(name: str) -> None:
+    broken, unknown = VERDICTS[name]
+    listing = read_listing(FOLDER / name, price_book())
+    verdict = judge_listing(listing, question(), price_book(), better=False)
+    assert {check.rule for check in verdict.broken} == broken
+    assert {check.rule for check in verdict.build.unknown} == unknown
+
+
+def test_every_list_has_a_verdict() -> None:
+    assert {file.name for file in FOLDER.iterdir()} == set(VERDICTS)
+
+
+def test_no_row_is_dropped() -> None:
+    for file in FOLDER.iterdir():
+        rows = [row for row in file.read_text(encoding="utf-8").splitlines() if ": " in row or "**" in row]
+        parts = [row for row in rows if not row.startswith(("PCPartPicker", "Total", "|", "["))]
+        listing = read_listing(file, price_book())
+        repeated = {"dual": 1, "quad": 3, "thre": 1, "too-": 1, "two-": 1}.get(file.name[:4], 0)
+        assert len(listing.bill) == len(parts) - repeated, file.name
+
+
+def test_what_is_in_no_record_is_named_by_file_and_row() -> None:
+    listing = read_listing(FOLDER / "unknown-parts.md", price_book())
+    told = {error.what for error in listing.unknown}
+    assert len(told) == 4
+    assert any("unknown-parts.md: row 5: unknown CPU 'AMD Threadripper PRO 5975WX" in what for what in told)
+    assert any("row 9: drive 'Samsung 990 Pro" in what and "several" in what for what in told)
+    assert listing.total_usd == pytest.approx(7096.92, abs=1)
+
+
+def of(text: str) -> Listing:
+    return read_listing(None, price_book(), [text, "RTX 3090"])
+
+
+@pytest.mark.parametrize(
+    ("text", "category", "name"),
+    [
+        ("MSI B650 TOMAHAWK", "board", "MSI MAG B650 TOMAHAWK WIFI"),
+        ("ROG Crosshair VIII Dark Hero", "board", "ASUS X570 ROG CROSSHAIR VIII DARK HERO"),
+        ("Corsair RM1000x", "psu", "Corsair RM1000x"),
+        ("Samsung 990 Pro 2TB", "storage", "Samsung 990 Pro 2TB"),
+        ("Noctua NH-D15", "cooler", "Noctua NH-D15"),
+        ("Seasonic Vertex 1200 W", "psu", "SeaSonic VERTEX"),
+        ("B650 board", "board", "B650"),
+    ],
+)
+def test_common_names_are_read(text: str, category: str, name: str) -> None:
+    line = of(text).bill[0]
+    assert line.category == category
+    assert name in line.name
+    assert "not judged" not in line.flags
+
+
+@pytest.mark.parametrize(
+    "text", ["MSI B650 NOSUCHBOARD", "Gigabyte MZ32-AR0", "RTX 509O", "Threadripper PRO 5975WX"]
+)
+def test_an_unknown_part_is_no_other_part(text: str) -> None:
+    found = of(text)
+    assert len(found.unknown) == 1
+    assert found.bill[0].name == text
+    assert found.machine.board is None
+
+
+def test_equal_rows_are_one_part_twice() -> None:
+    listing = read_listing(FOLDER / "dual-3090-sound.txt", price_book())
+    (cards,) = [line for line in listing.bill if line.category == "gpu"]
+    assert (cards.quantity, cards.usd) == (2, 1600)
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("Video Card: NVIDIA GeForce RTX 3090 24 GB Video Card  (€700.00 @ Amazon)", "row 3: price"),
+        ("Video Card: NVIDIA GeForce RTX 3090 24 GB Video Card  ($-700.00 @ Amazon)", "row 3: price"),
+        ("Video Card: NVIDIA GeForce RTX 3090 24 GB Video Card  ($0 @ Amazon)", "row 3: price"),
+        ("Video Card:   ($700.00 @ Amazon)", "row 3"),
+    ],
+)
+def test_a_bad_row_is_told_with_file_and_row(tmp_path: Path, row: str, says: str) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text(f"PCPartPicker Part List: https://pcpartpicker.com/list/x\n\n{row}\n", encoding="utf-8")
+    with pytest.raises(InputFileError) as raised:
+        read_picker_text(file)
+    assert str(file) in raised.value.what
+    assert says in raised.value.what
+
+
+def test_a_list_that_is_no_text_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputFileError):
+        read_picker_text(file)
+    with pytest.raises(InputFileError):
+        read_picker_text(tmp_path / "missing.txt")

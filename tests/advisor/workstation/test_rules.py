@@ -1,0 +1,244 @@
+"""Every rule has a machine that breaks it and nothing else, and says by how much."""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.catalog import parts
+from advisor.catalog.schema.part import GpuCard, Psu, PsuLink, Slot
+from advisor.workstation.assembly import Assembly, Cards, Circuit, Memory, Risers, Setting, Supplies
+from advisor.workstation.rule_book import judge, rules_for, violations
+from advisor.workstation.rules_fit import needed_positions
+from advisor.workstation.rules_systems import judge_system
+
+GIB = 2.0**30
+Change = Callable[[Assembly], Assembly]
+
+
+def part(place: str, **fields: Any) -> Change:
+    return lambda m: replace(m, **{place: getattr(m, place).model_copy(update=fields)})
+
+
+def cards(num: int = 2, fraction: float = 1.0, **fields: Any) -> Change:
+    def change(m: Assembly) -> Assembly:
+        assert m.cards is not None
+        return replace(m, cards=Cards((m.cards.cards[0].model_copy(update=fields),) * num, fraction))
+
+    return change
+
+
+def kit(num: int = 1, **fields: Any) -> Change:
+    def change(m: Assembly) -> Assembly:
+        assert m.memory is not None
+        return replace(m, memory=Memory(m.memory.kit.model_copy(update=fields), num))
+
+    return change
+
+
+def psu(num: int = 1, link: bool = False, **fields: Any) -> Change:
+    def change(m: Assembly) -> Assembly:
+        assert m.supplies is not None
+        one: Psu = m.supplies.psus[0].model_copy(update=fields)
+        return replace(m, supplies=Supplies((one,) * num, parts.listed(PsuLink)[0] if link else None))
+
+    return change
+
+
+def both(*changes: Change) -> Change:
+    def change(m: Assembly) -> Assembly:
+        for one in changes:
+            m = one(m)
+        return m
+
+    return change
+
+
+def conditions(**fields: Any) -> Setting:
+    return replace(Setting(), **fields)
+
+
+FRAME = {"open_frame": True, "expansion_slots": 24, "form_factor": "Open frame"}
+
+SERIES = parts.cpu_series()
+OTHER_SERIES = SERIES["threadripper"].model_copy(update={"socket": "SP3", "channels": 8})
+
+BREAKS: dict[str, tuple[Change, Setting]] = {
+    "socket": (part("cpu", series=OTHER_SERIES), Setting()),
+    "memory-kind": (kit(registered=False), Setting()),
+    "memory-slots": (part("board", ram_slots=4), Setting()),
+    "memory-size": (part("board", ram_max_bytes=64 * GIB), Setting()),
+    "memory-channels": (kit(modules=4, module_bytes=32 * GIB), Setting()),
+    "ram-loading": (lambda m: m, conditions(ram_needed_bytes=400e9)),
+    "board-fits": (part("board", form_factor="XL ATX"), Setting()),
+    "slots": (part("case", expansion_slots=4), Setting()),
+    "card-length": (cards(length_m=0.45), Setting()),
+    "card-cooling": (cards(cooling="passive"), Setting()),
+    "card-spacing": (cards(cooling="open", slots=3), Setting()),
+    "risers": (both(part("case", **FRAME), lambda m: replace(m, risers=Risers())), Setting()),
+    "psu-fits": (psu(length_m=0.3), Setting()),
+    "cooler-socket": (part("cooler", sockets=("AM5",)), Setting()),
+    "cooler-height": (part("cooler", height_m=0.2), Setting()),
+    "storage": (lambda m: m, conditions(storage_needed_bytes=3e12)),
+    "m2": (part("board", m2_slots=0), Setting()),
+    "ecc": (kit(ecc=False), Setting()),
+    "pcie-lanes": (part("board", lane_modes=((16,), (16, 4))), Setting()),
+    "cpu-lanes": (part("cpu", series=SERIES["epyc-sp3"].model_copy(update={"slot_lanes": 24})), Setting()),
+    "pcie-generation": (part("board", slots=(Slot(position=1, pcie_generation=3), Slot(position=4, pcie_generation=3))),
+                        Setting()),
+    "riser-length": (lambda m: replace(m, risers=Risers(m.risers.riser.model_copy(update={"length_m": 0.5}), 2))  # type: ignore[union-attr]
+                     , Setting()),
+    "nvlink": (lambda m: replace(m, bridges=m.bridges * 2), Setting()),
+    "peer-to-peer": (both(cards(accelerator="rtx-4090"), lambda m: replace(m, bridges=())), Setting()),
+    "cpu-cores": (part("cpu", cores=4), Setting()),
+    "psu-headroom": (psu(power_w=850), Setting()),
+    "psu-transient": (both(psu(power_w=1400, num_16_pin=0), cards(power_w=500)), Setting()),
+    "psu-plugs": (psu(num_8_pin=3), Setting()),
+    "eps-plugs": (psu(num_eps=1), Setting()),
+    "dual-psu": (psu(num=2, link=True), Setting()),
+    "circuit": (lambda m: m, conditions(circuit=Circuit(120.0, 8.0))),
+    "room-heat": (lambda m: m, conditions(room_cooling_w=700.0)),
+    "case-airflow": (part("case", form_factor="Mini Tower"), Setting()),
+    "cooler-power": (part("cooler", height_m=0.1, sockets=("SP3", "AM5")), Setting()),
+    "noise": (lambda m: m, conditions(max_noise_db=45.0)),
+}  # fmt: skip
+
+
+def test_the_sound_machine_keeps_every_rule(machine: Assembly, setting: Setting) -> None:
+    assert [check.rule for check in judge(machine, setting) if not check.passed] == []
+
+
+def test_every_rule_has_a_machine_that_breaks_it() -> None:
+    assert {rule.id for rule in rules_for(Setting())} == set(BREAKS)
+
+
+@pytest.mark.parametrize("rule", BREAKS)
+def test_a_machine_breaks_just_this_rule(machine: Assembly, rule: str) -> None:
+    change, setting = BREAKS[rule]
+    failed = [check for check in judge(change(machine), setting) if not check.passed]
+    assert [check.rule for check in failed] == [rule]
+    assert failed[0].excess > 0
+    assert failed[0].why
+    assert failed[0].remedy
+
+
+QUIET: Final = parts.systems()[0].model_copy(update={"power_w": 800.0, "noise_db": 40.0, "ecc": True})
+SYSTEM_BREAKS: Final[dict[str, tuple[dict[str, Any], Setting]]] = {
+    "circuit": ({}, conditions(circuit=Circuit(120.0, 8.0))),
+    "room-heat": ({}, conditions(room_cooling_w=700.0)),
+    "noise": ({"noise_db": 65.0}, Setting()),
+    "ecc": ({"ecc": False}, conditions(needs_ecc=True)),
+}
+
+
+def test_the_sound_system_keeps_every_rule() -> None:
+    checks = judge_system(QUIET, conditions(needs_ecc=True))
+    assert {check.rule for check in checks} == set(SYSTEM_BREAKS)
+    assert all(check.passed for check in checks)
+
+
+@pytest.mark.parametrize("rule", SYSTEM_BREAKS)
+def test_a_system_breaks_just_this_rule(rule: str) -> None:
+    fields, setting = SYSTEM_BREAKS[rule]
+    failed = [check for check in judge_system(QUIET.model_copy(update=fields), setting) if not check.passed]
+    assert [check.rule for check in failed] == [rule]
+    assert failed[0].excess > 0
+    assert failed[0].severity == ("hard" if rule in ("circuit", "ecc") else "advice")
+    assert failed[0].why
+    assert failed[0].remedy
+
+
+def test_the_documentation_lists_every_rule() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "build.md").read_text(encoding="utf-8")
+    table = text.split("### Rules")[1].split("A check of a list")[0]
+    assert set(re.findall(r"`([a-z0-9-]+)`", table)) - {"--ecc", "--max-noise"} == set(BREAKS)
+
+
+def test_error_correction_is_hard_where_it_is_asked_for(machine: Assembly) -> None:
+    without = kit(ecc=False)(machine)
+    assert not violations(without, Setting())
+    assert [check.rule for check in violations(without, conditions(needs_ecc=True))] == ["ecc"]
+
+
+def test_a_second_supply_needs_a_lead_and_a_place(machine: Assembly) -> None:
+    roomy = part("case", num_psus=2)(machine)
+    assert not violations(psu(num=2, link=True)(roomy), Setting())
+    assert [c.rule for c in violations(psu(num=2)(roomy), Setting())] == ["dual-psu"]
+
+
+def test_what_is_not_known_is_not_judged(machine: Assembly, setting: Setting) -> None:
+    partly = replace(machine, case=None, cooler=None)
+    judged = {check.rule for check in judge(partly, setting)}
+    assert not judged & {"slots", "card-length", "cooler-height", "board-fits"}
+    assert "psu-headroom" in judged
+
+
+def test_lower_power_limits_mend_the_circuit(machine: Assembly) -> None:
+    setting = conditions(circuit=Circuit(120.0, 8.0))
+    assert [c.rule for c in violations(machine, setting)] == ["circuit"]
+    assert not violations(cards(fraction=0.6)(machine), setting)
+
+
+def test_two_5090_and_a_threadripper_need_more_than_1600_watts_and_15_amperes(machine: Assembly) -> None:
+    loaded = both(cards(power_w=575, num_8_pin=0, num_16_pin=1), part("cpu", power_w=350))(machine)
+    failed = {check.rule: check for check in violations(loaded, Setting())}
+    assert set(failed) == {"psu-headroom", "circuit"}
+    assert failed["psu-headroom"].actual == pytest.approx(2 * 575 + 350 + 60)
+    assert failed["circuit"].limit == pytest.approx(0.8 * 120 * 15 * 0.94)
+
+
+def test_a_16_pin_card_takes_8_pin_plugs_where_the_supply_is_old(machine: Assembly) -> None:
+    modern = both(cards(power_w=450, num_8_pin=0, num_16_pin=1), psu(power_w=2000, num_8_pin=0))(machine)
+    assert "psu-plugs" not in {c.rule for c in violations(modern, Setting())}
+    old = both(cards(power_w=450, num_8_pin=0, num_16_pin=1), psu(power_w=2000, num_16_pin=0, num_8_pin=5))(
+        machine
+    )
+    found = next(c for c in violations(old, Setting()) if c.rule == "psu-plugs")
+    assert (found.actual, found.limit) == (6, 5)
+
+
+@pytest.mark.parametrize(
+    ("widths", "positions", "need"),
+    [
+        ((2,), (1,), 2),
+        ((2, 2), (1, 3), 4),
+        ((4, 4), (1, 4), None),
+        ((3, 4), (1, 4), 7),
+        ((2, 2, 2, 2), (1, 3, 5, 7), 8),
+        ((2, 2), (1,), None),
+        ((1, 3), (1, 2), 4),
+    ],
+)
+def test_cards_in_slots(widths: tuple[int, ...], positions: tuple[int, ...], need: int | None) -> None:
+    assert needed_positions(widths, positions) == need
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.permutations([1, 3, 5, 7]))
+def test_cards_in_slots_against_every_order(widths: list[int], positions: list[int]) -> None:
+    """The shortcut (sorted cards into sorted gaps) finds what trying every order finds."""
+    import itertools
+
+    taken = sorted(positions[: len(widths)])
+    best = math.inf
+    for order in itertools.permutations(widths):
+        pairs = list(zip(taken, order, strict=True))
+        if all(a + w <= b for (a, w), (b, _) in itertools.pairwise(pairs)):
+            best = min(best, pairs[-1][0] + pairs[-1][1] - 1)
+    assert needed_positions(tuple(widths), tuple(positions)) == (None if best == math.inf else best)
+
+
+@given(st.floats(0.3, 1.0), st.floats(0.3, 1.0))
+def test_less_power_never_breaks_a_rule_on_power(a: float, b: float) -> None:
+    from advisor.workstation.rules_power import circuit, noise, psu_headroom, psu_transient, room_heat
+
+    low, high = min(a, b), max(a, b)
+    for rule in (psu_headroom, psu_transient, circuit, room_heat, noise):
+        needs = rule.needs["cards"]
+        card = next(c for c in parts.listed(GpuCard) if c.cooling == "open")
+        assert needs(Cards((card,), low), Setting()) <= needs(Cards((card,), high), Setting()) + 1e-9

@@ -1,0 +1,52 @@
+"""Lines of a list: quantity, price and claims as people write them, and what is wrong with a bad one."""
+
+import pytest
+
+from advisor.catalog.errors import InputFileError
+from advisor.workstation.typed_line import read_line
+
+
+@pytest.mark.parametrize(
+    ("text", "quantity", "what", "usd", "span"),
+    [
+        ("2x RTX 5090 $4500", 2, "RTX 5090", 4500, (None, None)),
+        ("2 × RTX 5090 $4 000–5 000", 2, "RTX 5090", 4500, (4000, 5000)),
+        ("RTX 5090 x2 $2,250 each", 2, "RTX 5090", 4500, (None, None)),
+        ("RTX 5090 $2,250 each x2", 2, "RTX 5090", 4500, (None, None)),
+        ("Ryzen 9 9950X: $498.99", 1, "Ryzen 9 9950X", 498.99, (None, None)),
+        ("2x32GB DDR5", 1, "2x32GB DDR5", None, (None, None)),
+        ("case for $300", 1, "case", 300, (None, None)),
+        ("1600 W PSU USD 400", 1, "1600 W PSU", 400, (None, None)),
+        ("NVMe $1,399.50 - $1,500", 1, "NVMe", 1449.75, (1399.5, 1500)),
+    ],
+)
+def test_a_line_is_read(
+    text: str, quantity: int, what: str, usd: float | None, span: tuple[float | None, float | None]
+) -> None:
+    line = read_line(text, "here")
+    assert (line.quantity, line.what, line.usd, (line.usd_low, line.usd_high)) == (quantity, what, usd, span)
+
+
+def test_claims_are_kept_apart_from_the_name() -> None:
+    line = read_line('Threadripper 7960X ("8-channel", 88 lanes) $1 400', "here")
+    assert line.what == "Threadripper 7960X"
+    assert line.claims == {"channels": 8, "lanes": 88}
+    assert line.usd == 1400
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("RTX 5090 $4,5OO", "price"),
+        ("RTX 5090 $-4500", "price '-4500'"),
+        ("RTX 5090 $0", "price '0'"),
+        ("RTX 5090 $abc", "price 'abc'"),
+        ("RTX 5090 $5000-4000", "price $5000 to $4000"),
+        ("$500", "names no part"),
+    ],
+)
+def test_a_bad_line_is_told(text: str, says: str) -> None:
+    with pytest.raises(InputFileError) as raised:
+        read_line(text, "mybuild.toml: part 3")
+    assert raised.value.what.startswith("mybuild.toml: part 3: ")
+    assert says in raised.value.what

@@ -1,0 +1,171 @@
+"""Lists of parts judged: the published one for $8,600, and ones that name what there is not."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog import accelerators, models
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.part_prices import price_book
+from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.performance import Load
+from advisor.workstation.plan import Question
+from advisor.workstation.rule_book import violations
+from advisor.workstation.valuation import hardware_of
+from advisor.workstation.verdict import Verdict, judge_listing
+
+PUBLISHED = """
+parts = [
+  "2 x RTX 5090 $4 000–5 000",
+  'Threadripper 7960X ("8-channel", 88 lanes) $1 400',
+  "sTR5 WRX90 board $900",
+  "128 GB ECC $800",
+  "NVMe $500",
+  "1600 W PSU $400",
+  "case $300",
+  "cooling $300",
+]
+"""
+
+
+def listing(tmp_path: Path, text: str) -> Listing:
+    file = tmp_path / "mybuild.toml"
+    file.write_text(text, encoding="utf-8")
+    return read_listing(file, price_book())
+
+
+@cache
+def published(folder: Path) -> tuple[Listing, Verdict]:
+    import datetime
+
+    found = listing(folder, PUBLISHED)
+    question = Question(Load(models.get("70b").record), as_of=datetime.date(2026, 11, 20))
+    return found, judge_listing(found, question, price_book(), better=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lists")
+
+
+def test_the_published_list_is_understood(folder: Path) -> None:
+    found, _ = published(folder)
+    machine = found.machine
+    assert machine.cards is not None
+    assert machine.cpu is not None
+    assert machine.board is not None
+    assert machine.memory is not None
+    assert machine.cards.accelerators == ("rtx-5090",)
+    assert machine.cards.num == 2
+    assert machine.cpu.name == "AMD Ryzen Threadripper 7960X"
+    assert machine.board.chipset == "WRX90"
+    assert machine.memory.capacity_bytes == 128 * 2**30
+    assert machine.memory.kit.ecc
+    assert found.total_usd == 9100
+    assert found.unjudged == ("NVMe", "case", "cooling")
+
+
+def test_what_is_wrong_with_the_published_list_is_found(folder: Path) -> None:
+    _, verdict = published(folder)
+    assert {check.rule for check in verdict.broken} == {"socket", "psu-headroom", "circuit", "claim-channels"}
+    failed = {check.rule: check for check in verdict.build.checks if not check.passed}
+    assert "PRO" in failed["socket"].why
+    assert (failed["claim-channels"].actual, failed["claim-channels"].limit) == (8, 4)
+    assert (failed["claim-lanes"].actual, failed["claim-lanes"].limit) == (88, 48)
+    assert failed["psu-headroom"].actual > 1600 * 0.9
+    assert failed["circuit"].actual > failed["circuit"].limit
+
+
+def test_its_prices_are_not_those_of_today(folder: Path) -> None:
+    _, verdict = published(folder)
+    low = [check for check in verdict.build.checks if check.rule == "price" and not check.passed]
+    assert any("5090" in check.why for check in low)
+    assert verdict.catalog_total_usd > 1.2 * verdict.build.total_usd
+
+
+def test_the_same_cards_run_in_a_machine_that_works(folder: Path) -> None:
+    _, verdict = published(folder)
+    repaired = verdict.repaired
+    assert repaired is not None
+    assert repaired.machine is not None
+    assert repaired.machine.cards is not None
+    assert repaired.machine.cards.accelerators == ("rtx-5090",)
+    assert repaired.machine.cards.num == 2
+    assert not violations(repaired.machine, Question(Load(models.get("70b").record)).setting)
+    assert repaired.total_usd < verdict.catalog_total_usd
+
+
+def test_a_better_machine_is_offered_for_the_money(folder: Path) -> None:
+    _, verdict = published(folder)
+    better = verdict.better
+    assert better is not None
+    assert better.machine is not None
+    assert better.performance is not None
+    assert better.total_usd <= verdict.build.total_usd
+    assert not [check for check in better.checks if not check.passed and check.severity == "hard"]
+    assert better.performance.decode_tokens_per_s.value > 20
+
+
+def test_parts_add_up_to_the_total(folder: Path) -> None:
+    _, verdict = published(folder)
+    for build in (verdict.build, verdict.repaired, verdict.better):
+        assert build is not None
+        assert round(sum(line.usd for line in build.parts), 2) == round(build.total_usd, 2)
+
+
+def test_unlike_cards_run_as_the_slowest_with_the_least_memory(tmp_path: Path) -> None:
+    machine = listing(tmp_path, 'parts = ["RTX 3090", "RTX 5080"]').machine
+    hardware = hardware_of(machine)
+    assert hardware is not None
+    record = hardware.record()
+    assert record.bandwidth_bytes_per_s == accelerators.by_id("rtx-3090").bandwidth_bytes_per_s
+    assert record.memory_bytes == accelerators.by_id("rtx-5080").memory_bytes
+
+
+def test_tables_say_what_free_text_says(tmp_path: Path) -> None:
+    table = listing(
+        tmp_path,
+        '[[part]]\ncategory = "gpu"\nname = "RTX 5090"\nquantity = 2\nprice_usd = 4500\n'
+        '[[part]]\nname = "AMD Ryzen 9 9950X"\n',
+    )
+    text = listing(tmp_path, 'parts = ["2x RTX 5090 $4500", "AMD Ryzen 9 9950X"]')
+    assert table.machine == text.machine
+    assert table.total_usd == text.total_usd
+    assert table.bill[1].price_basis == "quote"
+
+
+def test_a_supply_and_a_kit_follow_what_is_said(tmp_path: Path) -> None:
+    found = listing(
+        tmp_path, 'parts = ["4x32GB DDR5 RDIMM", "2x 1200W titanium PSU", "ROMED8-2T board", "EPYC 7313P"]'
+    )
+    assert found.machine.memory is not None
+    assert (found.machine.memory.kit.modules, found.machine.memory.kit.registered) == (4, True)
+    assert found.machine.supplies is not None
+    assert len(found.machine.supplies.psus) == 2
+    assert found.machine.board is not None
+    assert found.machine.board.name == "ASRock Rack ROMED8-2T"
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "hint"),
+    [
+        ('parts = ["2x RTX 5099 $4500"]', "part 1: unknown card 'RTX 5099'", "rtx-5090"),
+        ('parts = ["flux capacitor"]', "part 1: unknown part 'flux capacitor'", ""),
+        ('parts = ["1650W PSU", "1610 W PSU"]', "part 2: '1610 W PSU'", "1600 W"),
+        ("parts = 3", "parts is no list", ""),
+        ("", "lists no parts", ""),
+        ('[[part]]\nnam = "RTX 5090"', "[[part]] 1: field nam", "name"),
+        ('[[part]]\nname = "RTX 5090"\ncategory = "gpuu"', "field category: 'gpuu'", "gpu"),
+        ('[[part]]\nname = "RTX 5090"\nquantity = -2', "field quantity: -2", ""),
+        ('[[part]]\nname = "RTX 5090"\nprice_usd = -5', "price '-5'", ""),
+        ("[[part]]\nquantity = 2", "field name: missing", ""),
+        ('parts = ["RTX 5090"', "not valid TOML", ""),
+    ],
+)
+def test_a_list_that_cannot_be_read_is_told(tmp_path: Path, text: str, says: str, hint: str) -> None:
+    with pytest.raises(InputFileError) as raised:
+        listing(tmp_path, text)
+    assert says in raised.value.what
+    assert hint in raised.value.hint
+    assert raised.value.exit_code == 2
