@@ -1,0 +1,125 @@
+"""Decisions: the whole answer to a question, frozen; the only thing that views, files and callers see."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from advisor.decide.option import Option
+from advisor.decide.reason import Reason
+from advisor.simulator.quantity import Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An accelerator that is not among the options, and why. Documents write `accelerator`, `code` and `text`."""
+
+    accelerator: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One demand of a ladder and the option to take for it. Of the demands, the one that the ladder varies is set."""
+
+    option: Option | None
+    """None where nothing carries the demand."""
+    reason: Reason | None = None
+    """Why there is no option."""
+    rate_per_s: float | None = None
+    """Requests or items per second; of a number of clients the rate at which they are served."""
+    clients: int | None = None
+    deadline_s: float | None = None
+    max_context_tokens: int | None = None
+    needs_rope_scaling: bool = False
+    """Whether servers of this context window must switch on the scaling that the publisher states."""
+    requests_at_once: int | None = None
+    """Requests of `max_context_tokens` that the caches of all replicas hold together."""
+    first_token_s: float | None = None
+    """Time to first token of one such request on an idle replica [s]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How sure the first option is cheaper than another one: errors that both predictions share cancel."""
+
+    rank: int
+    """Rank of the other option."""
+    accelerator: str
+    pair_class: str
+    """What the two differ in, by which published pairs erred."""
+    usd_ratio: Quantity
+    """Cost of the other option over that of the first."""
+    chance_first_is_cheaper: float
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeAfter:
+    """A figure without and with a change."""
+
+    before: float
+    after: float
+
+    @property
+    def ratio(self) -> float:
+        """`after` over `before`; 1 where `before` is zero."""
+        return self.after / self.before if self.before > 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A lever, a looser objective or other weights, tried on one of the options and simulated at the same demand."""
+
+    name: str
+    """Name of the lever, or of the option to type."""
+    words: str
+    rank: int
+    """Rank of the option; 0 for the option of a ladder's smallest load."""
+    accelerator: str
+    verdict: Literal["applied", "cheaper", "faster", "no gain", "refused"]
+    """applied: the option has the lever, and is compared with itself without."""
+    costs_quality: bool
+    note: str
+    """What the change needs besides money, or why it was refused."""
+    usd_per_million_tokens: BeforeAfter | None = None
+    usd_per_hour: BeforeAfter | None = None
+    ttft_p99_s: BeforeAfter | None = None
+    tpot_p99_s: BeforeAfter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much was looked at for an answer."""
+
+    num_candidates: int
+    num_modelled: int = 0
+    """Candidates whose step-cost surface was built."""
+    num_simulated: int = 0
+    num_simulated_requests: int = 0
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The ranked answer to a question about serving, a batch of requests, or images, texts and audio."""
+
+    kind: str
+    model: str
+    workload: str
+    headline: str
+    options: tuple[Option, ...]
+    """Best first; `--top` cuts this list and changes nothing else."""
+    safe_pick: Option | None
+    """The option with the role `safe_pick`, also where it is below the cut of `--top`; None where there is none."""
+    ladder: tuple[Rung, ...]
+    rejected: tuple[Rejected, ...]
+    counts: Counts
+    comparisons: tuple[Comparison, ...] = ()
+    changes: tuple[Change, ...] = ()
+    what_would_change: tuple[str, ...] = ()
+    contexts: tuple[Rung, ...] = ()
+    """Context windows, smallest first, each with the option to take for it."""
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    unit: str | None = None
+    """What is counted where it is not requests: images, texts or seconds of audio."""
+    extra: Mapping[str, object] = field(default_factory=dict)

@@ -1,0 +1,245 @@
+"""Options: what an answer offers to take, composed of the same records for every kind of work and every command.
+
+All figures are in SI units. A figure stands in one record only. `None` says that something is not modelled, unknown or
+does not apply; it never stands for zero.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from advisor.catalog.published import ServedCheckpoint
+from advisor.decide.reason import Reason
+from advisor.simulator.quantity import Basis, Quantity
+
+Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
+"""What distinguishes an option among those of its answer."""
+Share = Literal["prefill", "decode", "short", "long", "replica"]
+"""Work of one part of a deployment: prompts or output tokens, short or long prompts, or everything."""
+Holds = Literal["likely", "marginal"]
+"""likely: the capacity covers the load, within the objectives, with a probability of 75 % or more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The accelerators that a deployment or a job occupies, and the nodes that they stand in."""
+
+    accelerator: str
+    """Id in the catalog; ids of several kinds, as in a fleet for several models, are joined with `+`."""
+    num_accelerators: int
+    accelerators_per_node: int
+    num_nodes: int
+    power_limit_w: float | None = None
+    """Power limit of each board [W]; None where boards run at their rated power."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How an engine runs one replica, and how many replicas there are."""
+
+    engine: str
+    engine_version: str | None
+    weight_dtype: str
+    kv_dtype: str | None
+    """Number format of the KV cache; None for models without one."""
+    tensor_parallel: int
+    pipeline_parallel: int
+    expert_parallel: int
+    data_parallel: int
+    context_parallel: int
+    num_replicas: int
+    max_num_seqs: int
+    """Requests that one replica runs at once; for images, texts and audio the largest batch."""
+    max_num_batched_tokens: int | None
+    max_model_len: int | None
+    """Longest request that a replica accepts [tokens]."""
+
+    @property
+    def accelerators_per_replica(self) -> int:
+        """Accelerators of one replica; experts are divided among those of tensor and data parallelism."""
+        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel * self.context_parallel
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One provider's price for one SKU, region and term."""
+
+    provider: str
+    sku: str
+    region: str
+    country: str
+    """ISO 3166 code; empty where the source names none."""
+    term: str
+    kind: str
+    """list, quote, from, tracker or marketplace."""
+    tenancy: str
+    usd_per_hour: float
+    """Price of one unit, which holds `accelerators_per_unit` accelerators [USD/h]."""
+    accelerators_per_unit: int
+    observed_on: str
+    """Day on which the price was read, as ISO 8601."""
+    age_days: int | None
+    """Age of the price on the day of the question [days]; None where its source bears no date."""
+    url: str
+    min_quantity: int | None = None
+    """Least order [accelerators]; None where the provider states none."""
+    max_quantity: int | None = None
+    """Largest order [accelerators]; None where the provider states none."""
+
+
+@dataclass(frozen=True, slots=True)
+class BillLine:
+    """One item of a bill: rent, electricity, capital, upkeep, storage or egress."""
+
+    what: str
+    usd_per_month: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownCost:
+    """An item that a bill cannot price, and why."""
+
+    what: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What a purchase costs, by item, for a month and, of a job, in all."""
+
+    usd_per_hour: float
+    """All known items [USD/h]; 730 hours are a month."""
+    usd_per_month: float
+    lines: tuple[BillLine, ...]
+    """Known items, which add up to `usd_per_month`."""
+    unknown: tuple[UnknownCost, ...] = ()
+    commitment_usd: float | None = None
+    """What the term owes in all, used or not [USD]; 0 without a commitment, None where its length is not stated."""
+    usd: float | None = None
+    """The whole of a job that ends: the hours used or committed, with storage and egress as long; None for services."""
+
+    @property
+    def machines_usd_per_hour(self) -> float:
+        """Rent, or what owning costs, without storage and egress [USD/h]."""
+        beside = sum(line.usd_per_month for line in self.lines if line.what in ("storage", "egress"))
+        return self.usd_per_hour * (1.0 - beside / self.usd_per_month) if self.usd_per_month else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Performance:
+    """How a served deployment behaves at its planning point, and what its tokens cost."""
+
+    requests_per_s: Quantity
+    output_tokens_per_s: Quantity
+    usd_per_million_tokens: Quantity
+    """Cost of a million prompt and output tokens [USD]; machines alone, without storage and egress."""
+    usd_per_million_output_tokens: Quantity
+    expected_usd_per_million_tokens: float
+    """Mean cost over the errors of model and price [USD]; options are ranked by it."""
+    ttft_s: Mapping[str, Quantity]
+    """Time to first token by percentile (`p50`, `p90`, `p95`, `p99`) [s]."""
+    tpot_s: Mapping[str, Quantity]
+    itl_s: Mapping[str, Quantity]
+    e2e_s: Mapping[str, Quantity]
+    utilization_fraction: float
+    """Part of the time in which a replica computes."""
+    mean_batch: float
+    headroom_fraction: float
+    """Part of the capacity of the replicas that the load leaves free."""
+    chance: float
+    """Probability that the capacity covers the load within the objectives, given the errors of the model."""
+    holds: Holds
+    basis: Basis
+    power_w: float | None
+    """Mean power of the accelerators together [W]."""
+    energy_j_per_token: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPerformance:
+    """How long a batch of requests takes, and what it costs."""
+
+    usd: Quantity
+    """Cost of the whole job [USD]."""
+    usd_per_million_tokens: Quantity
+    duration_s: Quantity
+    requests_per_s: Quantity
+    output_tokens_per_s: Quantity
+    mean_batch: float
+    holds: str
+    """sure, likely or marginal: whether the interval of the duration lies within the deadline."""
+    basis: Basis
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPerformance:
+    """How a fleet behaves that serves images, texts or audio."""
+
+    items_per_s: Quantity
+    usd_per_thousand_items: Quantity
+    latency_s: Mapping[str, Quantity]
+    holds: str
+    """sure, likely or marginal: whether the interval of the p99 latency lies within its objective."""
+    utilization_fraction: float
+    mean_batch: float
+    basis: Basis
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How one replica is started, and how its planning point is simulated again."""
+
+    command: str
+    argv: tuple[str, ...]
+    config: Mapping[str, object]
+    """Options that the engine reads from a file."""
+    checkpoint: ServedCheckpoint | None
+    simulate_args: tuple[str, ...] = ()
+    """Options of `advisor simulate serve` that give `performance` again, to the last digit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why an option behaves as it does: the parts of a decode step, the memory, and what the prediction rests on."""
+
+    bottleneck: str
+    binding_objective: str
+    """Objective that is missed first above the capacity."""
+    step_s: Mapping[str, float]
+    """Time of one decode step by part, at the mean batch [s]."""
+    memory_bytes: Mapping[str, float]
+    """Memory of one accelerator by use [bytes]."""
+    kv_capacity_tokens: int
+    quality_note: str
+    basis_notes: tuple[str, ...]
+    """Measurements of other hardware that the prediction borrows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A deployment with its offer, bill and performance, as an answer shows it."""
+
+    rank: int
+    role: Role | Share
+    """For a part of a deployment the work that it does."""
+    machine: Machine
+    layout: Layout
+    offer: Offer | None
+    """None for hardware that is already there."""
+    bill: Bill
+    performance: Performance | JobPerformance | ItemPerformance | None
+    """None for a part: latencies and rates belong to the whole deployment."""
+    launch: Launch | None
+    levers: Mapping[str, object] = field(default_factory=dict)
+    """What is applied besides hardware and layout: prefix_caching, kv_dtype, speculation, adapters."""
+    tie_with: tuple[int, ...] = ()
+    """Ranks of options that may cost as little: less than 75 % sure which costs less."""
+    parts: tuple["Option", ...] = ()
+    """Unlike replicas that serve together, each with its own machine, layout, offer and bill."""
+    max_prompt_tokens: int | None = None
+    """Longest prompt that the router sends to this part; None where it sends any."""
+    variants: tuple["Option", ...] = ()
+    """Other deployments on the same accelerator."""
+    reasons: tuple[Reason, ...] = ()
+    """Why this option is not the safe pick."""
+    explanation: Explanation | None = None

@@ -1,0 +1,312 @@
+"""Reasons: why something is not an answer. A reason is a type; its English is made here and read by people alone."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something is not an answer, or cannot be priced."""
+
+    code: ClassVar[str] = "reason"
+
+    @property
+    def text(self) -> str:
+        """The reason in one sentence without a full stop."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class NotRanked(Reason):
+    """The catalog only describes an accelerator."""
+
+    why: str
+    code: ClassVar[str] = "not_ranked"
+
+    @property
+    def text(self) -> str:
+        return self.why
+
+
+@dataclass(frozen=True, slots=True)
+class NoEngine(Reason):
+    """No engine of the catalog runs a model on an accelerator."""
+
+    model: str
+    code: ClassVar[str] = "no_engine"
+
+    @property
+    def text(self) -> str:
+        return f"no engine in the catalog runs {self.model} on it"
+
+
+@dataclass(frozen=True, slots=True)
+class NoKernels(Reason):
+    """An engine has no kernels for the number formats that the question allows."""
+
+    engine: str
+    formats: tuple[str, ...]
+    code: ClassVar[str] = "no_kernels"
+
+    @property
+    def text(self) -> str:
+        return f"{self.engine} has no kernels for {'/'.join(self.formats)} on it"
+
+
+@dataclass(frozen=True, slots=True)
+class DoesNotFit(Reason):
+    """Memory or layout keep every replica from starting."""
+
+    why: str
+    code: ClassVar[str] = "does_not_fit"
+
+    @property
+    def text(self) -> str:
+        return self.why
+
+
+@dataclass(frozen=True, slots=True)
+class NotSupported(Reason):
+    """An engine lacks something that the question needs."""
+
+    why: str
+    code: ClassVar[str] = "not_supported"
+
+    @property
+    def text(self) -> str:
+        return self.why
+
+
+@dataclass(frozen=True, slots=True)
+class NotForSale(Reason):
+    """No provider offers an accelerator within the limits of the question."""
+
+    code: ClassVar[str] = "not_for_sale"
+
+    @property
+    def text(self) -> str:
+        return "no price within the constraints on this date"
+
+
+@dataclass(frozen=True, slots=True)
+class NotSoldTogether(Reason):
+    """No provider offers as many accelerators in one node as a replica needs."""
+
+    code: ClassVar[str] = "not_sold_together"
+
+    @property
+    def text(self) -> str:
+        return "no provider offers enough of them in one node for this model"
+
+
+@dataclass(frozen=True, slots=True)
+class TooFewOwned(Reason):
+    """A replica needs more accelerators than there are."""
+
+    code: ClassVar[str] = "too_few_owned"
+
+    @property
+    def text(self) -> str:
+        return "a replica of this model needs more of them than are there"
+
+
+@dataclass(frozen=True, slots=True)
+class NotPowered(Reason):
+    """The power budget does not feed a single accelerator, or replica."""
+
+    code: ClassVar[str] = "not_powered"
+
+    @property
+    def text(self) -> str:
+        return "the power budget feeds none of them"
+
+
+@dataclass(frozen=True, slots=True)
+class OverBudget(Reason):
+    """Every purchase that carries the load costs more than the budget."""
+
+    code: ClassVar[str] = "over_budget"
+
+    @property
+    def text(self) -> str:
+        return "costs more than the budget"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTooSlow(Reason):
+    """The hardware that is there does not carry the load."""
+
+    code: ClassVar[str] = "owned_too_slow"
+
+    @property
+    def text(self) -> str:
+        return "the hardware that is there does not carry this load"
+
+
+@dataclass(frozen=True, slots=True)
+class NotEnoughOffered(Reason):
+    """No provider offers as many units as the load needs."""
+
+    code: ClassVar[str] = "not_enough_offered"
+
+    @property
+    def text(self) -> str:
+        return "no provider offers as many units as the load needs"
+
+
+@dataclass(frozen=True, slots=True)
+class SlowByDatasheet(Reason):
+    """The datasheet limits of an accelerator miss an objective."""
+
+    code: ClassVar[str] = "slow_by_datasheet"
+
+    @property
+    def text(self) -> str:
+        return "even its datasheet limits miss the latency objectives"
+
+
+@dataclass(frozen=True, slots=True)
+class SlowAlone(Reason):
+    """A single request on an idle replica misses the time per output token."""
+
+    code: ClassVar[str] = "slow_alone"
+
+    @property
+    def text(self) -> str:
+        return "misses the time per output token even when alone"
+
+
+@dataclass(frozen=True, slots=True)
+class LongPrompts(Reason):
+    """Long prompts miss an objective alone, without any load."""
+
+    objective: str
+    one_in: float
+    tokens: float
+    code: ClassVar[str] = "long_prompts"
+
+    @property
+    def text(self) -> str:
+        return (
+            f"one prompt in {self.one_in:.3g} is longer than {self.tokens:,.0f} tokens, "
+            f"which alone miss {self.objective}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MissesObjectives(Reason):
+    """Simulated runs miss an objective at every load that was tried."""
+
+    code: ClassVar[str] = "misses_objectives"
+
+    @property
+    def text(self) -> str:
+        return "misses the latency objectives at any load"
+
+
+@dataclass(frozen=True, slots=True)
+class NotTried(Reason):
+    """The limit of simulated work was reached before the candidate was tried."""
+
+    code: ClassVar[str] = "not_tried"
+
+    @property
+    def text(self) -> str:
+        return "not tried: the search had reached its limit of simulated events"
+
+
+@dataclass(frozen=True, slots=True)
+class CostsMore(Reason):
+    """What a candidate is expected to cost for the same demand, against the last option that is shown."""
+
+    usd: float
+    """Expected cost of the candidate, in the unit of `per`."""
+    limit_usd: float
+    """Expected cost of the option `rank`."""
+    rank: int
+    is_bound: bool
+    """Whether `usd` is the least that the candidate could cost, and not what was simulated."""
+    per: str = "per million tokens"
+    code: ClassVar[str] = "costs_more"
+
+    @property
+    def text(self) -> str:
+        least = "at least " if self.is_bound else ""
+        return f"{least}${self.usd:.3g} {self.per}, against ${self.limit_usd:.3g} for option {self.rank}"
+
+
+@dataclass(frozen=True, slots=True)
+class AmountNotStated(Reason):
+    """The question does not say how much of something is used."""
+
+    option: str
+    code: ClassVar[str] = "amount_not_stated"
+
+    @property
+    def text(self) -> str:
+        return self.option
+
+
+@dataclass(frozen=True, slots=True)
+class PriceNotStated(Reason):
+    """A provider states no price for something."""
+
+    provider: str
+    code: ClassVar[str] = "price_not_stated"
+
+    @property
+    def text(self) -> str:
+        return f"{self.provider} states no price"
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedKernels(Reason):
+    """The prediction borrows kernel measurements of other hardware."""
+
+    code: ClassVar[str] = "assumed_kernels"
+
+    @property
+    def text(self) -> str:
+        return "its kernels were not measured"
+
+
+@dataclass(frozen=True, slots=True)
+class MayNotHold(Reason):
+    """The capacity covers the load with a probability below 75 %."""
+
+    chance: float
+    code: ClassVar[str] = "may_not_hold"
+
+    @property
+    def text(self) -> str:
+        return f"holds with a probability of {100.0 * self.chance:.0f} %"
+
+
+@dataclass(frozen=True, slots=True)
+class UnsurePrice(Reason):
+    """The price is old, or no provider's own, or of shared hardware."""
+
+    kind: str
+    tenancy: str
+    age_days: int | None
+    code: ClassVar[str] = "unsure_price"
+
+    @property
+    def text(self) -> str:
+        age = "undated" if self.age_days is None else f"{self.age_days} days old"
+        return f"{self.kind.replace('_', ' ')} price of {self.tenancy} hardware, {age}"
+
+
+@dataclass(frozen=True, slots=True)
+class NoCheckpoint(Reason):
+    """No published checkpoint, or no published draft head, is known for the format that is served."""
+
+    what: str
+    code: ClassVar[str] = "no_checkpoint"
+
+    @property
+    def text(self) -> str:
+        return f"no published {self.what} is known"
