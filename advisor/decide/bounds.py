@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.decide.candidates import Candidate
+from advisor.decide.reason import LongPrompts
 from advisor.decide.scenario import Objectives, ServiceLevel, Traffic
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.engine_costs import engine_costs
@@ -255,13 +256,13 @@ def longest_alone(replica: ReplicaModel, traffic: Traffic, level: ServiceLevel) 
     return tokens, least_prompt_s(replica, tokens - reused)
 
 
-def too_long_a_prompt(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -> str:
-    """Why the lengths of prompts alone miss an objective, at any load; empty where they do not."""
+def too_long_a_prompt(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -> LongPrompts | None:
+    """Return why the lengths of prompts alone miss an objective, at any load; None where they do not."""
     for level in objectives.levels:
         tokens, alone_s = longest_alone(replica, traffic, level)
         if alone_s > level.limit_s:
-            return f"one prompt in {_one_in(level)} is longer than {tokens:,.0f} tokens, which alone miss {level.name}"
-    return ""
+            return LongPrompts(level.name, 100.0 / (100.0 - level.percent), tokens)
+    return None
 
 
 def tail_note(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -> str:

@@ -1,13 +1,16 @@
 """Every deployment that could answer: accelerator × engine × precision × layout, or the reason why there is none."""
 
+import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import support, weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.published import ServedCheckpoint, served_checkpoint
 from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.decide.reason import DoesNotFit, NoEngine, NoKernels, NotRanked, Reason
+from advisor.decide.scenario import Scenario
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.layout import check_layout
@@ -34,6 +37,8 @@ class Candidate:
     speculation: ChosenSpeculation | None = None
     full_power: Accelerator | None = None
     """Its accelerator without the power limit to which it is held; None where it is held to none."""
+    has_own_limits: bool = False
+    """Whether sequences and tokens of an iteration are limited otherwise than by the engine's defaults."""
 
     @property
     def power_limit_w(self) -> float | None:
@@ -56,8 +61,8 @@ def candidates_of(
     max_context_tokens: float,
     max_accelerators: int = _MAX_REPLICA,
     is_calibrated: bool = False,
-) -> tuple[list[Candidate], str]:
-    """All feasible replicas on one accelerator, and, where there are none, the reason in words.
+) -> tuple[list[Candidate], Reason | None]:
+    """Return all feasible replicas on one accelerator, or the reason why there are none.
 
     A replica must hold one request of `max_context_tokens`. `is_calibrated` says that the record holds the figures
     of one machine.
@@ -65,10 +70,10 @@ def candidates_of(
     Source: own enumeration; layouts as the engines accept them.
     """
     if accelerator.unranked_reason:
-        return [], accelerator.unranked_reason
+        return [], NotRanked(accelerator.unranked_reason)
     found: list[Candidate] = []
     size_limit = min(max_accelerators, _MAX_REPLICA)
-    reason = f"no engine in the catalog runs {model.id} on it"
+    reason: Reason = NoEngine(model.id)
     for engine in engines:
         if engine.id not in accelerator.engines:
             continue
@@ -86,15 +91,15 @@ def candidates_of(
                     try:
                         fitting.append(fitted(deployment, mean_context_tokens, max_context_tokens))
                     except InfeasibleError as error:
-                        reason = error.why or error.what
+                        reason = DoesNotFit(error.why or error.what)
                     if fitting and pp > 1:
                         break
                 found += fitting
                 if fitting:
                     break  # pipelines only where no single domain holds the model
         if not usable_precisions(model, accelerator, engine, precisions):
-            reason = f"{engine.name} has no kernels for {'/'.join(precisions) or model.weights} on it"
-    return found, "" if found else reason
+            reason = NoKernels(engine.name, precisions or (model.weights,))
+    return found, None if found else reason
 
 
 def usable_precisions(
@@ -167,10 +172,77 @@ def fitted(deployment: Deployment, mean_context_tokens: float, max_context_token
         memory_fraction=chosen.memory_fraction,
         mean_context_tokens=mean_context_tokens,
     )
+    _check_room(memory, deployment, max_context_tokens)
+    return Candidate(deployment, memory, chosen.max_num_seqs, num_batched_tokens)
+
+
+_LEAST_CHUNK = 256
+"""Tokens of an iteration below which prompts are cut no further: every chunk reads all weights."""
+_LARGEST_CHUNK = 32_768
+_FEW_SLOTS = 64
+"""Sequences at once below which an engine's default is small, so that larger numbers are candidates of their own."""
+_SLOT_FACTORS = (4, 16, 64)
+
+
+def batch_variants(candidate: Candidate, binding: str, scenario: Scenario) -> Iterator[Candidate]:
+    """Yield a candidate with other tokens of an iteration: fewer where tokens are late, more where first tokens are."""
+    tokens = candidate.max_num_batched_tokens
+    sizes: tuple[int, ...] = ()
+    if binding in ("tpot", "itl"):
+        sizes = (tokens // 4,)
+    elif binding in ("ttft", "e2e"):
+        sizes = (tokens * 4,)
+    for size in sizes:
+        if _LEAST_CHUNK <= size <= _LARGEST_CHUNK:
+            with contextlib.suppress(InfeasibleError):
+                yield with_limits(candidate, min(candidate.max_num_seqs, size), size, scenario)
+
+
+def slot_variants(candidate: Candidate, scenario: Scenario) -> Iterator[Candidate]:
+    """Yield a candidate with more sequences at once, where its engine's default is small and its cache holds more."""
+    traffic = scenario.traffic
+    most = candidate.memory.kv_capacity_tokens / traffic.mean_context_tokens
+    if candidate.max_num_seqs >= _FEW_SLOTS:
+        return
+    for factor in _SLOT_FACTORS:
+        slots = factor * candidate.max_num_seqs
+        if slots <= most:
+            with contextlib.suppress(InfeasibleError):
+                tokens = max(slots, candidate.max_num_batched_tokens)
+                yield with_limits(candidate, slots, tokens, scenario)
+
+
+def with_limits(candidate: Candidate, num_seqs: int, num_tokens: int, scenario: Scenario) -> Candidate:
+    """Return a candidate that runs other numbers of sequences, and of tokens in an iteration.
+
+    Raises: InfeasibleError: the KV cache that is left is smaller than one request.
+    """
+    traffic, deployment = scenario.traffic, candidate.deployment
+    memory = plan_memory(
+        deployment,
+        num_batched_tokens=num_tokens,
+        num_seqs=num_seqs,
+        memory_fraction=engine_defaults(deployment).memory_fraction,
+        mean_context_tokens=traffic.mean_context_tokens,
+    )
+    _check_room(memory, deployment, float(traffic.longest_request_tokens))
+    return replace(
+        candidate,
+        memory=memory,
+        max_num_seqs=num_seqs,
+        max_num_batched_tokens=num_tokens,
+        has_own_limits=True,
+    )
+
+
+def _check_room(memory: MemoryPlan, deployment: Deployment, max_context_tokens: float) -> None:
+    """Refuse a KV cache that is smaller than one request.
+
+    Raises: InfeasibleError: it is.
+    """
     per_rank = memory.kv_capacity_tokens / deployment.data_parallel
     if per_rank < max_context_tokens:
         raise InfeasibleError(
             "the KV cache is smaller than one request",
             why=f"{per_rank:,.0f} tokens fit beside the weights, the longest request has {max_context_tokens:,.0f}",
         )
-    return Candidate(deployment, memory, chosen.max_num_seqs, num_batched_tokens)

@@ -14,7 +14,7 @@ from advisor.decide.purchase import MonthlyBill, bill_of
 from advisor.decide.recommend import SCREENED_ONLY
 from advisor.decide.result import Option, SearchStatistics
 from advisor.decide.scenario import Scenario
-from advisor.decide.search import Progress
+from advisor.decide.race import Report
 from advisor.decide.several.blocks import (
     Block,
     Fleet,
@@ -105,7 +105,7 @@ class FleetRecommendation:
 
 
 def recommend_several(
-    scenarios: Sequence[Scenario], progress: Progress, *, budget: float | None = None
+    scenarios: Sequence[Scenario], progress: Report, *, budget: float | None = None
 ) -> FleetRecommendation:
     """Which accelerators serve all models together, each with replicas of its own, for least; within a budget [USD/h].
 
