@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.decide.candidates import Candidate
+from advisor.decide.reason import LongPrompts
 from advisor.decide.scenario import Objectives, ServiceLevel, Traffic
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.engine_costs import engine_costs
@@ -255,13 +256,13 @@ def longest_alone(replica: ReplicaModel, traffic: Traffic, level: ServiceLevel) 
     return tokens, least_prompt_s(replica, tokens - reused)
 
 
-def too_long_a_prompt(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -> str:
-    """Why the lengths of prompts alone miss an objective, at any load; empty where they do not."""
+def too_long_a_prompt(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -> LongPrompts | None:
+    """Why the lengths of prompts alone miss an objective, at any load; None where they do not."""
     for level in objectives.levels:
         tokens, alone_s = longest_alone(replica, traffic, level)
         if alone_s > level.limit_s:
-            return f"one prompt in {_one_in(level)} is longer than {tokens:,.0f} tokens, which alone miss {level.name}"
-    return ""
+            return LongPrompts(level.name, _one_in(level), tokens)
+    return None
 
 
 def tail_note(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -> str:
@@ -270,14 +271,15 @@ def tail_note(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -
         tokens, alone_s = longest_alone(replica, traffic, level)
         if alone_s > _MOST_OF_LIMIT * level.limit_s:
             return (
-                f"{level.name} hangs on long prompts: one in {_one_in(level)} is longer than {tokens:,.0f} "
+                f"{level.name} hangs on long prompts: one in {_one_in(level):.3g} is longer than {tokens:,.0f} "
                 f"tokens, which take {alone_s:.2g} of the {level.limit_s:g} s alone on option 1"
             )
     return ""
 
 
-def _one_in(level: ServiceLevel) -> str:
-    return f"{100.0 / (100.0 - level.percent):.3g}"
+def _one_in(level: ServiceLevel) -> float:
+    """How many requests there are for one that may miss a level."""
+    return 100.0 / (100.0 - level.percent)
 
 
 def iteration_tokens(largest: int) -> list[int]:

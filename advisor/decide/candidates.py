@@ -8,6 +8,7 @@ from advisor.catalog.engines import support, weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.published import ServedCheckpoint, served_checkpoint
 from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.decide.reason import DoesNotFit, NoEngine, NoKernels, NotRanked, Reason
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.layout import check_layout
@@ -56,8 +57,8 @@ def candidates_of(
     max_context_tokens: float,
     max_accelerators: int = _MAX_REPLICA,
     is_calibrated: bool = False,
-) -> tuple[list[Candidate], str]:
-    """All feasible replicas on one accelerator, and, where there are none, the reason in words.
+) -> tuple[list[Candidate], Reason | None]:
+    """All feasible replicas on one accelerator, and, where there are none, the reason.
 
     A replica must hold one request of `max_context_tokens`. `is_calibrated` says that the record holds the figures
     of one machine.
@@ -65,10 +66,10 @@ def candidates_of(
     Source: own enumeration; layouts as the engines accept them.
     """
     if accelerator.unranked_reason:
-        return [], accelerator.unranked_reason
+        return [], NotRanked(accelerator.unranked_reason)
     found: list[Candidate] = []
     size_limit = min(max_accelerators, _MAX_REPLICA)
-    reason = f"no engine in the catalog runs {model.id} on it"
+    reason: Reason = NoEngine(model.id)
     for engine in engines:
         if engine.id not in accelerator.engines:
             continue
@@ -86,15 +87,15 @@ def candidates_of(
                     try:
                         fitting.append(fitted(deployment, mean_context_tokens, max_context_tokens))
                     except InfeasibleError as error:
-                        reason = error.why or error.what
+                        reason = DoesNotFit(error.why or error.what)
                     if fitting and pp > 1:
                         break
                 found += fitting
                 if fitting:
                     break  # pipelines only where no single domain holds the model
         if not usable_precisions(model, accelerator, engine, precisions):
-            reason = f"{engine.name} has no kernels for {'/'.join(precisions) or model.weights} on it"
-    return found, "" if found else reason
+            reason = NoKernels(engine.name, precisions or (model.weights,))
+    return found, None if found else reason
 
 
 def usable_precisions(

@@ -16,9 +16,9 @@ from advisor.decide.candidates import Candidate, candidates_of
 from advisor.decide.levers import APART, UNLIKE, serves_pools
 from advisor.decide.load_runs import spread_of_contexts
 from advisor.decide.offers import Placement, placements
+from advisor.decide.option import Share
 from advisor.decide.purchase import Demand
 from advisor.decide.ranking import Planned
-from advisor.decide.result import Share
 from advisor.decide.scenario import Scenario
 from advisor.decide.unlike_parts import BASES, LARGEST_WORKER, Asked, Side, seller_of, with_parts
 from advisor.simulator.disaggregation import (

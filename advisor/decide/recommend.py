@@ -12,11 +12,13 @@ from advisor.catalog.schema import Accelerator, Model
 from advisor.decide.bounds import tail_note
 from advisor.decide.changes import compared, tried_changes, tried_levers, what_would_change
 from advisor.decide.context_tiers import context_tiers, searched_largest
+from advisor.decide.decision import Decision, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
 from advisor.decide.levers import APART, BY_LENGTH, lever, pulled, without_limits
 from advisor.decide.nearest import nearest_question
 from advisor.decide.offers import market, stale_price_warnings
-from advisor.decide.options import headline, option_of, owned_note, router_note
+from advisor.decide.option import Option
+from advisor.decide.options import ages_days, headline, option_of, owned_note, router_note
 from advisor.decide.pools import with_pools
 from advisor.decide.purchase import Demand, cheapest_purchase, demands_of
 from advisor.decide.ranking import (
@@ -26,9 +28,17 @@ from advisor.decide.ranking import (
     ranked,
     roles,
 )
-from advisor.decide.result import ContextTier, Option, Recommendation, Rejected, Rung
+from advisor.decide.reason import (
+    CostsMore,
+    NoAnswerError,
+    NoDeployment,
+    NotForSale,
+    NothingCarries,
+    NotRanked,
+    Reason,
+)
 from advisor.decide.scenario import Scenario, windowed
-from advisor.decide.screening import NOT_FOR_SALE, PICKS, Found, Searched, SearchOutcome, screen
+from advisor.decide.screening import PICKS, Found, Searched, SearchOutcome, screen
 from advisor.decide.search import Progress, search
 from advisor.decide.settling import engines_for, leaders, screened
 from advisor.decide.split import with_split
@@ -116,7 +126,7 @@ def _carries(found: Found) -> tuple[float, float]:
 
 def recommend(
     scenario: Scenario, *, progress: Progress = lambda message: None, whole: bool = True
-) -> Recommendation:
+) -> Decision:
     """Which accelerator, how many, which layout, precision and engine, at which cost, with which latencies.
 
     Every accelerator of the catalog is considered; the options shown were simulated, and no other could be cheaper
@@ -127,7 +137,7 @@ def recommend(
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     """
     started = time.perf_counter()
-    asked, refused = scenario, dict[int, str]()
+    asked, refused = scenario, dict[int, Reason]()
     if scenario.max_contexts:
         named, _ = model_catalog.get(scenario.model)
         done, refused = searched_largest(scenario, named, partial(searched, progress=progress))
@@ -135,12 +145,12 @@ def recommend(
         done = searched(scenario, progress=progress, suggests=True)
     with limited(SHOW_WORK):
         plan = _answered(asked, refused, done, progress, whole=whole)
-    return replace(plan, search=done.outcome.statistics(time.perf_counter() - started))
+    return replace(plan, counts=done.outcome.counts(time.perf_counter() - started))
 
 
 def _answered(
-    asked: Scenario, refused: dict[int, str], done: Searched, progress: Progress, *, whole: bool
-) -> Recommendation:
+    asked: Scenario, refused: dict[int, Reason], done: Searched, progress: Progress, *, whole: bool
+) -> Decision:
     """What a search found, settled, shown and compared."""
     scenario, model, outcome = done.scenario, done.model, done.outcome
     demands = demands_of(scenario)
@@ -166,22 +176,23 @@ def _answered(
     comparisons = compared(order)
     ties = [rank for rank, plan in enumerate(order[1:], start=2) if is_tie(order[0], plan)]
     options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
-    return Recommendation(
+    return Decision(
         kind="plan",
         model=model.id,
         workload=scenario.workload,
         headline=headline(options[0], model, scenario, ladder),
         options=options,
+        safe_pick=next((option for option in options if option.role == "safe_pick"), None),
         ladder=ladder,
         contexts=_contexts(asked, model, refused, order[0], progress),
-        rejected=_rejected(done, {option.accelerator for option in options}, options[-1]),
+        rejected=_rejected(done, _accelerators(order), options[-1]),
         what_would_change=what_would_change(options, comparisons, tried_changes(scenario, order[0]))
         if whole
         else (),
         comparisons=comparisons,
-        levers_tried=tried_levers(scenario, _worth_trying(scenario, order[0], picks)),
-        search=outcome.statistics(0.0),
-        warnings=stale_price_warnings(options),
+        changes=tried_levers(scenario, _worth_trying(scenario, order[0], picks)),
+        counts=outcome.counts(0.0),
+        warnings=stale_price_warnings(ages_days(options)),
         notes=(
             *done.notes,
             *owned_note(scenario),
@@ -226,14 +237,16 @@ def _ladder(scenario: Scenario, picks: Sequence[Planned | None]) -> tuple[Rung, 
     clients = scenario.ladder_clients or (None,) * len(picks)
     for place, (pick, count) in enumerate(zip(picks, clients, strict=True)):
         option = None if pick is None else replace(option_of(1, pick, scenario), role=roles([pick])[0])
-        rate = option.requests_per_s.value if option else 0.0
-        rungs.append(Rung(rate if count else scenario.ladder_per_s[place], option, count))
+        served = option.served.requests_per_s.value if option else None
+        rate = served if count else scenario.ladder_per_s[place]
+        reason = NothingCarries() if option is None else None
+        rungs.append(Rung(option, reason, rate_per_s=rate, clients=count))
     return tuple(rungs)
 
 
 def _contexts(
-    scenario: Scenario, model: Model, refused: dict[int, str], best: Planned, progress: Progress
-) -> tuple[ContextTier, ...]:
+    scenario: Scenario, model: Model, refused: dict[int, Reason], best: Planned, progress: Progress
+) -> tuple[Rung, ...]:
     """What to take for each of the scenario's context windows."""
     if not scenario.max_contexts:
         return ()
@@ -274,34 +287,40 @@ def _options(
     return tuple(found)
 
 
+def _accelerators(order: Sequence[Planned]) -> set[str]:
+    """Ids of all accelerators of a ranking, those of unlike parts among them."""
+    fleets = [plan.found.fleet.parts for plan in order if plan.found.fleet is not None]
+    of_parts = {part.candidate.deployment.accelerator.id for parts in fleets for part in parts}
+    return of_parts | {plan.found.accelerator_id for plan in order}
+
+
 def _rejected(done: Searched, shown: set[str], last: Option) -> tuple[Rejected, ...]:
     """Every accelerator that is not an option, against the last one that is."""
-    named = f"option {last.rank}"
-    return rejected_of(done, shown, last.usd_per_million_tokens.value, named)
+    return rejected_of(done, shown, last.served.usd_per_million_tokens.value, last.rank)
 
 
 def rejected_of(
-    done: Searched, shown: set[str], limit: float, named: str = "the dearest shown"
+    done: Searched, shown: set[str], limit_usd: float, rank: int | None = None
 ) -> tuple[Rejected, ...]:
     """Every accelerator that is not shown: dearer ones first, then those that cannot answer.
 
-    `limit` is what the dearest one that is shown, called `named`, costs [USD per million tokens].
+    `limit_usd` is what the dearest one that is shown, the option `rank`, costs [USD per million tokens].
     """
     outcome = done.outcome
-    dearer, others = [], []
+    dearer, others = list[tuple[float, str, bool]](), list[Rejected]()
     for name in done.accelerators:
         if name in shown:
             continue
         found = outcome.found.get(name)
         if found:
-            dearer.append((found[0].usd_per_million_tokens, name, "simulated"))
+            dearer.append((found[0].usd_per_million_tokens, name, False))
         elif name in outcome.bounds:
-            dearer.append((outcome.bounds[name], name, "at best"))
+            dearer.append((outcome.bounds[name], name, True))
         else:
-            others.append(Rejected(name, outcome.reasons.get(name, "no feasible deployment")))
+            others.append(Rejected(name, outcome.reasons.get(name, NoDeployment())))
     ranked = [
-        Rejected(name, f"${usd:.3g} per million tokens {how}, against ${limit:.3g} for {named}")
-        for usd, name, how in sorted(dearer)
+        Rejected(name, CostsMore(usd, limit_usd, rank, is_bound=is_bound))
+        for usd, name, is_bound in sorted(dearer)
     ]
     return (*ranked, *others)
 
@@ -320,18 +339,19 @@ def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> 
     return (f"no option is cheaper with {', '.join(idle)}: searched with and without",) if idle else ()
 
 
-def _nothing(done: Searched, fix: str = "") -> AdvisorError:
+def _nothing(done: Searched, fix: str = "") -> NoAnswerError:
     """Why there is no answer: what another question would change first, then the most common."""
     scenario, model = done.scenario, done.model
-    never = {each.unranked_reason for each in done.accelerators.values()}
     reasons = Counter(done.outcome.reasons.values())
-    common = sorted(reasons.items(), key=lambda item: (item[0] in never, item[0] == NOT_FOR_SALE, -item[1]))[
-        :3
-    ]
-    return InfeasibleError(
+    common = sorted(
+        reasons.items(),
+        key=lambda item: (isinstance(item[0], NotRanked), isinstance(item[0], NotForSale), -item[1]),
+    )[:3]
+    return NoAnswerError(
         f"nothing serves {model.id} within {scenario.objectives.words} under these constraints",
         why="; ".join(
-            f"{reason} ({count} accelerators)" if count > 1 else reason for reason, count in common
+            f"{reason} ({count} accelerators)" if count > 1 else str(reason) for reason, count in common
         ),
         fix=fix or "loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision",
+        reasons=tuple(reason for reason, _ in common),
     )

@@ -1,7 +1,6 @@
 """What a search begins with and returns: candidates at the least that they can cost, what was found, what was not."""
 
 import math
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,21 +9,28 @@ from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.decide.bounds import roofline_requests_per_s
 from advisor.decide.candidates import Candidate, candidates_of
 from advisor.decide.capacity import Capacity
+from advisor.decide.decision import Counts
 from advisor.decide.levers import check_pulled, variants
 from advisor.decide.load_runs import Served
 from advisor.decide.offers import Placement, offers_under_limit, placements
+from advisor.decide.option import Share
 from advisor.decide.purchase import Demand, Purchase, cheapest_purchase, demands_of, least_costs
-from advisor.decide.result import SearchStatistics, Share
+from advisor.decide.reason import (
+    NotForSale,
+    NotPowered,
+    NotSoldTogether,
+    OverBudget,
+    OwnedTooSlow,
+    Reason,
+    SlowByDatasheet,
+    TooFewOwned,
+)
 from advisor.decide.scenario import Scenario, Traffic
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.intervals import factors, prediction_class
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 
-NOT_FOR_SALE = "no price within the constraints on this date"
-NOT_TOGETHER = "nobody sells enough of them in one node for this model"
-TOO_FEW = "a replica of this model takes more of them than are there"
-UNFED = "the power budget feeds none of them"
 PICKS = 2
 """Accelerators that compete for one rung of a ladder of loads, and at least for any answer: the cheapest may not be the
 one to take."""
@@ -127,7 +133,7 @@ class SearchOutcome:
     """Confirmed by a long run, cheapest first."""
     estimated: dict[str, list[Found]] = field(default_factory=lambda: defaultdict(list))
     """Simulated in short runs only."""
-    reasons: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, Reason] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
     """Best bound [usd per million tokens] of accelerators that were left out because it is too dear."""
     hard_seeds: list[int] = field(default_factory=list)
@@ -138,16 +144,14 @@ class SearchOutcome:
     num_modelled: int = 0
     num_simulated: int = 0
     num_requests: int = 0
-    screen_wall_s: float = 0.0
 
-    def statistics(self, wall_s: float) -> SearchStatistics:
+    def counts(self, wall_s: float) -> Counts:
         """The counts as an answer shows them, after so long a search [s]."""
-        return SearchStatistics(
+        return Counts(
             num_candidates=self.num_candidates,
             num_modelled=self.num_modelled,
             num_simulated=self.num_simulated,
             num_simulated_requests=self.num_requests,
-            screen_wall_s=self.screen_wall_s,
             wall_s=wall_s,
         )
 
@@ -214,7 +218,6 @@ def screen(
     """The question and every candidate that somebody sells, at its cost by datasheet limits; accelerators that have
     none leave their reason in the outcome.
     """
-    started = time.perf_counter()
     pool = _pool(scenario, model, accelerators, engines, offers, outcome.reasons)
     outcome.num_candidates = len(pool)
     rates = roofline_requests_per_s(
@@ -227,7 +230,7 @@ def screen(
     for order, ((candidate, ways), rate) in enumerate(surest):
         name = candidate.deployment.accelerator.id
         if rate <= 0:
-            outcome.reasons.setdefault(name, "even its datasheet limits miss the latency objectives")
+            outcome.reasons.setdefault(name, SlowByDatasheet())
             continue
         costs = least_costs(scenario, demands, ways, rate)
         if min(costs) == math.inf:
@@ -236,7 +239,6 @@ def screen(
         entries.append(Entry(0.0, order, costs, candidate, ways, rate))
     question, asked = _asked(scenario, demands, entries)
     outcome.entries = {entry.order: entry for entry in asked}
-    outcome.screen_wall_s = time.perf_counter() - started
     return question, asked
 
 
@@ -295,7 +297,7 @@ def _pool(
     accelerators: Mapping[str, Accelerator],
     engines: tuple[Engine, ...],
     offers: Mapping[str, tuple[Price, ...]],
-    reasons: dict[str, str],
+    reasons: dict[str, Reason],
 ) -> list[tuple[Candidate, tuple[Placement, ...]]]:
     """Candidates that somebody sells, with the ways to buy them; accelerators that have none leave their reason."""
     traffic, constraints = scenario.traffic, scenario.constraints
@@ -313,11 +315,11 @@ def _pool(
             max_accelerators=constraints.max_accelerators,
             is_calibrated=accelerator is not record,
         )
-        if not candidates:
+        if reason is not None:
             reasons[accelerator.id] = reason
             continue
         if accelerator.id not in offers and not constraints.own:
-            reasons[accelerator.id] = NOT_FOR_SALE
+            reasons[accelerator.id] = NotForSale()
             continue
         known = {accelerator.tdp_w: offers.get(accelerator.id, ())}
         placed = [
@@ -327,9 +329,9 @@ def _pool(
             if (found := _ways(variant, scenario, known))
         ]
         if not placed:
-            reasons[accelerator.id] = TOO_FEW if constraints.own else NOT_TOGETHER
+            reasons[accelerator.id] = TooFewOwned() if constraints.own else NotSoldTogether()
             if constraints.own and not any(known.values()):
-                reasons[accelerator.id] = UNFED
+                reasons[accelerator.id] = NotPowered()
         pool += placed
     check_pulled(scenario, model, [candidate for candidate, _ in pool])
     return pool
@@ -353,8 +355,8 @@ def least_throughput(candidate: Candidate) -> float:
     return factors("throughput", name)[0]
 
 
-def not_to_be_had(scenario: Scenario) -> str:
+def not_to_be_had(scenario: Scenario) -> Reason:
     """Why nothing that can be bought carries the load."""
     if scenario.constraints.own:
-        return "the hardware that is there does not carry this load"
-    return "costs more than the budget"
+        return OwnedTooSlow()
+    return OverBudget()

@@ -19,10 +19,11 @@ from advisor.decide.capacity import (
     scaled,
     usually_held,
 )
-from advisor.decide.effort import NOT_TRIED, is_spent
+from advisor.decide.effort import is_spent
 from advisor.decide.levers import replica_of
 from advisor.decide.purchase import cheapest_purchase, least_costs, planned_load, replicas_for
 from advisor.decide.ranking import firm_ways
+from advisor.decide.reason import MissesObjectives, NotSupported, NotTried, SlowAlone
 from advisor.decide.scenario import Scenario
 from advisor.decide.screening import (
     Entry,
@@ -117,7 +118,7 @@ def _end(question: Question, outcome: SearchOutcome, heap: list[Entry]) -> None:
     for entry in heap:
         name = entry.candidate.deployment.accelerator.id
         if _can_win(question, outcome, entry):
-            outcome.reasons[name] = NOT_TRIED
+            outcome.reasons[name] = NotTried()
             outcome.bounds.pop(name, None)
         elif name not in outcome.reasons and not outcome.found.get(name):
             outcome.bounds.setdefault(name, entry.bounds[-1])
@@ -141,7 +142,7 @@ def tighten(
         replica = replica_of(entry.candidate, scenario, libraries.get(key))
         libraries.setdefault(key, replica.library)
     except AdvisorError as error:
-        outcome.reasons.setdefault(deployment.accelerator.id, error.why or error.what)
+        outcome.reasons.setdefault(deployment.accelerator.id, NotSupported(error.why or error.what))
         return
     outcome.num_modelled += 1
     if why := too_long_a_prompt(replica, scenario.traffic, scenario.objectives):
@@ -149,9 +150,7 @@ def tighten(
         return
     rate = min(entry.rate_bound, surface_requests_per_s(replica, scenario.traffic, scenario.objectives))
     if rate <= 0:
-        outcome.reasons.setdefault(
-            deployment.accelerator.id, "misses the time per output token even when alone"
-        )
+        outcome.reasons.setdefault(deployment.accelerator.id, SlowAlone())
         return
     costs = least_costs(scenario, question.demands, entry.ways, rate)
     if min(costs) == math.inf:
@@ -195,7 +194,7 @@ def estimate(
         return
     if capacity is None:
         outcome.entries.pop(entry.order, None)
-        outcome.reasons.setdefault(name, "misses the latency objectives at any load")
+        outcome.reasons.setdefault(name, MissesObjectives())
         return
     outcome.num_requests += capacity.num_requests
     found = priced(question, entry, capacity)
@@ -252,7 +251,7 @@ def _confirm(
             outcome.bounds.setdefault(name, entry.bounds[-1])
         else:
             outcome.entries.pop(entry.order, None)
-            outcome.reasons.setdefault(name, "misses the latency objectives in a long run")
+            outcome.reasons.setdefault(name, MissesObjectives(in_long_run=True))
         return
     outcome.entries[entry.order] = replace(entry, held=capacity)
     outcome.num_requests += capacity.num_requests - entry.capacity.num_requests

@@ -11,9 +11,9 @@ import numpy as np
 from advisor.catalog.schema import Accelerator, Model
 from advisor.decide.levers import BY_LENGTH, LEVERS
 from advisor.decide.load_runs import LoadShare, SplitModel, prompt_pairs, trace_of
+from advisor.decide.option import Share
 from advisor.decide.purchase import Demand
 from advisor.decide.ranking import Planned
-from advisor.decide.result import Share
 from advisor.decide.scenario import Objectives, PromptRange, Scenario, ServiceLevel, Traffic
 from advisor.decide.screening import Entry, Found, Question, SearchOutcome, screen
 from advisor.decide.search import estimate, tighten

@@ -11,9 +11,9 @@ from advisor.decide.capacity import ESTIMATE_REQUESTS, Capacity, confirm
 from advisor.decide.effort import is_spent
 from advisor.decide.load_runs import Served, run_at, strain
 from advisor.decide.offers import Placement, placements
+from advisor.decide.option import Share
 from advisor.decide.purchase import Demand, cheapest_purchase
 from advisor.decide.ranking import Planned, planned
-from advisor.decide.result import Share
 from advisor.decide.scenario import Scenario, Traffic
 from advisor.decide.screening import Fleet, Found, Part, Settled
 from advisor.decide.settling import confirmed

@@ -10,8 +10,8 @@ from advisor.catalog.schema import Model, Price
 from advisor.decide.bounds import surface_requests_per_s
 from advisor.decide.candidates import usable_precisions
 from advisor.decide.capacity import Capacity, confirm, highest_load
+from advisor.decide.decision import Counts, Rejected
 from advisor.decide.recommend import rejected_of, searched
-from advisor.decide.result import Rejected, SearchStatistics
 from advisor.decide.scenario import Scenario
 from advisor.decide.screening import Found, Searched
 from advisor.decide.search import Progress
@@ -39,7 +39,7 @@ class Market:
     served: Served | None
     offers: Mapping[str, tuple[Price, ...]]
     rejected: tuple[Rejected, ...]
-    search: SearchStatistics
+    counts: Counts
 
     def found_of(self, row: CostRow) -> Found:
         """The simulated deployment behind a row."""
@@ -106,7 +106,7 @@ def survey(
             {found.accelerator_id for found in best},
             max(row.usd_per_million_tokens.value for row in ordered),
         ),
-        search=done.outcome.statistics(0.0),
+        counts=done.outcome.counts(0.0),
     )
 
 

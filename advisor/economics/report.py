@@ -90,7 +90,7 @@ def cost_report(question: CostQuestion, *, progress: Progress = lambda message: 
         carbon=_carbon(question, best, home, tokens_per_day),
         method=METHOD,
         rejected=market.rejected,
-        search=replace(market.search, wall_s=time.perf_counter() - started),
+        counts=replace(market.counts, wall_s=time.perf_counter() - started),
         volume=_volume(question, best),
         notes=tuple(note for note in (market.note, home_note, api_note, owned.note) if note),
     )
