@@ -48,7 +48,7 @@ def report() -> None:
         answer = asked(f"recommend {question} --as-of 2026-11-20")
         cpu_s = time.process_time() - started
         option, goals = answer["options"][0], answer["inputs"]["objectives"]
-        command = f"simulate serve {' '.join(option['simulate_args'])} --requests {REQUESTS}"
+        command = f"simulate serve {' '.join(option['launch']['simulate_args'])} --requests {REQUESTS}"
         worst: dict[str, float] = {"ttft": 0.0, "tpot": 0.0}
         good = 0
         for seed in SEEDS:
@@ -57,7 +57,8 @@ def report() -> None:
             good += all(part <= 1.0 for part in parts.values())
             worst = {name: max(worst[name], part) for name, part in parts.items()}
         held, runs = held + good, runs + len(SEEDS)
-        what = f"{option['num_accelerators']} x {option['accelerator']}, {option['engine']} {option['weight_dtype']}"
+        machine, layout = option["machine"], option["layout"]
+        what = f"{machine['num_accelerators']} x {machine['accelerator']}, {layout['engine']} {layout['weight_dtype']}"
         strain = ", ".join(f"{name} {part:.0%}" for name, part in worst.items())
         print(
             f"{question:45} {what:45} {good}/{len(SEEDS)} hold; worst p99 of limit: {strain}; {cpu_s:.1f} CPU s"

@@ -35,7 +35,7 @@ def get(ref: str) -> Chosen[Model]:
     Raises: UnknownNameError: nothing, or more than one record, is called so; `hint` lists near misses.
         InputFileError: the config.json cannot be read as a model.
     """
-    if _is_path(ref):
+    if is_path(ref):
         from advisor.catalog.hf.config import model_from_hf_config
 
         return Chosen(model_from_hf_config(ref), f"shape read from {ref}")
@@ -138,7 +138,7 @@ def _core(name: str) -> str:
     return core
 
 
-def _is_path(ref: str) -> bool:
+def is_path(ref: str) -> bool:
     if ref.endswith(".json") or ref.startswith((".", "/", "~")):
         return True
     return (Path(ref) / "config.json").is_file()

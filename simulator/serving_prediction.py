@@ -4,12 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from advisor.simulator.intervals import factors, prediction_class, with_interval
+from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import Distribution, ServingResult
 
-PERCENTILES = (50, 90, 99)
+PERCENTILES = (50, 90, 95, 99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,9 @@ def class_of(replica: ReplicaModel, sequences: float | None = None, *, stranger:
 
 
 def predicted(result: ServingResult, replica: ReplicaModel) -> ServingPrediction:
-    """Latencies [s] by mean, p50, p90, p99 and rates [1/s] of a run, with intervals of the replica's class.
+    """Latencies [s] by mean, p50, p90, p95, p99 and rates [1/s] of a run, with intervals of the replica's class.
 
-    Assumes: an end-to-end time errs as its parts do, the time to the first token and the rest; the gap between two
-    tokens errs as their mean does.
+    Assumes: an end-to-end time errs as its parts do; the gap between two tokens errs as their mean does.
     Raises: ValueError: no request finished.
     Source: advisor.simulator.intervals.
     """
@@ -54,11 +53,13 @@ def predicted(result: ServingResult, replica: ReplicaModel) -> ServingPrediction
     basis = replica.basis
     class_name = class_of(replica, result.mean_batch)
     rates = (result.output_tokens_per_s, result.total_tokens_per_s, result.requests_per_s)
+    first = statistics(result.ttft, "ttft", class_name, basis)
+    token = statistics(result.tpot, "tpot", class_name, basis)
     return ServingPrediction(
-        statistics(result.ttft, "ttft", class_name, basis),
-        statistics(result.tpot, "tpot", class_name, basis),
+        first,
+        token,
         statistics(result.itl, "tpot", class_name, basis),
-        _end_to_end(result.ttft, result.e2e, class_name, basis),
+        end_to_end(values_of(result.e2e), first, token),
         *(with_interval(rate, "throughput", class_name, basis) for rate in rates),
     )
 
@@ -66,7 +67,7 @@ def predicted(result: ServingResult, replica: ReplicaModel) -> ServingPrediction
 def predicted_latencies(
     ttft: Distribution, tpot: Distribution, e2e: Distribution, replica: ReplicaModel
 ) -> dict[str, dict[str, Quantity]]:
-    """Latencies [s] by mean, p50, p90, p99 of requests that replicas of one kind served, with their intervals.
+    """Latencies [s] by mean, p50, p90, p95, p99 of requests that replicas of one kind served, with their intervals.
 
     Source: `predicted`.
     """
@@ -74,11 +75,9 @@ def predicted_latencies(
     class_name = class_of(replica)
     if not ttft.num_samples:
         return {"ttft_s": {}, "tpot_s": {}, "e2e_s": {}}
-    return {
-        "ttft_s": statistics(ttft, "ttft", class_name, basis),
-        "tpot_s": statistics(tpot, "tpot", class_name, basis),
-        "e2e_s": _end_to_end(ttft, e2e, class_name, basis),
-    }
+    first = statistics(ttft, "ttft", class_name, basis)
+    token = statistics(tpot, "tpot", class_name, basis)
+    return {"ttft_s": first, "tpot_s": token, "e2e_s": end_to_end(values_of(e2e), first, token)}
 
 
 def predicted_rate(rate_per_s: float, replica: ReplicaModel) -> Quantity:
@@ -91,7 +90,7 @@ def predicted_rate(rate_per_s: float, replica: ReplicaModel) -> Quantity:
 
 
 def statistics(
-    times: Distribution, metric: str, class_name: str, basis: Basis, percents: Sequence[int] = PERCENTILES
+    times: Distribution, metric: str, class_name: str, basis: Basis, percents: Sequence[float] = PERCENTILES
 ) -> dict[str, Quantity]:
     """Mean and percentiles [s] with their intervals; nothing where no value was seen (the time per output token of
     one-token answers).
@@ -112,16 +111,39 @@ def statistics(
     return found
 
 
-def _end_to_end(
-    ttft: Distribution, times: Distribution, class_name: str, basis: Basis
+def values_of(times: Distribution, percents: Sequence[float] = PERCENTILES) -> dict[str, float]:
+    """Mean and percentiles [s] without their intervals, as far as they are finite."""
+    values = {"mean": times.mean_s} | {f"p{percent}": times.percentile_s(percent) for percent in percents}
+    return {name: value for name, value in values.items() if math.isfinite(value)}
+
+
+def end_to_end(
+    values_s: Mapping[str, float], ttft: Mapping[str, Quantity], tpot: Mapping[str, Quantity]
 ) -> dict[str, Quantity]:
-    share = ttft.mean_s / times.mean_s if times.mean_s > 0 else 0.0
-    (ttft_low, ttft_high), (tpot_low, tpot_high) = factors("ttft", class_name), factors("tpot", class_name)
-    low = min(1.0, share * ttft_low + (1.0 - share) * tpot_low)
-    high = max(1.0, share * ttft_high + (1.0 - share) * tpot_high)
-    values = {"mean": times.mean_s} | {f"p{percent}": times.percentile_s(percent) for percent in PERCENTILES}
+    """Times of whole requests [s], whose ends are those of the first token and of the tokens after it.
+
+    A whole request takes its first token and then one interval between tokens after another. The part of the first
+    token errs as the time to first token of the same statistic does, the rest as the time per output token does.
+
+    Assumes: the first token of a whole request at a percentile takes the time to first token of that percentile.
+    Source: own composition.
+    """
     return {
-        name: Quantity(value, value * low, value * high, basis)
-        for name, value in values.items()
-        if math.isfinite(value)
+        name: _whole(value, ttft.get(name), tpot.get(name))
+        for name, value in values_s.items()
+        if name in ttft
     }
+
+
+def _whole(value_s: float, ttft: Quantity | None, tpot: Quantity | None) -> Quantity:
+    assert ttft is not None
+    if tpot is None or tpot.value <= 0 or ttft.value <= 0:
+        tpot = ttft
+    if ttft.value <= 0:
+        return Quantity(value_s, value_s, value_s, ttft.basis)
+    first_s = min(ttft.value, value_s)
+    low, high = (
+        first_s * first / ttft.value + (value_s - first_s) * token / tpot.value
+        for first, token in ((ttft.low, tpot.low), (ttft.high, tpot.high))
+    )
+    return Quantity(value_s, min(low, value_s), max(high, value_s), ttft.basis)

@@ -21,7 +21,7 @@ from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, replica_in_turns
-from advisor.simulator.serving_prediction import ServingPrediction
+from advisor.simulator.serving_prediction import ServingPrediction, end_to_end
 from advisor.simulator.step_cost import StepSurface, decode_iteration_s
 
 Method = Literal["draft_model", "mtp", "eagle", "medusa", "ngram"]
@@ -360,21 +360,24 @@ def with_acceptance_range(
 ) -> ServingPrediction:
     """A prediction whose times per token and rates also err as far as acceptance is not known.
 
-    Assumes: both errors are independent, so they add in squares on the logarithm; first tokens do not depend on it.
+    Assumes: both errors are independent, so they add in squares on the logarithm; first tokens do not depend on it,
+    so that a whole request errs by it in the tokens after the first.
     Source: own composition.
     """
     if chosen is None:
         return prediction
     slow = chosen.time_factors
     fast = (1.0 / slow[1], 1.0 / slow[0])
-    times = ("tpot_s", "itl_s", "e2e_s")
+    times = ("tpot_s", "itl_s")
     rates = ("output_tokens_per_s", "total_tokens_per_s", "requests_per_s")
     changed: dict[str, object] = {
         name: {key: widened(value, slow) for key, value in getattr(prediction, name).items()}
         for name in times
     }
     changed |= {name: widened(getattr(prediction, name), fast) for name in rates}
-    return replace(prediction, **changed)  # type: ignore[arg-type]
+    wider = replace(prediction, **changed)  # type: ignore[arg-type]
+    whole_s = {name: value.value for name, value in prediction.e2e_s.items()}
+    return replace(wider, e2e_s=end_to_end(whole_s, wider.ttft_s, wider.tpot_s))
 
 
 def widened(quantity: Quantity, factors: tuple[float, float]) -> Quantity:

@@ -202,7 +202,7 @@ def scenario_of(
         and not constraints.own
     )
     scenario = Scenario(
-        model=model if found.note.startswith("shape read") else found.record.id,
+        model=model if models.is_path(model) else found.record.id,
         traffic=traffic,
         objectives=goals,
         constraints=constraints,

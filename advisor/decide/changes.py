@@ -12,16 +12,17 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import KILO
 from advisor.decide.bounds import surface_requests_per_s
 from advisor.decide.candidates import Candidate, fitted, usable_precisions
+from advisor.decide.decision import BeforeAfter, Change, Comparison
 from advisor.decide.effort import is_spent
 from advisor.decide.levers import Lever, lever_note, replica_of, to_try, under_limits, with_lever
 from advisor.decide.load_runs import strain
 from advisor.decide.measure import LEAST_SHOWN, Capacity, Measurements
-from advisor.decide.offers import Placement, offers_under_limit, placements
+from advisor.decide.offers import OWN, Placement, offers_under_limit, placements
+from advisor.decide.option import Option
 from advisor.decide.power import NAME, rate_factors
 from advisor.decide.purchase import purchase_on
 from advisor.decide.race import shown
 from advisor.decide.ranking import LESS, Planned, chance_cheaper, log_error, planned
-from advisor.decide.result import BeforeAfter, Comparison, LeverTrial, Option
 from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
 from advisor.decide.trial import Found
 from advisor.simulator.deployment import activation_dtype_for
@@ -41,7 +42,7 @@ _SURE = 0.9
 """Chance from which on an order counts as settled."""
 
 
-def tried_levers(scenario: Scenario, plans: Sequence[tuple[int, Planned]]) -> tuple[LeverTrial, ...]:
+def tried_levers(scenario: Scenario, plans: Sequence[tuple[int, Planned]]) -> tuple[Change, ...]:
     """Each lever that may be tried on each of the ranked deployments, best first; those that gain nothing last."""
     trials = [
         _tried(scenario, rank, plan, beside, one)
@@ -55,8 +56,14 @@ def tried_levers(scenario: Scenario, plans: Sequence[tuple[int, Planned]]) -> tu
         for rank, plan in plans
         if scenario.constraints.own and not is_spent() and (trial := _under_limit(scenario, rank, plan))
     ]
-    order = ("pulled", "cheaper", "faster", "no gain", "refused")
-    return tuple(sorted(trials, key=lambda trial: (order.index(trial.verdict), trial.gain)))
+    order = ("applied", "cheaper", "faster", "no gain", "refused")
+    return tuple(sorted(trials, key=lambda trial: (order.index(trial.verdict), _gain(trial))))
+
+
+def _gain(trial: Change) -> tuple[float, float]:
+    """The key by which changes with the same verdict are ordered, the best first."""
+    cost, time = trial.usd_per_million_tokens, trial.tpot_p99_s
+    return (cost.ratio if cost else 1.0, time.ratio if time else 1.0)
 
 
 def _beside(scenario: Scenario, plan: Planned) -> Planned:
@@ -66,9 +73,9 @@ def _beside(scenario: Scenario, plan: Planned) -> Planned:
     return _at_point(scenario, plan)
 
 
-def _tried(scenario: Scenario, rank: int, plan: Planned, beside: Planned, one: Lever) -> LeverTrial:
+def _tried(scenario: Scenario, rank: int, plan: Planned, beside: Planned, one: Lever) -> Change:
     """One lever on one deployment, which carries the same demand."""
-    trial = LeverTrial(one.name, one.words, rank, plan.found.accelerator_id, "no gain", one.costs_quality, "")
+    trial = Change(one.name, one.words, rank, plan.found.accelerator_id, "no gain", one.costs_quality, "")
     try:
         candidate = with_lever(plan.found.candidate, one, scenario)
         replica = replica_of(candidate, scenario, plan.found.replica.library)
@@ -83,8 +90,8 @@ def _tried(scenario: Scenario, rank: int, plan: Planned, beside: Planned, one: L
 
 
 def _compared(
-    trial: LeverTrial, plan: Planned, after: Planned, worst: float, beside: Planned | None = None
-) -> LeverTrial:
+    trial: Change, plan: Planned, after: Planned, worst: float, beside: Planned | None = None
+) -> Change:
     """The trial with what a change does; `worst`: times the cost where its error is large, if there is a difference;
     `beside`: the deployment by the same runs, where it is shown by others."""
     cost = BeforeAfter(plan.found.usd_per_million_tokens, after.found.usd_per_million_tokens)
@@ -109,7 +116,7 @@ def _change(metric: str, plan: Planned, after: Planned, beside: Planned) -> Befo
     return BeforeAfter(before_s, after_s if beside is plan or not same_s else before_s * after_s / same_s)
 
 
-def _under_limit(scenario: Scenario, rank: int, plan: Planned) -> LeverTrial | None:
+def _under_limit(scenario: Scenario, rank: int, plan: Planned) -> Change | None:
     """What a power limit does to a deployment of one's own: the one that it is held to, else the lowest that holds;
     None where none may be tried."""
     candidate = plan.found.candidate
@@ -124,7 +131,7 @@ def _under_limit(scenario: Scenario, rank: int, plan: Planned) -> LeverTrial | N
         trial = _compared(_of_limit(rank, candidate, free, again), free, again, 1.0)
         shown_usd, ratio = plan.found.usd_per_million_tokens, BeforeAfter(*_usd(free, again)).ratio
         return replace(
-            trial, verdict="pulled", usd_per_million_tokens=BeforeAfter(shown_usd / ratio, shown_usd)
+            trial, verdict="applied", usd_per_million_tokens=BeforeAfter(shown_usd / ratio, shown_usd)
         )
     if scenario.levers != ("auto",):
         return None
@@ -160,7 +167,7 @@ def _usd(*plans: Planned) -> tuple[float, ...]:
     return tuple(plan.found.usd_per_million_tokens for plan in plans)
 
 
-def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) -> LeverTrial:
+def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) -> Change:
     """A limit, with how much less is drawn, or how many more boards are fed."""
     chip, free = limited.deployment.accelerator, limited.full_power
     assert free is not None
@@ -173,7 +180,7 @@ def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) ->
     saved = f"{less_w / KILO:.3g} kW less at most, as boards that draw less anyway save less"
     if fed_now > fed:
         saved = f"the power feeds {fed_now} boards instead of {fed}"
-    return LeverTrial(
+    return Change(
         f"{NAME}:{watts}W",
         f"hold boards to {watts} of {free.tdp_w:.0f} W",
         rank,
@@ -253,13 +260,14 @@ def what_would_change(
     """
     first, sentences = options[0], _surest(options)
     for option in options[1:3]:
-        ratio = first.usd_per_million_tokens.value / option.usd_per_million_tokens.value
-        per_accelerator = option.usd_per_hour / option.num_accelerators
+        ratio = first.served.usd_per_million_tokens.value / option.served.usd_per_million_tokens.value
+        per_accelerator = option.bill.machines_usd_per_hour / option.machine.num_accelerators
+        name, seller = option.machine.accelerator, option.offer.provider if option.offer else OWN
         sentences.append(
-            f"{option.accelerator} wins below ${per_accelerator * ratio:.2f} per accelerator and hour "
-            f"(now ${per_accelerator:.2f} at {option.provider})"
+            f"{name} wins below ${per_accelerator * ratio:.2f} per accelerator and hour "
+            f"(now ${per_accelerator:.2f} at {seller})"
             if ratio < 1.0
-            else f"{option.accelerator} at {option.provider} costs less already: a benchmark that holds makes it first"
+            else f"{name} at {seller} costs less already: a benchmark that holds makes it first"
         )
     close = [each.accelerator for each in comparisons if each.chance_first_is_cheaper < _SURE]
     if close:
@@ -340,15 +348,15 @@ def _effect(change: str, plan: Planned, after: Planned | None) -> str:
 def _surest(options: tuple[Option, ...]) -> list[str]:
     """Where the first option rests on borrowed kernel parameters: the cheapest one that does not."""
     first = options[0]
-    if first.usd_per_million_tokens.basis != "assumed":
+    if first.served.basis != "assumed":
         return []
-    measured = next((option for option in options if option.usd_per_million_tokens.basis != "assumed"), None)
-    lead = f"{first.accelerator} is predicted with kernel parameters of related hardware"
+    measured = next((option for option in options if option.served.basis != "assumed"), None)
+    lead = f"{first.machine.accelerator} is predicted with kernel parameters of related hardware"
     if measured is None:
         return [f"{lead}, and so are its rivals: benchmark before you commit"]
     return [
-        f"{lead}; the cheapest whose own kernels were measured is {measured.accelerator}, "
-        f"option {measured.rank}, at ${measured.usd_per_million_tokens.value:.2g} per million tokens"
+        f"{lead}; the cheapest whose own kernels were measured is {measured.machine.accelerator}, option "
+        f"{measured.rank}, at ${measured.served.usd_per_million_tokens.value:.2g} per million tokens"
     ]
 
 

@@ -6,9 +6,10 @@ from typing import TypeVar
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Model
+from advisor.decide.decision import Rung
 from advisor.decide.options import option_of
 from advisor.decide.ranking import Planned
-from advisor.decide.result import ContextTier
+from advisor.decide.reason import NothingCarries, Reason, RequestsTooLong, WindowTooSmall
 from advisor.decide.scenario import Scenario
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
 
@@ -25,31 +26,32 @@ def tier_scenario(scenario: Scenario, tokens: int) -> Scenario:
 
 def searched_largest(
     scenario: Scenario, model: Model, search: Callable[[Scenario], Done]
-) -> tuple[Done, dict[int, str]]:
+) -> tuple[Done, dict[int, Reason]]:
     """The search at the largest of the windows that anything serves, and why nothing serves the others.
 
     Raises: InfeasibleError: nothing serves any.
     """
-    refused = {tokens: why for tokens in scenario.max_contexts if (why := _unread(scenario, model, tokens))}
+    unread = {tokens: _unread(scenario, model, tokens) for tokens in scenario.max_contexts}
+    refused: dict[int, Reason] = {tokens: reason for tokens, reason in unread.items() if reason is not None}
     for tokens in sorted(set(scenario.max_contexts).difference(refused), reverse=True):
         try:
             return search(tier_scenario(scenario, tokens)), refused
         except InfeasibleError as error:
-            refused[tokens] = error.why or error.what
+            refused[tokens] = NothingCarries(error.why or error.what)
     raise InfeasibleError(
         f"nothing serves {model.id} with a context of {min(scenario.max_contexts):,} tokens or more",
-        why="; ".join(dict.fromkeys(refused.values())),
+        why="; ".join(dict.fromkeys(map(str, refused.values()))),
         fix=_nearest(scenario, model),
     )
 
 
-def _unread(scenario: Scenario, model: Model, tokens: int) -> str:
-    """Why the model reads no requests of so many tokens, or the traffic has longer ones; empty where neither is so."""
+def _unread(scenario: Scenario, model: Model, tokens: int) -> Reason | None:
+    """Why the model reads no requests of so many tokens, or the load has longer ones; None where neither is so."""
     most, traffic = _window(model), scenario.traffic
     mean = traffic.mean_input_tokens + traffic.mean_output_tokens
     if most and tokens > most:
-        return f"{model.id} reads at most {most:,} tokens"
-    return f"a mean request has {mean:,} tokens" if mean > tokens else ""
+        return WindowTooSmall(model.id, most)
+    return RequestsTooLong(mean) if mean > tokens else None
 
 
 def _window(model: Model) -> int:
@@ -70,10 +72,10 @@ def _nearest(scenario: Scenario, model: Model) -> str:
 def context_tiers(
     scenario: Scenario,
     model: Model,
-    refused: dict[int, str],
+    refused: dict[int, Reason],
     best: Planned,
     plan: Callable[[Scenario], Planned | None],
-) -> tuple[ContextTier, ...]:
+) -> tuple[Rung, ...]:
     """Each window of the scenario, smallest first, with what to take for it, or why there is nothing.
 
     `best` is taken for the largest that is not refused; a smaller one takes it too unless something is cheaper there.
@@ -81,27 +83,26 @@ def context_tiers(
     found = []
     for tokens in sorted(set(scenario.max_contexts), reverse=True):
         if tokens in refused:
-            found.append(ContextTier(tokens, "refused", None, refused[tokens]))
+            found.append(Rung(None, refused[tokens], max_context_tokens=tokens))
             continue
         asked = tier_scenario(scenario, tokens)
-        rival = plan(asked) if any(tier.pick for tier in found) else None
+        rival = plan(asked) if any(rung.option for rung in found) else None
         if rival is not None and rival.found.purchase.cost < best.found.purchase.cost:
             best = rival
         found.append(_tier(best, asked, model, tokens))
     return tuple(reversed(found))
 
 
-def _tier(plan: Planned, scenario: Scenario, model: Model, tokens: int) -> ContextTier:
+def _tier(plan: Planned, scenario: Scenario, model: Model, tokens: int) -> Rung:
     replica, traffic = plan.found.replica, scenario.traffic
     prompt = FixedLengths(tokens - (traffic.max_output_tokens or 1), 1)
     alone = simulate(replica.surface, replica.policy, Workload(ClosedLoop(1), prompt, 1), seed=scenario.seed)
     held = replica.memory.kv_capacity_tokens // tokens * plan.found.purchase.num_replicas
     native = context_limits(model).native
-    return ContextTier(
-        tokens,
-        "with scaling" if native and tokens > native else "native",
+    return Rung(
         option_of(1, plan, scenario),
-        "",
-        int(held),
-        alone.ttft.mean_s,
+        max_context_tokens=tokens,
+        needs_rope_scaling=bool(native and tokens > native),
+        requests_at_once=int(held),
+        first_token_s=alone.ttft.mean_s,
     )

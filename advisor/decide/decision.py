@@ -16,6 +16,10 @@ class Rejected:
     accelerator: str
     reason: Reason
 
+    def document_fields(self) -> dict[str, str]:
+        """Fields by which a document names the accelerator and the reason."""
+        return {"accelerator": self.accelerator, **self.reason.document_fields()}
+
 
 @dataclass(frozen=True, slots=True)
 class Rung:

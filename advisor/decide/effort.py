@@ -20,7 +20,6 @@ NOT_SETTLED: Final = (
     "some capacities and times are those of the search, at full load: more takes over "
     f"{SHOW_WORK / MILLION:g} million simulated events"
 )
-NOT_TRIED: Final = "not tried: the search had reached its limit of simulated events"
 
 
 class Effort:

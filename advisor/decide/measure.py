@@ -1,8 +1,8 @@
 """Measurements of one deployment: the highest load that it holds within the objectives, and its planning point.
 
-A measurement depends on the deployment, the traffic and the objectives alone, never on what else was tried: loads lie on
-a grid below the deployment's own bound, seeds are nested in a fixed order, and every run is kept. So one measurement
-serves all demands of a question, and adding or removing candidates changes no figure.
+A measurement depends on the deployment, the traffic and the objectives alone, never on what else was tried: loads
+lie on a grid below the deployment's own bound, seeds are nested in a fixed order, and every run is kept. So one
+measurement serves all demands of a question, and adding or removing candidates changes no figure.
 """
 
 import math

@@ -8,9 +8,9 @@ from advisor.catalog.schema import Engine, Model
 from advisor.decide.candidates import candidates_of
 from advisor.decide.effort import is_spent
 from advisor.decide.offers import loosened
-from advisor.decide.purchase import smallest_budget
+from advisor.decide.purchase import budget_option, smallest_budget
 from advisor.decide.scenario import Constraints, Objectives, Scenario
-from advisor.decide.screening import Found
+from advisor.decide.trial import Found
 
 _LIMITS: Final = {
     "--precision": "precisions",
@@ -69,10 +69,9 @@ def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> I
         usual = Constraints.model_fields[field].get_default()
         if getattr(limits, field) != usual:
             yield f"drop {option}", _limited(scenario, **{field: usual})
-    if elsewhere is not None and not elsewhere.startswith("drop"):
-        option, _, values = elsewhere.partition(" ")
-        field = "terms" if option == "--term" else "tenancies"
-        yield elsewhere, _limited(scenario, **{field: tuple(values.split(","))})
+    if elsewhere is not None and elsewhere.values:
+        told = f"{elsewhere.option} {','.join(elsewhere.values)}"
+        yield told, _limited(scenario, **{elsewhere.field: elsewhere.values})
     for factor in _FACTORS:
         for metrics in (("tpot", "itl"), ("ttft", "e2e"), ("tpot", "itl", "ttft", "e2e")):
             looser, told = _looser(objectives, metrics, factor)
@@ -110,8 +109,9 @@ def _enough(scenario: Scenario, ask: Ask) -> str:
         if ask(_with_budget(scenario, usd_per_hour + 0.01)) is not None:
             purchase, price = found.purchase, found.purchase.placement.price
             count = purchase.num_units * purchase.placement.accelerators_per_unit
-            told = smallest_budget(usd_per_hour, count, found.accelerator_id, price.provider)
-            return told if factor == 1.0 else f"{told.partition(':')[0]} is enough"
+            if factor > 1.0:
+                return f"{budget_option(usd_per_hour)} is enough"
+            return smallest_budget(usd_per_hour, count, found.accelerator_id, price.provider)
     return ""
 
 

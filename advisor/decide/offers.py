@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Protocol, get_args
+from typing import Any, Final, get_args
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InfeasibleError
@@ -24,6 +24,7 @@ from advisor.catalog.prices import (
 from advisor.catalog.schema import Accelerator, Calibration, Price
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.catalog.units import KILO
+from advisor.decide.option import Offer
 from advisor.decide.scenario import Constraints, Market
 from advisor.simulator.calibrated_device import calibrated_accelerator
 
@@ -232,6 +233,30 @@ def owned_offer(count: int, accelerator: Accelerator, as_of: datetime.date) -> P
     )
 
 
+def offer_of(price: Price, as_of: datetime.date) -> Offer | None:
+    """The offer of a price as answers show it; None for hardware that is already there."""
+    if price.provider == OWN:
+        return None
+    return Offer(
+        provider=price.provider,
+        sku=price.sku,
+        region=price.region,
+        country=price.country,
+        term=price.term,
+        kind=price.price_kind,
+        tenancy=price.tenancy,
+        usd_per_hour=price.usd_per_hour,
+        accelerators_per_unit=price.num_accelerators,
+        observed_on=price.observed_on.isoformat(),
+        age_days=age_days(price, as_of) if price.is_dated else None,
+        url=price.url,
+        min_quantity=price.min_quantity,
+        max_quantity=price.max_quantity,
+        storage_usd_per_gb_hour=price.storage_usd_per_gb_hour,
+        egress_usd_per_gb=price.egress_usd_per_gb,
+    )
+
+
 def named(price: Price, as_of: datetime.date) -> dict[str, Any]:
     """The fields by which answers about items, jobs and training name an offer."""
     return {
@@ -346,8 +371,20 @@ def market(
     return owned_offers(constraints.own, chips, as_of, limit_w, may_be_none=may_draw_less), chips
 
 
-def loosened(constraints: Constraints, as_of: datetime.date) -> str | None:
-    """What to type so that something is for sale that is not now, by loosening one limit; None where none helps."""
+@dataclass(frozen=True, slots=True)
+class Loosened:
+    """One limit of a question, loosened until something is for sale."""
+
+    option: str
+    """As it is typed, such as --term."""
+    field: str
+    """Its field in the constraints."""
+    values: tuple[str, ...]
+    """What to type instead; empty to leave the option out."""
+
+
+def loosened(constraints: Constraints, as_of: datetime.date) -> Loosened | None:
+    """The first limit without which something is for sale that is not now; None where none helps."""
     everything = {"tenancies": get_args(Tenancy), "terms": get_args(Term)}
     for option, field in _LIMITS.items():
         wider = (
@@ -356,11 +393,11 @@ def loosened(constraints: Constraints, as_of: datetime.date) -> str | None:
         loose = constraints.model_copy(update={field: wider})
         offers = offers_by_accelerator(loose, as_of, loose.regions)
         if offers and field not in everything:
-            return f"drop {option}"
+            return Loosened(option, field, ())
         if offers:
             sold = (price for found in offers.values() for price in found)
             values = {price.tenancy if field == "tenancies" else price.term for price in sold}
-            return f"{option} {','.join(sorted(values))}"
+            return Loosened(option, field, tuple(sorted(values)))
     return None
 
 
@@ -371,19 +408,20 @@ def seller_words(provider: str, price_kind: str) -> str:
     return name if price_kind in ("list", "quote") else f"{name} ({price_kind.replace('_', ' ')} price)"
 
 
-class Priced(Protocol):
-    """An option with the age of its price."""
+def stale_price_warnings(ages_days: Sequence[int | None]) -> tuple[str, ...]:
+    """How many prices are stale, how old the oldest is, and how many bear no date; empty where all are fresh.
 
-    @property
-    def price_age_days(self) -> int: ...
-
-
-def stale_price_warnings(options: Sequence[Priced]) -> tuple[str, ...]:
-    """How many prices are stale and how old the oldest is; empty where all are fresh."""
-    stale = [option.price_age_days for option in options if option.price_age_days > STALE_AFTER_DAYS]
-    if not stale:
-        return ()
-    return (
-        f"{len(stale)} of {len(options)} prices are older than {STALE_AFTER_DAYS} days (oldest {max(stale)} days): "
-        "check before you rent, or give your own with --price-file",
-    )
+    `ages_days` has the age of each price that is shown [days]; None where its source bears no date.
+    """
+    stale = [age for age in ages_days if age is not None and age > STALE_AFTER_DAYS]
+    undated = sum(age is None for age in ages_days)
+    check = "check before you rent, or give your own with --price-file"
+    found = []
+    if stale:
+        found.append(
+            f"{len(stale)} of {len(ages_days)} prices are older than {STALE_AFTER_DAYS} days "
+            f"(oldest {max(stale)} days): {check}"
+        )
+    if undated:
+        found.append(f"{undated} of {len(ages_days)} prices bear no date: {check}")
+    return tuple(found)

@@ -6,7 +6,7 @@ does not apply; it never stands for zero.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from advisor.catalog.published import ServedCheckpoint
 from advisor.decide.reason import Reason
@@ -16,6 +16,10 @@ Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
 """What distinguishes an option among those of its answer."""
 Share = Literal["prefill", "decode", "short", "long", "replica"]
 """Work of one part of a deployment: prompts or output tokens, short or long prompts, or everything."""
+_SHARE_WORDS: Final[Mapping[str, str]] = {
+    "prefill": "prompts", "decode": "answers", "short": "prompts up to {:,} tokens", "long": "longer prompts",
+    "replica": "conversations",
+}  # fmt: skip
 Holds = Literal["likely", "marginal"]
 """likely: the capacity covers the load, within the objectives, with a probability of 75 % or more."""
 
@@ -85,6 +89,19 @@ class Offer:
     """Least order [accelerators]; None where the provider states none."""
     max_quantity: int | None = None
     """Largest order [accelerators]; None where the provider states none."""
+    storage_usd_per_gb_hour: float | None = None
+    """Price of storage [USD/(GB·h)]; None where the provider states none."""
+    egress_usd_per_gb: float | None = None
+    """Price of egress [USD/GB]; None where the provider states none."""
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the provider itself lists or quotes the price."""
+        return self.kind in ("list", "quote")
+
+
+BESIDE: Final = ("storage", "egress")
+"""Items of a bill that are not machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +119,17 @@ class UnknownCost:
     what: str
     reason: Reason
 
+    def document_fields(self) -> dict[str, str]:
+        """Fields by which a document names the item and the reason."""
+        return {"what": self.what, **self.reason.document_fields()}
+
 
 @dataclass(frozen=True, slots=True)
 class Bill:
     """What a purchase costs, by item, for a month and, of a job, in all."""
 
     usd_per_hour: float
-    """All known items [USD/h]; 730 hours are a month."""
+    """All known items [USD/h]; a month has 730.5 hours."""
     usd_per_month: float
     lines: tuple[BillLine, ...]
     """Known items, which add up to `usd_per_month`."""
@@ -121,7 +142,7 @@ class Bill:
     @property
     def machines_usd_per_hour(self) -> float:
         """Rent, or what owning costs, without storage and egress [USD/h]."""
-        beside = sum(line.usd_per_month for line in self.lines if line.what in ("storage", "egress"))
+        beside = sum(line.usd_per_month for line in self.lines if line.what in BESIDE)
         return self.usd_per_hour * (1.0 - beside / self.usd_per_month) if self.usd_per_month else 0.0
 
 
@@ -131,16 +152,21 @@ class Performance:
 
     requests_per_s: Quantity
     output_tokens_per_s: Quantity
+    total_tokens_per_s: Quantity
+    """Prompt and output tokens [tokens/s]."""
     usd_per_million_tokens: Quantity
     """Cost of a million prompt and output tokens [USD]; machines alone, without storage and egress."""
     usd_per_million_output_tokens: Quantity
     expected_usd_per_million_tokens: float
     """Mean cost over the errors of model and price [USD]; options are ranked by it."""
     ttft_s: Mapping[str, Quantity]
-    """Time to first token by percentile (`p50`, `p90`, `p95`, `p99`) [s]."""
+    """Time to first token by statistic (`mean`, `p50`, `p90`, `p95`, `p99`, and each percentile that was asked) [s]."""
     tpot_s: Mapping[str, Quantity]
+    """Mean time per output token of a request, by statistic [s]; empty where every output has one token."""
     itl_s: Mapping[str, Quantity]
+    """Interval between two tokens, by statistic [s]; its residuals are those of `tpot_s`."""
     e2e_s: Mapping[str, Quantity]
+    """Time of a whole request, by statistic [s]; its ends are those of the first token and of the tokens after it."""
     utilization_fraction: float
     """Part of the time in which a replica computes."""
     mean_batch: float
@@ -149,6 +175,7 @@ class Performance:
     chance: float
     """Probability that the capacity covers the load within the objectives, given the errors of the model."""
     holds: Holds
+    """Verdict over all objectives together."""
     basis: Basis
     power_w: float | None
     """Mean power of the accelerators together [W]."""
@@ -202,16 +229,19 @@ class Launch:
 class Explanation:
     """Why an option behaves as it does: the parts of a decode step, the memory, and what the prediction rests on."""
 
-    bottleneck: str
-    binding_objective: str
-    """Objective that is missed first above the capacity."""
-    step_s: Mapping[str, float]
-    """Time of one decode step by part, at the mean batch [s]."""
     memory_bytes: Mapping[str, float]
     """Memory of one accelerator by use [bytes]."""
-    kv_capacity_tokens: int
-    quality_note: str
-    basis_notes: tuple[str, ...]
+    kv_capacity_tokens: int | None = None
+    """Tokens that the caches of one replica hold; None where there are no caches."""
+    bottleneck: str | None = None
+    """What limits a decode step; None for a part of a deployment."""
+    binding_objective: str | None = None
+    """Objective that is missed first above the capacity; None for a part."""
+    step_s: Mapping[str, float] = field(default_factory=dict)
+    """Time of one decode step by part, at the mean batch [s]; of images, texts and audio the time of a batch of one."""
+    quality_note: str = ""
+    """What the number formats cost in quality."""
+    basis_notes: tuple[str, ...] = ()
     """Measurements of other hardware that the prediction borrows."""
 
 
@@ -231,15 +261,58 @@ class Option:
     """None for a part: latencies and rates belong to the whole deployment."""
     launch: Launch | None
     levers: Mapping[str, object] = field(default_factory=dict)
-    """What is applied besides hardware and layout: prefix_caching, kv_dtype, speculation, adapters."""
+    """What is applied besides hardware and layout: prefix_caching, sticky_router, speculation, adapters."""
     tie_with: tuple[int, ...] = ()
     """Ranks of options that may cost as little: less than 75 % sure which costs less."""
     parts: tuple["Option", ...] = ()
     """Unlike replicas that serve together, each with its own machine, layout, offer and bill."""
     max_prompt_tokens: int | None = None
-    """Longest prompt that the router sends to this part; None where it sends any."""
+    """Longest prompt that the router sends to a part; None where it sends any."""
     variants: tuple["Option", ...] = ()
     """Other deployments on the same accelerator."""
     reasons: tuple[Reason, ...] = ()
     """Why this option is not the safe pick."""
     explanation: Explanation | None = None
+
+    @property
+    def served(self) -> Performance:
+        """The performance of a deployment that serves requests.
+
+        Raises: TypeError: the option is a part, or does other work.
+        """
+        if not isinstance(self.performance, Performance):
+            raise TypeError(f"option {self.rank} has no performance of a served deployment")
+        return self.performance
+
+    @property
+    def started(self) -> Launch:
+        """How a replica is started.
+
+        Raises: TypeError: the option has no start command.
+        """
+        if self.launch is None:
+            raise TypeError(f"option {self.rank} has no start command")
+        return self.launch
+
+    @property
+    def explained(self) -> Explanation:
+        """Why the option behaves as it does.
+
+        Raises: TypeError: nothing explains it.
+        """
+        if self.explanation is None:
+            raise TypeError(f"option {self.rank} has no explanation")
+        return self.explanation
+
+    @property
+    def share_words(self) -> str:
+        """The work of a part, in words."""
+        return _SHARE_WORDS.get(self.role, self.role).format(self.max_prompt_tokens)
+
+    @property
+    def work_words(self) -> str:
+        """How many replicas of a part do which work."""
+        count = self.layout.num_replicas
+        if self.role in ("prefill", "decode"):
+            return f"{count} {self.role} workers"
+        return f"{count} replica{'s' if count > 1 else ''} for {self.share_words}"

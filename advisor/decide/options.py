@@ -1,37 +1,46 @@
 """One simulated candidate as an option: its figures with intervals, its cost, its explanation."""
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Final
 
+from advisor.catalog import accelerators
 from advisor.catalog.engines import quality_note
 from advisor.catalog.ownership import ownership
-from advisor.catalog.prices import age_days, all_providers
+from advisor.catalog.prices import age_days
 from advisor.catalog.schema import Accelerator, Model
 from advisor.decide.bounds import bottleneck_of
-from advisor.decide.levers import LEVERS
-from advisor.decide.offers import OWN, seller_words
+from advisor.decide.decision import Rung
+from advisor.decide.levers import LEVERS, lacks_head
+from advisor.decide.offers import offer_of, seller_words
+from advisor.decide.option import Explanation, Option, Performance
 from advisor.decide.power import rate_factors
-from advisor.decide.purchase import MonthlyBill, bill_of
-from advisor.decide.ranking import Planned, cost_range
-from advisor.decide.result import OfferedPrice, Option, Rung
-from advisor.decide.scenario import Objectives, Scenario
-from advisor.decide.screening import Found
+from advisor.decide.purchase import bill_of
+from advisor.decide.ranking import Planned, cost_range, is_firm
+from advisor.decide.reason import AssumedKernels, MayNotHold, NoCheckpoint, Reason, UnsurePrice
+from advisor.decide.scenario import Scenario, ServiceLevel
 from advisor.decide.starting import (
     basis_notes,
+    fleet_machine,
     launch_of,
+    launch_settings,
+    layout_of,
     levers_of,
+    machine_of,
     memory_of,
     parts_of,
     simulate_args,
 )
+from advisor.decide.trial import Found
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.quantity import Basis, Quantity
-from advisor.simulator.serving_prediction import class_of, statistics
+from advisor.simulator.serving import Distribution
+from advisor.simulator.serving_prediction import class_of, end_to_end, statistics, values_of
 from advisor.simulator.speculation import widened
 from advisor.simulator.surface import decode_breakdown_s
 
-_SHOWN = (50, 90, 95, 99)
-"""Percentiles of an option."""
+_SHOWN: Final = (50, 90, 95, 99)
+"""Percentiles of an option besides those that have an objective."""
 _IDLE_POWER_FRACTION = 0.3
 """Of board power while no kernel runs; idle accelerators of a server draw a quarter to a third."""
 
@@ -41,82 +50,110 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
 
     Assumes: replicas behind a router share the load evenly.
     """
-    found, result = plan.found, plan.result
-    deployment, replica = found.candidate.deployment, found.replica
-    basis = replica.basis
-    class_name = class_of(replica, result.mean_batch)
-    given = plan.demand.kind == "rate"
-    served = found.purchase.requests_per_s
-    throughput = (
-        Quantity(served, served, served, basis)
-        if given
-        else with_interval(served, "throughput", class_name, basis)
-    )
-    tokens_in, tokens_out = scenario.traffic.mean_input_tokens, scenario.traffic.mean_output_tokens
-    batch = max(1.0, result.mean_batch)
-    breakdown = decode_breakdown_s(
-        deployment, replica.library, replica.costs, round(batch), scenario.traffic.mean_context_tokens,
-        replica.cuda_graph_sizes,
-    )  # fmt: skip
-    num_accelerators = found.purchase.num_units * found.purchase.placement.accelerators_per_unit
-    total_tokens_per_s = throughput.scaled(float(tokens_in + tokens_out))
-    usd = _cost(plan, basis)
-    times, started = _times(plan, class_name), launch_of(found.candidate, scenario)
-    bill = bill_of(found.purchase.placement.price, found.purchase.usd_per_hour, scenario.beside)
+    found = plan.found
+    candidate, way = found.candidate, found.purchase.placement
+    settings, parts = launch_settings(candidate, scenario), parts_of(plan, scenario)
+    machine = machine_of(candidate, way, found.purchase.num_units)
+    if found.fleet is not None:
+        machine = fleet_machine(parts, found.purchase, is_shared=found.fleet.parts[0].is_shared)
     return Option(
         rank=rank,
-        **_layout(found),
-        **_offer(found, scenario, bill),
+        role="other",
+        machine=machine,
+        layout=layout_of(candidate, found.purchase.num_replicas * way.num_workers, settings.max_model_len),
+        offer=offer_of(way.price, scenario.as_of),
+        bill=bill_of(way.price, found.purchase.usd_per_hour, scenario.beside),
+        performance=_performance(plan, scenario),
+        launch=launch_of(candidate, scenario, simulate_args=simulate_args(plan, scenario)),
+        levers=levers_of(candidate, scenario),
+        parts=parts,
+        reasons=doubts_of(plan, scenario),
+        explanation=_explanation(plan, scenario),
+    )
+
+
+def _performance(plan: Planned, scenario: Scenario) -> Performance:
+    """How the deployment behaves at its planning point, and what its tokens cost there."""
+    found, result, traffic = plan.found, plan.result, scenario.traffic
+    basis, class_name = found.replica.basis, class_of(found.replica, result.mean_batch)
+    served = found.purchase.requests_per_s
+    rate = Quantity(served, served, served, basis)
+    if plan.demand.kind != "rate":
+        rate = with_interval(served, "throughput", class_name, basis)
+    tokens_in, tokens_out = traffic.mean_input_tokens, traffic.mean_output_tokens
+    usd = _cost(plan, basis)
+    chip, way = found.candidate.deployment.accelerator, found.purchase.placement
+    power_w = None
+    if chip.tdp_w:
+        num_accelerators = found.purchase.num_units * way.accelerators_per_unit
+        power_w = mean_power_w(chip, num_accelerators, result.busy_fraction)
+    total = rate.scaled(float(tokens_in + tokens_out))
+    return Performance(
+        requests_per_s=rate,
+        output_tokens_per_s=rate.scaled(float(tokens_out)),
+        total_tokens_per_s=total,
         usd_per_million_tokens=usd,
         usd_per_million_output_tokens=usd.scaled((tokens_in + tokens_out) / tokens_out),
         expected_usd_per_million_tokens=plan.expected_cost,
-        **times,
-        output_tokens_per_s=throughput.scaled(float(tokens_out)),
-        total_tokens_per_s=total_tokens_per_s,
-        requests_per_s=throughput,
-        **_safety(plan, scenario),
-        utilisation_fraction=result.busy_fraction,
+        **_times(plan, scenario, class_name),
+        utilization_fraction=result.busy_fraction,
         mean_batch=result.mean_batch,
-        slo_confidence=_confidence(times["ttft_s"]["p99"], times["tpot_s"].get("p99"), scenario.objectives),
-        price=_price(plan, scenario, bill.commitment_usd),
-        checkpoint=found.candidate.checkpoint,
-        max_num_seqs=found.candidate.max_num_seqs,
-        max_num_batched_tokens=found.candidate.max_num_batched_tokens,
-        bottleneck=bottleneck_of(replica, breakdown, batch, result.mean_kv_tokens),
-        step_breakdown=breakdown,
-        memory=memory_of(found.replica),
-        **_power(deployment.accelerator, num_accelerators, result.busy_fraction, total_tokens_per_s.value),
-        quality_note=_quality(found),
-        levers=levers_of(found.candidate, scenario),
-        launch_command=started.command,
-        launch_argv=started.argv,
-        launch_config=started.config,
-        accelerators_per_unit=found.purchase.placement.accelerators_per_unit,
-        simulate_args=simulate_args(plan, scenario),
-        basis_notes=basis_notes(found),
-        parts=parts_of(plan, scenario),
+        headroom_fraction=1.0 - plan.load / found.capacity.load,
+        chance=plan.chance,
+        holds=plan.holds,
+        basis=basis,
+        power_w=power_w,
+        energy_j_per_token=None if power_w is None else power_w / total.value,
     )
 
 
-def _times(plan: Planned, class_name: str) -> dict[str, Any]:
-    """Every latency with its percentiles; those after the first token also err as far as acceptance is not known."""
-    result, basis, guess = plan.result, plan.found.replica.basis, plan.found.candidate.speculation
-    slower = guess.time_factors if guess else (1.0, 1.0)
-    found = {"ttft_s": statistics(result.ttft, "ttft", class_name, basis, _SHOWN)}
-    for name, times, kind in (
-        ("tpot_s", result.tpot, "tpot"),
-        ("e2e_s", result.e2e, "ttft"),
-        ("itl_s", result.itl, "tpot"),
-    ):
-        values = statistics(times, kind, class_name, basis, _SHOWN)
-        found[name] = {key: widened(value, slower) for key, value in values.items()}
-    if (chip := plan.found.candidate.full_power) is None:
-        return found
-    least, most = rate_factors(chip)
-    errors = 1.0 / most, 1.0 / least
+def _times(plan: Planned, scenario: Scenario, class_name: str) -> dict[str, dict[str, Quantity]]:
+    """Every latency by statistic, those that have an objective among them; times after the first token also err as far
+    as the acceptance of drafted tokens is not known, all times as far as the speed under a power limit is not.
+    """
+    result, basis, candidate = plan.result, plan.found.replica.basis, plan.found.candidate
+    percents = tuple(sorted({*_SHOWN, *(_percent(level) for level in scenario.objectives.levels)}))
+    slower = candidate.speculation.time_factors if candidate.speculation else (1.0, 1.0)
+    limited = (1.0, 1.0)
+    if candidate.full_power is not None:
+        least, most = rate_factors(candidate.full_power)
+        limited = 1.0 / most, 1.0 / least
+
+    def quantities(times: Distribution, metric: str, guessed: tuple[float, float]) -> dict[str, Quantity]:
+        values = statistics(times, metric, class_name, basis, percents)
+        return {name: widened(widened(value, guessed), limited) for name, value in values.items()}
+
+    ttft, tpot = quantities(result.ttft, "ttft", (1.0, 1.0)), quantities(result.tpot, "tpot", slower)
     return {
-        name: {key: widened(value, errors) for key, value in times.items()} for name, times in found.items()
+        "ttft_s": ttft,
+        "tpot_s": tpot,
+        "itl_s": quantities(result.itl, "tpot", slower),
+        "e2e_s": end_to_end(values_of(result.e2e, percents), ttft, tpot),
     }
+
+
+def _percent(level: ServiceLevel) -> float:
+    """The percentile of a level; whole ones as whole numbers, as they are written."""
+    return int(level.percent) if float(level.percent).is_integer() else level.percent
+
+
+def _explanation(plan: Planned, scenario: Scenario) -> Explanation:
+    """The parts of a decode step at the mean batch, the memory, and what the prediction rests on."""
+    found, batch = plan.found, max(1.0, plan.result.mean_batch)
+    replica, deployment = found.replica, found.candidate.deployment
+    step_s = decode_breakdown_s(
+        deployment, replica.library, replica.costs, round(batch), scenario.traffic.mean_context_tokens,
+        replica.cuda_graph_sizes,
+    )  # fmt: skip
+    return Explanation(
+        bottleneck=bottleneck_of(replica, step_s, batch, plan.result.mean_kv_tokens),
+        binding_objective=found.capacity.binding,
+        step_s=step_s,
+        memory_bytes=memory_of(replica),
+        kv_capacity_tokens=replica.memory.kv_capacity_tokens,
+        quality_note=_quality(found),
+        basis_notes=basis_notes(found),
+    )
 
 
 def _quality(found: Found) -> str:
@@ -127,53 +164,22 @@ def _quality(found: Found) -> str:
     return f"{weights} {quality_note(deployment.model, used)}" if used else weights
 
 
-def _layout(found: Found) -> dict[str, Any]:
-    """What runs: the fields of an option that name the deployment."""
-    deployment, purchase = found.candidate.deployment, found.purchase
-    return {
-        "accelerator": deployment.accelerator.id,
-        "accelerator_name": deployment.accelerator.name,
-        "num_accelerators": purchase.num_units * purchase.placement.accelerators_per_unit,
-        "num_replicas": purchase.num_replicas * purchase.placement.num_workers,
-        "tensor_parallel": deployment.tensor_parallel,
-        "pipeline_parallel": deployment.pipeline_parallel,
-        "expert_parallel": deployment.expert_parallel,
-        "data_parallel": deployment.data_parallel,
-        "weight_dtype": deployment.weight_dtype,
-        "kv_dtype": deployment.kv_dtype,
-        "engine": deployment.engine.id,
-        "kv_capacity_tokens": found.replica.memory.kv_capacity_tokens,
-    }
-
-
-def _safety(plan: Planned, scenario: Scenario) -> dict[str, Any]:
-    """How far it is from missing an objective: the fields of an option that say how safe it is."""
-    return {
-        "meets_slo": True,
-        "holds": plan.holds,
-        "chance_of_holding": plan.chance,
-        "headroom_fraction": 1.0 - plan.load / plan.found.capacity.load,
-        "binding_objective": plan.found.capacity.binding,
-        "redundancy": scenario.redundancy,
-    }
-
-
-def _offer(found: Found, scenario: Scenario, bill: MonthlyBill) -> dict[str, Any]:
-    """Where it comes from: the fields of an option that name the price."""
-    price = found.purchase.placement.price
-    return {
-        "provider": price.provider,
-        "provider_class": _provider_class(price.provider),
-        "sku": price.sku,
-        "region": price.region,
-        "term": price.term,
-        "price_observed_on": price.observed_on.isoformat(),
-        "price_age_days": age_days(price, scenario.as_of),
-        "price_url": price.url,
-        "usd_per_hour": found.purchase.usd_per_hour,
-        "usd_per_month": bill.usd_per_month,
-        "bill": bill,
-    }
+def doubts_of(plan: Planned, scenario: Scenario) -> tuple[Reason, ...]:
+    """Why a deployment is not safe to take; none where it is."""
+    candidate, price = plan.found.candidate, plan.found.purchase.placement.price
+    found: list[Reason] = []
+    if plan.found.replica.basis == "assumed":
+        found.append(AssumedKernels())
+    if candidate.checkpoint.origin == "quantise first":
+        found.append(NoCheckpoint(f"checkpoint in {candidate.deployment.weight_dtype}"))
+    if lacks_head(candidate):
+        found.append(NoCheckpoint("head for speculative decoding"))
+    if plan.holds != "likely":
+        found.append(MayNotHold(plan.chance))
+    if not is_firm(price, plan.price_spread):
+        age = age_days(price, scenario.as_of) if price.is_dated else None
+        found.append(UnsurePrice(price.price_kind, price.tenancy, age))
+    return tuple(found)
 
 
 def _cost(plan: Planned, basis: Basis) -> Quantity:
@@ -181,15 +187,6 @@ def _cost(plan: Planned, basis: Basis) -> Quantity:
     value = plan.found.purchase.usd_per_million_tokens
     low, high = cost_range(plan)
     return Quantity(value, min(low, value), max(high, value), basis)
-
-
-def _confidence(ttft: Quantity, tpot: Quantity | None, objectives: Objectives) -> str:
-    pairs = [(ttft, objectives.largest_ttft_s)]
-    if tpot is not None:
-        pairs.append((tpot, objectives.largest_tpot_s))
-    if all(quantity.high <= limit for quantity, limit in pairs):
-        return "sure"
-    return "likely" if all(quantity.value <= 0.9 * limit for quantity, limit in pairs) else "marginal"
 
 
 def mean_power_w(accelerator: Accelerator, num_accelerators: int, busy_fraction: float) -> float:
@@ -201,70 +198,57 @@ def mean_power_w(accelerator: Accelerator, num_accelerators: int, busy_fraction:
     return num_accelerators * tdp_w * (busy_fraction + (1.0 - busy_fraction) * _IDLE_POWER_FRACTION)
 
 
-def _power(accelerator: Accelerator, count: int, busy_fraction: float, tokens_per_s: float) -> dict[str, Any]:
-    power_w = mean_power_w(accelerator, count, busy_fraction)
-    return {"power_w": power_w, "energy_j_per_token": power_w / tokens_per_s}
-
-
-def _provider_class(provider: str) -> str:
-    known = all_providers().get(provider)
-    return known.kind if known else "own"
-
-
-def _price(plan: Planned, scenario: Scenario, owed_usd: float | None) -> OfferedPrice:
-    price = plan.found.purchase.placement.price
-    return OfferedPrice(
-        kind=price.price_kind,
-        tenancy=price.tenancy,
-        age_days=age_days(price, scenario.as_of) if price.is_dated else None,
-        min_quantity=price.min_quantity,
-        max_quantity=price.max_quantity,
-        commitment_usd=owed_usd,
-        storage_usd_per_gb_hour=price.storage_usd_per_gb_hour,
-        egress_usd_per_gb=price.egress_usd_per_gb,
-    )
-
-
 def headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[Rung]) -> str:
     """The answer in a sentence; of a ladder its smallest and its cheapest load."""
     if not ladder:
         return f"{model.name}: {_deal(option)}, {_carried(option, scenario)}"
-    first = next((rung for rung in ladder if rung.pick), None)
+    first = next((rung for rung in ladder if rung.option), None)
     assert first is not None
-    assert first.pick is not None
+    assert first.option is not None
+    usd = option.served.usd_per_million_tokens.value
     if first.clients:
-        many = f"for {ladder[-1].clients} at ${option.usd_per_million_tokens.value:.3g} per million tokens"
-        return f"{model.name}: for {first.clients} clients {_deal(first.pick)}; {many}: {_deal(option)}"
-    small = f"for {first.rate_per_s:g} requests/s {_deal(first.pick)}"
-    cheapest = f"at {option.requests_per_s.value:g} requests/s a million tokens cost least"
-    return f"{model.name}: {small}; {cheapest}, ${option.usd_per_million_tokens.value:.3g}: {_deal(option)}"
+        many = f"for {ladder[-1].clients} at ${usd:.3g} per million tokens"
+        return f"{model.name}: for {first.clients} clients {_deal(first.option)}; {many}: {_deal(option)}"
+    small = f"for {first.rate_per_s:g} requests/s {_deal(first.option)}"
+    cheapest = f"at {option.served.requests_per_s.value:g} requests/s a million tokens cost least"
+    return f"{model.name}: {small}; {cheapest}, ${usd:.3g}: {_deal(option)}"
 
 
 def _carried(option: Option, scenario: Scenario) -> str:
-    cost = f"${option.usd_per_million_tokens.value:.3g} per million tokens"
+    cost = f"${option.served.usd_per_million_tokens.value:.3g} per million tokens"
     if scenario.traffic.rate_per_s:
         return f"{cost} at the {scenario.traffic.rate_per_s:,g} requests/s asked for"
-    rate = float(f"{option.requests_per_s.value:.3g}")
+    rate = float(f"{option.served.requests_per_s.value:.3g}")
     return f"{cost} at {rate:,g} requests/s"
 
 
 def _deal(option: Option) -> str:
-    kinds = dict.fromkeys(part.accelerator_name for part in option.parts) or (option.accelerator_name,)
-    counts = {
-        name: sum(part.num_accelerators for part in option.parts if part.accelerator_name == name)
-        for name in kinds
-    }
-    if len(counts) == 1:
-        counts = {option.accelerator_name: option.num_accelerators}
-    count = " and ".join(f"{number} × {name}" for name, number in counts.items())
-    replicas = f" as {option.num_replicas} replicas" if option.num_replicas > 1 else ""
+    count = accelerator_words(option)
+    replicas = f" as {option.layout.num_replicas} replicas" if option.layout.num_replicas > 1 else ""
     if option.parts:
-        replicas = " as " + " and ".join(part.work for part in option.parts)
-    if option.provider == OWN:
-        held = f" held to {option.power_limit_w:.0f} W each" if option.power_limit_w else ""
-        return f"run your own {count}{held}{replicas} for ${option.usd_per_hour:.2f}/h of electricity"
-    seller = seller_words(option.provider, option.price.kind)
-    return f"rent {count}{replicas} from {seller} for ${option.usd_per_hour:.2f}/h"
+        replicas = " as " + " and ".join(part.work_words for part in option.parts)
+    usd_per_hour = option.bill.machines_usd_per_hour
+    if option.offer is None:
+        limit_w = option.machine.power_limit_w
+        held = f" held to {limit_w:.0f} W each" if limit_w else ""
+        return f"run your own {count}{held}{replicas} for ${usd_per_hour:.2f}/h of electricity"
+    seller = seller_words(option.offer.provider, option.offer.kind)
+    return f"rent {count}{replicas} from {seller} for ${usd_per_hour:.2f}/h"
+
+
+def accelerator_words(option: Option) -> str:
+    """How many accelerators of which kind, by name."""
+    counts = Counter[str]()
+    for part in option.parts or (option,):
+        counts[part.machine.accelerator] += part.machine.num_accelerators
+    if len(counts) == 1:
+        counts = Counter({option.machine.accelerator: option.machine.num_accelerators})
+    return " and ".join(f"{count} × {accelerators.by_id(name).name}" for name, count in counts.items())
+
+
+def ages_days(options: Sequence[Option]) -> list[int | None]:
+    """Age of the price of each option [days]; 0 for hardware that is already there."""
+    return [option.offer.age_days if option.offer else 0 for option in options]
 
 
 def owned_note(scenario: Scenario) -> tuple[str, ...]:
@@ -282,6 +266,6 @@ def owned_note(scenario: Scenario) -> tuple[str, ...]:
 
 def router_note(options: Sequence[Option]) -> tuple[str, ...]:
     """What the reuse of a conversation's earlier turns rests on."""
-    if not any(option.levers.get("sticky_router") and option.num_replicas > 1 for option in options):
+    if not any(option.levers.get("sticky_router") and option.layout.num_replicas > 1 for option in options):
         return ()
     return ("each conversation must stay with its replica: --emit writes the router that keeps it there",)

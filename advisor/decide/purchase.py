@@ -11,7 +11,9 @@ from advisor.catalog.prices import commitment_usd, committed_hours
 from advisor.catalog.schema import Price
 from advisor.catalog.units import GB, HOUR_S, HOURS_PER_MONTH, MEGA
 from advisor.decide.offers import OWN, Placement, expected_price_factor
+from advisor.decide.option import Bill, BillLine, UnknownCost
 from advisor.decide.ownership import Tco
+from advisor.decide.reason import AmountNotStated, PriceNotStated
 from advisor.decide.scenario import Beside, Scenario
 
 _MOST_UNITS = 1_000_000
@@ -196,50 +198,38 @@ def _least_of_clients(scenario: Scenario, ways: Sequence[Placement], requests_pe
     return usd_per_million_tokens(least, requests_per_s, tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class MonthlyBill:
-    """A month of a deployment, or the whole of a job."""
-
-    usd_per_hour: float
-    """Of every part that is known."""
-    usd_per_month: float
-    parts_usd_per_month: Mapping[str, float | None]
-    """rent; or electricity, capital and upkeep of what is owned; storage; egress. None: unknown."""
-    unknown: Mapping[str, str]
-    """Why a part is."""
-    commitment_usd: float | None
-    """Owed whole under the term, used or not; None where the term's length is not stated."""
-    total_usd: float | None = None
-    """Of a job that ends: hours used or committed, storage for as long, egress in proportion."""
-
-
-def bill_of(price: Price, usd_per_hour: float, beside: Beside, *, job_s: float | None = None) -> MonthlyBill:
+def bill_of(price: Price, usd_per_hour: float, beside: Beside, *, job_s: float | None = None) -> Bill:
     """The bill of machines that cost so much per hour on an offer, of a job that runs so long where there is one.
 
-    Source: definition; storage and egress at the seller's price, own machines at that of their electricity.
+    Source: definition; storage and egress at the provider's price, own machines at that of their electricity.
     """
-    name = ELECTRICITY if price.provider == OWN else "rent"
-    owed = commitment_usd(price)
-    skus = usd_per_hour / price.usd_per_hour
+    machines = machines_bill(price, usd_per_hour)
     extra, unknown = _extra_usd_per_month(price, beside)
-    total = None
+    usd = None
     if job_s is not None:
-        known = sum(filter(None, extra.values())) / HOURS_PER_MONTH
-        total = job_usd(price.term, usd_per_hour, job_s) + known * job_s / HOUR_S
-    parts = {name: usd_per_hour * HOURS_PER_MONTH, **extra}
-    return _bill(parts, unknown, None if owed is None else owed * skus, total)
+        known = sum(extra.values()) / HOURS_PER_MONTH
+        usd = job_usd(price.term, usd_per_hour, job_s) + known * job_s / HOUR_S
+    return _bill({machines.lines[0].what: usd_per_hour}, extra, unknown, machines.commitment_usd, usd)
 
 
-def owned_bill(cost: Tco, price: Price, beside: Beside) -> MonthlyBill:
+def machines_bill(price: Price, usd_per_hour: float) -> Bill:
+    """The bill of a part of the machines of a deployment; the whole pays for storage and egress."""
+    owed = commitment_usd(price)
+    share = usd_per_hour / price.usd_per_hour
+    name = ELECTRICITY if price.provider == OWN else "rent"
+    return _bill({name: usd_per_hour}, {}, (), None if owed is None else owed * share)
+
+
+def owned_bill(cost: Tco, price: Price, beside: Beside) -> Bill:
     """The bill of machines that are bought: what they lose in value and interest, their energy, and the rest of it."""
-    upkeep = cost.running_usd_per_month - cost.energy_usd_per_month
     machines = {
         "capital": cost.usd_per_month - cost.running_usd_per_month,
         ELECTRICITY: cost.energy_usd_per_month,
-        "upkeep": upkeep,
+        "upkeep": cost.running_usd_per_month - cost.energy_usd_per_month,
     }
     extra, unknown = _extra_usd_per_month(price, beside)
-    return _bill({**machines, **extra}, unknown, 0.0)
+    hourly = {name: usd / HOURS_PER_MONTH for name, usd in machines.items()}
+    return _bill(hourly, extra, unknown, 0.0)
 
 
 def job_usd(term: str, usd_per_hour: float, duration_s: float) -> float:
@@ -249,26 +239,30 @@ def job_usd(term: str, usd_per_hour: float, duration_s: float) -> float:
 
 def extra_usd_per_hour(price: Price, beside: Beside) -> float:
     """Storage and egress, as far as their prices are known [USD/h]."""
-    return sum(filter(None, _extra_usd_per_month(price, beside)[0].values())) / HOURS_PER_MONTH
+    return sum(_extra_usd_per_month(price, beside)[0].values()) / HOURS_PER_MONTH
 
 
 def smallest_budget(usd_per_hour: float, count: int, accelerator: str, provider: str) -> str:
-    """The budget that buys the cheapest deployment, as it is typed, up to the next cent."""
+    """The budget that buys the cheapest deployment, as it is typed, up to the next cent, and what it buys."""
     where = "of your own" if provider == OWN else f"from {provider}"
-    cents = math.ceil(100.0 * usd_per_hour - 1e-6) / 100.0
-    return f"--budget {cents:.2f}/h: {count} x {accelerator} {where} is enough"
+    return f"{budget_option(usd_per_hour)}: {count} x {accelerator} {where} is enough"
 
 
-def bill_words(bill: MonthlyBill, which: str = "Option 1") -> str:
+def budget_option(usd_per_hour: float) -> str:
+    """A budget as it is typed, up to the next cent."""
+    return f"--budget {math.ceil(100.0 * usd_per_hour - 1e-6) / 100.0:.2f}/h"
+
+
+def bill_words(bill: Bill, which: str = "Option 1") -> str:
     """A month's bill in a sentence.
 
-    >>> bill_words(MonthlyBill(2.0, 1461.0, {"rent": 1461.0, "egress": None}, {"egress": "aws states no price"}, 0.0))
-    'Option 1 costs $1,461 a month for rent; egress is unknown (aws states no price).'
+    >>> line, why = BillLine("rent", 1460.0), UnknownCost("egress", PriceNotStated("aws"))
+    >>> bill_words(Bill(2.0, 1460.0, (line,), (why,), 0.0))
+    'Option 1 costs $1,460 a month for rent; egress is unknown (aws states no price).'
     """
-    known = {name: usd for name, usd in bill.parts_usd_per_month.items() if usd is not None}
-    parts = f" for {next(iter(known))}"
-    if len(known) > 1:
-        parts = ": " + ", ".join(f"{usd_words(usd)} {name}" for name, usd in known.items())
+    parts = f" for {bill.lines[0].what}"
+    if len(bill.lines) > 1:
+        parts = ": " + ", ".join(f"{usd_words(line.usd_per_month)} {line.what}" for line in bill.lines)
     return _sentence(bill, f"{which} costs {usd_words(bill.usd_per_month)} a month{parts}")
 
 
@@ -277,59 +271,66 @@ def usd_words(usd: float) -> str:
     return f"${usd:,.2f}" if abs(usd) < 100.0 else f"${usd:,.0f}"
 
 
-def left_out(bill: MonthlyBill) -> str:
+def left_out(bill: Bill) -> str:
     """What was asked for and has no price here, so that the sum leaves it out, as the end of a phrase."""
-    names = [name for name, why in bill.unknown.items() if not why.startswith("--")]
+    names = [each.what for each in bill.unknown if not isinstance(each.reason, AmountNotStated)]
     return f", {' and '.join(names)} unknown" if names else ""
 
 
-def job_words(bill: MonthlyBill) -> str:
+def job_words(bill: Bill) -> str:
     """The bill of a whole job in a sentence."""
-    known = [name for name, usd in bill.parts_usd_per_month.items() if usd is not None]
-    return _sentence(
-        bill, f"Option 1 costs {usd_words(bill.total_usd or 0.0)} in all for {' and '.join(known)}"
-    )
+    known = " and ".join(line.what for line in bill.lines)
+    return _sentence(bill, f"Option 1 costs {usd_words(bill.usd or 0.0)} in all for {known}")
 
 
-def _sentence(bill: MonthlyBill, first: str) -> str:
-    """It, with what is owed whole and what nobody knows."""
-    reasons: dict[str, list[str]] = {}
-    for name, why in bill.unknown.items():
-        reasons.setdefault("" if why.startswith("--") else why, []).append(name)
-    unknown = [
-        f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} unknown "
-        f"({why or ', '.join(bill.unknown[name] for name in names)})"
-        for why, names in reasons.items()
-    ]
+def _sentence(bill: Bill, first: str) -> str:
+    """The first part of a sentence, with the commitment and with the items that are unknown, each reason once."""
+    groups: dict[str, list[UnknownCost]] = {}
+    for each in bill.unknown:
+        groups.setdefault("" if isinstance(each.reason, AmountNotStated) else str(each.reason), []).append(
+            each
+        )
+    unknown = []
+    for why, group in groups.items():
+        typed = ", ".join(each.reason.option for each in group if isinstance(each.reason, AmountNotStated))
+        names = " and ".join(each.what for each in group)
+        unknown.append(f"{names} {'are' if len(group) > 1 else 'is'} unknown ({why or typed})")
     owed = [f"{usd_words(bill.commitment_usd)} are owed whole, used or not"] if bill.commitment_usd else []
     return "; ".join((first, *owed, *unknown)) + "."
 
 
 def _bill(
-    parts: Mapping[str, float | None],
-    unknown: Mapping[str, str],
-    commitment: float | None,
-    total: float | None = None,
-) -> MonthlyBill:
-    known = sum(usd for usd in parts.values() if usd is not None)
-    return MonthlyBill(known / HOURS_PER_MONTH, known, parts, unknown, commitment, total)
+    hourly: Mapping[str, float],
+    extra_usd_per_month: Mapping[str, float],
+    unknown: tuple[UnknownCost, ...],
+    commitment_usd: float | None,
+    usd: float | None = None,
+) -> Bill:
+    """A bill of machines [USD/h] and of what is beside them [USD/month]."""
+    monthly = {name: each * HOURS_PER_MONTH for name, each in hourly.items()} | dict(extra_usd_per_month)
+    return Bill(
+        usd_per_hour=sum(hourly.values()) + sum(extra_usd_per_month.values()) / HOURS_PER_MONTH,
+        usd_per_month=sum(monthly.values()),
+        lines=tuple(BillLine(name, each) for name, each in monthly.items()),
+        unknown=unknown,
+        commitment_usd=commitment_usd,
+        usd=usd,
+    )
 
 
-def _extra_usd_per_month(price: Price, beside: Beside) -> tuple[dict[str, float | None], dict[str, str]]:
-    """Storage and egress of a month, None where amount or price is not known; and which of the two is not."""
+def _extra_usd_per_month(price: Price, beside: Beside) -> tuple[dict[str, float], tuple[UnknownCost, ...]]:
+    """Storage and egress of a month where amount and price are known, and why one is not."""
     seller = "your own site" if price.provider == OWN else price.provider
     rates = {
         "storage": (beside.storage_bytes, price.storage_usd_per_gb_hour, HOURS_PER_MONTH),
         "egress": (beside.egress_bytes_per_month, price.egress_usd_per_gb, 1.0),
     }
-    found: dict[str, float | None] = {}
-    unknown = {}
+    known, unknown = dict[str, float](), list[UnknownCost]()
     for name, (size, rate, times) in rates.items():
-        found[name] = None
         if size is None:
-            unknown[name] = f"--{name}-tb"
+            unknown.append(UnknownCost(name, AmountNotStated(f"--{name}-tb")))
         elif size == 0.0 or rate is not None:
-            found[name] = size / GB * (rate or 0.0) * times
+            known[name] = size / GB * (rate or 0.0) * times
         else:
-            unknown[name] = f"{seller} states no price"
-    return found, unknown
+            unknown.append(UnknownCost(name, PriceNotStated(seller)))
+    return known, tuple(unknown)

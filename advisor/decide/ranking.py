@@ -179,8 +179,8 @@ def _throughput_factors(found: Found) -> tuple[float, float]:
         errors.append((1.0 / guess.time_factors[1], 1.0 / guess.time_factors[0]))
     if (chip := found.candidate.full_power) is not None:
         errors.append(rate_factors(chip))
-    # Sampling, how many guesses are accepted and how fast boards are under a limit are errors of their own, which add in squares
-    # on the logarithm.
+    # Sampling, how many guesses are accepted and how fast boards are under a limit are errors of their own, which
+    # add in squares # on the logarithm.
     slow, fast = (math.hypot(*map(math.log, side)) for side in zip(*errors, strict=True))
     return math.exp(-slow), math.exp(fast)
 
@@ -198,8 +198,8 @@ def ranked(options: Sequence[Planned]) -> list[Planned]:
 
 def preferred(able: Sequence[Planned]) -> Planned:
     """Return the deployment of one accelerator that is expected to cost least. Of those with the same bill, that are
-    expected to differ by less than capacities do by their seeds: the one that is more likely to hold, then the one whose
-    engine is predicted best, then the simpler one.
+    expected to differ by less than capacities do by their seeds: the one that is more likely to hold, then the one
+    whose engine is predicted best, then the simpler one.
     """
     best = ranked(able)[0]
     bill = best.found.purchase.cost * (1.0 + _TINY)

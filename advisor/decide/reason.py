@@ -1,7 +1,10 @@
-"""Reasons: why something is not an answer. A reason is a type; its English is made here and read by people alone."""
+"""Reasons: why something is not an answer. A reason is a type; people alone read its English, which is made here."""
 
 from dataclasses import dataclass
 from typing import ClassVar
+
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.units import KILO
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,18 @@ class Reason:
 
     def __str__(self) -> str:
         return self.text
+
+    def document_fields(self) -> dict[str, str]:
+        """Fields by which a document names the reason."""
+        return {"code": self.code, "text": self.text}
+
+
+class NoAnswerError(InfeasibleError):
+    """Nothing satisfies a question; the most common reasons against its candidates are kept as records."""
+
+    def __init__(self, what: str, *, why: str = "", fix: str = "", reasons: tuple[Reason, ...] = ()) -> None:
+        super().__init__(what, why=why, fix=fix)
+        self.reasons = reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +212,83 @@ class LongPrompts(Reason):
 
 
 @dataclass(frozen=True, slots=True)
+class TooSlowAlone(Reason):
+    """One item that meets no queue takes longer than the latency objective."""
+
+    unit: str
+    alone_s: float
+    limit_s: float
+    code: ClassVar[str] = "too_slow_alone"
+
+    @property
+    def text(self) -> str:
+        alone_ms, limit_ms = (KILO * seconds for seconds in (self.alone_s, self.limit_s))
+        return f"one {self.unit} alone takes {alone_ms:.0f} ms, the objective is {limit_ms:.0f} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class MissesDeadline(Reason):
+    """The job is not done by its deadline, or costs more than the budget."""
+
+    by_roofline: bool
+    """Whether the datasheet limits say so, and not the modelled replica."""
+    code: ClassVar[str] = "misses_deadline"
+
+    @property
+    def text(self) -> str:
+        if self.by_roofline:
+            return "its datasheet limits miss the deadline or the budget"
+        return "misses the deadline or the budget at its best"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTooSmall(Reason):
+    """The model reads fewer tokens than a context window asks for."""
+
+    model: str
+    most_tokens: int
+    code: ClassVar[str] = "window_too_small"
+
+    @property
+    def text(self) -> str:
+        return f"{self.model} reads at most {self.most_tokens:,} tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestsTooLong(Reason):
+    """The mean request of the load is longer than a context window."""
+
+    mean_tokens: int
+    code: ClassVar[str] = "requests_too_long"
+
+    @property
+    def text(self) -> str:
+        return f"a mean request has {self.mean_tokens:,} tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class NothingCarries(Reason):
+    """No option carries a demand of a ladder."""
+
+    why: str = ""
+    code: ClassVar[str] = "nothing_carries"
+
+    @property
+    def text(self) -> str:
+        return self.why or "nothing carries it"
+
+
+@dataclass(frozen=True, slots=True)
 class MissesObjectives(Reason):
     """Simulated runs miss an objective at every load that was tried."""
 
+    in_long_run: bool = False
+    """Whether short runs held the objectives and a long run did not."""
     code: ClassVar[str] = "misses_objectives"
 
     @property
     def text(self) -> str:
-        return "misses the latency objectives at any load"
+        return f"misses the latency objectives {'in a long run' if self.in_long_run else 'at any load'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +310,8 @@ class CostsMore(Reason):
     """Expected cost of the candidate, in the unit of `per`."""
     limit_usd: float
     """Expected cost of the option `rank`."""
-    rank: int
+    rank: int | None
+    """Rank of the option; None for the dearest one that is shown."""
     is_bound: bool
     """Whether `usd` is the least that the candidate could cost, and not what was simulated."""
     per: str = "per million tokens"
@@ -235,7 +320,8 @@ class CostsMore(Reason):
     @property
     def text(self) -> str:
         least = "at least " if self.is_bound else ""
-        return f"{least}${self.usd:.3g} {self.per}, against ${self.limit_usd:.3g} for option {self.rank}"
+        named = "the dearest shown" if self.rank is None else f"option {self.rank}"
+        return f"{least}${self.usd:.3g} {self.per}, against ${self.limit_usd:.3g} for {named}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +329,12 @@ class AmountNotStated(Reason):
     """The question does not say how much of something is used."""
 
     option: str
+    """As it is typed."""
     code: ClassVar[str] = "amount_not_stated"
 
     @property
     def text(self) -> str:
-        return self.option
+        return f"the question states no amount: {self.option}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,3 +397,19 @@ class NoCheckpoint(Reason):
     @property
     def text(self) -> str:
         return f"no published {self.what} is known"
+
+
+@dataclass(frozen=True, slots=True)
+class NoDeployment(Reason):
+    """No candidate on an accelerator was left to be tried."""
+
+    code: ClassVar[str] = "no_deployment"
+
+    @property
+    def text(self) -> str:
+        return "no feasible deployment"
+
+
+def reason_codes() -> tuple[str, ...]:
+    """Return the codes of all reasons, sorted; documents have no others."""
+    return tuple(sorted(kind.code for kind in Reason.__subclasses__()))

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 from advisor.catalog.prices import spread_of
 from advisor.catalog.schema import Price
 from advisor.decide.offers import OWN
-from advisor.decide.ranking import LESS, Role, is_firm, led_by
+from advisor.decide.option import Role
+from advisor.decide.ranking import LESS, is_firm, led_by
 from advisor.simulator.quantity import Basis, Quantity
 
 SAFE: Final = 2

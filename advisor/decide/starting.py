@@ -1,31 +1,47 @@
 """How what was found is started, and simulated again: commands of replicas, and the unlike parts of a fleet."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from advisor.catalog import models
 from advisor.catalog.dtypes import GGUF_DTYPES
-from advisor.catalog.launch import Guess, Launch, LaunchSettings, launch
+from advisor.catalog.launch import Guess, LaunchSettings, launch
+from advisor.catalog.launch_options import launch_options
 from advisor.catalog.published import checkpoint_for, context_limits
 from advisor.catalog.schema import Model
 from advisor.decide.candidates import Candidate
 from advisor.decide.levers import BY_LENGTH, eagle_head
+from advisor.decide.offers import Placement, offer_of
+from advisor.decide.option import Explanation, Launch, Layout, Machine, Option
+from advisor.decide.purchase import Purchase, machines_bill
 from advisor.decide.ranking import Planned
-from advisor.decide.result import OptionPart
 from advisor.decide.scenario import Scenario, Traffic
-from advisor.decide.screening import Found, Part
+from advisor.decide.trial import Found, Part
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 
 
-def launch_of(candidate: Candidate, scenario: Scenario, role: str = "") -> Launch:
+def launch_of(
+    candidate: Candidate, scenario: Scenario, role: str = "", *, simulate_args: tuple[str, ...] = ()
+) -> Launch:
     """How one replica is started. Source: catalog.launch."""
+    checkpoint, deployment = candidate.checkpoint, candidate.deployment
+    repository = checkpoint.repository
+    if checkpoint.origin == "quantise first":
+        repository = f"./{deployment.model.id}-{deployment.weight_dtype}"
+    elif deployment.weight_dtype in GGUF_DTYPES:
+        repository = f"{repository}:{deployment.weight_dtype.upper()}"
+    found = launch(deployment.engine, repository, launch_settings(candidate, scenario, role))
+    return Launch(found.command, found.argv, found.config, checkpoint, simulate_args)
+
+
+def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") -> LaunchSettings:
+    """Settings with which one replica is started."""
     deployment, adapters = candidate.deployment, scenario.adapters
     checkpoint = candidate.checkpoint
     first = checkpoint.origin == "quantise first"
-    repository = checkpoint.repository
-    if deployment.weight_dtype in GGUF_DTYPES and not first:
-        repository = f"{repository}:{deployment.weight_dtype.upper()}"
-    settings = LaunchSettings(
+    return LaunchSettings(
         tp=deployment.tensor_parallel,
         pp=deployment.pipeline_parallel,
         dp=deployment.data_parallel,
@@ -41,8 +57,52 @@ def launch_of(candidate: Candidate, scenario: Scenario, role: str = "") -> Launc
         adapters=(adapters.count, adapters.rank, adapters.slots) if adapters else None,
         role=role,
     )
-    model = f"./{deployment.model.id}-{deployment.weight_dtype}" if first else repository
-    return launch(deployment.engine, model, settings)
+
+
+def layout_of(candidate: Candidate, num_replicas: int, max_model_len: int) -> Layout:
+    """How the engine runs each of so many replicas."""
+    deployment = candidate.deployment
+    options = launch_options().get(deployment.engine.id)
+    return Layout(
+        engine=deployment.engine.id,
+        engine_version=options.release if options else None,
+        weight_dtype=deployment.weight_dtype,
+        kv_dtype=deployment.kv_dtype,
+        tensor_parallel=deployment.tensor_parallel,
+        pipeline_parallel=deployment.pipeline_parallel,
+        expert_parallel=deployment.expert_parallel,
+        data_parallel=deployment.data_parallel,
+        context_parallel=1,
+        num_replicas=num_replicas,
+        max_num_seqs=candidate.max_num_seqs,
+        max_num_batched_tokens=candidate.max_num_batched_tokens,
+        max_model_len=max_model_len,
+    )
+
+
+def machine_of(candidate: Candidate, way: Placement, num_units: int) -> Machine:
+    """The accelerators of so many units of an offer, and the nodes that they stand in."""
+    count, each = num_units * way.accelerators_per_unit, accelerators_per_node(way)
+    name = candidate.deployment.accelerator.id
+    return Machine(name, count, each, math.ceil(count / each), candidate.power_limit_w)
+
+
+def accelerators_per_node(way: Placement) -> int:
+    """Accelerators that stand in one node of a unit; single ones that are rented together stand in one."""
+    joined = 1 < way.price.num_accelerators < way.accelerators_per_unit
+    return way.price.num_accelerators if joined else way.accelerators_per_unit
+
+
+def fleet_machine(parts: Sequence[Option], purchase: Purchase, *, is_shared: bool) -> Machine:
+    """The machines of unlike parts together, of which `is_shared` says that each holds all parts."""
+    last, count = parts[-1].machine, purchase.num_units * purchase.placement.accelerators_per_unit
+    shared_nodes = math.ceil(count / last.accelerators_per_node)
+    return replace(
+        last,
+        accelerator="+".join(dict.fromkeys(part.machine.accelerator for part in parts)),
+        num_accelerators=count,
+        num_nodes=shared_nodes if is_shared else sum(part.machine.num_nodes for part in parts),
+    )
 
 
 def _guess(candidate: Candidate) -> Guess | None:
@@ -82,8 +142,6 @@ def levers_of(candidate: Candidate, scenario: Scenario) -> dict[str, object]:
         "prefix_caching": candidate.caches_prefixes,
         "sticky_router": bool(scenario.traffic.conversations) and candidate.caches_prefixes,
         "reused_input_tokens": scenario.traffic.reused_input_tokens if candidate.caches_prefixes else 0.0,
-        "kv_dtype": candidate.deployment.kv_dtype,
-        "power_limit_w": candidate.power_limit_w,
         "speculation": chosen,
         "adapters": scenario.adapters,
     }
@@ -107,56 +165,45 @@ def basis_notes(found: Found) -> tuple[str, ...]:
     return tuple(sorted({name for replica in replicas for name in replica.transferred}))
 
 
-def parts_of(plan: Planned, scenario: Scenario) -> tuple[OptionPart, ...]:
+def parts_of(plan: Planned, scenario: Scenario) -> tuple[Option, ...]:
     """The unlike parts of a deployment, each as it is bought and started; none where all replicas are alike."""
     fleet = plan.found.fleet
     if fleet is None:
         return ()
-    return tuple(_part(part, plan, scenario) for part in fleet.parts)
+    return tuple(_part(rank, part, plan, scenario) for rank, part in enumerate(fleet.parts, start=1))
 
 
-def _part(part: Part, plan: Planned, scenario: Scenario) -> OptionPart:
+def _part(rank: int, part: Part, plan: Planned, scenario: Scenario) -> Option:
     deployment, way = part.candidate.deployment, part.placement
     if part.traffic is not None:
         scenario = scenario.model_copy(update={"traffic": part.traffic})
     limits = scenario.traffic.part
-    started = launch_of(part.candidate, scenario, part.role)
     whole = plan.found.purchase.placement
     used = part.num_replicas * deployment.accelerators_per_replica
-    bought = used if part.is_shared else part.num_units * way.accelerators_per_unit
-    usd = (
-        whole.usd_per_unit_hour * used / whole.accelerators_per_unit
-        if part.is_shared
-        else part.num_units * way.usd_per_unit_hour
+    machine, usd_per_hour = (
+        machine_of(part.candidate, way, part.num_units),
+        part.num_units * way.usd_per_unit_hour,
     )
-    return OptionPart(
-        share=part.role,
-        accelerator=deployment.accelerator.id,
-        accelerator_name=deployment.accelerator.name,
-        num_accelerators=bought,
-        num_replicas=part.num_replicas,
-        tensor_parallel=deployment.tensor_parallel,
-        pipeline_parallel=deployment.pipeline_parallel,
-        expert_parallel=deployment.expert_parallel,
-        data_parallel=deployment.data_parallel,
-        weight_dtype=deployment.weight_dtype,
-        kv_dtype=deployment.kv_dtype,
-        engine=deployment.engine.id,
-        provider=way.price.provider,
-        sku=way.price.sku,
-        region=way.price.region,
-        term=way.price.term,
-        usd_per_hour=usd,
-        accelerators_per_unit=way.accelerators_per_unit,
-        max_num_seqs=part.candidate.max_num_seqs,
-        max_num_batched_tokens=part.candidate.max_num_batched_tokens,
-        checkpoint=part.candidate.checkpoint,
-        memory=memory_of(part.replica),
+    if part.is_shared:
+        machine = replace(machine, num_accelerators=used, num_nodes=1)
+        usd_per_hour = whole.usd_per_unit_hour * used / whole.accelerators_per_unit
+    settings = launch_settings(part.candidate, scenario, part.role)
+    return Option(
+        rank=rank,
+        role=part.role,
+        machine=machine,
+        layout=layout_of(part.candidate, part.num_replicas, settings.max_model_len),
+        offer=offer_of(way.price, scenario.as_of),
+        bill=machines_bill(way.price, usd_per_hour),
+        performance=None,
+        launch=launch_of(part.candidate, scenario, part.role),
         levers=levers_of(part.candidate, scenario),
-        launch_command=started.command,
-        launch_argv=started.argv,
-        launch_config=started.config,
         max_prompt_tokens=limits.to_tokens if limits else None,
+        explanation=Explanation(
+            memory_bytes=memory_of(part.replica),
+            kv_capacity_tokens=part.replica.memory.kv_capacity_tokens,
+            basis_notes=tuple(sorted(part.replica.transferred)),
+        ),
     )
 
 

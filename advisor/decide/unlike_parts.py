@@ -11,8 +11,8 @@ from advisor.decide.effort import is_spent
 from advisor.decide.load_runs import Served, run_at, strain
 from advisor.decide.measure import SHORT_REQUESTS, Capacity, Measurements
 from advisor.decide.offers import Placement, placements
-from advisor.decide.purchase import Demand, cheapest_purchase
 from advisor.decide.option import Share
+from advisor.decide.purchase import Demand, cheapest_purchase
 from advisor.decide.race import shown
 from advisor.decide.ranking import Planned, planned
 from advisor.decide.scenario import Scenario, Traffic

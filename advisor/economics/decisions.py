@@ -13,8 +13,6 @@ from advisor.economics.result import CostRow, OwnedOption, Way
 
 _NUM_APIS = 2
 _NUM_OWNED = 1
-ASSUMED = "(assumed)"
-"""Marks a policy whose price nobody offers."""
 
 
 def ways(
@@ -36,7 +34,7 @@ def ways(
     ]  # fmt: skip
     found += [
         _way("rent", each.what, each.usd_per_day, api_tokens_per_day, each.cost.utilisation_fraction, each.priced_on,
-             each.note, each.standing)
+             each.note, each.standing, is_assumed=each.is_assumed)
         for each in fleets
     ]  # fmt: skip
     found += [
@@ -62,6 +60,8 @@ def _way(
     observed: str,
     note: str,
     standing: int = 2,
+    *,
+    is_assumed: bool = False,
 ) -> Way:
     return Way(
         way=way,
@@ -73,7 +73,7 @@ def _way(
         price_observed_on=observed,
         note=note,
         standing=standing,
-        is_assumed=ASSUMED in note,
+        is_assumed=is_assumed,
     )
 
 

@@ -44,6 +44,8 @@ class PricedFleet:
     note: str
     standing: int
     """As that of a row."""
+    is_assumed: bool
+    """Whether a price of the policy is an assumption that no provider offers."""
 
 
 def units_needed(

@@ -6,9 +6,8 @@ from advisor.catalog.schema import Price
 from advisor.catalog.units import HOURS_PER_DAY
 from advisor.decide.offers import Placement, placements
 from advisor.decide.purchase import bill_of, left_out
-from advisor.decide.screening import Found
 from advisor.decide.standing import standing_of
-from advisor.economics.decisions import ASSUMED
+from advisor.decide.trial import Found
 from advisor.economics.fleet import (
     Day,
     FleetCost,
@@ -48,7 +47,10 @@ def _policies(question: CostQuestion, market: Market, known: Ownership, found: F
     offers = market.offers[found.accelerator_id]
     best = placements(deployment.accelerators_per_replica, offers, deployment.accelerator)[0]
     day = day_of(mean, question.shape.relative, found.capacity.requests_per_s, best.replicas_per_unit)
-    priced = [(best, autoscaled(day, _unit(best), startup)), _reserved(question, known, found, day, best)]
+    priced = [
+        (best, autoscaled(day, _unit(best), startup), False),
+        _reserved(question, known, found, day, best),
+    ]
     spot = _cheapest(question, found, ("spot",))
     if spot is not None and spot.replicas_per_unit == best.replicas_per_unit:
         policy = f"on-demand base, spot peak from {spot.price.provider}"
@@ -56,7 +58,7 @@ def _policies(question: CostQuestion, market: Market, known: Ownership, found: F
         cost = reserved_base(
             day, _unit(best), _unit(spot), startup, overhead_fraction=overhead, least_base=base, policy=policy
         )
-        priced.append((spot, cost))
+        priced.append((spot, cost, False))
     fixed, scenario = always_on(day, _unit(best)), question.scenario
     bill = bill_of(best.price, best.price.usd_per_hour, scenario.beside)
     beside_usd = HOURS_PER_DAY * (bill.usd_per_hour - best.price.usd_per_hour)
@@ -69,26 +71,27 @@ def _policies(question: CostQuestion, market: Market, known: Ownership, found: F
             cost.usd_per_day + beside_usd,
             f"{cost.policy}{left_out(bill)}",
             standing,
+            is_assumed,
         )
-        for way, cost in priced
+        for way, cost, is_assumed in priced
         if cost.usd_per_day < fixed.usd_per_day
     ]
 
 
 def _reserved(
     question: CostQuestion, known: Ownership, found: Found, day: Day, best: Placement
-) -> tuple[Placement, FleetCost]:
-    """A base under a commitment below an on-demand peak: a listed price where there is one, else an assumed one."""
+) -> tuple[Placement, FleetCost, bool]:
+    """A base under a commitment below an on-demand peak, and whether its price is assumed, as no provider lists one."""
     startup = known.value("startup_minutes")
     listed = _cheapest(question, found, _RESERVED)
     if listed is not None and listed.replicas_per_unit == best.replicas_per_unit:
         term = listed.price.term.replace("_", "-")
         policy = f"base on {term} from {listed.price.provider}, on-demand peak"
-        return listed, reserved_base(day, _unit(listed), _unit(best), startup, policy=policy)
+        return listed, reserved_base(day, _unit(listed), _unit(best), startup, policy=policy), False
     fraction = known.value("reserved_1y_fraction")
     reserved = UnitPrice(best.usd_per_unit_hour * fraction, best.replicas_per_unit)
-    policy = f"base reserved at {100 * fraction:.0f} % {ASSUMED}, on-demand peak"
-    return best, reserved_base(day, reserved, _unit(best), startup, policy=policy)
+    policy = f"base reserved at {100 * fraction:.0f} % (assumed), on-demand peak"
+    return best, reserved_base(day, reserved, _unit(best), startup, policy=policy), True
 
 
 def _what(cost: FleetCost, way: Placement) -> str:

@@ -13,9 +13,10 @@ from advisor.catalog.platforms import Platform
 from advisor.catalog.prices import prices_as_of
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import MILLION
+from advisor.decide.race import at_planned_load
+from advisor.decide.reason import NoAnswerError, NotForSale
 from advisor.decide.recommend import searched
 from advisor.decide.scenario import Scenario
-from advisor.decide.settling import at_planned_load
 from advisor.economics.api_bill import models_alike, usd_per_request
 from advisor.economics.owned import owned_option
 from advisor.economics.result import CostRow
@@ -44,12 +45,28 @@ class PlatformFacts:
     deal: Deal | None
     reason: str
     """Why there is none."""
+    is_unpriced: bool
+    """Whether only a price is missing, so that nothing was simulated."""
     kernels_measured: bool
     """The prediction rests on kernels measured on this architecture."""
     engines: tuple[str, ...]
     """Open engines that run on some accelerator of the family."""
     providers: tuple[str, ...]
     """Who rents it out, or the service itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """Why a family has no deal."""
+
+    text: str = ""
+    is_unpriced: bool = False
+
+
+def _gap_of(error: InfeasibleError) -> _Gap:
+    """Why nothing of a family serves the model."""
+    reasons = error.reasons if isinstance(error, NoAnswerError) else ()
+    return _Gap(error.why or error.what, any(isinstance(reason, NotForSale) for reason in reasons))
 
 
 def facts_of(platform: Platform, scenario: Scenario, known: Ownership) -> PlatformFacts:
@@ -60,13 +77,14 @@ def facts_of(platform: Platform, scenario: Scenario, known: Ownership) -> Platfo
     """
     members = [record for record in accelerator_catalog.all_accelerators() if platform.includes(record)]
     if platform.service:
-        deal, reason = _service_deal(platform, scenario)
+        deal, gap = _service_deal(platform, scenario)
     else:
-        deal, reason = _hardware_deal(platform, members, scenario, known)
+        deal, gap = _hardware_deal(platform, members, scenario, known)
     return PlatformFacts(
         platform=platform,
         deal=deal,
-        reason=reason,
+        reason=gap.text,
+        is_unpriced=gap.is_unpriced,
         kernels_measured=deal is not None and deal.basis in ("modelled", "calibrated", "measured here"),
         engines=tuple(
             engine.id for engine in all_engines() if any(engine.id in record.engines for record in members)
@@ -75,60 +93,63 @@ def facts_of(platform: Platform, scenario: Scenario, known: Ownership) -> Platfo
     )
 
 
-def _service_deal(platform: Platform, scenario: Scenario) -> tuple[Deal | None, str]:
+def _service_deal(platform: Platform, scenario: Scenario) -> tuple[Deal | None, _Gap]:
     """The service's list price of the model or of one with the same layers."""
     model = model_catalog.get(scenario.model)[0]
     alike = models_alike(model, priced_models())
     prices = api_prices_as_of(scenario.as_of, alike, providers=[platform.service])
     if not prices:
-        return None, f"{platform.name} lists neither {model.id} nor a model with the same layers"
+        return None, _Gap(f"{platform.name} lists neither {model.id} nor a model with the same layers")
     tokens = tokens_of(scenario.traffic)
     price = min(prices, key=lambda price: usd_per_request(price, tokens))
     usd = usd_per_request(price, tokens) * MILLION / (tokens.input + tokens.output)
     what = f"the service's list price of {price.model}"
-    return Deal(what, "", usd, usd, usd, "listed", price.observed_on.isoformat(), price.url), ""
+    return Deal(what, "", usd, usd, usd, "listed", price.observed_on.isoformat(), price.url), _Gap()
 
 
 def _hardware_deal(
     platform: Platform, members: list[Accelerator], scenario: Scenario, known: Ownership
-) -> tuple[Deal | None, str]:
+) -> tuple[Deal | None, _Gap]:
     """The cheapest rented deployment of the family, else one that would be bought."""
     ids = tuple(record.id for record in members if record.is_ranked)
     limits = scenario.constraints.model_copy(update={"accelerators": ids})
-    asked = scenario.model_copy(update={"constraints": limits, "top": 1})
+    asked = scenario.model_copy(update={"constraints": limits})
     try:
-        done = searched(asked, layouts=False)
+        done = searched(asked, width=1)
     except InfeasibleError as error:
-        return _owned_deal(platform, scenario, known, error.why or error.what)
-    found = at_planned_load(scenario, done.ranked(1)[0][0])
+        return _owned_deal(platform, scenario, known, _gap_of(error))
+    found = at_planned_load(scenario, done.race.entries(-1, 1)[0].found)
     way = ways_by_provider(found, done.offers[found.accelerator_id], largest=1)[0]
     row = row_of(found, way, scenario, known)
     what = f"{row.num_accelerators} x {row.accelerator} from {row.provider}, {row.engine} {row.weight_dtype}"
-    return _deal_of(row, what), ""
+    return _deal_of(row, what), _Gap()
 
 
 def _owned_deal(
-    platform: Platform, scenario: Scenario, known: Ownership, reason: str
-) -> tuple[Deal | None, str]:
+    platform: Platform, scenario: Scenario, known: Ownership, gap: _Gap
+) -> tuple[Deal | None, _Gap]:
     for hardware in platform.own:
         record = accelerator_catalog.by_id(hardware.accelerator)
         bought = purchase_price(known, record)
         if bought is None:
-            reason = f"nobody rents it in the catalog, and {record.id} has no purchase price"
+            gap = _Gap(
+                f"no provider in the catalog rents it out, and {record.id} has no purchase price",
+                is_unpriced=True,
+            )
             continue
         own = (hardware.count, record.id)
         limits = scenario.constraints.model_copy(update={"own": (own,), "accelerators": ()})
         try:
-            done = searched(scenario.model_copy(update={"constraints": limits, "top": 1}), layouts=False)
+            done = searched(scenario.model_copy(update={"constraints": limits}), width=1)
         except InfeasibleError as error:
-            reason = error.why or error.what
+            gap = _gap_of(error)
             continue
-        found = at_planned_load(scenario, done.ranked(1)[0][0])
+        found = at_planned_load(scenario, done.race.entries(-1, 1)[0].found)
         option = owned_option(found, bought, scenario, known, served=None, region="", count=hardware.count)
         if option is not None:
             what = f"{hardware.count} x {record.id} of one's own for {option.tco.life_years:g} years"
-            return _deal_of(option.row, what), ""
-    return None, reason
+            return _deal_of(option.row, what), _Gap()
+    return None, gap
 
 
 def _deal_of(row: CostRow, what: str) -> Deal:

@@ -134,7 +134,7 @@ def _serves(fact: PlatformFacts) -> Fact:
 
 def _unless_unpriced(fact: PlatformFacts) -> float | None:
     """Nothing where it fails; unknown where only a price is missing, so that nobody simulated it."""
-    return None if "no price" in fact.reason or "no purchase price" in fact.reason else 0.0
+    return None if fact.is_unpriced else 0.0
 
 
 def _cost(fact: PlatformFacts, cheapest: float | None) -> tuple[Fact, ...]:

@@ -12,7 +12,7 @@ from advisor.decide.options import mean_power_w
 from advisor.decide.ownership import NODE, Holding, Tco, sold_by_the_node, tco
 from advisor.decide.purchase import owned_bill
 from advisor.decide.scenario import Scenario
-from advisor.decide.screening import Found
+from advisor.decide.trial import Found
 from advisor.economics.result import OwnedOption
 from advisor.economics.rows import Served, purchase_for, row_of
 

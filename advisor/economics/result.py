@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from advisor.decide.decision import Counts, Rejected
+from advisor.decide.option import Bill
 from advisor.decide.ownership import Tco
-from advisor.decide.purchase import MonthlyBill
-from advisor.decide.result import Rejected, SearchStatistics
 from advisor.economics.api_bill import ApiCost
 from advisor.economics.break_even import BreakEven
 from advisor.economics.carbon import Footprint
@@ -37,7 +37,7 @@ class CostRow:
     region: str
     term: str
     usd_per_hour: float
-    bill: MonthlyBill
+    bill: Bill
     price_basis: str
     """listed, measured, derived, estimate or user."""
     price_kind: str
@@ -150,7 +150,7 @@ class CostReport:
     carbon: tuple[Footprint, ...]
     method: str
     rejected: tuple[Rejected, ...]
-    search: SearchStatistics
+    counts: Counts
     volume: Mapping[str, float]
     """tokens_per_day, mean and peak requests per second that the comparison is about."""
     warnings: tuple[str, ...] = ()

@@ -2,21 +2,21 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from advisor.catalog.ownership import Ownership
+from advisor.catalog.prices import age_days, all_providers
 from advisor.catalog.schema import Price
 from advisor.catalog.units import HOUR_S, HOURS_PER_DAY, MILLION
 from advisor.decide.bounds import NEARLY_FULL
-from advisor.decide.capacity import Capacity
+from advisor.decide.measure import Capacity
 from advisor.decide.offers import OWN, Placement, placements
 from advisor.decide.options import mean_power_w, option_of
 from advisor.decide.purchase import Demand, Purchase, replicas_for
 from advisor.decide.ranking import NO_SPREAD, Planned, chance_of_capacity, led_by
-from advisor.decide.result import Option
 from advisor.decide.scenario import Scenario, Traffic
-from advisor.decide.screening import Found
 from advisor.decide.standing import standing_of
+from advisor.decide.trial import Found
 from advisor.economics.carbon import site_kwh_per_million_tokens
 from advisor.economics.result import CostRow
 from advisor.economics.token_split import (
@@ -126,7 +126,7 @@ def row_of(
     blended = per_request * MILLION / (tokens.input + tokens.output)
     bought = replace(purchase, usd_per_million_tokens=blended, cost=blended)
     plan = Planned(
-        replace(found, purchases=(bought,)),
+        found.bought(bought),
         Demand("unit"),
         found.capacity.load,
         chance_of_capacity(found, 1.0 - scenario.headroom_fraction),
@@ -138,50 +138,59 @@ def row_of(
     load = purchase.requests_per_s / (purchase.num_replicas * capacity_per_s)
     power_w = mean_power_w(
         found.candidate.deployment.accelerator,
-        option.num_accelerators,
+        option.machine.num_accelerators,
         min(1.0, found.capacity.result.busy_fraction * load),
     )
-    standing = standing_of(found.replica.basis, way.price, scenario.as_of)
-    return _row(option, purchase, prices, blended, load, power_w, known, price_basis, standing)
+    performance, layout, price = option.served, option.layout, way.price
+    interval = performance.usd_per_million_tokens
+    tokens_per_s = purchase.requests_per_s * (
+        performance.total_tokens_per_s.value / performance.requests_per_s.value
+    )
+    return CostRow(
+        way="own" if price.provider == OWN else "rent",
+        accelerator=option.machine.accelerator,
+        accelerator_name=found.candidate.deployment.accelerator.name,
+        num_accelerators=option.machine.num_accelerators,
+        num_replicas=layout.num_replicas,
+        tensor_parallel=layout.tensor_parallel,
+        pipeline_parallel=layout.pipeline_parallel,
+        data_parallel=layout.data_parallel,
+        expert_parallel=layout.expert_parallel,
+        engine=layout.engine,
+        weight_dtype=layout.weight_dtype,
+        provider=price.provider,
+        provider_class=_provider_class(price.provider),
+        sku=price.sku,
+        region=price.region,
+        term=price.term,
+        usd_per_hour=purchase.usd_per_hour,
+        bill=option.bill,
+        price_basis=price_basis,
+        price_kind=price.price_kind,
+        price_tenancy=price.tenancy,
+        price_observed_on=price.observed_on.isoformat(),
+        price_age_days=age_days(price, scenario.as_of),
+        price_url=price.url,
+        standing=standing_of(found.replica.basis, price, scenario.as_of),
+        levers=option.levers,
+        load_fraction=load,
+        requests_per_s=purchase.requests_per_s,
+        tokens_per_day=tokens_per_s * HOURS_PER_DAY * HOUR_S,
+        usd_per_million_tokens=interval.scaled(blended / interval.value),
+        usd_per_million_input_tokens=interval.scaled(prices.usd_per_million_input / interval.value),
+        usd_per_million_cached_tokens=interval.scaled(prices.usd_per_million_cached / interval.value),
+        usd_per_million_output_tokens=interval.scaled(prices.usd_per_million_output / interval.value),
+        share=prices.share,
+        ttft_p99_s=performance.ttft_s["p99"],
+        tpot_p99_s=performance.tpot_s.get("p99"),
+        power_w=power_w,
+        kwh_per_million_tokens=site_kwh_per_million_tokens(power_w, tokens_per_s, known),
+    )
 
 
-def _row(
-    option: Option,
-    purchase: Purchase,
-    prices: TokenPrices,
-    blended: float,
-    load: float,
-    power_w: float,
-    known: Ownership,
-    price_basis: str,
-    standing: int,
-) -> CostRow:
-    tokens_per_s = purchase.requests_per_s * (option.total_tokens_per_s.value / option.requests_per_s.value)
-    interval = option.usd_per_million_tokens
-
-    same = {
-        field.name: getattr(option, field.name) for field in fields(CostRow) if hasattr(option, field.name)
-    }
-    own = {
-        "way": "own" if option.provider == OWN else "rent",
-        "price_basis": price_basis,
-        "price_kind": option.price.kind,
-        "price_tenancy": option.price.tenancy,
-        "standing": standing,
-        "load_fraction": load,
-        "requests_per_s": purchase.requests_per_s,
-        "tokens_per_day": tokens_per_s * HOURS_PER_DAY * HOUR_S,
-        "usd_per_million_tokens": interval.scaled(blended / interval.value),
-        "usd_per_million_input_tokens": interval.scaled(prices.usd_per_million_input / interval.value),
-        "usd_per_million_cached_tokens": interval.scaled(prices.usd_per_million_cached / interval.value),
-        "usd_per_million_output_tokens": interval.scaled(prices.usd_per_million_output / interval.value),
-        "share": prices.share,
-        "ttft_p99_s": option.ttft_s["p99"],
-        "tpot_p99_s": option.tpot_s.get("p99"),
-        "power_w": power_w,
-        "kwh_per_million_tokens": site_kwh_per_million_tokens(power_w, tokens_per_s, known),
-    }
-    return CostRow(**{**same, **own})
+def _provider_class(provider: str) -> str:
+    record = all_providers().get(provider)
+    return record.kind if record else "own"
 
 
 def cheapest_first(rows: Iterable[CostRow]) -> tuple[CostRow, ...]:

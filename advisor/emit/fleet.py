@@ -3,7 +3,7 @@ the router: the engine's own before two pools, nginx before pools by length of p
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from string import Template
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ import yaml
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.catalog.launch_options import ROUTERS, check_command
-from advisor.decide.result import Option, OptionPart
+from advisor.decide.option import Option
 from advisor.emit import nginx
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import FIRST_PORT, commented
@@ -49,10 +49,16 @@ class FleetPlan:
     @property
     def comments(self) -> tuple[str, ...]:
         """What stands above every file; the parts share what was quantised and what is to be verified."""
-        shares = (f"{plan.comments[1]}, for {part_of(plan).words}" for plan in self.parts)
-        more = (line for plan in self.parts for line in plan.comments[2:] if "machines with" not in line)
-        needs = self._doubt
-        return (self.whole.comments[0], *shares, *dict.fromkeys(more), needs)
+        shares = (f"{plan.layout_words}, for {plan.option.share_words}" for plan in self.parts)
+        hosts = (line for plan in self.parts for line in plan.host_words)
+        remarks = (line for plan in self.parts for line in plan.remarks)
+        return (self.whole.title, *shares, *dict.fromkeys(hosts), *self.checks, *dict.fromkeys(remarks))
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """What to do or to look at before the parts are started."""
+        of_parts = (line for plan in self.parts for line in plan.checks)
+        return (*dict.fromkeys(of_parts), self._doubt)
 
     @property
     def _doubt(self) -> str:
@@ -68,7 +74,7 @@ class FleetPlan:
     @property
     def longest_short(self) -> int | None:
         """Tokens of a prompt up to which it goes to the first part; None where both have a part in every request."""
-        return part_of(self.parts[0]).max_prompt_tokens
+        return self.parts[0].option.max_prompt_tokens
 
     @property
     def router_file(self) -> str:
@@ -96,7 +102,7 @@ class FleetPlan:
     @property
     def cache_stride(self) -> int:
         """Ports of one worker: each attention rank has one."""
-        return max(part.option.data_parallel for part in self.parts)
+        return max(part.option.layout.data_parallel for part in self.parts)
 
     def addresses(self) -> Iterator[Address]:
         """Of all workers, machines by name where there are several."""
@@ -144,7 +150,7 @@ class FleetPlan:
 
     def router_conf(self, servers: Mapping[str, str]) -> str:
         """The configuration of nginx; `servers` by part."""
-        counts = " and ".join(f"{part.num_replicas} for {part_of(part).words}" for part in self.parts)
+        counts = " and ".join(f"{part.num_replicas} for {part.option.share_words}" for part in self.parts)
         return nginx.conf(f"Replicas: {counts}", servers, self.longest_short)
 
     def install(self) -> str:
@@ -170,16 +176,16 @@ def fleet_plan(model: str, option: Option) -> FleetPlan:
                 f"no router of {part.engine.name} for {share_of(part)} workers is known", fix="--engine vllm"
             )
         check_command(part.engine.id, [*part.words(), *shlex.split(told(part, FIRST_PORT, FIRST_CACHE_PORT))])
-    unit = option.accelerators_per_unit
+    unit = option.machine.accelerators_per_node
     used = sum(part.num_replicas * part.accelerators_per_replica for part in parts)
-    is_shared = used <= unit and all(part.option.accelerators_per_unit == unit for part in parts)
+    alike = all(part.option.machine.accelerators_per_node == unit for part in parts)
+    is_shared = option.machine.num_nodes == 1 and used <= unit and alike
     return FleetPlan(parts[-1].name.removesuffix(f"-{share_of(parts[-1])}"), parts, is_shared)
 
 
-def _whole_part(option: Option) -> OptionPart:
+def _whole_part(option: Option) -> Option:
     """Equal replicas behind a router that keeps conversations with them."""
-    names = {each.name for each in fields(OptionPart)} & {each.name for each in fields(option)}
-    return OptionPart(share="replica", **{name: getattr(option, name) for name in names})
+    return replace(option, role="replica")
 
 
 def router_of(part: Plan) -> str:
@@ -188,15 +194,9 @@ def router_of(part: Plan) -> str:
     return flags.sticky_router if share_of(part) == "replica" else flags.pool_router
 
 
-def part_of(plan: Plan) -> OptionPart:
-    """The part of an option that a plan starts."""
-    assert isinstance(plan.option, OptionPart)
-    return plan.option
-
-
 def share_of(plan: Plan) -> str:
     """Of the work: prefill or decode, short or long."""
-    return part_of(plan).share
+    return plan.option.role
 
 
 def moves_caches(plan: Plan) -> bool:

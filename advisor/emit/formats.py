@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
-from advisor.decide.result import Option
+from advisor.decide.option import Option
 from advisor.emit import fleet_manifests, fleet_scripts
 from advisor.emit.fleet import FleetPlan, fleet_plan, share_of
 from advisor.emit.manifests import compose_files, kubernetes_files, skypilot_files
@@ -39,7 +39,7 @@ def emitted(model: str, option: Option, form: Format, port: int = PORT) -> dict[
 
     Raises: AdvisorError: an option of the command is not the release's, or this form does not go with the hardware.
     """
-    if option.parts or (option.levers.get("sticky_router") and option.num_replicas > 1):
+    if option.parts or (option.levers.get("sticky_router") and option.layout.num_replicas > 1):
         return _fleet_files(fleet_plan(model, option), form)
     plan = replace(plan_of(model, option), port=port)
     check_form(plan, form)
@@ -55,7 +55,7 @@ def check_form(plan: Plan, form: Format) -> None:
     """
     if form in _IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
         raise AdvisorError(
-            f"--emit {form} is for accelerators of NVIDIA and AMD, not for {plan.option.accelerator}",
+            f"--emit {form} is for accelerators of NVIDIA and AMD, not for {plan.option.machine.accelerator}",
             why="what a container needs to see it is not in the catalog",
             fix="--emit command",
         )
@@ -79,7 +79,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
         both = " and ".join(f"`{each.format(share_of(part))}`" for part in fleet.parts)
         start = f"{both}{where}; then `bash router.sh`"
     before = _before(files, "`")
-    doubts = [line for line in rest if line.startswith(("verify", "first"))]
+    doubts = list(fleet.checks)
     if form in _IN_CONTAINERS:
         doubts += fleet.whole.image_doubt
     told = f"{first}; {'; '.join(line for line in rest if line not in doubts)}.\nStart: {before}{start}.\n"
@@ -96,7 +96,6 @@ def _before(files: Mapping[str, str], quote: str = "") -> str:
 
 
 def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> str:
-    first, *rest = plan.comments
     before = _before(files)
     by_machine = form in ("command", "docker", "compose")
     where = f" on each of {plan.num_hosts} machines" if by_machine and plan.num_hosts > 1 else ""
@@ -106,11 +105,11 @@ def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> s
         router = {"slurm": "; then bash router.sh", "compose": router}.get(form, router)
         if form == "compose" and plan.num_hosts == 1:
             router = "; the service named router answers"
-    doubts = [line for line in rest if line.startswith(("verify", "first"))]
+    doubts = list(plan.checks)
     if form in _IN_CONTAINERS:
         doubts += plan.image_doubt
     return (
-        f"{first}; {rest[0]}.\n"
+        f"{plan.title}; {plan.layout_words}.\n"
         f"Start: {before}`{start}`{where}{router}.\n"
         f"Look: {'; '.join(doubts) or 'all names were read in a source'}; options are those of {plan.engine.name} "
         f"{plan.release}.\n"

@@ -202,7 +202,7 @@ def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: 
         "image_id": f"docker:{plan.image}",
         "ports": PORT,
     }
-    return found | ({"use_spot": True} if plan.option.term == "spot" else {})
+    return found | ({"use_spot": True} if plan.option.offer and plan.option.offer.term == "spot" else {})
 
 
 _SKY: Final = {
@@ -216,7 +216,7 @@ def _sky_name(plan: Plan) -> str:
 
     Source: `sky show-gpus` of SkyPilot, whose names are those of the chips.
     """
-    name = plan.option.accelerator
+    name = plan.option.machine.accelerator
     chip = accelerators.by_id(name)
     if chip.vendor not in _RESOURCE:
         raise AdvisorError(f"SkyPilot rents no {name} under a name that is known", fix="--emit command")

@@ -4,7 +4,7 @@ import math
 import re
 import shlex
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, get_args
 
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
@@ -12,10 +12,11 @@ from advisor.catalog.launch import PORT, Launch
 from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GB, GIB
+from advisor.decide.option import Option, Share
 from advisor.decide.power import power_words
-from advisor.decide.result import Option, OptionPart
 from advisor.emit.quantise import recipe
 
+SHARES: Final = get_args(Share)
 CONFIG: Final = "engine.yaml"
 HEALTH: Final = "/health"
 """Path that answers once a replica is ready, of all engines whose commands are written."""
@@ -51,7 +52,7 @@ class Plan:
 
     name: str
     model: str
-    option: Option | OptionPart
+    option: Option
     engine: Engine
     vendor: str
     launch: Launch
@@ -67,18 +68,18 @@ class Plan:
 
     @property
     def num_replicas(self) -> int:
-        return self.option.num_replicas
+        return self.option.layout.num_replicas
 
     @property
     def accelerators_per_replica(self) -> int:
-        one = self.option
-        return one.tensor_parallel * one.pipeline_parallel * one.data_parallel
+        return self.option.layout.accelerators_per_replica
 
     @property
     def replicas_per_host(self) -> int:
-        """On one machine, or on what is bought as one."""
+        """On one node."""
         return min(
-            self.num_replicas, max(1, self.option.accelerators_per_unit // self.accelerators_per_replica)
+            self.num_replicas,
+            max(1, self.option.machine.accelerators_per_node // self.accelerators_per_replica),
         )
 
     @property
@@ -98,7 +99,7 @@ class Plan:
     @property
     def memory_gib(self) -> int:
         """Of the host, for one replica: its weights as they load, and room for the server."""
-        weights = self.option.memory["weight_bytes"] * self.accelerators_per_replica
+        weights = self.option.explained.memory_bytes["weight_bytes"] * self.accelerators_per_replica
         return math.ceil((_LOADING * weights + _SPARE_BYTES) / GIB)
 
     @property
@@ -107,11 +108,11 @@ class Plan:
 
         Raises: AdvisorError: none is known for this hardware.
         """
-        images, chip = self.engine.flags.images, accelerators.by_id(self.option.accelerator)
+        images, chip = self.engine.flags.images, accelerators.by_id(self.option.machine.accelerator)
         found = images.get(chip.architecture) or images.get(self.vendor, "")
         if not found or not self.engine.flags.address:
             raise AdvisorError(
-                f"no container of {self.engine.name} for {self.option.accelerator} is in the catalog",
+                f"no container of {self.engine.name} for {self.option.machine.accelerator} is in the catalog",
                 fix="--emit command",
             )
         return found
@@ -141,22 +142,46 @@ class Plan:
     @property
     def comments(self) -> tuple[str, ...]:
         """What stands above every file: what this is, and what to look at before it is started."""
-        one = self.option
-        each = f"{self.accelerators_per_replica} x {one.accelerator}"
-        lines = [
-            f"{self.model} ({one.weight_dtype}, cache {one.kv_dtype}) with {self.engine.name} {self.release}",
-            f"{self.num_replicas} x {each}: TP{one.tensor_parallel} PP{one.pipeline_parallel} "
-            f"DP{one.data_parallel} EP{one.expert_parallel}; weights {one.memory['weight_bytes'] / GB:.1f} GB each",
-        ]
-        if self.num_hosts > 1:
-            rest = self.num_replicas - (self.num_hosts - 1) * self.replicas_per_host
-            last = "" if rest == self.replicas_per_host else f", the last one with {rest}"
-            lines.append(f"{self.num_hosts} machines, replicas on each: {self.replicas_per_host}{last}")
-        if one.checkpoint.origin == "quantise first":
-            lines.append(f"first: quantise {one.checkpoint.repository} as quantise.sh does")
-        elif not one.checkpoint.verified:
+        return (self.title, self.layout_words, *self.host_words, *self.checks, *self.remarks)
+
+    @property
+    def title(self) -> str:
+        """Model, number formats and engine."""
+        layout = self.option.layout
+        return f"{self.model} ({layout.weight_dtype}, cache {layout.kv_dtype}) with {self.engine.name} {self.release}"
+
+    @property
+    def layout_words(self) -> str:
+        """Replicas and their parallelism."""
+        layout, each = (
+            self.option.layout,
+            f"{self.accelerators_per_replica} x {self.option.machine.accelerator}",
+        )
+        weight_bytes = self.option.explained.memory_bytes["weight_bytes"]
+        return (
+            f"{self.num_replicas} x {each}: TP{layout.tensor_parallel} PP{layout.pipeline_parallel} "
+            f"DP{layout.data_parallel} EP{layout.expert_parallel}; weights {weight_bytes / GB:.1f} GB each"
+        )
+
+    @property
+    def host_words(self) -> tuple[str, ...]:
+        """How replicas stand on machines, where there are several."""
+        if self.num_hosts == 1:
+            return ()
+        rest = self.num_replicas - (self.num_hosts - 1) * self.replicas_per_host
+        last = "" if rest == self.replicas_per_host else f", the last one with {rest}"
+        return (f"{self.num_hosts} machines, replicas on each: {self.replicas_per_host}{last}",)
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """What to do or to look at before it is started."""
+        one, lines = self.option, list[str]()
+        checkpoint = one.started.checkpoint
+        if checkpoint is not None and checkpoint.origin == "quantise first":
+            lines.append(f"first: quantise {checkpoint.repository} as quantise.sh does")
+        elif checkpoint is not None and not checkpoint.verified:
             lines.append(
-                f"verify: {one.checkpoint.repository} follows a pattern of names; look whether it is there"
+                f"verify: {checkpoint.repository} follows a pattern of names; look whether it is there"
             )
         guess = one.levers.get("speculation")
         head = next(
@@ -164,11 +189,16 @@ class Plan:
         )
         if guess and head:
             lines.append(f"verify: no EAGLE head of {self.model} is in the catalog; put one into {head}")
-        if one.power_limit_w:
-            lines.append(f"first, on each machine: power.sh holds its boards to {one.power_limit_w:.0f} W")
-        if one.levers.get("adapters"):
-            lines.append("adapters are loaded by name: see the engine's documentation for their paths")
+        if limit_w := one.machine.power_limit_w:
+            lines.append(f"first, on each machine: power.sh holds its boards to {limit_w:.0f} W")
         return tuple(lines)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What else is to be known."""
+        if not self.option.levers.get("adapters"):
+            return ()
+        return ("adapters are loaded by name: see the engine's documentation for their paths",)
 
     def files(self) -> dict[str, str]:
         """Files that every format may need: the options' file, and the recipe where nobody published the weights."""
@@ -177,37 +207,39 @@ class Plan:
         found = {}
         if self.launch.config:
             found[self.config_name] = yaml.safe_dump(dict(self.launch.config), sort_keys=True)
-        if self.option.checkpoint.origin == "quantise first":
+        checkpoint = self.option.started.checkpoint
+        if checkpoint is not None and checkpoint.origin == "quantise first":
             target = next(word for word in self.launch.argv if word.startswith("./"))
             found["quantise.sh"] = recipe(
-                self.option.checkpoint.repository, self.option.weight_dtype, target, self.engine.id
+                checkpoint.repository, self.option.layout.weight_dtype, target, self.engine.id
             )
-        if self.option.power_limit_w:
-            found["power.sh"] = _POWER.format(limit=" ".join(power_words(self.option.power_limit_w)))
+        if limit_w := self.option.machine.power_limit_w:
+            found["power.sh"] = _POWER.format(limit=" ".join(power_words(limit_w)))
         return found
 
 
-def plan_of(model: str, option: Option | OptionPart) -> Plan:
+def plan_of(model: str, option: Option) -> Plan:
     """An option, or a part of one, as it is started.
 
     Raises: AdvisorError: its engine's options are not known, one of the command is not among them, or a replica spans
         machines.
     """
-    engine, chip = engines.by_id(option.engine), accelerators.by_id(option.accelerator)
-    started = Launch(option.launch_argv, option.launch_config, engine.flags.yaml_file)
-    if not option.launch_argv:
+    machine = option.machine
+    engine, chip = engines.by_id(option.layout.engine), accelerators.by_id(machine.accelerator)
+    started = Launch(option.started.argv, option.started.config, engine.flags.yaml_file)
+    if not started.argv:
         raise AdvisorError(f"{engine.name} has no start command", fix="another --engine")
     check_command(engine.id, (*started.words(CONFIG), *shlex.split(engine.flags.address.format(port=PORT))))
-    name = re.sub(r"[^a-z0-9]+", "-", f"{model}-{option.accelerator}".lower()).strip("-")
+    name = re.sub(r"[^a-z0-9]+", "-", f"{model}-{machine.accelerator}".lower()).strip("-")
     config = CONFIG
-    if isinstance(option, OptionPart):
-        name, config = f"{name}-{option.share}", f"{option.share}.{CONFIG}"
+    if option.role in SHARES:
+        name, config = f"{name}-{option.role}", f"{option.role}.{CONFIG}"
     plan = Plan(name, model, option, engine, chip.vendor, started, config)
-    if plan.accelerators_per_replica > option.accelerators_per_unit:
+    if plan.accelerators_per_replica > machine.accelerators_per_node:
         raise AdvisorError(
-            f"a replica of {plan.accelerators_per_replica} {option.accelerator} spans machines of "
-            f"{option.accelerators_per_unit}",
+            f"a replica of {plan.accelerators_per_replica} {machine.accelerator} spans machines of "
+            f"{machine.accelerators_per_node}",
             why="engines of several machines need addresses of each other, which no file can know",
-            fix=f"--max-gpus {option.accelerators_per_unit}",
+            fix=f"--max-gpus {machine.accelerators_per_node}",
         )
     return plan

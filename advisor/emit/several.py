@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
+from advisor.decide.option import Option
 from advisor.decide.several.packing import Machines
 from advisor.decide.several.result import FleetOption
 from advisor.emit import nginx
@@ -53,7 +54,7 @@ def emitted_models(fleet: FleetOption, models: Sequence[str], form: Format) -> d
 
     Raises: AdvisorError: as of one model; models share machines, and the form has none.
     """
-    whole = [replace(option, accelerators_per_unit=option.num_accelerators) for option in fleet.models]
+    whole = [_on_one_node(option) for option in fleet.models]
     served = []
     for place, (model, option) in enumerate(zip(models, whole, strict=True)):
         plan = replace(plan_of(model, option), port=PORT + place * _PORTS)
@@ -71,9 +72,15 @@ def emitted_models(fleet: FleetOption, models: Sequence[str], form: Format) -> d
     for each, option in zip(served, whole, strict=True):
         own = emitted(each.plan.model, option, form, each.plan.port)
         files |= {f"{each.folder}/{name}": text for name, text in own.items()}
-        port = each.plan.port + (option.num_replicas == 1) if form == "slurm" else PORT
+        port = each.plan.port + (option.layout.num_replicas == 1) if form == "slurm" else PORT
         lines.append(f"{each.plan.model}, port {port}: in {each.folder} as its README.md says.\n")
     return files | {"README.md": "".join(lines)}
+
+
+def _on_one_node(option: Option) -> Option:
+    """The option as if one node held all of it: which replicas stand on which machine is told apart."""
+    machine = replace(option.machine, accelerators_per_node=option.machine.num_accelerators, num_nodes=1)
+    return replace(option, machine=machine)
 
 
 def _by_machine(fleet: FleetOption, served: Sequence[_Served], form: Format) -> dict[str, str]:
@@ -199,7 +206,7 @@ def _readme(
         elif sum(machine.count for machine in machines) > 1:
             where += f" of {_host(each, machines, served)}"
         asked.append(f"{each.plan.model} at {where}")
-    doubts = [line for line in _comments(served) if line.startswith(("verify", "first"))]
+    doubts = [line for each in served for line in each.plan.checks]
     doubts += dict.fromkeys(
         f"options are those of {each.plan.engine.name} {each.plan.release}" for each in served
     )

@@ -51,7 +51,13 @@ def to_json(value: object, path: str = "$") -> Json:
 
 
 def _from_record(value: object, path: str) -> Json:
-    """JSON of what names its fields; numpy and pydantic are told by their shape, so neither is imported."""
+    """JSON of what names its fields; numpy and pydantic are told by their shape, so neither is imported.
+
+    A record whose document is not its fields, such as a reason, states that document in `document_fields`.
+    """
+    stated = getattr(value, "document_fields", None)
+    if stated is not None:
+        return to_json(stated(), path)
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_json(getattr(value, f.name), f"{path}.{f.name}") for f in fields(value)}
     names = getattr(type(value), "model_fields", None)
@@ -94,7 +100,7 @@ def flatten(record: Json, prefix: str = "") -> dict[str, Json]:
     return row
 
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 
 @cache

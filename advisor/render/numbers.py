@@ -25,6 +25,7 @@ POWER: Final[Ladder] = ((1.0, "W"), (units.KILO, "kW"), (units.MEGA, "MW"))
 COUNT: Final[Ladder] = ((1.0, ""), (units.MILLION, "M"), (units.GIGA, "B"), (units.TERA, "T"))
 TOKEN_RATE: Final[Ladder] = ((1.0, "tokens/s"),)
 REQUEST_RATE: Final[Ladder] = ((1.0, "requests/s"),)
+JOULES_PER_TOKEN: Final[Ladder] = ((1.0, "J per token"),)
 PLAIN: Final[Ladder] = ((1.0, ""),)
 
 GLYPHS: Final[dict[Basis, str]] = {"measured here": "✓", "calibrated": "≈", "modelled": "·", "assumed": "?"}
@@ -117,27 +118,32 @@ def price_words(provider: str, kind: str, tenancy: str, age_days: int | None) ->
     return ", ".join(filter(None, (provider, kind.replace("_", " ") if kind != "list" else "", whose, age)))
 
 
-class Bought(LaidOut, Protocol):
-    """Replicas of a layout on what is bought for them, which may be more than they need."""
+class Bought(Protocol):
+    """What is bought: accelerators of one kind, which may be more than the replicas need."""
 
     @property
     def accelerator(self) -> str: ...
     @property
     def num_accelerators(self) -> int: ...
+
+
+class Replicated(LaidOut, Protocol):
+    """Replicas of one layout."""
+
     @property
     def num_replicas(self) -> int: ...
 
 
-def bought_words(option: Bought) -> str:
+def bought_words(bought: Bought, laid: Replicated) -> str:
     """What is bought, short: `29 x b200-sxm`, `4 x TP2 h100-sxm`, or `8 x h100-sxm as 2 x TP2` where some stay idle."""
-    tp, pp, dp = option.tensor_parallel, option.pipeline_parallel, option.data_parallel
+    tp, pp, dp = laid.tensor_parallel, laid.pipeline_parallel, laid.data_parallel
     inner = degree_words(TP=tp, PP=pp, DP=dp)
-    whole = f"{option.num_accelerators} x {option.accelerator}"
+    whole = f"{bought.num_accelerators} x {bought.accelerator}"
     if not inner:
         return whole
-    if option.num_replicas * tp * pp * dp < option.num_accelerators:
-        return f"{whole} as {option.num_replicas} x {inner}"
-    return f"{option.num_replicas} x {inner} {option.accelerator}"
+    if laid.num_replicas * tp * pp * dp < bought.num_accelerators:
+        return f"{whole} as {laid.num_replicas} x {inner}"
+    return f"{laid.num_replicas} x {inner} {bought.accelerator}"
 
 
 def show_quantity(quantity: Quantity | None, ladder: Ladder = PLAIN) -> str:

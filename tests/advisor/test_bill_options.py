@@ -27,6 +27,10 @@ def storage_rate(chip: str) -> float:
     return rate
 
 
+def lines_of(bill: dict[str, Any]) -> dict[str, float]:
+    return {line["what"]: line["usd_per_month"] for line in bill["lines"]}
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -39,15 +43,16 @@ def storage_rate(chip: str) -> float:
 def test_storage_is_billed_where_its_price_is_known_and_unknown_elsewhere(cli: Cli, command: str) -> None:
     known = first(cli, f"{command} --provider dataoorts --storage-tb 2 --egress-tb 0")["bill"]
     plain = first(cli, f"{command} --provider dataoorts")["bill"]
-    stored = known["parts_usd_per_month"]["storage"]
+    stored = lines_of(known)["storage"]
     chip = "h100-sxm" if "h100" in command else "rtx-4090"
     assert stored == pytest.approx(2000 * storage_rate(chip) * 730.5)
     assert known["usd_per_month"] == pytest.approx(plain["usd_per_month"] + stored)
-    assert (known["parts_usd_per_month"]["egress"], known["unknown"]) == (0.0, {})
-    assert plain["parts_usd_per_month"]["storage"] is None
+    assert (lines_of(known)["egress"], known["unknown"]) == (0.0, [])
+    assert "storage" not in lines_of(plain)
     other = first(cli, f"{command.replace('rtx-4090', 'l40s')} --provider runpod --storage-tb 2")["bill"]
-    assert other["parts_usd_per_month"]["storage"] is None
-    assert other["unknown"]["storage"] == "runpod states no price"
+    assert "storage" not in lines_of(other)
+    unknown = {each["what"]: (each["code"], each["text"]) for each in other["unknown"]}
+    assert unknown["storage"] == ("price_not_stated", "runpod states no price")
 
 
 def test_cost_compares_by_the_whole_bill(cli: Cli) -> None:
@@ -67,13 +72,13 @@ def test_cost_compares_by_the_whole_bill(cli: Cli) -> None:
 def test_a_budget_pays_for_storage_too(cli: Cli) -> None:
     command = "recommend --model 8b --budget 1000/month --gpu rtx-4090 --provider dataoorts --top 1 --fast"
     plain, stored = first(cli, command), first(cli, f"{command} --storage-tb 2")
-    assert stored["num_accelerators"] < plain["num_accelerators"]
-    assert stored["usd_per_month"] <= 1000
+    assert stored["machine"]["num_accelerators"] < plain["machine"]["num_accelerators"]
+    assert stored["bill"]["usd_per_month"] <= 1000
 
 
 def test_a_power_budget_leaves_fewer_accelerators(cli: Cli) -> None:
     option = first(cli, "recommend --model 8b --own 4xl40s --power-budget 1kW")
-    assert option["num_accelerators"] == 2  # 350 W each, 1.18 times with their host
+    assert option["machine"]["num_accelerators"] == 2  # 350 W each, 1.18 times with their host
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,9 @@ def test_the_search_slows_the_accelerator_that_was_measured(cli: Cli, tmp_path: 
     after = answer(cli, f"{RECOMMEND} --calibration {calibration(tmp_path)} --plan {plan}")
 
     def cost(found: dict[str, Any], gpu: str) -> Any:
-        return next(o for o in found["options"] if o["accelerator"] == gpu)["usd_per_million_tokens"]
+        return next(o for o in found["options"] if o["machine"]["accelerator"] == gpu)["performance"][
+            "usd_per_million_tokens"
+        ]
 
     assert cost(after, "h100-sxm")["value"] > 1.3 * cost(before, "h100-sxm")["value"]
     assert cost(after, "l40s") == cost(before, "l40s")

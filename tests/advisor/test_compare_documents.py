@@ -17,20 +17,27 @@ def quantity(value: float, spread: float = 0.1) -> dict[str, Any]:
     return {"value": value, "low": value * (1 - spread), "high": value * (1 + spread), "basis": "calibrated"}
 
 
-def option(accelerator: str, cost: float, hourly: float, **fields: Any) -> dict[str, Any]:
-    base = {
-        "accelerator": accelerator, "num_accelerators": 8, "tensor_parallel": 4, "provider": "lambda",
-        "usd_per_hour": hourly, "usd_per_million_tokens": quantity(cost), "price_observed_on": "2026-08-18",
-        "tpot_s": {"p99": quantity(0.05)}, "launch_command": "run",
+def option(
+    accelerator: str, cost: float, hourly: float, provider: str = "lambda", spread: float = 0.1, **layout: Any
+) -> dict[str, Any]:
+    return {
+        "machine": {"accelerator": accelerator, "num_accelerators": 8},
+        "layout": {"tensor_parallel": 4, **layout},
+        "offer": {"provider": provider, "observed_on": "2026-08-18"},
+        "bill": {"usd_per_hour": hourly},
+        "performance": {
+            "usd_per_million_tokens": quantity(cost, spread), "tpot_s": {"p99": quantity(0.05)},
+            "basis": "calibrated",
+        },
+        "launch": {"command": "run"},
     }  # fmt: skip
-    return base | fields
 
 
 def plan(*options: dict[str, Any], **fields: Any) -> dict[str, Any]:
     base = {
-        "schema_version": 1, "tool_version": "0.1.0", "catalog_version": "aaa", "kind": "plan",
+        "schema_version": 2, "tool_version": "0.1.0", "catalog_version": "aaa", "kind": "plan",
         "inputs": {"model": "m", "traffic": {"mean_input_tokens": 1000}, "objectives": {"ttft_p99_s": 2.0}},
-        "options": list(options), "rejected": [{"accelerator": "b200-sxm", "reason": "too dear"}],
+        "options": list(options), "rejected": [{"accelerator": "b200-sxm", "code": "over_budget", "text": "too dear"}],
     }  # fmt: skip
     return copy.deepcopy(base | fields)
 
@@ -57,15 +64,20 @@ def test_the_change_of_a_cost_is_the_product_of_price_and_work() -> None:
     (record,) = compare_documents(plan(first), plan(second)).records
     assert record.price_factor == pytest.approx(1.5)
     assert record.price_factor * record.work_factor == pytest.approx(0.33 / 0.20)  # type: ignore[operator]
-    cost = next(figure for figure in record.figures if figure.name == "usd_per_million_tokens")
+    cost = next(figure for figure in record.figures if figure.name == "performance.usd_per_million_tokens")
     assert cost.change_fraction == pytest.approx(0.65)
     assert cost.is_within_error is False
-    assert ("provider", "lambda", "aws") in record.texts
+    assert ("offer_provider", "lambda", "aws") in record.texts
+
+
+def trained(count: int, usd: float, days: float) -> dict[str, Any]:
+    machine = {"accelerator": "h100-sxm", "num_accelerators": count}
+    return {"machine": machine, "bill": {"usd": usd}, "performance": {"days": quantity(days)}}
 
 
 def test_the_hours_of_a_training_run_are_its_work() -> None:
-    first = {"accelerator": "h100-sxm", "num_accelerators": 100, "usd": 48_000.0, "days": 10.0}
-    second = first | {"num_accelerators": 200, "usd": 60_000.0, "days": 6.0}
+    first = trained(100, 48_000.0, 10.0)
+    second = trained(200, 60_000.0, 6.0)
     (record,) = compare_documents(plan(first), plan(second)).records
     assert record.work_factor == pytest.approx(1.2)
     assert record.price_factor == pytest.approx(1.25 / 1.2)
@@ -84,10 +96,8 @@ LAYOUT: dict[str, Any] = {
 
 def within_error(second_cost: float, traffic: int = 1000, **changes: Any) -> bool | None:
     """Of a cost of 0.2 that becomes another, in plans whose own intervals are wide."""
-    wide = {"usd_per_million_tokens": quantity(0.2, 0.9)}
-    first = option("h100-sxm", 0.2, 24.0, **LAYOUT, **wide)
-    other = {"usd_per_million_tokens": quantity(second_cost, 0.9)}
-    second = plan(option("h100-sxm", second_cost, 24.0, **{**LAYOUT, **other, **changes}))
+    first = option("h100-sxm", 0.2, 24.0, spread=0.9, **LAYOUT)
+    second = plan(option("h100-sxm", second_cost, 24.0, spread=0.9, **{**LAYOUT, **changes}))
     second["inputs"]["traffic"]["mean_input_tokens"] = traffic
     return compare_documents(plan(first), second).records[0].figures[0].is_within_error
 
@@ -119,7 +129,7 @@ def test_rows_of_a_report_are_told_apart_by_what_differs_among_them() -> None:
          "usd_per_million_tokens": 0.2}
         for provider in ("aws", "lambda")
     ]  # fmt: skip
-    first = {"schema_version": 1, "kind": "report", "inputs": {}, "rows": rows}
+    first = {"schema_version": 2, "kind": "report", "inputs": {}, "rows": rows}
     second = copy.deepcopy(first)
     second["rows"][1]["usd_per_million_tokens"] = 0.3
     found = compare_documents(first, second)
@@ -162,6 +172,12 @@ def test_the_command_says_what_changed_and_why(cli: Cli, tmp_path: Path) -> None
         ("{", "not valid JSON"),
         ({"a": 1}, "is no answer of advisor"),
         (plan(kind="report"), "only answers of one kind"),
+        (plan(schema_version=1), "has schema 1, and this advisor reads schema 2"),
+        (plan(schema_version=99), "another release of advisor wrote it"),
+        (
+            plan(rejected=[{"accelerator": "l4", "code": "over_bugdet", "text": ""}]),
+            "unknown reason code 'over_bugdet'",
+        ),
     ],
 )
 def test_files_that_cannot_be_compared(cli: Cli, tmp_path: Path, content: Any, told: str) -> None:

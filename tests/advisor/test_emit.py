@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import json
+import math
 import random
 import re
 import shlex
@@ -20,8 +21,8 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import Guess, LaunchSettings, launch
 from advisor.catalog.launch_options import check_command
 from advisor.catalog.published import ServedCheckpoint
+from advisor.decide.option import Launch, Machine, Option
 from advisor.decide.recommend import recommend
-from advisor.decide.result import Option
 from advisor.decide.scenario import Constraints, Scenario, Traffic
 from advisor.emit.formats import emitted
 
@@ -65,13 +66,22 @@ def question(base: Option, seed: int) -> tuple[Option, LaunchSettings]:
     repository = "./llama-quantised" if origin == "quantise first" else "org/Llama-3.1-8B"
     started = launch(engine, repository, settings)
     replicas, unit = draw.choice((1, 2, 5, 29)), draw.choice((tp, 8))
-    return dataclasses.replace(
-        base, engine=name, accelerator=chip, tensor_parallel=tp, weight_dtype=dtype, kv_dtype=kv,
-        num_replicas=replicas, num_accelerators=tp * replicas, accelerators_per_unit=unit,
-        checkpoint=ServedCheckpoint("org/Llama-3.1-8B", dtype, origin),  # type: ignore[arg-type]
+    checkpoint = ServedCheckpoint("org/Llama-3.1-8B", dtype, origin)  # type: ignore[arg-type]
+    made = dataclasses.replace(
+        base,
+        machine=Machine(chip, tp * replicas, unit, math.ceil(tp * replicas / unit)),
+        layout=dataclasses.replace(
+            base.layout,
+            engine=name,
+            tensor_parallel=tp,
+            weight_dtype=dtype,
+            kv_dtype=kv,
+            num_replicas=replicas,
+        ),
         levers={"speculation": settings.guess, "adapters": loras},
-        launch_argv=started.argv, launch_config=started.config,
-    ), settings  # fmt: skip
+        launch=Launch(started.command, started.argv, started.config, checkpoint),
+    )
+    return made, settings
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -80,29 +90,29 @@ def test_generated_questions_in_every_format(answered: Option, seed: int, tmp_pa
     for form in FORMATS:
         files = emitted("llama-3.1-8b", option, form)  # type: ignore[arg-type]
         assert files["README.md"].count("\n") == 3
-        assert ("quantise.sh" in files) is (option.checkpoint.origin == "quantise first")
+        assert ("quantise.sh" in files) is (option.started.checkpoint.origin == "quantise first")
         text = "\n".join(files.values())
-        assert ("verify: org/Llama-3.1-8B" in text) is (option.checkpoint.origin == "pattern")
+        assert ("verify: org/Llama-3.1-8B" in text) is (option.started.checkpoint.origin == "pattern")
         for name, content in files.items():
             if name.endswith((".sh", ".sbatch")):
                 (tmp_path / name).write_text(content)
                 subprocess.run(["bash", "-n", tmp_path / name], check=True)
             elif name == "nginx.conf":
-                assert content.count("    server ") == option.num_replicas
+                assert content.count("    server ") == option.layout.num_replicas
         words, replicas, per_replica = {
             "command": in_script, "docker": in_docker, "slurm": in_slurm,
             "compose": in_compose, "k8s": in_kubernetes, "skypilot": in_skypilot,
         }[form](files, option)  # fmt: skip
-        check_command(option.engine, words)
-        on_host = min(option.num_replicas, option.accelerators_per_unit // per_replica)
-        assert replicas == (option.num_replicas if form in ("k8s", "skypilot", "slurm") else on_host)
-        assert per_replica == option.tensor_parallel
-        if option.engine == "llama.cpp":
+        check_command(option.layout.engine, words)
+        on_host = min(option.layout.num_replicas, option.machine.accelerators_per_node // per_replica)
+        assert replicas == (option.layout.num_replicas if form in ("k8s", "skypilot", "slurm") else on_host)
+        assert per_replica == option.layout.tensor_parallel
+        if option.layout.engine == "llama.cpp":
             assert str(settings.max_model_len * (settings.max_num_seqs or 1)) in words
-        if option.engine in ("vllm", "sglang", "tensorrt-llm"):
+        if option.layout.engine in ("vllm", "sglang", "tensorrt-llm"):
             assert {str(settings.tp), str(settings.max_model_len), str(settings.max_num_seqs)} <= set(words)
         if "engine.yaml" in files:
-            assert yaml.safe_load(files["engine.yaml"]) == option.launch_config
+            assert yaml.safe_load(files["engine.yaml"]) == option.started.config
 
 
 Found = tuple[list[str], int, int]
@@ -122,10 +132,10 @@ def in_script(files: dict[str, str], option: Option) -> Found:
     text = files["start.sh"]
     replicas = re.search(r"REPLICAS:-(\d+)", text)
     line = next(
-        line for line in text.splitlines() if option.launch_argv[0] in line and not line.startswith("#")
+        line for line in text.splitlines() if option.started.argv[0] in line and not line.startswith("#")
     )
     words = unquoted(line)
-    per_replica = visible(text) if replicas else option.tensor_parallel
+    per_replica = visible(text) if replicas else option.layout.tensor_parallel
     return words[1:], int(replicas.group(1)) if replicas else 1, per_replica
 
 
@@ -147,7 +157,7 @@ def in_slurm(files: dict[str, str], option: Option) -> Found:
     each = re.search(r"--gpus-per-node=(\d+)", text)
     assert last
     assert each
-    assert ("router.sh" in files) is (option.num_replicas > 1)
+    assert ("router.sh" in files) is (option.layout.num_replicas > 1)
     line = next(line for line in text.splitlines() if line.startswith("srun "))
     return unquoted(line)[1:], int(last.group(1)) + 1, int(each.group(1))
 
@@ -170,9 +180,9 @@ def in_kubernetes(files: dict[str, str], option: Option) -> Found:
         jsonschema.validate(document, SCHEMAS["kubernetes"][document["kind"]])
     (deployment,) = (one for one in documents if one["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    vendor = accelerators.by_id(option.accelerator).vendor
+    vendor = accelerators.by_id(option.machine.accelerator).vendor
     count = container["resources"]["limits"][f"{vendor}.com/gpu"]
-    assert ("ConfigMap" in {one["kind"] for one in documents}) is bool(option.launch_config)
+    assert ("ConfigMap" in {one["kind"] for one in documents}) is bool(option.started.config)
     return container["command"], deployment["spec"]["replicas"], int(count)
 
 
@@ -184,14 +194,20 @@ def in_skypilot(files: dict[str, str], option: Option) -> Found:
 
 
 def test_what_cannot_be_started_is_refused_with_what_can(answered: Option) -> None:
-    tpu = dataclasses.replace(answered, accelerator="tpu-v6e")
+    machine, layout = answered.machine, answered.layout
+    tpu = dataclasses.replace(answered, machine=dataclasses.replace(machine, accelerator="tpu-v6e"))
     with pytest.raises(AdvisorError, match="of NVIDIA and AMD"):
         emitted("llama-3.1-8b", tpu, "k8s")
-    wide = dataclasses.replace(answered, tensor_parallel=8, pipeline_parallel=2, accelerators_per_unit=8)
+    wide = dataclasses.replace(
+        answered,
+        layout=dataclasses.replace(layout, tensor_parallel=8, pipeline_parallel=2),
+        machine=dataclasses.replace(machine, accelerators_per_node=8),
+    )
     with pytest.raises(AdvisorError, match="spans machines") as refused:
         emitted("llama-3.1-8b", wide, "command")
     assert refused.value.fix == "--max-gpus 8"
-    unknown = dataclasses.replace(answered, launch_argv=(*answered.launch_argv, "--made-up"))
+    argv = (*answered.started.argv, "--made-up")
+    unknown = dataclasses.replace(answered, launch=dataclasses.replace(answered.started, argv=argv))
     with pytest.raises(AdvisorError, match="has no option --made-up"):
         emitted("llama-3.1-8b", unknown, "compose")
 

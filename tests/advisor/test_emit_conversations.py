@@ -1,5 +1,6 @@
 """Files that start replicas with which conversations stay: they parse, and the router knows each replica once."""
 
+import math
 import random
 import re
 import shlex
@@ -15,7 +16,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import LaunchSettings, launch
 from advisor.catalog.launch_options import check_command
 from advisor.catalog.published import ServedCheckpoint
-from advisor.decide.result import Option, OptionPart
+from advisor.decide.option import Bill, BillLine, Explanation, Launch, Layout, Machine, Option
 from advisor.emit.fleet import fleet_plan
 from advisor.emit.formats import emitted
 
@@ -32,29 +33,19 @@ def question(seed: int, engine: str = "") -> Option:
         tp=tp, weight_dtype="fp8", checkpoint_dtype="fp8", max_num_seqs=64, prefix_caching=True
     )
     started = launch(engines.by_id(engine), "org/Llama", settings)
-    part = OptionPart(
-        share="replica", accelerator="h100-sxm", accelerator_name="H100", num_accelerators=tp * count,
-        num_replicas=count, tensor_parallel=tp, pipeline_parallel=1, expert_parallel=1, data_parallel=1,
-        weight_dtype="fp8", kv_dtype="bf16", engine=engine, provider="somebody", sku="", region="", term="on_demand",
-        usd_per_hour=1.0, accelerators_per_unit=unit, max_num_seqs=64, max_num_batched_tokens=4096,
-        checkpoint=ServedCheckpoint("org/Llama", "fp8", "published"), memory={"weight_bytes": 8e9},
-        levers={"sticky_router": True}, launch_command=started.command, launch_argv=started.argv,
-        launch_config=started.config,
-    )  # fmt: skip
-    whole = {
-        name: getattr(part, name)
-        for name in OptionPart.__slots__
-        if name not in ("share", "max_prompt_tokens")
-    }
-    return whole_option(whole)
-
-
-def whole_option(values: dict[str, object]) -> Option:
-    """An option as far as the writers read it."""
-    option = object.__new__(Option)
-    for name, value in {**values, "parts": ()}.items():
-        object.__setattr__(option, name, value)
-    return option
+    checkpoint = ServedCheckpoint("org/Llama", "fp8", "published")
+    return Option(
+        rank=1,
+        role="other",
+        machine=Machine("h100-sxm", tp * count, unit, math.ceil(tp * count / unit)),
+        layout=Layout(engine, None, "fp8", "bf16", tp, 1, 1, 1, 1, count, 64, 4096, 8192),
+        offer=None,
+        bill=Bill(1.0, 730.5, (BillLine("rent", 730.5),)),
+        performance=None,
+        launch=Launch(started.command, started.argv, started.config, checkpoint),
+        levers={"sticky_router": True},
+        explanation=Explanation({"weight_bytes": 8e9}),
+    )
 
 
 def told(files: Mapping[str, str], form: str) -> str:
@@ -73,7 +64,7 @@ def told(files: Mapping[str, str], form: str) -> str:
 def test_generated_replicas_in_every_format(seed: int, tmp_path: Path) -> None:
     option = question(seed)
     fleet = fleet_plan("llama", option)
-    assert fleet.is_shared == (option.num_replicas * option.tensor_parallel <= option.accelerators_per_unit)
+    assert fleet.is_shared == (option.machine.num_nodes == 1)
     for form in FORMATS:
         if form == "skypilot" and not fleet.is_shared:
             with pytest.raises(AdvisorError, match="no service of SkyPilot"):
@@ -83,7 +74,7 @@ def test_generated_replicas_in_every_format(seed: int, tmp_path: Path) -> None:
         assert files["README.md"].count("\n") == 3
         assert "X-S" in files["README.md"]
         text = " ".join("\n".join(files.values()).split())
-        assert POLICIES[option.engine] in text
+        assert POLICIES[option.layout.engine] in text
         for name, content in files.items():
             if name.endswith((".sh", ".sbatch")):
                 (tmp_path / name).write_text(content)
@@ -91,18 +82,18 @@ def test_generated_replicas_in_every_format(seed: int, tmp_path: Path) -> None:
             elif name.endswith(".yaml"):
                 assert list(yaml.safe_load_all(content))
         if form == "slurm":
-            assert f"--array=0-{option.num_replicas - 1}\n" in files["replica.sbatch"]
+            assert f"--array=0-{option.layout.num_replicas - 1}\n" in files["replica.sbatch"]
             continue
         found = re.findall(r"http://([\w.-]+:\d+)", told(files, form))
-        assert len(found) == len(set(found)) == option.num_replicas
+        assert len(found) == len(set(found)) == option.layout.num_replicas
         if form in ("command", "docker"):
             started = next(
                 each
                 for each in "\n".join(files.values()).splitlines()
-                if shlex.join(option.launch_argv[5:]) in each
+                if shlex.join(option.started.argv[5:]) in each
             )
             words = shlex.split(started.replace("&", ""))
-            check_command(option.engine, ["started", *words[words.index(option.launch_argv[5]) :]])
+            check_command(option.layout.engine, ["started", *words[words.index(option.started.argv[5]) :]])
 
 
 def test_an_engine_without_a_router_for_conversations_is_refused() -> None:

@@ -3,6 +3,7 @@ options are the release's, every worker has its own place and the router knows e
 
 import dataclasses
 import json
+import math
 import os
 import random
 import re
@@ -22,7 +23,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import LaunchSettings, launch
 from advisor.catalog.launch_options import check_command
 from advisor.catalog.published import ServedCheckpoint
-from advisor.decide.result import Option, OptionPart
+from advisor.decide.option import Bill, BillLine, Explanation, Launch, Layout, Machine, Option
 from advisor.emit.fleet import fleet_plan
 from advisor.emit.formats import emitted
 
@@ -34,7 +35,7 @@ SEEDS = range(int(os.environ.get("ADVISOR_QUESTIONS", "60")))
 SCHEMAS = json.loads((Path(__file__).parent / "emitted_schemas.json").read_text())
 
 
-def part_of(share: str, engine: str, chip: str, tp: int, replicas: int, unit: int, origin: str) -> OptionPart:
+def part_of(share: str, engine: str, chip: str, tp: int, replicas: int, unit: int, origin: str) -> Option:
     settings = LaunchSettings(
         tp=tp,
         weight_dtype="fp8",
@@ -46,22 +47,29 @@ def part_of(share: str, engine: str, chip: str, tp: int, replicas: int, unit: in
     )
     repository = "./llama-quantised" if origin == "quantise first" else "org/Llama"
     started = launch(engines.by_id(engine), repository, settings)
-    return OptionPart(
-        share=share, accelerator=chip, accelerator_name=chip, num_accelerators=tp * replicas, num_replicas=replicas,
-        tensor_parallel=tp, pipeline_parallel=1, expert_parallel=1, data_parallel=1, weight_dtype="fp8",
-        kv_dtype="bf16", engine=engine, provider="somebody", sku="", region="", term="on_demand", usd_per_hour=1.0,
-        accelerators_per_unit=unit, max_num_seqs=64, max_num_batched_tokens=4096,
-        checkpoint=ServedCheckpoint("org/Llama", "fp8", origin), memory={"weight_bytes": 8e9}, levers={},  # type: ignore[arg-type]
-        launch_command=started.command, launch_argv=started.argv, launch_config=started.config,
+    checkpoint = ServedCheckpoint("org/Llama", "fp8", origin)  # type: ignore[arg-type]
+    return Option(
+        rank=1,
+        role=share,  # type: ignore[arg-type]
+        machine=Machine(chip, tp * replicas, unit, math.ceil(tp * replicas / unit)),
+        layout=Layout(
+            engine, None, "fp8", "bf16", tp, 1, 1, 1, 1, replicas, 64, 4096, WINDOWS.get(share, 8192)
+        ),
+        offer=None,
+        bill=Bill(1.0, 730.5, (BillLine("rent", 730.5),)),
+        performance=None,
+        launch=Launch(started.command, started.argv, started.config, checkpoint),
+        explanation=Explanation({"weight_bytes": 8e9}),
         max_prompt_tokens=4096 if share == "short" else None,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )
 
 
-class Whole:
-    """What the writers read of an option of pools."""
-
-    def __init__(self, parts: tuple[OptionPart, ...], unit: int) -> None:
-        self.parts, self.accelerators_per_unit = parts, unit
+def whole_of(parts: tuple[Option, ...], *, is_shared: bool) -> Option:
+    """An option of pools, as far as the writers read it."""
+    count = sum(part.machine.num_accelerators for part in parts)
+    nodes = 1 if is_shared else sum(part.machine.num_nodes for part in parts)
+    machine = dataclasses.replace(parts[-1].machine, num_accelerators=count, num_nodes=nodes)
+    return dataclasses.replace(parts[-1], role="other", machine=machine, parts=parts)
 
 
 def question(seed: int) -> Option:
@@ -88,8 +96,7 @@ def question(seed: int) -> Option:
         part_of(share, engine, chip, tp, count, unit, origin)
         for share, tp, count, unit in zip(shares, sizes, counts, units, strict=True)
     )
-    total = sum(tp * count for tp, count in zip(sizes, counts, strict=True))
-    return Whole(parts, 8 if is_shared else total)  # type: ignore[return-value]
+    return whole_of(parts, is_shared=is_shared)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -103,8 +110,8 @@ def test_generated_pools_in_every_format(seed: int, tmp_path: Path) -> None:
             continue
         files = emitted("llama", option, form)  # type: ignore[arg-type]
         assert files["README.md"].count("\n") == 3
-        for part in option.parts if option.parts[0].launch_config else ():
-            assert yaml.safe_load(files[f"{part.share}.engine.yaml"]) == part.launch_config
+        for part in option.parts if option.parts[0].started.config else ():
+            assert yaml.safe_load(files[f"{part.role}.engine.yaml"]) == part.started.config
         for name, content in files.items():
             if name.endswith((".sh", ".sbatch")):
                 (tmp_path / name).write_text(content)
@@ -118,26 +125,30 @@ def test_generated_pools_in_every_format(seed: int, tmp_path: Path) -> None:
 def in_scripts(files: Mapping[str, str], option: Option, form: str) -> None:
     text = "\n".join(content for name, content in files.items() if name.endswith((".sh", ".sbatch")))
     for part in option.parts:
-        rest = shlex.join(part.launch_argv[5:])
+        rest = shlex.join(part.started.argv[5:])
         words = shlex.split(next(line for line in text.splitlines() if rest in line).replace("&", ""))
-        begin = words.index(part.launch_argv[5])
-        check_command(part.engine, ["started", *words[begin:]])
-        assert {str(part.tensor_parallel), str(WINDOWS.get(part.share, 8192))} <= set(words[begin - 2 :])
+        begin = words.index(part.started.argv[5])
+        check_command(part.layout.engine, ["started", *words[begin:]])
+        assert {str(part.layout.tensor_parallel), str(WINDOWS.get(part.role, 8192))} <= set(
+            words[begin - 2 :]
+        )
         if form == "slurm":
-            assert f"--array=0-{part.num_replicas - 1}\n" in files[f"{part.share}.sbatch"]
-            assert f"--gpus-per-node={part.tensor_parallel}\n" in files[f"{part.share}.sbatch"]
+            assert f"--array=0-{part.layout.num_replicas - 1}\n" in files[f"{part.role}.sbatch"]
+            assert f"--gpus-per-node={part.layout.tensor_parallel}\n" in files[f"{part.role}.sbatch"]
             continue
-        number = re.search(rf"{part.share.upper()}_WORKERS:-(\d+)", text)
+        number = re.search(rf"{part.role.upper()}_WORKERS:-(\d+)", text)
         assert number
-        on_host = part.num_replicas if "start.sh" in files else min(
-            part.num_replicas, part.accelerators_per_unit // part.tensor_parallel
+        on_host = part.layout.num_replicas if "start.sh" in files else min(
+            part.layout.num_replicas, part.machine.accelerators_per_node // part.layout.tensor_parallel
         )  # fmt: skip
         assert int(number.group(1)) == on_host
     if form != "slurm":
         known_once(files, option)
-    elif option.parts[0].share == "short":
+    elif option.parts[0].role == "short":
         written = slurm_router(files, option)
-        assert len(re.findall(r"server node\d+:\d+;", written)) == sum(p.num_replicas for p in option.parts)
+        assert len(re.findall(r"server node\d+:\d+;", written)) == sum(
+            p.layout.num_replicas for p in option.parts
+        )
         assert by_length(written)
 
 
@@ -146,9 +157,9 @@ def slurm_router(files: Mapping[str, str], option: Option) -> str:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for part in option.parts:
-            (folder / "endpoints" / part.share).mkdir(parents=True)
-            for place in range(part.num_replicas):
-                (folder / "endpoints" / part.share / str(place)).write_text(f"node{place} {9000 + place}\n")
+            (folder / "endpoints" / part.role).mkdir(parents=True)
+            for place in range(part.layout.num_replicas):
+                (folder / "endpoints" / part.role / str(place)).write_text(f"node{place} {9000 + place}\n")
         (folder / "bin").mkdir()
         (folder / "bin" / "nginx").write_text("#!/bin/sh\nexit 0\n")
         (folder / "bin" / "nginx").chmod(0o755)
@@ -170,7 +181,7 @@ def by_length(conf: str) -> bool:
 
 def known_once(files: Mapping[str, str], option: Option) -> None:
     """Addresses of the router are as many as workers, and no two are the same."""
-    if option.parts[0].share == "short":
+    if option.parts[0].role == "short":
         assert by_length(files["nginx.conf"])
     text = (
         files.get("router.yaml")
@@ -183,22 +194,22 @@ def known_once(files: Mapping[str, str], option: Option) -> None:
         )
     )
     found = re.findall(r"(?:localhost|[A-Z]+_HOST_\d+):\d+", text)
-    assert len(found) == len(set(found)) == sum(part.num_replicas for part in option.parts)
+    assert len(found) == len(set(found)) == sum(part.layout.num_replicas for part in option.parts)
 
 
 def in_yaml(files: Mapping[str, str], option: Option, form: str) -> None:
     if form == "skypilot" and "service.sky.yaml" not in files:
         for part in option.parts:
-            task = yaml.safe_load(files[f"{part.share}.sky.yaml"])
+            task = yaml.safe_load(files[f"{part.role}.sky.yaml"])
             jsonschema.validate(task, SCHEMAS["skypilot"])
-            assert task["service"]["replicas"] == part.num_replicas
-            assert task["resources"]["accelerators"].endswith(f":{part.tensor_parallel}")
+            assert task["service"]["replicas"] == part.layout.num_replicas
+            assert task["resources"]["accelerators"].endswith(f":{part.layout.tensor_parallel}")
             assert f"--endpoint {task['name']})" in files["router.sh"]
         return
     if form == "skypilot":
         task = yaml.safe_load(files["service.sky.yaml"])
         jsonschema.validate(task, SCHEMAS["skypilot"])
-        total = sum(part.num_replicas * part.tensor_parallel for part in option.parts)
+        total = sum(part.layout.num_replicas * part.layout.tensor_parallel for part in option.parts)
         assert task["resources"]["accelerators"].endswith(f":{total}")
         assert set(task["file_mounts"]) >= {"/plan/start.sh"}
         return
@@ -214,18 +225,18 @@ def in_yaml(files: Mapping[str, str], option: Option, form: str) -> None:
     workers = {name: one for name, one in services.items() if name != "router"}
     devices, ports = [], []
     for name, one in workers.items():
-        part = next(each for each in option.parts if name.startswith(each.share))
+        part = next(each for each in option.parts if name.startswith(each.role))
         words = [*one["entrypoint"], *one["command"]]
-        check_command(part.engine, words)
-        ports.append((part.share, words[words.index("--port") + 1]))
+        check_command(part.layout.engine, words)
+        ports.append((part.role, words[words.index("--port") + 1]))
         found = one["deploy"]["resources"].get("reservations", {}).get("devices", [{}])[0].get("device_ids")
         mine = found or one["environment"]["HIP_VISIBLE_DEVICES"].split(",")
-        assert len(mine) == part.tensor_parallel
-        devices += [(part.share if "router" not in services else "", each) for each in mine]
+        assert len(mine) == part.layout.tensor_parallel
+        devices += [(part.role if "router" not in services else "", each) for each in mine]
     assert len(set(devices)) == len(devices)
     assert len(set(ports)) == len(ports)
     if "router" in services:
-        assert len(workers) == sum(part.num_replicas for part in option.parts)
+        assert len(workers) == sum(part.layout.num_replicas for part in option.parts)
         assert set(services["router"]["depends_on"]) == set(workers)
     else:
         known_once(files, option)
@@ -234,19 +245,21 @@ def in_yaml(files: Mapping[str, str], option: Option, form: str) -> None:
 def in_kubernetes(documents: list[dict[str, Any]], option: Option) -> None:
     for document in documents:
         jsonschema.validate(document, SCHEMAS["kubernetes"][document["kind"]])
-    is_by_length = option.parts[0].share == "short"
+    is_by_length = option.parts[0].role == "short"
     names = {
         one["metadata"]["name"]: one for one in documents if one["kind"] in ("StatefulSet", "Deployment")
     }
     sets = {name: one for name, one in names.items() if not name.endswith("-router")}
     assert {one["kind"] for one in sets.values()} == {"Deployment" if is_by_length else "StatefulSet"}
     for part in option.parts:
-        (found,) = (one for name, one in sets.items() if name.endswith(part.share))
+        (found,) = (one for name, one in sets.items() if name.endswith(part.role))
         (container,) = found["spec"]["template"]["spec"]["containers"]
-        check_command(part.engine, container["command"])
-        assert found["spec"]["replicas"] == part.num_replicas
+        check_command(part.layout.engine, container["command"])
+        assert found["spec"]["replicas"] == part.layout.num_replicas
         limits = container["resources"]["limits"]
-        assert str(part.tensor_parallel) in {count for name, count in limits.items() if name.endswith("/gpu")}
+        assert str(part.layout.tensor_parallel) in {
+            count for name, count in limits.items() if name.endswith("/gpu")
+        }
     (router,) = (one for name, one in names.items() if name.endswith("-router"))
     configs = " ".join(
         text for one in documents if one["kind"] == "ConfigMap" for text in one["data"].values()
@@ -264,9 +277,13 @@ def in_kubernetes(documents: list[dict[str, Any]], option: Option) -> None:
 def test_pools_of_an_engine_without_a_router_are_refused() -> None:
     option = question(0)
     other = [
-        dataclasses.replace(part, engine="lmdeploy", launch_argv=("lmdeploy",), launch_config={})
+        dataclasses.replace(
+            part,
+            layout=dataclasses.replace(part.layout, engine="lmdeploy"),
+            launch=dataclasses.replace(part.started, argv=("lmdeploy",), config={}),
+        )
         for part in option.parts
     ]
     with pytest.raises(AdvisorError, match="no router") as refused:
-        emitted("llama", Whole(tuple(other), 8), "command")  # type: ignore[arg-type]
+        emitted("llama", whole_of(tuple(other), is_shared=True), "command")
     assert refused.value.fix

@@ -19,10 +19,10 @@ def answer(cli: Cli, options: str) -> dict[str, Any]:
 
 def what(option: dict[str, Any]) -> tuple[Any, ...]:
     return (
-        option["accelerator"],
-        option["num_replicas"],
-        option["usd_per_hour"],
-        option["requests_per_s"]["value"],
+        option["machine"]["accelerator"],
+        option["layout"]["num_replicas"],
+        option["bill"]["usd_per_hour"],
+        option["performance"]["requests_per_s"]["value"],
     )
 
 
@@ -30,10 +30,12 @@ def test_numbers_of_clients_each_get_the_answer_of_their_own(cli: Cli) -> None:
     found, alone = answer(cli, "--concurrency 200,8"), answer(cli, "--concurrency 8")
     few, many = found["ladder"]
     assert (few["clients"], many["clients"]) == (8, 200)
-    assert what(few["pick"]) == what(alone["options"][0])
-    assert what(many["pick"]) == what(found["options"][0])
-    assert few["rate_per_s"] == few["pick"]["requests_per_s"]["value"]
-    assert few["pick"]["num_replicas"] == 1  # a replica that carries ten clients carries eight with headroom
+    assert what(few["option"]) == what(alone["options"][0])
+    assert what(many["option"]) == what(found["options"][0])
+    assert few["rate_per_s"] == few["option"]["performance"]["requests_per_s"]["value"]
+    assert (
+        few["option"]["layout"]["num_replicas"] == 1
+    )  # a replica that carries ten clients carries eight with headroom
     shown = cli(f"{QUICK} --concurrency 8,200").out
     assert "clients  take" in shown
     assert "clients as above" in " ".join(shown.split())
@@ -43,21 +45,27 @@ def test_numbers_of_clients_each_get_the_answer_of_their_own(cli: Cli) -> None:
 def test_clients_shown_are_clients_simulated(cli: Cli) -> None:
     """`simulate_args` shows the planning point again: what clients wait for, and how fast they are served."""
     option = answer(cli, "--concurrency 60")["options"][0]
-    assert "--ramp" in option["simulate_args"]
+    assert "--ramp" in option["launch"]["simulate_args"]
     again = json.loads(
-        cli(f"advisor simulate serve {' '.join(option['simulate_args'])} --seed 77 --json").out
+        cli(f"advisor simulate serve {' '.join(option['launch']['simulate_args'])} --seed 77 --json").out
     )
     seen = again["metrics"]
-    assert seen["requests_per_s"]["value"] == pytest.approx(option["requests_per_s"]["value"], rel=0.1)
-    assert seen["tpot_s"]["p50"]["value"] == pytest.approx(option["tpot_s"]["p50"]["value"], rel=0.15)
-    assert seen["ttft_s"]["p50"]["value"] == pytest.approx(option["ttft_s"]["p50"]["value"], rel=0.25)
+    assert seen["requests_per_s"]["value"] == pytest.approx(
+        option["performance"]["requests_per_s"]["value"], rel=0.1
+    )
+    assert seen["tpot_s"]["p50"]["value"] == pytest.approx(
+        option["performance"]["tpot_s"]["p50"]["value"], rel=0.15
+    )
+    assert seen["ttft_s"]["p50"]["value"] == pytest.approx(
+        option["performance"]["ttft_s"]["p50"]["value"], rel=0.25
+    )
 
 
 def test_a_ladder_of_rates_may_be_given(cli: Cli) -> None:
     found = answer(cli, "--rate 600/min,1")
     assert [rung["rate_per_s"] for rung in found["ladder"]] == [1.0, 10.0]
     assert all(rung["clients"] is None for rung in found["ladder"])
-    assert found["options"][0]["requests_per_s"]["value"] == pytest.approx(10.0)
+    assert found["options"][0]["performance"]["requests_per_s"]["value"] == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize(

@@ -158,10 +158,10 @@ def test_points_that_are_none_are_refused(
 def test_recommend_takes_the_limits_that_were_measured(swept: Calibration, tmp_path: Path) -> None:
     words = "recommend --model 8b --rate 4 --own 8xh200-sxm --engine vllm --precision bf16 --levers power-cap"
     option = asked(words, tmp_path, swept)[0]["options"][0]
-    assert option["levers"]["power_limit_w"] in (200, 300, 400, 500)
-    assert option["levers"]["power_limit_w"] < 0.7 * 700  # lower than is tried without a sweep
-    args = " ".join(option["simulate_args"])
+    assert option["machine"]["power_limit_w"] in (200, 300, 400, 500)
+    assert option["machine"]["power_limit_w"] < 0.7 * 700  # lower than is tried without a sweep
+    args = " ".join(option["launch"]["simulate_args"])
     again = asked(f"simulate serve {args} --requests 4000", tmp_path, swept)[0]["metrics"]["tpot_s"]["p50"][
         "value"
     ]
-    assert again == pytest.approx(option["tpot_s"]["p50"]["value"], rel=0.03)
+    assert again == pytest.approx(option["performance"]["tpot_s"]["p50"]["value"], rel=0.03)

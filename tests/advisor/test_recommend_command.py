@@ -63,30 +63,33 @@ def test_options_have_the_contracts_fields(document: dict[str, Any]) -> None:
     assert document["options"]
     for option in document["options"]:
         assert set(OPTION_FIELDS) <= set(option)
-        assert option["num_accelerators"] % option["num_replicas"] == 0
-        cost = option["usd_per_million_tokens"]
+        assert option["machine"]["num_accelerators"] % option["layout"]["num_replicas"] == 0
+        cost = option["performance"]["usd_per_million_tokens"]
         assert cost["low"] < cost["value"] < cost["high"]
-        assert {"mean", "p50", "p99"} <= set(option["ttft_s"])
-    assert set(document["search"]) >= {"num_candidates", "num_simulated", "screen_wall_s", "wall_s"}
+        assert {"mean", "p50", "p99"} <= set(option["performance"]["ttft_s"])
+    assert set(document["counts"]) >= {"num_candidates", "num_simulated", "wall_s"}
 
 
 def test_options_are_ranked_by_expected_cost_after_a_better_founded_one_per_accelerator(
     document: dict[str, Any],
 ) -> None:
     options = document["options"]
-    costs = [option["expected_usd_per_million_tokens"] for option in options]
+    costs = [option["performance"]["expected_usd_per_million_tokens"] for option in options]
     assert costs[1:] == sorted(costs[1:])
-    assert costs[0] == min(costs) or options[0]["usd_per_million_tokens"]["basis"] != "assumed"
+    assert costs[0] == min(costs) or options[0]["performance"]["usd_per_million_tokens"]["basis"] != "assumed"
     assert [option["rank"] for option in options] == list(range(1, len(options) + 1))
-    names = [option["accelerator"] for option in options]
+    names = [option["machine"]["accelerator"] for option in options]
     assert len(set(names)) == len(names)
     for option in options:
-        assert all(variant["accelerator"] == option["accelerator"] for variant in option["variants"])
+        assert all(
+            variant["machine"]["accelerator"] == option["machine"]["accelerator"]
+            for variant in option["variants"]
+        )
 
 
 def test_every_accelerator_asked_for_is_an_option_or_has_a_reason(document: dict[str, Any]) -> None:
-    shown = {option["accelerator"] for option in document["options"]}
-    rejected = {entry["accelerator"]: entry["reason"] for entry in document["rejected"]}
+    shown = {option["machine"]["accelerator"] for option in document["options"]}
+    rejected = {entry["accelerator"]: entry["text"] for entry in document["rejected"]}
     assert shown | set(rejected) == {"h100-sxm", "l40s", "rtx-4090"}
     assert all(rejected.values())
 
@@ -94,8 +97,8 @@ def test_every_accelerator_asked_for_is_an_option_or_has_a_reason(document: dict
 def test_the_objectives_are_met(document: dict[str, Any]) -> None:
     goals = document["inputs"]["objectives"]
     for option in document["options"]:
-        assert option["ttft_s"]["p99"]["value"] <= goals["ttft_p99_s"]
-        assert option["tpot_s"]["p99"]["value"] <= goals["tpot_p99_s"]
+        assert option["performance"]["ttft_s"]["p99"]["value"] <= goals["ttft_p99_s"]
+        assert option["performance"]["tpot_s"]["p99"]["value"] <= goals["tpot_p99_s"]
 
 
 def test_defaults_are_resolved_and_echoed(document: dict[str, Any]) -> None:
@@ -136,15 +139,15 @@ def test_explain_shows_the_arithmetic(cli: Cli) -> None:
 def test_a_given_rate_is_carried(cli: Cli) -> None:
     document = json.loads(cli(f"{QUICK} --rate 200 --json").out)
     for option in document["options"]:
-        assert option["requests_per_s"]["value"] == pytest.approx(200.0)
-        hourly = option["usd_per_million_tokens"]["value"] * 200 * (1155 + 211) * 3600 / 1e6
-        assert hourly == pytest.approx(option["usd_per_hour"])
+        assert option["performance"]["requests_per_s"]["value"] == pytest.approx(200.0)
+        hourly = option["performance"]["usd_per_million_tokens"]["value"] * 200 * (1155 + 211) * 3600 / 1e6
+        assert hourly == pytest.approx(option["bill"]["usd_per_hour"])
 
 
 def test_own_hardware_is_the_only_candidate(cli: Cli) -> None:
     document = json.loads(cli("advisor recommend --model llama-3.1-8b --own 2xrtx-4090 --json").out)
-    assert {option["accelerator"] for option in document["options"]} == {"rtx-4090"}
-    assert document["options"][0]["provider"] == "own"
+    assert {option["machine"]["accelerator"] for option in document["options"]} == {"rtx-4090"}
+    assert document["options"][0]["offer"] is None
 
 
 @pytest.mark.usefixtures("once")
@@ -153,7 +156,7 @@ def test_the_file_formats_hold_the_same_options(cli: Cli, tmp_path: Path, docume
         file = tmp_path / f"plan.{suffix}"
         assert cli(f"{QUICK} -q -o {file}").code == 0
         text = file.read_text(encoding="utf-8")
-        assert all(option["accelerator"] in text for option in document["options"])
+        assert all(option["machine"]["accelerator"] in text for option in document["options"])
 
 
 def test_the_same_question_has_the_same_answer(cli: Cli, document: dict[str, Any]) -> None:
@@ -239,7 +242,7 @@ def test_a_replay_says_what_has_changed(cli: Cli, tmp_path: Path) -> None:
     cli(f"{NARROW} --plan {file} -q")
     plan = json.loads(file.read_text())
     plan["catalog_version"] = "000000000000"
-    plan["options"][0]["usd_per_hour"] += 1.0
+    plan["options"][0]["bill"]["usd_per_hour"] += 1.0
     file.write_text(json.dumps(plan))
     run = cli(f"advisor replay {file} --json")
     warnings = json.loads(run.out)["warnings"]

@@ -6,22 +6,30 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.commands.compare.paired_documents import asks_the_same, paired_within_error
+from advisor.commands.compare.paired_documents import asks_the_same, at, first_at, paired_within_error
 from advisor.render.document import Json, flatten
 
 LISTS: Final = ("options", "rows", "builds", "lists", "metrics")
 """Where documents keep their records, the main list first."""
+ACCELERATOR: Final = ("machine.accelerator", "accelerator")
+"""Places of a record's accelerator: in an option, and in a flat row."""
 IDENTITY: Final = (
     "way", "accelerator", "provider", "term", "region", "weight_dtype", "engine", "load_fraction", "name", "category",
 )  # fmt: skip
 """Fields that say of what a record of a report is; a plan's options are one per accelerator."""
 FIGURES: Final = (
+    "performance.usd_per_million_tokens", "performance.usd_per_thousand_items", "performance.usd", "bill.usd",
+    "performance.days", "performance.usd_per_million_output_tokens", "bill.usd_per_hour", "performance.ttft_s.p99",
+    "performance.tpot_s.p99", "performance.latency_s.p99", "performance.requests_per_s",
+    "performance.total_tokens_per_s", "performance.items_per_s", "performance.duration_s", "performance.step_time_s",
+    "performance.tokens_per_s_per_accelerator", "performance.mfu_fraction", "performance.goodput_fraction",
+    "performance.peak_memory_bytes", "performance.power_w",
     "usd_per_million_tokens", "usd", "total_usd", "days", "usd_per_million_input_tokens",
     "usd_per_million_output_tokens", "usd_per_hour", "ttft_s.p99", "tpot_s.p99", "requests_per_s",
     "total_tokens_per_s", "step_time_s", "tokens_per_s_per_accelerator", "mfu_fraction", "goodput_fraction",
     "peak_memory_bytes", "power_w",
 )  # fmt: skip
-"""Figures that are compared; the first that differs is the headline's."""
+"""Figures that are compared, by their places in options and in flat rows; the first that differs is the headline's."""
 LEAST_CHANGE: Final = 1e-9
 """Fraction below which two figures are the same."""
 _NOT_ASKED: Final = frozenset({"offline"})
@@ -102,13 +110,15 @@ def compare_documents(first: Document, second: Document) -> Comparison:
     records = _records(first), _records(second)
     both = [name for name in records[0] if name in records[1]]
     places = [{name: i for i, name in enumerate(found, 1)} for found in records]
-    same = asks_the_same(first, second)
+    same, figures = asks_the_same(first, second), (*FIGURES, *_asked_figures(first, second))
     return Comparison(
         kind=str(first.get("kind")),
         versions=tuple(_changes(first, second, ("tool_version", "catalog_version", "schema_version"))),
         inputs=tuple(_input_changes(first, second)),
         records=tuple(
-            _record_change(name, places[0][name], places[1][name], records[0][name], records[1][name], same)
+            _record_change(
+                name, places[0][name], places[1][name], records[0][name], records[1][name], same, figures
+            )
             for name in both
         ),
         only_first=tuple((n, _reason(second, records[0][n])) for n in records[0] if n not in records[1]),
@@ -116,6 +126,18 @@ def compare_documents(first: Document, second: Document) -> Comparison:
         first_best=next(iter(records[0]), ""),
         second_best=next(iter(records[1]), ""),
     )
+
+
+def _asked_figures(*documents: Document) -> list[str]:
+    """Places of the latencies that have an objective of their own in one of the documents."""
+    levels = (at(document, "inputs.objectives.others") for document in documents)
+    found = (
+        f"performance.{level.get('metric')}_s.p{percent:g}"
+        for stated in levels
+        for level in (stated if isinstance(stated, list) else ())
+        if isinstance(level, dict) and isinstance(percent := level.get("percent"), int | float)
+    )
+    return [place for place in dict.fromkeys(found) if place not in FIGURES]
 
 
 def _changes(first: Document, second: Document, names: Sequence[str]) -> Iterator[InputChange]:
@@ -147,11 +169,12 @@ def _records(document: Document) -> dict[str, Mapping[str, Json]]:
     """The records of a document's main list by what they are of."""
     rows = next((rows for name in LISTS if isinstance(rows := document.get(name), list)), [])
     records = [row for row in rows if isinstance(row, dict)]
-    names = ("accelerator",) if document.get("kind") == "plan" else _telling(records)
+    is_composed = any("machine" in record for record in records)
+    names = ("machine.accelerator",) if is_composed else _telling(records)
     found: dict[str, Mapping[str, Json]] = {}
     for record in records:
-        name = " ".join(str(record[key]) for key in names if record.get(key) is not None) or "answer"
-        found.setdefault(name, record)
+        said = (at(record, name) for name in names)
+        found.setdefault(" ".join(str(value) for value in said if value is not None) or "answer", record)
     return found
 
 
@@ -168,8 +191,8 @@ def _reason(document: Document, record: Mapping[str, Json]) -> str:
     """Why a document does not have a record: what it says of the record's accelerator."""
     rejected = document.get("rejected")
     for entry in rejected if isinstance(rejected, list) else []:
-        if isinstance(entry, dict) and entry.get("accelerator") == record.get("accelerator"):
-            return str(entry.get("reason", ""))
+        if isinstance(entry, dict) and entry.get("accelerator") == first_at(record, *ACCELERATOR):
+            return str(entry.get("text", ""))
     return "not among those shown"
 
 
@@ -180,10 +203,11 @@ def _record_change(
     first: Mapping[str, Json],
     second: Mapping[str, Json],
     is_paired: bool,
+    compared: Sequence[str],
 ) -> RecordChange:
     figures = tuple(
         change
-        for figure in FIGURES
+        for figure in compared
         if (change := _figure_change(figure, first, second, is_paired)) is not None
         and not abs(change.change_fraction) <= LEAST_CHANGE
     )
@@ -194,7 +218,7 @@ def _record_change(
 def _figure_change(
     name: str, first: Mapping[str, Json], second: Mapping[str, Json], is_paired: bool
 ) -> FigureChange | None:
-    values = [_at(record, name) for record in (first, second)]
+    values = [at(record, name) for record in (first, second)]
     numbers = [_number(value) for value in values]
     if numbers[0] is None or numbers[1] is None:
         return None
@@ -202,13 +226,6 @@ def _figure_change(
     if is_paired and numbers[0]:
         within = paired_within_error(name, first, second, numbers[1] / numbers[0])
     return FigureChange(name, numbers[0], numbers[1], _overlap(*values) if within is None else within)
-
-
-def _at(record: Mapping[str, Json], name: str) -> Json:
-    value: Json = dict(record)
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    return value
 
 
 def _number(value: Json) -> float | None:
@@ -234,7 +251,10 @@ def _overlap(first: Json, second: Json) -> bool | None:
 
 def _text_changes(first: Mapping[str, Json], second: Mapping[str, Json]) -> tuple[tuple[str, str, str], ...]:
     """Fields of words, dates and whole numbers that differ: layout, seller, engine, what binds."""
-    flat = [flatten({k: v for k, v in record.items() if k != "variants"}) for record in (first, second)]
+    flat = [
+        flatten({k: v for k, v in record.items() if k not in ("variants", "parts")})
+        for record in (first, second)
+    ]
     found = []
     for name in flat[0]:
         one, other = flat[0][name], flat[1].get(name)
@@ -255,7 +275,10 @@ _COUNTED: Final = (
     "cp",
     "micro_batch",
 )
-_UNTOLD: Final = frozenset({"launch_command", "headline", "price_url", "quality_note", "basis_notes"})
+_UNTOLD: Final = frozenset({
+    "launch_command", "launch_argv", "launch_simulate_args", "headline", "offer_url", "price_url",
+    "explanation_quality_note", "explanation_basis_notes",
+})  # fmt: skip
 
 
 def _factors(first: Mapping[str, Json], second: Mapping[str, Json]) -> tuple[float | None, float | None]:
@@ -267,11 +290,13 @@ def _factors(first: Mapping[str, Json], second: Mapping[str, Json]) -> tuple[flo
 
 
 def _price_and_work(record: Mapping[str, Json]) -> tuple[float, float] | None:
-    count = _number(record.get("num_accelerators"))
-    cost, hourly = _number(record.get("usd_per_million_tokens")), _number(record.get("usd_per_hour"))
+    count = _number(first_at(record, "machine.num_accelerators", "num_accelerators"))
+    cost = _number(first_at(record, "performance.usd_per_million_tokens", "usd_per_million_tokens"))
+    hourly = _number(first_at(record, "bill.usd_per_hour", "usd_per_hour"))
     if count and cost and hourly:
         return hourly / count, cost / (hourly / count)
-    usd, days = _number(record.get("usd")), _number(record.get("days"))
+    usd = _number(first_at(record, "bill.usd", "usd"))
+    days = _number(first_at(record, "performance.days", "days"))
     if count and usd and days:
         hours = days * count * DAY_S / HOUR_S
         return usd / hours, hours

@@ -8,13 +8,13 @@ from advisor.render.document import Json
 from advisor.simulator.intervals import LEVELS, class_of_pair, pair_errors
 
 _BY_THROUGHPUT: Final = (
-    "usd_per_million_tokens", "usd_per_million_input_tokens", "usd_per_million_output_tokens", "requests_per_s",
-    "total_tokens_per_s",
+    "performance.usd_per_million_tokens", "performance.usd_per_million_output_tokens", "performance.requests_per_s",
+    "performance.total_tokens_per_s",
 )  # fmt: skip
 """Figures whose error is the throughput's: prices and accelerators are exact."""
 _DEPLOYMENT: Final = (
-    "accelerator", "engine", "weight_dtype", "kv_dtype", "tensor_parallel", "pipeline_parallel", "data_parallel",
-    "expert_parallel",
+    "machine.accelerator", "layout.engine", "layout.weight_dtype", "layout.kv_dtype", "layout.tensor_parallel",
+    "layout.pipeline_parallel", "layout.data_parallel", "layout.expert_parallel",
 )  # fmt: skip
 _LEVEL_80: Final = LEVELS.index(0.8)
 
@@ -39,20 +39,28 @@ def paired_within_error(
     """
     if figure not in _BY_THROUGHPUT or not ratio > 0:
         return None
-    if not all(record.get(name) is not None for record in (first, second) for name in _DEPLOYMENT):
+    if not all(at(record, name) is not None for record in (first, second) for name in _DEPLOYMENT):
         return None
-    same = {name: first[name] == second[name] for name in _DEPLOYMENT}
+    same = {name: at(first, name) == at(second, name) for name in _DEPLOYMENT}
     if all(same.values()):
         return False
     name = class_of_pair(
-        same_accelerator=same["accelerator"],
-        same_engine=same["engine"],
-        same_format=same["weight_dtype"] and same["kv_dtype"],
-        transferred=any(_is_assumed(record) for record in (first, second)),
+        same_accelerator=same["machine.accelerator"],
+        same_engine=same["layout.engine"],
+        same_format=same["layout.weight_dtype"] and same["layout.kv_dtype"],
+        transferred=any(at(record, "performance.basis") == "assumed" for record in (first, second)),
     )
     return abs(math.log(ratio)) <= pair_errors(name, "throughput").quantiles[_LEVEL_80]
 
 
-def _is_assumed(record: Mapping[str, Json]) -> bool:
-    cost = record.get("usd_per_million_tokens")
-    return isinstance(cost, dict) and cost.get("basis") == "assumed"
+def at(record: Mapping[str, Json], place: str) -> Json:
+    """The value at a dotted place of nested records; None where there is none."""
+    value: Json = dict(record)
+    for part in place.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def first_at(record: Mapping[str, Json], *places: str) -> Json:
+    """The value at the first place that has one."""
+    return next((value for place in places if (value := at(record, place)) is not None), None)

@@ -9,6 +9,7 @@ from advisor.catalog.files import read_json
 from advisor.cli.options import Shared
 from advisor.commands.compare.options import CompareInput
 from advisor.render.answer import Answer
+from advisor.render.saved import check_saved
 
 PROBE = "probe"
 
@@ -65,4 +66,5 @@ def _document(path: Path) -> Mapping[str, Any] | None:
             why="it has no schema_version",
             fix="name a file that -o FILE.json, --plan or advisor probe wrote",
         )
+    check_saved(path, content)
     return content

@@ -46,7 +46,7 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
     method = Paragraph(f"How a bill is divided: {report.method}")
     asked = Paragraph(f"{_question(report, question)}\n{LEGEND}")
     crossings, row = _crossings(report), report.rows[0]
-    bill = Paragraph(bill_words(row.bill, bought_words(row)))
+    bill = Paragraph(bill_words(row.bill, bought_words(row, row)))
     return Answer(
         result=fields_of(report, *_NOT_IN_RESULT) | {"rejected": report.rejected},
         inputs=fields_of(question.scenario, "calibration") | fields_of(question, "scenario"),
@@ -134,10 +134,10 @@ def _question(report: CostReport, question: CostQuestion) -> str:
     names = question.scenario.levers
     levers = "" if names == ("auto",) else f", levers {', '.join(names)}"
     return (
-        f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), p99 TTFT "
-        f"{show(goals.ttft_p99_s, TIME)}, p99 TPOT {show(goals.tpot_p99_s, TIME)}, {load}; prices as of "
-        f"{question.scenario.as_of} in {report.currency}{levers}. {report.search.num_candidates} deployments "
-        f"considered, {report.search.num_simulated} simulated."
+        f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), "
+        f"{goals.words}, {load}; prices as of "
+        f"{question.scenario.as_of} in {report.currency}{levers}. {report.counts.num_candidates} deployments "
+        f"considered, {report.counts.num_simulated} simulated."
     )
 
 
@@ -161,8 +161,8 @@ def _why_first(rows: Sequence[CostRow]) -> list[Block]:
         return []
     return [
         Paragraph(
-            f"{bought_words(first)} stands first as the better founded; what costs less below it is assumed, or its "
-            "price is old or not the seller's own, so that it may cost as much."
+            f"{bought_words(first, first)} is first because more is known of it; each row below that costs less has "
+            "assumed kernels, an old price, or one that is not the provider's own, so that it may cost as much."
         )
     ]
 
@@ -171,7 +171,7 @@ def _row(row: CostRow) -> tuple[str, ...]:
     term = "" if row.term == "on_demand" else f" {row.term.replace('_', '-')}"
     cost = row.usd_per_million_tokens
     return (
-        bought_words(row),
+        bought_words(row, row),
         runs_words(row.engine, row.weight_dtype),
         usd(row.usd_per_hour),
         _cost(row.usd_per_million_input_tokens.value),

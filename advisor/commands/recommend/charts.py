@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.units import GB, MILLISECOND_S
-from advisor.decide.result import Option
+from advisor.decide.option import Option
 from advisor.render.answer import Axis, Chart, Datum, Reference, Series
 from advisor.render.numbers import layout_words
 
@@ -23,13 +23,13 @@ _MEMORY_PARTS: Final = {
 
 def layout(option: Option) -> str:
     """The layout of an option in words."""
-    return layout_words(option, option.accelerator, option.num_replicas)
+    return layout_words(option.layout, option.machine.accelerator, option.layout.num_replicas)
 
 
 def short_layout(option: Option) -> str:
     """`8 x h100-sxm TP8`: short enough to stand beside a point."""
-    degree = f" TP{option.tensor_parallel}" if option.tensor_parallel > 1 else ""
-    return f"{option.num_accelerators} x {option.accelerator}{degree}"
+    degree = f" TP{option.layout.tensor_parallel}" if option.layout.tensor_parallel > 1 else ""
+    return f"{option.machine.num_accelerators} x {option.machine.accelerator}{degree}"
 
 
 def pareto_chart(options: Sequence[Option], *, is_in_terminal: bool = True) -> Chart:
@@ -58,7 +58,7 @@ def pareto_chart(options: Sequence[Option], *, is_in_terminal: bool = True) -> C
 
 
 def _cost_point(option: Option, mark: str) -> Datum | None:
-    tpot, cost = option.tpot_s.get("p99"), option.usd_per_million_tokens
+    tpot, cost = option.served.tpot_s.get("p99"), option.served.usd_per_million_tokens
     if tpot is None or tpot.value <= 0 or cost.low <= 0:
         return None
     return Datum(tpot.value / MILLISECOND_S, cost.value, cost.low, cost.high, short_layout(option), mark)
@@ -89,7 +89,7 @@ def load_chart(options: Sequence[Option], asked_per_s: float | None) -> Chart:
 
 
 def _load_curve(option: Option) -> tuple[Datum, ...]:
-    most, cost = option.requests_per_s.value, option.usd_per_million_tokens.value
+    most, cost = option.served.requests_per_s.value, option.served.usd_per_million_tokens.value
     if most <= 0 or cost <= 0:
         return ()
     loads = np.geomspace(most * LEAST_LOAD_FRACTION, most, LOAD_POINTS).tolist()
@@ -98,7 +98,7 @@ def _load_curve(option: Option) -> tuple[Datum, ...]:
 
 def step_chart(option: Option) -> Chart:
     """One decode step by part, longest first; the sum is the step."""
-    parts = sorted(option.step_breakdown.items(), key=lambda item: -item[1])
+    parts = sorted(option.explained.step_s.items(), key=lambda item: -item[1])
     points = tuple(Datum(name.replace("_", " "), seconds / MILLISECOND_S) for name, seconds in parts)
     return Chart(
         "waterfall",
@@ -106,19 +106,25 @@ def step_chart(option: Option) -> Chart:
         Axis("part"),
         Axis("time", "ms"),
         (Series("step", points),),
-        f"A decode step with {option.mean_batch:.0f} sequences, the mean at this load; parts add up to the step",
+        f"A decode step with {option.served.mean_batch:.0f} sequences, the mean at this load; parts add up to the step",
         is_in_terminal=False,
     )
 
 
 def memory_chart(options: Sequence[Option]) -> Chart:
     """Memory of one accelerator by part, a row per option; what no part takes is free."""
-    used = {part: tuple(option.memory.get(part, 0.0) for option in options) for part in _MEMORY_PARTS}
+    used = {
+        part: tuple(option.explained.memory_bytes.get(part, 0.0) for option in options)
+        for part in _MEMORY_PARTS
+    }
     free = tuple(
-        max(0.0, option.memory.get("total_bytes", 0.0) - sum(sizes[i] for sizes in used.values()))
+        max(
+            0.0,
+            option.explained.memory_bytes.get("total_bytes", 0.0) - sum(sizes[i] for sizes in used.values()),
+        )
         for i, option in enumerate(options)
     )
-    names = [f"{option.rank} {option.accelerator}" for option in options]
+    names = [f"{option.rank} {option.machine.accelerator}" for option in options]
     series = [
         Series(
             name,

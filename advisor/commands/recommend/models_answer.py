@@ -8,8 +8,9 @@ from advisor.cli.notes import progress
 from advisor.cli.options import Shared
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.serving import check_emission, with_emitted
-from advisor.commands.recommend.tables import p99_words, start_command, start_words
+from advisor.commands.recommend.tables import start_command, start_words
 from advisor.decide.purchase import bill_words, usd_words
+from advisor.decide.scenario import Objectives
 from advisor.decide.several.result import (
     FleetOption,
     FleetPurchase,
@@ -20,7 +21,8 @@ from advisor.decide.several.result import (
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Table, columns
 from advisor.render.calibration_view import with_calibration
 from advisor.render.document import fields_of
-from advisor.render.numbers import bought_words, digits, percent, price_words, runs_words, usd, usd_range
+from advisor.render.numbers import digits, percent, price_words, usd, usd_range
+from advisor.render.option_table import PER_HOUR, OptionColumn, latency_columns, runs_of, take_words
 
 
 def several(asked: RecommendInput, text: str, shared: Shared) -> Answer:
@@ -40,7 +42,7 @@ def several(asked: RecommendInput, text: str, shared: Shared) -> Answer:
     answer = Answer(
         result=fields_of(found, "warnings", "notes"),
         inputs={"models": [fields_of(each) for each in scenarios], "budget_usd_per_hour": budget},
-        blocks=_blocks(found, explain=asked.shown.explain),
+        blocks=_blocks(found, first.objectives, explain=asked.shown.explain),
         question=f"{len(scenarios)} models, planned with {first.headroom_fraction:.0%} headroom as of {first.as_of}",
         records="options",
         warnings=found.warnings,
@@ -56,15 +58,15 @@ def several(asked: RecommendInput, text: str, shared: Shared) -> Answer:
     )
 
 
-def _blocks(found: FleetRecommendation, *, explain: bool) -> tuple[Block, ...]:
+def _blocks(found: FleetRecommendation, objectives: Objectives, *, explain: bool) -> tuple[Block, ...]:
     best = found.options[0]
     blocks: list[Block] = [Paragraph(found.headline, emphasis=True), _fleets(found.options)]
-    blocks += [Paragraph(_how_sure(found.options)), _models(found.models, best)]
+    blocks += [Paragraph(_how_sure(found.options)), _models(found.models, best, objectives)]
     if any(each.shares_machines or each.num_idle for each in best.purchases):
         blocks.append(_machines(found.models, best))
     blocks.append(Paragraph(" ".join((*_bills(best), saving(found))).strip()))
     if explain:
-        blocks += [_models(found.models, each) for each in found.options[1:]]
+        blocks += [_models(found.models, each, objectives) for each in found.options[1:]]
     for name, option in zip(found.models, best.models, strict=True):
         how = start_words(option)
         blocks.append(Figure(start_command(option), title=f"{name}: {how[0].lower()}{how[1:]}"))
@@ -128,25 +130,30 @@ def _doubt(option: FleetOption) -> str:
     return f"{'undated prices' if None in ages else oldest} still stand: ask about them first"
 
 
-def _models(names: Sequence[str], fleet: FleetOption) -> Table:
+def _models(names: Sequence[str], fleet: FleetOption, objectives: Objectives) -> Table:
     """What serves each model, and what it costs of the whole."""
+    shown = _model_columns(fleet, objectives)
     rows = tuple(
-        (
-            name,
-            f"{digits(option.requests_per_s.value)}/s",
-            bought_words(option),
-            runs_words(option.engine, option.weight_dtype),
-            usd(option.usd_per_hour),
-            percent(option.usd_per_hour / fleet.usd_per_hour),
-            usd_range(option.usd_per_million_tokens),
-            p99_words(option.ttft_s),
-            p99_words(option.tpot_s),
-            option.holds,
-        )
+        (name, f"{digits(option.served.requests_per_s.value)}/s", *(column.cell(option) for column in shown))
         for name, option in zip(names, fleet.models, strict=True)
     )
-    header = columns("model~ | load>? | takes~ | runs~ | $/h> | share>? | $/Mtok~ | TTFT> | TPOT> | holds")
+    header = columns("model~ | load>?", *(column.header for column in shown))
     return Table(header, rows, title=f"Fleet {fleet.rank}, model by model; idle accelerators are shared out")
+
+
+def _model_columns(fleet: FleetOption, objectives: Objectives) -> tuple[OptionColumn, ...]:
+    """Columns of what serves a model, with its part of the bill."""
+    return (
+        OptionColumn("takes~", take_words),
+        OptionColumn("runs~", runs_of),
+        PER_HOUR,
+        OptionColumn(
+            "share>?", lambda option: percent(option.bill.machines_usd_per_hour / fleet.usd_per_hour)
+        ),
+        OptionColumn("$/Mtok~", lambda option: usd_range(option.served.usd_per_million_tokens)),
+        *latency_columns(objectives.levels),
+        OptionColumn("holds", lambda option: option.served.holds),
+    )
 
 
 def _machines(names: Sequence[str], fleet: FleetOption) -> Table:

@@ -66,7 +66,7 @@ def _deadline_cells(pick: BatchOption | None) -> tuple[str, ...]:
     if pick is None:
         return (MISSING, "nothing is done by then", *(MISSING,) * 4)
     return (
-        bought_words(pick),
+        bought_words(pick, pick),
         digits(pick.duration_s.value / HOUR_S),
         usd(pick.usd_per_hour),
         usd_range(pick.usd),
@@ -79,7 +79,7 @@ def _batch_blocks(found: BatchRecommendation, job: BatchJob, *, explain: bool) -
     rows = tuple(
         (
             str(option.rank),
-            bought_words(option),
+            bought_words(option, option),
             option.weight_dtype,
             f"{digits(option.duration_s.value / HOUR_S)} "
             f"{range_words(option.duration_s.low / HOUR_S, option.duration_s.high / HOUR_S)}",

@@ -13,9 +13,10 @@ from advisor.decide.training.scenario import TrainingScenario
 from advisor.render.answer import Answer
 from advisor.render.atomic import write_text
 from advisor.render.document import Json, catalog_version, document, dump
+from advisor.render.saved import check_saved
 
 AnyScenario = Scenario | TrainingScenario
-TIMINGS: Final = ("screen_wall_s", "wall_s")
+TIMINGS: Final = ("wall_s",)
 WORKED_OUT: Final = ("rate_per_s",)
 """What the inputs of a plan say beside the question: the load of the options shown."""
 
@@ -23,9 +24,10 @@ WORKED_OUT: Final = ("rate_per_s",)
 def plan_text(answer: Answer, scenario: AnyScenario) -> str:
     """The plan as JSON text: what `document` holds, without what differs from run to run."""
     content = document(answer, seed=scenario.seed, shared={})
-    search = content.get("search")
-    if isinstance(search, dict):
-        content["search"] = {name: value for name, value in search.items() if name not in TIMINGS}
+    for name in ("counts", "search"):
+        counts = content.get(name)
+        if isinstance(counts, dict):
+            content[name] = {key: value for key, value in counts.items() if key not in TIMINGS}
     return dump(content)
 
 
@@ -43,7 +45,7 @@ def kept(answer: Answer, scenario: AnyScenario, path: Path | None) -> Answer:
 def read_plan(path: Path) -> tuple[AnyScenario, Mapping[str, Json]]:
     """The question of a plan file, and the whole plan.
 
-    Raises: InputFileError: the file cannot be read, is not JSON, or is no plan.
+    Raises: InputFileError: the file cannot be read, is not JSON, is no plan, or is one of another schema.
     """
     content = read_json(path, "name a file that --plan wrote")
     if (
@@ -56,6 +58,7 @@ def read_plan(path: Path) -> tuple[AnyScenario, Mapping[str, Json]]:
             why='a plan has kind "plan" and inputs',
             fix="name a file that --plan wrote",
         )
+    check_saved(path, content)
     if content["inputs"].get("workload", "serve") == "serve":
         asked = {name: value for name, value in content["inputs"].items() if name not in WORKED_OUT}
         return checked(Scenario, asked, str(path)), content

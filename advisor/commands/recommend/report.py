@@ -1,6 +1,7 @@
 """A recommendation as a page: key figures, sections with drawings, every option with its details."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from advisor.commands.recommend.charts import load_chart, memory_chart, pareto_chart, step_chart
 from advisor.commands.recommend.tables import (
@@ -11,11 +12,14 @@ from advisor.commands.recommend.tables import (
     start_command,
     start_words,
 )
+from advisor.decide.decision import BeforeAfter, Change, Decision, Rejected
+from advisor.decide.option import Option
 from advisor.decide.purchase import bill_words
-from advisor.decide.result import BeforeAfter, LeverTrial, Option, Recommendation, Rejected
-from advisor.decide.scenario import Scenario
+from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
 from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
 from advisor.render.numbers import (
+    JOULES_PER_TOKEN,
+    MISSING,
     POWER,
     REQUEST_RATE,
     TIME,
@@ -32,27 +36,37 @@ from advisor.render.numbers import (
 from advisor.simulator.quantity import Quantity
 
 
-def recommendation_tiles(options: Sequence[Option]) -> tuple[Tile, ...]:
+def recommendation_tiles(options: Sequence[Option], objectives: Objectives) -> tuple[Tile, ...]:
     """Key figures of the first option."""
     if not options:
         return ()
-    option = options[0]
-    cost, rate = option.usd_per_million_tokens, option.requests_per_s
+    option, shown = options[0], options[0].served
+    cost, rate = shown.usd_per_million_tokens, shown.requests_per_s
+    paid = "electricity of your own hardware"
+    if option.offer is not None:
+        paid = f"{option.offer.provider}, price of {option.offer.observed_on}"
     return (
         Tile(usd(cost.value), "per million tokens", _sure(cost)),
-        Tile(usd(option.usd_per_hour), "per hour", f"{option.provider}, price of {option.price_observed_on}"),
+        Tile(usd(option.bill.usd_per_hour), "per hour", paid),
         Tile(digits(rate.value), "requests per second", _sure(rate)),
-        _latency_tile("time to first token, p99", option.ttft_s.get("p99")),
-        _latency_tile("time per output token, p99", option.tpot_s.get("p99")),
+        *(_latency_tile(level, option) for level in objectives.levels),
         Tile(
-            f"{option.num_accelerators} × {option.accelerator}",
+            f"{option.machine.num_accelerators} × {option.machine.accelerator}",
             "deployment",
-            f"{option.engine}, {option.weight_dtype}",
+            f"{option.layout.engine}, {option.layout.weight_dtype}",
         ),
     )
 
 
-def _latency_tile(label: str, quantity: Quantity | None) -> Tile:
+_METRICS: Final = {
+    "ttft": "time to first token", "tpot": "time per output token", "itl": "interval between tokens",
+    "e2e": "time of a whole request",
+}  # fmt: skip
+
+
+def _latency_tile(level: ServiceLevel, option: Option) -> Tile:
+    label, name = f"{_METRICS[level.metric]}, p{level.percent:g}", f"p{level.percent:g}"
+    quantity = getattr(option.served, f"{level.metric}_s").get(name)
     if quantity is None:
         return Tile("-", label)
     factor, unit = rung(quantity.value, TIME)
@@ -65,7 +79,7 @@ def _sure(quantity: Quantity) -> str:
     return f"{low} to {high}, {quantity.basis}" if low != high else quantity.basis
 
 
-def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[Section, ...]:
+def recommendation_sections(found: Decision, scenario: Scenario) -> tuple[Section, ...]:
     """The page in order: compare, choose, understand, check what lost, and what would change it."""
     options = found.options
     sections: list[Section] = []
@@ -73,7 +87,7 @@ def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[
         best = options[0]
         asked = scenario.traffic.rate_per_s
         launch = Figure(start_command(best), title=start_words(best))
-        ladder = [ladder_table(found.ladder)] if found.ladder else []
+        ladder = [ladder_table(found.ladder, scenario.objectives)] if found.ladder else []
         ladder += [contexts_table(found.contexts)] if found.contexts else []
         ranked = options_table(options, scenario, [_details(option) for option in options])
         sections = [
@@ -84,7 +98,7 @@ def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[
     if found.what_would_change:
         text = "\n".join(f"- {line}" for line in found.what_would_change)
         sections.append(Section("What would change it", (Paragraph(text),)))
-    gains = (*limit_words(found.levers_tried), *lever_lines(found.levers_tried))
+    gains = (*limit_words(found.changes), *lever_lines(found.changes))
     if gains:
         sections.append(
             Section(
@@ -95,11 +109,13 @@ def recommendation_sections(found: Recommendation, scenario: Scenario) -> tuple[
     if found.rejected:
         sections.append(Section("Why not the others", (rejected_table(found.rejected),)))
     if options:
-        sections.append(Section("Prices", (prices_table(options), Paragraph(bill_words(options[0].bill)))))
+        prices = prices_table(options)
+        bill = Paragraph(bill_words(options[0].bill))
+        sections.append(Section("Prices", (prices, bill) if prices.rows else (bill,)))
     return tuple(sections)
 
 
-def lever_lines(tried: Sequence[LeverTrial], *, whole: bool = True) -> tuple[str, ...]:
+def lever_lines(tried: Sequence[Change], *, whole: bool = True) -> tuple[str, ...]:
     """The levers that gain something, best first: what changes and what it asks, in short unless `whole`."""
     lines = []
     for trial in tried:
@@ -112,19 +128,19 @@ def lever_lines(tried: Sequence[LeverTrial], *, whole: bool = True) -> tuple[str
         if trial.verdict == "faster":
             price = "at the same cost"
         lines.append(
-            f"{trial.lever}: {which} {price}, p99 TPOT {show(tpot.before, TIME)} to {show(tpot.after, TIME)}; {asks}"
+            f"{trial.name}: {which} {price}, p99 TPOT {show(tpot.before, TIME)} to {show(tpot.after, TIME)}; {asks}"
         )
     return tuple(lines)
 
 
-def limit_words(tried: Sequence[LeverTrial]) -> tuple[str, ...]:
+def limit_words(tried: Sequence[Change]) -> tuple[str, ...]:
     """What the power limits that options are held to save and cost, against the same boards without."""
     return tuple(
         f"{f'Option {trial.rank}' if trial.rank else 'The smallest load'}, {trial.words}: {_saved(cost)}, p99 TTFT "
         f"{show(ttft.before, TIME)} to {show(ttft.after, TIME)}, p99 TPOT {show(tpot.before, TIME)} to "
         f"{show(tpot.after, TIME)}; {trial.note}."
         for trial in tried
-        if trial.verdict == "pulled"
+        if trial.verdict == "applied"
         and (cost := trial.usd_per_million_tokens)
         and (ttft := trial.ttft_p99_s)
         and (tpot := trial.tpot_p99_s)
@@ -137,42 +153,49 @@ def _saved(cost: BeforeAfter) -> str:
     return f"{less} per million tokens"
 
 
-def latency_table(option: Option, end_to_end: str) -> Table:
-    """Every latency with its range, the whole request's under the name given."""
+def latency_table(option: Option) -> Table:
+    """Every latency with its range."""
+    shown = option.served
+    metrics = (("TTFT", shown.ttft_s), ("TPOT", shown.tpot_s), ("ITL", shown.itl_s), ("E2E", shown.e2e_s))
     rows = tuple(
         (f"{name} {statistic}", show_quantity(quantity, TIME))
-        for name, times in (("TTFT", option.ttft_s), ("TPOT", option.tpot_s), (end_to_end, option.e2e_s))
+        for name, times in metrics
         for statistic, quantity in times.items()
     )
     return Table(columns("latency | with its range"), rows)
 
 
 def _details(option: Option) -> tuple[Block, ...]:
+    shown, layout, why = option.served, option.layout, option.explained
     facts = (
-        ("per million tokens", usd_quantity(option.usd_per_million_tokens)),
-        ("per million output tokens", usd_quantity(option.usd_per_million_output_tokens)),
-        ("output", show_quantity(option.output_tokens_per_s, TOKEN_RATE)),
-        ("input and output", show_quantity(option.total_tokens_per_s, TOKEN_RATE)),
-        ("requests", show_quantity(option.requests_per_s, REQUEST_RATE)),
-        ("busy", percent(option.utilisation_fraction)),
-        ("sequences per step", digits(option.mean_batch)),
-        ("KV cache holds", f"{digits(option.kv_capacity_tokens)} tokens"),
-        ("binding objective", option.binding_objective),
-        ("objectives met", option.slo_confidence),
-        ("power", show(option.power_w, POWER)),
-        ("energy", f"{digits(option.energy_j_per_token)} J per token"),
-        ("parallelism", f"TP{option.tensor_parallel} PP{option.pipeline_parallel} DP{option.data_parallel} "
-                        f"EP{option.expert_parallel}, {option.num_replicas} replicas"),
-        ("KV cache type", option.kv_dtype),
+        ("per million tokens", usd_quantity(shown.usd_per_million_tokens)),
+        ("per million output tokens", usd_quantity(shown.usd_per_million_output_tokens)),
+        ("output", show_quantity(shown.output_tokens_per_s, TOKEN_RATE)),
+        ("input and output", show_quantity(shown.total_tokens_per_s, TOKEN_RATE)),
+        ("requests", show_quantity(shown.requests_per_s, REQUEST_RATE)),
+        ("busy", percent(shown.utilization_fraction)),
+        ("sequences per step", digits(shown.mean_batch)),
+        ("KV cache holds", f"{show(why.kv_capacity_tokens)} tokens"),
+        ("binding objective", why.binding_objective or MISSING),
+        ("objectives hold", f"{shown.holds}, with a probability of {percent(shown.chance)}"),
+        ("power", show(shown.power_w, POWER)),
+        ("energy", show(shown.energy_j_per_token, JOULES_PER_TOKEN)),
+        ("parallelism", f"TP{layout.tensor_parallel} PP{layout.pipeline_parallel} DP{layout.data_parallel} "
+                        f"EP{layout.expert_parallel}, {layout.num_replicas} replicas"),
+        ("KV cache type", layout.kv_dtype or MISSING),
     )  # fmt: skip
     blocks: list[Block] = [
         Table(columns("fact | value"), facts),
-        latency_table(option, "end to end"),
+        latency_table(option),
         step_chart(option),
         memory_chart([option]),
         Figure(start_command(option), title="Start it with"),
     ]
-    remarks = [option.quality_note, *(f"taken from related hardware: {note}" for note in option.basis_notes)]
+    remarks = [
+        why.quality_note,
+        *(f"taken from related hardware: {note}" for note in why.basis_notes),
+        *(f"not the safe pick: {reason}" for reason in option.reasons),
+    ]
     text = "\n".join(f"- {remark}" for remark in remarks if remark)
     return (*blocks, Paragraph(text)) if text else tuple(blocks)
 
@@ -180,9 +203,10 @@ def _details(option: Option) -> tuple[Block, ...]:
 def prices_table(options: Sequence[Option]) -> Table:
     """Where each option's price is from, and how old it is."""
     rows = tuple(
-        (o.accelerator, o.provider, o.sku, o.region, o.term, usd(o.usd_per_hour), o.price_observed_on,
-         str(o.price_age_days), o.price_url)
-        for o in options
+        (option.machine.accelerator, offer.provider, offer.sku, offer.region, offer.term,
+         usd(option.bill.usd_per_hour), offer.observed_on, show(offer.age_days), offer.url)
+        for option in options
+        if (offer := option.offer) is not None
     )  # fmt: skip
     return Table(
         columns(
@@ -194,5 +218,5 @@ def prices_table(options: Sequence[Option]) -> Table:
 
 def rejected_table(rejected: Sequence[Rejected]) -> Table:
     """Every accelerator that is not among the answers, a row each."""
-    rows = tuple((entry.accelerator, entry.reason) for entry in rejected)
+    rows = tuple((entry.accelerator, str(entry.reason)) for entry in rejected)
     return Table(columns("accelerator | reason~"), rows)

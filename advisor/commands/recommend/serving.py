@@ -10,8 +10,8 @@ from advisor.cli.notes import progress
 from advisor.cli.options import Shared
 from advisor.commands.recommend.options import Emission, Shown
 from advisor.commands.recommend.view import recommendation_answer
+from advisor.decide.decision import Counts, Decision
 from advisor.decide.recommend import recommend
-from advisor.decide.result import Recommendation, SearchStatistics
 from advisor.decide.scenario import Scenario
 from advisor.render.answer import Answer, Figure
 from advisor.render.atomic import check_writable, write_text
@@ -42,7 +42,7 @@ def check_emission(typed: Emission) -> None:
         check_writable(missing)
 
 
-def with_files(answer: Answer, found: Recommendation, typed: Emission) -> Answer:
+def with_files(answer: Answer, found: Decision, typed: Emission) -> Answer:
     """The answer with the files that start its first option, written where a folder is named and shown otherwise.
 
     Raises: AdvisorError: they cannot be made for this hardware or engine. UnwritableError: the system refused.
@@ -96,7 +96,7 @@ def recommended(
     answer = with_calibration(answer, scenario.calibration, considered)
     answer = with_files(answer, found, emission)
     if shared.verbose:
-        answer = replace(answer, notes=(*answer.notes, _effort(found.search)))
+        answer = replace(answer, notes=(*answer.notes, _effort(found.counts)))
     if shown.plan is None:
         return answer
     from advisor.commands.recommend.plan_file import kept
@@ -104,12 +104,11 @@ def recommended(
     return kept(answer, scenario, shown.plan)
 
 
-def _effort(search: SearchStatistics) -> str:
+def _effort(counts: Counts) -> str:
     """What the search did, for people who want to know why it took so long."""
     return (
-        f"{search.num_candidates} candidates screened in {show(search.screen_wall_s, TIME)}, {search.num_modelled} "
-        f"modelled, {search.num_simulated} simulated with {search.num_simulated_requests} requests, "
-        f"{show(search.wall_s, TIME)} in all"
+        f"{counts.num_candidates} candidates, {counts.num_modelled} modelled, {counts.num_simulated} simulated with "
+        f"{counts.num_simulated_requests} requests, {show(counts.wall_s, TIME)} in all"
     )
 
 

@@ -61,7 +61,7 @@ def training_question(asked: RecommendInput, shared: Shared) -> tuple[TrainingSc
     task, notes = _task(found.record, workload, typed, asked.where, rollout)
     within, more = _limits(workload, asked, total_budget(asked))
     scenario = TrainingScenario(
-        model=model if found.note.startswith("shape read") else found.record.id,
+        model=model if models.is_path(model) else found.record.id,
         workload=workload,
         task=task,
         rollout=rollout,

@@ -8,7 +8,7 @@ from advisor.commands.recommend.tables import rejected_tables
 from advisor.decide.purchase import job_words
 from advisor.decide.standing import standing_words
 from advisor.decide.training.market import is_fastest_wanted
-from advisor.decide.training.result import Bill, Reinforcement, TrainingOption, TrainingRecommendation
+from advisor.decide.training.result import Reinforcement, TermCost, TrainingOption, TrainingRecommendation
 from advisor.decide.training.runs import ESTIMATED_RESERVATION
 from advisor.decide.training.scenario import TrainingScenario
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
@@ -173,13 +173,13 @@ def _bills_table(option: TrainingOption) -> Table:
     )
 
 
-def _term(bill: Bill) -> str:
+def _term(bill: TermCost) -> str:
     if bill.term == ESTIMATED_RESERVATION:
         return "reserved 1y, usual discount"
     return bill.term.replace("_", " ")
 
 
-def _seller(bill: Bill) -> str:
+def _seller(bill: TermCost) -> str:
     if bill.term == "owned":
         return "bought, used all its life"
     return "electricity alone" if bill.provider == "own" else bill.provider

@@ -21,12 +21,13 @@ from advisor.commands.recommend.tables import (
     start_command,
     start_words,
 )
+from advisor.decide.decision import Decision
+from advisor.decide.option import Option
 from advisor.decide.purchase import bill_words
-from advisor.decide.result import Option, Recommendation
 from advisor.decide.scenario import Beside, Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
 from advisor.render.document import fields_of
-from advisor.render.numbers import POWER, TIME, digits, percent, show, usd
+from advisor.render.numbers import JOULES_PER_TOKEN, POWER, TIME, digits, percent, show, usd
 
 SHOWN_BESIDE_LADDER: Final = 3
 """Options of the last load of a ladder that the terminal lists; --explain and JSON have all."""
@@ -34,21 +35,21 @@ ENVELOPE_FIELDS: Final = ("warnings", "notes")
 
 
 def recommendation_answer(
-    found: Recommendation, scenario: Scenario, notes: tuple[str, ...], *, explain: bool
+    found: Decision, scenario: Scenario, notes: tuple[str, ...], *, explain: bool
 ) -> Answer:
     """What to take and how sure it is; with explain also the arithmetic and every reason against."""
     best = found.options[0]
     blocks: list[Block] = [Paragraph(found.headline, emphasis=True)]
     shown = found.options if explain or not found.ladder else found.options[:SHOWN_BESIDE_LADDER]
     if found.ladder:
-        blocks.append(ladder_table(found.ladder))
+        blocks.append(ladder_table(found.ladder, scenario.objectives))
     if found.contexts:
         blocks.append(contexts_table(found.contexts))
     blocks += [options_table(shown, scenario), Paragraph(how_sure(found, shown))]
     if not found.ladder or scenario.beside != Beside() or best.bill.commitment_usd:
         blocks.append(Paragraph(bill_words(best.bill)))
-    blocks += [Paragraph(line) for line in limit_words(found.levers_tried)]
-    gains = lever_lines(found.levers_tried, whole=explain)
+    blocks += [Paragraph(line) for line in limit_words(found.changes)]
+    gains = lever_lines(found.changes, whole=explain)
     if gains:
         title = "What would make it cheaper or faster; --levers NAME takes what is cheaper"
         blocks.append(bulleted(title, gains if explain else gains[:2]))
@@ -64,7 +65,7 @@ def recommendation_answer(
         result=fields_of(found, *ENVELOPE_FIELDS),
         inputs=fields_of(scenario) | {"rate_per_s": shown_rate(scenario)},
         blocks=tuple(blocks),
-        tiles=recommendation_tiles(found.options),
+        tiles=recommendation_tiles(found.options, scenario.objectives),
         sections=recommendation_sections(found, scenario),
         question=question,
         records="options",
@@ -76,7 +77,7 @@ def recommendation_answer(
 _TENANCY: Final = {"dedicated": "dedicated hardware", "shared": "shared hardware", "unknown": "others' hosts"}
 
 
-def _question(scenario: Scenario, found: Recommendation) -> str:
+def _question(scenario: Scenario, found: Decision) -> str:
     """What was asked, defaults included, and how much was looked at."""
     traffic, goals, limits = scenario.traffic, scenario.objectives, scenario.constraints
     load = "loads as above" if scenario.ladder_per_s else "the highest load within them"
@@ -94,24 +95,25 @@ def _question(scenario: Scenario, found: Recommendation) -> str:
         f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}{talk}), "
         f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom; "
         f"{', '.join(limits.terms)} prices of {whose} as of {scenario.as_of}. "
-        f"{found.search.num_candidates} deployments considered, {found.search.num_simulated} simulated."
+        f"{found.counts.num_candidates} deployments considered, {found.counts.num_simulated} simulated."
     )
 
 
 def _explanation(option: Option) -> list[Block]:
     """One step of the first option, its memory, and its latencies with their ranges."""
-    total_s = sum(option.step_breakdown.values())
+    why = option.explained
+    total_s = sum(why.step_s.values())
     step = tuple(
         (_in_words(name), show(seconds, TIME), percent(seconds / total_s))
-        for name, seconds in sorted(option.step_breakdown.items(), key=lambda item: -item[1])
+        for name, seconds in sorted(why.step_s.items(), key=lambda item: -item[1])
         if total_s > 0
     )
-    memory = tuple((_in_words(name), digits(size / GB)) for name, size in option.memory.items())
+    memory = tuple((_in_words(name), digits(size / GB)) for name, size in why.memory_bytes.items())
     right = columns("time> | share>")
     return [
         Table((Column("part of one step"), *right), step, title=f"Option 1: {layout(option)}"),
         Table(columns("memory of one accelerator | GB>"), memory),
-        latency_table(option, "E2E"),
+        latency_table(option),
         Paragraph(_remarks(option)),
     ]
 
@@ -121,13 +123,15 @@ def _in_words(name: str) -> str:
 
 
 def _remarks(option: Option) -> str:
-    """What the numbers leave out: quality, power, the age of the price, on what the prediction rests."""
-    lines = [
-        option.quality_note,
-        f"Power {show(option.power_w, POWER)}, {digits(option.energy_j_per_token)} J per token.",
-        f"Price read on {option.price_observed_on} ({option.price_age_days} days ago): {option.price_url}"
-        if option.price_url
-        else "",
-        *option.basis_notes,
-    ]
+    """What the numbers leave out: quality, power, the age of the price, what the prediction rests on, open doubts."""
+    shown, offer = option.served, option.offer
+    lines = [option.explained.quality_note]
+    if shown.power_w is not None:
+        energy = show(shown.energy_j_per_token, JOULES_PER_TOKEN)
+        lines.append(f"Power {show(shown.power_w, POWER)}, {energy}.")
+    if offer is not None and offer.url:
+        age = "undated" if offer.age_days is None else f"{offer.age_days} days ago"
+        lines.append(f"Price read on {offer.observed_on} ({age}): {offer.url}")
+    lines += option.explained.basis_notes
+    lines += (f"Not the safe pick: {reason}." for reason in option.reasons)
     return "\n".join(line for line in lines if line)

@@ -17,10 +17,11 @@ from advisor.decide.batch.purchase import BatchPurchase, cheapest_batch
 from advisor.decide.batch.result import BatchJob, BatchOption, BatchRecommendation, BatchRung
 from advisor.decide.bounds import roofline_requests_per_s, surface_requests_per_s
 from advisor.decide.candidates import Candidate, candidates_of
+from advisor.decide.decision import Rejected
 from advisor.decide.load_runs import lengths_of, spread_of_contexts
 from advisor.decide.offers import Placement, market, named, placements, seller_words, stale_price_warnings
 from advisor.decide.purchase import bill_of, job_usd, smallest_budget
-from advisor.decide.result import Rejected
+from advisor.decide.reason import CostsMore, MissesDeadline, NotForSale, NotSupported, Reason
 from advisor.decide.scenario import Objectives, Scenario
 from advisor.decide.standing import by_standing
 from advisor.simulator.intervals import with_interval
@@ -32,9 +33,6 @@ from advisor.simulator.serving_prediction import class_of
 _NO_PROMISE = Objectives(ttft_p99_s=DAY_S, tpot_p99_s=DAY_S)
 _LATER_S = (HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S, 30 * DAY_S)
 """Deadlines that are tried where one is missed."""
-_TOO_SLOW = "too slow or too dear by its roofline"
-_MISSED = "not done in time, or beyond the budget, at its best"
-_OF_JOB = (_TOO_SLOW, _MISSED)
 _LEAST_REQUESTS = 400
 _MOST_REQUESTS = 4000
 
@@ -60,7 +58,7 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
     """
     started = time.perf_counter()
     model = model_catalog.get(scenario.model).record
-    reasons: dict[str, str] = {}
+    reasons: dict[str, Reason] = {}
     entries = list(_entries(scenario, job, model, reasons))
     best, simulated = _search(scenario, job, entries, reasons)
     ranked = sorted(best.values(), key=lambda run: run.purchase.usd)[: scenario.top]
@@ -76,12 +74,12 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
     rejected = tuple(Rejected(name, reason) for name, reason in reasons.items() if name not in shown)
     return BatchRecommendation(
         "batch_plan", model.id, "batch", _headline(options[0], model, job), options, rejected, len(entries), simulated,
-        time.perf_counter() - started, stale_price_warnings(options),
+        time.perf_counter() - started, stale_price_warnings([option.price_age_days for option in options]),
     )  # fmt: skip
 
 
 def _nothing(
-    scenario: Scenario, job: BatchJob, model: Model, reasons: Mapping[str, str], *, suggests: bool
+    scenario: Scenario, job: BatchJob, model: Model, reasons: Mapping[str, Reason], *, suggests: bool
 ) -> InfeasibleError:
     """Why nothing is done in time; with the nearest budget, or deadline, that is enough."""
     fix = "a later --deadline, a higher --max-gpus or --budget, or another --precision"
@@ -100,10 +98,13 @@ def _nothing(
                 least.usd_per_hour, least.num_accelerators, least.accelerator, least.provider
             )
         break
-    common = sorted(Counter(reasons.values()).items(), key=lambda item: (item[0] not in _OF_JOB, -item[1]))
+    common = sorted(
+        Counter(reasons.values()).items(),
+        key=lambda item: (not isinstance(item[0], MissesDeadline), -item[1]),
+    )
     return InfeasibleError(
         f"nothing finishes {job.num_requests:,} requests to {model.id} in {job.deadline_s / HOUR_S:.3g} h",
-        why="; ".join(reason for reason, _ in common[:3]),
+        why="; ".join(str(reason) for reason, _ in common[:3]),
         fix=fix,
     )
 
@@ -140,7 +141,7 @@ class _Entry:
     replica: ReplicaModel | None = None
 
 
-def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str, str]) -> Iterator[_Entry]:
+def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str, Reason]) -> Iterator[_Entry]:
     traffic, order = scenario.traffic, itertools.count()
     offers, chips = market(scenario.constraints, scenario.as_of, scenario.calibration)
     wanted = scenario.constraints.engines
@@ -155,7 +156,7 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
             max_context_tokens=traffic.longest_request_tokens,
             max_accelerators=scenario.constraints.max_accelerators,
         )
-        if not candidates:
+        if reason is not None:
             reasons[name] = reason
             continue
         for candidate in candidates:
@@ -164,13 +165,13 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
             rate = roofline_requests_per_s([candidate], traffic, _NO_PROMISE)[0] if ways else 0.0
             bound = cheapest_batch(ways, float(rate), scenario, job, candidate)
             if bound is None:
-                reasons.setdefault(name, _TOO_SLOW if ways else "nobody offers it")
+                reasons.setdefault(name, MissesDeadline(by_roofline=True) if ways else NotForSale())
                 continue
             yield _Entry(bound.usd, next(order), candidate, ways)
 
 
 def _search(
-    scenario: Scenario, job: BatchJob, entries: list[_Entry], reasons: dict[str, str]
+    scenario: Scenario, job: BatchJob, entries: list[_Entry], reasons: dict[str, Reason]
 ) -> tuple[dict[str, _Run], int]:
     """Best first until no bound can be among the top; the best of each accelerator counts."""
     heapq.heapify(entries)
@@ -196,17 +197,19 @@ def _search(
 
 
 def _leave(
-    last: _Entry, entries: list[_Entry], limit: float, best: Mapping[str, _Run], reasons: dict[str, str]
+    last: _Entry, entries: list[_Entry], limit: float, best: Mapping[str, _Run], reasons: dict[str, Reason]
 ) -> None:
     """Say of accelerators that were never simulated how cheap they could be at best."""
     for entry in sorted([last, *entries]):
         name = entry.candidate.deployment.accelerator.id
         if name not in best:
-            reasons.setdefault(name, f"at best ${entry.usd_bound:,.2f} for the job, against ${limit:,.2f}")
+            reasons.setdefault(
+                name, CostsMore(entry.usd_bound, limit, None, is_bound=True, per="for the job")
+            )
 
 
 def _tighten(
-    entry: _Entry, entries: list[_Entry], scenario: Scenario, job: BatchJob, reasons: dict[str, str]
+    entry: _Entry, entries: list[_Entry], scenario: Scenario, job: BatchJob, reasons: dict[str, Reason]
 ) -> None:
     """Model the replica and bound the job by its step surface."""
     traffic, name = scenario.traffic, entry.candidate.deployment.accelerator.id
@@ -219,12 +222,12 @@ def _tighten(
             context_spread=spread_of_contexts(traffic),
         )
     except AdvisorError as error:
-        reasons.setdefault(name, error.why or error.what)
+        reasons.setdefault(name, NotSupported(error.why or error.what))
         return
     rate = surface_requests_per_s(entry.replica, traffic, _NO_PROMISE)
     bound = cheapest_batch(entry.ways, rate, scenario, job, entry.candidate)
     if bound is None:
-        reasons.setdefault(name, _MISSED)
+        reasons.setdefault(name, MissesDeadline(by_roofline=False))
         return
     entry.usd_bound = bound.usd
     heapq.heappush(entries, entry)

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from advisor.decide.purchase import MonthlyBill
-from advisor.decide.ranking import Role
-from advisor.decide.result import Rejected
+from advisor.decide.decision import Rejected
+from advisor.decide.option import Bill, Role
 from advisor.simulator.quantity import Quantity
 
 
@@ -43,7 +42,7 @@ class BatchOption:
     price_observed_on: str
     price_age_days: int
     usd_per_hour: float
-    bill: MonthlyBill
+    bill: Bill
     usd: Quantity
     """Of the whole job."""
     usd_per_million_tokens: Quantity

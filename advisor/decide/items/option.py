@@ -125,4 +125,7 @@ def warnings_of(options: Sequence[ItemOption]) -> tuple[str, ...]:
     offers = {(each.accelerator, each.provider, each.sku, each.region): each for each in options}
     names = ", ".join(sorted({option.accelerator for option in options if option.basis_notes}))
     unmeasured = f"some kernels were never measured on the architecture of {names}: marked as assumed"
-    return (*stale_price_warnings(list(offers.values())), *((unmeasured,) if names else ()))
+    return (
+        *stale_price_warnings([each.price_age_days for each in offers.values()]),
+        *((unmeasured,) if names else ()),
+    )

@@ -9,6 +9,7 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
+from advisor.decide.decision import Rejected
 from advisor.decide.items.option import (
     NUM_REQUESTS,
     ItemCandidate,
@@ -20,7 +21,7 @@ from advisor.decide.items.option import (
 from advisor.decide.items.result import ItemOption, ItemRecommendation, ItemRung, ItemScenario, ItemSearch
 from advisor.decide.offers import Placement, market, placements
 from advisor.decide.purchase import extra_usd_per_hour, smallest_budget
-from advisor.decide.result import Rejected
+from advisor.decide.reason import CostsMore, DoesNotFit, NotForSale, NotRanked, Reason, TooSlowAlone
 from advisor.decide.standing import SAFE, by_standing, standing_of
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import (
@@ -51,7 +52,7 @@ def recommend_items(scenario: ItemScenario) -> ItemRecommendation:
     started = time.perf_counter()
     model = models.get(scenario.model).record
     check_model(model, scenario.job.workload)
-    unfit: dict[str, str] = {}
+    unfit: dict[str, Reason] = {}
     services = tuple(_services(scenario, model, unfit))
     loads = scenario.ladder_per_s or (scenario.rate_per_s,)
     answers = [_answer(replace(scenario, rate_per_s=load), services, unfit) for load in loads]
@@ -82,16 +83,16 @@ class _Answer:
     scenario: ItemScenario
     options: tuple[ItemOption, ...]
     bounds: Sequence[ItemCandidate]
-    reasons: Mapping[str, str]
+    reasons: Mapping[str, Reason]
     num_simulated: int
 
     def rejected(self) -> tuple[Rejected, ...]:
         shown = {option.accelerator for option in self.options}
         limit, unit = self.options[-1].usd_per_thousand_items.value, self.scenario.job.unit
         dearer = {c.service.deployment.accelerator.id: c.bound_usd * KILO for c in reversed(self.bounds)}
-        against = f"against ${limit:.3g} for option {len(self.options)}"
+        rank, per = len(self.options), f"per 1000 {unit}s"
         rejected = [
-            Rejected(name, f"at best ${usd:.3g} per 1000 {unit}s, {against}")
+            Rejected(name, CostsMore(usd, limit, rank, is_bound=True, per=per))
             for name, usd in sorted(dearer.items(), key=lambda item: item[1])
             if name not in shown and name not in self.reasons
         ]
@@ -102,7 +103,7 @@ class _Answer:
 def _answer(
     scenario: ItemScenario,
     services: Sequence[tuple[ItemService, Sequence[Placement]]],
-    unfit: Mapping[str, str],
+    unfit: Mapping[str, Reason],
 ) -> _Answer:
     bounds = _candidates(scenario, services)
     reasons = dict(unfit)
@@ -159,14 +160,14 @@ def _competing(best: Mapping[str, ItemFound], safe: Mapping[str, ItemFound], top
 
 
 def _services(
-    scenario: ItemScenario, model: Model, reasons: dict[str, str]
+    scenario: ItemScenario, model: Model, reasons: dict[str, Reason]
 ) -> Iterator[tuple[ItemService, Sequence[Placement]]]:
     """Every replica with the cheapest ways to buy it; why not, where there is none."""
     offers, chips = market(scenario.constraints, scenario.as_of, scenario.calibration)
     formats = scenario.constraints.precisions or (model.weights,)
     for name, chip in chips.items():
         if not offers.get(name) or not chip.is_ranked:
-            reasons[name] = chip.unranked_reason or "nobody in the price list offers it"
+            reasons[name] = NotRanked(chip.unranked_reason) if chip.unranked_reason else NotForSale()
             continue
         for weights in formats:
             for parallel in _ways_to_split(scenario):
@@ -174,10 +175,11 @@ def _services(
                     service = item_service(model, chip, scenario.job, weight_dtype=weights, parallel=parallel)
                 except (InfeasibleError, AdvisorError) as error:
                     if parallel.num_accelerators == 1:
-                        reasons[name] = f"{error.what}: {error.why}" if error.why else error.what
+                        reasons[name] = DoesNotFit(f"{error.what}: {error.why}" if error.why else error.what)
                     continue
                 if service.batch_s[1] > scenario.latency_p99_s:
-                    reasons.setdefault(name, _too_slow(service, scenario))
+                    slow = TooSlowAlone(scenario.job.unit, service.batch_s[1], scenario.latency_p99_s)
+                    reasons.setdefault(name, slow)
                     continue
                 reasons.pop(name, None)
                 size = service.accelerators_per_replica
@@ -259,20 +261,17 @@ def _bought(
     return None if way.max_units is not None and units > way.max_units else found
 
 
-def _too_slow(service: ItemService, scenario: ItemScenario) -> str:
-    alone_ms, promise_ms = (KILO * seconds for seconds in (service.batch_s[1], scenario.latency_p99_s))
-    return f"one {scenario.job.unit} alone takes {alone_ms:.0f} ms, the promise is {promise_ms:.0f} ms"
-
-
 def _nothing(
     scenario: ItemScenario,
     model: Model,
     services: Sequence[tuple[ItemService, Sequence[Placement]]],
-    reasons: Mapping[str, str],
+    reasons: Mapping[str, Reason],
 ) -> InfeasibleError:
-    slow = [reason for reason in reasons.values() if "alone takes" in reason]
-    fastest = min(slow, key=lambda reason: float(reason.split(" takes ")[1].split(" ms")[0]), default="")
-    why = f"on the fastest, {fastest}" if fastest else "; ".join(list(dict.fromkeys(reasons.values()))[:3])
+    slow = [reason for reason in reasons.values() if isinstance(reason, TooSlowAlone)]
+    fastest = min(slow, key=lambda reason: reason.alone_s, default=None)
+    why = "; ".join(list(dict.fromkeys(map(str, reasons.values())))[:3])
+    if fastest is not None:
+        why = f"on the fastest, {fastest}"
     fix = "loosen --latency-p99, take fewer --steps, or allow --precision fp8"
     budget = scenario.budget_usd_per_hour
     if budget is not None:

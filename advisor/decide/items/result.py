@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from advisor.catalog.schema import Calibration
-from advisor.decide.purchase import MonthlyBill
-from advisor.decide.ranking import Role
-from advisor.decide.result import Rejected
+from advisor.decide.decision import Rejected
+from advisor.decide.option import Bill, Role
 from advisor.decide.scenario import Beside, Constraints
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.services import ItemJob
@@ -58,7 +57,7 @@ class ItemOption:
     price_observed_on: str
     price_age_days: int
     usd_per_hour: float
-    bill: MonthlyBill
+    bill: Bill
     usd_per_thousand_items: Quantity
     items_per_s: Quantity
     """Served; at most the rate asked for."""

@@ -8,13 +8,14 @@ from typing import Final
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.prices import age_days
+from advisor.decide.decision import Counts
 from advisor.decide.offers import OWN, seller_words, stale_price_warnings
-from advisor.decide.options import option_of, owned_note
-from advisor.decide.purchase import MonthlyBill, bill_of
-from advisor.decide.recommend import SCREENED_ONLY
-from advisor.decide.result import Option, SearchStatistics
-from advisor.decide.scenario import Scenario
+from advisor.decide.option import Bill, Option
+from advisor.decide.options import ages_days, option_of, owned_note
+from advisor.decide.purchase import bill_of
 from advisor.decide.race import Report
+from advisor.decide.recommend import SCREENED_ONLY
+from advisor.decide.scenario import Scenario
 from advisor.decide.several.blocks import (
     Block,
     Fleet,
@@ -53,7 +54,7 @@ class FleetPurchase:
     price_age_days: int | None
     """None where its source bears no date."""
     usd_per_hour: float
-    bill: MonthlyBill
+    bill: Bill
     machines: tuple[Machines, ...]
 
     @property
@@ -99,7 +100,7 @@ class FleetRecommendation:
     options: tuple[FleetOption, ...]
     usd_per_hour_apart: float | None
     """What the models cost where none shares a machine; None of hardware that is there already."""
-    search: SearchStatistics
+    counts: Counts
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -127,7 +128,7 @@ def recommend_several(
     options = tuple(replace(each, role=roles.get(each.rank - 1, "other")) for each in options)
     ties = tuple(rank for rank, fleet in enumerate(best[1:], start=2) if is_tie(best[0], fleet))
     options = (replace(options[0], tie_with=ties), *options[1:])
-    searches = [one.done.outcome.statistics(0.0) for one in found]
+    searches = [one.done.counts(0.0) for one in found]
     return FleetRecommendation(
         kind="fleet",
         models=tuple(one.done.model.id for one in found),
@@ -135,15 +136,14 @@ def recommend_several(
         headline=_headline(options[0], found),
         options=options,
         usd_per_hour_apart=None if scenarios[0].constraints.own else apart,
-        search=SearchStatistics(
+        counts=Counts(
             num_candidates=sum(each.num_candidates for each in searches),
             num_modelled=sum(each.num_modelled for each in searches),
             num_simulated=sum(each.num_simulated for each in searches),
             num_simulated_requests=sum(each.num_simulated_requests for each in searches),
-            screen_wall_s=sum(each.screen_wall_s for each in searches),
             wall_s=time.perf_counter() - started,
         ),
-        warnings=stale_price_warnings(options[0].models),
+        warnings=stale_price_warnings(ages_days(options[0].models)),
         notes=tuple(dict.fromkeys(note for one in found for note in one.done.notes))
         + owned_note(scenarios[0])
         + ((SCREENED_ONLY,) if scenarios[0].screened_only else ()),
@@ -156,7 +156,7 @@ def _option(rank: int, fleet: Fleet, best: Sequence[Fleet], found: Sequence[Size
     purchases = tuple(_purchase(block, found) for block in fleet)
     low, high = usd_range(fleet)
     total = usd_per_hour(fleet)
-    basis = weakest(*(each.usd_per_million_tokens.basis for each in models))
+    basis = weakest(*(each.served.basis for each in models))
     return FleetOption(
         rank=rank,
         accelerator="+".join(dict.fromkeys(each.accelerator for each in purchases)),
@@ -165,8 +165,8 @@ def _option(rank: int, fleet: Fleet, best: Sequence[Fleet], found: Sequence[Size
         usd_per_month=sum(each.bill.usd_per_month for each in purchases),
         expected_usd_per_hour=expected_usd_per_hour(fleet),
         usd_per_hour_range=Quantity(total, min(low, total), max(high, total), basis),
-        holds="likely" if all(each.holds == "likely" for each in models) else "marginal",
-        chance_of_holding=math.prod(each.chance_of_holding for each in models),
+        holds="likely" if all(each.served.holds == "likely" for each in models) else "marginal",
+        chance_of_holding=math.prod(each.served.chance for each in models),
         role="other",
         tie_with=(),
         chance_first_is_cheaper=None if fleet is best[0] else chance_cheaper(best[0], fleet),

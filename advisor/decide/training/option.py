@@ -11,7 +11,7 @@ from advisor.decide.offers import OWN, named
 from advisor.decide.ownership import Holding, tco
 from advisor.decide.purchase import bill_of, job_usd
 from advisor.decide.training.money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of
-from advisor.decide.training.result import Bill, Failures, PlanColumns, StageMemory, TrainingOption
+from advisor.decide.training.result import Failures, PlanColumns, StageMemory, TermCost, TrainingOption
 from advisor.decide.training.runs import (
     ESTIMATED_RESERVATION,
     LEAST_GOODPUT,
@@ -193,17 +193,19 @@ def _failures(run: Run) -> Failures:
 
 def _bills(
     run: Run, scenario: TrainingScenario, known: Ownership, others: Sequence[ClusterOffer]
-) -> tuple[Bill, ...]:
+) -> tuple[TermCost, ...]:
     """The cheapest offer of every term, a year's commitment at the usual discount where nobody lists one, and the same
     cluster owned."""
-    found: list[Bill] = []
+    found: list[TermCost] = []
     for term, offer in sorted(cheapest_by_term(others).items()):
         other = run_of(scenario, run.found, offer, run.reinforcement)
         price, left = offer.price, other.goodput.goodput_fraction
         hourly = offer.usd_per_accelerator_hour
         if is_worth_committing(term, other.wall_s):
             feasible = left >= LEAST_GOODPUT
-            found.append(Bill(term, price.provider, price.sku, hourly, other.days, left, other.usd, feasible))
+            found.append(
+                TermCost(term, price.provider, price.sku, hourly, other.days, left, other.usd, feasible)
+            )
     terms = {bill.term: bill for bill in found}
     rented = terms.get("on_demand")
     worth = rented is not None and is_worth_committing(ESTIMATED_RESERVATION, rented.days * DAY_S)
@@ -224,7 +226,7 @@ def _bills(
         power_w = BUSY_POWER_FRACTION * count * (accelerator.tdp_w or 0.0)
         holding = Holding(accelerator, count, power_w, replicas_span_nodes=count > _NODE)
         owned = tco(holding, bought, known).usd_per_hour
-        found.append(Bill("owned", OWN, "", owned / count, hours * HOUR_S / DAY_S, left, owned * hours))
+        found.append(TermCost("owned", OWN, "", owned / count, hours * HOUR_S / DAY_S, left, owned * hours))
     return tuple(found)
 
 

@@ -11,16 +11,17 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
+from advisor.decide.decision import Rejected
 from advisor.decide.offers import seller_words, stale_price_warnings
 from advisor.decide.purchase import usd_words
-from advisor.decide.result import Rejected
+from advisor.decide.reason import NotSupported
 from advisor.decide.standing import by_standing
 from advisor.decide.training.market import Outcome, Progress, offers_of, ranked_runs, search_training
 from advisor.decide.training.money import ClusterOffer, cluster_offers
 from advisor.decide.training.option import option_of
 from advisor.decide.training.result import (
-    Bill,
     ParetoPoint,
+    TermCost,
     TrainingOption,
     TrainingRecommendation,
     TrainingSearch,
@@ -88,7 +89,7 @@ def recommend_training(
             outcome.effort.num_considered, outcome.effort.num_evaluated, outcome.effort.num_feasible,
             outcome.effort.num_simulated, outcome.num_clusters, time.perf_counter() - started,
         ),
-        warnings=(*stale_price_warnings(options), *_other_models(model)),
+        warnings=(*stale_price_warnings([option.price_age_days for option in options]), *_other_models(model)),
         notes=tuple(filter(None, (note,))),
     )  # fmt: skip
 
@@ -137,7 +138,7 @@ def duration_words(days: float) -> str:
     return f"{hours:.2g} h" if hours >= 1.0 else f"{minutes:.2g} min"
 
 
-def _term_words(bill: Bill) -> str:
+def _term_words(bill: TermCost) -> str:
     if bill.provider == "own":
         return "bought and used all its life"
     if bill.term == ESTIMATED_RESERVATION:
@@ -171,11 +172,17 @@ def rejected(outcome: Outcome, shown: set[str], last: TrainingOption) -> tuple[R
         + [(bound, name, "at best") for name, bound in outcome.bounds.items()]
     )
     first = [
-        Rejected(name, f"{usd_words(usd)} {how}, {limit}") for usd, name, how in dearer if name not in shown
+        Rejected(name, NotSupported(f"{usd_words(usd)} {how}, {limit}"))
+        for usd, name, how in dearer
+        if name not in shown
     ]
     return (
         *first,
-        *(Rejected(name, reason) for name, reason in outcome.reasons.items() if name not in shown),
+        *(
+            Rejected(name, NotSupported(reason))
+            for name, reason in outcome.reasons.items()
+            if name not in shown
+        ),
     )
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from advisor.decide.purchase import MonthlyBill
-from advisor.decide.ranking import Role
-from advisor.decide.result import Rejected
+from advisor.decide.decision import Rejected
+from advisor.decide.option import Bill, Role
 from advisor.simulator.quantity import Quantity
 
 
@@ -46,7 +45,7 @@ class StageMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class TermCost:
     """The same run at one term."""
 
     term: str
@@ -138,9 +137,9 @@ class TrainingOption:
     price_url: str
     usd_per_hour: float
     usd_per_accelerator_hour: float
-    bill: MonthlyBill
+    bill: Bill
     """Of this offer, with what the whole run costs."""
-    bills: tuple[Bill, ...]
+    bills: tuple[TermCost, ...]
     power_w: float
     energy_kwh: float
     carbon_kg_co2e: float

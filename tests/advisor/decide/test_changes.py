@@ -22,16 +22,22 @@ def test_the_break_even_price_makes_both_options_cost_the_same() -> None:
     found = recommend(_scenario("h100-sxm", "l40s"))
     first, second = found.options
     sentence = next(
-        line for line in found.what_would_change if line.startswith(f"{second.accelerator} wins below")
+        line
+        for line in found.what_would_change
+        if line.startswith(f"{second.machine.accelerator} wins below")
     )
     break_even = float(sentence.split("$")[1].split()[0])
-    cost = second.usd_per_million_tokens.value * break_even / (second.usd_per_hour / second.num_accelerators)
-    assert cost == pytest.approx(first.usd_per_million_tokens.value, rel=0.02)
+    cost = (
+        second.served.usd_per_million_tokens.value
+        * break_even
+        / (second.bill.usd_per_hour / second.machine.num_accelerators)
+    )
+    assert cost == pytest.approx(first.served.usd_per_million_tokens.value, rel=0.02)
 
 
 def test_names_the_cheapest_option_with_kernels_of_its_own() -> None:
     found = recommend(_scenario("mi300x", "h100-sxm"))
-    if found.options[0].usd_per_million_tokens.basis == "assumed":
+    if found.options[0].served.usd_per_million_tokens.basis == "assumed":
         assert "h100-sxm" in found.what_would_change[0]
     else:
         assert "related hardware" not in " ".join(found.what_would_change)
@@ -45,7 +51,7 @@ def test_a_hint_costs_what_it_says_when_it_is_followed(words: str) -> None:
     found = recommend(asked)
     sentence = next(line for line in found.what_would_change if line.startswith(words))
     before, after = (float(part.split()[0]) for part in sentence.split("option 1 $")[1].split(" to $"))
-    assert before == pytest.approx(found.options[0].usd_per_million_tokens.value, rel=0.01)
+    assert before == pytest.approx(found.options[0].served.usd_per_million_tokens.value, rel=0.01)
     assert after <= 0.97 * before
     first = found.options[0]
     if words == "p99":
@@ -56,8 +62,8 @@ def test_a_hint_costs_what_it_says_when_it_is_followed(words: str) -> None:
         dtype = sentence.split("--precision ")[1].split(",")[0]
         changed = {"constraints": asked.constraints.model_copy(update={"precisions": (dtype,)})}
     again = recommend(asked.model_copy(update=changed)).options[0]
-    assert again.usd_per_million_tokens.value <= after * 1.06
-    assert first.weight_dtype != again.weight_dtype or words == "p99"
+    assert again.served.usd_per_million_tokens.value <= after * 1.06
+    assert first.layout.weight_dtype != again.layout.weight_dtype or words == "p99"
 
 
 def test_no_hint_where_nothing_is_gained() -> None:
@@ -65,7 +71,7 @@ def test_no_hint_where_nothing_is_gained() -> None:
     asked = _scenario("h100-sxm")
     traffic = asked.traffic.model_copy(update={"rate_per_s": 0.5})
     found = recommend(asked.model_copy(update={"traffic": traffic}))
-    assert found.options[0].num_replicas == 1
+    assert found.options[0].layout.num_replicas == 1
     assert not any("option 1 $" in line for line in found.what_would_change)
 
 
@@ -75,7 +81,7 @@ def test_a_lever_is_held_to_the_loads_at_which_replicas_are_saved(monkeypatch: p
     asked = _scenario("l4")
     traffic = asked.traffic.model_copy(update={"rate_per_s": 16.0})
     found = recommend(asked.model_copy(update={"traffic": traffic, "levers": ("none",)})).options[0]
-    count = found.num_replicas
+    count = found.layout.num_replicas
     assert count > 1
     tried = list[tuple[str, float]]()
 

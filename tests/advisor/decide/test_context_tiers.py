@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from advisor.catalog.errors import InfeasibleError
+from advisor.decide.reason import WindowTooSmall
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Constraints, Scenario, Traffic
 
@@ -33,17 +34,16 @@ def test_every_window_gets_a_deployment_that_holds_it_or_a_reason() -> None:
     found = recommend(scenario(16_000, 100_000, 131_072, 200_000))
     small, large, whole, beyond = found.contexts
     for tier in (small, large, whole):
-        assert tier.verdict == "native"
-        assert tier.pick is not None
-        assert tier.pick.kv_capacity_tokens >= tier.max_context_tokens
+        assert not tier.needs_rope_scaling
+        assert tier.option is not None
+        assert tier.option.explained.kv_capacity_tokens >= tier.max_context_tokens
         assert tier.requests_at_once is not None
         assert tier.requests_at_once >= 1
-        assert tier.max_context_tokens <= limit_of(tier.pick.launch_argv)
-    assert (beyond.pick, beyond.verdict) == (None, "refused")
-    assert "at most 131,072 tokens" in beyond.reason
-    assert whole.pick is not None
-    assert whole.pick.accelerator == found.options[0].accelerator
-    assert whole.pick.usd_per_hour == found.options[0].usd_per_hour
+        assert tier.max_context_tokens <= limit_of(tier.option.started.argv)
+    assert (beyond.option, beyond.reason) == (None, WindowTooSmall("llama-3.1-8b", 131_072))
+    assert whole.option is not None
+    assert whole.option.machine.accelerator == found.options[0].machine.accelerator
+    assert whole.option.bill.usd_per_hour == found.options[0].bill.usd_per_hour
 
 
 def limit_of(argv: tuple[str, ...]) -> int:
@@ -53,7 +53,7 @@ def limit_of(argv: tuple[str, ...]) -> int:
 
 def test_a_larger_window_never_costs_less_and_its_first_token_comes_later() -> None:
     tiers = recommend(scenario(4_000, 32_000, 120_000)).contexts
-    costs = [tier.pick.usd_per_hour for tier in tiers if tier.pick]
+    costs = [tier.option.bill.usd_per_hour for tier in tiers if tier.option]
     times = [tier.first_token_s for tier in tiers if tier.first_token_s]
     assert len(costs) == len(times) == 3
     assert costs == sorted(costs)
@@ -62,7 +62,7 @@ def test_a_larger_window_never_costs_less_and_its_first_token_comes_later() -> N
 
 def test_the_models_own_scaling_is_stated() -> None:
     found = recommend(scenario(32_000, 100_000, model="qwen3-8b", gpus=("l40s",)))
-    assert [tier.verdict for tier in found.contexts] == ["native", "with scaling"]
+    assert [tier.needs_rope_scaling for tier in found.contexts] == [False, True]
     assert any("beyond 40,960 tokens qwen3-8b needs the scaling" in note for note in found.notes)
 
 

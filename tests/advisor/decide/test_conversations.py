@@ -100,20 +100,22 @@ def test_reuse_rents_less_and_holds_where_conversations_stay() -> None:
         recommend(scenario.model_copy(update={"levers": (name,)})) for name in ("prefix", "none")
     )
     option = found.options[0]
-    assert option.usd_per_hour < without.options[0].usd_per_hour
+    assert option.bill.usd_per_hour < without.options[0].bill.usd_per_hour
     assert option.levers["sticky_router"]
     assert not without.options[0].levers["sticky_router"]
-    assert "--no-enable-prefix-caching" in without.options[0].launch_argv
-    assert (option.num_replicas > 1) == any("stay with its replica" in note for note in found.notes)
+    assert "--no-enable-prefix-caching" in without.options[0].started.argv
+    assert (option.layout.num_replicas > 1) == any("stay with its replica" in note for note in found.notes)
     deployment = named_deployment(
-        "llama-3.1-8b", "l40s", tensor_parallel=option.tensor_parallel, weight_dtype="fp8"
+        "llama-3.1-8b", "l40s", tensor_parallel=option.layout.tensor_parallel, weight_dtype="fp8"
     )
     replica = model_replica(deployment, mean_input_tokens=2800, mean_output_tokens=200)
     talk = Sessions(
         arrivals=Poisson(5.0 / 6.0), lengths=lengths_of(scenario.traffic.conversations.turn),  # type: ignore[union-attr]
         num_sessions=900, mean_turns=6.0, think_s=55.0,
     )  # fmt: skip
-    pool = Pool(name="l40s", surface=replica.surface, policy=replica.policy, num_replicas=option.num_replicas)
+    pool = Pool(
+        name="l40s", surface=replica.surface, policy=replica.policy, num_replicas=option.layout.num_replicas
+    )
     load = draw_sessions(talk, 5)
     run = simulate_fleet(Fleet(pools=(pool,), router="session_affinity"), load, records=True)
     rows = run.records

@@ -8,9 +8,10 @@ import pytest
 from advisor.catalog.errors import InfeasibleError
 from advisor.decide import capacity, load_runs
 from advisor.decide import recommend as recommending
-from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, NOT_TRIED, is_spent, limited, spend
+from advisor.decide.decision import Decision
+from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, is_spent, limited, spend
+from advisor.decide.reason import NotTried
 from advisor.decide.recommend import recommend
-from advisor.decide.result import Recommendation
 from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
 
 GPUS = ("l4", "l40s", "h100-sxm")
@@ -32,28 +33,30 @@ def quick() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def whole(quick: None) -> Recommendation:
+def whole(quick: None) -> Decision:
     return recommend(ASKED)
 
 
-def test_a_usual_question_ends_before_the_limit(whole: Recommendation) -> None:
+def test_a_usual_question_ends_before_the_limit(whole: Decision) -> None:
     assert not {ENDED_EARLY, NOT_SETTLED} & set(whole.notes)
     assert len(whole.options) == 3
-    assert NOT_TRIED not in {each.reason for each in whole.rejected}
+    assert NotTried() not in {each.reason for each in whole.rejected}
 
 
 @pytest.mark.parametrize("most", [1_000, 20_000])
 def test_a_search_that_ends_early_says_so_and_what_it_left_out(
-    monkeypatch: pytest.MonkeyPatch, whole: Recommendation, most: int
+    monkeypatch: pytest.MonkeyPatch, whole: Decision, most: int
 ) -> None:
     monkeypatch.setattr(recommending, "SEARCH_WORK", most)
     cut, again = recommend(ASKED), recommend(ASKED)
     assert ENDED_EARLY in cut.notes
-    assert cut.search.num_simulated_requests < whole.search.num_simulated_requests
+    assert cut.counts.num_simulated_requests < whole.counts.num_simulated_requests
     told = {each.accelerator: each.reason for each in cut.rejected}
-    assert {option.accelerator for option in cut.options} | set(told) == set(GPUS)
-    assert NOT_TRIED in told.values()
-    assert [each.accelerator for each in cut.options] == [each.accelerator for each in again.options]
+    assert {option.machine.accelerator for option in cut.options} | set(told) == set(GPUS)
+    assert NotTried() in told.values()
+    assert [each.machine.accelerator for each in cut.options] == [
+        each.machine.accelerator for each in again.options
+    ]
     assert cut.rejected == again.rejected
 
 
@@ -62,16 +65,18 @@ def test_where_nothing_may_be_simulated_the_reason_is_told(monkeypatch: pytest.M
     monkeypatch.setattr(recommending, "SHOW_WORK", 0)
     with pytest.raises(InfeasibleError) as caught:
         recommend(ASKED)
-    assert NOT_TRIED in (caught.value.why or "")
+    assert NotTried().text in (caught.value.why or "")
 
 
 def test_what_cannot_be_settled_any_more_is_shown_as_it_was_searched(
-    monkeypatch: pytest.MonkeyPatch, whole: Recommendation
+    monkeypatch: pytest.MonkeyPatch, whole: Decision
 ) -> None:
     monkeypatch.setattr(recommending, "SHOW_WORK", 1000)
     answer = recommend(ASKED)
     assert NOT_SETTLED in answer.notes
-    assert {each.accelerator for each in answer.options} == {each.accelerator for each in whole.options}
+    assert {each.machine.accelerator for each in answer.options} == {
+        each.machine.accelerator for each in whole.options
+    }
 
 
 def test_a_limit_is_that_of_the_innermost_part() -> None:

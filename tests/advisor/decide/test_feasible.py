@@ -82,47 +82,58 @@ def violations(answer: dict) -> list[str]:
     limits, traffic = answer["inputs"]["constraints"], answer["inputs"]["traffic"]
     found = []
     for option in answer["options"]:
-        chip = accelerators.by_id(option["accelerator"])
-        name = f"{chip.id} {option['engine']} {option['weight_dtype']}"
-        if support(option["engine"], chip.architecture, option["weight_dtype"]).verdict == "no":
+        chip = accelerators.by_id(option["machine"]["accelerator"])
+        name = f"{chip.id} {option['layout']['engine']} {option['layout']['weight_dtype']}"
+        if (
+            support(option["layout"]["engine"], chip.architecture, option["layout"]["weight_dtype"]).verdict
+            == "no"
+        ):
             found.append(f"{name}: the engine does not load it there")
         longest = traffic["mean_input_tokens"] + traffic["mean_output_tokens"]
         if model.max_context_tokens and longest > model.max_context_tokens:
             found.append(f"{name}: {longest} tokens in a window of {model.max_context_tokens}")
-        used = sum(size for part, size in option["memory"].items() if part != "total_bytes")
-        if used > chip.memory_bytes or option["memory"]["kv_bytes"] <= 0:
+        used = sum(
+            size for part, size in option["explanation"]["memory_bytes"].items() if part != "total_bytes"
+        )
+        if used > chip.memory_bytes or option["explanation"]["memory_bytes"]["kv_bytes"] <= 0:
             found.append(f"{name}: {used:.3g} bytes in {chip.memory_bytes:.3g}")
-        most = option["price"]["max_quantity"]
-        if most is not None and option["num_accelerators"] > most:
-            found.append(f"{name}: {option['num_accelerators']} of at most {most}")
-        if limits["providers"] and option["provider"] not in limits["providers"]:
-            found.append(f"{name}: from {option['provider']}")
-        country = country_of(option["provider"], option["region"])
+        offer = option["offer"]
+        most = offer and option["offer"]["max_quantity"]
+        if most is not None and option["machine"]["num_accelerators"] > most:
+            found.append(f"{name}: {option['machine']['num_accelerators']} of at most {most}")
+        if limits["providers"] and offer["provider"] not in limits["providers"]:
+            found.append(f"{name}: from {offer['provider']}")
+        country = country_of(offer["provider"], offer["region"]) if offer else ""
         if limits["countries"] and country not in limits["countries"]:
             found.append(f"{name}: in {country or 'no country that is known'}")
-        draws = option["num_accelerators"] * chip.tdp_w * ownership(DAY).value("system_power_factor")
+        draws = (
+            option["machine"]["num_accelerators"] * chip.tdp_w * ownership(DAY).value("system_power_factor")
+        )
         if limits["power_budget_w"] and draws > limits["power_budget_w"]:
             found.append(f"{name}: draws {draws:.0f} W of {limits['power_budget_w']:.0f}")
-        parts, unknown = option["bill"]["parts_usd_per_month"], option["bill"]["unknown"]
-        if abs(sum(filter(None, parts.values())) - option["usd_per_month"]) > 0.01:
+        bill = option["bill"]
+        if abs(sum(line["usd_per_month"] for line in bill["lines"]) - bill["usd_per_month"]) > 0.01:
             found.append(f"{name}: the parts of its bill are not the bill")
-        if {part for part, usd in parts.items() if usd is None} != set(unknown):
-            found.append(f"{name}: {unknown} are not what its bill leaves open")
-        if option["holds"] not in ("likely", "marginal") or not option["chance_of_holding"] > 0:
-            found.append(f"{name}: holds {option['holds']}")
+        if {line["what"] for line in bill["lines"]} & {each["what"] for each in bill["unknown"]}:
+            found.append(f"{name}: its bill both prices an item and leaves it open")
+        if (
+            option["performance"]["holds"] not in ("likely", "marginal")
+            or not option["performance"]["chance"] > 0
+        ):
+            found.append(f"{name}: holds {option['performance']['holds']}")
     return found + [line for tier in answer["contexts"] for line in context_violations(tier, model)]
 
 
 def context_violations(tier: dict, model: Model) -> list[str]:
     """What is wrong with the answer for one context window."""
-    tokens, pick = tier["max_context_tokens"], tier["pick"]
+    tokens, pick = tier["max_context_tokens"], tier["option"]
     limits = context_limits(model)
     most = max(limits.native or 0, limits.with_scaling or 0)
     if pick is None:
         return [] if tier["reason"] else [f"{tokens} tokens: refused without a reason"]
     found = [f"{tokens} tokens in a window of {most}"] if most and tokens > most else []
-    if pick["kv_capacity_tokens"] < tokens:
-        found.append(f"{tokens} tokens in a cache of {pick['kv_capacity_tokens']}")
+    if pick["explanation"]["kv_capacity_tokens"] < tokens:
+        found.append(f"{tokens} tokens in a cache of {pick['explanation']['kv_capacity_tokens']}")
     if (tier["verdict"] == "native") != (not limits.native or tokens <= limits.native):
         found.append(f"{tokens} tokens are called {tier['verdict']}")
     return found

@@ -73,7 +73,7 @@ def answer_to(question: str, capsys: pytest.CaptureFixture[str]) -> dict[str, An
 def least_usd(answer: dict[str, Any] | None, *, safe: bool) -> float:
     options = answer["options"] if answer else ()
     able = [option for option in options if option["role"] == "safe_pick" or not safe]
-    return min((option["usd_per_hour"] for option in able), default=math.inf)
+    return min((option["bill"]["usd_per_hour"] for option in able), default=math.inf)
 
 
 def joined(asked: str, more: str) -> str:
@@ -107,7 +107,7 @@ def test_a_budget_of_what_a_rate_costs_buys_that_rate(capsys: pytest.CaptureFixt
     rate = answer_to(f"{asked} --rate 20", capsys)
     budget = answer_to(f"{asked} --budget {least_usd(rate, safe=False):.4f}/h", capsys)
     assert budget is not None
-    bought = budget["options"][0]["requests_per_s"]["value"]
+    bought = budget["options"][0]["performance"]["requests_per_s"]["value"]
     assert bought >= 20.0 * (1.0 - 2.0 * SAMPLING_SIGMA)
 
 
@@ -127,10 +127,11 @@ def test_a_larger_budget_serves_no_less(place: int, capsys: pytest.CaptureFixtur
     if less is None:
         return
     served = [
-        max(each["requests_per_s"]["value"] for each in (one or less)["options"]) for one in (less, more)
+        max(each["performance"]["requests_per_s"]["value"] for each in (one or less)["options"])
+        for one in (less, more)
     ]
     assert more is not None
     assert served[1] >= (1.0 - NOISE) * served[0]
-    first = less["options"][0]["requests_per_s"]["value"]
+    first = less["options"][0]["performance"]["requests_per_s"]["value"]
     asked_for = answer_to(f"{asked} --rate {0.98 * first:.4g} --budget {usd:.2f}/h", capsys)
     assert asked_for is not None

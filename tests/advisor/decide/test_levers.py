@@ -97,10 +97,10 @@ def test_a_trace_with_reuse_rents_four_where_eight_and_more_were_rented(tmp_path
     for levers in (("auto",), ("none",)):
         scenario = scenario_of(model="llama-3.1-70b", traffic=traffic, constraints=limits, levers=levers)
         option = recommend(scenario).options[0]
-        counts[levers] = option.num_accelerators
+        counts[levers] = option.machine.num_accelerators
         assert option.levers["prefix_caching"] is (levers == ("auto",))
         wanted = "--prefix-caching" if levers == ("auto",) else "--no-prefix-caching"
-        assert wanted in option.simulate_args
+        assert wanted in option.started.simulate_args
     assert counts["auto",] == 4
     assert counts["none",] >= 16
 
@@ -110,7 +110,7 @@ def test_speculation_is_proposed_at_batch_one() -> None:
     limits = Constraints(accelerators=("h200-sxm",), engines=("vllm",), precisions=("fp8",))
     quiet = Traffic(mean_input_tokens=1155, mean_output_tokens=211, concurrency=1)
     alone = recommend(scenario_of(model="llama-3.1-70b", traffic=quiet, constraints=limits))
-    (trial,) = (each for each in alone.levers_tried if each.lever == "eagle")
+    (trial,) = (each for each in alone.changes if each.name == "eagle")
     assert trial.verdict in ("cheaper", "faster")
     assert trial.tpot_p99_s is not None
     assert trial.tpot_p99_s.ratio < 0.6
@@ -152,9 +152,9 @@ def test_fifty_adapters_are_one_deployment() -> None:
     traffic = Traffic(mean_input_tokens=300, mean_output_tokens=50, rate_per_s=1.0)
     load = AdapterLoad(count=50, rank=16, slots=50)
     option = recommend(scenario_of(traffic=traffic, constraints=limits, adapters=load)).options[0]
-    assert option.num_replicas == 1
+    assert option.layout.num_replicas == 1
     assert option.levers["adapters"] == load
-    assert "--adapters 50" in " ".join(option.simulate_args)
+    assert "--adapters 50" in " ".join(option.started.simulate_args)
 
 
 @pytest.mark.parametrize(

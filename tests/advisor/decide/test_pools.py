@@ -105,22 +105,24 @@ def test_pools_are_ranked_started_and_shown_again(cli: Cli) -> None:
     best, without = (recommend(scenario_of(levers=levers)).options[0] for levers in (("pools",), ("none",)))
     assert not without.parts
     prompts, answers = best.parts
-    assert (prompts.share, answers.share) == ("prefill", "decode")
-    assert best.usd_per_hour <= 0.9 * without.usd_per_hour
-    assert best.usd_per_hour == pytest.approx(prompts.usd_per_hour + answers.usd_per_hour, rel=1e-6)
-    assert best.num_replicas == prompts.num_replicas + answers.num_replicas
+    assert (prompts.role, answers.role) == ("prefill", "decode")
+    assert best.bill.usd_per_hour <= 0.9 * without.bill.usd_per_hour
+    assert best.bill.usd_per_hour == pytest.approx(
+        prompts.bill.usd_per_hour + answers.bill.usd_per_hour, rel=1e-6
+    )
+    assert best.layout.num_replicas == prompts.layout.num_replicas + answers.layout.num_replicas
     for part, role in ((prompts, "kv_producer"), (answers, "kv_consumer")):
-        check_command(part.engine, part.launch_argv)
-        assert role in part.launch_command
-        assert part.launch_argv[part.launch_argv.index("--tensor-parallel-size") + 1] == str(
-            part.tensor_parallel
+        check_command(part.layout.engine, part.started.argv)
+        assert role in part.started.command
+        assert part.started.argv[part.started.argv.index("--tensor-parallel-size") + 1] == str(
+            part.layout.tensor_parallel
         )
-    assert best.ttft_s["p99"].value <= 2.0
-    assert best.tpot_s["p99"].value <= 0.04
-    args = " ".join(best.simulate_args)
+    assert best.served.ttft_s["p99"].value <= 2.0
+    assert best.served.tpot_s["p99"].value <= 0.04
+    args = " ".join(best.started.simulate_args)
     again = json.loads(cli(f"advisor simulate serve {args} --requests 3000 --seed 77 --json").out)
     shown = again["metrics"]
-    assert shown["tpot_s"]["p99"]["value"] == pytest.approx(best.tpot_s["p99"].value, rel=0.1)
+    assert shown["tpot_s"]["p99"]["value"] == pytest.approx(best.served.tpot_s["p99"].value, rel=0.1)
     assert shown["ttft_s"]["p99"]["value"] <= 2.0
     assert shown["requests_per_s"]["value"] == pytest.approx(5.0, rel=0.1)
 

@@ -97,23 +97,26 @@ def asked(words: str) -> dict[str, Any]:
 
 def test_a_limit_saves_and_costs_what_is_said(cli: Cli) -> None:
     plain, held = (asked(f"--rate 6 --levers {levers}")["options"][0] for levers in ("none", "power-cap"))
-    assert held["levers"]["power_limit_w"] == 245
-    assert plain["levers"]["power_limit_w"] is None
-    assert held["usd_per_hour"] == pytest.approx(0.7 * plain["usd_per_hour"], rel=1e-3)
+    assert held["machine"]["power_limit_w"] == 245
+    assert plain["machine"]["power_limit_w"] is None
+    assert held["bill"]["usd_per_hour"] == pytest.approx(0.7 * plain["bill"]["usd_per_hour"], rel=1e-3)
     # A prediction under a limit that nobody measured is less sure.
-    wide, narrow = (one["tpot_s"]["p50"]["high"] / one["tpot_s"]["p50"]["low"] for one in (held, plain))
+    wide, narrow = (
+        one["performance"]["tpot_s"]["p50"]["high"] / one["performance"]["tpot_s"]["p50"]["low"]
+        for one in (held, plain)
+    )
     assert wide > narrow
-    args = shlex.join(held["simulate_args"])
+    args = shlex.join(held["launch"]["simulate_args"])
     assert "--power-cap 245W" in args
     run = json.loads(cli(f"advisor simulate serve {args} --requests 5000 --json").out)
     again = run["metrics"]["tpot_s"]["p50"]["value"]
-    assert again == pytest.approx(held["tpot_s"]["p50"]["value"], rel=0.03)
+    assert again == pytest.approx(held["performance"]["tpot_s"]["p50"]["value"], rel=0.03)
 
 
 def test_what_is_pulled_is_compared_with_full_power() -> None:
-    (trial,) = asked("--rate 6 --levers power-cap")["levers_tried"]
-    assert trial["verdict"] == "pulled"
-    assert trial["lever"] == "power-cap:245W"
+    (trial,) = asked("--rate 6 --levers power-cap")["changes"]
+    assert trial["verdict"] == "applied"
+    assert trial["name"] == "power-cap:245W"
     assert trial["tpot_p99_s"]["before"] < trial["tpot_p99_s"]["after"]
     assert trial["usd_per_hour"]["after"] == pytest.approx(0.7 * trial["usd_per_hour"]["before"])
     assert "0.84 kW less at most" in trial["note"]
@@ -121,8 +124,8 @@ def test_what_is_pulled_is_compared_with_full_power() -> None:
 
 def test_auto_tries_the_lowest_limit_that_holds() -> None:
     found = asked("--rate 6")
-    (trial,) = (each for each in found["levers_tried"] if each["lever"].startswith("power-cap"))
-    assert found["options"][0]["levers"]["power_limit_w"] is None
+    (trial,) = (each for each in found["changes"] if each["name"].startswith("power-cap"))
+    assert found["options"][0]["machine"]["power_limit_w"] is None
     assert trial["verdict"] == "cheaper"
     assert trial["usd_per_million_tokens"]["after"] < 0.75 * trial["usd_per_million_tokens"]["before"]
 
@@ -132,9 +135,14 @@ def test_a_power_budget_feeds_more_boards_that_draw_less() -> None:
         asked(f"--fast --power-budget 1.5kW --levers {levers}")["options"][0]
         for levers in ("none", "power-cap")
     )
-    assert (few["num_accelerators"], more["num_accelerators"]) == (3, 5)
-    assert more["requests_per_s"]["value"] > 1.2 * few["requests_per_s"]["value"]
-    assert asked("--rate 1 --power-budget 300W --levers power-cap")["options"][0]["num_accelerators"] == 1
+    assert (few["machine"]["num_accelerators"], more["machine"]["num_accelerators"]) == (3, 5)
+    assert (
+        more["performance"]["requests_per_s"]["value"] > 1.2 * few["performance"]["requests_per_s"]["value"]
+    )
+    assert (
+        asked("--rate 1 --power-budget 300W --levers power-cap")["options"][0]["machine"]["num_accelerators"]
+        == 1
+    )
 
 
 def test_files_set_the_limit() -> None:

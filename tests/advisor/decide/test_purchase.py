@@ -16,6 +16,7 @@ from advisor.catalog.schema.economics import PurchasePrice
 from advisor.catalog.units import HOUR_S, HOURS_PER_MONTH, TB
 from advisor.decide import purchase
 from advisor.decide.offers import Placement, owned_offer
+from advisor.decide.option import Bill, BillLine, UnknownCost
 from advisor.decide.ownership import Holding, tco
 from advisor.decide.purchase import (
     Purchase,
@@ -31,6 +32,7 @@ from advisor.decide.purchase import (
     replicas_for,
     usd_per_million_tokens,
 )
+from advisor.decide.reason import AmountNotStated, PriceNotStated
 from advisor.decide.scenario import Beside, Objectives, Scenario, Traffic
 
 DAY = datetime.date(2026, 11, 20)
@@ -204,12 +206,17 @@ def price(usd: float = 24.0, **more: Any) -> Price:
     )  # fmt: skip
 
 
+def lines_of(bill: Bill) -> dict[str, float]:
+    return {line.what: line.usd_per_month for line in bill.lines}
+
+
 def test_rent_alone_leaves_the_rest_unknown() -> None:
     bill = bill_of(price(), 48.0, Beside())
     assert bill.usd_per_hour == pytest.approx(48.0)
     assert bill.usd_per_month == pytest.approx(48.0 * 730.5)
-    assert bill.parts_usd_per_month == {"rent": bill.usd_per_month, "storage": None, "egress": None}
-    assert bill.unknown == {"storage": "--storage-tb", "egress": "--egress-tb"}
+    assert bill.lines == (BillLine("rent", bill.usd_per_month),)
+    unknown = {each.what: each.reason for each in bill.unknown}
+    assert unknown == {"storage": AmountNotStated("--storage-tb"), "egress": AmountNotStated("--egress-tb")}
     assert bill.commitment_usd == 0.0
     words = bill_words(bill)
     assert words.endswith("storage and egress are unknown (--storage-tb, --egress-tb).")
@@ -220,19 +227,18 @@ def test_storage_and_egress_by_hand() -> None:
     beside = Beside(storage_bytes=2 * TB, egress_bytes_per_month=10 * TB)
     offer = price(storage_usd_per_gb_hour=1e-4, egress_usd_per_gb=0.05)
     bill = bill_of(offer, 24.0, beside)
-    assert bill.parts_usd_per_month["storage"] == pytest.approx(2000 * 1e-4 * HOURS_PER_MONTH)
-    assert bill.parts_usd_per_month["egress"] == pytest.approx(500.0)
-    assert bill.unknown == {}
-    known = sum(usd for usd in bill.parts_usd_per_month.values() if usd is not None)
-    assert bill.usd_per_month == pytest.approx(known)
+    assert lines_of(bill)["storage"] == pytest.approx(2000 * 1e-4 * HOURS_PER_MONTH)
+    assert lines_of(bill)["egress"] == pytest.approx(500.0)
+    assert bill.unknown == ()
+    assert bill.usd_per_month == pytest.approx(sum(lines_of(bill).values()))
     assert extra_usd_per_hour(offer, beside) == pytest.approx(bill.usd_per_hour - 24.0)
 
 
 def test_an_amount_without_a_price_is_unknown_and_none_is_nothing() -> None:
     bill = bill_of(price(), 24.0, Beside(storage_bytes=TB, egress_bytes_per_month=0.0))
-    assert bill.parts_usd_per_month["storage"] is None
-    assert bill.parts_usd_per_month["egress"] == 0.0
-    assert bill.unknown == {"storage": "aws states no price"}
+    assert "storage" not in lines_of(bill)
+    assert lines_of(bill)["egress"] == 0.0
+    assert bill.unknown == (UnknownCost("storage", PriceNotStated("aws")),)
     assert "storage is unknown (aws states no price)" in bill_words(bill)
 
 
@@ -253,7 +259,7 @@ def test_a_job_pays_the_longer_of_its_hours_and_its_commitment(hours: float, usd
 def test_a_job_keeps_its_data_for_as_long_as_it_runs() -> None:
     beside = Beside(storage_bytes=TB, egress_bytes_per_month=0.0)
     bill = bill_of(price(storage_usd_per_gb_hour=1e-3), 24.0, beside, job_s=10 * HOUR_S)
-    assert bill.total_usd == pytest.approx(240.0 + 10.0)
+    assert bill.usd == pytest.approx(240.0 + 10.0)
     assert "in all for rent and storage and egress" in job_words(bill)
 
 
@@ -261,7 +267,7 @@ def test_own_machines_pay_their_hosts_and_cooling() -> None:
     known, offer = ownership(DAY), owned_offer(8, H100, DAY)
     bill = bill_of(offer, offer.usd_per_hour, Beside())
     factor = known.value("system_power_factor") * known.value("pue") * known.value("electricity_usd_per_kwh")
-    assert bill.parts_usd_per_month["electricity"] == pytest.approx(5.6 * factor * HOURS_PER_MONTH)
+    assert lines_of(bill)["electricity"] == pytest.approx(5.6 * factor * HOURS_PER_MONTH)
     assert known.energy_usd_per_hour(5600.0) == pytest.approx(5.6 * factor)
 
 
@@ -274,4 +280,4 @@ def test_bought_machines_pay_what_their_total_cost_says() -> None:
     bill = owned_bill(cost, owned_offer(8, H100, DAY), Beside())
     assert bill.usd_per_month == pytest.approx(cost.usd_per_month)
     assert bill.usd_per_hour == pytest.approx(cost.usd_per_hour)
-    assert set(bill.parts_usd_per_month) == {"capital", "electricity", "upkeep", "storage", "egress"}
+    assert set(lines_of(bill)) == {"capital", "electricity", "upkeep"}

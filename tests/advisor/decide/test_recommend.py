@@ -12,8 +12,9 @@ import pytest
 from advisor.catalog.errors import InfeasibleError, UnknownNameError
 from advisor.catalog.ownership import ownership
 from advisor.decide import capacity
+from advisor.decide.decision import Decision
+from advisor.decide.option import Option
 from advisor.decide.recommend import recommend
-from advisor.decide.result import Option, Recommendation
 from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
 
 DAY = datetime.date(2026, 11, 20)
@@ -39,86 +40,96 @@ def scenario(**changes: Any) -> Scenario:
 
 
 @pytest.fixture(scope="module")
-def answer(quick: None) -> Recommendation:
+def answer(quick: None) -> Decision:
     return recommend(scenario(top=2))
 
 
-def test_options_are_ranked_and_the_rest_has_reasons(answer: Recommendation) -> None:
-    costs = [option.usd_per_million_tokens.value for option in answer.options]
+def test_options_are_ranked_and_the_rest_has_reasons(answer: Decision) -> None:
+    costs = [option.served.usd_per_million_tokens.value for option in answer.options]
     assert costs == sorted(costs)
     assert [option.rank for option in answer.options] == [1, 2]
-    shown = {option.accelerator for option in answer.options}
+    shown = {option.machine.accelerator for option in answer.options}
     rejected = {entry.accelerator: entry.reason for entry in answer.rejected}
     assert shown | set(rejected) == set(GPUS)
     assert not shown & set(rejected)
     assert all(rejected.values())
     # What is listed without figures is rejected with the reason of its record.
     assert "sohu" in rejected
-    assert answer.search.num_simulated <= answer.search.num_modelled <= answer.search.num_candidates
+    assert answer.counts.num_simulated <= answer.counts.num_modelled <= answer.counts.num_candidates
 
 
-def test_figures_of_an_option_agree_with_each_other(answer: Recommendation) -> None:
+def test_figures_of_an_option_agree_with_each_other(answer: Decision) -> None:
     for option in answer.options:
-        tokens_per_h = option.total_tokens_per_s.value * 3600.0
-        assert option.usd_per_million_tokens.value == pytest.approx(option.usd_per_hour / tokens_per_h * 1e6)
-        assert option.usd_per_million_output_tokens.value == pytest.approx(
-            option.usd_per_million_tokens.value * 350 / 50
+        tokens_per_h = option.served.total_tokens_per_s.value * 3600.0
+        assert option.served.usd_per_million_tokens.value == pytest.approx(
+            option.bill.usd_per_hour / tokens_per_h * 1e6
         )
-        assert option.output_tokens_per_s.value == pytest.approx(50 * option.requests_per_s.value)
-        assert option.ttft_s["p99"].value <= 2.0
-        assert option.tpot_s["p99"].value <= 0.1
-        assert option.meets_slo
-        assert 0 < option.utilisation_fraction <= 1
-        assert option.energy_j_per_token == pytest.approx(option.power_w / option.total_tokens_per_s.value)
-        per_replica = option.tensor_parallel * option.pipeline_parallel * option.data_parallel
-        assert option.num_accelerators >= option.num_replicas * per_replica
-        used = sum(value for name, value in option.memory.items() if name != "total_bytes")
-        assert used <= option.memory["total_bytes"]
-        assert option.launch_command.startswith("vllm serve ")
-        assert option.quality_note
-        for quantity in (option.usd_per_million_tokens, option.requests_per_s, *option.ttft_s.values()):
+        assert option.served.usd_per_million_output_tokens.value == pytest.approx(
+            option.served.usd_per_million_tokens.value * 350 / 50
+        )
+        assert option.served.output_tokens_per_s.value == pytest.approx(
+            50 * option.served.requests_per_s.value
+        )
+        assert option.served.ttft_s["p99"].value <= 2.0
+        assert option.served.tpot_s["p99"].value <= 0.1
+        assert 0 < option.served.utilization_fraction <= 1
+        assert option.served.energy_j_per_token == pytest.approx(
+            option.served.power_w / option.served.total_tokens_per_s.value
+        )
+        per_replica = (
+            option.layout.tensor_parallel * option.layout.pipeline_parallel * option.layout.data_parallel
+        )
+        assert option.machine.num_accelerators >= option.layout.num_replicas * per_replica
+        used = sum(value for name, value in option.explained.memory_bytes.items() if name != "total_bytes")
+        assert used <= option.explained.memory_bytes["total_bytes"]
+        assert option.started.command.startswith("vllm serve ")
+        assert option.explained.quality_note
+        for quantity in (
+            option.served.usd_per_million_tokens,
+            option.served.requests_per_s,
+            *option.served.ttft_s.values(),
+        ):
             assert quantity.low < quantity.value < quantity.high
 
 
-def test_variants_are_other_layouts_of_the_same_accelerator_and_dearer(answer: Recommendation) -> None:
+def test_variants_are_other_layouts_of_the_same_accelerator_and_dearer(answer: Decision) -> None:
     for option in answer.options:
         for variant in option.variants:
-            assert variant.accelerator == option.accelerator
-            assert variant.usd_per_million_tokens.value >= option.usd_per_million_tokens.value
+            assert variant.machine.accelerator == option.machine.accelerator
+            assert variant.served.usd_per_million_tokens.value >= option.served.usd_per_million_tokens.value
 
 
-def without_clocks(found: Recommendation) -> Recommendation:
-    search = dataclasses.replace(found.search, screen_wall_s=0.0, wall_s=0.0)
-    return dataclasses.replace(found, search=search)
+def without_clocks(found: Decision) -> Decision:
+    return dataclasses.replace(found, counts=dataclasses.replace(found.counts, wall_s=0.0))
 
 
-def test_the_same_question_has_the_same_answer(answer: Recommendation) -> None:
+def test_the_same_question_has_the_same_answer(answer: Decision) -> None:
     assert without_clocks(recommend(scenario(top=2))) == without_clocks(answer)
 
 
-def test_another_seed_moves_figures_a_little(answer: Recommendation) -> None:
+def test_another_seed_moves_figures_a_little(answer: Decision) -> None:
     other = recommend(scenario(top=2, seed=5))
     for mine, theirs in zip(answer.options, other.options, strict=True):
-        assert mine.accelerator == theirs.accelerator
-        assert theirs.usd_per_million_tokens.value == pytest.approx(
-            mine.usd_per_million_tokens.value, rel=0.2
+        assert mine.machine.accelerator == theirs.machine.accelerator
+        assert theirs.served.usd_per_million_tokens.value == pytest.approx(
+            mine.served.usd_per_million_tokens.value, rel=0.2
         )
 
 
 def test_a_given_rate_is_carried_and_idle_time_is_paid() -> None:
     found = recommend(scenario(top=1, traffic={"rate_per_s": 0.25}))
     (option,) = found.options
-    assert option.requests_per_s.value == 0.25
-    assert option.utilisation_fraction < 0.6
+    assert option.served.requests_per_s.value == 0.25
+    assert option.served.utilization_fraction < 0.6
     assert "0.25 requests/s" in found.headline
     busier = recommend(scenario(top=1, traffic={"rate_per_s": 2.0})).options[0]
-    assert busier.usd_per_million_tokens.value < option.usd_per_million_tokens.value
-    assert busier.usd_per_hour >= option.usd_per_hour
+    assert busier.served.usd_per_million_tokens.value < option.served.usd_per_million_tokens.value
+    assert busier.bill.usd_per_hour >= option.bill.usd_per_hour
 
 
 def test_twice_the_load_never_costs_less_an_hour() -> None:
     spent = [
-        recommend(scenario(top=1, traffic={"rate_per_s": rate})).options[0].usd_per_hour
+        recommend(scenario(top=1, traffic={"rate_per_s": rate})).options[0].bill.usd_per_hour
         for rate in (5.0, 40.0)
     ]
     assert spent[0] <= spent[1]
@@ -126,16 +137,16 @@ def test_twice_the_load_never_costs_less_an_hour() -> None:
 
 def test_spot_terms_are_other_prices() -> None:
     found = recommend(scenario(top=1, constraints={"terms": ("spot",), "accelerators": ("h100-sxm",)}))
-    assert found.options[0].term == "spot"
+    assert found.options[0].offer.term == "spot"
 
 
 def test_own_hardware_costs_its_electricity() -> None:
     found = recommend(scenario(constraints={"own": ((2, "l4"),), "accelerators": ()}))
     (option,) = found.options
-    assert (option.accelerator, option.provider, option.num_accelerators) == ("l4", "own", 2)
+    assert (option.machine.accelerator, option.offer, option.machine.num_accelerators) == ("l4", None, 2)
     known = ownership(DAY)
-    assert option.usd_per_hour == pytest.approx(known.energy_usd_per_hour(2 * 72.0))
-    assert option.bill.usd_per_month == option.usd_per_month
+    assert option.bill.usd_per_hour == pytest.approx(known.energy_usd_per_hour(2 * 72.0))
+    assert [line.what for line in option.bill.lines] == ["electricity"]
     assert any("electricity" in note for note in found.notes)
     assert "run your own 2 × NVIDIA L4" in found.headline
     with pytest.raises(InfeasibleError) as caught:
@@ -172,10 +183,10 @@ def test_old_prices_are_a_warning() -> None:
     late = scenario(top=1).model_copy(update={"as_of": datetime.date(2027, 6, 1)})
     found = recommend(late)
     assert any("older than 30 days" in warning for warning in found.warnings)
-    assert found.options[0].price_age_days > 30
+    assert found.options[0].offer.age_days > 30
 
 
-def test_progress_is_told(answer: Recommendation) -> None:
+def test_progress_is_told(answer: Decision) -> None:
     told: list[str] = []
     recommend(scenario(top=1), progress=told.append)
     assert told
@@ -198,23 +209,23 @@ def test_neither_torch_nor_pandas_is_imported() -> None:
     assert run.stdout.strip() == "[]"
 
 
-def test_sentences_on_what_would_change(answer: Recommendation) -> None:
+def test_sentences_on_what_would_change(answer: Decision) -> None:
     first, second = answer.options
-    ratio = first.usd_per_million_tokens.value / second.usd_per_million_tokens.value
-    break_even = second.usd_per_hour / second.num_accelerators * ratio
-    assert f"{second.accelerator} wins below ${break_even:.2f}" in answer.what_would_change[0]
+    ratio = first.served.usd_per_million_tokens.value / second.served.usd_per_million_tokens.value
+    break_even = second.bill.usd_per_hour / second.machine.num_accelerators * ratio
+    assert f"{second.machine.accelerator} wins below ${break_even:.2f}" in answer.what_would_change[0]
     assert not any("were not considered" in sentence for sentence in answer.what_would_change)
     asked: Option = recommend(scenario(top=1, constraints={"precisions": ("fp8",)})).options[0]
-    assert asked.weight_dtype == "fp8"
+    assert asked.layout.weight_dtype == "fp8"
 
 
-def test_how_sure_the_first_option_is_cheaper(answer: Recommendation) -> None:
+def test_how_sure_the_first_option_is_cheaper(answer: Decision) -> None:
     """Surer than two intervals laid side by side, and the surer the dearer the other."""
     first, second = answer.options
     (found,) = answer.comparisons
-    assert (found.rank, found.accelerator) == (2, second.accelerator)
-    costs = [option.usd_per_million_tokens for option in (first, second)]
-    expected = second.expected_usd_per_million_tokens / first.expected_usd_per_million_tokens
+    assert (found.rank, found.accelerator) == (2, second.machine.accelerator)
+    costs = [option.served.usd_per_million_tokens for option in (first, second)]
+    expected = second.served.expected_usd_per_million_tokens / first.served.expected_usd_per_million_tokens
     assert found.usd_ratio.value == pytest.approx(expected)
     assert 0.5 <= found.chance_first_is_cheaper < 1.0
     if found.pair_class == "accelerator":

@@ -192,28 +192,32 @@ def test_a_fleet_adds_up(found: FleetRecommendation, sized: list[Sized]) -> None
     assert [option.rank for option in found.options] == list(range(1, len(found.options) + 1))
     assert sum(option.role == "safe_pick" for option in found.options) <= 1
     for fleet in found.options:
-        assert fleet.usd_per_hour == pytest.approx(sum(option.usd_per_hour for option in fleet.models))
+        assert fleet.usd_per_hour == pytest.approx(sum(option.bill.usd_per_hour for option in fleet.models))
         assert fleet.usd_per_hour == pytest.approx(sum(each.usd_per_hour for each in fleet.purchases))
         low, high = fleet.usd_per_hour_range.low, fleet.usd_per_hour_range.high
         assert low <= fleet.usd_per_hour <= high
-        assert fleet.chance_of_holding <= min(option.chance_of_holding for option in fleet.models)
+        assert fleet.chance_of_holding <= min(option.served.chance for option in fleet.models)
         machines = [each for bought in fleet.purchases for each in bought.machines]
         for place, option in enumerate(fleet.models):
-            assert option.requests_per_s.value == RATES[found.models[place]]
-            assert sum(each.count * each.num_replicas[place] for each in machines) == option.num_replicas
-            assert option.simulate_args[:2] == ("--model", found.models[place])
-        used = sum(option.num_accelerators for option in fleet.models)
+            assert option.served.requests_per_s.value == RATES[found.models[place]]
+            assert (
+                sum(each.count * each.num_replicas[place] for each in machines) == option.layout.num_replicas
+            )
+            assert option.started.simulate_args[:2] == ("--model", found.models[place])
+        used = sum(option.machine.num_accelerators for option in fleet.models)
         assert fleet.num_accelerators - sum(each.num_idle for each in fleet.purchases) == used
         (whole, *rest) = fleet.purchases
         if not rest:  # each model pays for the accelerators that it uses
-            each_usd = {round(one.usd_per_hour / one.num_accelerators, 6) for one in fleet.models}
+            each_usd = {
+                round(one.bill.usd_per_hour / one.machine.num_accelerators, 6) for one in fleet.models
+            }
             assert each_usd == {round(whole.usd_per_hour / used, 6)}
     one = sized[0].plans["h100-sxm"][0]
     assert found.options[0].models[0].num_replicas == one.found.purchase.num_replicas
 
 
 def test_models_share_machines_where_that_is_cheaper(found: FleetRecommendation) -> None:
-    best = min(found.options, key=lambda option: option.usd_per_hour)
+    best = min(found.options, key=lambda option: option.bill.usd_per_hour)
     assert {len(option.purchases) for option in found.options} == {
         1,
         2,
@@ -252,17 +256,17 @@ def test_every_form_starts_every_replica_once(
         if name.endswith((".sh", ".sbatch")):
             subprocess.run(["bash", "-n", file], check=True)
     for model, option in zip(found.models, shared.models, strict=True):
-        assert option.checkpoint.repository in text
+        assert option.started.checkpoint.repository in text
         folder = re.sub(r"[^a-z0-9]+", "-", model)
         if form == "k8s":
             first = next(iter(yaml.safe_load_all(files[f"{folder}/plan.k8s.yaml"])))
             jsonschema.validate(first, SCHEMAS["kubernetes"]["Deployment"])
-            assert first["spec"]["replicas"] == option.num_replicas
+            assert first["spec"]["replicas"] == option.layout.num_replicas
         elif form == "slurm":
-            assert f"--array=0-{option.num_replicas - 1}\n" in files[f"{folder}/replicas.sbatch"]
-        elif option.num_replicas > 1:
+            assert f"--array=0-{option.layout.num_replicas - 1}\n" in files[f"{folder}/replicas.sbatch"]
+        elif option.layout.num_replicas > 1:
             servers = re.findall(r"    server (\S+);", files[f"{folder}/nginx.conf"])
-            assert len(set(servers)) == len(servers) == option.num_replicas
+            assert len(set(servers)) == len(servers) == option.layout.num_replicas
     if form == "slurm":
         ports = re.findall(r"port=\$\(\((\d+) \+", text)
         assert len(set(ports)) == len(found.models)
@@ -279,7 +283,7 @@ def test_replicas_of_one_machine_have_ports_and_accelerators_of_their_own(
     monkeypatch.chdir(tmp_path)
     files = emitted_models(shared, found.models, form)
     machines = [each for bought in shared.purchases for each in bought.machines]
-    sizes = [option.tensor_parallel for option in shared.models]
+    sizes = [option.layout.tensor_parallel for option in shared.models]
     for number, machine in enumerate(machines, start=1):
         loops = files[f"machine-{number}.sh"].replace(
             "  docker run", 'echo "TOOK $port $devices"; : docker run'

@@ -109,21 +109,24 @@ def test_long_prompts_apart_are_cheaper_and_hold_behind_a_router() -> None:
     )
     assert not plain.parts
     short, long = split.parts
-    assert split.usd_per_hour <= 0.8 * plain.usd_per_hour
-    assert split.usd_per_hour == pytest.approx(short.usd_per_hour + long.usd_per_hour)
+    assert split.bill.usd_per_hour <= 0.8 * plain.bill.usd_per_hour
+    assert split.bill.usd_per_hour == pytest.approx(short.bill.usd_per_hour + long.bill.usd_per_hour)
     end = short.max_prompt_tokens or 0
-    windows = [int(part.launch_argv[part.launch_argv.index("--max-model-len") + 1]) for part in split.parts]
+    windows = [int(part.started.argv[part.started.argv.index("--max-model-len") + 1]) for part in split.parts]
     assert end < windows[0] < 0.5 * windows[1]
     pools = []
     for part, least, most in ((short, 0, end), (long, end + 1, None)):
-        check_command(part.engine, part.launch_argv)
+        check_command(part.layout.engine, part.started.argv)
         deployment = named_deployment(
-            "llama-3.1-8b", "h200-sxm", tensor_parallel=part.tensor_parallel, weight_dtype="fp8"
+            "llama-3.1-8b", "h200-sxm", tensor_parallel=part.layout.tensor_parallel, weight_dtype="fp8"
         )
         mean = prompt_pairs(traffic_in(traffic, least + 1, most))[:, 0].mean()
         replica = model_replica(deployment, mean_input_tokens=mean, mean_output_tokens=347)
         pool = Pool(
-            name=part.share, surface=replica.surface, policy=replica.policy, num_replicas=part.num_replicas
+            name=part.role,
+            surface=replica.surface,
+            policy=replica.policy,
+            num_replicas=part.layout.num_replicas,
         )
         pools.append(replace(pool, min_input_tokens=least, max_input_tokens=most))
     load = draw_load(Workload(Poisson(5.0), lengths_of(traffic), 2500), 77)
@@ -182,4 +185,4 @@ def test_parts_that_other_seeds_do_not_show_are_grown_or_others_taken(
     monkeypatch.setattr(unlike_parts, "confirmed", strict)
     option = recommend(scenario).options[0]
     assert option.parts
-    assert seen[0] < option.usd_per_hour == pytest.approx(seen[-1])
+    assert seen[0] < option.bill.usd_per_hour == pytest.approx(seen[-1])
