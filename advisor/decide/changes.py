@@ -197,7 +197,8 @@ def _most_boards(way: Placement) -> int:
 
 
 def carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
-    """Return a changed deployment, or objective, with what it shows bought for the demand; None where it does not hold."""
+    """Return a changed deployment, or objective, with what it shows bought for the demand; None where it does not
+    hold."""
     if plan.demand.kind == "rate" and found.purchase.num_replicas == 1:
         # Nothing can be saved; it may be faster.
         at_point = _at_point(scenario, replace(plan, found=replace(found, measurements=None)))
@@ -224,7 +225,8 @@ def _at_point(scenario: Scenario, plan: Planned) -> Planned:
 
 
 def measurements_of(scenario: Scenario, replica: ReplicaModel) -> Measurements | None:
-    """Return the measurements of a replica under the traffic of a scenario; None where its bound misses an objective."""
+    """Return the measurements of a replica under the traffic of a scenario; None where its bound misses an
+    objective."""
     bound = surface_requests_per_s(replica, scenario.traffic, scenario.objectives)
     if bound <= 0.0:
         return None
@@ -234,8 +236,8 @@ def measurements_of(scenario: Scenario, replica: ReplicaModel) -> Measurements |
 
 
 def _enough(scenario: Scenario, plan: Planned, measurements: Measurements) -> Capacity | None:
-    """The least capacity of a changed replica that a given load needs: as many replicas as the deployment has, where one
-    fewer does not hold. None where more must be known."""
+    """The least capacity of a changed replica that a given load needs: as many replicas as the deployment has, where
+    one fewer does not hold. None where more must be known."""
     if plan.demand.kind != "rate":
         return None
     count = plan.found.purchase.num_replicas

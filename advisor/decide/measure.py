@@ -22,8 +22,8 @@ Stage = Literal["screened", "confirmed", "settled"]
 """How precisely a capacity is known."""
 STAGES: Final[tuple[Stage, ...]] = ("screened", "confirmed", "settled")
 NUM_SEEDS: Final[dict[Stage, int]] = {"screened": 1, "confirmed": 3, "settled": 8}
-"""Seeds whose runs decide together whether a load holds. Eight runs of 600 requests find the capacity that runs of 60,000
-requests hold within 4 %."""
+"""Seeds whose runs decide together whether a load holds. Eight runs of 600 requests find the capacity that runs of
+60,000 requests hold within 4 %."""
 SIGMA: Final[dict[Stage, float]] = {"screened": 0.12, "confirmed": 0.06, "settled": 0.035}
 """Standard error of the logarithm of a capacity by stage, against runs of 60,000 requests."""
 LEAST_SHOWN: Final = 3
@@ -53,8 +53,8 @@ _GIVE_UP: Final[dict[Stage, float]] = {"screened": 0.02, "confirmed": 0.05, "set
 _MISSED: Final = 1.01
 """Least strain of a run that was given up."""
 _CLEAR: Final = (0.75, 0.85, 0.9)
-"""Strain of the runs of one, two, and three or more seeds up to which further seeds are not asked. Without it a capacity
-takes 2.2 times the requests and moves by less than its standard error."""
+"""Strain of the runs of one, two, and three or more seeds up to which further seeds are not asked. Without it a
+capacity takes 2.2 times the requests and moves by less than its standard error."""
 _START: Final[dict[Stage, float]] = {"screened": 0.8, "confirmed": 0.94, "settled": 1.0}
 """First load that is tried, over the bound of the deployment or the capacity of the stage before."""
 _OPTIMISM: Final = 0.8

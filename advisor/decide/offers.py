@@ -96,8 +96,8 @@ def _mean_factor(age: int | None, kind: str) -> float:
 
 
 def undominated(ways: Iterable[Placement], as_of: datetime.date) -> tuple[Placement, ...]:
-    """Return the ways of which none is at least as good in every respect: expected price of a unit, replicas on it, least
-    and largest order."""
+    """Return the ways of which none is at least as good in every respect: expected price of a unit, replicas on it,
+    least and largest order."""
     kept = list[tuple[float, Placement]]()
     priced = [(way.usd_per_unit_hour * expected_price_factor(way.price, as_of), way) for way in ways]
     for usd, way in sorted(priced, key=lambda each: each[0]):

@@ -26,7 +26,7 @@ ELECTRICITY = "electricity"
 @dataclass(frozen=True, slots=True)
 class Demand:
     """A load that is to be carried: a rate [requests/s], a number of clients, the most that a budget [USD/h] buys, or
-    what one full unit carries."""
+    what one full unit carries; of one's own boards what all of them carry."""
 
     kind: Literal["rate", "clients", "budget", "unit"]
     size: float = 0.0
@@ -176,7 +176,8 @@ def _units(scenario: Scenario, demand: Demand, way: Placement, planned: float) -
         num_units = max(way.min_units, math.ceil(num_replicas / way.replicas_per_unit))
     else:
         least = max(way.min_units, math.ceil((1 + spare) / way.replicas_per_unit))
-        num_units = least if demand.kind == "unit" else int(min(most, _MOST_UNITS))
+        is_all = demand.kind == "budget" or way.price.provider == OWN
+        num_units = int(min(most, _MOST_UNITS)) if is_all else least
         num_replicas = num_units * way.replicas_per_unit
         if num_replicas <= spare:
             return None

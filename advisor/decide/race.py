@@ -65,8 +65,8 @@ RIVAL_MARGIN: Final = 0.97
 """Expected cost over that of a leader below which a rival is measured again: capacities err by 3 to 5 %."""
 _ADVANTAGE: Final = 1.0 - 1e-9
 _LEAST_GAIN: Final = 0.5
-"""Capacity over the bound of its surface below which other batch limits are tried: the objectives, not the hardware, are
-then what limits it."""
+"""Capacity over the bound of its surface below which other batch limits are tried: the objectives, not the hardware,
+are then what limits it."""
 _MOST_GROWTH: Final = 8
 """Replicas, or steps of 3 % of load, that a planning point which misses an objective is moved at most."""
 _STEP: Final = 0.97
@@ -197,14 +197,31 @@ class Race:
 
     def entries(self, place: int, top: int | None = None) -> list[Planned]:
         """Return the entries of the accelerators for one of the demands, best first: by expected cost, the founded one
-        first where its range overlaps that of the cheapest."""
+        first where its range overlaps that of the cheapest. The first `top` are at their planning points."""
+        while True:
+            entries = ranked(
+                [preferred(able) for name in self._names(place) if (able := self.others(place, name))]
+            )
+            if top is None:
+                return entries
+            vague = [plan for plan in entries[:top] if plan.point is None]
+            if not vague or is_spent():
+                return entries[:top]
+            for plan in vague:
+                self._show_entry(place, plan)
+
+    def _names(self, place: int) -> list[str]:
+        """Accelerators that carry one of the demands."""
         state, founded = self._states_of(place)
-        entries = []
-        for name in list(state.plans):
-            able = [*state.plans[name].values(), *founded.plans.get(name, {}).values()]
-            if able:
-                entries.append(preferred(able))
-        return ranked(entries)[:top]
+        return list(dict.fromkeys((*state.lowest_costs, *founded.lowest_costs)))
+
+    def _show_entry(self, place: int, plan: Planned) -> None:
+        """Show a plan at its planning point in the lane that holds it."""
+        name, order = plan.found.accelerator_id, self._trial_of(plan).order
+        for state in self._states_of(place):
+            if state.plans[name].get(order) is plan:
+                self._show(state, plan)
+                return
 
     def safe_pick(self, place: int) -> Planned | None:
         """Return the founded plan of lowest expected cost for one of the demands; None where there is none."""
@@ -213,10 +230,15 @@ class Race:
         return preferred(able) if able else None
 
     def others(self, place: int, name: str) -> list[Planned]:
-        """Return every plan of one accelerator for one of the demands, cheapest first."""
-        state, founded = self._states_of(place)
-        able = [*state.plans.get(name, {}).values(), *founded.plans.get(name, {}).values()]
-        return sorted(able, key=lambda plan: plan.expected_cost)
+        """Return every plan of one accelerator for one of the demands, cheapest first: of each candidate what costs
+        least, and what costs least at a firm price."""
+        found: dict[tuple[int, int], Planned] = {}
+        for state in self._states_of(place):
+            for order, plan in state.plans.get(name, {}).items():
+                key = order, id(plan.found.purchase.placement)
+                if key not in found or found[key].point is None:
+                    found[key] = plan
+        return sorted(found.values(), key=lambda plan: plan.expected_cost)
 
     def floor(self, place: int, name: str) -> float:
         """Least that an accelerator could cost for one of the demands, by the bounds of candidates not measured."""
@@ -573,7 +595,8 @@ def shown(scenario: Scenario, plan: Planned, *, is_held: bool = True, most_runs:
 
 
 def settled(scenario: Scenario, plan: Planned) -> Planned | None:
-    """Return a plan with its capacity settled, at its planning point; None where it does not hold, or cannot be bought."""
+    """Return a plan with its capacity settled, at its planning point; None where it does not hold, or cannot be
+    bought."""
     found = plan.found
     if found.measurements is None or scenario.screened_only:
         return shown(scenario, plan, is_held=not scenario.screened_only)

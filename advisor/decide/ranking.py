@@ -87,8 +87,8 @@ class Planned:
 
 
 def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
-    """Return a deployment judged by what is known of the model's errors: where the real capacity is smaller, a given load
-    needs more replicas, and an open one gets less. It is never expected to cost less than it is bought for.
+    """Return a deployment judged by what is known of the model's errors: where the real capacity is smaller, a given
+    load needs more replicas, and an open one gets less. It is never expected to cost less than it is bought for.
     """
     load, purchase, capacity = load_per_replica(scenario, demand, found), found.purchase, found.capacity.load
     costs = []
@@ -221,7 +221,8 @@ def preferred(able: Sequence[Planned]) -> Planned:
 
 
 def complexity(candidate: Candidate) -> tuple[int, ...]:
-    """How much a deployment needs that can go wrong: kinds of parallelism, speculation and power limits, accelerators."""
+    """How much a deployment needs that can go wrong: kinds of parallelism, speculation and power limits,
+    accelerators."""
     run = candidate.deployment
     degrees = (run.tensor_parallel, run.pipeline_parallel, run.data_parallel, run.expert_parallel)
     kinds = sum(degree > 1 for degree in degrees)

@@ -137,7 +137,8 @@ def _attempt(scenario: Scenario, progress: Report) -> Found | None:
 
 
 def recommend(scenario: Scenario, *, progress: Report = lambda line: None, whole: bool = True) -> Decision:
-    """Return which accelerator to take, how many, in which layout and precision, at which cost and with which latencies.
+    """Return which accelerator to take, how many, in which layout and precision, at which cost and with which
+    latencies.
 
     Every accelerator of the catalog is considered; the options shown were simulated, and no other could be cheaper
     by its optimistic bound. One that is screened only rests on short runs alone, and says so. Unless `whole`, what a
@@ -159,7 +160,8 @@ def recommend(scenario: Scenario, *, progress: Report = lambda line: None, whole
 
 
 def _order(done: Search, top: int) -> list[Planned]:
-    """The entries of the last demand, best first. The first five never depend on how many are asked for: the race goes on
+    """The entries of the last demand, best first. The first five never depend on how many are asked for: the race
+    goes on
     for five more at a time, which are put behind them."""
     race = done.race
     order = race.entries(-1, WIDTH)
