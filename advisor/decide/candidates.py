@@ -9,13 +9,14 @@ from advisor.catalog.engines import support, weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.published import ServedCheckpoint, served_checkpoint
 from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.decide.reason import DoesNotFit, NoEngine, NoKernels, NotRanked, Reason
 from advisor.decide.scenario import Scenario
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory
-from advisor.simulator.replica_model import engine_defaults, token_budget
+from advisor.simulator.replica_model import ReplicaModel, engine_defaults, token_budget
 from advisor.simulator.speculation import ChosenSpeculation
 
 _MAX_REPLICA = 64
@@ -179,23 +180,37 @@ def fitted(deployment: Deployment, mean_context_tokens: float, max_context_token
 _LEAST_CHUNK = 256
 """Tokens of an iteration below which prompts are cut no further: every chunk reads all weights."""
 _LARGEST_CHUNK = 32_768
+_CHUNK_PART = 0.8
+"""Part of an objective on gaps that a chunk's matrices may take; attention to long contexts takes up to a quarter."""
+_CHUNK_FACTOR = 4
+"""Ratio of the tokens of an iteration that are tried one after the other: a factor of 2 moves a capacity by few percent."""
 _FEW_SLOTS = 64
 """Sequences at once below which an engine's default is small, so that larger numbers are candidates of their own."""
 _SLOT_FACTORS = (4, 16, 64)
 
 
-def batch_variants(candidate: Candidate, binding: str, scenario: Scenario) -> Iterator[Candidate]:
-    """Yield a candidate with other tokens of an iteration: fewer where tokens are late, more where first tokens are."""
+def batch_variants(
+    candidate: Candidate, replica: ReplicaModel, binding: str, scenario: Scenario
+) -> Iterator[Candidate]:
+    """Yield a candidate with other tokens of an iteration: fewer where tokens are late, more where first tokens are.
+
+    A gap between tokens is as long as the iteration with prompt tokens between them, so that the largest chunk whose
+    iteration is within its objective is taken.
+    """
     tokens = candidate.max_num_batched_tokens
-    sizes: tuple[int, ...] = ()
-    if binding in ("tpot", "itl"):
-        sizes = (tokens // 4,)
+    size = tokens
+    if binding == "itl":
+        limit_s = min(each.limit_s for each in scenario.objectives.levels if each.metric == "itl")
+        most_ps = _CHUNK_PART * limit_s * PICOSECONDS_PER_S
+        while size > _LEAST_CHUNK and replica.surface.mixed_base_ps[size] > most_ps:
+            size //= 2
+    elif binding == "tpot":
+        size = max(_LEAST_CHUNK, tokens // _CHUNK_FACTOR)
     elif binding in ("ttft", "e2e"):
-        sizes = (tokens * 4,)
-    for size in sizes:
-        if _LEAST_CHUNK <= size <= _LARGEST_CHUNK:
-            with contextlib.suppress(InfeasibleError):
-                yield with_limits(candidate, min(candidate.max_num_seqs, size), size, scenario)
+        size = min(_LARGEST_CHUNK, tokens * _CHUNK_FACTOR)
+    if size != tokens:
+        with contextlib.suppress(InfeasibleError):
+            yield with_limits(candidate, min(candidate.max_num_seqs, size), size, scenario)
 
 
 def slot_variants(candidate: Candidate, scenario: Scenario) -> Iterator[Candidate]:

@@ -503,11 +503,14 @@ class Race:
         if trial.parent is not None and held <= before:
             return
         assert trial.measurements is not None
-        for candidate in batch_variants(trial.candidate, trial.measurements.binding, self.scenario):
+        assert trial.replica is not None
+        binding = trial.measurements.binding
+        for candidate in batch_variants(trial.candidate, trial.replica, binding, self.scenario):
             bound = trial.rate_bound / _LEAST_GAIN
-            child = Trial(
-                len(self.trials), candidate, trial.ways, bound, held / _LEAST_GAIN or bound, parent=trial
-            )
+            # Gaps between tokens are as long as the iterations that carry prompts: there a smaller chunk may gain any
+            # factor. Elsewhere at most a factor of two is assumed.
+            best = bound if binding == "itl" or not held else held / _LEAST_GAIN
+            child = Trial(max(self.trials) + 1, candidate, trial.ways, bound, best, parent=trial)
             self.trials[child.order] = child
             self._by_candidate[id(candidate)] = child
             yield child

@@ -212,22 +212,32 @@ def preferred(able: Sequence[Planned]) -> Planned:
         and (plan.is_founded, plan.is_known) == (best.is_founded, best.is_known)
     ]
 
-    def by_safety(plan: Planned) -> tuple[float, float, tuple[int, ...], str, str]:
+    def by_safety(plan: Planned) -> tuple[float, int, int, float, str, str]:
         candidate = plan.found.candidate
         names = candidate.deployment.engine.id, candidate.deployment.weight_dtype
-        return (-round(plan.chance, 1), -least_throughput(candidate), complexity(candidate), *names)
+        return (-round(plan.chance, 1), *complexity(candidate), -least_throughput(candidate), *names)
 
     return min(equal, key=by_safety, default=best)
 
 
-def complexity(candidate: Candidate) -> tuple[int, ...]:
-    """How much a deployment needs that can go wrong: kinds of parallelism, speculation and power limits,
-    accelerators."""
+def complexity(candidate: Candidate) -> tuple[int, int]:
+    """How much a deployment has that differs from the simplest one, and the accelerators of a replica.
+
+    Each kind of parallelism counts, and so do speculation, a power limit, batch limits other than the engine's, and
+    weights in another format than the publisher's.
+    """
     run = candidate.deployment
-    degrees = (run.tensor_parallel, run.pipeline_parallel, run.data_parallel, run.expert_parallel)
-    kinds = sum(degree > 1 for degree in degrees)
-    extras = (candidate.speculation is not None) + (candidate.full_power is not None)
-    return kinds + extras, run.accelerators_per_replica
+    differences = (
+        run.tensor_parallel > 1,
+        run.pipeline_parallel > 1,
+        run.data_parallel > 1,
+        run.expert_parallel > 1,
+        candidate.speculation is not None,
+        candidate.full_power is not None,
+        candidate.has_own_limits,
+        run.weight_dtype != run.model.weights,
+    )
+    return sum(differences), run.accelerators_per_replica
 
 
 def least_throughput(candidate: Candidate) -> float:

@@ -317,10 +317,10 @@ def _options(
         variants = tuple(
             replace(
                 option_of(rank, each, scenario),
-                role=_variant_role(each, plan),
+                role=_variant_role(each, plan) if number == 0 else "other",
                 tie_with=_tie(plan, each, rank),
             )
-            for each in _variants(plan, done)
+            for number, each in enumerate(_variants(plan, done))
         )
         found.append(replace(option_of(rank, plan, scenario), role=role, variants=variants))
     return tuple(found)

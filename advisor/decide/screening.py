@@ -30,8 +30,8 @@ def screen(
 ) -> tuple[list[Trial], dict[str, Reason]]:
     """Return every candidate that can be bought and may hold the objectives, and a reason for each accelerator without.
 
-    Candidates with the same bound are tried in this order: the engine that is predicted best, without speculation, the
-    simpler layout.
+    Candidates that may cost as little are tried in this order: the simpler one, then the one that may carry most by the
+    least that its engine is known to reach.
     """
     reasons: dict[str, Reason] = {}
     pool = _pool(scenario, model, accelerators, engines, offers, reasons)
@@ -41,11 +41,7 @@ def screen(
     trials = []
     offered = sorted(
         zip(pool, rates, strict=True),
-        key=lambda each: (
-            -least_throughput(each[0][0]),
-            each[0][0].speculation is not None,
-            complexity(each[0][0]),
-        ),
+        key=lambda each: _likely_order(each[0][0], each[1]),
     )
     for order, ((candidate, ways), rate) in enumerate(offered):
         if rate <= 0:
@@ -53,6 +49,12 @@ def screen(
         else:
             trials.append(Trial(order, candidate, ways, rate))
     return trials, reasons
+
+
+def _likely_order(candidate: Candidate, rate_per_s: float) -> tuple[float, ...]:
+    """Key by which candidates that may cost as little are tried."""
+    kinds, size = complexity(candidate)
+    return kinds, -rate_per_s / size * least_throughput(candidate), size
 
 
 def _pool(
