@@ -412,4 +412,4 @@ class NoDeployment(Reason):
 
 def reason_codes() -> tuple[str, ...]:
     """Return the codes of all reasons, sorted; documents have no others."""
-    return tuple(sorted(kind.code for kind in Reason.__subclasses__()))
+    return tuple(sorted({kind.code for kind in Reason.__subclasses__()}))

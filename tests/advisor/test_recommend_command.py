@@ -15,13 +15,23 @@ QUICK = (
     "advisor recommend --model llama-3.1-8b --workload serve --gpu h100-sxm,l40s,rtx-4090 --as-of 2026-11-20"
 )
 NARROW = "advisor recommend --model llama-3.1-8b --gpu rtx-4090 --engine vllm --as-of 2026-11-20"
-OPTION_FIELDS = (
-    "rank", "accelerator", "num_accelerators", "num_replicas", "tensor_parallel", "pipeline_parallel",
-    "expert_parallel", "data_parallel", "weight_dtype", "kv_dtype", "engine", "provider", "sku", "price_observed_on",
-    "usd_per_hour", "usd_per_million_tokens", "usd_per_million_output_tokens", "ttft_s", "tpot_s",
-    "output_tokens_per_s", "requests_per_s", "meets_slo", "bottleneck", "step_breakdown", "memory", "power_w",
-    "quality_note", "launch_command",
-)  # fmt: skip
+OPTION_FIELDS = {
+    "machine": ("accelerator", "num_accelerators", "accelerators_per_node", "num_nodes"),
+    "layout": (
+        "engine", "engine_version", "weight_dtype", "kv_dtype", "tensor_parallel", "pipeline_parallel",
+        "expert_parallel", "data_parallel", "context_parallel", "num_replicas", "max_num_seqs",
+        "max_num_batched_tokens", "max_model_len",
+    ),
+    "offer": (
+        "provider", "sku", "region", "term", "kind", "tenancy", "usd_per_hour", "observed_on", "age_days", "url",
+    ),
+    "bill": ("usd_per_hour", "usd_per_month", "lines", "unknown"),
+    "performance": (
+        "requests_per_s", "output_tokens_per_s", "usd_per_million_tokens", "usd_per_million_output_tokens", "ttft_s",
+        "tpot_s", "itl_s", "e2e_s", "utilization_fraction", "holds", "basis",
+    ),
+    "launch": ("command", "checkpoint", "simulate_args"),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +72,9 @@ def once(monkeypatch: pytest.MonkeyPatch, known: dict[str, Any]) -> None:
 def test_options_have_the_contracts_fields(document: dict[str, Any]) -> None:
     assert document["options"]
     for option in document["options"]:
-        assert set(OPTION_FIELDS) <= set(option)
+        assert {"rank", "role", "levers", "parts", "variants", "reasons"} <= set(option)
+        for name, fields in OPTION_FIELDS.items():
+            assert set(fields) <= set(option[name]), name
         assert option["machine"]["num_accelerators"] % option["layout"]["num_replicas"] == 0
         cost = option["performance"]["usd_per_million_tokens"]
         assert cost["low"] < cost["value"] < cost["high"]

@@ -134,8 +134,8 @@ def context_violations(tier: dict, model: Model) -> list[str]:
     found = [f"{tokens} tokens in a window of {most}"] if most and tokens > most else []
     if pick["explanation"]["kv_capacity_tokens"] < tokens:
         found.append(f"{tokens} tokens in a cache of {pick['explanation']['kv_capacity_tokens']}")
-    if (tier["verdict"] == "native") != (not limits.native or tokens <= limits.native):
-        found.append(f"{tokens} tokens are called {tier['verdict']}")
+    if tier["needs_rope_scaling"] == (not limits.native or tokens <= limits.native):
+        found.append(f"{tokens} tokens of {limits.native}: needs_rope_scaling is {tier['needs_rope_scaling']}")
     return found
 
 
