@@ -27,7 +27,6 @@ _TESTED_FAMILIES: Final = ("megatron", "fsdp", "maxtext", "peft")
 _TESTED_ARCHITECTURES: Final = ("ampere", "ada", "hopper", "blackwell", "tpu")
 _NODE: Final = 8
 _DUALPIPE: Final = SCHEDULES.index("dualpipe")
-_WIDEST: Final = (0.6, 1.7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +186,10 @@ def step_factors(class_name: str) -> tuple[float, float]:
     Source: as step_quantity.
     """
     known = _classes()
-    low, high = known.get(class_name, known.get("any", _WIDEST))
+    low, high = known.get(class_name, known["any"])
     return float(low), float(high)
 
 
 @cache
 def _classes() -> dict[str, tuple[float, float]]:
-    return dict(read_toml(_FILE)["step_time"]) if _FILE.is_file() else {}
+    return dict(read_toml(_FILE)["step_time"])
