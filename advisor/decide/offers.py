@@ -21,8 +21,6 @@ from advisor.simulator.calibrated_device import calibrated_accelerator
 
 OWN = "own"
 """Provider of hardware that is already there."""
-_NODE = 8
-"""Accelerators that a provider of single ones puts into one machine."""
 _ROUNDING = 1e-9
 _LIMITS: Final = {
     "--tenancy": "tenancies",
@@ -188,7 +186,7 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
     A replica stays inside one node where it can: several replicas share a larger SKU; a price per accelerator is
     multiplied within one node; only full nodes are joined, and only with a network between them.
     """
-    domain = accelerator.scale_up.max_domain if accelerator.scale_up else _NODE
+    domain, node = accelerator.fast_group_size, accelerator.node_size
     found = []
     for price in offers:
         price = _least_rented(price)
@@ -197,9 +195,9 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
             found.append(_placement(price, count // size, count, 1))
         elif price.provider == OWN:
             continue
-        elif count == 1 and size <= max(_NODE, domain) and _sold_singly(price):
+        elif count == 1 and size <= max(node, domain) and _sold_singly(price):
             found.append(_placement(price, 1, size, size))
-        elif size % count == 0 and count >= min(_NODE, domain) and accelerator.scale_out_bytes_per_s:
+        elif size % count == 0 and count >= min(node, domain) and accelerator.scale_out_bytes_per_s:
             found.append(_placement(price, 1, size, size // count))
     return sorted(found, key=lambda placement: placement.usd_per_replica_hour)
 
