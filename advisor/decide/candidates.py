@@ -22,7 +22,6 @@ from advisor.simulator.speculation import ChosenSpeculation
 _MAX_REPLICA = 64
 """Accelerators of one replica; larger serving replicas are not sold as one answer."""
 _MAX_TENSOR_PARALLEL = 8
-_PCIE_NODE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +132,7 @@ def usable_precisions(
 
 def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[tuple[int, int, int, int]]:
     """(tp, pp, dp, ep) worth considering inside one fast domain, small replicas first."""
-    widest = min(
-        _MAX_TENSOR_PARALLEL, accelerator.scale_up.max_domain if accelerator.scale_up else _PCIE_NODE
-    )
+    widest = min(_MAX_TENSOR_PARALLEL, accelerator.fast_group_size)
     mixture = is_moe(model)
     width = 1
     while width <= min(widest, largest):
@@ -148,9 +145,7 @@ def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[t
 
 def _staged_layouts(accelerator: Accelerator, largest: int) -> Iterator[tuple[int, int, int, int]]:
     """Pipelines of full domains, for models that no single domain holds; shortest first."""
-    widest = min(
-        _MAX_TENSOR_PARALLEL, accelerator.scale_up.max_domain if accelerator.scale_up else _PCIE_NODE
-    )
+    widest = min(_MAX_TENSOR_PARALLEL, accelerator.fast_group_size)
     stages = 2
     while widest * stages <= largest:
         yield widest, stages, 1, 1

@@ -27,16 +27,13 @@ from advisor.catalog.units import KILO
 from advisor.decide.option import Offer
 from advisor.decide.scenario import Constraints, Market
 from advisor.simulator.calibrated_device import calibrated_accelerator
+from advisor.simulator.power import board_power_w
 
 OWN = "own"
 """Provider of hardware that is already there."""
-_NODE = 8
-"""Accelerators that a provider of single ones puts into one machine."""
 _ROUNDING = 1e-9
 _LEAST_USD_PER_HOUR = 1e-6
 """Price of boards whose draw is not known: above zero, so that fewer of them always cost less."""
-_IDLE_POWER_FRACTION = 0.3
-"""Idle power over rated power: idle accelerators of a server draw a quarter to a third of their limit."""
 _LIMITS: Final = {
     "--tenancy": "tenancies",
     "--term": "terms",
@@ -277,7 +274,7 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
     A replica stays inside one node where it can: several replicas share a larger SKU; a price per accelerator is
     multiplied within one node; only full nodes are joined, and only with a network between them.
     """
-    domain = accelerator.scale_up.max_domain if accelerator.scale_up else _NODE
+    domain, node = accelerator.fast_group_size, accelerator.node_size
     found = []
     for price in offers:
         if price.provider == OWN:
@@ -288,9 +285,9 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
         count = price.num_accelerators
         if size <= count:
             found.append(_placement(price, count // size, count, 1))
-        elif count == 1 and size <= max(_NODE, domain) and _sold_singly(price):
+        elif count == 1 and size <= max(node, domain) and _sold_singly(price):
             found.append(_placement(price, 1, size, size))
-        elif size % count == 0 and count >= min(_NODE, domain) and accelerator.scale_out_bytes_per_s:
+        elif size % count == 0 and count >= min(node, domain) and accelerator.scale_out_bytes_per_s:
             found.append(_placement(price, 1, size, size // count))
     return sorted(found, key=lambda placement: placement.usd_per_replica_hour)
 
@@ -325,9 +322,9 @@ def _owned_placement(price: Price, size: int, accelerator: Accelerator) -> Place
 
 
 def idle_power_w(accelerator: Accelerator) -> float:
-    """Power of a board on which no kernel runs [W], whatever its power limit is."""
-    rated = accelerator_catalog.by_id(accelerator.id).tdp_w or accelerator.tdp_w or 0.0
-    return _IDLE_POWER_FRACTION * rated
+    """Power of a board on which no process runs [W], whatever its power limit is."""
+    idle = board_power_w(accelerator_catalog.by_id(accelerator.id), "unloaded")
+    return idle.value if idle else 0.0
 
 
 def _least_rented(price: Price) -> Price:
