@@ -12,6 +12,7 @@ import yaml
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.catalog.launch_options import ROUTERS, check_command
+from advisor.catalog.legible import Line
 from advisor.decide.result import Option, OptionPart
 from advisor.emit import nginx
 from advisor.emit.plan import Plan, plan_of
@@ -37,7 +38,7 @@ class Address:
 class FleetPlan:
     """Two unlike parts ready to be written down."""
 
-    name: str
+    name: Line
     parts: tuple[Plan, ...]
     is_shared: bool
     """Whether one machine holds both."""
@@ -47,12 +48,12 @@ class FleetPlan:
         return self.parts[-1]
 
     @property
-    def comments(self) -> tuple[str, ...]:
+    def comments(self) -> tuple[Line, ...]:
         """What stands above every file; the parts share what was quantised and what is to be verified."""
         shares = (f"{plan.comments[1]}, for {part_of(plan).words}" for plan in self.parts)
         more = (line for plan in self.parts for line in plan.comments[2:] if "machines with" not in line)
         needs = self._doubt
-        return (self.whole.comments[0], *shares, *dict.fromkeys(more), needs)
+        return tuple(map(Line, (self.whole.comments[0], *shares, *dict.fromkeys(more), needs)))
 
     @property
     def _doubt(self) -> str:
@@ -173,7 +174,7 @@ def fleet_plan(model: str, option: Option) -> FleetPlan:
     unit = option.accelerators_per_unit
     used = sum(part.num_replicas * part.accelerators_per_replica for part in parts)
     is_shared = used <= unit and all(part.option.accelerators_per_unit == unit for part in parts)
-    return FleetPlan(parts[-1].name.removesuffix(f"-{share_of(parts[-1])}"), parts, is_shared)
+    return FleetPlan(Line(parts[-1].name.removesuffix(f"-{share_of(parts[-1])}")), parts, is_shared)
 
 
 def _whole_part(option: Option) -> OptionPart:

@@ -10,6 +10,7 @@ from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT, Launch
 from advisor.catalog.launch_options import check_command, launch_options
+from advisor.catalog.legible import Line
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GB, GIB
 from advisor.decide.power import power_words
@@ -23,6 +24,8 @@ START_S: Final = 1800
 """Until a replica must answer: weights may have to be downloaded first."""
 MOUNTED: Final = "/plan"
 """Where a container sees the folder of the plan."""
+MODEL: Final = "/model"
+"""Where a container sees a local model that lies outside that folder."""
 CACHE: Final = "/root/.cache/huggingface"
 """Where a container keeps weights: the publishers' images run as root."""
 _VISIBLE: Final = {
@@ -45,12 +48,22 @@ nvidia-smi --persistence-mode=1
 """
 
 
+_MOST_NAME_CHARACTERS: Final = 48
+"""Longest name of a deployment. Kubernetes takes 63, which leaves room for a part and a number."""
+
+
+def slug(text: str, otherwise: str = "model") -> Line:
+    """Return a name that Kubernetes, Docker, Slurm and file systems take: letters, digits and hyphens, a letter first."""
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_MOST_NAME_CHARACTERS].strip("-")
+    return Line(name if name[:1].isalpha() else f"{otherwise}-{name}".strip("-"))
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """An option ready to be written down."""
 
-    name: str
-    model: str
+    name: Line
+    model: Line
     option: Option | OptionPart
     engine: Engine
     vendor: str
@@ -117,29 +130,39 @@ class Plan:
         return found
 
     @property
-    def image_doubt(self) -> tuple[str, ...]:
+    def image_doubt(self) -> tuple[Line, ...]:
         """What to look at before the container is pulled."""
         if self.image in self.engine.flags.images_seen:
             return ()
-        return (f"verify: the tag of {self.image} follows its publisher's pattern",)
+        return (Line(f"verify: the tag of {self.image} follows its publisher's pattern"),)
 
-    def words(self, *, in_container: bool = False) -> tuple[str, ...]:
+    @property
+    def model_folder(self) -> Line | None:
+        """A local model that does not lie below the folder of the plan, which containers do not see by themselves."""
+        path = self.option.checkpoint.repository
+        is_apart = self.option.checkpoint.is_local and not path.startswith("./") and path in self.launch.argv
+        return Line(path) if is_apart else None
+
+    def words(self, *, in_container: bool = False) -> tuple[Line, ...]:
         """The words that start a replica beside the plan's files, without its address."""
-        folder = MOUNTED if in_container else "."
-        words = self.launch.words(f"{folder}/{self.config_name}")
-        return tuple(
-            f"{MOUNTED}/{word[2:]}" if in_container and word.startswith("./") else word for word in words
-        )
+        if not in_container:
+            return self.launch.words(f"./{self.config_name}")
+        return tuple(map(self._in_container, self.launch.words(f"{MOUNTED}/{self.config_name}")))
+
+    def _in_container(self, word: Line) -> Line:
+        if word == self.model_folder:
+            return Line(MODEL)
+        return Line(f"{MOUNTED}/{word[2:]}") if word.startswith("./") else word
 
     def address(self, port: object = PORT) -> str:
         return self.engine.flags.address.format(port=port)
 
-    def all_words(self) -> tuple[str, ...]:
+    def all_words(self) -> tuple[Line, ...]:
         """The words in a container, its address included."""
-        return (*self.words(in_container=True), *shlex.split(self.address()))
+        return (*self.words(in_container=True), *map(Line, shlex.split(self.address())))
 
     @property
-    def comments(self) -> tuple[str, ...]:
+    def comments(self) -> tuple[Line, ...]:
         """What stands above every file: what this is, and what to look at before it is started."""
         one = self.option
         each = f"{self.accelerators_per_replica} x {one.accelerator}"
@@ -154,6 +177,11 @@ class Plan:
             lines.append(f"{self.num_hosts} machines, replicas on each: {self.replicas_per_host}{last}")
         if one.checkpoint.origin == "quantise first":
             lines.append(f"first: quantise {one.checkpoint.repository} as quantise.sh does")
+        elif one.checkpoint.is_local:
+            lines.append(
+                f"verify: of {one.checkpoint.repository} only config.json was read; its weights must lie beside it, and a "
+                "relative path counts from the folder where the engine starts"
+            )
         elif not one.checkpoint.verified:
             lines.append(
                 f"verify: {one.checkpoint.repository} follows a pattern of names; look whether it is there"
@@ -168,7 +196,7 @@ class Plan:
             lines.append(f"first, on each machine: power.sh holds its boards to {one.power_limit_w:.0f} W")
         if one.levers.get("adapters"):
             lines.append("adapters are loaded by name: see the engine's documentation for their paths")
-        return tuple(lines)
+        return tuple(map(Line, lines))
 
     def files(self) -> dict[str, str]:
         """Files that every format may need: the options' file, and the recipe where nobody published the weights."""
@@ -179,8 +207,9 @@ class Plan:
             found[self.config_name] = yaml.safe_dump(dict(self.launch.config), sort_keys=True)
         if self.option.checkpoint.origin == "quantise first":
             target = next(word for word in self.launch.argv if word.startswith("./"))
+            source = Line(self.option.checkpoint.repository)
             found["quantise.sh"] = recipe(
-                self.option.checkpoint.repository, self.option.weight_dtype, target, self.engine.id
+                source, self.option.weight_dtype, target, self.engine.id, is_local=self.option.checkpoint.is_local
             )
         if self.option.power_limit_w:
             found["power.sh"] = _POWER.format(limit=" ".join(power_words(self.option.power_limit_w)))
@@ -194,15 +223,15 @@ def plan_of(model: str, option: Option | OptionPart) -> Plan:
         machines.
     """
     engine, chip = engines.by_id(option.engine), accelerators.by_id(option.accelerator)
-    started = Launch(option.launch_argv, option.launch_config, engine.flags.yaml_file)
+    argv = tuple(map(Line, option.launch_argv))
+    started = Launch(argv, option.launch_config, engine.flags.yaml_file)
     if not option.launch_argv:
         raise AdvisorError(f"{engine.name} has no start command", fix="another --engine")
     check_command(engine.id, (*started.words(CONFIG), *shlex.split(engine.flags.address.format(port=PORT))))
-    name = re.sub(r"[^a-z0-9]+", "-", f"{model}-{option.accelerator}".lower()).strip("-")
-    config = CONFIG
+    name, config = slug(f"{model}-{option.accelerator}"), CONFIG
     if isinstance(option, OptionPart):
-        name, config = f"{name}-{option.share}", f"{option.share}.{CONFIG}"
-    plan = Plan(name, model, option, engine, chip.vendor, started, config)
+        name, config = Line(f"{name}-{option.share}"), f"{option.share}.{CONFIG}"
+    plan = Plan(name, Line(model), option, engine, chip.vendor, started, config)
     if plan.accelerators_per_replica > option.accelerators_per_unit:
         raise AdvisorError(
             f"a replica of {plan.accelerators_per_replica} {option.accelerator} spans machines of "

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.legible import legible, markdown
 from advisor.render.answer import Answer, Block, Chart, Figure, Paragraph, Table
 from advisor.render.chart_text import chart_table
 from advisor.render.document import Json, dump
 from advisor.render.frame import check_parquet, csv_text, parquet_bytes
 from advisor.render.html_page import as_html, origin
-from advisor.render.legible import legible
 
 Writer = Callable[[Answer, Mapping[str, Json]], str | bytes]
 
@@ -53,27 +53,21 @@ def as_markdown(answer: Answer, content: Mapping[str, Json]) -> str:
 def _markdown(block: Block) -> str:
     match block:
         case Paragraph(text=text, emphasis=emphasis):
-            return f"**{_plain(text)}**" if emphasis else _plain(text)
+            return f"**{markdown(text)}**" if emphasis else markdown(text)
         case Figure(text=text, title=title):
             fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-            return (f"**{_plain(title)}**\n\n" if title else "") + f"{fence}\n{legible(text)}\n{fence}"
+            return (f"**{markdown(title)}**\n\n" if title else "") + f"{fence}\n{legible(text)}\n{fence}"
         case Table():
             marks = ("---:" if column.align == "right" else "---" for column in block.columns)
-            lines = [_markdown_row(_plain(c.header) for c in block.columns), _markdown_row(marks)]
+            lines = [_markdown_row(markdown(c.header) for c in block.columns), _markdown_row(marks)]
             lines += [_markdown_row(map(_cell, row)) for row in block.rows]
-            return (f"**{_plain(block.title)}**\n\n" if block.title else "") + "\n".join(lines)
+            return (f"**{markdown(block.title)}**\n\n" if block.title else "") + "\n".join(lines)
         case Chart():
             return _markdown(chart_table(block))
 
 
-def _plain(text: str) -> str:
-    """Text that Markdown shows as it is: no HTML, no links or pictures that load something."""
-    shown = _ENTITY.sub("&amp;", legible(text)).replace("<", "&lt;").replace(">", "&gt;")
-    return shown.replace("](", "]\\(")
-
-
 def _cell(text: str) -> str:
-    return _plain(text).replace("|", "\\|").replace("\n", " ")
+    return markdown(text).replace("|", "\\|").replace("\n", " ")
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
@@ -97,7 +91,6 @@ def as_svg(answer: Answer, content: Mapping[str, Json]) -> str:
 WRITERS: Final[dict[str, Writer]] = {
     ".json": as_json, ".csv": as_csv, ".md": as_markdown, ".html": as_html, ".parquet": as_parquet, ".svg": as_svg,
 }  # fmt: skip
-_ENTITY: Final = re.compile(r"&(?=#?\w+;)")
 _FOR_ALL: Final = (".json", ".csv", ".md", ".html")
 
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from advisor.catalog.legible import legible
 from advisor.render.answer import Block, Chart, Figure, Paragraph, Table
-from advisor.render.legible import legible
 
 PIPE_WIDTH: Final = 100
 """Columns where nobody says how wide the output is: a pipe, a file, a test."""
@@ -68,7 +68,7 @@ def _print_table(block: Table, console: Console) -> None:
     )
     widths = column_widths(block, console.width)
     for column, width in zip(block.columns, widths, strict=True):
-        table.add_column(Text(column.header), justify=column.align, overflow="fold", width=width)
+        table.add_column(Text(legible(column.header)), justify=column.align, overflow="fold", width=width)
     for row in block.rows:
         table.add_row(*(Text(_at_hyphens(cell, width)) for cell, width in zip(row, widths, strict=True)))
     console.print(table)
