@@ -144,7 +144,7 @@ def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str],
 
 
 def _filled(option: Any, values: Mapping[str, object]) -> Any:
-    """Return an option of a file with its variables filled in: after it was parsed, so that no value is read as YAML."""
+    """Return an option of a file with its variables filled in. It was parsed before, so no value is read as YAML."""
     if isinstance(option, dict):
         return {name: _filled(inner, values) for name, inner in option.items()}
     if not isinstance(option, str):

@@ -1,7 +1,7 @@
 r"""Text from files, names and servers, as a script, a page, a table or a terminal may hold it.
 
-`Line` is the type of a text that enters a script, a manifest or a comment; `legible` shows any other text with its control
-characters written out.
+`Line` is the type of a text that enters a script, a manifest or a comment; `legible` shows any other text with its
+control characters written out.
 """
 
 import re
@@ -14,8 +14,8 @@ _OBEYED: Final = re.compile(
     "\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0001-\U000e007f]"
 )
-"""Characters that a reader obeys or cannot see: control characters, changes of direction, separators of lines, characters
-without width, and halves of characters, which no encoding has. Tabs and line feeds stay."""
+"""Characters that a reader obeys or cannot see: control characters, changes of direction, separators of lines,
+characters without width, and halves of characters, which no encoding has. Tabs and line feeds stay."""
 _ENTITY: Final = re.compile(r"&(?=#?\w+;)")
 _MOST_SHOWN: Final = 100
 

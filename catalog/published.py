@@ -137,9 +137,7 @@ def published(model: Model, weight_dtype: str, engine: str = "") -> tuple[Publis
         if weight_dtype == model.weights:
             formats = (*formats, "original")
     found = [
-        one
-        for one in published_of(model)
-        if one.format in formats and (not engine or engine in one.engines)
+        one for one in published_of(model) if one.format in formats and (not engine or engine in one.engines)
     ]
     return best_first(model, found)
 
@@ -226,8 +224,9 @@ class ServedCheckpoint:
     format: str
     """In which it is stored."""
     origin: Origin
-    """published: a source spells its name out; pattern: a source states how such names are made, so look first; local: a
-    folder of which only the config.json was read; quantised on loading: the 16-bit one, which the engine converts; quantise first: nobody published the format."""
+    """published: a source spells its name out; pattern: a source states how such names are made, so look first;
+    local: a folder of which only the config.json was read; quantised on loading: the 16-bit one, which the engine
+    converts; quantise first: nobody published the format."""
 
     @property
     def is_local(self) -> bool:

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_origin
 
 import typer
+from typer.models import ArgumentInfo
 
 from advisor import __version__
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.errors import EXIT_CODES
-from advisor.cli.options import Shared, check_shared
+from advisor.cli.options import Effect, Shared, check_shared
 from advisor.cli.typed import Once, OnceGroup, check_files, check_numbers
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Studied:
     files: tuple[str, ...] = ()
     """Options of text that name a file, or an example that comes with the program."""
     left_out: tuple[str, ...] = ()
-    """Options that write files or only change what is shown."""
+    """Options that only change what is shown; options with an effect besides reading are left out anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,13 @@ class Command:
     uses_calibration: bool
     studied: Studied | None
     """None where no study can ask it."""
+
+    @property
+    def effects(self) -> Mapping[str, Effect]:
+        """What its options do besides asking, by name of the field."""
+        parameters = [*parameters_of(self.inputs), *parameters_of(Shared)]
+        found = {parameter.name: effect_of(parameter.annotation) for parameter in parameters}
+        return {name: effect for name, effect in found.items() if effect is not None}
 
     @property
     def word(self) -> str:
@@ -85,6 +93,19 @@ def command(
     return register
 
 
+def effect_of(annotation: Any) -> Effect | None:
+    """Return the effect that the declaration of an option names; of a path, writing where it names none.
+
+    No file in a folder sets an argument: it is typed, and a path among them is read.
+    """
+    kind, declared, *more = get_args(annotation)
+    stated = next((each for each in more if isinstance(each, Effect)), None)
+    is_path = kind is Path or Path in get_args(kind)
+    if stated is not None or not is_path:
+        return stated
+    return Effect.READS if isinstance(declared, ArgumentInfo) else Effect.WRITES
+
+
 def only(*names: str) -> tuple[str, ...]:
     """Which options of a group a command has, in the order of its help; the others keep their defaults."""
     return names
@@ -111,7 +132,7 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
         check_numbers(values)
         if values.get("emit") and values["output"] is not None and not values["output"].suffix:
             values |= {"emit_dir": values["output"], "output": None}
-        check_files(found.name, values)
+        check_files(found.effects, values)
         shared = check_shared(gathered(Shared, values))
         shared = replace(shared, given=_given(context, values))
         answer = found.answer(gathered(found.inputs, values), shared)

@@ -327,7 +327,5 @@ def lacks_head(candidate: Candidate) -> bool:
 
 def eagle_head(model: Model, engine: str) -> str:
     """A published EAGLE head of a model that an engine loads; empty where no source names one."""
-    heads = [
-        one for one in published_of(model) if one.format in _HEADS and engine in one.engines
-    ]
+    heads = [one for one in published_of(model) if one.format in _HEADS and engine in one.engines]
     return best_first(model, heads)[0].repository if heads else ""

@@ -189,7 +189,9 @@ def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
     install = fleet.router_install
     names = [*files, *(name for part in fleet.parts for name in part.files() if name.endswith(".yaml"))]
     task["file_mounts"] = {f"{MOUNTED}/{name}": f"./{name}" for name in names}
-    for path in {part.option.checkpoint.repository for part in fleet.parts if part.option.checkpoint.is_local}:
+    for path in {
+        part.option.checkpoint.repository for part in fleet.parts if part.option.checkpoint.is_local
+    }:
         task["file_mounts"][path if path.startswith("/") else f"{MOUNTED}/{path.removeprefix('./')}"] = path
     task["run"] = f"{install + chr(10) if install else ''}cd {MOUNTED} && bash start.sh\n"
     return files | {"service.sky.yaml": dumped(fleet.comments, task)}

@@ -56,7 +56,8 @@ def check_form(plan: Plan, form: Format) -> None:
     """
     if form == "docker" and plan.model_folder and ":" in plan.model_folder:
         raise AdvisorError(
-            f"{plan.model_folder}: Docker mounts no path with a colon", fix="rename the folder, or --emit compose"
+            f"{plan.model_folder}: Docker mounts no path with a colon",
+            fix="rename the folder, or --emit compose",
         )
     if form in _IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
         raise AdvisorError(

@@ -53,7 +53,7 @@ _MOST_NAME_CHARACTERS: Final = 48
 
 
 def slug(text: str, otherwise: str = "model") -> Line:
-    """Return a name that Kubernetes, Docker, Slurm and file systems take: letters, digits and hyphens, a letter first."""
+    """Return a name that Kubernetes, Docker, Slurm and file systems take: a letter, then letters, digits, hyphens."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_MOST_NAME_CHARACTERS].strip("-")
     return Line(name if name[:1].isalpha() else f"{otherwise}-{name}".strip("-"))
 
@@ -179,8 +179,8 @@ class Plan:
             lines.append(f"first: quantise {one.checkpoint.repository} as quantise.sh does")
         elif one.checkpoint.is_local:
             lines.append(
-                f"verify: of {one.checkpoint.repository} only config.json was read; its weights must lie beside it, and a "
-                "relative path counts from the folder where the engine starts"
+                f"verify: of {one.checkpoint.repository} only config.json was read; its weights must lie beside it, "
+                "and a relative path counts from the folder where the engine starts"
             )
         elif not one.checkpoint.verified:
             lines.append(
@@ -209,7 +209,11 @@ class Plan:
             target = next(word for word in self.launch.argv if word.startswith("./"))
             source = Line(self.option.checkpoint.repository)
             found["quantise.sh"] = recipe(
-                source, self.option.weight_dtype, target, self.engine.id, is_local=self.option.checkpoint.is_local
+                source,
+                self.option.weight_dtype,
+                target,
+                self.engine.id,
+                is_local=self.option.checkpoint.is_local,
             )
         if self.option.power_limit_w:
             found["power.sh"] = _POWER.format(limit=" ".join(power_words(self.option.power_limit_w)))

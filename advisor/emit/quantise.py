@@ -49,9 +49,7 @@ _RECIPES: Final = {
 }
 
 
-def recipe(
-    repository: Line, weight_dtype: str, target: Line, engine: str, *, is_local: bool = False
-) -> str:
+def recipe(repository: Line, weight_dtype: str, target: Line, engine: str, *, is_local: bool = False) -> str:
     """A script that quantises a checkpoint, published or in a local folder, into a folder (a file, for GGUF).
 
     Source: READMEs and examples of vllm-project/llm-compressor, NVIDIA/Model-Optimizer, ggml-org/llama.cpp,

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from advisor.cli.command import command
+from advisor.cli.options import Effect
 
 View = Literal["replay", "stranger"]
 """How published runs are predicted."""
@@ -26,6 +27,7 @@ class Table:
             help="Write one prediction per row, with its 80 % interval.",
             show_default=False,
         ),
+        Effect.WRITES,
     ] = None
 
 
