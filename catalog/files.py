@@ -20,8 +20,8 @@ from advisor.catalog.units import MB
 DATA_DIR: Final = Path(__file__).parent / "data"
 MOST_FILE_BYTES: Final = 512_000_000
 """Of what is read line by line: prices, traces, results of sweeps."""
-MOST_DOCUMENT_BYTES: Final = 64_000_000
-"""Of what is parsed as a whole: a parsed JSON document takes up to twenty times its size."""
+MOST_DOCUMENT_BYTES: Final = 20_000_000
+"""Of what is parsed as a whole: a parsed JSON document takes up to 30 times its size in memory."""
 MOST_TOML_BYTES: Final = 1_000_000
 """Of a TOML file: a megabyte of the costliest keys takes 1 s and 200 MB to parse."""
 _MOST_KEY_PARTS: Final = 16
@@ -79,6 +79,15 @@ def too_large(name: str, most_bytes: int) -> InputFileError:
     return InputFileError(
         f"{name}: is too large",
         why=f"more than {most_bytes / MB:g} MB",
+        fix="split it, or leave out what is not needed",
+    )
+
+
+def too_many(path: Path, most: int, what: str) -> InputFileError:
+    """The refusal of a file with more entries than are kept in memory; `what` names them."""
+    return InputFileError(
+        f"{path}: has more than {most:,} {what}",
+        why="they would not fit into the memory and time that one input may take",
         fix="split it, or leave out what is not needed",
     )
 

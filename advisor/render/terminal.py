@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import IO, Final
 
 from rich.box import SIMPLE_HEAD
@@ -18,6 +19,10 @@ PIPE_WIDTH: Final = 100
 
 GAP: Final = 2
 """Blanks between two columns."""
+
+
+MOST_ROWS: Final = 5_000
+"""Rows of a table that a terminal shows; each takes 1 ms to lay out, and no reader scrolls through more."""
 
 
 class _Console(Console):
@@ -62,7 +67,8 @@ def _print_block(block: Block, console: Console) -> None:
 def _print_table(block: Table, console: Console) -> None:
     if block.title:
         console.print(Text(legible(block.title), style="bold"))
-    block = _that_fits(_on_one_line(block), console.width)
+    num_left_out = max(0, len(block.rows) - MOST_ROWS)
+    block = _that_fits(_on_one_line(replace(block, rows=block.rows[:MOST_ROWS], details=())), console.width)
     table = RichTable(
         box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold"
     )
@@ -72,6 +78,8 @@ def _print_table(block: Table, console: Console) -> None:
     for row in block.rows:
         table.add_row(*(Text(_at_hyphens(cell, width)) for cell, width in zip(row, widths, strict=True)))
     console.print(table)
+    if num_left_out:
+        console.print(Text(f"{num_left_out:,} more rows are left out: -o FILE.csv writes all of them."))
 
 
 def _at_hyphens(text: str, width: int) -> str:
