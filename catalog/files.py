@@ -83,6 +83,20 @@ def too_large(name: str, most_bytes: int) -> InputFileError:
     )
 
 
+def check_link(path: Path, folder: Path | None = None) -> None:
+    """Refuse to write through a link out of the folder that was named; a device under /dev is what its name says.
+
+    Raises: InputFileError: the path leads elsewhere. OSError, RuntimeError: the system cannot follow it.
+    """
+    real, within = path.resolve(), (folder or path.parent).resolve()
+    if not real.is_relative_to(within) and path.absolute().parts[:2] != ("/", "dev"):
+        raise InputFileError(
+            f"cannot write {path}: it leads to {real}",
+            why=f"a link leads out of {folder or path.parent}, which is what was named",
+            fix="name the place itself, or remove the link",
+        )
+
+
 def too_many(path: Path, most: int, what: str) -> InputFileError:
     """The refusal of a file with more entries than are kept in memory; `what` names them."""
     return InputFileError(

@@ -5,7 +5,9 @@ control characters written out.
 """
 
 import re
-from typing import Final, Self
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Final, Self
 
 from advisor.catalog.errors import InputFileError
 
@@ -17,6 +19,9 @@ _OBEYED: Final = re.compile(
 """Characters that a reader obeys or cannot see: control characters, changes of direction, separators of lines,
 characters without width, and halves of characters, which no encoding has. Tabs and line feeds stay."""
 _ENTITY: Final = re.compile(r"&(?=#?\w+;)")
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Beginnings that make a spreadsheet compute a cell; the last four are full-width, which East Asian ones take too."""
+_NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _MOST_SHOWN: Final = 100
 
 
@@ -44,6 +49,32 @@ class Line(str):
 def legible(text: str) -> str:
     r"""The text with every character that a reader would obey or not see written as \uXXXX."""
     return _OBEYED.sub(lambda found: _written(found.group()), text)
+
+
+def legible_in(value: Any) -> Any:
+    """Return nested tuples, lists, mappings and dataclasses with every text in them made legible."""
+    if isinstance(value, str):
+        return legible(value)
+    if isinstance(value, tuple | list):
+        return type(value)(map(legible_in, value))
+    if isinstance(value, Mapping):
+        return {legible_in(name): legible_in(inner) for name, inner in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(
+            value, **{field.name: legible_in(getattr(value, field.name)) for field in fields(value)}
+        )
+    return value
+
+
+def as_cell(text: str) -> str:
+    """Return the text as a spreadsheet shows it: with a quotation mark before what it would compute as a formula."""
+    is_formula = text.startswith(_FORMULA_STARTS) and len(text) > 1 and not _NUMBER.fullmatch(text)
+    return legible(f"'{text}" if is_formula else text)
+
+
+def of_cell(cell: str) -> str:
+    """Return the text of a cell that `as_cell` wrote."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA_STARTS) else cell
 
 
 def escaped(json_text: str) -> str:

@@ -53,6 +53,10 @@ class Command:
     uses_calibration: bool
     studied: Studied | None
     """None where no study can ask it."""
+    has_table: bool = True
+    """Whether an answer may have a table, which CSV and Parquet hold."""
+    has_drawing: bool = False
+    """Whether an answer may have a drawing, which SVG holds."""
 
     @property
     def effects(self) -> Mapping[str, Effect]:
@@ -78,7 +82,12 @@ COMMANDS: Final[dict[str, Command]] = {}
 
 
 def command(
-    name: str, *, uses_calibration: bool = False, studied: Studied | None = None
+    name: str,
+    *,
+    uses_calibration: bool = False,
+    studied: Studied | None = None,
+    has_table: bool = True,
+    has_drawing: bool = False,
 ) -> Callable[[type[T]], type[T]]:
     """Register a dataclass of inputs as a command: `run.py` beside it answers in a function named like its last word.
 
@@ -87,7 +96,7 @@ def command(
     """
 
     def register(inputs: type[T]) -> type[T]:
-        COMMANDS[name] = Command(name, inputs, uses_calibration, studied)
+        COMMANDS[name] = Command(name, inputs, uses_calibration, studied, has_table, has_drawing)
         return inputs
 
     return register
@@ -134,6 +143,10 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
             values |= {"emit_dir": values["output"], "output": None}
         check_files(found.effects, values)
         shared = check_shared(gathered(Shared, values))
+        if shared.output is not None:
+            from advisor.render.files import check_form
+
+            check_form(shared.output, has_table=found.has_table, has_drawing=found.has_drawing)
         shared = replace(shared, given=_given(context, values))
         answer = found.answer(gathered(found.inputs, values), shared)
         if shared.calibration is not None and not found.uses_calibration:

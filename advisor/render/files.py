@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from advisor.catalog.errors import AdvisorError
@@ -36,12 +37,36 @@ def as_parquet(answer: Answer, content: Mapping[str, Json]) -> bytes:
 
 def _records(answer: Answer, form: str) -> Sequence[object]:
     if not answer.records:
-        raise AdvisorError(
-            f"this answer has no table to write as {form}",
-            why="it is one record with nested parts",
-            fix="use a file name that ends in .json, .md or .html",
-        )
+        raise _no_table(form)
     return answer.rows()
+
+
+def _no_table(form: str) -> AdvisorError:
+    return AdvisorError(
+        f"this answer has no table to write as {form}",
+        why="it is one record with nested parts",
+        fix="use a file name that ends in .json, .md or .html",
+    )
+
+
+def _no_drawing() -> AdvisorError:
+    return AdvisorError(
+        "this answer has no drawing to write as SVG",
+        why="advisor roofline draws, other commands do not",
+        fix="use a file name that ends in .json, .md or .html",
+    )
+
+
+def check_form(path: Path, *, has_table: bool, has_drawing: bool) -> None:
+    """Refuse a form that a command's answers do not have, before the work.
+
+    Raises: AdvisorError: a table or a drawing is asked of answers without.
+    """
+    suffix = path.suffix.lower()
+    if suffix in (".csv", ".parquet") and not has_table:
+        raise _no_table(suffix[1:].upper() if suffix == ".csv" else "Parquet")
+    if suffix == ".svg" and not has_drawing:
+        raise _no_drawing()
 
 
 def as_markdown(answer: Answer, content: Mapping[str, Json]) -> str:
@@ -80,12 +105,8 @@ def as_svg(answer: Answer, content: Mapping[str, Json]) -> str:
     Raises: AdvisorError: it has none.
     """
     if not answer.svg:
-        raise AdvisorError(
-            "this answer has no drawing to write as SVG",
-            why="advisor roofline draws, other commands do not",
-            fix="use a file name that ends in .json, .md or .html",
-        )
-    return answer.svg
+        raise _no_drawing()
+    return legible(answer.svg)
 
 
 WRITERS: Final[dict[str, Writer]] = {
@@ -106,6 +127,6 @@ def writer_for(path: Path) -> Writer:
         raise AdvisorError(
             f"no output format for {path.name}",
             why=f"the suffix {path.suffix!r} is not known" if path.suffix else "the file name has no suffix",
-            fix=f"let it end in {', '.join(_FOR_ALL)}, e.g. -o {path.with_suffix('.json')}",
+            fix=f"let it end in {', '.join(_FOR_ALL)}, e.g. -o {quote(str(path.with_suffix('.json')))}",
         )
     return WRITERS[suffix]

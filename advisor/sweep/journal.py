@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.catalog.files import MOST_FILE_BYTES, too_large
+from advisor.catalog.files import MOST_FILE_BYTES, check_link, too_large
 
 Row = Mapping[str, Any]
 VERSION: Final = 1
@@ -134,6 +134,7 @@ class Journal:
         Raises: AdvisorError: another sweep writes to it, or it cannot be written.
         """
         self.path = path
+        check_link(path)
         try:
             self._file: IO[bytes] = path.open("ab")
         except OSError as error:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError, MissingHardwareError
 from advisor.catalog.files import read_lines, too_many
+from advisor.catalog.legible import of_cell
 
 MOST_CELLS: Final = 5_000_000
 """Cells of a table of results that are kept in memory: about 500 MB."""
@@ -51,7 +52,7 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise InputFileError(f"{path}: no such file", fix="check the path")
     if find_spec("pyarrow") is None:
-        raise MissingHardwareError("Parquet needs pyarrow", fix="pip install 'ai-hardware-advisor[sweep]'")
+        raise MissingHardwareError("Parquet needs pyarrow", fix="pip install pyarrow")
     import pyarrow
     import pyarrow.parquet
 
@@ -90,5 +91,5 @@ def _typed(cell: str | None) -> Any:
     try:
         number = float(cell)
     except ValueError:
-        return cell
+        return of_cell(cell)
     return number if math.isfinite(number) else cell  # no document holds such numbers

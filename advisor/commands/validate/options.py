@@ -31,7 +31,7 @@ class Table:
     ] = None
 
 
-@command("validate serving", uses_calibration=True)
+@command("validate serving", has_table=False, uses_calibration=True)
 @dataclass(frozen=True, slots=True)
 class ServingInput(Table):
     """Predict serving runs and compare them with published measurements."""
@@ -44,13 +44,13 @@ class ServingInput(Table):
     ] = "replay"
 
 
-@command("validate collectives", uses_calibration=True)
+@command("validate collectives", has_table=False, uses_calibration=True)
 @dataclass(frozen=True, slots=True)
 class CollectivesInput(Table):
     """Predict collectives and compare them with nccl-tests results."""
 
 
-@command("validate training")
+@command("validate training", has_table=False)
 @dataclass(frozen=True, slots=True)
 class TrainingInput(Table):
     """Predict training runs and compare them with published measurements."""
