@@ -351,7 +351,7 @@ def test_a_name_is_refused_with_its_file(tmp_path: Path) -> None:
         with pytest.raises(InputFileError, match=r"config\.json: the name of the model"):
             models.get(str(tmp_path / "m"))
     with pytest.raises(AdvisorError, match="the path of the model"):
-        models.get(str(model_folder(tmp_path / "a\nb", {})))
+        models.get(str(model_folder(tmp_path / "a\nb", {"_name_or_path": "good"})))
 
 
 def test_a_direction_mark_of_a_name_is_written_out_on_a_page(tmp_path: Path) -> None:
