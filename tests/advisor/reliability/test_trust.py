@@ -168,7 +168,7 @@ def test_a_list_of_thousands_of_cards_is_no_machine(ask: Ask, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["7950X", "10980XE", "ASUS Prime X870", "4x3.84TB", "2x32GB DDR5"])
 def test_a_number_in_a_name_is_no_count(name: str) -> None:
-    from advisor.build.typed_line import read_line
+    from advisor.workstation.typed_line import read_line
 
     assert (read_line(name, "x").what, read_line(name, "x").quantity) == (name, 1)
 
