@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InfeasibleError
@@ -16,7 +16,7 @@ from advisor.catalog.prices import COMPARED_KINDS, STALE_AFTER_DAYS, age_days, a
 from advisor.catalog.schema import Accelerator, Calibration, Price
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.catalog.units import KILO
-from advisor.decide.option import Offer
+from advisor.decide.option import Machine, Offer
 from advisor.decide.scenario import Constraints, Market
 from advisor.simulator.calibrated_device import calibrated_accelerator
 
@@ -193,18 +193,12 @@ def offer_of(price: Price, as_of: datetime.date) -> Offer | None:
     )
 
 
-def named(price: Price, as_of: datetime.date) -> dict[str, Any]:
-    """The fields by which answers about items, jobs and training name an offer."""
-    return {
-        "provider": price.provider,
-        "sku": price.sku,
-        "region": price.region,
-        "term": price.term,
-        "price_kind": price.price_kind,
-        "price_tenancy": price.tenancy,
-        "price_observed_on": price.observed_on.isoformat(),
-        "price_age_days": age_days(price, as_of),
-    }
+def machine_of(way: Placement, num_units: int, power_limit_w: float | None = None) -> Machine:
+    """The accelerators of so many units of an offer, and the nodes that they stand in; single accelerators that are
+    rented together stand in one node."""
+    count, unit = num_units * way.accelerators_per_unit, way.price.num_accelerators
+    each = unit if 1 < unit < way.accelerators_per_unit else way.accelerators_per_unit
+    return Machine(way.price.accelerator, count, each, math.ceil(count / each), power_limit_w)
 
 
 def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> list[Placement]:

@@ -4,12 +4,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
 from advisor.decide.levers import lacks_head
 from advisor.decide.offers import OWN, Placement
+from advisor.decide.option import Holds, Role
 from advisor.decide.power import rate_factors
 from advisor.decide.purchase import Demand, Purchase, cheapest_purchase, planned_load
 from advisor.decide.scenario import Scenario
@@ -18,9 +19,7 @@ from advisor.simulator.intervals import LEVELS, factors, pair_class, pair_errors
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving_prediction import class_of
 
-Holds = Literal["likely", "marginal"]
 Each = TypeVar("Each")
-Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
 LIKELY: Final = 0.75
 """Chance from which on objectives are called likely to hold, and an order of two options settled."""
 LESS: Final = 0.97

@@ -141,7 +141,7 @@ def row_of(
         option.machine.num_accelerators,
         min(1.0, found.capacity.result.busy_fraction * load),
     )
-    performance, layout, price = option.served, option.layout, way.price
+    performance, layout, price = option.served, option.replica_layout, way.price
     interval = performance.usd_per_million_tokens
     tokens_per_s = purchase.requests_per_s * (
         performance.total_tokens_per_s.value / performance.requests_per_s.value

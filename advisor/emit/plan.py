@@ -68,11 +68,11 @@ class Plan:
 
     @property
     def num_replicas(self) -> int:
-        return self.option.layout.num_replicas
+        return self.option.replica_layout.num_replicas
 
     @property
     def accelerators_per_replica(self) -> int:
-        return self.option.layout.accelerators_per_replica
+        return self.option.replica_layout.accelerators_per_replica
 
     @property
     def replicas_per_host(self) -> int:
@@ -147,14 +147,14 @@ class Plan:
     @property
     def title(self) -> str:
         """Model, number formats and engine."""
-        layout = self.option.layout
+        layout = self.option.replica_layout
         return f"{self.model} ({layout.weight_dtype}, cache {layout.kv_dtype}) with {self.engine.name} {self.release}"
 
     @property
     def layout_words(self) -> str:
         """Replicas and their parallelism."""
         layout, each = (
-            self.option.layout,
+            self.option.replica_layout,
             f"{self.accelerators_per_replica} x {self.option.machine.accelerator}",
         )
         weight_bytes = self.option.explained.memory_bytes["weight_bytes"]
@@ -211,7 +211,7 @@ class Plan:
         if checkpoint is not None and checkpoint.origin == "quantise first":
             target = next(word for word in self.launch.argv if word.startswith("./"))
             found["quantise.sh"] = recipe(
-                checkpoint.repository, self.option.layout.weight_dtype, target, self.engine.id
+                checkpoint.repository, self.option.replica_layout.weight_dtype, target, self.engine.id
             )
         if limit_w := self.option.machine.power_limit_w:
             found["power.sh"] = _POWER.format(limit=" ".join(power_words(limit_w)))
@@ -225,7 +225,7 @@ def plan_of(model: str, option: Option) -> Plan:
         machines.
     """
     machine = option.machine
-    engine, chip = engines.by_id(option.layout.engine), accelerators.by_id(machine.accelerator)
+    engine, chip = engines.by_id(option.replica_layout.engine), accelerators.by_id(machine.accelerator)
     started = Launch(option.started.argv, option.started.config, engine.flags.yaml_file)
     if not started.argv:
         raise AdvisorError(f"{engine.name} has no start command", fix="another --engine")

@@ -148,12 +148,16 @@ def start_words(option: Option) -> str:
     checkpoint = option.started.checkpoint
     if checkpoint is not None and checkpoint.origin == "quantise first":
         return (
-            f"Nobody published {option.layout.weight_dtype}: quantise {checkpoint.repository} first, then start each "
-            "replica with"
+            f"No {option.replica_layout.weight_dtype} checkpoint is published: quantise {checkpoint.repository} first, "
+            "then start each replica with"
         )
     unseen = checkpoint is not None and checkpoint.origin == "pattern"
     look = "; look whether the checkpoint is there" if unseen else ""
-    which = f"each of {option.layout.num_replicas} replicas" if option.layout.num_replicas > 1 else "it"
+    which = (
+        f"each of {option.replica_layout.num_replicas} replicas"
+        if option.replica_layout.num_replicas > 1
+        else "it"
+    )
     if option.parts:
         which = "its parts"
     return f"Start {which} with{look}"
@@ -167,7 +171,7 @@ def start_command(option: Option) -> str:
     if not option.parts:
         return option.started.command
     return "\n".join(
-        f"# each of {part.layout.num_replicas} for {part.share_words}\n{part.started.command}"
+        f"# each of {part.replica_layout.num_replicas} for {part.share_words}\n{part.started.command}"
         for part in option.parts
     )
 
@@ -175,7 +179,7 @@ def start_command(option: Option) -> str:
 def _replicas(option: Option) -> str:
     limit_w = option.machine.power_limit_w
     limit = f" at {limit_w:.0f} W" if limit_w else ""
-    return f"{replica_words(option)} replica{'s' if option.layout.num_replicas > 1 else ''}{limit}"
+    return f"{replica_words(option)} replica{'s' if option.replica_layout.num_replicas > 1 else ''}{limit}"
 
 
 def rejected_tables(rejected: Sequence[Rejected]) -> list[Block]:

@@ -135,7 +135,9 @@ def context_violations(tier: dict, model: Model) -> list[str]:
     if pick["explanation"]["kv_capacity_tokens"] < tokens:
         found.append(f"{tokens} tokens in a cache of {pick['explanation']['kv_capacity_tokens']}")
     if tier["needs_rope_scaling"] == (not limits.native or tokens <= limits.native):
-        found.append(f"{tokens} tokens of {limits.native}: needs_rope_scaling is {tier['needs_rope_scaling']}")
+        found.append(
+            f"{tokens} tokens of {limits.native}: needs_rope_scaling is {tier['needs_rope_scaling']}"
+        )
     return found
 
 

@@ -103,6 +103,8 @@ def test_the_search_models_a_replica_as_the_command_does(cli: Cli, words: str) -
         f"advisor recommend {model} {engine} {words} --rate 1 --fast --levers none --as-of 2026-11-20 --json"
     )
     option = json.loads(found.out)["options"][0]
-    run = cli(f"advisor simulate serve {shlex.join(option['launch']['simulate_args'])} --requests 4000 --seed 3 --json")
+    run = cli(
+        f"advisor simulate serve {shlex.join(option['launch']['simulate_args'])} --requests 4000 --seed 3 --json"
+    )
     shown = json.loads(run.out)["metrics"]["tpot_s"]["p50"]["value"]
     assert shown == pytest.approx(option["performance"]["tpot_s"]["p50"]["value"], rel=0.03)
