@@ -158,6 +158,7 @@ def row_of(
         expert_parallel=layout.expert_parallel,
         engine=layout.engine,
         weight_dtype=layout.weight_dtype,
+        kv_dtype=layout.kv_dtype,
         provider=price.provider,
         provider_class=_provider_class(price.provider),
         sku=price.sku,

@@ -355,7 +355,7 @@ def test_settings_of_a_model_are_its_own(cli: Cli) -> None:
     first, second = content["inputs"]["models"]
     assert (first["traffic"]["mean_input_tokens"], first["objectives"]["tpot_p99_s"]) == (100, 0.08)
     assert (second["traffic"]["rate_per_s"], second["objectives"]["tpot_p99_s"]) == (3.0, 0.1)
-    engines = [option["engine"] for option in content["options"][0]["models"]]
+    engines = [part["layout"]["engine"] for part in content["options"][0]["parts"]]
     assert engines == ["vllm", "sglang"]
     assert content["kind"] == "fleet"
 
