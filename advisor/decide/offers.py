@@ -274,7 +274,7 @@ def market(
 
 
 @dataclass(frozen=True, slots=True)
-class Loosened:
+class WiderLimit:
     """One limit of a question, loosened until something is for sale."""
 
     option: str
@@ -285,7 +285,7 @@ class Loosened:
     """What to type instead; empty to leave the option out."""
 
 
-def loosened(constraints: Constraints, as_of: datetime.date) -> Loosened | None:
+def loosened(constraints: Constraints, as_of: datetime.date) -> WiderLimit | None:
     """The first limit without which something is for sale that is not now; None where none helps."""
     everything = {"tenancies": get_args(Tenancy), "terms": get_args(Term)}
     for option, field in _LIMITS.items():
@@ -295,11 +295,11 @@ def loosened(constraints: Constraints, as_of: datetime.date) -> Loosened | None:
         loose = constraints.model_copy(update={field: wider})
         offers = offers_by_accelerator(loose, as_of, loose.regions)
         if offers and field not in everything:
-            return Loosened(option, field, ())
+            return WiderLimit(option, field, ())
         if offers:
             sold = (price for found in offers.values() for price in found)
             values = {price.tenancy if field == "tenancies" else price.term for price in sold}
-            return Loosened(option, field, tuple(sorted(values)))
+            return WiderLimit(option, field, tuple(sorted(values)))
     return None
 
 
