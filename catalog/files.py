@@ -83,6 +83,8 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
+        if path.is_relative_to(DATA_DIR):
+            raise _absent(path.relative_to(DATA_DIR).as_posix()) from None
         raise InputFileError(f"{path}: no such file", fix="check the path") from None
     except IsADirectoryError:
         raise InputFileError(f"{path}: is a folder, not a file", fix="name a file in it") from None
@@ -97,13 +99,41 @@ def _told(path: Path) -> Iterator[None]:
         ) from None
 
 
+def _absent(name: str) -> InputFileError:
+    """Return the error for a data file that the catalog lacks; the program never answers without it."""
+    return InputFileError(
+        f"{name}: missing from the data of the catalog",
+        why="every file of the catalog is part of the program",
+        fix="install advisor again",
+    )
+
+
 @functools.cache
 def _joined_tables() -> dict[str, str]:
-    """The tables of the data's TOML files as JSON, by their names below `DATA_DIR`: an installed package has them in
-    one file (tools/wheel_hook.py); none in a checkout, which has the files."""
+    """Tables of the data's TOML files as JSON, by file name below `DATA_DIR`. Empty in a checkout.
+
+    An installed package holds them in one file (tools/wheel_hook.py); a checkout holds the TOML files themselves.
+    """
     path = DATA_DIR / "tables.jsonl"
     lines = read_text(path).split("\n")[:-1] if path.exists() else []
     return dict(line.split("\t", 1) for line in lines)
+
+
+def data_files(pattern: str) -> tuple[Path, ...]:
+    """Files of the data whose name below `DATA_DIR` matches a pattern, sorted; TOML files as `toml_names` has them.
+
+    Raises: InputFileError: no file matches.
+    """
+    found = tuple(sorted(DATA_DIR.glob(pattern)))
+    if not found:
+        raise _absent(pattern)
+    return found
+
+
+def stated_version() -> str | None:
+    """Version of the data that an installed package states (tools/wheel_hook.py); None in a checkout."""
+    path = DATA_DIR / "version"
+    return read_text(path) if path.exists() else None
 
 
 def _joined(path: Path) -> str | None:
@@ -113,10 +143,15 @@ def _joined(path: Path) -> str | None:
 
 
 def toml_names(folder: Path) -> tuple[str, ...]:
-    """What the TOML files below a folder of the data are called there, without their ending; sorted."""
+    """Names of the TOML files below a folder of the data, relative to it and without their ending, sorted.
+
+    Raises: InputFileError: there is none.
+    """
     start = f"{folder.relative_to(DATA_DIR).as_posix()}/"
     found = [name.removeprefix(start) for name in _joined_tables() if name.startswith(start)]
     found = found or [path.relative_to(folder).as_posix() for path in folder.rglob("*.toml")]
+    if not found:
+        raise _absent(f"{start}*.toml")
     return tuple(sorted(name.removesuffix(".toml") for name in found))
 
 

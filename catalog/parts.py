@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
-from advisor.catalog.files import DATA_DIR, checked, named_records, read_csv, read_toml
+from advisor.catalog.files import DATA_DIR, checked, named_records, read_csv, read_lines, read_toml
 from advisor.catalog.schema.part import (
     Board,
     Bridge,
@@ -41,6 +41,8 @@ _FILES: Final[Mapping[type[Part], str]] = {
     GpuCard: "gpu_cards", Cpu: "cpus", Board: "boards", RamKit: "ram", Psu: "psus", Case: "cases", Cooler: "coolers",
     Storage: "storage",
 }  # fmt: skip
+_NAMED_KINDS: Final = (Board, Psu, Case, Cooler, Storage)
+"""Kinds that have a list of parts known by name alone, in `parts/named`."""
 
 
 def all_parts() -> dict[str, tuple[Part, ...]]:
@@ -90,9 +92,9 @@ def _listed(kind: type[Part]) -> tuple[Part, ...]:
 
 @functools.cache
 def _named(kind: type[Part]) -> tuple[Part, ...]:
-    file = f"named/{_FILES.get(kind, '')}.csv"
-    if not (FOLDER / file).is_file():
+    if kind not in _NAMED_KINDS:
         return ()
+    file = f"named/{_FILES[kind]}.csv"
     if kind is Board:
         return tuple(_listed_board(cells, where) for cells, where in _rows(file))
     return tuple(checked(kind, _si(cells), where) for cells, where in _rows(file))
@@ -116,7 +118,6 @@ def cpu_series() -> dict[str, CpuSeries]:
 def _wired() -> dict[str, dict[str, Any]]:
     """Boards whose slots a table describes, by name, as reviewed ones are written."""
     columns = ("name", "slots", "lane_modes", "flags", "basis", "source", "url")
-    path = FOLDER / "board_slots.csv"
     return {
         cells["name"]: {
             "slots": cells["slots"].split(),
@@ -124,7 +125,7 @@ def _wired() -> dict[str, dict[str, Any]]:
             "flags": [flag for flag in (cells["flags"],) if flag],
             "source": f"{cells['basis']}: {cells['source']}",
         }
-        for _, cells in (read_csv(path, columns) if path.exists() else ())
+        for _, cells in read_csv(FOLDER / "board_slots.csv", columns)
     }
 
 
@@ -158,8 +159,8 @@ def _rows(file: str) -> Iterator[tuple[dict[str, str], str]]:
 @functools.cache
 def _header(file: str) -> tuple[str, ...]:
     """The columns of a bundled file: its own header, as the records check what they hold."""
-    with (FOLDER / file).open(encoding="utf-8") as lines:
-        return tuple(next(line for line in lines if not line.startswith("#")).strip().split(","))
+    header = next(line for line in read_lines(FOLDER / file) if not line.startswith("#"))
+    return tuple(header.strip().split(","))
 
 
 @functools.cache

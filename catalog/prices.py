@@ -22,6 +22,7 @@ from advisor.catalog.files import (
     check_day,
     check_repeat,
     checked,
+    data_files,
     named_records,
     read_csv,
     read_toml,
@@ -103,7 +104,7 @@ def bundled_prices() -> tuple[Price, ...]:
 
     Raises: InputFileError: a bundled file is damaged.
     """
-    return read_folder(DATA_DIR / "prices")
+    return tuple(price for path in data_files("prices/*.csv") for price in read_file(path))
 
 
 def read_prices(path: Path, as_of: datetime.date = datetime.date.min) -> tuple[Price, ...]:

@@ -124,6 +124,7 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
     "device": _units(
         facts="num_sms clock_hz l2_bytes",
         power="full_clock_s sustained_flop_per_s sustained_at_w other_draw",
+        draw="unloaded_fraction waiting_fraction memory_draw compute_draw",
     ),
 }  # fmt: skip
 """The terms that the simulator asks for, by scope, with their units."""

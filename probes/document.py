@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import DATA_DIR, checked, parsed_json, read_text
+from advisor.catalog.files import checked, data_files, parsed_json, read_text
 from advisor.catalog.schema import Accelerator
 from advisor.probes.assess import UNKNOWN
 from advisor.probes.record import Machine, Measurement, Status, redacted
@@ -98,14 +98,22 @@ def bundled(path: Path) -> Path:
     """The newest recording of the catalog that is called so, e.g. h200-sxm-x8, where no file has that name."""
     if path.exists() or path.suffix or len(path.parts) > 1:
         return path
-    found = sorted((DATA_DIR / "measured").glob(f"{path.name}-[0-9]*.json"))
-    return found[-1] if found else path
+    named = [file for file in _recorded() if _recording_name(file) == path.name]
+    return named[-1] if named else path
 
 
 def recordings() -> list[str]:
     """Names of the catalog's recordings of whole machines, e.g. h200-sxm-x8."""
-    names = (file.stem for file in (DATA_DIR / "measured").glob("*-x[0-9]*-[0-9]*.json"))
-    return sorted({name.rsplit("-", 3)[0] for name in names})
+    return sorted({_recording_name(file) for file in _recorded()})
+
+
+def _recorded() -> tuple[Path, ...]:
+    return data_files("measured/*-x[0-9]*-[0-9]*.json")
+
+
+def _recording_name(file: Path) -> str:
+    """Name of a recording without the day at its end, e.g. h200-sxm-x8."""
+    return file.stem.rsplit("-", 3)[0]
 
 
 def read_probe(path: Path) -> Probe:

@@ -203,7 +203,7 @@ def _lane_bytes_per_s(prefill: PoolPlan, decode: PoolPlan) -> float:
     num_accelerators = sum(
         plan.num_workers * plan.worker.accelerators_per_replica for plan in (prefill, decode)
     )
-    domain = first.scale_up.max_domain if first.scale_up and first.id == second.id else 1
+    domain = first.scale_up_domain if first.id == second.id else 1
     if num_accelerators <= domain and first.scale_up:
         return first.scale_up.bytes_per_s
     pairs = (topology_of(accelerator, 2, ranks_per_node=1) for accelerator in (first, second))

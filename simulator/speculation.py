@@ -385,7 +385,7 @@ def widened(quantity: Quantity, factors: tuple[float, float]) -> Quantity:
 
     Source: errors add in squares on the logarithm.
     """
-    if quantity.value <= 0 or quantity.low <= 0:
+    if quantity.value <= 0 or quantity.low <= 0 or factors == (1.0, 1.0):
         return quantity
     low = math.hypot(math.log(quantity.value / quantity.low), math.log(factors[0]))
     high = math.hypot(math.log(quantity.high / quantity.value), math.log(factors[1]))

@@ -6,11 +6,14 @@ import re
 import subprocess
 import sys
 import tomllib
+import venv
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from advisor.cli.command import commands
 from advisor.probes.document import recordings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -119,29 +122,82 @@ def test_rooms_are_importable_from_it(installed: Path) -> None:
     assert Path(done.stdout.strip()).is_relative_to(installed)
 
 
-def test_it_answers_as_the_checkout_does(installed: Path) -> None:
-    command = (
-        "-m",
-        "advisor",
-        "simulate",
-        "serve",
-        "--model",
-        "8b",
-        "--gpu",
-        "l40s",
-        "--rate",
-        "1",
-        "--json",
-    )
-    answers = []
-    for package in (installed, ROOT):
-        done = run_python(package, *command)
-        assert done.returncode == 0, done.stderr
-        answers.append(json.loads(done.stdout))
-        del answers[-1]["simulation"]["wall_s"]
-    assert answers[0] == answers[1]
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a fresh environment into which pip installed the wheel; dependencies are those of the tests."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False, symlinks=True)
+    found = folder / "bin" / "python"
+    (packages,) = (folder / "lib").glob("python*/site-packages")
+    # A path that stands in a .pth file is searched, but its own .pth files are not read: no editable checkout.
+    shared = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    (packages / "dependencies.pth").write_text("\n".join(shared) + "\n")
+    options = ("--no-deps", "--no-index", "--no-compile", "--quiet", "--disable-pip-version-check")
+    command = [sys.executable, "-m", "pip", "--python", str(found), "install", *options, "--force-reinstall"]
+    done = subprocess.run([*command, str(wheel)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return found
+
+
+def ask_corpus(python: str | Path, folder: Path, *options: str) -> None:
+    """Ask the questions of tools/corpus_installed.txt in one process."""
+    corpus, file = ROOT / "tools" / "corpus.py", ROOT / "tools" / "corpus_installed.txt"
+    command = [
+        str(python),
+        str(corpus),
+        "record",
+        str(folder),
+        "--questions",
+        str(file),
+        "--jobs",
+        "0",
+        *options,
+    ]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_installed_is_the_wheel(python: Path, tmp_path: Path) -> None:
+    code = "import advisor.catalog.files; print(advisor.catalog.files.DATA_DIR)"
+    done = subprocess.run([python, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    data = Path(done.stdout.strip())
+    assert data.is_relative_to(python.parents[1])
+    assert (data / "tables.jsonl").is_file()
+    assert not (data / "training_intervals.toml").exists()
+
+
+@pytest.mark.slow
+def test_it_answers_as_the_checkout_does(python: Path, tmp_path: Path) -> None:
+    """Questions to every command: the JSON document, stderr and the exit code are equal to the last digit."""
+    folders = tmp_path / "checkout", tmp_path / "installed"
+    with ThreadPoolExecutor() as pool:
+        asked = [
+            pool.submit(ask_corpus, sys.executable, folders[0]),
+            pool.submit(ask_corpus, python, folders[1], "--installed"),
+        ]
+        for each in asked:
+            each.result()
+    corpus = [sys.executable, str(ROOT / "tools" / "corpus.py"), "compare", *map(str, folders)]
+    done = subprocess.run([*corpus, "--relative", "0"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    names = [{path.name for path in (folder / "files").rglob("*")} for folder in folders]
+    assert names[0] == names[1]
+
+
+def test_every_command_is_among_the_questions() -> None:
+    lines = (ROOT / "tools" / "corpus_installed.txt").read_text(encoding="utf-8").splitlines()
+    asked = {name for line in lines for name in commands() if line.startswith(name)}
+    assert set(commands()) - asked == {"probe", "catalog refresh"}  # measures; needs a network
+
+
+def test_every_recording_can_be_calibrated_from_and_aliases_resolve(installed: Path) -> None:
     for recording in recordings():
         calibrated = run_python(installed, "-m", "advisor", "calibrate", recording, "--json")
         assert calibrated.returncode == 0, calibrated.stderr
-    aliased = run_python(installed, "-m", "advisor", "catalog", "show", "h200", "--json")
-    assert json.loads(aliased.stdout)["record"]["id"] == "h200-sxm"
+    shown = [
+        json.loads(run_python(package, "-m", "advisor", "catalog", "show", "h200", "--json").stdout)
+        for package in (installed, ROOT)
+    ]
+    assert shown[0]["record"]["id"] == "h200-sxm"
+    assert shown[0]["catalog_version"] == shown[1]["catalog_version"]

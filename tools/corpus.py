@@ -1,11 +1,12 @@
 """Ask a few hundred questions of the checkout that this file lies in, keep the answers, and tell what changed.
 
-    python tools/corpus.py record FOLDER [--only WORD] [--jobs 2]
+    python tools/corpus.py record FOLDER [--questions FILE] [--only WORD] [--jobs 2] [--installed]
     python tools/corpus.py compare BEFORE AFTER [--relative 1e-9]
 
-The questions are the lines of `tools/corpus.txt`. An answer is the exit code, what stderr said and the JSON document;
-fields ending in `wall_s` and the versions of program and catalog are left out. A change of structure must not change
-an answer; a change of a model changes those that it should.
+The questions are the lines of `tools/corpus.txt` or of another file. An answer is the exit code, what stderr said and
+the JSON document; fields ending in `wall_s` and the versions of program and catalog are left out. A change of
+structure must not change an answer; a change of a model changes those that it should. With `--installed`, the package
+that this Python has installed is asked instead of the checkout (tests/test_packaging.py).
 """
 
 import argparse
@@ -15,6 +16,8 @@ import math
 import multiprocessing
 import os
 import re
+import shlex
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -22,24 +25,22 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
+FILES = ROOT / "tools" / "corpus_files"
+"""Files that questions name; each recording works on a copy."""
 QUESTIONS = Path(__file__).with_suffix(".txt")
 TODAY = "2026-11-20"
 """The day on which questions are asked that name none: prices and their age depend on it."""
 IGNORED = re.compile(r"(wall_s|_version)$")
 
 
-def questions(only: str) -> list[str]:
-    """The lines of the corpus that hold a word; `#` begins a comment."""
-    lines = QUESTIONS.read_text(encoding="utf-8").splitlines()
+def questions(file: Path, only: str) -> list[str]:
+    """The lines of a file of questions that hold a word; `#` begins a comment."""
+    lines = file.read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#") and only in line]
 
 
 def answer(question: str) -> dict[str, Any]:
     """Exit code, stderr and JSON document of one question."""
-    import shlex
-
     from advisor.__main__ import main
 
     dated = "" if "--as-of" in question else f" --as-of {TODAY}"
@@ -56,22 +57,31 @@ def answer(question: str) -> dict[str, Any]:
     return {"question": question, "exit_code": code, "stderr": err.getvalue(), "document": document}
 
 
-def record(folder: Path, only: str, jobs: int) -> None:
-    """Ask the questions, each in a process of its own, and write their answers into `folder`."""
+def record(folder: Path, asked: list[str], jobs: int) -> None:
+    """Ask the questions and write their answers into `folder`.
+
+    Each question has a process of its own; with no jobs, this process asks them all, which takes less time.
+    """
     os.environ.update(NO_COLOR="1", COLUMNS="100", XDG_CONFIG_HOME=str(folder), XDG_CACHE_HOME=str(folder))
-    folder.mkdir(parents=True, exist_ok=True)
-    os.chdir(ROOT / "tools" / "corpus_files")
+    shutil.copytree(FILES, folder / "files", dirs_exist_ok=True)
+    os.chdir(folder / "files")
+    with (folder / "answers.jsonl").open("w") as file:
+        for number, found in enumerate(_answered(asked, jobs), start=1):
+            file.write(json.dumps(found) + "\n")
+            print(f"{number}/{len(asked)} exit {found['exit_code']} {found['question']}", flush=True)
+
+
+def _answered(asked: list[str], jobs: int) -> Iterator[dict[str, Any]]:
+    if jobs == 0:
+        yield from map(answer, asked)
+        return
     import numpy  # noqa: F401  (loaded once, before processes are made)
     import pandas  # noqa: F401
 
     import advisor.__main__  # noqa: F401
 
-    asked = questions(only)
-    context = multiprocessing.get_context("fork")
-    with context.Pool(jobs, maxtasksperchild=1) as pool, (folder / "answers.jsonl").open("w") as file:
-        for number, found in enumerate(pool.imap(answer, asked, chunksize=1), start=1):
-            file.write(json.dumps(found) + "\n")
-            print(f"{number}/{len(asked)} exit {found['exit_code']} {found['question']}", flush=True)
+    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
+        yield from pool.imap(answer, asked, chunksize=1)
 
 
 def differences(before: Any, after: Any, relative: float, path: str = "") -> Iterator[str]:
@@ -128,14 +138,18 @@ def main() -> int:
     recorder = commands.add_parser("record")
     recorder.add_argument("folder", type=Path)
     recorder.add_argument("--only", default="")
-    recorder.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    recorder.add_argument("--questions", type=Path, default=QUESTIONS)
+    recorder.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="0: all in one process")
+    recorder.add_argument("--installed", action="store_true", help="ask the installed package")
     comparer = commands.add_parser("compare")
     comparer.add_argument("before", type=Path)
     comparer.add_argument("after", type=Path)
     comparer.add_argument("--relative", type=float, default=1e-9)
     given = parser.parse_args()
     if given.command == "record":
-        record(given.folder.resolve(), given.only, given.jobs)
+        if not given.installed:
+            sys.path.insert(0, str(ROOT))
+        record(given.folder.resolve(), questions(given.questions, given.only), given.jobs)
         return 0
     return min(1, compare(given.before, given.after, given.relative))
 

@@ -280,7 +280,7 @@ class Beside:
     ] = None
 
 
-Router = Literal["round_robin", "least_outstanding", "prefix_affinity"]
+Router = Literal["round_robin", "least_outstanding", "prefix_affinity", "share"]
 
 
 def degree(text: str, most: int = 1024) -> Any:
@@ -315,9 +315,10 @@ class Layout:
     ep: Annotated[int, degree("Expert parallelism, over the same accelerators.")] = 1
     dp: Annotated[int, degree("Attention data parallelism inside a replica.")] = 1
     replicas: Annotated[int, degree("Equal replicas behind a router.", 10_000)] = 1
-    router: Annotated[Router, LAYOUT("RULE", "How the router deals out requests.", True)] = (
-        "least_outstanding"
-    )
+    router: Annotated[
+        Router,
+        LAYOUT("RULE", "Replica that gets a request; share: one replica with its share of the load.", True),
+    ] = "least_outstanding"
     precision: Precision = None
     kv_precision: Annotated[str, LAYOUT("FORMAT", "KV cache.", True)] = "bf16"
     engine: Annotated[str, LAYOUT("NAME", "Serving engine.", True)] = "vllm"

@@ -257,11 +257,11 @@ def longest_alone(replica: ReplicaModel, traffic: Traffic, level: ServiceLevel) 
 
 
 def too_long_a_prompt(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -> LongPrompts | None:
-    """Why the lengths of prompts alone miss an objective, at any load; None where they do not."""
+    """Return why the lengths of prompts alone miss an objective, at any load; None where they do not."""
     for level in objectives.levels:
         tokens, alone_s = longest_alone(replica, traffic, level)
         if alone_s > level.limit_s:
-            return LongPrompts(level.name, _one_in(level), tokens)
+            return LongPrompts(level.name, 100.0 / (100.0 - level.percent), tokens)
     return None
 
 
@@ -271,15 +271,14 @@ def tail_note(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -
         tokens, alone_s = longest_alone(replica, traffic, level)
         if alone_s > _MOST_OF_LIMIT * level.limit_s:
             return (
-                f"{level.name} hangs on long prompts: one in {_one_in(level):.3g} is longer than {tokens:,.0f} "
+                f"{level.name} hangs on long prompts: one in {_one_in(level)} is longer than {tokens:,.0f} "
                 f"tokens, which take {alone_s:.2g} of the {level.limit_s:g} s alone on option 1"
             )
     return ""
 
 
-def _one_in(level: ServiceLevel) -> float:
-    """How many requests there are for one that may miss a level."""
-    return 100.0 / (100.0 - level.percent)
+def _one_in(level: ServiceLevel) -> str:
+    return f"{100.0 / (100.0 - level.percent):.3g}"
 
 
 def iteration_tokens(largest: int) -> list[int]:

@@ -1,25 +1,27 @@
 """Every deployment that could answer: accelerator × engine × precision × layout, or the reason why there is none."""
 
+import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import support, weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.published import ServedCheckpoint, served_checkpoint
 from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.decide.reason import DoesNotFit, NoEngine, NoKernels, NotRanked, Reason
+from advisor.decide.scenario import Scenario
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory
-from advisor.simulator.replica_model import engine_defaults, token_budget
+from advisor.simulator.replica_model import ReplicaModel, engine_defaults, token_budget
 from advisor.simulator.speculation import ChosenSpeculation
 
 _MAX_REPLICA = 64
 """Accelerators of one replica; larger serving replicas are not sold as one answer."""
 _MAX_TENSOR_PARALLEL = 8
-_PCIE_NODE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Candidate:
     speculation: ChosenSpeculation | None = None
     full_power: Accelerator | None = None
     """Its accelerator without the power limit to which it is held; None where it is held to none."""
+    has_own_limits: bool = False
+    """Whether sequences and tokens of an iteration are limited otherwise than by the engine's defaults."""
 
     @property
     def power_limit_w(self) -> float | None:
@@ -58,7 +62,7 @@ def candidates_of(
     max_accelerators: int = _MAX_REPLICA,
     is_calibrated: bool = False,
 ) -> tuple[list[Candidate], Reason | None]:
-    """All feasible replicas on one accelerator, and, where there are none, the reason.
+    """Return all feasible replicas on one accelerator, or the reason why there are none.
 
     A replica must hold one request of `max_context_tokens`. `is_calibrated` says that the record holds the figures
     of one machine.
@@ -128,9 +132,7 @@ def usable_precisions(
 
 def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[tuple[int, int, int, int]]:
     """(tp, pp, dp, ep) worth considering inside one fast domain, small replicas first."""
-    widest = min(
-        _MAX_TENSOR_PARALLEL, accelerator.scale_up.max_domain if accelerator.scale_up else _PCIE_NODE
-    )
+    widest = min(_MAX_TENSOR_PARALLEL, accelerator.fast_group_size)
     mixture = is_moe(model)
     width = 1
     while width <= min(widest, largest):
@@ -143,9 +145,7 @@ def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[t
 
 def _staged_layouts(accelerator: Accelerator, largest: int) -> Iterator[tuple[int, int, int, int]]:
     """Pipelines of full domains, for models that no single domain holds; shortest first."""
-    widest = min(
-        _MAX_TENSOR_PARALLEL, accelerator.scale_up.max_domain if accelerator.scale_up else _PCIE_NODE
-    )
+    widest = min(_MAX_TENSOR_PARALLEL, accelerator.fast_group_size)
     stages = 2
     while widest * stages <= largest:
         yield widest, stages, 1, 1
@@ -168,10 +168,92 @@ def fitted(deployment: Deployment, mean_context_tokens: float, max_context_token
         memory_fraction=chosen.memory_fraction,
         mean_context_tokens=mean_context_tokens,
     )
+    _check_room(memory, deployment, max_context_tokens)
+    return Candidate(deployment, memory, chosen.max_num_seqs, num_batched_tokens)
+
+
+_LEAST_CHUNK = 256
+"""Tokens of an iteration below which prompts are cut no further: every chunk reads all weights."""
+_LARGEST_CHUNK = 32_768
+_CHUNK_PART = 0.8
+"""Part of an objective on gaps that a chunk's matrices may take; attention to long contexts takes up to a quarter."""
+_CHUNK_FACTOR = 4
+"""Ratio of the tokens of an iteration that are tried one after the other: a factor of 2 moves a capacity by few
+percent."""
+_FEW_SLOTS = 64
+"""Sequences at once below which an engine's default is small, so that larger numbers are candidates of their own."""
+_SLOT_FACTORS = (4, 16, 64)
+
+
+def batch_variants(
+    candidate: Candidate, replica: ReplicaModel, binding: str, scenario: Scenario
+) -> Iterator[Candidate]:
+    """Yield a candidate with other tokens of an iteration: fewer where tokens are late, more where first tokens are.
+
+    A gap between tokens is as long as the iteration with prompt tokens between them, so that the largest chunk whose
+    iteration is within its objective is taken.
+    """
+    tokens = candidate.max_num_batched_tokens
+    size = tokens
+    if binding == "itl":
+        limit_s = min(each.limit_s for each in scenario.objectives.levels if each.metric == "itl")
+        most_ps = _CHUNK_PART * limit_s * PICOSECONDS_PER_S
+        while size > _LEAST_CHUNK and replica.surface.mixed_base_ps[size] > most_ps:
+            size //= 2
+    elif binding == "tpot":
+        size = max(_LEAST_CHUNK, tokens // _CHUNK_FACTOR)
+    elif binding in ("ttft", "e2e"):
+        size = min(_LARGEST_CHUNK, tokens * _CHUNK_FACTOR)
+    if size != tokens:
+        with contextlib.suppress(InfeasibleError):
+            yield with_limits(candidate, min(candidate.max_num_seqs, size), size, scenario)
+
+
+def slot_variants(candidate: Candidate, scenario: Scenario) -> Iterator[Candidate]:
+    """Yield a candidate with more sequences at once, where its engine's default is small and its cache holds more."""
+    traffic = scenario.traffic
+    most = candidate.memory.kv_capacity_tokens / traffic.mean_context_tokens
+    if candidate.max_num_seqs >= _FEW_SLOTS:
+        return
+    for factor in _SLOT_FACTORS:
+        slots = factor * candidate.max_num_seqs
+        if slots <= most:
+            with contextlib.suppress(InfeasibleError):
+                tokens = max(slots, candidate.max_num_batched_tokens)
+                yield with_limits(candidate, slots, tokens, scenario)
+
+
+def with_limits(candidate: Candidate, num_seqs: int, num_tokens: int, scenario: Scenario) -> Candidate:
+    """Return a candidate that runs other numbers of sequences, and of tokens in an iteration.
+
+    Raises: InfeasibleError: the KV cache that is left is smaller than one request.
+    """
+    traffic, deployment = scenario.traffic, candidate.deployment
+    memory = plan_memory(
+        deployment,
+        num_batched_tokens=num_tokens,
+        num_seqs=num_seqs,
+        memory_fraction=engine_defaults(deployment).memory_fraction,
+        mean_context_tokens=traffic.mean_context_tokens,
+    )
+    _check_room(memory, deployment, float(traffic.longest_request_tokens))
+    return replace(
+        candidate,
+        memory=memory,
+        max_num_seqs=num_seqs,
+        max_num_batched_tokens=num_tokens,
+        has_own_limits=True,
+    )
+
+
+def _check_room(memory: MemoryPlan, deployment: Deployment, max_context_tokens: float) -> None:
+    """Refuse a KV cache that is smaller than one request.
+
+    Raises: InfeasibleError: it is.
+    """
     per_rank = memory.kv_capacity_tokens / deployment.data_parallel
     if per_rank < max_context_tokens:
         raise InfeasibleError(
             "the KV cache is smaller than one request",
             why=f"{per_rank:,.0f} tokens fit beside the weights, the longest request has {max_context_tokens:,.0f}",
         )
-    return Candidate(deployment, memory, chosen.max_num_seqs, num_batched_tokens)

@@ -12,26 +12,26 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import KILO
 from advisor.decide.bounds import surface_requests_per_s
 from advisor.decide.candidates import Candidate, fitted, usable_precisions
-from advisor.decide.capacity import NUM_SEEDS, Capacity, confirm, highest_load
 from advisor.decide.decision import BeforeAfter, Change, Comparison
 from advisor.decide.effort import is_spent
 from advisor.decide.levers import Lever, lever_note, replica_of, to_try, under_limits, with_lever
 from advisor.decide.load_runs import strain
-from advisor.decide.offers import OWN, offers_under_limit, placements
+from advisor.decide.measure import LEAST_SHOWN, Capacity, Measurements
+from advisor.decide.offers import OWN, Placement, offers_under_limit, placements
 from advisor.decide.option import Option
 from advisor.decide.power import NAME, rate_factors
-from advisor.decide.purchase import cheapest_purchase, planned_load, replicas_for
+from advisor.decide.purchase import purchase_on
+from advisor.decide.race import shown
 from advisor.decide.ranking import LESS, Planned, chance_cheaper, log_error, planned
 from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
-from advisor.decide.screening import Found
-from advisor.decide.settling import shown
+from advisor.decide.trial import Found
 from advisor.simulator.deployment import activation_dtype_for
 from advisor.simulator.intervals import pair_class
 from advisor.simulator.quantity import Quantity, weakest
 from advisor.simulator.replica_model import ReplicaModel
 
 _MISSES = "misses the objectives at this load"
-_TRIAL_RUNS = NUM_SEEDS["show"]
+_TRIAL_RUNS = LEAST_SHOWN
 """By which a change is shown where conversations would ask for more: two under the same runs differ by the change."""
 _FASTER = 0.9
 """The same of a time that 99 % keep, where the cost stays."""
@@ -68,7 +68,9 @@ def _gain(trial: Change) -> tuple[float, float]:
 
 def _beside(scenario: Scenario, plan: Planned) -> Planned:
     """The deployment by as few runs as what is tried on it: by the same ones, so that only the change differs."""
-    return plan if scenario.traffic.conversations is None else shown(scenario, plan, most_runs=_TRIAL_RUNS)
+    if scenario.traffic.conversations is None:
+        return plan
+    return _at_point(scenario, plan)
 
 
 def _tried(scenario: Scenario, rank: int, plan: Planned, beside: Planned, one: Lever) -> Change:
@@ -149,7 +151,7 @@ def _under(scenario: Scenario, plan: Planned, candidate: Candidate) -> Planned |
     ways = placements(candidate.deployment.accelerators_per_replica, offers, chip)
     if not ways:
         return None
-    ratio = ways[0].usd_per_unit_hour / bought.placement.usd_per_unit_hour
+    ratio = ways[0].usd_per_hour_of(bought.num_units) / bought.usd_per_hour
     paid = replace(
         bought,
         placement=ways[0],
@@ -157,7 +159,7 @@ def _under(scenario: Scenario, plan: Planned, candidate: Candidate) -> Planned |
         cost=ratio * bought.cost,
     )
     replica = replica_of(candidate, scenario)
-    found = replace(plan.found, candidate=candidate, replica=replica, ways=tuple(ways), purchases=(paid,))
+    found = replace(plan.found, candidate=candidate, replica=replica, ways=tuple(ways), purchase=paid)
     return carried(scenario, plan, found)
 
 
@@ -172,8 +174,9 @@ def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) ->
     assert free.tdp_w is not None
     assert chip.tdp_w is not None
     watts = f"{chip.tdp_w:.0f}"
-    fed, fed_now = (plan.found.purchase.placement.accelerators_per_unit for plan in (before, after))
-    less_w = (free.tdp_w - chip.tdp_w) * fed
+    fed, fed_now = (_most_boards(plan.found.purchase.placement) for plan in (before, after))
+    used = before.found.purchase.num_units * before.found.purchase.placement.accelerators_per_unit
+    less_w = (free.tdp_w - chip.tdp_w) * used
     saved = f"{less_w / KILO:.3g} kW less at most, as boards that draw less anyway save less"
     if fed_now > fed:
         saved = f"the power feeds {fed_now} boards instead of {fed}"
@@ -188,50 +191,66 @@ def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) ->
     )
 
 
+def _most_boards(way: Placement) -> int:
+    """Boards of one's own that the power feeds."""
+    return (way.max_units or 1) * way.accelerators_per_unit
+
+
 def carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
-    """A changed deployment, or objective, with what it shows bought for the demand; None where it does not hold."""
+    """Return a changed deployment, or objective, with what it shows bought for the demand; None where it does not
+    hold."""
     if plan.demand.kind == "rate" and found.purchase.num_replicas == 1:
         # Nothing can be saved; it may be faster.
-        at_point = shown(scenario, replace(plan, found=found), most_runs=_TRIAL_RUNS)
+        at_point = _at_point(scenario, replace(plan, found=replace(found, measurements=None)))
         return at_point if strain(at_point.result, scenario.objectives)[0] <= 1.0 else None
-    capacity = _enough(scenario, plan, found.replica) or capacity_of(scenario, found.replica)
+    measurements = measurements_of(scenario, found.replica)
+    if measurements is None:
+        return None
+    capacity = _enough(scenario, plan, measurements) or measurements.capacity("confirmed")
     if capacity is None:
         return None
     way = found.purchase.placement
-    bought = cheapest_purchase(scenario, plan.demand, (way,), capacity.load, capacity.requests_per_s)
+    bought = purchase_on(scenario, plan.demand, way, capacity.load, capacity.requests_per_s)
     if bought is None:
         return None
-    changed = planned(scenario, plan.demand, replace(found, capacity=capacity, purchases=(bought,)))
-    return shown(scenario, changed, most_runs=_TRIAL_RUNS)
+    changed = replace(found, capacity=capacity, purchase=bought, measurements=measurements)
+    return _at_point(scenario, planned(scenario, plan.demand, changed))
 
 
-def _enough(scenario: Scenario, plan: Planned, replica: ReplicaModel) -> Capacity | None:
-    """What a changed replica holds, where that is enough for fewer replicas than a deployment has, or for as many: a
-    given load asks no more. None where it is not, or where no load is given."""
+def _at_point(scenario: Scenario, plan: Planned) -> Planned:
+    """The deployment at its planning point, by as few runs as tell a change, whether or not it holds."""
+    at_point = shown(scenario, plan, is_held=False, most_runs=_TRIAL_RUNS)
+    assert at_point is not None
+    return at_point
+
+
+def measurements_of(scenario: Scenario, replica: ReplicaModel) -> Measurements | None:
+    """Return the measurements of a replica under the traffic of a scenario; None where its bound misses an
+    objective."""
+    bound = surface_requests_per_s(replica, scenario.traffic, scenario.objectives)
+    if bound <= 0.0:
+        return None
+    return Measurements(
+        replica, scenario.traffic, scenario.objectives, bound, scenario.seed, scenario.headroom_fraction
+    )
+
+
+def _enough(scenario: Scenario, plan: Planned, measurements: Measurements) -> Capacity | None:
+    """The least capacity of a changed replica that a given load needs: as many replicas as the deployment has, where
+    one fewer does not hold. None where more must be known."""
     if plan.demand.kind != "rate":
         return None
-    able, size = plan.found.capacity, plan.demand.size
-    count = replicas_for(size, planned_load(scenario, able.load))
-    needed = size / (1.0 - scenario.headroom_fraction)
-    fewer = capacity_of(scenario, replica, needed / (count - 1)) if count > 1 else None
-    if fewer is not None:
-        return fewer
-    aim = replace(able, load=needed / count, requests_per_s=needed / count)
-    return confirm(replica, scenario.traffic, scenario.objectives, aim, scenario.seed, least=aim.load)
-
-
-def capacity_of(scenario: Scenario, replica: ReplicaModel, least: float = 0.0) -> Capacity | None:
-    """The highest load that a replica holds within the objectives of a scenario; None where it holds none, or less than
-    is of use."""
-    traffic, objectives, seed = scenario.traffic, scenario.objectives, scenario.seed
-    bound = surface_requests_per_s(replica, traffic, objectives)
-    if bound <= least:
+    count = plan.found.purchase.num_replicas
+    needed = plan.demand.size / (1.0 - scenario.headroom_fraction)
+    if count > 1 and measurements.bound_per_s > needed / (count - 1):
+        fewer = measurements.load_from(needed / (count - 1))
+        if measurements.holds(fewer, "screened") is not None:
+            return None
+    load = needed / count
+    held = measurements.holds(load) if measurements.bound_per_s > load else None
+    if held is None:
         return None
-    free = scenario.headroom_fraction
-    found = highest_load(
-        replica, traffic, objectives, bound_per_s=bound, seed=seed, least=least, headroom_fraction=free
-    )
-    return None if found is None else confirm(replica, traffic, objectives, found, seed, least=least)
+    return Capacity(load, load, held, measurements.num_requests, plan.found.capacity.binding, "confirmed")
 
 
 def what_would_change(

@@ -11,12 +11,12 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import all_published, best_first
 from advisor.catalog.schema import Engine, Model
 from advisor.decide import power
-from advisor.decide.candidates import Candidate, fitted
+from advisor.decide.candidates import Candidate, fitted, slot_variants
 from advisor.decide.load_runs import spread_of_contexts
 from advisor.decide.scenario import Scenario
 from advisor.simulator.graph.model import has_state
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.replica_model import ReplicaModel, model_replica
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.speculation import chosen_speculation, speculative_replica
 from advisor.simulator.workloads.lora import Adapters, lora_replica
 
@@ -124,6 +124,7 @@ def variants(scenario: Scenario, model: Model, candidate: Candidate) -> Iterator
                         kept.append(with_lever(one, lever(name), scenario))
                     except InfeasibleError:
                         continue
+    kept += [more for one in tuple(kept) for more in slot_variants(one, scenario)]
     yield from kept
     for name in names:
         if lever(name).kind == "power":
@@ -276,8 +277,14 @@ def replica_of(
     Raises: InfeasibleError: it does not fit.
     """
     traffic, adapters = scenario.traffic, scenario.adapters
+    settings = None
+    if candidate.has_own_limits:
+        deployment = candidate.deployment
+        ranks = deployment.data_parallel if deployment.engine.token_budget_of == "rank" else 1
+        settings = EngineSettings(candidate.max_num_seqs, ranks * candidate.max_num_batched_tokens)
     replica = model_replica(
         candidate.deployment,
+        settings=settings,
         mean_input_tokens=traffic.mean_input_tokens,
         mean_output_tokens=traffic.mean_output_tokens,
         max_context_tokens=traffic.longest_request_tokens,

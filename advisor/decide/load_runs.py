@@ -101,9 +101,9 @@ def run_at(
     spacing_s: float = 0.0,
     give_up_fraction: float = _GIVE_UP_FRACTION,
 ) -> ServingResult:
-    """Simulate a replica, or pools, under a rate, or a number of clients where the traffic is a closed loop.
+    """Simulate a replica, or pools, under a load: requests per second, or clients where the traffic is a closed loop.
 
-    Arrivals are Poisson, or those of a trace at its own instants, bursts and common beginnings of prompts included.
+    Arrivals are Poisson, or those of a trace at its own instants, bursts and shared prefixes included.
 
     With objectives the run ends as soon as it is certain that a 99th percentile misses one. Clients begin
     `spacing_s` apart: people do not all press the key at once, as a benchmark does.
@@ -111,13 +111,7 @@ def run_at(
     if isinstance(served, SplitModel):
         run = partial(_run_of_shares, served, load, num_requests, seed)
         return run(objectives=objectives, give_up_fraction=give_up_fraction)
-    if traffic.concurrency is None:
-        workload = _open_loop(traffic, load, num_requests, seed)
-    else:
-        clients = max(1, round(load))
-        count = max(num_requests, _CLIENT_ROUNDS * clients)
-        lengths = _stratified(traffic, count, seed) if traffic.has_heavy_tail else lengths_of(traffic)
-        workload = Workload(_clients(clients, spacing_s), lengths, count, _shared_prefixes(traffic))
+    workload = workload_of(traffic, load, num_requests, seed, spacing_s=spacing_s)
     if objectives is None:
         return _simulated(served, workload, seed)
     tail = max(_TAIL_PERCENT, *(each.percent for each in objectives.levels))
@@ -125,7 +119,20 @@ def run_at(
     limits = {f"{metric}_s": limit for metric, limit in tails.items() if metric != "itl"}
     if not limits:
         return _simulated(served, workload, seed)
-    return _simulated(served, workload, seed, Slo(**limits), int(give_up_fraction * workload.num_requests))
+    allowed = int(give_up_fraction * workload.num_requests)
+    return _simulated(served, workload, seed, Slo(**limits), allowed)
+
+
+def workload_of(
+    traffic: Traffic, load: float, num_requests: int, seed: int, *, spacing_s: float = 0.0
+) -> Workload:
+    """Return the requests of a traffic at a load: a rate [1/s], or clients that begin `spacing_s` apart."""
+    if traffic.concurrency is None:
+        return _open_loop(traffic, load, num_requests, seed)
+    clients = max(1, round(load))
+    count = max(num_requests, _CLIENT_ROUNDS * clients)
+    lengths = _stratified(traffic, count, seed) if traffic.has_heavy_tail else lengths_of(traffic)
+    return Workload(_clients(clients, spacing_s), lengths, count, _shared_prefixes(traffic))
 
 
 def _run_of_shares(
@@ -183,7 +190,12 @@ def _simulated(
         )  # fmt: skip
     else:
         result = simulate(
-            served.surface, served.policy, workload, seed=seed, slo=slo, give_up_after_violations=limit
+            served.surface,
+            served.policy,
+            workload,
+            seed=seed,
+            slo=slo,
+            give_up_after_violations=limit,
         )
     spend(result.num_events + result.num_requests)
     return result

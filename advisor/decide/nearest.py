@@ -10,7 +10,7 @@ from advisor.decide.effort import is_spent
 from advisor.decide.offers import loosened
 from advisor.decide.purchase import budget_option, smallest_budget
 from advisor.decide.scenario import Constraints, Objectives, Scenario
-from advisor.decide.screening import Found
+from advisor.decide.trial import Found
 
 _LIMITS: Final = {
     "--precision": "precisions",

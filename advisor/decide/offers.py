@@ -7,24 +7,33 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, get_args
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.ownership import ownership
-from advisor.catalog.prices import COMPARED_KINDS, STALE_AFTER_DAYS, age_days, all_providers, prices_as_of
+from advisor.catalog.prices import (
+    COMPARED_KINDS,
+    STALE_AFTER_DAYS,
+    age_days,
+    all_providers,
+    price_spread,
+    prices_as_of,
+)
 from advisor.catalog.schema import Accelerator, Calibration, Price
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.catalog.units import KILO
 from advisor.decide.option import Machine, Offer
 from advisor.decide.scenario import Constraints, Market
 from advisor.simulator.calibrated_device import calibrated_accelerator
+from advisor.simulator.power import board_power_w
 
 OWN = "own"
 """Provider of hardware that is already there."""
-_NODE = 8
-"""Accelerators that a provider of single ones puts into one machine."""
 _ROUNDING = 1e-9
+_LEAST_USD_PER_HOUR = 1e-6
+"""Price of boards whose draw is not known: above zero, so that fewer of them always cost less."""
 _LIMITS: Final = {
     "--tenancy": "tenancies",
     "--term": "terms",
@@ -53,10 +62,60 @@ class Placement:
     """Of a fleet that is bought as one: what it is made of, and grows by."""
     has_spare: bool = False
     """Whether one more of each of its workers is part of it."""
+    idle_usd_per_hour: float = 0.0
+    """Electricity of all boards of the same kind that are there, each idle; a unit in use adds `usd_per_unit_hour`."""
 
     @property
     def usd_per_replica_hour(self) -> float:
+        """Price of the part of a unit that one replica takes [USD/h]."""
         return self.usd_per_unit_hour / self.replicas_per_unit
+
+    def usd_per_hour_of(self, num_units: float) -> float:
+        """Price of some units, and of the boards of one's own that then stand idle [USD/h]."""
+        return num_units * self.usd_per_unit_hour + self.idle_usd_per_hour
+
+
+def expected_price_factor(price: Price, as_of: datetime.date) -> float:
+    """Mean price today over the price that was read: prices drift, and the mean of a lognormal lies above its median.
+
+    Electricity of one's own boards has no such error.
+    """
+    if price.provider == OWN:
+        return 1.0
+    age = age_days(price, as_of) if price.is_dated else None
+    return _mean_factor(age, "spot" if price.term == "spot" else price.price_kind)
+
+
+@lru_cache(maxsize=4096)
+def _mean_factor(age: int | None, kind: str) -> float:
+    spread = price_spread(age, kind)
+    return math.exp(spread.drift + spread.sigma**2 / 2.0)
+
+
+def undominated(ways: Iterable[Placement], as_of: datetime.date) -> tuple[Placement, ...]:
+    """Return the ways of which none is at least as good in every respect: expected price of a unit, replicas on it,
+    least and largest order."""
+    kept = list[tuple[float, Placement]]()
+    priced = [(way.usd_per_unit_hour * expected_price_factor(way.price, as_of), way) for way in ways]
+    for usd, way in sorted(priced, key=lambda each: each[0]):
+        most = math.inf if way.max_units is None else way.max_units
+        is_beaten = any(
+            other.replicas_per_unit == way.replicas_per_unit
+            and other.min_units <= way.min_units
+            and (other.max_units is None or other.max_units >= most)
+            and other.idle_usd_per_hour <= way.idle_usd_per_hour
+            and _is_like(other.price, way.price)
+            for _, other in kept
+        )
+        if not is_beaten:
+            kept.append((usd, way))
+    return tuple(way for _, way in kept)
+
+
+def _is_like(price: Price, other: Price) -> bool:
+    """Whether what is paid besides machines may be the same: storage and egress at the same prices."""
+    names = ("storage_usd_per_gb_hour", "egress_usd_per_gb")
+    return all(getattr(price, name) == getattr(other, name) for name in names)
 
 
 def offers_by_accelerator(
@@ -113,7 +172,9 @@ def owned_offers(
     for count, name in own:
         fed = fed_by(power_budget_w, count, accelerators[name], as_of)
         if fed:
-            found[name] = (*found.get(name, ()), owned_offer(fed, accelerators[name], as_of))
+            offer = owned_offer(fed, accelerators[name], as_of)
+            offer = offer.model_copy(update={"max_quantity": count})
+            found[name] = (*found.get(name, ()), offer)
     if found or power_budget_w is None or may_be_none:
         return found
     draws = [accelerators[name] for _, name in own]
@@ -163,7 +224,7 @@ def owned_offer(count: int, accelerator: Accelerator, as_of: datetime.date) -> P
         accelerator=accelerator.id,
         num_accelerators=count,
         term="on_demand",
-        usd_per_hour=max(1e-6, usd_per_hour),
+        usd_per_hour=max(_LEAST_USD_PER_HOUR, usd_per_hour),
         observed_on=as_of,
         valid_from=as_of,
     )
@@ -194,11 +255,20 @@ def offer_of(price: Price, as_of: datetime.date) -> Offer | None:
 
 
 def machine_of(way: Placement, num_units: int, power_limit_w: float | None = None) -> Machine:
-    """The accelerators of so many units of an offer, and the nodes that they stand in; single accelerators that are
-    rented together stand in one node."""
-    count, unit = num_units * way.accelerators_per_unit, way.price.num_accelerators
+    """The accelerators of so many units of an offer, and the nodes that they stand in.
+
+    Single accelerators that are rented together stand in one node; boards of one's own fill nodes of their kind.
+    """
+    count, unit, name = (
+        num_units * way.accelerators_per_unit,
+        way.price.num_accelerators,
+        way.price.accelerator,
+    )
     each = unit if 1 < unit < way.accelerators_per_unit else way.accelerators_per_unit
-    return Machine(way.price.accelerator, count, each, math.ceil(count / each), power_limit_w)
+    if way.price.provider == OWN:
+        there = way.price.max_quantity or unit
+        each = min(there, accelerator_catalog.by_id(name).node_size)
+    return Machine(name, count, each, math.ceil(count / each), power_limit_w)
 
 
 def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> list[Placement]:
@@ -207,18 +277,20 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
     A replica stays inside one node where it can: several replicas share a larger SKU; a price per accelerator is
     multiplied within one node; only full nodes are joined, and only with a network between them.
     """
-    domain = accelerator.scale_up.max_domain if accelerator.scale_up else _NODE
+    domain, node = accelerator.fast_group_size, accelerator.node_size
     found = []
     for price in offers:
+        if price.provider == OWN:
+            if size <= price.num_accelerators:
+                found.append(_owned_placement(price, size, accelerator))
+            continue
         price = _least_rented(price)
         count = price.num_accelerators
         if size <= count:
             found.append(_placement(price, count // size, count, 1))
-        elif price.provider == OWN:
-            continue
-        elif count == 1 and size <= max(_NODE, domain) and _sold_singly(price):
+        elif count == 1 and size <= max(node, domain) and _sold_singly(price):
             found.append(_placement(price, 1, size, size))
-        elif size % count == 0 and count >= min(_NODE, domain) and accelerator.scale_out_bytes_per_s:
+        elif size % count == 0 and count >= min(node, domain) and accelerator.scale_out_bytes_per_s:
             found.append(_placement(price, 1, size, size // count))
     return sorted(found, key=lambda placement: placement.usd_per_replica_hour)
 
@@ -226,10 +298,36 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
 def _placement(price: Price, replicas: int, accelerators: int, num_skus: int) -> Placement:
     """One way to buy, within the least and the largest order that the seller states."""
     most, least = price.max_quantity, price.min_quantity or 1
-    limit = 1 if price.provider == OWN else None if most is None else most // accelerators
+    limit = None if most is None else most // accelerators
     return Placement(
         price, replicas, accelerators, num_skus * price.usd_per_hour, limit, max(1, -(-least // accelerators))
     )
+
+
+def _owned_placement(price: Price, size: int, accelerator: Accelerator) -> Placement:
+    """One replica on boards of one's own: it pays the electricity that its boards draw more than when they are idle.
+
+    Assumes: all boards that are there stay switched on.
+    """
+    board_usd = price.usd_per_hour / price.num_accelerators
+    idle_usd = (
+        board_usd * min(1.0, idle_power_w(accelerator) / accelerator.tdp_w) if accelerator.tdp_w else 0.0
+    )
+    there = price.max_quantity or price.num_accelerators
+    return Placement(
+        price,
+        replicas_per_unit=1,
+        accelerators_per_unit=size,
+        usd_per_unit_hour=max(size * (board_usd - idle_usd), _LEAST_USD_PER_HOUR),
+        max_units=price.num_accelerators // size,
+        idle_usd_per_hour=there * idle_usd,
+    )
+
+
+def idle_power_w(accelerator: Accelerator) -> float:
+    """Power of a board on which no process runs [W], whatever its power limit is."""
+    idle = board_power_w(accelerator_catalog.by_id(accelerator.id), "unloaded")
+    return idle.value if idle else 0.0
 
 
 def _least_rented(price: Price) -> Price:

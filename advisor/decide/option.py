@@ -179,9 +179,9 @@ class Performance:
     holds: Holds
     """Verdict over all objectives together."""
     basis: Basis
-    power_w: float | None
+    power_w: Quantity | None
     """Mean power of the accelerators together [W]."""
-    energy_j_per_token: float | None
+    energy_j_per_token: Quantity | None
 
 
 @dataclass(frozen=True, slots=True)

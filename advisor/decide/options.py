@@ -12,14 +12,13 @@ from advisor.catalog.schema import Accelerator, Model
 from advisor.decide.bounds import bottleneck_of
 from advisor.decide.decision import Rung
 from advisor.decide.levers import LEVERS, lacks_head
-from advisor.decide.offers import machine_of, offer_of, seller_words
+from advisor.decide.offers import OWN, machine_of, offer_of, seller_words
 from advisor.decide.option import Explanation, Option, Performance
 from advisor.decide.power import rate_factors
 from advisor.decide.purchase import bill_of
 from advisor.decide.ranking import Planned, cost_range, is_firm
 from advisor.decide.reason import AssumedKernels, MayNotHold, NoCheckpoint, Reason, UnsurePrice
 from advisor.decide.scenario import Scenario, ServiceLevel
-from advisor.decide.screening import Found
 from advisor.decide.starting import (
     basis_notes,
     fleet_machine,
@@ -31,8 +30,10 @@ from advisor.decide.starting import (
     parts_of,
     simulate_args,
 )
+from advisor.decide.trial import Found
 from advisor.simulator.intervals import with_interval
-from advisor.simulator.quantity import Basis, Quantity
+from advisor.simulator.power import board_power_w, serving_power_w
+from advisor.simulator.quantity import Basis, Quantity, weakest
 from advisor.simulator.serving import Distribution
 from advisor.simulator.serving_prediction import class_of, end_to_end, statistics, values_of
 from advisor.simulator.speculation import widened
@@ -40,8 +41,6 @@ from advisor.simulator.surface import decode_breakdown_s
 
 _SHOWN: Final = (50, 90, 95, 99)
 """Percentiles of an option besides those that have an objective."""
-_IDLE_POWER_FRACTION = 0.3
-"""Of board power while no kernel runs; idle accelerators of a server draw a quarter to a third."""
 
 
 def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
@@ -81,11 +80,7 @@ def _performance(plan: Planned, scenario: Scenario) -> Performance:
         rate = with_interval(served, "throughput", class_name, basis)
     tokens_in, tokens_out = traffic.mean_input_tokens, traffic.mean_output_tokens
     usd = _cost(plan, basis)
-    chip, way = found.candidate.deployment.accelerator, found.purchase.placement
-    power_w = None
-    if chip.tdp_w:
-        num_accelerators = found.purchase.num_units * way.accelerators_per_unit
-        power_w = mean_power_w(chip, num_accelerators, result.busy_fraction)
+    power_w = power_of(plan)
     total = rate.scaled(float(tokens_in + tokens_out))
     return Performance(
         requests_per_s=rate,
@@ -102,7 +97,7 @@ def _performance(plan: Planned, scenario: Scenario) -> Performance:
         holds=plan.holds,
         basis=basis,
         power_w=power_w,
-        energy_j_per_token=None if power_w is None else power_w / total.value,
+        energy_j_per_token=None if power_w is None else power_w.scaled(1.0 / total.value),
     )
 
 
@@ -188,13 +183,39 @@ def _cost(plan: Planned, basis: Basis) -> Quantity:
     return Quantity(value, min(low, value), max(high, value), basis)
 
 
-def mean_power_w(accelerator: Accelerator, num_accelerators: int, busy_fraction: float) -> float:
-    """Mean board power of a deployment [W]: busy accelerators at their limit, idle ones at a third.
+def power_of(plan: Planned) -> Quantity | None:
+    """Mean power of all boards that are bought or there, those on which nothing runs included [W]; None where no source
+    states what one draws.
 
-    Source: own approximation.
+    Assumes: every replica draws what the simulated one draws at the planning point.
     """
-    tdp_w = accelerator.tdp_w or 0.0
-    return num_accelerators * tdp_w * (busy_fraction + (1.0 - busy_fraction) * _IDLE_POWER_FRACTION)
+    found, bought = plan.found, plan.found.purchase
+    chip = found.candidate.deployment.accelerator
+    drawn, idle = serving_power_w(plan.result, found.replica), board_power_w(chip, "unloaded")
+    if drawn is None or idle is None:
+        return None
+    num_boards = bought.num_units * bought.placement.accelerators_per_unit
+    if bought.placement.price.provider == OWN:
+        num_boards = bought.placement.price.max_quantity or num_boards
+    busy = num_boards
+    if found.fleet is None:
+        busy = bought.num_replicas * found.candidate.deployment.accelerators_per_replica
+    rest = max(0, num_boards - busy)
+    basis = weakest(drawn.basis, idle.basis)
+    return Quantity(
+        busy * drawn.value + rest * idle.value,
+        busy * drawn.low + rest * idle.low,
+        busy * drawn.high + rest * idle.high,
+        basis,
+    )
+
+
+def mean_power_w(accelerator: Accelerator, num_accelerators: int, busy_fraction: float) -> float:
+    """Mean power of boards that compute for a part of the time and wait for the rest [W]."""
+    busy, waiting = (board_power_w(accelerator, state) for state in ("decode", "waiting"))
+    if busy is None or waiting is None:
+        return 0.0
+    return num_accelerators * (busy_fraction * busy.value + (1.0 - busy_fraction) * waiting.value)
 
 
 def headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[Rung]) -> str:

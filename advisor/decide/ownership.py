@@ -12,8 +12,6 @@ from advisor.catalog.units import CENTS_PER_USD, HOURS_PER_MONTH, KILO
 
 MONTHS_PER_YEAR = 12
 WORK_HOURS_PER_YEAR = 2080.0
-NODE = 8
-"""Accelerators of one server where modules are sold on a baseboard."""
 _ENERGY = ("electricity", "cooling and losses")
 
 
@@ -65,7 +63,9 @@ class Holding:
 
     @property
     def num_nodes(self) -> int:
-        size = NODE if self.is_server else 2 if not self.accelerator.unified_memory else 1
+        size = (
+            self.accelerator.node_size if self.is_server else 2 if not self.accelerator.unified_memory else 1
+        )
         return -(-self.num_accelerators // size)
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 from advisor.catalog.prices import commitment_usd, committed_hours
 from advisor.catalog.schema import Price
 from advisor.catalog.units import GB, HOUR_S, HOURS_PER_MONTH, MEGA
-from advisor.decide.offers import OWN, Placement
+from advisor.decide.offers import OWN, Placement, expected_price_factor
 from advisor.decide.option import Bill, BillLine, UnknownCost
 from advisor.decide.ownership import Tco
 from advisor.decide.reason import AmountNotStated, PriceNotStated
@@ -27,14 +27,14 @@ ELECTRICITY = "electricity"
 @dataclass(frozen=True, slots=True)
 class Demand:
     """A load that is to be carried: a rate [requests/s], a number of clients, the most that a budget [USD/h] buys, or
-    what one full unit carries."""
+    what one full unit carries; of one's own boards what all of them carry."""
 
     kind: Literal["rate", "clients", "budget", "unit"]
     size: float = 0.0
 
 
 def demands_of(scenario: Scenario) -> tuple[Demand, ...]:
-    """The loads that a scenario asks about: the one that it names, its ladder, its budget, or one full unit."""
+    """Return the loads that a scenario asks about: the one that it names, its ladder, its budget, or one full unit."""
     traffic, budget = scenario.traffic, scenario.objectives.budget_usd_per_hour
     if traffic.rate_per_s is not None:
         return (Demand("rate", traffic.rate_per_s),)
@@ -60,105 +60,142 @@ class Purchase:
 
     @property
     def usd_per_hour(self) -> float:
-        return self.num_units * self.placement.usd_per_unit_hour
+        """Price of the units, and of what stands idle beside them [USD/h]."""
+        return self.placement.usd_per_hour_of(self.num_units)
 
 
 def cheapest_purchase(
     scenario: Scenario, demand: Demand, ways: Sequence[Placement], load: float, requests_per_s: float
 ) -> Purchase | None:
-    """The cheapest way to carry a demand; None where no way stays within the budget and the units that can be had.
+    """Return the purchase of a demand that is expected to cost least, at what its price may be today; None where no way
+    stays within the budget and the units that can be had.
 
     `load` and `requests_per_s` are what one replica carries and serves at most; it is planned with the scenario's
     headroom.
     """
-    traffic, planned = scenario.traffic, planned_load(scenario, load)
-    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
     best, least = None, math.inf
     for way in ways:
-        bought = _units(scenario, demand, way, planned)
+        bought = purchase_on(scenario, demand, way, load, requests_per_s)
         if bought is None:
             continue
-        num_replicas, num_units = bought
-        if demand.kind == "rate":
-            served_per_s = demand.size
-        elif demand.kind == "clients":
-            served_per_s = demand.size / load * requests_per_s
-        else:
-            served_per_s = num_replicas * planned * requests_per_s / load
-        spent = demand.size if demand.kind == "budget" else num_units * way.usd_per_unit_hour
-        cost = usd_per_million_tokens(spent, served_per_s, tokens)
-        if best is None or cost < least:
-            best, least = (way, num_replicas, num_units, served_per_s), cost
-    if best is None:
+        expected = bought.cost * expected_price_factor(way.price, scenario.as_of)
+        if expected < least:
+            best, least = bought, expected
+    return best
+
+
+def purchase_on(
+    scenario: Scenario, demand: Demand, way: Placement, load: float, requests_per_s: float
+) -> Purchase | None:
+    """Return the purchase of a demand on one offer; None beyond the budget and the units that can be had."""
+    traffic, planned = scenario.traffic, planned_load(scenario, load)
+    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
+    counts = _units(scenario, demand, way, planned)
+    if counts is None:
         return None
-    way, _, num_units, served_per_s = best
-    usd = usd_per_million_tokens(num_units * way.usd_per_unit_hour, served_per_s, tokens)
-    return Purchase(*best, usd, least)
+    num_replicas, num_units = counts
+    if demand.kind == "rate":
+        served_per_s = demand.size
+    elif demand.kind == "clients":
+        served_per_s = demand.size / load * requests_per_s
+    else:
+        served_per_s = (num_replicas - _num_spare(scenario, way)) * planned * requests_per_s / load
+    spent = way.usd_per_hour_of(num_units)
+    usd = usd_per_million_tokens(spent, served_per_s, tokens)
+    cost = usd if demand.kind != "budget" else usd_per_million_tokens(demand.size, served_per_s, tokens)
+    return Purchase(way, num_replicas, num_units, served_per_s, usd, cost)
+
+
+def with_replicas(
+    scenario: Scenario,
+    demand: Demand,
+    way: Placement,
+    capacity_load: float,
+    requests_per_s: float,
+    count: int,
+) -> Purchase | None:
+    """Return the purchase of `count` replicas for a given load; None where they cannot be had."""
+    planned = demand.size / max(1, count - _num_spare(scenario, way))
+    load = planned / (1.0 - scenario.headroom_fraction)
+    served = requests_per_s / capacity_load * load
+    return purchase_on(scenario, demand, way, load * (1.0 + _ROUNDING), served * (1.0 + _ROUNDING))
 
 
 def least_costs(
     scenario: Scenario, demands: Sequence[Demand], ways: Sequence[Placement], requests_per_s: float
 ) -> tuple[float, ...]:
-    """Least cost of each demand if one replica serves at most so many requests per second [USD per million tokens];
-    infinite where no way stays within the budget and the units that can be had.
+    """Return the least expected cost of each demand if one replica serves at most `requests_per_s` [USD per million
+    tokens]; infinite where no way stays within the budget and the units that can be had.
     """
     return tuple(
         _least_of_clients(scenario, ways, requests_per_s)
         if demand.kind == "clients"
-        else _cost(cheapest_purchase(scenario, demand, ways, requests_per_s, requests_per_s))
+        else expected_cost(
+            cheapest_purchase(scenario, demand, ways, requests_per_s, requests_per_s), scenario
+        )
         for demand in demands
     )
 
 
+def expected_cost(purchase: Purchase | None, scenario: Scenario) -> float:
+    """Cost of a purchase at what its price is expected to be today [USD per million tokens]; infinite of none."""
+    if purchase is None:
+        return math.inf
+    return purchase.cost * expected_price_factor(purchase.placement.price, scenario.as_of)
+
+
 def replicas_for(asked: float, load_per_replica: float) -> int:
-    """Replicas that carry a load together, evenly shared."""
+    """Return how many replicas carry a load together, evenly shared."""
     return max(1, math.ceil(asked / load_per_replica - _ROUNDING))
 
 
 def usd_per_million_tokens(usd_per_hour: float, requests_per_s: float, tokens_per_request: float) -> float:
-    """Dollars per million input and output tokens of a deployment at a steady load [USD].
-
-    Source: definition: dollars per hour over tokens per hour.
-    """
+    """Dollars per million input and output tokens of a deployment at a steady load [USD]."""
     return usd_per_hour / (requests_per_s * tokens_per_request * HOUR_S) * MEGA
 
 
 def planned_load(scenario: Scenario, capacity: float) -> float:
-    """What a replica of a confirmed capacity is planned to carry [requests/s, or whole clients of a closed loop].
-
-    Source: own policy: headroom for bursts and for the error of the model.
-    """
+    """Load that a replica of a given capacity is planned for [requests/s, or whole clients of a closed loop]."""
     load = capacity * (1.0 - scenario.headroom_fraction)
     return load if scenario.traffic.concurrency is None else max(1.0, math.floor(load + _ROUNDING))
 
 
+def _num_spare(scenario: Scenario, way: Placement) -> int:
+    """Replicas more than the load needs."""
+    return 1 if scenario.redundancy == "n+1" and not way.has_spare else 0
+
+
 def _units(scenario: Scenario, demand: Demand, way: Placement, planned: float) -> tuple[int, int] | None:
-    """Replicas and units that carry a demand at so much load per replica; None where they cannot be had."""
-    budget = scenario.objectives.budget_usd_per_hour
+    """Replicas and units that carry a demand at a planned load per replica; None where they cannot be had."""
+    budget, spare = scenario.objectives.budget_usd_per_hour, _num_spare(scenario, way)
     most = math.inf if way.max_units is None else way.max_units
     if budget is not None:
-        machines = budget - extra_usd_per_hour(way.price, scenario.beside)
+        machines = budget - extra_usd_per_hour(way.price, scenario.beside) - way.idle_usd_per_hour
         most = min(most, math.floor(machines / way.usd_per_unit_hour + _ROUNDING))
     if demand.kind in ("rate", "clients"):
-        spare = 1 if scenario.redundancy == "n+1" and not way.has_spare else 0
         num_replicas = replicas_for(demand.size, planned) + spare
         num_units = max(way.min_units, math.ceil(num_replicas / way.replicas_per_unit))
     else:
-        num_units = way.min_units if demand.kind == "unit" else int(min(most, _MOST_UNITS))
+        least = max(way.min_units, math.ceil((1 + spare) / way.replicas_per_unit))
+        is_all = demand.kind == "budget" or way.price.provider == OWN
+        num_units = int(min(most, _MOST_UNITS)) if is_all else least
         num_replicas = num_units * way.replicas_per_unit
+        if num_replicas <= spare:
+            return None
     return (num_replicas, num_units) if way.min_units <= num_units <= most else None
 
 
-def _cost(purchase: Purchase | None) -> float:
-    return purchase.cost if purchase else math.inf
-
-
 def _least_of_clients(scenario: Scenario, ways: Sequence[Placement], requests_per_s: float) -> float:
-    """Clients that wait for answers are served no faster than a full replica serves."""
+    """Clients that wait for outputs are served no faster than a full replica serves."""
     budget, traffic = scenario.objectives.budget_usd_per_hour or math.inf, scenario.traffic
     tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
     least = min(
-        (way.usd_per_replica_hour for way in ways if way.usd_per_unit_hour <= budget), default=math.inf
+        (
+            way.usd_per_replica_hour * expected_price_factor(way.price, scenario.as_of)
+            for way in ways
+            if way.usd_per_unit_hour <= budget
+        ),
+        default=math.inf,
     )
     return usd_per_million_tokens(least, requests_per_s, tokens)
 

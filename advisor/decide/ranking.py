@@ -8,14 +8,16 @@ from typing import Final, TypeVar
 
 from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
+from advisor.decide.candidates import Candidate
 from advisor.decide.levers import lacks_head
+from advisor.decide.measure import PlanningPoint
 from advisor.decide.offers import OWN, Placement
 from advisor.decide.option import Holds, Role
 from advisor.decide.power import rate_factors
-from advisor.decide.purchase import Demand, Purchase, cheapest_purchase, planned_load
+from advisor.decide.purchase import Demand, Purchase, planned_load
 from advisor.decide.scenario import Scenario
-from advisor.decide.screening import Found, least_throughput
-from advisor.simulator.intervals import LEVELS, factors, pair_class, pair_errors
+from advisor.decide.trial import Found
+from advisor.simulator.intervals import LEVELS, factors, pair_class, pair_errors, prediction_class
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving_prediction import class_of
 
@@ -26,6 +28,7 @@ LESS: Final = 0.97
 """Cost over another cost up to which it is called cheaper: a capacity is known within a twentieth."""
 QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
 _NORMAL: Final = NormalDist()
+_QUANTILE_Z: Final = tuple(_NORMAL.inv_cdf(quantile) for quantile in QUANTILES)
 _Z80: Final = _NORMAL.inv_cdf(0.9)
 _LEVEL_80: Final = 0.8
 SAMPLING_SIGMA: Final = 0.04
@@ -54,6 +57,8 @@ class Planned:
     """At the planning point once `confirmed`; before, at the capacity."""
     price_spread: PriceSpread
     """How far the price may have moved since it was read."""
+    point: PlanningPoint | None = None
+    """How `result` was simulated; None before the planning point is shown."""
 
     @property
     def holds(self) -> Holds:
@@ -82,28 +87,35 @@ class Planned:
 
 
 def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
-    """A deployment judged by what is known of the model's errors: where the real capacity is smaller, a given load
-    needs more replicas, and an open one gets less.
+    """Return a deployment judged by what is known of the model's errors: where the real capacity is smaller, a given
+    load needs more replicas, and an open one gets less. It is never expected to cost less than it is bought for.
     """
     load, purchase, capacity = load_per_replica(scenario, demand, found), found.purchase, found.capacity.load
     costs = []
-    for quantile in QUANTILES:
-        real = capacity * capacity_factor(found, quantile)
+    for factor in capacity_factors(found):
         if demand.kind in ("rate", "clients"):
-            costs.append(purchase.cost * _units_needed(purchase, demand.size / real) / purchase.num_units)
+            units = _units_needed(purchase, demand.size / (capacity * factor))
+            costs.append(purchase.cost * purchase.placement.usd_per_hour_of(units) / purchase.usd_per_hour)
         else:
-            costs.append(purchase.cost * capacity / real)
+            costs.append(purchase.cost / factor)
     chance = chance_of_capacity(found, load / capacity)
     spread = price_spread_of(purchase.placement.price, scenario)
-    expected = sum(costs) / len(costs) * math.exp(spread.drift + spread.sigma**2 / 2.0)
+    expected = max(purchase.cost, sum(costs) / len(costs)) * math.exp(spread.drift + spread.sigma**2 / 2.0)
     return Planned(found, demand, load, chance, expected, found.capacity.result, spread)
+
+
+def capacity_factors(found: Found) -> tuple[float, ...]:
+    """Real over predicted capacity at 21 quantiles of the errors of model and sampling."""
+    low, high = _throughput_factors(found)
+    down, up = -math.log(low) / _Z80, math.log(high) / _Z80
+    return tuple(math.exp(z * (up if z > 0 else down)) for z in _QUANTILE_Z)
 
 
 def _units_needed(purchase: Purchase, num_loads: float) -> float:
     """Units that carry so many times the load of a replica; a fleet of unlike workers grows by one of them."""
     way = purchase.placement
     needed = max(math.ceil(num_loads * way.num_workers - _TINY), purchase.num_replicas * way.num_workers)
-    return math.ceil(needed / way.replicas_per_unit) / way.num_workers
+    return max(purchase.num_units, math.ceil(needed / way.replicas_per_unit) / way.num_workers)
 
 
 def is_firm(price: Price, spread: PriceSpread) -> bool:
@@ -115,16 +127,6 @@ def is_firm(price: Price, spread: PriceSpread) -> bool:
 def firm_ways(scenario: Scenario, ways: Sequence[Placement]) -> list[Placement]:
     """Those at firm prices. Source: own policy."""
     return [way for way in ways if is_firm(way.price, price_spread_of(way.price, scenario))]
-
-
-def plans_of(scenario: Scenario, demand: Demand, found: Found, place: int) -> list[Planned]:
-    """A deployment bought where it is cheapest for one of the demands, and where a firm price is cheapest."""
-    plans = [planned(scenario, demand, found.at(place))]
-    firm, capacity = firm_ways(scenario, found.ways), found.capacity
-    bought = cheapest_purchase(scenario, demand, firm, capacity.load, capacity.requests_per_s)
-    if bought is not None and bought.placement is not plans[0].found.purchase.placement:
-        plans.append(planned(scenario, demand, replace(found, purchases=(bought,))))
-    return plans
 
 
 def price_spread_of(price: Price, scenario: Scenario) -> PriceSpread:
@@ -171,15 +173,14 @@ def _throughput_factors(found: Found) -> tuple[float, float]:
     class_name = class_of(replica, found.capacity.result.mean_batch)
     low, high = factors("throughput", class_name)
     low, high = min(low, 1.0), max(high, 1.0)
-    errors = [(low, high)]
+    sampled = math.exp(_Z80 * found.capacity.sigma)
+    errors = [(low, high), (1.0 / sampled, sampled)]
     if (guess := found.candidate.speculation) is not None:
         errors.append((1.0 / guess.time_factors[1], 1.0 / guess.time_factors[0]))
     if (chip := found.candidate.full_power) is not None:
         errors.append(rate_factors(chip))
-    if len(errors) == 1:
-        return low, high
-    # How many guesses are accepted and how fast boards are under a limit are errors of their own, which add in squares
-    # on the logarithm.
+    # Sampling, how many guesses are accepted and how fast boards are under a limit are errors of their own, which
+    # add in squares # on the logarithm.
     slow, fast = (math.hypot(*map(math.log, side)) for side in zip(*errors, strict=True))
     return math.exp(-slow), math.exp(fast)
 
@@ -196,9 +197,9 @@ def ranked(options: Sequence[Planned]) -> list[Planned]:
 
 
 def preferred(able: Sequence[Planned]) -> Planned:
-    """Of deployments on one accelerator the one that is expected to cost least; of those with the same bill, and
-    expected to differ by less than capacities do by their seeds, the one whose engine is predicted best, in the larger
-    replicas, which answer sooner.
+    """Return the deployment of one accelerator that is expected to cost least. Of those with the same bill, that are
+    expected to differ by less than capacities do by their seeds: the one that is more likely to hold, then the one
+    whose engine is predicted best, then the simpler one.
     """
     best = ranked(able)[0]
     bill = best.found.purchase.cost * (1.0 + _TINY)
@@ -211,12 +212,40 @@ def preferred(able: Sequence[Planned]) -> Planned:
         and (plan.is_founded, plan.is_known) == (best.is_founded, best.is_known)
     ]
 
-    def by_engine(plan: Planned) -> tuple[float, int, str, str]:
-        deployment = plan.found.candidate.deployment
-        sure = least_throughput(plan.found.candidate)
-        return -sure, -deployment.accelerators_per_replica, deployment.engine.id, deployment.weight_dtype
+    def by_safety(plan: Planned) -> tuple[float, int, int, float, str, str]:
+        candidate = plan.found.candidate
+        names = candidate.deployment.engine.id, candidate.deployment.weight_dtype
+        return (-round(plan.chance, 1), *complexity(candidate), -least_throughput(candidate), *names)
 
-    return min(equal, key=by_engine, default=best)
+    return min(equal, key=by_safety, default=best)
+
+
+def complexity(candidate: Candidate) -> tuple[int, int]:
+    """How much a deployment has that differs from the simplest one, and the accelerators of a replica.
+
+    Each kind of parallelism counts, and so do speculation, a power limit, batch limits other than the engine's, and
+    weights in another format than the publisher's.
+    """
+    run = candidate.deployment
+    differences = (
+        run.tensor_parallel > 1,
+        run.pipeline_parallel > 1,
+        run.data_parallel > 1,
+        run.expert_parallel > 1,
+        candidate.speculation is not None,
+        candidate.full_power is not None,
+        candidate.has_own_limits,
+        run.weight_dtype != run.model.weights,
+    )
+    return sum(differences), run.accelerators_per_replica
+
+
+def least_throughput(candidate: Candidate) -> float:
+    """Lower end of measured over predicted throughput of the candidate's engine."""
+    deployment = candidate.deployment
+    architecture = deployment.accelerator.architecture
+    name = prediction_class(deployment.engine.id, transferred=False, architecture=architecture)
+    return factors("throughput", name)[0]
 
 
 def is_tie(first: Planned, other: Planned) -> bool:
@@ -247,7 +276,7 @@ def cost_range(option: Planned) -> tuple[float, float]:
         real = option.found.capacity.load * capacity_factor(option.found, quantile)
         if demand.kind in ("rate", "clients"):
             units = _units_needed(purchase, demand.size / real)
-            logs.append(math.log(max(units, purchase.num_units) / purchase.num_units))
+            logs.append(math.log(purchase.placement.usd_per_hour_of(units) / purchase.usd_per_hour))
         else:
             logs.append(math.log(option.found.capacity.load / real))
     price = _Z80 * spread.sigma
@@ -287,14 +316,14 @@ def _log_sigma(option: Planned) -> float:
     return math.log(high / low) / (2.0 * _Z80)
 
 
-def roles(order: Sequence[Planned]) -> list[Role]:
-    """The safe pick, and what is cheaper if it holds; the others have no role."""
+def roles(order: Sequence[Planned], safe: Planned | None) -> list[Role]:
+    """Return the role of each entry: the safe pick, and what costs less than it if it holds."""
     found: list[Role] = ["other"] * len(order)
-    safe = next((place for place, option in enumerate(order) if option.is_founded), None)
+    limit = math.inf
     if safe is not None:
-        found[safe] = "safe_pick"
+        limit = safe.found.purchase.cost
+        found = ["safe_pick" if option is safe else "other" for option in order]
     cheapest = min(range(len(order)), key=lambda place: order[place].found.purchase.cost)
-    limit = order[safe].found.purchase.cost if safe is not None else math.inf
-    if cheapest != safe and order[cheapest].found.purchase.cost < limit:
+    if order[cheapest] is not safe and order[cheapest].found.purchase.cost < limit:
         found[cheapest] = "cheapest_if_it_holds"
     return found

@@ -1,33 +1,30 @@
-"""The headline job: a scenario in, a ranked, priced, explained recommendation out."""
+"""The headline job: a scenario in, a ranked, priced, explained decision out."""
 
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
+from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.schema import Accelerator, Model
+from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.decide.bounds import tail_note
 from advisor.decide.changes import compared, tried_changes, tried_levers, what_would_change
 from advisor.decide.context_tiers import context_tiers, searched_largest
-from advisor.decide.decision import Decision, Rejected, Rung
+from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
 from advisor.decide.levers import APART, BY_LENGTH, lever, pulled, without_limits
 from advisor.decide.nearest import nearest_question
 from advisor.decide.offers import market, stale_price_warnings
-from advisor.decide.option import Option
+from advisor.decide.option import Option, Role
 from advisor.decide.options import ages_days, headline, option_of, owned_note, router_note
 from advisor.decide.pools import with_pools
-from advisor.decide.purchase import Demand, cheapest_purchase, demands_of
-from advisor.decide.ranking import (
-    Planned,
-    is_tie,
-    planned,
-    ranked,
-    roles,
-)
+from advisor.decide.purchase import Demand, demands_of
+from advisor.decide.race import WIDTH, Race, Report
+from advisor.decide.ranking import Planned, is_tie, ranked, roles
 from advisor.decide.reason import (
     CostsMore,
     NoAnswerError,
@@ -38,43 +35,72 @@ from advisor.decide.reason import (
     Reason,
 )
 from advisor.decide.scenario import Scenario, windowed
-from advisor.decide.screening import PICKS, Found, Searched, SearchOutcome, screen
-from advisor.decide.search import Progress, search
-from advisor.decide.settling import engines_for, leaders, screened
+from advisor.decide.screening import screen
 from advisor.decide.split import with_split
+from advisor.decide.trial import Found
 from advisor.decide.unlike_parts import Offers
 
 Offered = Callable[[Offers, Mapping[str, Accelerator]], Offers]
-_MAX_VARIANTS = 2
-SCREENED_ONLY = (
+_MAX_VARIANTS: Final = 2
+"""Further deployments of an accelerator that are shown beside its entry."""
+SCREENED_ONLY: Final = (
     "screened only: capacities rest on short runs and none was confirmed, so order and counts may change; "
     "ask again without --fast before you rent"
 )
-_NO_LIMIT = "no power limit that was tried holds the objectives: boards at full power"
+_NO_LIMIT: Final = "no power limit that was tried holds the objectives: boards at full power"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A race that was run for a scenario, with the market that it was run on."""
+
+    scenario: Scenario
+    """As it was searched: with requests within the model's window."""
+    model: Model
+    notes: tuple[str, ...]
+    accelerators: Mapping[str, Accelerator]
+    offers: Mapping[str, tuple[Price, ...]]
+    race: Race
+
+    def counts(self, wall_s: float) -> Counts:
+        """Return how much was looked at in so long a time [s]."""
+        race = self.race
+        return Counts(
+            num_candidates=race.num_candidates,
+            num_modelled=race.num_modelled,
+            num_simulated=race.num_simulated,
+            num_simulated_requests=race.num_requests,
+            wall_s=wall_s,
+        )
+
+
+def engines_for(scenario: Scenario) -> tuple[Engine, ...]:
+    """Return the engines that a scenario allows."""
+    wanted = scenario.constraints.engines
+    return tuple(engine for engine in engine_catalog.all_engines() if not wanted or engine.id in wanted)
 
 
 def searched(
     scenario: Scenario,
     *,
-    progress: Progress = lambda message: None,
+    progress: Report = lambda line: None,
     suggests: bool = False,
     offered: Offered = lambda offers, _: offers,
     work: int | None = None,
-    layouts: bool = True,
-) -> Searched:
-    """The search that a scenario asks for; where nothing is found and `suggests`, the nearest question is sought too.
+    width: int = WIDTH,
+) -> Search:
+    """Run the race that a scenario asks for; where nothing is found and `suggests`, the nearest question is sought too.
 
-    `offered` says how offers may be taken, `work` how much may be simulated; unless `layouts`, of each accelerator and
-    weight format the best layout alone is looked for.
+    `offered` says how offers may be taken, `work` how much may be simulated, `width` how many accelerators are ranked.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     """
     with limited(SEARCH_WORK if work is None else work) as effort:
-        done = _searched(scenario, progress, offered, layouts=layouts)
+        done = _searched(scenario, progress, offered, width)
     if effort.is_spent:
         done = replace(done, notes=(*done.notes, ENDED_EARLY))
-    if done.ranked(1):
+    if done.race.entries(-1, 1):
         return done
     fix = ""
     if suggests:
@@ -88,50 +114,41 @@ def searched(
 
 def _searched(
     scenario: Scenario,
-    progress: Progress,
+    progress: Report,
     offered: Offered = lambda offers, _: offers,
-    *,
-    layouts: bool = True,
-) -> Searched:
+    width: int = WIDTH,
+) -> Search:
     model, model_note = model_catalog.get(scenario.model)
     scenario, window_note = windowed(scenario, model)
     limits, may_draw_less = scenario.constraints, without_limits(scenario) is not None
     offers, accelerators = market(limits, scenario.as_of, None, may_draw_less=may_draw_less)
-    on_offer, outcome = offered(offers, accelerators), SearchOutcome()
-    question, entries = screen(scenario, model, accelerators, engines_for(scenario), on_offer, outcome)
-    search(question, entries, outcome, progress=progress, layouts=layouts)
+    trials, reasons = screen(
+        scenario, model, accelerators, engines_for(scenario), offered(offers, accelerators)
+    )
+    race = Race(scenario, model, demands_of(scenario), trials, width=width, report=progress)
+    race.reasons.update(reasons)
+    race.run()
     notes = tuple(note for note in (model_note, window_note) if note)
-    return Searched(scenario, model, notes, accelerators, offers, outcome)
+    return Search(scenario, model, notes, accelerators, offers, race)
 
 
-def _attempt(scenario: Scenario, progress: Progress) -> Found | None:
+def _attempt(scenario: Scenario, progress: Report) -> Found | None:
     """The cheapest that a question would be answered with."""
     try:
-        done = _searched(scenario, progress)
+        done = _searched(scenario, progress, width=1)
     except AdvisorError:
         return None
-    asked, demands = done.scenario, demands_of(done.scenario)
-    plans = leaders(done, demands, -1, PICKS, PICKS)
-    bought = [
-        replace(plan.found, purchases=(purchase,))
-        for plan in plans
-        if (purchase := cheapest_purchase(asked, plan.demand, plan.found.ways, *_carries(plan.found)))
-    ]
-    return min(bought, key=lambda found: found.cost(0), default=None)
+    entries = done.race.entries(-1)
+    return min((plan.found for plan in entries), key=lambda found: found.purchase.cost, default=None)
 
 
-def _carries(found: Found) -> tuple[float, float]:
-    return found.capacity.load, found.capacity.requests_per_s
-
-
-def recommend(
-    scenario: Scenario, *, progress: Progress = lambda message: None, whole: bool = True
-) -> Decision:
-    """Which accelerator, how many, which layout, precision and engine, at which cost, with which latencies.
+def recommend(scenario: Scenario, *, progress: Report = lambda line: None, whole: bool = True) -> Decision:
+    """Return which accelerator to take, how many, in which layout and precision, at which cost and with which
+    latencies.
 
     Every accelerator of the catalog is considered; the options shown were simulated, and no other could be cheaper
     by its optimistic bound. One that is screened only rests on short runs alone, and says so. Unless `whole`, what a
-    terminal does not show is left out: what would change the answer, and what other layouts show.
+    terminal does not show is left out: what would change the answer.
 
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
@@ -145,35 +162,45 @@ def recommend(
         done = searched(scenario, progress=progress, suggests=True)
     with limited(SHOW_WORK):
         plan = _answered(asked, refused, done, progress, whole=whole)
-    return replace(plan, counts=done.outcome.counts(time.perf_counter() - started))
+    return replace(plan, counts=done.counts(time.perf_counter() - started))
+
+
+def _order(done: Search, top: int) -> list[Planned]:
+    """The entries of the last demand, best first. The first five never depend on how many are asked for: the race
+    goes on
+    for five more at a time, which are put behind them."""
+    race = done.race
+    order = race.entries(-1, WIDTH)
+    while len(order) >= WIDTH and len(order) < top and not is_spent():
+        width = len(order) + WIDTH
+        race.run(width)
+        shown_ids = {plan.found.accelerator_id for plan in order}
+        more = [plan for plan in race.entries(-1) if plan.found.accelerator_id not in shown_ids]
+        if not more:
+            break
+        order += more[:WIDTH]
+    return order
 
 
 def _answered(
-    asked: Scenario, refused: dict[int, Reason], done: Searched, progress: Progress, *, whole: bool
+    asked: Scenario, refused: dict[int, Reason], done: Search, progress: Report, *, whole: bool
 ) -> Decision:
-    """What a search found, settled, shown and compared."""
-    scenario, model, outcome = done.scenario, done.model, done.outcome
+    """What a race found, compared and explained."""
+    scenario, model, race = done.scenario, done.model, done.race
     demands = demands_of(scenario)
-    last = len(demands) - 1
-    order = leaders(done, demands, last, max(PICKS, scenario.top), scenario.top)
-    if not order and (
-        free := without_limits(scenario)
-    ):  # what is dearer than limited boards was not looked at
-        again = searched(free, progress=progress)
-        again = replace(again, notes=(*again.notes, _NO_LIMIT))
-        return _answered(asked, refused, again, progress, whole=whole)
-    if not order:
-        raise _nothing(done)
-    order = _with_unlike_parts(done, scenario, demands[last], order)
-    options = _options(order, done, scenario, whole=whole)
-    picks = list[Planned | None]()
-    for place in range(len(scenario.ladder_per_s)):
-        picks += leaders(done, demands, place, PICKS, 1)[:1] or [None]
+    with limited(SEARCH_WORK):
+        entries = _order(done, scenario.top)
+    entries = _with_unlike_parts(done, scenario, demands[-1], entries)
+    safe = race.safe_pick(-1)
+    role_of = dict(zip(map(id, entries), roles(entries, _among(safe, entries)), strict=True))
+    order = entries[: scenario.top]
+    options = _options(order, [role_of[id(plan)] for plan in order], done, scenario)
+    picks = [next(iter(race.entries(place, 1)), None) for place in range(len(scenario.ladder_per_s))]
     if scenario.ladder_clients:
         fewer = scenario.ladder_clients[:-1]
-        picks = [*(_taken(_of_clients(scenario, each), progress) for each in fewer), order[0]]
+        picks = [*(_taken(_of_clients(scenario, each), progress) for each in fewer), entries[0]]
     ladder = _ladder(scenario, picks)
-    comparisons = compared(order)
+    comparisons = compared(entries)[: len(order) - 1]
     ties = [rank for rank, plan in enumerate(order[1:], start=2) if is_tie(order[0], plan)]
     options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
     return Decision(
@@ -182,16 +209,16 @@ def _answered(
         workload=scenario.workload,
         headline=headline(options[0], model, scenario, ladder),
         options=options,
-        safe_pick=next((option for option in options if option.role == "safe_pick"), None),
+        safe_pick=_safe_option(safe, options, entries, scenario),
         ladder=ladder,
         contexts=_contexts(asked, model, refused, order[0], progress),
-        rejected=_rejected(done, _accelerators(order), options[-1]),
+        rejected=_rejected(done, order),
         what_would_change=what_would_change(options, comparisons, tried_changes(scenario, order[0]))
         if whole
         else (),
         comparisons=comparisons,
         changes=tried_levers(scenario, _worth_trying(scenario, order[0], picks)),
-        counts=outcome.counts(0.0),
+        counts=done.counts(0.0),
         warnings=stale_price_warnings(ages_days(options)),
         notes=(
             *done.notes,
@@ -205,8 +232,26 @@ def _answered(
     )
 
 
+def _among(safe: Planned | None, entries: Sequence[Planned]) -> Planned | None:
+    """The entry that is the safe pick; None where the safe pick is a variant of an entry, or below them all."""
+    return next((plan for plan in entries if plan.is_founded), None) if safe is not None else None
+
+
+def _safe_option(
+    safe: Planned | None, options: Sequence[Option], entries: Sequence[Planned], scenario: Scenario
+) -> Option | None:
+    """The safe pick as an option, also where it is not among those that are shown."""
+    among = next((option for option in options if option.role == "safe_pick"), None)
+    if among is not None or safe is None:
+        return among
+    names = [plan.found.accelerator_id for plan in entries]
+    name = safe.found.accelerator_id
+    rank = names.index(name) + 1 if name in names else len(names) + 1
+    return replace(option_of(rank, safe, scenario), role="safe_pick")
+
+
 def _with_unlike_parts(
-    done: Searched, scenario: Scenario, demand: Demand, order: list[Planned]
+    done: Search, scenario: Scenario, demand: Demand, order: list[Planned]
 ) -> list[Planned]:
     """The ranking with fleets of unlike parts in place of what they beat, where they are asked for."""
     if APART.name in scenario.levers:
@@ -222,13 +267,13 @@ def _of_clients(scenario: Scenario, clients: int) -> Scenario:
     return scenario.model_copy(update={"traffic": traffic, "ladder_clients": ()})
 
 
-def _taken(scenario: Scenario, progress: Progress) -> Planned | None:
-    """What to take for a question of its own."""
+def _taken(scenario: Scenario, progress: Report) -> Planned | None:
+    """The entry of a question of its own."""
     try:
-        done = searched(scenario.model_copy(update={"top": 1}), progress=progress)
+        done = searched(scenario, progress=progress, width=1)
     except InfeasibleError:
         return None
-    return next(iter(leaders(done, demands_of(done.scenario), 0, PICKS, 1)), None)
+    return next(iter(done.race.entries(-1, 1)), None)
 
 
 def _ladder(scenario: Scenario, picks: Sequence[Planned | None]) -> tuple[Rung, ...]:
@@ -236,7 +281,7 @@ def _ladder(scenario: Scenario, picks: Sequence[Planned | None]) -> tuple[Rung, 
     rungs = []
     clients = scenario.ladder_clients or (None,) * len(picks)
     for place, (pick, count) in enumerate(zip(picks, clients, strict=True)):
-        option = None if pick is None else replace(option_of(1, pick, scenario), role=roles([pick])[0])
+        option = None if pick is None else replace(option_of(1, pick, scenario), role=_role_of(pick))
         served = option.served.requests_per_s.value if option else None
         rate = served if count else scenario.ladder_per_s[place]
         reason = NothingCarries() if option is None else None
@@ -245,7 +290,7 @@ def _ladder(scenario: Scenario, picks: Sequence[Planned | None]) -> tuple[Rung, 
 
 
 def _contexts(
-    scenario: Scenario, model: Model, refused: dict[int, Reason], best: Planned, progress: Progress
+    scenario: Scenario, model: Model, refused: dict[int, Reason], best: Planned, progress: Report
 ) -> tuple[Rung, ...]:
     """What to take for each of the scenario's context windows."""
     if not scenario.max_contexts:
@@ -264,27 +309,65 @@ def _worth_trying(
     return [(1, best), *((0, pick) for pick in picks[:1] if pick)]
 
 
+def _role_of(pick: Planned) -> Role:
+    """The role of a plan that stands alone."""
+    return "safe_pick" if pick.is_founded else "cheapest_if_it_holds"
+
+
 def _options(
-    order: Sequence[Planned], done: Searched, scenario: Scenario, *, whole: bool
+    order: Sequence[Planned], named: Sequence[Role], done: Search, scenario: Scenario
 ) -> tuple[Option, ...]:
-    """The ranking as options, each with other confirmed layouts of its accelerator."""
+    """The ranking as options, each with other deployments of its accelerator: a founded or a cheaper one first."""
     found = []
-    for rank, (plan, role) in enumerate(zip(order, roles(order), strict=True), start=1):
-        others = [
-            each
-            for each in done.outcome.found[plan.found.accelerator_id]
-            if each.purchases[-1] and each.candidate is not plan.found.candidate
-        ]
-        others.sort(key=lambda each: each.cost(-1))
-        plans = [planned(scenario, plan.demand, each.at(-1)) for each in others[:_MAX_VARIANTS]]
-        if whole:
-            plans = [screened(scenario, each) for each in plans]
+    for rank, (plan, role) in enumerate(zip(order, named, strict=True), start=1):
         variants = tuple(
-            replace(option_of(rank, each, scenario), tie_with=(rank,) if is_tie(plan, each) else ())
-            for each in plans
+            replace(
+                option_of(rank, each, scenario),
+                role=_variant_role(each, plan) if number == 0 else "other",
+                tie_with=_tie(plan, each, rank),
+            )
+            for number, each in enumerate(_variants(plan, done))
         )
         found.append(replace(option_of(rank, plan, scenario), role=role, variants=variants))
     return tuple(found)
+
+
+def _variants(plan: Planned, done: Search) -> list[Planned]:
+    """Other deployments and offers on the accelerator of an entry: the founded one, or what costs less than a founded
+    entry, then other layouts."""
+    others = [
+        each
+        for each in done.race.others(-1, plan.found.accelerator_id)
+        if each.found.candidate is not plan.found.candidate
+        or each.found.purchase.placement is not plan.found.purchase.placement
+    ]
+    if plan.found.fleet is not None:
+        others = []
+    first = [each for each in others if each.is_founded][:1] if not plan.is_founded else []
+    if plan.is_founded:
+        first = [each for each in others if each.expected_cost < plan.expected_cost][:1]
+    rest = [
+        each
+        for each in others
+        if each.found.candidate is not plan.found.candidate
+        and all(each.found.candidate is not one.found.candidate for one in first)
+    ]
+    unique = {id(each.found.candidate): each for each in reversed(rest)}
+    kept = sorted(unique.values(), key=lambda each: each.expected_cost)
+    return [*first, *kept[: _MAX_VARIANTS - len(first)]]
+
+
+def _variant_role(variant: Planned, entry: Planned) -> Role:
+    """The role of a variant: the founded deployment of an entry that is not, or what is cheaper if it holds."""
+    if variant.is_founded and not entry.is_founded:
+        return "safe_pick"
+    if entry.is_founded and variant.expected_cost < entry.expected_cost:
+        return "cheapest_if_it_holds"
+    return "other"
+
+
+def _tie(entry: Planned, variant: Planned, rank: int) -> tuple[int, ...]:
+    return (rank,) if is_tie(entry, variant) else ()
 
 
 def _accelerators(order: Sequence[Planned]) -> set[str]:
@@ -294,35 +377,35 @@ def _accelerators(order: Sequence[Planned]) -> set[str]:
     return of_parts | {plan.found.accelerator_id for plan in order}
 
 
-def _rejected(done: Searched, shown: set[str], last: Option) -> tuple[Rejected, ...]:
+def _rejected(done: Search, order: Sequence[Planned]) -> tuple[Rejected, ...]:
     """Every accelerator that is not an option, against the last one that is."""
-    return rejected_of(done, shown, last.served.usd_per_million_tokens.value, last.rank)
+    return rejected_of(done, _accelerators(order), order[-1].expected_cost, len(order))
 
 
 def rejected_of(
-    done: Searched, shown: set[str], limit_usd: float, rank: int | None = None
+    done: Search, shown_ids: set[str], limit_usd: float, rank: int | None = None
 ) -> tuple[Rejected, ...]:
-    """Every accelerator that is not shown: dearer ones first, then those that cannot answer.
+    """Return every accelerator that is not shown: those that cost more first, then those that cannot answer.
 
-    `limit_usd` is what the dearest one that is shown, the option `rank`, costs [USD per million tokens].
+    `limit_usd` is the expected cost of the last one that is shown, the option `rank` [USD per million tokens].
     """
-    outcome = done.outcome
-    dearer, others = list[tuple[float, str, bool]](), list[Rejected]()
+    race, dearer, others = done.race, list[tuple[float, str, bool]](), list[Rejected]()
     for name in done.accelerators:
-        if name in shown:
+        if name in shown_ids:
             continue
-        found = outcome.found.get(name)
-        if found:
-            dearer.append((found[0].usd_per_million_tokens, name, False))
-        elif name in outcome.bounds:
-            dearer.append((outcome.bounds[name], name, True))
+        measured = race.others(-1, name)
+        floor = race.floor(-1, name)
+        if measured:
+            dearer.append((measured[0].expected_cost, name, False))
+        elif floor < float("inf") and name not in race.reasons:
+            dearer.append((floor, name, True))
         else:
-            others.append(Rejected(name, outcome.reasons.get(name, NoDeployment())))
-    ranked = [
+            others.append(Rejected(name, race.reasons.get(name, NoDeployment())))
+    ranked_by_cost = [
         Rejected(name, CostsMore(usd, limit_usd, rank, is_bound=is_bound))
         for usd, name, is_bound in sorted(dearer)
     ]
-    return (*ranked, *others)
+    return (*ranked_by_cost, *others)
 
 
 def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> tuple[str, ...]:
@@ -339,10 +422,10 @@ def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> 
     return (f"no option is cheaper with {', '.join(idle)}: searched with and without",) if idle else ()
 
 
-def _nothing(done: Searched, fix: str = "") -> NoAnswerError:
+def _nothing(done: Search, fix: str = "") -> NoAnswerError:
     """Why there is no answer: what another question would change first, then the most common."""
     scenario, model = done.scenario, done.model
-    reasons = Counter(done.outcome.reasons.values())
+    reasons = Counter(done.race.reasons.values())
     common = sorted(
         reasons.items(),
         key=lambda item: (isinstance(item[0], NotRanked), isinstance(item[0], NotForSale), -item[1]),

@@ -1,6 +1,5 @@
 """Pools by length of prompt behind a router: a boundary, what carries either side of it, and both as one fleet."""
 
-import heapq
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +11,13 @@ from advisor.catalog.schema import Accelerator, Model
 from advisor.decide.levers import BY_LENGTH, LEVERS
 from advisor.decide.load_runs import LoadShare, SplitModel, prompt_pairs, trace_of
 from advisor.decide.option import Share
-from advisor.decide.purchase import Demand
+from advisor.decide.purchase import Demand, demands_of
+from advisor.decide.race import Race
 from advisor.decide.ranking import Planned
 from advisor.decide.scenario import Objectives, PromptRange, Scenario, ServiceLevel, Traffic
-from advisor.decide.screening import Entry, Found, Question, SearchOutcome, screen
-from advisor.decide.search import estimate, tighten
+from advisor.decide.screening import screen
+from advisor.decide.trial import Found
 from advisor.decide.unlike_parts import BASES, Asked, Offers, Side, seller_of, with_parts
-from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving.content import mean_reused_tokens
 from advisor.simulator.serving.trace_replay import contents_of
@@ -27,8 +26,6 @@ _QUANTILES: Final = (0.5, 0.75, 0.9)
 """Of the prompts' lengths, at which boundaries are tried."""
 _ROUND: Final = 256
 """Of which a boundary is a multiple [tokens]."""
-_MOST_MODELLED: Final = 12
-"""Candidates of one side whose step-cost surface is built."""
 _LEAST_REQUESTS: Final = 20
 """Of a trace on either side of a boundary."""
 _PART: Final = 0.5
@@ -102,37 +99,20 @@ def with_split(
     return with_parts(scenario, demand, plain, offers, pairs_of)
 
 
-@dataclass(slots=True)
-class _Half:
-    """One side of a boundary while it is searched: its question, and candidates by what they cost at least."""
-
-    question: Question
-    fraction: float
-    entries: list[Entry]
-
-    @property
-    def traffic(self) -> Traffic:
-        return self.question.scenario.traffic
-
-
 def _pairs(asked: Asked, plan: Planned, model: Model, chips: Mapping[str, Accelerator]) -> list[LengthPair]:
     """What may serve both sides of the boundaries that promise most."""
-    libraries: dict[tuple[str, str, str], OperatorLibrary] = {}
     whole, pairs = asked.scenario.traffic, list[LengthPair]()
     for end in boundaries(whole):
-        short, long = (
-            _half(asked, plan, part, model, chips, libraries)
-            for part in (traffic_in(whole, 1, end), traffic_in(whole, end + 1))
-        )
-        first = _estimated(short)
-        second = _estimated(long) if first else None
+        short, long = traffic_in(whole, 1, end), traffic_in(whole, end + 1)
+        first = _cheapest(asked, plan, short, model, chips)
+        second = _cheapest(asked, plan, long, model, chips) if first else None
         if first is None or second is None:
             continue
         pairs.append(
             LengthPair(
                 (_side(first), _side(second)),
-                (short.traffic, long.traffic),
-                (short.fraction, long.fraction),
+                (short, long),
+                (_fraction(short, whole), _fraction(long, whole)),
                 (first.capacity.load, second.capacity.load),
             )
         )
@@ -141,6 +121,11 @@ def _pairs(asked: Asked, plan: Planned, model: Model, chips: Mapping[str, Accele
 
 def _side(found: Found) -> Side:
     return Side(found.candidate, found.replica, found.ways)
+
+
+def _fraction(traffic: Traffic, whole: Traffic) -> float:
+    """Requests of one side over all requests."""
+    return (traffic.rate_per_s or 0.0) / (whole.rate_per_s or 1.0)
 
 
 def boundaries(traffic: Traffic) -> list[int]:
@@ -180,18 +165,13 @@ def traffic_in(whole: Traffic, from_tokens: int, to_tokens: int | None = None) -
     return part.model_copy(update=changes)
 
 
-def _half(
-    asked: Asked,
-    plan: Planned,
-    traffic: Traffic,
-    model: Model,
-    chips: Mapping[str, Accelerator],
-    libraries: dict[tuple[str, str, str], OperatorLibrary],
-) -> _Half:
-    """One side's question, with the engine and the weights of the plain deployment and below its bill, and of each size
-    of replica the candidate that may cost least."""
+def _cheapest(
+    asked: Asked, plan: Planned, traffic: Traffic, model: Model, chips: Mapping[str, Accelerator]
+) -> Found | None:
+    """What carries one side for least by short runs, with the engine and the weights of the plain deployment and below
+    its bill; None where nothing does."""
     scenario, deployment = asked.scenario, plan.found.candidate.deployment
-    fraction = (traffic.rate_per_s or 0.0) / (scenario.traffic.rate_per_s or 1.0)
+    fraction = _fraction(traffic, scenario.traffic)
     limits = {"engines": (deployment.engine.id,), "precisions": (deployment.weight_dtype,)}
     rest = tuple(name for name in scenario.levers if LEVERS.get(name) is None or LEVERS[name].kind != "fleet")
     changes = {
@@ -200,32 +180,14 @@ def _half(
         "constraints": scenario.constraints.model_copy(update=limits),
         "levers": rest or ("auto",),
         "redundancy": "none",
-        "top": 1,
+        "screened_only": True,
     }
-    outcome, heap = SearchOutcome(), list[Entry]()
-    question, screened = screen(
-        scenario.model_copy(update=changes), model, chips, (deployment.engine,), asked.offers, outcome
-    )
-    for entry in heapq.nsmallest(_MOST_MODELLED, screened):
-        tighten(question, entry, libraries, outcome, heap)
-    best: dict[tuple[str, int], Entry] = {}
-    for entry in sorted(heap, key=lambda each: (each.bounds[-1], -each.rate_bound)):
-        one = entry.candidate.deployment
-        best.setdefault((one.accelerator.id, one.accelerators_per_replica), entry)
-    return _Half(question, fraction, list(best.values()))
-
-
-def _estimated(half: _Half) -> Found | None:
-    """What carries one side for least by short runs; None where nothing does within the bill."""
-    outcome, best = SearchOutcome(), None
-    for entry in half.entries:
-        if best is not None and entry.bounds[-1] >= best.cost(-1):
-            break
-        estimate(half.question, entry, outcome, [], exhaustive=False)
-        found = [each for options in outcome.estimated.values() for each in options]
-        best = min(found, key=lambda each: each.cost(-1), default=None)
-        outcome.found = outcome.estimated  # what costs more than these need not be looked at closely
-    return best
+    half = scenario.model_copy(update=changes)
+    trials, _ = screen(half, model, chips, (deployment.engine,), asked.offers)
+    race = Race(half, model, demands_of(half), trials, width=1)
+    race.run()
+    best = race.entries(0, 1)
+    return best[0].found if best else None
 
 
 def _of_part(objectives: Objectives, fraction: float, budget: float) -> Objectives:

@@ -17,7 +17,7 @@ from advisor.decide.option import Explanation, Launch, Layout, Machine, Option
 from advisor.decide.purchase import Purchase, machines_bill
 from advisor.decide.ranking import Planned
 from advisor.decide.scenario import Scenario, Traffic
-from advisor.decide.screening import Found, Part
+from advisor.decide.trial import Found, Part
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 
@@ -195,7 +195,10 @@ def _part(rank: int, part: Part, plan: Planned, scenario: Scenario) -> Option:
 
 
 def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
-    """Options of `advisor simulate serve` that show a planning point again, of the whole deployment."""
+    """Return options of `advisor simulate serve` that show a planning point again, to the last digit.
+
+    Equal replicas are simulated as one with its share of the load, for as many seeds as the planning point took.
+    """
     found, traffic = plan.found, scenario.traffic
     first, replicas = found.candidate, found.purchase.num_replicas
     by_length = found.fleet is not None and found.fleet.lever == BY_LENGTH.name
@@ -204,7 +207,11 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
         workers = ["--replicas", str(found.fleet.parts[0].num_replicas)]
         workers += ["--long-prompts", _long(found.fleet.parts, scenario)]
     else:
-        workers = ["--replicas", str(replicas)] if found.fleet is None else _pool_args(found)
+        workers = ["--replicas", str(replicas), "--router", "share"]
+        if found.fleet is not None:
+            workers = _pool_args(found)
+        elif traffic.conversations is not None:
+            workers = ["--replicas", str(replicas)]
     args = ["--model", scenario.model, "--engine", first.deployment.engine.id]
     args += _typed(_worker(first, scenario) | ({} if by_length else _budget(found)))
     args += [*workers, *_load_args(traffic)]
@@ -212,10 +219,24 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
         adapters = scenario.adapters
         args += ["--adapters", str(adapters.count), "--adapter-rank", str(adapters.rank)]
         args += ["--adapter-slots", str(adapters.slots)]
+    if plan.point is not None and plan.point.seeds:
+        args += ["--requests", str(plan.point.num_requests)]
+        args += ["--seeds", ",".join(map(str, plan.point.seeds))]
     if plan.demand.kind == "clients":
         ramp_s = plan.load * found.capacity.spacing_s
-        return (*args, "--concurrency", str(round(plan.demand.size)), "--ramp", f"{ramp_s:.9g}s")
-    return (*args, "--rate", f"{plan.load * replicas:.9g}")
+        return (*args, "--concurrency", str(round(plan.demand.size)), "--ramp", f"{ramp_s!r}s")
+    return (*args, "--rate", repr(_whole_rate(plan, replicas)))
+
+
+def _whole_rate(plan: Planned, num_replicas: int) -> float:
+    """The rate of all replicas of which each gets exactly the planned load, also in floating point [1/s]."""
+    if plan.demand.kind == "rate":
+        return plan.demand.size
+    rate = plan.load * num_replicas
+    for candidate in (rate, math.nextafter(rate, 0.0), math.nextafter(rate, math.inf)):
+        if candidate / num_replicas == plan.load:
+            return candidate
+    return rate
 
 
 def _typed(options: dict[str, str]) -> list[str]:

@@ -7,16 +7,16 @@ from typing import Final, Protocol
 
 from advisor.catalog.schema import Accelerator, Price
 from advisor.decide.candidates import Candidate
-from advisor.decide.capacity import ESTIMATE_REQUESTS, Capacity, confirm
 from advisor.decide.effort import is_spent
 from advisor.decide.load_runs import Served, run_at, strain
+from advisor.decide.measure import SHORT_REQUESTS, Capacity, Measurements
 from advisor.decide.offers import Placement, placements
 from advisor.decide.option import Share
 from advisor.decide.purchase import Demand, cheapest_purchase
+from advisor.decide.race import shown
 from advisor.decide.ranking import Planned, planned
 from advisor.decide.scenario import Scenario, Traffic
-from advisor.decide.screening import Fleet, Found, Part, Settled
-from advisor.decide.settling import confirmed
+from advisor.decide.trial import Fleet, Found, Part
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 
@@ -175,7 +175,8 @@ def _best(asked: Asked, plan: Planned, pairs: Sequence[Pair], most: int) -> Plan
         if not sized:
             return None
         _, place, found = sized.pop()  # the cheapest
-        held = confirmed(asked.scenario, planned(asked.scenario, asked.demand, found), Settled())
+        plan_of_parts = planned(asked.scenario, asked.demand, found)
+        held = shown(asked.scenario, plan_of_parts, is_held=not asked.scenario.screened_only)
         if held is not None:
             return held
         waiting = [
@@ -205,15 +206,16 @@ def _sized(asked: Asked, pair: Pair, limit: float, begin: Sequence[int]) -> Foun
         if cell is None or cell.usd_per_hour >= limit:
             return None
         served = pair.served(counts)
-        length = max(ESTIMATE_REQUESTS, _PER_WORKER * sum(counts))
+        length = max(SHORT_REQUESTS, _PER_WORKER * sum(counts))
         result = run_at(served, traffic, load, length, scenario.seed, objectives=objectives)
         spent += result.num_requests
         tightest, name = strain(result, objectives)
         if tightest <= 1.0:
-            aim = Capacity(load, load, result, spent, name)
-            held = confirm(served, traffic, objectives, aim, scenario.seed, least=load)
+            measurements = Measurements(served, traffic, objectives, load, scenario.seed)
+            held = measurements.holds(load)
             if held is not None:
-                return _found(asked, pair, counts, cell, held)
+                capacity = Capacity(load, load, held, spent + measurements.num_requests, name, "confirmed")
+                return _found(asked, pair, counts, cell, capacity)
         short = pair.short(result, name, counts, asked)
         counts[short] += max(1, math.floor(_GROWTH * counts[short]))
     return None
@@ -232,7 +234,7 @@ def _found(asked: Asked, pair: Pair, counts: Sequence[int], cell: Cell, held: Ca
         for role, side, traffic, number, way, units in zip(*columns, strict=True)
     )
     fleet, last = Fleet(pair.lever, parts, pair.served(numbers)), pair.sides[1]
-    return Found(last.candidate, last.replica, held, (bought,), (whole,), fleet)
+    return Found(last.candidate, last.replica, held, bought, (whole,), fleet)
 
 
 def cheapest_cell(asked: Asked, pair: Pair, counts: Sequence[int]) -> Cell | None:

@@ -6,8 +6,8 @@ from advisor.catalog.schema import Price
 from advisor.catalog.units import HOURS_PER_DAY
 from advisor.decide.offers import Placement, placements
 from advisor.decide.purchase import bill_of, left_out
-from advisor.decide.screening import Found
 from advisor.decide.standing import standing_of
+from advisor.decide.trial import Found
 from advisor.economics.fleet import (
     Day,
     FleetCost,

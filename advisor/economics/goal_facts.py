@@ -13,10 +13,10 @@ from advisor.catalog.platforms import Platform
 from advisor.catalog.prices import prices_as_of
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import MILLION
+from advisor.decide.race import at_planned_load
 from advisor.decide.reason import NoAnswerError, NotForSale
 from advisor.decide.recommend import searched
 from advisor.decide.scenario import Scenario
-from advisor.decide.settling import at_planned_load
 from advisor.economics.api_bill import models_alike, usd_per_request
 from advisor.economics.owned import owned_option
 from advisor.economics.result import CostRow
@@ -113,12 +113,12 @@ def _hardware_deal(
     """The cheapest rented deployment of the family, else one that would be bought."""
     ids = tuple(record.id for record in members if record.is_ranked)
     limits = scenario.constraints.model_copy(update={"accelerators": ids})
-    asked = scenario.model_copy(update={"constraints": limits, "top": 1})
+    asked = scenario.model_copy(update={"constraints": limits})
     try:
-        done = searched(asked, layouts=False)
+        done = searched(asked, width=1)
     except InfeasibleError as error:
         return _owned_deal(platform, scenario, known, _gap_of(error))
-    found = at_planned_load(scenario, done.ranked(1)[0][0])
+    found = at_planned_load(scenario, done.race.entries(-1, 1)[0].found)
     way = ways_by_provider(found, done.offers[found.accelerator_id], largest=1)[0]
     row = row_of(found, way, scenario, known)
     what = f"{row.num_accelerators} x {row.accelerator} from {row.provider}, {row.engine} {row.weight_dtype}"
@@ -140,11 +140,11 @@ def _owned_deal(
         own = (hardware.count, record.id)
         limits = scenario.constraints.model_copy(update={"own": (own,), "accelerators": ()})
         try:
-            done = searched(scenario.model_copy(update={"constraints": limits, "top": 1}), layouts=False)
+            done = searched(scenario.model_copy(update={"constraints": limits}), width=1)
         except InfeasibleError as error:
             gap = _gap_of(error)
             continue
-        found = at_planned_load(scenario, done.ranked(1)[0][0])
+        found = at_planned_load(scenario, done.race.entries(-1, 1)[0].found)
         option = owned_option(found, bought, scenario, known, served=None, region="", count=hardware.count)
         if option is not None:
             what = f"{hardware.count} x {record.id} of one's own for {option.tco.life_years:g} years"

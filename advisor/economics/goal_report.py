@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from advisor.catalog import models as model_catalog
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.platforms import Platform, all_platforms
+from advisor.decide.race import Report
 from advisor.decide.scenario import Scenario
-from advisor.decide.search import Progress
 from advisor.economics.described import Sketch, sketches
 from advisor.economics.goal import Goal
 from advisor.economics.goal_facts import PlatformFacts, facts_of
@@ -27,7 +27,7 @@ class GoalReport:
 
 
 def goal_report(
-    scenario: Scenario, goal: Goal, known: Ownership, *, progress: Progress = lambda message: None
+    scenario: Scenario, goal: Goal, known: Ownership, *, progress: Report = lambda message: None
 ) -> GoalReport:
     """Families of hardware for a model and a team, best first.
 
@@ -51,7 +51,7 @@ def goal_report(
     )
 
 
-def _facts(platform: Platform, scenario: Scenario, known: Ownership, progress: Progress) -> PlatformFacts:
+def _facts(platform: Platform, scenario: Scenario, known: Ownership, progress: Report) -> PlatformFacts:
     progress(f"looking at {platform.name}")
     return facts_of(platform, scenario, known)
 

@@ -3,8 +3,8 @@
 import math
 
 from advisor.catalog.units import HOUR_S, HOURS_PER_DAY, MILLION
-from advisor.decide.capacity import ESTIMATE_REQUESTS
 from advisor.decide.load_runs import run_at
+from advisor.decide.measure import SHORT_REQUESTS
 from advisor.economics.market import Market
 from advisor.economics.question import CostQuestion
 from advisor.economics.result import CostRow, LoadPoint
@@ -27,7 +27,7 @@ def load_points(question: CostQuestion, market: Market, row: CostRow) -> tuple[L
         load = part * found.capacity.load
         if traffic.concurrency is not None and load < 1.0:
             continue
-        result = run_at(found.replica, traffic, load, ESTIMATE_REQUESTS, question.scenario.seed)
+        result = run_at(found.replica, traffic, load, SHORT_REQUESTS, question.scenario.seed)
         served = load if traffic.concurrency is None else result.requests_per_s
         points.append(_point(question, market, row, result, served))
     points.append(_point(question, market, row, found.capacity.result, found.capacity.requests_per_s))

@@ -1,21 +1,18 @@
 """One search on the market for a question about cost: deployments, their highest loads, their rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from advisor.catalog.engines import all_engines
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.schema import Model, Price
-from advisor.decide.bounds import surface_requests_per_s
 from advisor.decide.candidates import usable_precisions
-from advisor.decide.capacity import Capacity, confirm, highest_load
 from advisor.decide.decision import Counts, Rejected
-from advisor.decide.recommend import rejected_of, searched
+from advisor.decide.race import Report, at_planned_load
+from advisor.decide.recommend import Search, rejected_of, searched
 from advisor.decide.scenario import Scenario
-from advisor.decide.screening import Found, Searched
-from advisor.decide.search import Progress
-from advisor.decide.settling import at_planned_load
+from advisor.decide.trial import Found
 from advisor.economics.question import CostQuestion
 from advisor.economics.result import CostRow
 from advisor.economics.rows import Served, best_by_precision, founded_first, row_of, ways_by_provider
@@ -63,7 +60,7 @@ class Market:
 
 
 def survey(
-    question: CostQuestion, known: Ownership, progress: Progress, *, own: tuple[int, str] | None = None
+    question: CostQuestion, known: Ownership, progress: Report, *, own: tuple[int, str] | None = None
 ) -> Market:
     """Search, find the highest loads, and price every offer; with `own` only that hardware, for a load of its own.
 
@@ -78,12 +75,11 @@ def survey(
     asked = scenario
     if own is not None:
         limits = scenario.constraints.model_copy(update={"own": (own,), "accelerators": ()})
-        asked = scenario.model_copy(update={"constraints": limits, "top": 1})
+        asked = scenario.model_copy(update={"constraints": limits})
     elif peak is not None:
         asked = _with_rate(scenario, peak)
-    done = searched(asked, progress=progress, suggests=True, layouts=False)
-    ranked = done.ranked(asked.top)
-    best = [_at_planned_load(options[0], scenario, served) for options in ranked]
+    done = searched(asked, progress=progress, suggests=True)
+    best = [at_planned_load(scenario, plan.found) for plan in done.race.entries(-1, asked.top)]
     others = _other_precisions(done, scenario, best[0], served, progress) if own is None else []
     rows = [
         row_of(found, way, scenario, known, served=served)
@@ -106,7 +102,7 @@ def survey(
             {found.accelerator_id for found in best},
             max(row.usd_per_million_tokens.value for row in ordered),
         ),
-        counts=done.outcome.counts(0.0),
+        counts=done.counts(0.0),
     )
 
 
@@ -120,43 +116,13 @@ def _key(found: Found) -> tuple[str, str, int]:
     return found.accelerator_id, deployment.weight_dtype, deployment.accelerators_per_replica
 
 
-def _at_planned_load(found: Found, scenario: Scenario, served: Served | None) -> Found:
-    """The deployment at the most that one replica is planned to carry; a search with a rate stops at its share of
-    it."""
-    capacity = None if served is None else _highest(found, scenario)
-    return at_planned_load(scenario, found if capacity is None else replace(found, capacity=capacity))
-
-
-def _highest(found: Found, scenario: Scenario) -> Capacity | None:
-    carried = found.capacity
-    estimate = highest_load(
-        found.replica,
-        scenario.traffic,
-        scenario.objectives,
-        bound_per_s=_bound(found, scenario),
-        seed=scenario.seed,
-        headroom_fraction=scenario.headroom_fraction,
-    )
-    if estimate is None or estimate.load <= carried.load:
-        return None
-    return confirm(
-        found.replica, scenario.traffic, scenario.objectives, estimate, scenario.seed, least=carried.load
-    )
-
-
-def _bound(found: Found, scenario: Scenario) -> float:
-    return max(
-        found.capacity.load, surface_requests_per_s(found.replica, scenario.traffic, scenario.objectives)
-    )
-
-
 def _other_precisions(
-    done: Searched, scenario: Scenario, best: Found, served: Served | None, progress: Progress
+    done: Search, scenario: Scenario, best: Found, served: Served | None, progress: Report
 ) -> list[Found]:
     """The best accelerator's deployments in the other weight formats that the user allows."""
     name, limits = best.accelerator_id, scenario.constraints
     accelerator = best.candidate.deployment.accelerator
-    known = best_by_precision([*done.outcome.found[name], *done.outcome.estimated[name]])
+    known = best_by_precision([plan.found for plan in done.race.others(-1, name)])
     usable = {
         dtype
         for engine in all_engines()
@@ -165,14 +131,15 @@ def _other_precisions(
     }
     for dtype in sorted(usable - known.keys()):
         only = limits.model_copy(update={"accelerators": (name,), "precisions": (dtype,)})
-        asked = scenario.model_copy(update={"constraints": only, "top": 1})
+        asked = scenario.model_copy(update={"constraints": only})
         asked = asked if served is None else _with_rate(asked, served.peak_per_s)
         try:
-            known[dtype] = searched(asked, progress=progress, layouts=False).ranked(1)[0][0]
+            done_there = searched(asked, progress=progress, width=1)
+            known[dtype] = done_there.race.entries(-1, 1)[0].found
         except InfeasibleError:
             continue  # this format does not meet the objectives: the row is missing, the others stand
     del known[best.candidate.deployment.weight_dtype]
-    return [_at_planned_load(found, scenario, served) for found in known.values()]
+    return [at_planned_load(scenario, found) for found in known.values()]
 
 
 def _within_budget(scenario: Scenario, usd_per_hour: float) -> bool:

@@ -9,10 +9,10 @@ from advisor.catalog.schema import Price
 from advisor.catalog.schema.economics import PurchasePrice
 from advisor.decide.offers import OWN, Placement, fed_by
 from advisor.decide.options import mean_power_w
-from advisor.decide.ownership import NODE, Holding, Tco, sold_by_the_node, tco
+from advisor.decide.ownership import Holding, Tco, sold_by_the_node, tco
 from advisor.decide.purchase import owned_bill
 from advisor.decide.scenario import Scenario
-from advisor.decide.screening import Found
+from advisor.decide.trial import Found
 from advisor.economics.result import OwnedOption
 from advisor.economics.rows import Served, purchase_for, row_of
 
@@ -83,7 +83,8 @@ def whole_life(
         accelerator,
         num_accelerators,
         mean_power_w(accelerator, num_accelerators, busy_fraction),
-        replicas_span_nodes=sold_by_the_node(accelerator) and deployment.accelerators_per_replica > NODE,
+        replicas_span_nodes=sold_by_the_node(accelerator)
+        and deployment.accelerators_per_replica > accelerator.node_size,
     )
     return tco(holding, bought, known)
 
@@ -91,9 +92,10 @@ def whole_life(
 def _unit(found: Found) -> int:
     """Accelerators that are bought together: whole servers of modules, cards by the replica."""
     size = found.candidate.deployment.accelerators_per_replica
-    if not sold_by_the_node(found.candidate.deployment.accelerator):
+    accelerator = found.candidate.deployment.accelerator
+    if not sold_by_the_node(accelerator):
         return size
-    return NODE * math.ceil(size / NODE)
+    return accelerator.node_size * math.ceil(size / accelerator.node_size)
 
 
 def _placement(bought: PurchasePrice, unit: int, size: int, *, usd_per_hour: float, region: str) -> Placement:

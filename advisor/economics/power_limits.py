@@ -6,12 +6,12 @@ from dataclasses import replace
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.schema.economics import PurchasePrice
-from advisor.decide.changes import capacity_of
+from advisor.decide.changes import measurements_of
 from advisor.decide.levers import replica_of
 from advisor.decide.power import held_to, limits_of
+from advisor.decide.race import at_planned_load
 from advisor.decide.scenario import Scenario
-from advisor.decide.screening import Found
-from advisor.decide.settling import at_planned_load
+from advisor.decide.trial import Found
 from advisor.economics.owned import owned_option
 from advisor.economics.result import OwnedOption, PowerLimit
 from advisor.economics.rows import Served
@@ -55,9 +55,12 @@ def _capped(found: Found, scenario: Scenario, limits_w: Sequence[float]) -> Iter
             replica = replica_of(candidate, scenario)
         except InfeasibleError:
             continue
-        capacity = capacity_of(scenario, replica)
+        measurements = measurements_of(scenario, replica)
+        capacity = measurements.capacity("confirmed") if measurements else None
         if capacity is not None:
-            at_limit = replace(found, candidate=candidate, replica=replica, capacity=capacity)
+            at_limit = replace(
+                found, candidate=candidate, replica=replica, capacity=capacity, measurements=measurements
+            )
             yield limit_w, at_planned_load(scenario, at_limit)
 
 

@@ -12,7 +12,7 @@ from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.regions import DEFAULT_REGION, get_region, region_of_offer
 from advisor.catalog.schema.economics import Region
 from advisor.catalog.units import HOURS_PER_DAY, HOURS_PER_MONTH
-from advisor.decide.search import Progress
+from advisor.decide.race import Report
 from advisor.economics.api_bill import ApiCost, api_cost, models_alike
 from advisor.economics.carbon import Footprint, footprint
 from advisor.economics.decisions import break_evens, ways
@@ -46,7 +46,7 @@ class _Owned:
     """Why what the user named is not among the options."""
 
 
-def cost_report(question: CostQuestion, *, progress: Progress = lambda message: None) -> CostReport:
+def cost_report(question: CostQuestion, *, progress: Report = lambda message: None) -> CostReport:
     """What tokens cost: rented, owned and through an API, by provider, precision and load, with what would change it.
 
     Capacities come from the simulator; prices, lists and figures of ownership from the catalog or the user's files.
@@ -122,7 +122,7 @@ def _known(question: CostQuestion) -> Ownership:
 
 
 def _owned(
-    question: CostQuestion, market: Market, known: Ownership, home: Region, progress: Progress
+    question: CostQuestion, market: Market, known: Ownership, home: Region, progress: Report
 ) -> _Owned:
     """Deployments on hardware of one's own: those of the market that have a purchase price, or what --own names."""
     count = None

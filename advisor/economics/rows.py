@@ -9,14 +9,14 @@ from advisor.catalog.prices import age_days, all_providers
 from advisor.catalog.schema import Price
 from advisor.catalog.units import HOUR_S, HOURS_PER_DAY, MILLION
 from advisor.decide.bounds import NEARLY_FULL
-from advisor.decide.capacity import Capacity
+from advisor.decide.measure import Capacity
 from advisor.decide.offers import OWN, Placement, placements
 from advisor.decide.options import mean_power_w, option_of
 from advisor.decide.purchase import Demand, Purchase, replicas_for
 from advisor.decide.ranking import NO_SPREAD, Planned, chance_of_capacity, led_by
 from advisor.decide.scenario import Scenario, Traffic
-from advisor.decide.screening import Found
 from advisor.decide.standing import standing_of
+from advisor.decide.trial import Found
 from advisor.economics.carbon import site_kwh_per_million_tokens
 from advisor.economics.result import CostRow
 from advisor.economics.token_split import (
@@ -126,7 +126,7 @@ def row_of(
     blended = per_request * MILLION / (tokens.input + tokens.output)
     bought = replace(purchase, usd_per_million_tokens=blended, cost=blended)
     plan = Planned(
-        replace(found, purchases=(bought,)),
+        found.bought(bought),
         Demand("unit"),
         found.capacity.load,
         chance_of_capacity(found, 1.0 - scenario.headroom_fraction),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.schema.economics import PurchasePrice
-from advisor.decide.screening import Found
+from advisor.decide.trial import Found
 from advisor.economics.owned import whole_life
 from advisor.economics.result import CostRow, OwnedOption
 from advisor.economics.sensitivity import Parameter, Swing, tornado

@@ -105,11 +105,13 @@ SCHEMA_VERSION: Final = 2
 
 @cache
 def catalog_version() -> str:
-    """The name of the catalog's data: equal data, equal answers. An installed package, which holds them in other files,
-    states that of the checkout (tools/wheel_hook.py)."""
-    data = files("advisor.catalog") / "data"
-    stated = data / "version"
-    return stated.read_text(encoding="utf-8") if stated.is_file() else data_hash(data)
+    """Name of the catalog's data: equal data, equal answers.
+
+    An installed package states that of the checkout it was built from, because it holds the data in other files.
+    """
+    from advisor.catalog.files import stated_version  # `data_hash` also runs where pydantic is absent
+
+    return stated_version() or data_hash(files("advisor.catalog") / "data")
 
 
 def data_hash(data: Traversable) -> str:

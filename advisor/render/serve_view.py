@@ -10,7 +10,9 @@ from advisor.decide.scenario import Traffic
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.document import fields_of, picked
 from advisor.render.numbers import (
+    ENERGY,
     LEGEND,
+    POWER,
     REQUEST_RATE,
     TIME,
     TOKEN_RATE,
@@ -19,6 +21,8 @@ from advisor.render.numbers import (
     percent,
     show_quantity,
 )
+from advisor.simulator.power import serving_power_w
+from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving_prediction import ServingPrediction
@@ -61,6 +65,21 @@ class ServeRun:
     pools: str = ""
     """Where two pools run, in words; empty for one."""
 
+    @property
+    def board_power_w(self) -> Quantity | None:
+        """Mean draw of one board [W]; None if its rated power is unknown, or if boards of two pools are mixed."""
+        return None if self.pools else serving_power_w(self.result, self.replica)
+
+    @property
+    def energy_j_per_output_token(self) -> Quantity | None:
+        """Energy of the boards per output token [J]."""
+        power_w, result = self.board_power_w, self.result
+        if power_w is None or not result.output_tokens:
+            return None
+        return power_w.scaled(
+            self.replica.deployment.num_accelerators * result.duration_s / result.output_tokens
+        )
+
 
 def serve_answer(
     run: ServeRun, traffic: Traffic, inputs: Mapping[str, object], notes: tuple[str, ...]
@@ -71,6 +90,8 @@ def serve_answer(
         **picked(result, "goodput_fraction num_refused num_preemptions prefix_hit_fraction"),
         "utilisation": result.busy_fraction,
         "mean_batch": _known(result.mean_batch),
+        "board_power_w": run.board_power_w,
+        "energy_j_per_output_token": run.energy_j_per_output_token,
         "kv_tokens": {
             "mean": _known(result.mean_kv_tokens),
             "max": result.max_kv_tokens,
@@ -128,8 +149,18 @@ def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
     return (
         Paragraph(headline, emphasis=True),
         Table(columns("latency", *STATISTICS), rows),
-        Paragraph("\n".join([rates, state, *hits, *goodput, *_speculation(run.speculation), LEGEND])),
+        Paragraph(
+            "\n".join([rates, *_power(run), state, *hits, *goodput, *_speculation(run.speculation), LEGEND])
+        ),
     )
+
+
+def _power(run: ServeRun) -> list[str]:
+    power_w, energy = run.board_power_w, run.energy_j_per_output_token
+    if power_w is None or energy is None:
+        return []
+    drawn, per_token = show_quantity(power_w, POWER), show_quantity(energy, ENERGY)
+    return [f"Power of one board: {drawn}; energy of the boards per output token: {per_token}"]
 
 
 def _speculation(gain: SpeculationGain | None) -> list[str]:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from advisor.catalog.files import DATA_DIR
+from advisor.catalog.files import DATA_DIR, read_text
 from advisor.catalog.hf import diffusion as hf_diffusion
 from advisor.catalog.hf import encoder_decoder as hf_encoder_decoder
 from advisor.catalog.hf import linear as hf_linear
@@ -125,7 +125,7 @@ def known_types() -> set[str]:
 
     Source: data/model_types.txt.
     """
-    lines = _TYPES_FILE.read_text(encoding="utf-8").splitlines()
+    lines = read_text(_TYPES_FILE).splitlines()
     listed = {name for line in lines[1:] for name in line.split()}
     return listed | hf_linear.READERS.keys() | hf_encoder_decoder.READERS.keys()
 

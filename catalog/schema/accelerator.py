@@ -1,6 +1,6 @@
 """One accelerator as it is sold: one GPU, TPU chip, superchip or system-on-chip."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -25,6 +25,9 @@ Vendor = Literal[
     "graphcore",
 ]
 Status = Literal["released", "announced", "discontinued"]
+ASSUMED_ACCELERATORS_PER_NODE: Final = 8
+"""Accelerators of a node where no source states their number. Own assumption: of 46 records with a source that are not
+systems on a chip, 25 have eight. A larger number lets groups of ranks stay within one node for longer."""
 
 
 class PowerPoint(Record):
@@ -86,6 +89,8 @@ class Accelerator(Record):
     l2_bytes: float | None = Field(default=None, gt=0)
     tdp_w: float | None = Field(default=None, gt=0)
     scale_up: ScaleUp | None = None
+    accelerators_per_node: int | None = Field(default=None, ge=1, le=1024)
+    """Accelerators of the largest usual node: one server, instance or compute tray. None if no source states it."""
     pcie_generation: int | None = None
     pcie_lanes: int | None = None
     pcie_peer_to_peer: bool = True
@@ -103,6 +108,21 @@ class Accelerator(Record):
     sources: tuple[Source, ...] = ()
     field_sources: dict[str, Source] = Field(default_factory=dict)
     """Source of single fields where it differs from `sources`."""
+
+    @property
+    def node_size(self) -> int:
+        """Accelerators of one node; assumed where no source states it."""
+        return self.accelerators_per_node or ASSUMED_ACCELERATORS_PER_NODE
+
+    @property
+    def scale_up_domain(self) -> int:
+        """Accelerators that share one scale-up fabric, in one node or in a rack; 1 without a fabric."""
+        return self.scale_up.max_domain if self.scale_up else 1
+
+    @property
+    def fast_group_size(self) -> int:
+        """Accelerators that reach each other without a network: those of the fabric or, without one, of the node."""
+        return self.scale_up.max_domain if self.scale_up else self.node_size
 
     @property
     def is_ranked(self) -> bool:

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from advisor.catalog.accelerators import by_id
+from advisor.catalog.files import DATA_DIR
 from advisor.catalog.units import MICROSECOND_S, MILLISECOND_S
-from advisor.evidence.fit.base import REPOSITORY, FloatArray, Options
+from advisor.evidence.fit.base import FloatArray, Options
 from advisor.simulator.device import Device, device_of
 from advisor.simulator.operators.matmul import peak_flop_per_s
 from advisor.simulator.operators.triton_latent import KERNELS
 
-EFFICIENCY_DIR = REPOSITORY / "catalog" / "data" / "efficiency"
+EFFICIENCY_DIR = DATA_DIR / "efficiency"
 
 # Systems of the measurements: accelerator id and architecture.
 SYSTEMS = {

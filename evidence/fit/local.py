@@ -8,7 +8,6 @@ exllamav3's sums on the host, which its engine record holds.
 """
 
 import multiprocessing
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.files import DATA_DIR
+from advisor.catalog.files import DATA_DIR, read_toml, toml_names
 from advisor.evidence.fit.base import FloatArray, Options, cauchy, errors_in_words, published_rows
 from advisor.evidence.fit.kernels import EFFICIENCY_DIR, record_of, residual, write_records
 from advisor.evidence.serving.case import ServingCase, parse_case
@@ -304,10 +303,9 @@ def write(
 
 def others(operator: str, architecture: str, fitted: set[tuple[object, object]]) -> list[dict[str, object]]:
     """Records of a file for other formats and levels than these, which stay as they are."""
-    path = EFFICIENCY_DIR / operator / f"{architecture}.toml"
-    if not path.exists():
+    if f"{operator}/{architecture}" not in toml_names(EFFICIENCY_DIR):
         return []
-    stored = tomllib.loads(path.read_text(encoding="utf-8"))["records"]
+    stored = read_toml(EFFICIENCY_DIR / operator / f"{architecture}.toml")["records"]
     return [record for record in stored if (record["dtype"], record["engine"]) not in fitted]
 
 

@@ -217,7 +217,11 @@ def reports(rows: Sequence[Row], ratios: FloatArray) -> None:
         "lora" if c.job.method != "full" else "moe" if num_experts(c.job.model) else "dense" for c in cases
     ]
     report(ratios, "kind", kinds)
-    report(ratios, "nodes", ["multi" if c.num_accelerators > 8 else "single" for c in cases])
+    report(
+        ratios,
+        "nodes",
+        ["multi" if c.num_accelerators > c.cluster.accelerator.node_size else "single" for c in cases],
+    )
 
 
 def write(codes: FloatArray, rows: Sequence[Row], ratios: FloatArray, inside: FloatArray) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.accelerators import by_id
-from advisor.catalog.files import DATA_DIR
+from advisor.catalog.files import DATA_DIR, read_text
 from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.kernels import (
     ANY_ENGINE,
@@ -92,7 +92,7 @@ def lent_errors(parameters: Values, options: Options) -> FloatArray:
 
 def run(options: Options) -> None:
     """Fit the kernel as vLLM 0.11 calls it, on one H200."""
-    document = json.loads((DATA_DIR / "measured" / MEASURED).read_text(encoding="utf-8"))
+    document = json.loads(read_text(DATA_DIR / "measured" / MEASURED))
     table, device = pd.DataFrame(document["rows"], columns=document["columns"]), device_of(by_id("h200-sxm"))
     measured = table["time_s"].to_numpy()
     weights = np.where(measured > _LONG_S, 2.0, 1.0)

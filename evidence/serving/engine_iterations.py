@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, replace
 
 from advisor.catalog import engines
-from advisor.catalog.files import DATA_DIR
+from advisor.catalog.files import data_files, read_text
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.engine_costs import engine_costs
@@ -41,8 +41,8 @@ def measured_iterations() -> list[EngineIteration]:
     Source: catalog/data/measured/*-iterations-*.json, which state the conditions.
     """
     found = []
-    for path in sorted((DATA_DIR / "measured").glob("*-iterations-*.json")):
-        document = json.loads(path.read_text(encoding="utf-8"))
+    for path in data_files("measured/*-iterations-*.json"):
+        document = json.loads(read_text(path))
         run = (document["accelerator"], document["engine"], document["release"])
         cells = (dict(zip(document["columns"], row, strict=True)) for row in document["rows"])
         found += [EngineIteration(*run, **of_row) for of_row in cells]

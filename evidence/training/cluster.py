@@ -80,14 +80,15 @@ def _domain(accelerator: Accelerator, num_accelerators: int, cells: Cells) -> in
     if scale_up is not None and is_torus(scale_up.kind):
         slices = re.search(r"(\d+) slice", cells.text("interconnect"))
         return max(1, min(num_accelerators // (int(slices[1]) if slices else 1), scale_up.max_domain))
-    if scale_up is not None and scale_up.max_domain > _NODE:
+    if scale_up is not None and scale_up.max_domain > accelerator.node_size:
         widest = min(scale_up.max_domain, num_accelerators)
         return next(size for size in range(widest, 0, -1) if num_accelerators % size == 0)
-    return min(cells.degree("gpus_per_node") or _NODE, num_accelerators)
+    return min(cells.degree("gpus_per_node") or accelerator.node_size, num_accelerators)
 
 
-_NODE: Final = 8
 _FASTEST_PORT_GBIT: Final = 800
+_MOST_PORTS: Final = 16
+"""Ports of one node; a larger number in a text counts something else."""
 
 
 def _network(text: str, per_node: int) -> float:
@@ -101,7 +102,7 @@ def _network(text: str, per_node: int) -> float:
             continue
         part = part.split("compute:")[-1]
         ports = re.search(r"\b(\d+)\s*x(?=[\s\d]).*?\b(\d+)\s*g(?:b|bps|be|bit|\b)", part.replace("x", "x "))
-        if ports and int(ports[1]) <= 2 * _NODE and int(ports[2]) <= _FASTEST_PORT_GBIT:
+        if ports and int(ports[1]) <= _MOST_PORTS and int(ports[2]) <= _FASTEST_PORT_GBIT:
             return int(ports[1]) * float(ports[2]) * GIGA / BITS_PER_BYTE / per_node
         whole = re.search(r"\b(\d+)\s*g(?:b|bps|bit)(?:/s)?\s*(?:inter-node|per node)", part)
         if whole:

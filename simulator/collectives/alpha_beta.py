@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.collectives import collective
-from advisor.simulator.collectives.topology import NODE_RANKS, Topology
+from advisor.simulator.collectives.topology import FITTED_RANKS, Topology
 
 FloatArray = NDArray[np.float64]
 
@@ -178,7 +178,7 @@ def network_tree_s(sizes: FloatArray, topology: Topology) -> FloatArray:
     latencies = _latencies_s(curve, 2 * (k - 1), 2 * levels, 2, topology, "tree")
     fraction = collective(topology.intra_fabric, "all_reduce", "tree").record.parameters["scale_up_fraction"]
     rates = _rates(curve, topology, network, fraction)
-    if k > NODE_RANKS:
+    if k > FITTED_RANKS:
         latencies, rates = latencies[:-2], rates[:-2]
     return branches_s(sizes * (2.0 * (n - 1) / n), latencies, rates)
 

@@ -31,9 +31,6 @@ KNOWN_NETWORKS: Final = (
 _SLOWEST_PORT_GBIT: Final = 10.0
 _FASTEST_PORT_GBIT: Final = 800.0
 _NIC_GBIT: Final = {"hdr": 200.0, "ndr": 400.0, "xdr": 800.0, "edr": 100.0, "cx7": 400.0, "cx8": 800.0}
-_NODE_RANKS: Final = 8
-_TRAY_RANKS: Final = 4
-"""Accelerators in one tray of a rack-scale system."""
 
 
 def is_understood(fabric: str) -> bool:
@@ -82,12 +79,11 @@ def _ranks_per_node(
     accelerator: Accelerator, words: str, num_ranks: int | None, num_nodes: int | None, networked: bool
 ) -> int:
     """Ranks that share one scale-up domain: a rack with multi-node NVLink, else what a node holds."""
-    domain = accelerator.scale_up.max_domain if accelerator.scale_up else 1
     if "mnnvl" in words:
-        return domain
+        return accelerator.scale_up_domain
     if num_ranks is not None and (num_nodes or not networked):
         return -(-num_ranks // (num_nodes or 1))
-    return _TRAY_RANKS if domain > _NODE_RANKS else _NODE_RANKS
+    return accelerator.node_size
 
 
 def _intra(topology: Topology, words: str, nvls: str) -> Topology:

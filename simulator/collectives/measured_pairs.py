@@ -50,9 +50,7 @@ def placed_groups(accelerator: Accelerator, calibration: Calibration) -> dict[in
             (min(rates[pair] for pair in combinations(group, 2)), tuple(-gpu for gpu in group))
             for group in combinations(gpus, size)
         )
-        over_pcie = _is_bridged(accelerator) and size > (
-            accelerator.scale_up.max_domain if accelerator.scale_up else 1
-        )
+        over_pcie = _is_bridged(accelerator) and size > accelerator.scale_up_domain
         share = slowest / (without_bridge if over_pcie else fastest)
         found[size] = PlacedGroup(tuple(-gpu for gpu in members), slowest, 1.0 if share >= ALIKE else share)
     return found

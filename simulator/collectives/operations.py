@@ -24,7 +24,7 @@ from advisor.simulator.collectives.alpha_beta import (
     streaming_curve,
     tree_egress,
 )
-from advisor.simulator.collectives.topology import NODE_RANKS, Topology, pair_of
+from advisor.simulator.collectives.topology import FITTED_RANKS, Topology, pair_of
 
 _DIMENSIONS = {"ici-v4": 3, "ici-v5p": 3, "ici-tpu7x": 3}
 _DEFAULT_DIMENSIONS = 2
@@ -48,10 +48,10 @@ def in_switch_all_reduce_s(sizes: FloatArray, topology: Topology) -> dict[str, F
         return {}
     parameters = collective(topology.intra_fabric, "all_reduce", "nvls").record.parameters
     k = topology.ranks_in_node
-    racks = k > NODE_RANKS and topology.num_nodes > 1
+    racks = k > FITTED_RANKS and topology.num_nodes > 1
     if k < parameters["min_ranks"] or racks:
         return {}
-    widening = max(math.log2(k / NODE_RANKS), 0.0)
+    widening = max(math.log2(k / FITTED_RANKS), 0.0)
     rate = topology.intra_bytes_per_s * (1.0 - parameters["loss_per_doubling"]) ** widening / (1.0 + 1.0 / k)
     name, levels, network = "nvls", 0, math.inf
     if topology.num_nodes > 1:

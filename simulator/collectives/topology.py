@@ -24,9 +24,8 @@ INFINIBAND_HOP_S: Final = 5.0 * MICROSECOND_S
 tree)."""
 ETHERNET_BYTES_PER_S: Final = 3.125 * GB
 """25 Gb/s: what a node without a sourced network figure is taken to have."""
-NODE_RANKS: Final = 8
-"""Accelerators of the largest node that is not a rack."""
-_PCIE_RANKS_PER_NODE: Final = 8
+FITTED_RANKS: Final = 8
+"""Ranks of the widest group inside one domain whose times the fits of NVLink rest on; wider groups extrapolate."""
 _SOCKET_RANKS: Final = 4
 _MEASURED_ACROSS_SOCKETS: Final = ("pcie5",)
 """PCIe whose records are of eight cards in one server: what crosses sockets is in them."""
@@ -90,19 +89,19 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
     """Topology of a group of equal accelerators in their usual node.
 
     Assumes: consecutive ranks fill a scale-up domain before the next begins; cards joined by bridges, and cards
-    without a scale-up fabric, stand eight to a node on PCIe; without a sourced network figure a node has 25 Gb/s per
-    accelerator; on a machine whose pairs were measured, a group has its best place; more than four cards on PCIe span
-    two sockets, between which NCCL stages messages in host memory (src/graph/paths.cc: peers up to PATH_PXB).
+    without a scale-up fabric, stand on PCIe, as many as a node has; without a sourced network figure a node has 25 Gb/s
+    per accelerator; on a machine whose pairs were measured, a group has its best place; more than four cards on PCIe
+    span two sockets, between which NCCL stages messages in host memory (src/graph/paths.cc: peers up to PATH_PXB).
     Raises: ValueError: fewer than one rank.
     Source: catalog record of the accelerator.
     """
     if num_ranks < 1:
         raise ValueError(f"a group needs at least one rank, not {num_ranks}")
     scale_up = accelerator.scale_up
-    domain = scale_up.max_domain if scale_up else 1
+    domain = accelerator.scale_up_domain
     bridged = scale_up is not None and "bridge" in scale_up.kind
     if scale_up is None or domain == 1 or (bridged and num_ranks > domain):
-        kind, rate, domain = *_pcie(accelerator), _PCIE_RANKS_PER_NODE
+        kind, rate, domain = *_pcie(accelerator), accelerator.node_size
     else:
         kind, rate = scale_up.kind, scale_up.bytes_per_s
     in_node = min(num_ranks, ranks_per_node or domain)
@@ -225,6 +224,6 @@ def placed(accelerator: Accelerator, num_gpus: int, num_nodes: int | None = None
             why=f"its fabric joins at most {widest}",
             fix=f"use at least {-(-num_gpus // widest)} nodes",
         )
-    if widest > NODE_RANKS:
+    if widest > accelerator.node_size:
         return topology_of(accelerator, num_gpus)
     return topology_of(accelerator, num_gpus, ranks_per_node=in_node)

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import model_limits
@@ -65,17 +66,18 @@ def launch_flags(
     as_priced: bool = False,
     layout: str = "",
     replicas_apart: bool = False,
+    node_size: int = ASSUMED_ACCELERATORS_PER_NODE,
 ) -> dict[str, str]:
     """By framework, the options that make it run this plan; frameworks that lack an option for any part are left out.
     `on_bus`: tensor-parallel ranks share PCIe alone, where nothing overlaps with multiplications. `as_priced`: only
     frameworks of the job's own family, whose memory and time the plan was priced with. `layout`: layers of each stage
     as Megatron-Core writes them, where they are a user's own. `replicas_apart`: ranks are numbered so that a replica's
-    stages are neighbours.
+    stages are neighbours. `node_size`: accelerators of one node.
 
     Source: each framework's own function; NVIDIA/Megatron-LM, --use-tp-pp-dp-mapping (not with expert or context
     ranks).
     """
-    found = _all_flags(job, plan, on_bus=on_bus, layout=layout)
+    found = _all_flags(job, plan, on_bus=on_bus, layout=layout, node_size=node_size)
     if layout or replicas_apart:
         found = {name: flags for name, flags in found.items() if name in _STAGES_FIRST}
     if replicas_apart:
@@ -84,12 +86,14 @@ def launch_flags(
     return {name: flags for name, flags in found.items() if not as_priced or job.framework in _FAMILIES[name]}
 
 
-def _all_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool, layout: str) -> dict[str, str]:
+def _all_flags(
+    job: TrainingJob, plan: TrainingPlan, *, on_bus: bool, layout: str, node_size: int
+) -> dict[str, str]:
     found = {}
     if job.mean_sequence_tokens and job.framework not in _FAMILIES["trl"]:
         return {}  # data loaders of pre-training know no padding
     if deepspeed_runs(job, plan):
-        found["deepspeed"] = deepspeed_flags(job, plan)
+        found["deepspeed"] = deepspeed_flags(job, plan, node_size)
     if job.method != "full":
         return found | ({"trl": trl_flags(job, plan)} if trl_runs(job, plan) else {})
     if job.framework == "maxtext":

@@ -15,7 +15,6 @@ _OPTIMIZERS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _TRAINERS: Final = ("sft", "dpo", "grpo")
 """Of TRL's command line."""
-_NODE: Final = 8
 """Accelerators of one machine."""
 
 
@@ -114,7 +113,7 @@ def deepspeed_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     return job.framework == "deepspeed" and trl_runs(job, plan)
 
 
-def deepspeed_flags(job: TrainingJob, plan: TrainingPlan) -> str:
+def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
     """A command of DeepSpeed's launcher with its configuration as JSON, for a trainer of transformers.
 
     Source: deepspeedai/DeepSpeed, configuration JSON and launcher; transformers, TrainingArguments.deepspeed.
@@ -131,7 +130,7 @@ def deepspeed_flags(job: TrainingJob, plan: TrainingPlan) -> str:
         "zero_optimization": zero,
     }
     name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
-    in_node = min(plan.data_parallel, _NODE)
+    in_node = min(plan.data_parallel, node_size)
     nodes = -(-plan.data_parallel // in_node)
     where = f"--hostfile HOSTFILE --num_nodes {nodes} " if nodes > 1 else ""
     flags = [

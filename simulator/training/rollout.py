@@ -30,6 +30,7 @@ _MOST_SIMULATED = 2048
 _Z99_9 = 3.09
 _SHARED_FRACTION = 0.95
 """Of the mean prompt: what all samples of a prompt surely have in common, as drawn prompts vary a little."""
+_MAX_TENSOR_PARALLEL = 8
 _PROMPT_SIGMA = 0.01
 """Prompts are taken to be alike; lengths drawn need some spread."""
 
@@ -149,9 +150,8 @@ def rollout(
 
 
 def _degrees(accelerator: Accelerator, num_accelerators: int) -> Iterator[int]:
-    widest = accelerator.scale_up.max_domain if accelerator.scale_up else 8
     degree = 1
-    while degree <= min(8, widest, num_accelerators):
+    while degree <= min(_MAX_TENSOR_PARALLEL, accelerator.fast_group_size, num_accelerators):
         if num_accelerators % degree == 0:
             yield degree
         degree *= 2

@@ -25,9 +25,10 @@ from advisor.simulator.training.step_sharding import sharding_times
 _FILE: Final = DATA_DIR / "training_intervals.toml"
 _TESTED_FAMILIES: Final = ("megatron", "fsdp", "maxtext", "peft")
 _TESTED_ARCHITECTURES: Final = ("ampere", "ada", "hopper", "blackwell", "tpu")
-_NODE: Final = 8
+_SMALL_JOB: Final = 8
+"""Accelerators up to which a run counts as one node among the residuals, whatever its nodes hold. The classes of
+training_intervals.toml were fitted with this boundary; it is no fact about hardware."""
 _DUALPIPE: Final = SCHEDULES.index("dualpipe")
-_WIDEST: Final = (0.6, 1.7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ def step_class(
         return "assumed_layout"
     if job.method != "full":
         return "adapters"
-    where = "multi_node" if num_accelerators > _NODE else "single_node"
+    where = "multi_node" if num_accelerators > _SMALL_JOB else "single_node"
     return f"{where}_{'experts' if num_experts(job.model) else 'dense'}"
 
 
@@ -187,10 +188,10 @@ def step_factors(class_name: str) -> tuple[float, float]:
     Source: as step_quantity.
     """
     known = _classes()
-    low, high = known.get(class_name, known.get("any", _WIDEST))
+    low, high = known.get(class_name, known["any"])
     return float(low), float(high)
 
 
 @cache
 def _classes() -> dict[str, tuple[float, float]]:
-    return dict(read_toml(_FILE)["step_time"]) if _FILE.is_file() else {}
+    return dict(read_toml(_FILE)["step_time"])

@@ -61,18 +61,29 @@ def host_link_bytes_per_s(accelerator: Accelerator) -> float:
     return accelerator.pcie_lanes * _PCIE_GB_PER_LANE[accelerator.pcie_generation] * GB * _PCIE_FRACTION
 
 
+_NVME_DRIVES: Final = 4
+"""Local flash drives of one node. Own assumption."""
+
+
 def tiers_of(accelerator: Accelerator) -> tuple[Tier, ...]:
     """Host memory, local flash and a remote store as servers of this accelerator usually have them, nearest first.
 
-    Assumes: eight accelerators share four NVMe drives of 7 GB/s; the remote store is reached over the accelerator's
-    own network port, 25 Gbit/s where none is recorded.
+    Assumes: the accelerators of a node share four NVMe drives of 7 GB/s; the remote store is reached over the
+    accelerator's own network port, 25 Gbit/s where none is recorded.
     Source: PCIe rates; NVMe: datasheets of PCIe 4 drives; prices: rounded street and cloud list prices, 2026.
     """
+    drives, sharing = _NVME_DRIVES * 7.0 * GB, accelerator.node_size
     network = (accelerator.scale_out_bytes_per_s or 3.125 * GB) * 0.8
     link = host_link_bytes_per_s(accelerator)
     return (
         Tier("host", link, 20e-6, 3.0, "PCIe copies from pinned memory"),
-        Tier("nvme", min(link, 4 * 7.0 * GB / 8), 200e-6, 0.10, "four drives for eight accelerators"),
+        Tier(
+            "nvme",
+            min(link, drives / sharing),
+            200e-6,
+            0.10,
+            f"{_NVME_DRIVES} drives for {sharing} accelerators",
+        ),
         Tier("remote", min(link, network), 2e-3, 0.05, "over the accelerator's share of the network"),
     )
 

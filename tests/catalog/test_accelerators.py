@@ -12,6 +12,7 @@ from advisor.catalog.accelerators import read_accelerator
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR
 from advisor.catalog.schema import Accelerator
+from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 
 
 def _peak16(record: Accelerator) -> float | None:
@@ -276,3 +277,36 @@ def test_every_accelerator_that_was_measured_is_in_the_catalog(shared_data: Path
         with (shared_data / "truth" / f"{name}.csv").open(newline="") as file:
             measured = {row["gpu"] for row in csv.DictReader(file)}
         assert measured - ids <= {"", "cpu"}, name
+
+
+def test_a_number_of_accelerators_per_node_has_a_source_of_its_own() -> None:
+    for accelerator in ALL:
+        stated = accelerator.accelerators_per_node
+        assert (stated is None) == ("accelerators_per_node" not in accelerator.field_sources), accelerator.id
+        assert accelerator.node_size == (stated or ASSUMED_ACCELERATORS_PER_NODE)
+        if accelerator.form_factor.startswith(("SXM", "OAM")) and stated:
+            assert accelerator.scale_up_domain == stated, accelerator.id  # one baseboard, one fabric
+
+
+def test_racks_and_superchips_have_the_nodes_that_are_sold() -> None:
+    nodes = {
+        id_: (accelerators.by_id(id_).node_size, accelerators.by_id(id_).scale_up_domain)
+        for id_ in ("gb200", "trainium2", "tpu-v4")
+    }
+    assert nodes == {"gb200": (4, 72), "trainium2": (16, 64), "tpu-v4": (4, 4096)}
+    assert accelerators.by_id("gh200-96gb").node_size == accelerators.by_id("m3-ultra").node_size == 1
+    assert accelerators.by_id("l40s").fast_group_size == accelerators.by_id("l40s").node_size == 8
+    assert accelerators.by_id("gb200").fast_group_size == 72
+
+
+def test_no_module_writes_down_how_many_accelerators_a_node_has() -> None:
+    name = r"^_?(?=\w*(?:NODE(?!S)|MACHINE|SERVER|TRAY))[A-Z0-9_]+"
+    constant = re.compile(name + r"\s*(?::[^=]*)?=\s*(?:4|8|16|72)\b", re.MULTILINE)
+    root = Path(__file__).resolve().parents[2]
+    found = {
+        f"{file.relative_to(root)}: {match.group()}"
+        for room in ("advisor", "catalog", "simulator", "evidence", "probes")
+        for file in (root / room).rglob("*.py")
+        for match in constant.finditer(file.read_text(encoding="utf-8"))
+    }
+    assert found == {"catalog/schema/accelerator.py: ASSUMED_ACCELERATORS_PER_NODE: Final = 8"}

@@ -178,8 +178,8 @@ def _details(option: Option) -> tuple[Block, ...]:
         ("KV cache holds", f"{show(why.kv_capacity_tokens)} tokens"),
         ("binding objective", why.binding_objective or MISSING),
         ("objectives hold", f"{shown.holds}, with a probability of {percent(shown.chance)}"),
-        ("power", show(shown.power_w, POWER)),
-        ("energy", show(shown.energy_j_per_token, JOULES_PER_TOKEN)),
+        ("power", show_quantity(shown.power_w, POWER)),
+        ("energy", show_quantity(shown.energy_j_per_token, JOULES_PER_TOKEN)),
         ("parallelism", f"TP{layout.tensor_parallel} PP{layout.pipeline_parallel} DP{layout.data_parallel} "
                         f"EP{layout.expert_parallel}, {layout.num_replicas} replicas"),
         ("KV cache type", layout.kv_dtype or MISSING),

@@ -27,7 +27,7 @@ from advisor.decide.purchase import bill_words
 from advisor.decide.scenario import Beside, Scenario
 from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
 from advisor.render.document import fields_of
-from advisor.render.numbers import JOULES_PER_TOKEN, POWER, TIME, digits, percent, show, usd
+from advisor.render.numbers import JOULES_PER_TOKEN, POWER, TIME, digits, percent, show, show_quantity, usd
 
 SHOWN_BESIDE_LADDER: Final = 3
 """Options of the last load of a ladder that the terminal lists; --explain and JSON have all."""
@@ -127,8 +127,8 @@ def _remarks(option: Option) -> str:
     shown, offer = option.served, option.offer
     lines = [option.explained.quality_note]
     if shown.power_w is not None:
-        energy = show(shown.energy_j_per_token, JOULES_PER_TOKEN)
-        lines.append(f"Power {show(shown.power_w, POWER)}, {energy}.")
+        energy = show_quantity(shown.energy_j_per_token, JOULES_PER_TOKEN)
+        lines.append(f"Power {show_quantity(shown.power_w, POWER)}, {energy}.")
     if offer is not None and offer.url:
         age = "undated" if offer.age_days is None else f"{offer.age_days} days ago"
         lines.append(f"Price read on {offer.observed_on} ({age}): {offer.url}")

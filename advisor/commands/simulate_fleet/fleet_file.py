@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field, model_validator
 
 from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.catalog.files import DATA_DIR, checked, read_text, read_toml
+from advisor.catalog.files import DATA_DIR, checked, data_files, read_text, read_toml
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.schema.price import Term
 from advisor.catalog.schema.record import Record
@@ -222,22 +222,25 @@ def read_fleet(name: str) -> tuple[FleetFile, Path]:
     Raises: InputFileError: neither a file nor an example, no TOML, or a field is missing, unknown or wrong.
     """
     path = Path(name)
-    example = EXAMPLES / f"{name}.toml"
-    if not path.exists() and example.is_file():
-        path = example
-    elif not path.exists() and path.suffix != ".toml":
-        known = example_names()
-        near = near_misses(name, known, {})
+    if path.exists() or path.suffix == ".toml":
+        return _fleet_in(path), path
+    known = example_names()
+    if name not in known:
         raise InputFileError(
             f"{name}: neither a file nor an example",
-            fix=f"a fleet file, or one of {', '.join(near or known)}",
+            fix=f"a fleet file, or one of {', '.join(near_misses(name, known, {}) or known)}",
         )
-    return checked(FleetFile, read_toml(path), str(path)), path
+    example = EXAMPLES / f"{name}.toml"
+    return _fleet_in(example), example
+
+
+def _fleet_in(path: Path) -> FleetFile:
+    return checked(FleetFile, read_toml(path), str(path))
 
 
 def example_names() -> tuple[str, ...]:
     """Names of the shipped examples."""
-    return tuple(sorted(path.stem for path in EXAMPLES.glob("*.toml")))
+    return tuple(path.stem for path in data_files("fleets/*.toml"))
 
 
 def file_text(name: str) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 from advisor.cli.command import Studied, command
 from advisor.cli.options import (
     LAYOUT,
+    LOAD,
     OBJECTIVES,
     GpuName,
     Layout,
@@ -123,6 +124,9 @@ class ServeInput:
         ),
     ] = None
     load: Load = Load()
+    seeds: Annotated[
+        str | None, LOAD("N,...", "Seeds of several runs whose figures are pooled: 8,9,10.", "--seed")
+    ] = None
     ttft: Annotated[str | None, _objective("Time to the first token", "1s")] = None
     tpot: Annotated[str | None, _objective("Time per output token", "50ms")] = None
     step_by_step: StepByStep = False

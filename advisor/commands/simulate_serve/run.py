@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.schema import Calibration
+from advisor.catalog.schema import Calibration, Model
 from advisor.cli.measures import parse_seconds, parse_watts
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
@@ -19,6 +19,7 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, nearest_layout
 from advisor.simulator.serving import ServingResult, Slo, Workload, simulate
 from advisor.simulator.serving.content import SharedPrefixes
+from advisor.simulator.serving.metrics import pooled
 from advisor.simulator.serving_prediction import predicted
 
 if TYPE_CHECKING:
@@ -42,18 +43,23 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
         model, trace = deployment.model, asked.load.trace
         read_trace(trace).check_fits(model.max_context_tokens, model.id, trace)
     started, shares = time.perf_counter(), None
-    if asked.load.sessions is not None or asked.long_prompts is not None:
+    seeds = _seeds(asked, shared.seed)
+    if _is_shared_out(asked):
         from advisor.commands.simulate_serve.shares import in_shares
 
         made = partial(_share_replica, calibration=calibration)
-        shares = in_shares(asked, deployment, made, shared.seed)
+        shares = in_shares(asked, deployment, made, seeds)
         plan, plain, speculating, replica = shares.plan, shares.replica, None, shares.replica
         result, where = shares.result, shares.words
     else:
         plan = load_of(asked.load)
         pools, plain, speculating, replica = _replicas(deployment, plan, asked, calibration)
         served = _run if pools is None else partial(_run_pools, pools)
-        result = served(replica, plan.workload, asked, shared.seed, slo)
+        runs = [
+            served(replica, _workload_of(plan, asked, seed, deployment.model), asked, seed, slo)
+            for seed in seeds
+        ]
+        result = runs[0] if len(runs) == 1 else pooled(runs)
         where = "" if pools is None else pools.words
     wall_s = time.perf_counter() - started
     check_served(result)
@@ -85,6 +91,46 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
     from advisor.render.calibration_view import with_calibration
 
     return with_calibration(answer, calibration, (deployment.accelerator.id,))
+
+
+def _is_shared_out(asked: ServeInput) -> bool:
+    """Whether one replica is run with its share of the load, as `advisor recommend` plans it."""
+    is_apart = asked.load.sessions is not None or asked.long_prompts is not None
+    return is_apart or asked.layout.router == "share"
+
+
+def _seeds(asked: ServeInput, seed: int) -> tuple[int, ...]:
+    """The seeds of the runs.
+
+    Raises: AdvisorError: a seed is no whole number from 0 on, or records or a trace are wanted of several.
+    """
+    if asked.seeds is None:
+        return (seed,)
+    try:
+        seeds = tuple(int(text) for text in asked.seeds.split(","))
+    except ValueError:
+        seeds = (-1,)
+    if min(seeds) < 0:
+        raise AdvisorError(f"--seeds {asked.seeds}: not a list of whole numbers", fix="--seeds 8,9,10")
+    if asked.records is not None:
+        raise AdvisorError(
+            "--seeds and --records exclude each other",
+            why="records are of one run",
+            fix=f"--seed {seeds[0]}, or drop --records",
+        )
+    return seeds
+
+
+def _workload_of(plan: LoadPlan, asked: ServeInput, seed: int, model: Model) -> Workload:
+    """The requests of one run: as typed, or, where seeds are named, as `advisor recommend` draws them for each."""
+    traffic, load = plan.traffic, asked.load
+    if asked.seeds is None or load.length_dist is not None or traffic.rate_per_s is None:
+        return plan.workload
+    from advisor.decide.load_runs import workload_of
+    from advisor.decide.scenario import within_window
+
+    traffic, _ = within_window(traffic, model)
+    return workload_of(traffic, traffic.rate_per_s or 0.0, plan.workload.num_requests, seed)
 
 
 def _replicas(
@@ -194,7 +240,7 @@ def _run(
         replica.policy,
         workload,
         num_replicas=count,
-        router=asked.layout.router if count > 1 else None,
+        router=asked.layout.router if count > 1 and asked.layout.router != "share" else None,
         jump=not asked.step_by_step,
         records=asked.records is not None,
         seed=seed,

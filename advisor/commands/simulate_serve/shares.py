@@ -1,12 +1,13 @@
 """Replicas that each get a share of the requests of their own: conversations that stay with one, long prompts apart."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import near_misses
-from advisor.cli.measures import parse_count
+from advisor.cli.measures import parse_count, parse_seconds
 from advisor.cli.serve_input import DEFAULT_REQUESTS, LoadPlan, deployment_of
 from advisor.cli.traffic_input import traffic_of
 from advisor.commands.simulate_serve.options import Guessing, ServeInput
@@ -15,10 +16,14 @@ from advisor.decide.scenario import Traffic, within_window
 from advisor.decide.split import traffic_in
 from advisor.render.numbers import layout_words
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import Poisson, ServingResult, Workload
+from advisor.simulator.serving.metrics import pooled
 from advisor.simulator.serving_prediction import ServingPrediction
 
+_KEEPS_UP: Final = 0.9
+"""Part of the offered rate that replicas serve which keep up with it; filling their batches takes the rest."""
 _FROM: Final = "from"
 _EXAMPLE: Final = "--long-prompts from=30465:gpu=h200-sxm:tp=8:replicas=2"
 _LAYOUT: Final[Mapping[str, type]] = {
@@ -48,14 +53,35 @@ class Shared:
     words: str
 
     def of_all(self, prediction: ServingPrediction) -> ServingPrediction:
-        """A prediction with the rates of all replicas together."""
-        per_s = self.result.steady_requests_per_s or self.plan.traffic.rate_per_s or 0.0
-        factor = per_s / self.result.requests_per_s
-        names = ("output_tokens_per_s", "total_tokens_per_s", "requests_per_s")
-        return replace(prediction, **{name: getattr(prediction, name).scaled(factor) for name in names})
+        """Return a prediction with the rates of all replicas together: those that are offered, where they keep up."""
+        traffic, served = self.plan.traffic, self.result.steady_requests_per_s or 0.0
+        per_s = traffic.rate_per_s
+        if per_s is None or served < _KEEPS_UP * per_s:
+            per_s = served or per_s or 0.0
+        tokens = traffic.mean_input_tokens, traffic.mean_output_tokens
+        rates = {
+            "requests_per_s": per_s,
+            "output_tokens_per_s": per_s * tokens[1],
+            "total_tokens_per_s": per_s * sum(tokens),
+        }
+        changed = {}
+        for name, rate in rates.items():
+            before = getattr(prediction, name)
+            changed[name] = before.scaled(rate / before.value)
+        return replace(
+            prediction,
+            requests_per_s=_exactly(changed["requests_per_s"], rates["requests_per_s"]),
+            output_tokens_per_s=_exactly(changed["output_tokens_per_s"], rates["output_tokens_per_s"]),
+            total_tokens_per_s=_exactly(changed["total_tokens_per_s"], rates["total_tokens_per_s"]),
+        )
 
 
-def in_shares(asked: ServeInput, deployment: Deployment, modelled: Modelled, seed: int) -> Shared:
+def _exactly(quantity: Quantity, value: float) -> Quantity:
+    """Return a quantity whose value is exactly that of a definition, not its product by rounded factors."""
+    return replace(quantity, value=value, low=min(quantity.low, value), high=max(quantity.high, value))
+
+
+def in_shares(asked: ServeInput, deployment: Deployment, modelled: Modelled, seeds: Sequence[int]) -> Shared:
     """Run replicas that each get their share of the requests, as `advisor recommend` plans them.
 
     Raises: AdvisorError and its kinds: there is no rate, an option means nothing here, the long side is malformed, or
@@ -63,8 +89,10 @@ def in_shares(asked: ServeInput, deployment: Deployment, modelled: Modelled, see
     """
     _check(asked)
     whole, _ = within_window(traffic_of(asked.load), deployment.model)
+    if whole.concurrency is not None:
+        return _of_clients(asked, deployment, modelled, whole, seeds)
     if whole.rate_per_s is None:
-        raise AdvisorError("conversations and long prompts need a rate", fix="--rate 10")
+        raise AdvisorError("a share of the load needs a load", fix="--rate 10")
     sides = [(asked, deployment, whole)]
     if asked.long_prompts is not None:
         start, long = _long_side(asked, asked.long_prompts)
@@ -78,9 +106,30 @@ def in_shares(asked: ServeInput, deployment: Deployment, modelled: Modelled, see
         fraction = (traffic.rate_per_s or 0.0) / whole.rate_per_s
         shares.append(LoadShare(replica, traffic, fraction, run.num_replicas))
         words.append(layout_words(run, run.accelerator.id, run.num_replicas))
-    result = run_at(SplitModel(tuple(shares)), whole, whole.rate_per_s, count, seed)
+    split = SplitModel(tuple(shares))
+    result = pooled([run_at(split, whole, whole.rate_per_s, count, seed) for seed in seeds])
     where = f"{words[0]} for short prompts, {words[1]} for long ones" if len(words) > 1 else ""
     return Shared(_plan(whole, count), shares[-1].replica, result, where)
+
+
+def _of_clients(
+    asked: ServeInput, deployment: Deployment, modelled: Modelled, whole: Traffic, seeds: Sequence[int]
+) -> Shared:
+    """Run one replica with its share of the clients, who begin one after the other within `--ramp`."""
+    assert whole.concurrency is not None
+    replicas, count = deployment.num_replicas, asked.load.requests or DEFAULT_REQUESTS
+    clients = math.ceil(whole.concurrency / replicas)
+    plan = _plan(whole, count)
+    replica = modelled(deployment, plan, asked)
+    spacing_s = parse_seconds(asked.load.ramp, "--ramp") / clients if asked.load.ramp else 0.0
+    runs = [run_at(replica, whole, clients, count, seed, spacing_s=spacing_s) for seed in seeds]
+    result, scale = pooled(runs), whole.concurrency / clients
+    rates = {
+        name: scale * rate
+        for name in ("steady_requests_per_s", "steady_output_tokens_per_s")
+        if (rate := getattr(result, name)) is not None
+    }
+    return Shared(plan, replica, replace(result, **rates), "")
 
 
 def _plan(traffic: Traffic, count: int) -> LoadPlan:
@@ -95,13 +144,16 @@ def _check(asked: ServeInput) -> None:
 
     Raises: AdvisorError: so it is.
     """
+    is_apart = asked.load.sessions is not None or asked.long_prompts is not None
     what = "--sessions" if asked.load.sessions is not None else "--long-prompts"
+    if not is_apart:
+        what = "--router share"
     given = {
         "--long-prompts": asked.load.sessions is not None and asked.long_prompts is not None,
         "--prefill-workers": asked.pools.is_given,
-        "--concurrency": asked.load.concurrency is not None,
+        "--concurrency": asked.load.concurrency is not None and is_apart,
         "--length-dist": asked.load.length_dist is not None,
-        "--router": asked.layout.router != "least_outstanding",
+        "--router": asked.layout.router not in ("least_outstanding", "share"),
         "--step-by-step": asked.step_by_step,
         "--records": asked.records is not None,
         "--ttft": asked.ttft is not None,

@@ -43,7 +43,6 @@ from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, Sh
 from advisor.simulator.training.plan_check import check_plan, nearest_plan, plan_words
 
 _DEFAULT_BATCH: Final = 512
-_MACHINE: Final = 8
 _DEFAULT_SEQUENCE: Final = 8192
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "sharding": SHARDINGS, "recompute": RECOMPUTES, "schedule": SCHEDULES, "method": METHODS, "optimizer": OPTIMIZERS,
@@ -82,7 +81,7 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     tokens = parse_count(str(values["tokens"]), "--tokens") if "tokens" in values else None
     counts = islands.counts if islands else (plan.num_accelerators,)
     sold = [
-        unsold(each.accelerator, count, shared.as_of) if count > _MACHINE else ""
+        unsold(each.accelerator, count, shared.as_of) if count > each.accelerator.node_size else ""
         for each, count in zip(clusters, counts, strict=True)
     ]
     if islands is None:

@@ -167,7 +167,10 @@ def _launch(run: TrainRun) -> Mapping[str, str]:
     found = run.found
     bus = on_bus(found.cluster, found.plan.tensor_parallel)
     order = islands_flags(run.islands[1]) if run.islands else {}
-    return launch_flags(found.job, found.plan, on_bus=bus, as_priced=run.names_framework, **order)
+    node_size = found.cluster.accelerator.node_size
+    return launch_flags(
+        found.job, found.plan, on_bus=bus, as_priced=run.names_framework, node_size=node_size, **order
+    )
 
 
 def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: Quantity | None) -> str:

@@ -223,7 +223,7 @@ def _with_part(scenario: Scenario, plan: Planned, order: Order, part: float) -> 
     per_token = usd_per_million_tokens(count * usd, plan.demand.size, tokens)
     way = Placement(order.unit.price, 1, _size(plan), usd)
     bought = Purchase(way, count, count, plan.demand.size, per_token, per_token)
-    found = replace(plan.found, purchases=(bought,))
+    found = plan.found.bought(bought)
     return replace(planned(scenario, plan.demand, found), result=plan.result)
 
 

@@ -13,9 +13,9 @@ from advisor.decide.offers import machine_of, offer_of, seller_words, stale_pric
 from advisor.decide.option import Machine, Option, Role, SharedMachines, SharedPerformance, SharedPurchase
 from advisor.decide.options import ages_days, option_of, owned_note
 from advisor.decide.purchase import bill_of, sum_of_bills
+from advisor.decide.race import Report
 from advisor.decide.recommend import SCREENED_ONLY
 from advisor.decide.scenario import Scenario
-from advisor.decide.search import Progress
 from advisor.decide.several.blocks import (
     Block,
     Fleet,
@@ -35,7 +35,7 @@ _LESS: Final = 0.99
 
 
 def recommend_several(
-    scenarios: Sequence[Scenario], progress: Progress, *, budget: float | None = None
+    scenarios: Sequence[Scenario], progress: Report, *, budget: float | None = None
 ) -> Decision:
     """Which accelerators serve all models together, each with replicas of its own, for least; within a budget [USD/h].
 
@@ -87,7 +87,7 @@ def recommend_several(
 
 def _counts(found: Sequence[Sized], wall_s: float) -> Counts:
     """How much was looked at for all models together."""
-    counts = [one.done.outcome.counts(0.0) for one in found]
+    counts = [one.done.counts(0.0) for one in found]
     return Counts(
         num_candidates=sum(each.num_candidates for each in counts),
         num_modelled=sum(each.num_modelled or 0 for each in counts),

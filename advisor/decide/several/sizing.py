@@ -7,19 +7,18 @@ from typing import Final
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator, Price
-from advisor.decide.effort import SEARCH_WORK, SHOW_WORK, is_spent, limited
+from advisor.decide.effort import SEARCH_WORK, SHOW_WORK, limited
 from advisor.decide.offers import Placement, placements
-from advisor.decide.purchase import demands_of
-from advisor.decide.ranking import Planned, planned, preferred
-from advisor.decide.recommend import searched
+from advisor.decide.race import Report, settled
+from advisor.decide.ranking import Planned, preferred
+from advisor.decide.recommend import Search, searched
 from advisor.decide.scenario import Scenario
-from advisor.decide.screening import PICKS, Searched, Settled
-from advisor.decide.search import Progress
-from advisor.decide.settling import confirmed, screened
 from advisor.decide.several.blocks import Fleet, apart_usd_per_hour, cheapest_fleets, compared_rows
 from advisor.decide.unlike_parts import Offers
 
 MOST_MODELS: Final = 6
+_WIDTH: Final = 2
+"""Accelerators that are ranked for each model alone; those that may suit all models are searched again."""
 _KINDS: Final = 4
 """Accelerators that are compared for all models together."""
 _SIZES: Final = tuple(2**power for power in range(7))
@@ -30,9 +29,8 @@ _SIZES: Final = tuple(2**power for power in range(7))
 class Sized:
     """One of the models, and what may serve it on each accelerator: the best of every size of replica."""
 
-    done: Searched
+    done: Search
     plans: dict[str, list[Planned]]
-    known: Settled = field(default_factory=Settled)
     settled: set[int] = field(default_factory=set)
     """Candidates whose capacity is settled, by identity."""
 
@@ -78,15 +76,17 @@ def _most(ways: Sequence[Placement]) -> int | None:
     return max(limits) if len(limits) == len(ways) else None
 
 
-def sized(scenarios: Sequence[Scenario], progress: Progress) -> list[Sized]:
+def sized(scenarios: Sequence[Scenario], progress: Report) -> list[Sized]:
     """Every model searched alone at the price of the accelerators that it uses, then on those that suit the others.
 
     Raises: InfeasibleError: nothing serves one of them.
     """
     work = 3 * SEARCH_WORK // (2 * len(scenarios))
     # The best few accelerators of each model; those that may suit all of them are searched again below.
-    few = [each.model_copy(update={"top": min(each.top, PICKS)}) for each in scenarios]
-    found = [_sized(searched(each, progress=progress, offered=sliced, work=work)) for each in few]
+    found = [
+        _sized(searched(each, progress=progress, offered=sliced, work=work, width=_WIDTH))
+        for each in scenarios
+    ]
     kinds = _kinds(found)
     missing = [(place, name) for place, one in enumerate(found) for name in kinds if name not in one.plans]
     for place, name in missing:
@@ -94,24 +94,23 @@ def sized(scenarios: Sequence[Scenario], progress: Progress) -> list[Sized]:
         limits = scenario.constraints.model_copy(update={"accelerators": (name,)})
         if scenario.constraints.own:
             continue  # all that is there was searched
-        asked = scenario.model_copy(update={"constraints": limits, "top": 1})
+        asked = scenario.model_copy(update={"constraints": limits})
+        work = SEARCH_WORK // (2 * len(missing))
         try:
-            more = searched(asked, progress=progress, offered=sliced, work=SEARCH_WORK // (2 * len(missing)))
+            more = searched(asked, progress=progress, offered=sliced, work=work, width=1)
         except InfeasibleError:
             continue
         found[place].plans |= _sized(more).plans
     return found
 
 
-def _sized(done: Searched) -> Sized:
-    (demand,) = demands_of(done.scenario)
+def _sized(done: Search) -> Sized:
     plans: dict[str, list[Planned]] = {}
-    for name, options in done.outcome.found.items():
+    for name in done.accelerators:
         by_size: dict[int, list[Planned]] = {}
-        for each in options:
-            if each.purchases[0]:
-                size = each.candidate.deployment.accelerators_per_replica
-                by_size.setdefault(size, []).append(planned(done.scenario, demand, each))
+        for plan in done.race.others(0, name):
+            size = plan.found.candidate.deployment.accelerators_per_replica
+            by_size.setdefault(size, []).append(plan)
         if by_size:
             plans[name] = [preferred(able) for able in by_size.values()]
     return Sized(done, plans)
@@ -126,8 +125,8 @@ def _kinds(found: Sequence[Sized]) -> list[str]:
         for one in found:
             traffic = one.scenario.traffic
             tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
-            usd = min((plan.found.cost(0) for plan in one.plans.get(name, ())), default=math.inf)
-            usd = min(usd, one.done.outcome.bounds.get(name, math.inf))
+            usd = min((plan.found.purchase.cost for plan in one.plans.get(name, ())), default=math.inf)
+            usd = min(usd, one.done.race.floor(0, name))
             total += usd * tokens * (traffic.rate_per_s or 0.0)
         return total
 
@@ -164,12 +163,5 @@ def _settle(one: Sized, candidate: int) -> None:
         one.plans[name] = [
             found
             for plan in plans
-            if (found := plan if id(plan.found.candidate) != candidate else _shown(one, plan))
+            if (found := plan if id(plan.found.candidate) != candidate else settled(one.scenario, plan))
         ]
-
-
-def _shown(one: Sized, plan: Planned) -> Planned | None:
-    settled = None if one.scenario.screened_only else confirmed(one.scenario, plan, one.known)
-    if settled is None and (one.scenario.screened_only or is_spent()):
-        return screened(one.scenario, plan)
-    return settled

@@ -34,7 +34,6 @@ Progress = Callable[[str], None]
 _PATIENCE = 2
 """Larger clusters tried beyond the first that meets the deadline."""
 _FINALISTS = 4
-_MACHINE = 8
 _OPTIMISTIC_MFU = 0.85
 """No published run comes near it: a bound on time below which nothing needs to be priced."""
 
@@ -226,7 +225,8 @@ def _fits(variants: Sequence[Variant], count: int) -> bool:
 
 
 def _sizes_near(accelerator: Accelerator, count: int) -> list[int]:
-    whole = {count // _MACHINE * _MACHINE, (count // _MACHINE + 1) * _MACHINE}
+    node = accelerator.node_size
+    whole = {count // node * node, (count // node + 1) * node}
     sizes = {*counts_of(accelerator, 16 * count), *whole} - {0, count}
     return sorted(sizes, key=lambda size: abs(size - count))
 

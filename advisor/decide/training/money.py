@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from advisor.catalog import accelerators
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.prices import all_providers
 from advisor.catalog.regions import all_regions, get_region, region_of_offer
@@ -13,7 +14,6 @@ from advisor.catalog.units import HOUR_S, KILO
 from advisor.decide.offers import OWN, Placement, offers_by_accelerator, placements
 from advisor.decide.scenario import Market
 
-_NODE: Final = 8
 BUSY_POWER_FRACTION: Final = 0.85
 """Of the board limit, averaged over a training step with its communication."""
 
@@ -79,7 +79,7 @@ def largest_cluster(price: Price) -> int:
     if provider is not None and provider.largest_cluster is not None:
         return provider.largest_cluster
     if provider is not None and provider.kind == "marketplace":
-        return _NODE
+        return accelerators.by_id(price.accelerator).node_size
     return max(known.largest_cluster or 0 for known in all_providers().values())
 
 

@@ -52,7 +52,6 @@ from advisor.simulator.training.memory import stage_memory
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.plan_check import plan_words
 
-_NODE = 8
 NOT_MODELLED: Final = {"data_loading": None}
 """Parts of a step that no plan's time contains."""
 _LONGEST_ANSWER = 4.0
@@ -146,8 +145,8 @@ def option_of(
 
 
 def cluster_machine(accelerator: Accelerator, count: int) -> Machine:
-    """So many accelerators in nodes of eight, or in one smaller node."""
-    each = min(count, _NODE)
+    """So many accelerators in whole nodes, or in part of one."""
+    each = min(count, accelerator.node_size)
     return Machine(accelerator.id, count, each, math.ceil(count / each))
 
 
@@ -161,11 +160,12 @@ def _breakdown_s(run: Run) -> dict[str, float]:
 def _launch(run: Run, scenario: TrainingScenario) -> Mapping[str, str]:
     """Options of the training frameworks; for a loop on the same accelerators also of the one that runs it."""
     job, plan, loop = run.found.job, run.found.plan, run.reinforcement
-    domain = min(run.found.cluster.domain, _NODE)
+    domain = min(run.found.cluster.domain, run.found.cluster.accelerator.node_size)
     task = scenario.rollout
     if task is None or loop is None:
         bus = on_bus(run.found.cluster, plan.tensor_parallel)
-        return launch_flags(job, plan, on_bus=bus, as_priced=True)
+        node_size = run.found.cluster.accelerator.node_size
+        return launch_flags(job, plan, on_bus=bus, as_priced=True, node_size=node_size)
     lengths = (task.prompt_tokens, round(task.response_tokens * _LONGEST_ANSWER))
     together = loop.placement == "colocated"
     ways = loop.rollout_tensor_parallel
@@ -251,7 +251,7 @@ def _bills(
         ).goodput_fraction
         hours = run.num_steps * run.step_s / left / HOUR_S
         power_w = BUSY_POWER_FRACTION * count * (accelerator.tdp_w or 0.0)
-        holding = Holding(accelerator, count, power_w, replicas_span_nodes=count > _NODE)
+        holding = Holding(accelerator, count, power_w, replicas_span_nodes=count > accelerator.node_size)
         owned = tco(holding, bought, known).usd_per_hour
         found.append(TermCost("owned", OWN, "", owned / count, hours * HOUR_S / DAY_S, left, owned * hours))
     return tuple(found)

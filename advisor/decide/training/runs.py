@@ -28,7 +28,6 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.account import adapter_parameters
 from advisor.simulator.training.memory.formats import formats_of
 
-_NODE = 8
 LEAST_GOODPUT = 0.5
 """Of the time, that failures must leave."""
 LONGEST_DAYS = 5.0 * 365.0
@@ -135,7 +134,8 @@ def num_steps_of(scenario: TrainingScenario) -> int:
 
 def node_of(found: PlanFound) -> int:
     """Accelerators that fail and are replaced together: a machine, or a tray of a rack."""
-    return min(_NODE, found.cluster.domain) if found.cluster.domain > 1 else _NODE
+    node = found.cluster.accelerator.node_size
+    return min(node, found.cluster.domain) if found.cluster.domain > 1 else node
 
 
 def checkpoint_of(job: TrainingJob, count: int, nodes: int, reliability: Reliability) -> Checkpoint:

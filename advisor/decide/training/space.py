@@ -43,7 +43,6 @@ _SOFTWARE: Final[Mapping[str, str]] = {"deepspeed": "trl"}
 _WITH_COMMANDS: Final = ("nvidia", "amd", "google")
 """Vendors whose frameworks' options are tabulated (catalog/data/training/launch_options.toml)."""
 _TRANSFORMERS_ONLY: Final = ("adamw_8bit", "adafactor", "lion")
-_CLUSTER_NODE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,14 +295,14 @@ def counts_of(accelerator: Accelerator, largest: int) -> Iterator[int]:
 
     Accelerators without a network to other machines stay in one.
     """
-    domain = accelerator.scale_up.max_domain if accelerator.scale_up else 1
-    node = max(_CLUSTER_NODE, min(domain, 72) if domain <= 72 else _CLUSTER_NODE)
+    domain, in_node = accelerator.scale_up_domain, accelerator.node_size
+    node = max(in_node, domain) if domain <= 72 else in_node
     limit = largest
-    if not accelerator.scale_out_bytes_per_s and domain <= _CLUSTER_NODE:
-        limit = min(limit, _CLUSTER_NODE)
+    if not accelerator.scale_out_bytes_per_s and domain <= in_node:
+        limit = min(limit, in_node)
     elif not accelerator.scale_out_bytes_per_s:
         limit = min(limit, domain)
     sizes = {1 << i for i in range(limit.bit_length())}
-    if node % _CLUSTER_NODE == 0 and node > _CLUSTER_NODE:  # racks: whole ones, and their powers of two
+    if node % in_node == 0 and node > in_node:  # racks: whole ones, and their powers of two
         sizes |= {node * (1 << i) for i in range(max(1, limit // node).bit_length())}
     yield from sorted(size for size in sizes if size <= limit)

@@ -1,0 +1,677 @@
+"""The race: which candidates are measured more precisely, until no other could be among the answers.
+
+A lane is one demand at any price or at firm prices, with as many leaders as its answer shows accelerators. Candidates
+begin at a bound that is never pessimistic. The race advances, in this order, a candidate whose bound beats a leader of
+a lane, a leader that is not known precisely enough, and a measured rival that its sampling error may have kept behind a
+leader. It stops when there is none of these, or when the limit of simulated work is reached.
+
+Only the order of work depends on other candidates; no figure does (`advisor.decide.measure`).
+"""
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Model
+from advisor.decide.bounds import surface_requests_per_s, too_long_a_prompt
+from advisor.decide.candidates import batch_variants
+from advisor.decide.effort import affords, is_spent
+from advisor.decide.levers import replica_of
+from advisor.decide.load_runs import strain
+from advisor.decide.measure import (
+    LONG_REQUESTS,
+    STAGES,
+    Measurements,
+    PlanningPoint,
+    Stage,
+    planning_point,
+)
+from advisor.decide.offers import Placement, undominated
+from advisor.decide.purchase import (
+    Demand,
+    Purchase,
+    expected_cost,
+    least_costs,
+    planned_load,
+    purchase_on,
+    with_replicas,
+)
+from advisor.decide.ranking import Planned, firm_ways, planned, preferred, ranked
+from advisor.decide.reason import (
+    DoesNotFit,
+    MissesObjectives,
+    NotEnoughOffered,
+    NotTried,
+    OverBudget,
+    OwnedTooSlow,
+    Reason,
+    SlowAlone,
+)
+from advisor.decide.scenario import Scenario
+from advisor.decide.trial import Found, Trial
+from advisor.simulator.operator_library import OperatorLibrary
+
+Report = Callable[[str], None]
+"""Takes a line of progress."""
+WIDTH: Final = 5
+"""Accelerators that the last demand of a question ranks, and of which a block of further ones consists."""
+RIVAL_SIGMAS: Final = 2.0
+"""Standard errors of a capacity by which a rival may be better than it was measured."""
+RIVAL_MARGIN: Final = 0.97
+"""Expected cost over that of a leader below which a rival is measured again: capacities err by 3 to 5 %."""
+_ADVANTAGE: Final = 1.0 - 1e-9
+_LEAST_GAIN: Final = 0.5
+"""Capacity over the bound of its surface below which other batch limits are tried: the objectives, not the hardware,
+are then what limits it."""
+_MOST_GROWTH: Final = 8
+"""Replicas, or steps of 3 % of load, that a planning point which misses an objective is moved at most."""
+_STEP: Final = 0.97
+_WORTH_PROBING: Final = 0.3
+"""Load needed to beat a leader, over the bound, from which on that load is tried first: most candidates miss it."""
+_BELOW: Final = 0.999
+"""Part of a load that missed an objective which a candidate may still carry."""
+_BISECTIONS: Final = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One demand, at any price or at firm prices on measured hardware alone."""
+
+    demand: Demand
+    is_founded: bool
+    width: int
+
+
+@dataclass(slots=True)
+class _LaneState:
+    """The candidates of one lane: bounds of those that are not measured, plans of those that are."""
+
+    lane: Lane
+    least: float = math.inf
+    """Lowest floor of any candidate when the race began."""
+    open: dict[str, list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
+    """Heaps of (floor, order) by accelerator."""
+    plans: dict[str, dict[int, Planned]] = field(default_factory=lambda: defaultdict(dict))
+    """Plans of measured candidates by accelerator and order."""
+    shown: set[int] = field(default_factory=set)
+    """Orders of candidates whose plan is at its planning point."""
+    entries: dict[str, Planned] = field(default_factory=dict)
+    """The entry of each accelerator, as long as its plans stay."""
+    lowest_costs: dict[str, float] = field(default_factory=dict)
+    """Lowest expected cost of each accelerator that has a plan."""
+
+    def put(self, name: str, order: int, plan: Planned | None) -> None:
+        """Take the plan of a candidate in place of an earlier one; None where it cannot be bought."""
+        plans = self.plans[name]
+        if plan is None:
+            plans.pop(order, None)
+            self.shown.discard(order)
+        else:
+            plans[order] = plan
+        self.entries.pop(name, None)
+        self.lowest_costs.pop(name, None)
+        if plans:
+            self.lowest_costs[name] = min(each.expected_cost for each in plans.values())
+
+    def leaders(self) -> list[Planned]:
+        """The entries of the accelerators that are expected to cost least."""
+        for name in self.lowest_costs:
+            if name not in self.entries:
+                self.entries[name] = preferred(list(self.plans[name].values()))
+        order = sorted(self.entries.values(), key=lambda plan: plan.expected_cost)
+        return order[: self.lane.width]
+
+    def lowest(self, name: str) -> float:
+        """Lowest expected cost of an accelerator among its measured candidates."""
+        return self.lowest_costs.get(name, math.inf)
+
+    def limit(self) -> float:
+        """Expected cost that a further accelerator must beat to be among the leaders."""
+        costs = sorted(self.lowest_costs.values())
+        return costs[self.lane.width - 1] if len(costs) >= self.lane.width else math.inf
+
+
+class Race:
+    """Candidates of one question about serving, and what is known of them."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        model: Model,
+        demands: Sequence[Demand],
+        trials: Sequence[Trial],
+        *,
+        width: int = WIDTH,
+        report: Report = lambda line: None,
+    ) -> None:
+        self.scenario, self.model, self.demands = scenario, model, tuple(demands)
+        self.trials = {trial.order: trial for trial in trials}
+        self.num_candidates = len(self.trials)
+        self.num_modelled = 0
+        self.report = report
+        self.reasons: dict[str, Reason] = {}
+        """Why an accelerator has no candidate left, by its id."""
+        self._libraries: dict[tuple[str, str, str], OperatorLibrary] = {}
+        last = len(self.demands) - 1
+        self.states = [
+            _LaneState(Lane(demand, is_founded, width if place == last and not is_founded else 1))
+            for place, demand in enumerate(self.demands)
+            for is_founded in (False, True)
+        ]
+        self._known_ways: dict[tuple[int, bool], tuple[Placement, ...]] = {}
+        self._by_candidate = {id(trial.candidate): trial for trial in trials}
+        for trial in trials:
+            self._enter(trial)
+        for state in self.states:
+            state.least = min((heap[0][0] for heap in state.open.values() if heap), default=math.inf)
+
+    @property
+    def num_simulated(self) -> int:
+        """Candidates of which a capacity was sought."""
+        return sum(trial.measurements is not None for trial in self.trials.values())
+
+    @property
+    def num_requests(self) -> int:
+        """Requests that were simulated."""
+        return sum(
+            trial.measurements.num_requests
+            for trial in self.trials.values()
+            if trial.measurements is not None
+        )
+
+    def run(self, width: int | None = None) -> None:
+        """Race until no candidate could change an answer; with a `width` for the last demand."""
+        if width is not None:
+            last = self.states[-2]
+            last.lane = Lane(last.lane.demand, last.lane.is_founded, width)
+        while not is_spent():
+            if not (self._advance_lowest() or self._advance_leader() or self._advance_rival()):
+                return
+        for trial in self.trials.values():
+            if not trial.is_measured and trial.progress != "closed" and self._could_lead(trial):
+                self.reasons.setdefault(trial.accelerator_id, NotTried())
+
+    def entries(self, place: int, top: int | None = None) -> list[Planned]:
+        """Return the entries of the accelerators for one of the demands, best first: by expected cost, the founded one
+        first where its range overlaps that of the cheapest. The first `top` are at their planning points."""
+        while True:
+            entries = ranked(
+                [preferred(able) for name in self._names(place) if (able := self.others(place, name))]
+            )
+            if top is None:
+                return entries
+            vague = [plan for plan in entries[:top] if plan.point is None]
+            if not vague or is_spent():
+                return entries[:top]
+            for plan in vague:
+                self._show_entry(place, plan)
+
+    def _names(self, place: int) -> list[str]:
+        """Accelerators that carry one of the demands."""
+        state, founded = self._states_of(place)
+        return list(dict.fromkeys((*state.lowest_costs, *founded.lowest_costs)))
+
+    def _show_entry(self, place: int, plan: Planned) -> None:
+        """Show a plan at its planning point in the lane that holds it."""
+        name, order = plan.found.accelerator_id, self._trial_of(plan).order
+        for state in self._states_of(place):
+            if state.plans[name].get(order) is plan:
+                self._show(state, plan)
+                return
+
+    def safe_pick(self, place: int) -> Planned | None:
+        """Return the founded plan of lowest expected cost for one of the demands; None where there is none."""
+        _, founded = self._states_of(place)
+        able = [plan for plans in founded.plans.values() for plan in plans.values() if plan.is_founded]
+        return preferred(able) if able else None
+
+    def others(self, place: int, name: str) -> list[Planned]:
+        """Return every plan of one accelerator for one of the demands, cheapest first: of each candidate what costs
+        least, and what costs least at a firm price."""
+        found: dict[tuple[int, int], Planned] = {}
+        for state in self._states_of(place):
+            for order, plan in state.plans.get(name, {}).items():
+                key = order, id(plan.found.purchase.placement)
+                if key not in found or found[key].point is None:
+                    found[key] = plan
+        return sorted(found.values(), key=lambda plan: plan.expected_cost)
+
+    def floor(self, place: int, name: str) -> float:
+        """Least that an accelerator could cost for one of the demands, by the bounds of candidates not measured."""
+        place %= len(self.demands)
+        floors = [
+            trial.floors[2 * place]
+            for trial in self.trials.values()
+            if trial.accelerator_id == name and trial.progress in ("bound", "surface")
+        ]
+        return min(floors, default=math.inf)
+
+    def _states_of(self, place: int) -> tuple[_LaneState, _LaneState]:
+        place %= len(self.demands)
+        return self.states[2 * place], self.states[2 * place + 1]
+
+    # --- what is advanced next -------------------------------------------------------------------------------------
+
+    def _advance_lowest(self) -> bool:
+        """Advance the candidate of lowest bound that beats a leader of a lane."""
+        best: tuple[float, int] | None = None
+        for place, state in enumerate(self.states):
+            limit = state.limit()
+            for name, heap in state.open.items():
+                trial = self._top(heap, place)
+                if trial is None or trial.floors[place] >= _ADVANTAGE * min(limit, state.lowest(name)):
+                    continue
+                found = trial.floors[place] / state.least, trial.order
+                best = found if best is None else min(best, found)
+        if best is None:
+            return False
+        trial = self.trials[best[1]]
+        if trial.progress == "bound":
+            self._model(trial)
+        else:
+            self._try(trial, "screened", _ADVANTAGE)
+        return True
+
+    def _top(self, heap: list[tuple[float, int]], place: int) -> Trial | None:
+        """The candidate of lowest floor in a heap; those that were measured, or entered again, are removed."""
+        while heap:
+            floor, order = heap[0]
+            trial = self.trials[order]
+            if trial.progress in ("bound", "surface") and trial.floors[place] == floor:
+                return trial
+            heapq.heappop(heap)
+        return None
+
+    def _advance_leader(self) -> bool:
+        """Advance the leader of a lane that is known least precisely; show a precise one at its planning point."""
+        vague: list[tuple[int, float, int, _LaneState, Planned]] = []
+        for state in self.states:
+            for plan in self._led_by(state):
+                trial = self._trial_of(plan)
+                needed = self._next_stage(trial, plan)
+                if needed is not None:
+                    vague.append((STAGES.index(needed), plan.expected_cost, trial.order, state, plan))
+                elif trial.order not in state.shown:
+                    vague.append((len(STAGES), plan.expected_cost, trial.order, state, plan))
+        if not vague:
+            return False
+        stage, _, _, state, plan = min(vague, key=lambda each: each[:3])
+        if stage < len(STAGES):
+            self._measure(self._trial_of(plan), STAGES[stage])
+        else:
+            self._show(state, plan)
+        return True
+
+    def _led_by(self, state: _LaneState) -> Iterator[Planned]:
+        """The plans that must be known precisely: leaders, and of each the cheapest of its accelerator."""
+        for plan in state.leaders():
+            yield plan
+            own = state.plans[plan.found.accelerator_id].values()
+            lowest = min(own, key=lambda each: each.expected_cost)
+            if lowest is not plan:
+                yield lowest
+
+    def _advance_rival(self) -> bool:
+        """Advance a measured candidate that may be better than a leader by its sampling error."""
+        if self.scenario.screened_only:
+            return False
+        best: tuple[float, int] | None = None
+        for place, state in enumerate(self.states):
+            limit = RIVAL_MARGIN * state.limit()
+            for trial in self.trials.values():
+                if trial.capacity is None or trial.capacity.stage == "settled":
+                    continue
+                own = min(limit, RIVAL_MARGIN * state.lowest(trial.accelerator_id))
+                if trial.floors[place] < own:
+                    found = trial.floors[place] / own, trial.order
+                    best = found if best is None else min(best, found)
+        if best is None:
+            return False
+        trial = self.trials[best[1]]
+        assert trial.capacity is not None
+        self._try(trial, STAGES[STAGES.index(trial.capacity.stage) + 1], RIVAL_MARGIN)
+        return True
+
+    def _try(self, trial: Trial, stage: Stage, margin: float) -> None:
+        """Measure a candidate if it holds the least load at which it would beat a leader.
+
+        A candidate that misses that load need not be measured: its floors rise to what it costs there.
+        """
+        if self.scenario.traffic.concurrency is None:
+            needed, measurements = self._needed_load(trial, margin), self._measurements_of(trial)
+            if needed > _WORTH_PROBING * trial.best_load:
+                load = measurements.load_from(needed)
+                if load < trial.best_load and measurements.holds(load, stage) is None and not is_spent():
+                    trial.best_load = _BELOW * load
+                    self._enter(trial)
+                    return
+        self._measure(trial, stage)
+
+    def _needed_load(self, trial: Trial, margin: float) -> float:
+        """The least capacity with which a candidate would beat a leader of a lane [requests/s]; 0 where any would."""
+        lanes = []
+        for place, state in enumerate(self.states):
+            limit = margin * min(state.limit(), state.lowest(trial.accelerator_id))
+            if trial.floors[place] < limit:
+                lanes.append((self._ways(trial, state.lane), state.lane.demand, limit))
+        if not lanes or any(limit == math.inf for _, _, limit in lanes):
+            return 0.0
+
+        def wins(load: float) -> bool:
+            return any(
+                least_costs(self.scenario, (demand,), ways, load)[0] < limit for ways, demand, limit in lanes
+            )
+
+        low, high = 0.0, trial.best_load
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if wins(middle) else (middle, high)
+        return high
+
+    def _next_stage(self, trial: Trial, plan: Planned) -> Stage | None:
+        """The next stage of a candidate; None where its capacity is settled, or settling would change no count."""
+        capacity = trial.capacity
+        assert capacity is not None
+        if self.scenario.screened_only or capacity.stage == "settled":
+            return None
+        if capacity.stage == "screened":
+            return "confirmed"
+        if plan.demand.kind not in ("rate", "clients"):
+            return "settled"
+        counts = set[int]()
+        for sign in (-1.0, 1.0):
+            moved = capacity.scaled(math.exp(sign * RIVAL_SIGMAS * capacity.sigma))
+            bought = purchase_on(
+                self.scenario, plan.demand, plan.found.purchase.placement, moved.load, moved.requests_per_s
+            )
+            counts.add(bought.num_replicas if bought else 0)
+        return "settled" if len(counts) > 1 else None
+
+    def _could_lead(self, trial: Trial) -> bool:
+        """Whether the bound of a candidate beats a leader of a lane."""
+        return any(
+            trial.floors[place] < _ADVANTAGE * min(state.limit(), state.lowest(trial.accelerator_id))
+            for place, state in enumerate(self.states)
+        )
+
+    # --- how a candidate is advanced -------------------------------------------------------------------------------
+
+    def _enter(self, trial: Trial) -> None:
+        """Put a candidate into every lane at the least that it can cost there, by the most that it may carry."""
+        trial.floors = [
+            least_costs(self.scenario, (state.lane.demand,), self._ways(trial, state.lane), trial.best_load)[
+                0
+            ]
+            for state in self.states
+        ]
+        if trial.capacity is not None:
+            return
+        for place, state in enumerate(self.states):
+            if trial.floors[place] < math.inf:
+                heapq.heappush(state.open[trial.accelerator_id], (trial.floors[place], trial.order))
+
+    def _ways(self, trial: Trial, lane: Lane) -> tuple[Placement, ...]:
+        """The ways to buy a candidate in a lane that may be the cheapest."""
+        key = id(trial.ways), lane.is_founded
+        if key not in self._known_ways:
+            ways = firm_ways(self.scenario, trial.ways) if lane.is_founded else trial.ways
+            self._known_ways[key] = undominated(ways, self.scenario.as_of)
+        return self._known_ways[key]
+
+    def _close(self, trial: Trial, reason: Reason) -> None:
+        trial.progress, trial.reason, trial.capacity = "closed", reason, None
+        for state in self.states:
+            state.put(trial.accelerator_id, trial.order, None)
+        self.reasons.setdefault(trial.accelerator_id, reason)
+
+    def _model(self, trial: Trial) -> None:
+        """Build the step-cost surface of a candidate and bound it by that."""
+        scenario, deployment = self.scenario, trial.candidate.deployment
+        chip = deployment.accelerator
+        # What a release of an engine does to kernels depends on how experts are divided.
+        experts = deployment.expert_tensor_parallel, deployment.expert_parallel
+        key = (f"{chip.id} {chip.tdp_w}", deployment.engine.id, f"{deployment.weight_dtype} {experts}")
+        try:
+            trial.replica = replica_of(trial.candidate, scenario, self._libraries.get(key))
+        except AdvisorError as error:
+            self._close(trial, DoesNotFit(error.why or error.what))
+            return
+        self._libraries.setdefault(key, trial.replica.library)
+        self.num_modelled += 1
+        if why := too_long_a_prompt(trial.replica, scenario.traffic, scenario.objectives):
+            self._close(trial, why)
+            return
+        rate = surface_requests_per_s(trial.replica, scenario.traffic, scenario.objectives)
+        trial.rate_bound = min(trial.rate_bound, rate)
+        trial.best_load = min(trial.best_load, rate)
+        if trial.rate_bound <= 0:
+            self._close(trial, SlowAlone())
+            return
+        trial.progress = "surface"
+        self._enter(trial)
+        if min(trial.floors) == math.inf:
+            self._close(trial, cannot_be_had(self.scenario))
+
+    def _measure(self, trial: Trial, stage: Stage) -> None:
+        """Measure the capacity of a candidate more precisely, and price it in every lane."""
+        capacity = self._measurements_of(trial).capacity(stage)
+        if capacity is None and is_spent():
+            return
+        if stage == "screened":
+            for child in self._children(trial, capacity.load if capacity else 0.0):
+                self._enter(child)
+        if capacity is None:
+            self._close(trial, MissesObjectives())
+            return
+        trial.progress, trial.capacity = stage, capacity
+        trial.best_load = min(trial.best_load, capacity.load * math.exp(RIVAL_SIGMAS * capacity.sigma))
+        self._enter(trial)
+        for state in self.states:
+            state.shown.discard(trial.order)
+            state.put(trial.accelerator_id, trial.order, self._plan(state, trial))
+        if not any(trial.order in state.plans[trial.accelerator_id] for state in self.states):
+            self.reasons.setdefault(trial.accelerator_id, cannot_be_had(self.scenario))
+
+    def _measurements_of(self, trial: Trial) -> Measurements:
+        """The runs of a candidate."""
+        if trial.measurements is None:
+            assert trial.replica is not None
+            scenario, run = self.scenario, trial.candidate.deployment
+            size = run.accelerators_per_replica
+            self.report(f"simulating {run.model.id} on {size} x {trial.accelerator_id} ({run.engine.id})")
+            trial.measurements = Measurements(
+                trial.replica,
+                scenario.traffic,
+                scenario.objectives,
+                trial.rate_bound,
+                scenario.seed,
+                scenario.headroom_fraction,
+            )
+        return trial.measurements
+
+    def _children(self, trial: Trial, held: float) -> Iterator[Trial]:
+        """Candidates with other batch limits, towards the objective that binds, where the hardware would allow more."""
+        if held >= _LEAST_GAIN * trial.rate_bound or self.scenario.traffic.concurrency is not None:
+            return
+        before = (
+            trial.parent.measurements.screened_load if trial.parent and trial.parent.measurements else 0.0
+        )
+        if trial.parent is not None and held <= before:
+            return
+        assert trial.measurements is not None
+        assert trial.replica is not None
+        binding = trial.measurements.binding
+        for candidate in batch_variants(trial.candidate, trial.replica, binding, self.scenario):
+            bound = trial.rate_bound / _LEAST_GAIN
+            # Gaps between tokens are as long as the iterations that carry prompts: there a smaller chunk may gain any
+            # factor. Elsewhere at most a factor of two is assumed.
+            best = bound if binding == "itl" or not held else held / _LEAST_GAIN
+            child = Trial(max(self.trials) + 1, candidate, trial.ways, bound, best, parent=trial)
+            self.trials[child.order] = child
+            self._by_candidate[id(candidate)] = child
+            yield child
+
+    def _plan(self, state: _LaneState, trial: Trial) -> Planned | None:
+        """The cheapest expected way to buy a measured candidate in a lane; None where it cannot be bought there."""
+        scenario, demand = self.scenario, state.lane.demand
+        assert trial.capacity is not None
+        assert trial.replica is not None
+        capacity, best = trial.capacity, None
+        bought = [
+            (expected_cost(purchase, scenario), purchase)
+            for way in self._ways(trial, state.lane)
+            if (purchase := purchase_on(scenario, demand, way, capacity.load, capacity.requests_per_s))
+        ]
+        for least, purchase in sorted(bought, key=lambda each: each[0]):
+            if best is not None and least >= best.expected_cost:
+                break
+            plan = planned(scenario, demand, self._found(trial, purchase))
+            if best is None or plan.expected_cost < best.expected_cost:
+                best = plan
+        if best is None or (state.lane.is_founded and not best.is_founded):
+            return None
+        return best
+
+    def _found(self, trial: Trial, purchase: Purchase) -> Found:
+        assert trial.capacity is not None
+        assert trial.replica is not None
+        return Found(
+            trial.candidate,
+            trial.replica,
+            trial.capacity,
+            purchase,
+            trial.ways,
+            measurements=trial.measurements,
+        )
+
+    def _trial_of(self, plan: Planned) -> Trial:
+        return self._by_candidate[id(plan.found.candidate)]
+
+    def _show(self, state: _LaneState, plan: Planned) -> None:
+        """Put what a plan shows at its planning point in its place; a larger purchase where it misses an objective."""
+        trial = self._trial_of(plan)
+        if not affords(plan.result, LONG_REQUESTS):
+            state.shown.add(trial.order)
+            return
+        at_point = shown(self.scenario, plan, is_held=not self.scenario.screened_only)
+        state.put(trial.accelerator_id, trial.order, at_point)
+        if at_point is not None:
+            state.shown.add(trial.order)
+        elif trial.accelerator_id not in state.lowest_costs:
+            self.reasons.setdefault(trial.accelerator_id, cannot_be_had(self.scenario))
+
+
+def shown(scenario: Scenario, plan: Planned, *, is_held: bool = True, most_runs: int = 0) -> Planned | None:
+    """Return a plan with what it shows at its planning point, by seeds that decided nothing.
+
+    Where the point misses an objective and `is_held`, a replica is added, or the load falls by 3 %, until it holds; the
+    plan is None where that cannot be bought.
+    """
+    for _ in range(_MOST_GROWTH):
+        found = plan.found
+        points = {} if found.measurements is None else found.measurements.points
+        point = points.get(plan.load)
+        if point is None:
+            point = planning_point(
+                found.served,
+                scenario.traffic,
+                scenario.objectives,
+                plan.load,
+                scenario.seed,
+                spacing_s=found.capacity.spacing_s,
+                residence_s=found.capacity.result.e2e.mean_s,
+                most_runs=most_runs,
+            )
+            points[plan.load] = point
+        at_point = _showing(plan, point)
+        if not is_held or strain(point.result, scenario.objectives)[0] <= 1.0 or is_spent():
+            return at_point
+        larger = _larger(scenario, plan)
+        if larger is None:
+            return None
+        plan = larger
+    return None
+
+
+def settled(scenario: Scenario, plan: Planned) -> Planned | None:
+    """Return a plan with its capacity settled, at its planning point; None where it does not hold, or cannot be
+    bought."""
+    found = plan.found
+    if found.measurements is None or scenario.screened_only:
+        return shown(scenario, plan, is_held=not scenario.screened_only)
+    capacity = found.measurements.capacity("settled")
+    if capacity is None:
+        return plan if is_spent() else None
+    bought = purchase_on(
+        scenario, plan.demand, found.purchase.placement, capacity.load, capacity.requests_per_s
+    )
+    if bought is None:
+        return None
+    return shown(scenario, planned(scenario, plan.demand, replace(found, capacity=capacity, purchase=bought)))
+
+
+def at_planned_load(scenario: Scenario, found: Found) -> Found:
+    """Return a deployment as if its planned load were its capacity, with what it shows there."""
+    part = planned_load(scenario, found.capacity.load) / found.capacity.load
+    capacity = found.capacity.scaled(part)
+    point = planning_point(
+        found.served,
+        scenario.traffic,
+        scenario.objectives,
+        capacity.load,
+        scenario.seed,
+        spacing_s=found.capacity.spacing_s,
+        residence_s=found.capacity.result.e2e.mean_s,
+    )
+    return replace(found, capacity=replace(capacity, result=point.result))
+
+
+def _showing(plan: Planned, point: PlanningPoint) -> Planned:
+    """Return a plan with a run of it; clients are served as fast as they are there, which decides what tokens cost."""
+    result = point.result
+    if plan.demand.kind != "clients":
+        return replace(plan, result=result, point=point)
+    bought = plan.found.purchase
+    per_s = plan.demand.size / plan.load
+    per_s *= result.steady_requests_per_s or result.requests_per_s
+    ratio = bought.requests_per_s / per_s
+    paid = replace(
+        bought,
+        requests_per_s=per_s,
+        usd_per_million_tokens=ratio * bought.usd_per_million_tokens,
+        cost=ratio * bought.cost,
+    )
+    return replace(
+        plan,
+        found=plan.found.bought(paid),
+        expected_cost=ratio * plan.expected_cost,
+        result=result,
+        point=point,
+    )
+
+
+def _larger(scenario: Scenario, plan: Planned) -> Planned | None:
+    """Return a plan with a replica more, or with 3 % less load on each; None where that cannot be bought."""
+    found, demand, capacity = plan.found, plan.demand, plan.found.capacity
+    if found.fleet is not None:
+        return None
+    way, count = found.purchase.placement, found.purchase.num_replicas
+    if demand.kind in ("rate", "clients"):
+        bought = with_replicas(scenario, demand, way, capacity.load, capacity.requests_per_s, count + 1)
+        return None if bought is None else planned(scenario, demand, found.bought(bought))
+    less = capacity.scaled(_STEP)
+    bought = purchase_on(scenario, demand, way, less.load, less.requests_per_s)
+    if bought is None:
+        return None
+    return planned(scenario, demand, replace(found, capacity=less, purchase=bought))
+
+
+def cannot_be_had(scenario: Scenario) -> Reason:
+    """Return why no purchase carries the load."""
+    if scenario.constraints.own:
+        return OwnedTooSlow()
+    return OverBudget() if scenario.objectives.budget_usd_per_hour is not None else NotEnoughOffered()

@@ -1,0 +1,120 @@
+"""Trials: candidates with what is known of them so far, from a bound to a measured deployment that is bought."""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from advisor.decide.candidates import Candidate
+from advisor.decide.load_runs import Served
+from advisor.decide.measure import Capacity, Measurements
+from advisor.decide.offers import Placement
+from advisor.decide.option import Share
+from advisor.decide.purchase import Purchase
+from advisor.decide.reason import Reason
+from advisor.decide.scenario import Traffic
+from advisor.simulator.replica_model import ReplicaModel
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Equal replicas that do one share of the work of a deployment, and where they are bought."""
+
+    role: Share
+    candidate: Candidate
+    replica: ReplicaModel
+    num_replicas: int
+    placement: Placement
+    """Way to buy one such replica, or the machine that holds all parts."""
+    num_units: int
+    is_shared: bool = False
+    """Whether that machine holds all parts."""
+    traffic: Traffic | None = None
+    """Requests that this part serves; None where it has a share in every request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Unlike parts behind one router, and what is simulated of them together."""
+
+    lever: str
+    """Name of the lever by which it is made."""
+    parts: tuple[Part, ...]
+    served: Served
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A measured candidate, bought for one demand."""
+
+    candidate: Candidate
+    replica: ReplicaModel
+    capacity: Capacity
+    purchase: Purchase
+    ways: tuple[Placement, ...] = ()
+    """All ways to buy it."""
+    fleet: Fleet | None = None
+    """Unlike parts that serve together; candidate and replica are then those of the part that generates tokens. None
+    where all replicas are alike."""
+    measurements: Measurements | None = None
+    """Runs of the replica; None for a fleet of unlike parts."""
+
+    @property
+    def served(self) -> Served:
+        """What is simulated under a load."""
+        return self.fleet.served if self.fleet else self.replica
+
+    @property
+    def accelerator_id(self) -> str:
+        """Id of the accelerator that generates the tokens."""
+        return self.candidate.deployment.accelerator.id
+
+    @property
+    def usd_per_million_tokens(self) -> float:
+        """Cost at the price that was read [USD]."""
+        return self.purchase.usd_per_million_tokens
+
+    def bought(self, purchase: Purchase) -> "Found":
+        """Return the candidate with another purchase."""
+        return replace(self, purchase=purchase)
+
+
+Progress = Literal["bound", "surface", "screened", "confirmed", "settled", "closed"]
+"""What is known of a trial: datasheet bound, bound of its step-cost surface, a capacity of some precision; closed where
+it cannot answer."""
+
+
+@dataclass(slots=True)
+class Trial:
+    """One candidate during a race."""
+
+    order: int
+    """Place among the candidates: of equal ones the first is tried first."""
+    candidate: Candidate
+    ways: tuple[Placement, ...]
+    rate_bound: float
+    """Most requests per second that one replica can serve."""
+    best_load: float = 0.0
+    """Most that one replica may carry by what is known of it [requests/s]: its bound, a load that it missed, or its
+    capacity with two standard errors."""
+    progress: Progress = "bound"
+    replica: ReplicaModel | None = None
+    measurements: Measurements | None = None
+    capacity: Capacity | None = None
+    reason: Reason | None = None
+    """Why it is closed."""
+    floors: list[float] = field(default_factory=list)
+    """Least expected cost by lane [USD per million tokens]; infinite where it cannot be bought."""
+    parent: "Trial | None" = None
+    """The trial of which this one changes the batch limits; None for a candidate with the engine's defaults."""
+
+    def __post_init__(self) -> None:
+        self.best_load = self.best_load or self.rate_bound
+
+    @property
+    def accelerator_id(self) -> str:
+        """Id of its accelerator."""
+        return self.candidate.deployment.accelerator.id
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a capacity is known."""
+        return self.capacity is not None and self.progress != "closed"

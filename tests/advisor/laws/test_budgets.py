@@ -1,0 +1,103 @@
+"""Budget and load are inverse, exactly: what a load costs buys that load, and what a budget buys costs no more."""
+
+import pytest
+from asking import ask
+from questions import DAYS, USUAL_USD, Question, Row, generated
+
+ROUNDING = 1e-9
+MARKET = (
+    Row("acme", "l40s", 1, 0.95),
+    Row("bolt", "rtx-4090", 2, 1.0),
+    Row("crest", "h100-sxm", 8, 20.0, DAYS[1]),
+)
+FIXED = [
+    Question(MARKET, "8b", 20.0, ("rtx-4090",), "--engine vllm --precision fp8"),
+    Question(MARKET, "8b", 11.0, ("l40s", "h100-sxm"), "--engine vllm"),
+    Question(MARKET, "8b", 5.0, ("l40s",), "--engine vllm --redundancy n+1"),
+]  # fmt: skip
+
+
+def check_load(question: Question) -> None:
+    """The bill of each option, as a budget, carries the load of that option."""
+    answer = ask(question.words())
+    if answer.code:
+        return
+    usd = answer.least_bill_usd()
+    bought = ask(question.words(load=f"--budget {usd!r}/h"))
+    assert bought.code == 0, bought.err
+    served = max(take["performance"]["requests_per_s"]["value"] for take in bought.takes)
+    assert served >= (1.0 - ROUNDING) * question.rate_per_s
+    assert all(take["bill"]["usd_per_hour"] <= (1.0 + ROUNDING) * usd for take in bought.takes)
+    within = ask(f"{question.words()} --budget {usd!r}/h")
+    assert within.code == 0, within.err
+
+
+def check_budget(question: Question, usd: float) -> None:
+    """The load that a budget carries is found for no more than the budget."""
+    bought = ask(question.words(load=f"--budget {usd!r}/h"))
+    if bought.code:
+        assert bought.code == 3
+        return
+    rate = bought.first["performance"]["requests_per_s"]["value"]
+    asked = ask(question.words(load=f"--rate {rate!r}"))
+    assert asked.code == 0, asked.err
+    assert asked.least_bill_usd() <= (1.0 + ROUNDING) * usd
+    assert ask(question.words(load=f"--rate {rate!r} --budget {usd!r}/h")).code == 0
+
+
+@pytest.mark.parametrize("question", FIXED, ids=lambda question: question.more)
+def test_what_a_load_costs_buys_that_load(question: Question) -> None:
+    check_load(question)
+
+
+@pytest.mark.parametrize(("question", "usd"), [*zip(FIXED, (4.0, 22.0, 5.0), strict=True)], ids=str)
+def test_what_a_budget_buys_costs_no_more(question: Question, usd: float) -> None:
+    check_budget(question, usd)
+
+
+@generated
+def test_what_a_generated_load_costs_buys_that_load(question: Question) -> None:
+    check_load(question)
+
+
+@generated
+def test_what_a_generated_budget_buys_costs_no_more(question: Question) -> None:
+    check_budget(question, _usd(question))
+
+
+def _usd(question: Question) -> float:
+    """A budget of three usual accelerators of the question, more or less [USD/h]."""
+    return round(3.0 * question.factor * USUAL_USD[question.accelerators[0]], 2)
+
+
+@generated
+def test_a_larger_budget_serves_no_less(question: Question) -> None:
+    usd = _usd(question)
+    less, more = (
+        ask(question.words(load=f"--budget {each:.2f}/h --redundancy n+1")) for each in (usd, 1.3 * usd)
+    )
+    if less.code == 0:
+        assert more.code == 0
+        served = [
+            max(take["performance"]["requests_per_s"]["value"] for take in each.takes)
+            for each in (less, more)
+        ]
+        assert served[1] >= (1.0 - ROUNDING) * served[0]
+
+
+def test_one_replica_more_is_paid_out_of_the_budget() -> None:
+    """`--redundancy n+1` buys less load for the same budget."""
+    question = FIXED[0]
+    plain = ask(question.words(load="--budget 6/h")).first
+    spare = ask(question.words(load="--budget 6/h --redundancy n+1")).first
+    assert (
+        spare["performance"]["requests_per_s"]["value"]
+        < 0.95 * plain["performance"]["requests_per_s"]["value"]
+    )
+
+
+@pytest.mark.parametrize("command", ["recommend --model 8b", "cost --model 8b"])
+def test_a_budget_without_a_unit_is_asked_about(command: str) -> None:
+    answer = ask(f"{command} --gpu l40s --budget 5000")
+    assert answer.code == 2
+    assert "--budget" in answer.err

@@ -1,0 +1,273 @@
+"""Figures of an option: they reproduce, have the range of their own metric, add up, and are null where unknown."""
+
+import itertools
+import math
+import re
+import shlex
+from typing import Any
+
+import pytest
+from asking import Answer, ask, leaves
+from questions import DAYS, Question, Row, generated
+
+HOURS_PER_MONTH = 730.0
+METRICS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
+BASE = "recommend --model 8b --engine vllm --top 2"
+SHOWN = [
+    f"{BASE} --gpu l40s --rate 4",
+    f"{BASE} --gpu l40s,rtx-4090 --rate 12 --profile rag",
+    f"{BASE} --gpu l40s --concurrency 60",
+    f"{BASE} --gpu h100-sxm --rate 2 --profile agent",
+    f"{BASE} --gpu h100-sxm --rate 4 --sessions 4 --turn-gap 20s",
+    f"{BASE} --gpu l40s --rate 5 --precision bf16 --e2e-p99 20s --itl-p99 80ms",
+    f"{BASE} --gpu h200-sxm --rate 8 --profile agent --levers split",
+    f"{BASE} --own 4xl40s --rate 6",
+    "recommend --model qwen3-30b-a3b --profile agent --rate 5 --gpu b300-sxm --engine vllm --precision bf16 --top 1",
+    "recommend --model 70b --gpu h100-sxm --rate 3 --precision fp8 --engine vllm --top 1",
+]
+
+
+def check_again(answer: Answer) -> None:
+    """`simulate serve` with the arguments of each option gives its figures, to the last digit."""
+    for option in answer.options:
+        args = option["launch"]["simulate_args"]
+        assert args
+        again = ask(f"simulate serve {shlex.join(args)}").document["metrics"]
+        for metric in METRICS:
+            for part, quantity in option["performance"][metric].items():
+                assert again[metric][part] == quantity, f"{metric} {part} of {shlex.join(args)}"
+
+
+@pytest.mark.parametrize("words", SHOWN)
+def test_what_is_printed_reproduces(words: str) -> None:
+    check_again(ask(words))
+
+
+@generated
+def test_what_is_printed_reproduces_in_generated_answers(question: Question) -> None:
+    check_again(ask(question.words()))
+
+
+@pytest.mark.parametrize("words", SHOWN[:2])
+def test_the_command_starts_what_was_priced(words: str) -> None:
+    for option in ask(words).options:
+        layout, command = option["layout"], shlex.split(option["launch"]["command"])
+        started = dict(itertools.pairwise(command))
+        assert started["--tensor-parallel-size"] == str(layout["tensor_parallel"])
+        assert started["--pipeline-parallel-size"] == str(layout["pipeline_parallel"])
+        assert started["--max-num-seqs"] == str(layout["max_num_seqs"])
+        assert started["--max-num-batched-tokens"] == str(layout["max_num_batched_tokens"])
+        assert started["--max-model-len"] == str(layout["max_model_len"])
+        assert option["launch"]["checkpoint"]["repository"] in command
+
+
+def check_ranges(option: dict[str, Any]) -> None:
+    """Every range holds its value; an end-to-end range lies between those of its two parts."""
+    performance = option["performance"]
+    for path, _value in leaves(performance):
+        if path.endswith(".low"):
+            quantity = _at(performance, path.removesuffix(".low"))
+            assert quantity["low"] <= quantity["value"] <= quantity["high"], path
+    for part, whole in performance["e2e_s"].items():
+        first, token = performance["ttft_s"][part], performance["tpot_s"][part]
+        largest = max(each["value"] for each in performance["ttft_s"].values())
+        for end, pick in (("low", min), ("high", max)):
+            # A request of this percentile waits between nothing and the longest shown time for its first token.
+            of_first, of_tokens = (each[end] / each["value"] for each in (first, token))
+            waited = min(largest, whole["value"])
+            limit = pick(
+                whole["value"] * of_tokens, waited * of_first + (whole["value"] - waited) * of_tokens
+            )
+            if end == "low":
+                assert whole["low"] >= 0.98 * limit, part
+            else:
+                assert whole["high"] <= 1.02 * limit, part
+
+
+def _at(value: Any, path: str) -> Any:
+    for name in path.split("."):
+        value = value[name]
+    return value
+
+
+@pytest.mark.parametrize("words", SHOWN)
+def test_a_whole_request_is_as_sure_as_its_parts(words: str) -> None:
+    for option in ask(words).takes:
+        check_ranges(option)
+
+
+@generated
+def test_ranges_of_generated_answers_agree(question: Question) -> None:
+    for option in ask(question.words()).takes:
+        check_ranges(option)
+
+
+ASKED = {
+    "--ttft-p50 400ms": ("ttft_s", "p50", 0.4),
+    "--ttft-p95 1.5s": ("ttft_s", "p95", 1.5),
+    "--ttft-p99 1.8s": ("ttft_s", "p99", 1.8),
+    "--tpot-p50 60ms": ("tpot_s", "p50", 0.06),
+    "--tpot-p95 70ms": ("tpot_s", "p95", 0.07),
+    "--tpot-p99 60ms": ("tpot_s", "p99", 0.06),
+    "--itl-p99 90ms": ("itl_s", "p99", 0.09),
+    "--e2e-p99 25s": ("e2e_s", "p99", 25.0),
+}
+ABOUT = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "E2E"}
+
+
+@pytest.mark.parametrize("option", ASKED)
+def test_an_asked_metric_is_shown_and_judged(option: str) -> None:
+    """It is in the document and the table, and an option that is likely to hold keeps it."""
+    metric, part, limit = ASKED[option]
+    words = f"{BASE} --gpu l40s,h100-sxm --rate 5 {option}"
+    answer = ask(words)
+    for take in answer.takes:
+        shown = take["performance"][metric][part]
+        assert take["performance"]["holds"] in ("likely", "marginal")
+        assert (take["performance"]["chance"] >= 0.75) == (take["performance"]["holds"] == "likely")
+        if take["performance"]["holds"] == "likely":
+            assert shown["value"] <= limit
+    value = answer.first["performance"][metric][part]["value"]
+    table = ask(words, as_json=False).out
+    head = next(line for line in table.splitlines() if line.startswith("#"))
+    assert ABOUT[metric] in head
+    lines = table.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("1 "))
+    row = " ".join(lines[place : place + 2])
+    seconds = [
+        float(number) * (1e-3 if unit == "ms" else 1.0)
+        for number, unit in re.findall(r"([\d.]+) (ms|s)\b", row)
+    ]
+    assert any(math.isclose(each, value, rel_tol=0.06) for each in seconds), row
+
+
+WORKLOADS = [
+    "recommend --workload batch --model 8b --items 10k --gpu h100,l40s --engine vllm --deadline 5h",
+    "recommend --workload embed --model bge-m3 --rate 50 --gpu h100,l40s",
+    "recommend --workload vision --model qwen3-vl-8b --gpu h100 --rate 2",
+    "recommend --workload diffusion --model flux.1-dev --gpu h100 --rate 0.1 --latency-p99 20s",
+    "recommend --workload speech --model whisper-large-v3 --gpu l4 --rate 2 --latency-p99 5s",
+    "recommend --workload train --model 1b --tokens 1B --gpu h100,l40s --gpus 8",
+    "recommend --models 8b@5,qwen3-30b-a3b@1 --gpu h100-sxm --engine vllm",
+    f"{BASE} --gpu l40s --rate 4 --storage-tb 2 --egress-tb 5",
+    f"{BASE} --own 4xl40s --rate 6 --power-budget 2kW",
+    f"{BASE} --gpu l40s --rate 4 --term spot,on-demand",
+    "cost --model 8b --rate 2 --gpu l40s --engine vllm",
+]
+
+
+def check_bill(option: dict[str, Any]) -> None:
+    """Lines add up to the cent; what has no price is no line, and says why."""
+    bill = option["bill"]
+    if bill.get("usd_per_month") is not None:
+        lines = sum(line["usd_per_month"] for line in bill["lines"])
+        assert math.isclose(lines, bill["usd_per_month"], abs_tol=0.005)
+        assert math.isclose(
+            bill["usd_per_hour"] * HOURS_PER_MONTH, bill["usd_per_month"], rel_tol=1e-3, abs_tol=0.005
+        )
+    known = {line["what"] for line in bill["lines"]}
+    for unknown in bill["unknown"]:
+        assert unknown["what"] not in known
+        assert unknown["reason"]["code"]
+        assert unknown["reason"]["text"]
+    if option["offer"] is not None and not option["parts"]:
+        rent = option["offer"]["usd_per_hour"]
+        units = bill["usd_per_hour"] / rent
+        assert known <= {"rent", "storage", "egress"}
+        if known == {"rent"}:
+            assert math.isclose(units, round(units), rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("words", [*SHOWN[:2], *WORKLOADS])
+def test_lines_of_a_bill_add_up(words: str) -> None:
+    answer = ask(words)
+    assert answer.options
+    for take in answer.takes:
+        check_bill(take)
+        for part in take["parts"]:
+            check_bill(part)
+
+
+@pytest.mark.parametrize("words", WORKLOADS)
+def test_a_figure_stands_once_and_is_true(words: str) -> None:
+    document = ask(words).document
+    assert document["schema_version"] == 2
+    for option in ask(words).takes:
+        names = [
+            path.rsplit(".", 1)[-1] for path, _ in leaves({k: v for k, v in option.items() if k != "parts"})
+        ]
+        for name in ("usd_per_month", "total_usd", "meets_slo", "slo_confidence", "meets_deadline"):
+            outside_lines = [
+                path for path, _ in leaves(option) if path.endswith(f".{name}") and "lines[" not in path
+            ]
+            assert len(outside_lines) <= (1 if name == "usd_per_month" else 0) * (
+                1 + len(option["parts"]) + len(option["variants"])
+            )
+        assert "data_loading" not in names
+        offer = option["offer"] or {}
+        assert not set(offer) & {"bill", "commitment_usd"}
+        for path, value in leaves(option):
+            assert not (isinstance(value, float) and math.isnan(value)), path
+
+
+def test_what_a_provider_does_not_state_is_unknown() -> None:
+    """A price file without storage and egress prices cannot bill them."""
+    question = Question((Row("acme", "l40s", 1, 0.95),), "8b", 2.0, ("l40s",), "--engine vllm")
+    unstated = ask(question.words()).first["bill"]
+    assert {(each["what"], each["reason"]["code"]) for each in unstated["unknown"]} == {
+        ("storage", "amount_not_stated"),
+        ("egress", "amount_not_stated"),
+    }
+    stated = ask(f"{question.words()} --storage-tb 1 --egress-tb 1").first["bill"]
+    assert {(each["what"], each["reason"]["code"]) for each in stated["unknown"]} == {
+        ("storage", "price_not_stated"),
+        ("egress", "price_not_stated"),
+    }
+    assert [line["what"] for line in stated["lines"]] == ["rent"]
+
+
+def check_simplicity(answer: Answer, margin: float = 0.97) -> None:
+    """No option comes before a simpler variant that costs about as much and holds as surely."""
+    for option in answer.options:
+        for variant in option["variants"]:
+            alike = (
+                variant["performance"]["holds"] == option["performance"]["holds"]
+                and variant["offer"] == option["offer"]
+                and variant["levers"] == option["levers"]
+                and [each["code"] for each in variant["reasons"]]
+                == [each["code"] for each in option["reasons"]]
+            )
+            if not alike or _complexity(variant) >= _complexity(option):
+                continue
+            costs = [each["performance"]["expected_usd_per_million_tokens"] for each in (option, variant)]
+            assert costs[0] < margin * costs[1], (option["layout"], variant["layout"])
+
+
+def _complexity(option: dict[str, Any]) -> tuple[int, int]:
+    kinds = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel", "context_parallel")
+    return sum(option["layout"][kind] > 1 for kind in kinds), option["machine"]["num_nodes"]
+
+
+@generated
+def test_of_equals_the_simpler_comes_first(question: Question) -> None:
+    check_simplicity(ask(question.words()))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "recommend --model 70b --rate 3 --gpu h100-sxm,h200-sxm --engine vllm",
+        "recommend --model qwen3-30b-a3b --rate 8 --gpu h100-sxm,l40s",
+    ],
+)
+def test_of_real_equals_the_simpler_comes_first(words: str) -> None:
+    check_simplicity(ask(words))
+
+
+def test_idle_boards_draw_idle_power() -> None:
+    """Eight boards are rented for one replica: seven idle well below the power that they are rated for (700 W)."""
+    market = (Row("acme", "h100-sxm", 8, 20.0, DAYS[0]),)
+    option = ask(Question(market, "8b", 1.0, ("h100-sxm",), "--engine vllm").words()).first
+    assert option["machine"]["num_accelerators"] == 8
+    if option["layout"]["num_replicas"] == 1:
+        assert option["performance"]["power_w"] < 0.4 * 8 * 700.0

@@ -1,0 +1,154 @@
+"""`--top` only cuts; no offer hides a cheaper one; what loses leaves no trace in the figures of what wins."""
+
+import re
+
+import pytest
+from asking import Answer, ask, itself, with_option
+from questions import DAYS, Question, Row, generated
+
+RACE_ERROR = 0.01
+SIX = tuple(
+    Row("acme", name, 1, usd, DAYS[number % 4])
+    for number, (name, usd) in enumerate(
+        {"l4": 0.7, "l40s": 0.95, "rtx-4090": 0.45, "a100-sxm-80gb": 1.7, "h100-sxm": 2.4, "h200-sxm": 3.4}.items()
+    )
+)  # fmt: skip
+WIDE = Question(SIX, "8b", 6.0, tuple(row.accelerator for row in SIX), "--engine vllm").words()
+HIDING = Question(
+    (Row("acme", "h100-sxm", 1, 2.5, DAYS[2]), Row("bolt", "h100-sxm", 8, 20.0)),
+    "8b", 2.0, ("h100-sxm",), "--engine vllm",
+)  # fmt: skip
+
+
+def check_cut(words: str, lengths: tuple[int, ...]) -> None:
+    """Every shorter list is the beginning of the longest one, and all else is the same."""
+    whole = ask(with_option(words, "--top 20"))
+    for length in lengths:
+        cut = ask(with_option(words, f"--top {length}"))
+        assert cut.code == whole.code
+        if whole.code:
+            continue
+        assert cut.options == whole.options[:length]
+        for part in ("headline", "safe_pick", "ladder", "contexts"):
+            assert cut.document.get(part) == whole.document.get(part), part
+
+
+def check_hidden(question: Question) -> None:
+    """Each accelerator costs no more than it does where only one provider sells it."""
+    everything = ask(question.words())
+    for accelerator in question.accelerators:
+        for provider in question.providers:
+            alone = ask(
+                with_option(with_option(question.words(), f"--provider {provider}"), f"--gpu {accelerator}")
+            )
+            if alone.code:
+                continue
+            usd = everything.least_expected_usd(accelerator)
+            found = alone.least_expected_usd(accelerator)
+            assert usd <= (1.0 + RACE_ERROR) * found, (
+                f"{accelerator} of {provider} for {found}, shown from {usd}: {everything.rejected.get(accelerator)}"
+            )
+
+
+def check_figures(one: Answer, other: Answer) -> None:
+    """Deployments that both answers show, bought alike, have the same figures."""
+    kept = {
+        (str(take["machine"]), str(take["layout"]), str(take["offer"])): itself(take) for take in one.takes
+    }
+    for take in other.takes:
+        key = (str(take["machine"]), str(take["layout"]), str(take["offer"]))
+        if key in kept:
+            assert itself(take) == kept[key]
+
+
+@pytest.mark.parametrize(
+    "words", [WIDE, WIDE.replace("--rate 6 ", "--rate 1,6 ")], ids=["one rate", "two rates"]
+)
+def test_top_only_cuts(words: str) -> None:
+    check_cut(words, (1, 3))
+
+
+@generated
+def test_top_only_cuts_a_generated_answer(question: Question) -> None:
+    check_cut(question.words(), (1, 2))
+
+
+def test_a_fresh_price_of_a_large_machine_hides_no_card() -> None:
+    check_hidden(HIDING)
+    first = ask(HIDING.words()).first
+    assert first["bill"]["usd_per_hour"] == 2.5
+
+
+@generated
+def test_no_offer_hides_a_cheaper_one(question: Question) -> None:
+    check_hidden(question)
+
+
+@generated
+def test_every_accelerator_asked_for_is_an_option_or_is_rejected(question: Question) -> None:
+    answer = ask(question.words())
+    if answer.code:
+        assert answer.code == 3
+        return
+    shown = [option["machine"]["accelerator"] for option in answer.options]
+    assert len(set(shown)) == len(shown)
+    for accelerator in question.accelerators:
+        assert (accelerator in shown) != (accelerator in answer.rejected)
+
+
+def test_losing_accelerators_leave_figures_as_they_were() -> None:
+    check_figures(ask(WIDE), ask(with_option(WIDE, "--gpu l40s,h100-sxm")))
+    few = Question(SIX[1:2], "8b", 6.0, ("l40s",), "--engine vllm").words()
+    assert itself(ask(few).first) in [itself(take) for take in ask(WIDE).takes]
+
+
+@generated
+def test_a_question_without_its_losers_has_the_same_figures(question: Question) -> None:
+    answer = ask(question.words())
+    for option in answer.options:
+        accelerator = option["machine"]["accelerator"]
+        rows = tuple(row for row in question.rows if row.accelerator == accelerator)
+        alone = ask(
+            Question(rows, question.model, question.rate_per_s, (accelerator,), question.more).words()
+        )
+        assert alone.code == 0
+        check_figures(answer, alone)
+        assert itself(alone.first) == itself(option)
+
+
+@generated
+def test_the_order_of_words_changes_nothing(question: Question) -> None:
+    words = question.words()
+    turned = with_option(words, f"--gpu {','.join(reversed(question.accelerators))}")
+    turned = with_option(turned, f"--provider {','.join(reversed(question.providers))}")
+    assert ask(words).code == ask(turned).code
+    if ask(words).code == 0:
+        assert ask(words).result == ask(turned).result
+
+
+def check_rejections(words: str) -> None:
+    """A bound is never above, and a cost never unlike, what asking for the accelerator alone finds."""
+    answer = ask(words)
+    for accelerator, rejected in answer.rejected.items():
+        if rejected["code"] != "costs_more":
+            continue
+        found = re.search(r"(at least )?\$([\d.,]+) per million tokens", rejected["text"])
+        assert found, rejected["text"]
+        usd = float(found[2].replace(",", ""))
+        alone = ask(with_option(words, f"--gpu {accelerator}"))
+        least = min(take["performance"]["expected_usd_per_million_tokens"] for take in alone.takes)
+        assert usd <= 1.006 * least  # three digits are shown
+        if not found[1]:
+            assert usd >= 0.994 * least
+
+
+@pytest.mark.parametrize("model", ["8b", "qwen3-30b-a3b"])
+def test_a_bound_is_never_pessimistic(model: str) -> None:
+    check_rejections(with_option(WIDE, f"--model {model}").replace("--top 20", "--top 1"))
+
+
+@generated
+def test_no_generated_bound_is_pessimistic(question: Question) -> None:
+    answer = ask(question.words().replace("--top 20", "--top 1"))
+    if answer.code == 0:
+        check_rejections(answer.words)

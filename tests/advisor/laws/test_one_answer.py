@@ -1,0 +1,151 @@
+"""One question has one answer, whether `recommend`, `cost`, `sweep`, `replay` or the Python API is asked."""
+
+import csv
+import json
+import math
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asking import Answer, ask, leaves, timeless
+from questions import DAYS, Question, Row, generated
+
+ABOUT_THE_TAKE = ("machine", "layout", "offer", "bill", "performance")
+MARKET = (
+    Row("acme", "l40s", 1, 0.95),
+    Row("bolt", "l40s", 8, 6.4, DAYS[2]),
+    Row("acme", "h100-sxm", 1, 2.9, DAYS[3], "tracker"),
+    Row("crest", "h100-sxm", 8, 17.6),
+)
+SMALL = Question(MARKET, "8b", 6.0, ("l40s", "h100-sxm"), "--engine vllm")
+ASKED_OF_BOTH = [
+    "--model 8b --rate 3 --gpu l40s,h100-sxm --engine vllm",
+    "--model 8b --rate 3 --gpu l40s --engine vllm --redundancy n+1",
+    "--model 8b --rate 3 --gpu l40s --engine vllm --storage-tb 2 --egress-tb 3",
+    "--model 8b --rate 9 --gpu l40s --headroom 0.4 --e2e-p99 20s --engine vllm",
+    "--model 8b --gpu l40s --engine vllm --concurrency 40",
+    "--model 8b --rate 3 --gpu l40s,h100-sxm --engine vllm --term spot,on-demand",
+    "--model 70b --rate 5 --gpu b200-sxm",
+]
+
+
+def check_alike(one: Any, other: Any, where: str) -> None:
+    """Two records have the same leaves; numbers may differ by 1e-9 of their value."""
+    left, right = dict(leaves(one)), dict(leaves(other))
+    for path in [*left, *(path for path in right if path not in left)]:
+        a, b = left.get(path), right.get(path)
+        if isinstance(a, int | float) and isinstance(b, int | float):
+            assert math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12), f"{where}.{path}: {a} and {b}"
+        else:
+            assert a == b, f"{where}.{path}: {a} and {b}"
+
+
+def check_same_options(recommended: Answer, costed: Answer) -> None:
+    """`cost` shows each accelerator as `recommend` does: offer, layout, bill and performance."""
+    assert recommended.code == costed.code
+    if recommended.code:
+        return
+    costs: dict[str, dict[str, Any]] = {}
+    for option in costed.options:
+        costs.setdefault(option["machine"]["accelerator"], option)
+    names = [option["machine"]["accelerator"] for option in recommended.options]
+    assert list(costs)[: len(names)] == names
+    for option in recommended.options:
+        for part in ABOUT_THE_TAKE:
+            accelerator = option["machine"]["accelerator"]
+            check_alike(option[part], costs[accelerator][part], f"{accelerator}.{part}")
+
+
+@pytest.mark.parametrize("words", ASKED_OF_BOTH)
+def test_recommend_and_cost_agree(words: str) -> None:
+    check_same_options(ask(f"recommend {words}"), ask(f"cost {words}"))
+
+
+@generated
+def test_recommend_and_cost_agree_on_generated_markets(question: Question) -> None:
+    check_same_options(ask(question.words()), ask(question.words("cost")))
+
+
+def test_a_sweep_asks_the_same_question(tmp_path: Path) -> None:
+    words = shlex.split(SMALL.words())[1:]
+    options = dict(zip(words[::2], words[1::2], strict=True))
+    rates = [float(options.pop("--rate")), 2.0]
+    options["--as-of"] = "2026-11-20"
+    base = "\n".join(
+        f"{name[2:].replace('-', '_')} = {value if value.isdecimal() else json.dumps(value)}"
+        for name, value in options.items()
+    )
+    study = tmp_path / "study.toml"
+    study.write_text(f'command = "recommend"\n[base]\n{base}\n[grid]\nrate = {rates}\n', encoding="utf-8")
+    table = tmp_path / "results.csv"
+    swept = ask(f"sweep {shlex.quote(str(study))} --workers 1 -q -o {shlex.quote(str(table))}", as_json=False)
+    assert swept.code == 0, swept.err
+    with table.open(encoding="utf-8") as file:
+        rows = {float(row["in_rate"]): row for row in csv.DictReader(file)}
+    for rate in rates:
+        first = ask(SMALL.words(load=f"--rate {rate:g}")).first
+        row = rows[rate]
+        for name in (
+            "machine_accelerator",
+            "layout_engine",
+            "layout_weight_dtype",
+            "offer_provider",
+            "offer_sku",
+        ):
+            part, field = name.split("_", 1)
+            assert row[f"options_{name}"] == first[part][field]
+        for name in (
+            "machine_num_accelerators", "layout_num_replicas", "layout_tensor_parallel", "bill_usd_per_hour",
+        ):  # fmt: skip
+            part, field = name.split("_", 1)
+            assert float(row[f"options_{name}"]) == first[part][field]
+        for field in ("usd_per_million_tokens", "expected_usd_per_million_tokens", "chance"):
+            shown = first["performance"][field]
+            value = shown["value"] if isinstance(shown, dict) else shown
+            assert math.isclose(float(row[f"options_performance_{field}"]), value, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "recommend --model 8b --rate 3 --gpu l40s,h100-sxm --engine vllm --top 3",
+        "recommend --model 8b --own 4xl40s --rate 6 --engine vllm",
+    ],
+)
+def test_a_replay_writes_the_same_bytes(words: str, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    asked = ask(f"{words} --plan {plan}")
+    before = plan.read_bytes()
+    replayed = ask(f"replay {plan}")
+    assert replayed.code == 0, replayed.err
+    assert timeless(replayed.document) == timeless(asked.document)
+    again = tmp_path / "again.json"
+    assert ask(f"replay {plan} --plan {again} --explain").code == 0
+    assert again.read_bytes() == before
+
+
+def test_python_tells_what_the_command_tells() -> None:
+    import advisor
+
+    if not hasattr(advisor, "recommend"):
+        pytest.skip("the package has no functions yet")
+    result = advisor.recommend(
+        model="8b", rate=3, gpu="l40s,h100-sxm", engine="vllm", top=3, as_of="2026-11-20", offline=True
+    )
+    told = ask("recommend --model 8b --rate 3 --gpu l40s,h100-sxm --engine vllm --top 3").document
+    assert timeless(json.loads(json.dumps(result.to_dict()))) == timeless(told)
+    first = result.options[0]
+    assert first.bill.usd_per_hour == told["options"][0]["bill"]["usd_per_hour"]
+    costed = advisor.cost(model="8b", rate=3, gpu="l40s", engine="vllm", as_of="2026-11-20", offline=True)
+    told = ask("cost --model 8b --rate 3 --gpu l40s --engine vllm").document
+    assert timeless(json.loads(json.dumps(costed.to_dict()))) == timeless(told)
+
+
+def test_a_ladder_takes_for_each_load_what_is_taken_for_it_alone() -> None:
+    ladder = ask(SMALL.words(load="--rate 2,6")).document["ladder"]
+    assert [rung["rate_per_s"] for rung in ladder] == [2.0, 6.0]
+    for rung in ladder:
+        alone = ask(SMALL.words(load=f"--rate {rung['rate_per_s']:g}")).first
+        for part in ABOUT_THE_TAKE:
+            check_alike(rung["option"][part], alone[part], part)

@@ -1,0 +1,79 @@
+"""Widening is never dearer: who allows more, asks for less or looks less far never pays more."""
+
+import pytest
+from asking import ask, with_option
+from questions import DAYS, Question, Row, generated
+
+RACE_ERROR = 0.01
+"""Part of a cost by which a race may miss the cheapest option: what it leaves unresolved between close candidates."""
+MARKET = (
+    Row("acme", "l40s", 1, 0.95),
+    Row("bolt", "l40s", 8, 6.4, DAYS[2]),
+    Row("crest", "h100-sxm", 8, 17.6),
+    Row("acme", "h100-sxm", 1, 2.9, DAYS[3], "tracker"),
+)
+SMALL = Question(MARKET, "8b", 6.0, ("l40s", "h100-sxm"), "--engine vllm").words()
+OWN = "recommend --model 8b --own 4xl40s --engine vllm --levers none --rate 6"
+
+PAIRS = [
+    (SMALL, "--precision bf16"),
+    (SMALL, "--headroom 0.5"),
+    (SMALL, "--redundancy n+1"),
+    (SMALL, "--rate 9"),
+    (SMALL, "--e2e-p99 10s"),
+    (SMALL, "--itl-p99 30ms"),
+    (SMALL, "--max-price-age 30"),
+    (SMALL, "--region us --provider acme"),
+    (OWN, "--power-budget 1kW"),
+    (OWN, "--precision bf16"),
+    (OWN, "--own 2xl40s"),
+    ("recommend --model 8b --own 4xl40s,4xl4 --engine vllm --levers none --rate 6", "--own 4xl40s"),
+]
+
+
+def check(wide: str, narrow: str) -> None:
+    """The wider question costs no more than the narrower one; so does its safe pick."""
+    more, less = ask(wide), ask(narrow)
+    assert more.code in (0, 3), more.err
+    assert less.code in (0, 3), less.err
+    if less.code == 3:
+        return
+    assert more.code == 0, f"only the narrower question has an answer: {narrow}"
+    assert more.least_expected_usd() <= (1.0 + RACE_ERROR) * less.least_expected_usd()
+    assert more.safe_expected_usd() <= (1.0 + RACE_ERROR) * less.safe_expected_usd()
+
+
+@pytest.mark.parametrize(("wide", "limit"), PAIRS, ids=[limit for _, limit in PAIRS])
+def test_a_limit_never_makes_an_answer_cheaper(wide: str, limit: str) -> None:
+    narrow = wide
+    for option in [f"--{each}" for each in limit.split("--")[1:]]:
+        narrow = with_option(narrow, option)
+    check(wide, narrow)
+
+
+@generated
+def test_no_generated_limit_makes_an_answer_cheaper(question: Question) -> None:
+    check(question.words(), with_option(question.words(), question.narrower))
+
+
+@generated
+def test_another_lever_makes_an_answer_no_dearer(question: Question) -> None:
+    check(with_option(question.words(), "--levers kv-fp8"), question.words())
+
+
+@generated
+def test_a_budget_makes_no_answer_cheaper(question: Question) -> None:
+    wide = question.words()
+    answer = ask(wide)
+    if answer.code == 0:
+        bound = f"{wide} --budget {question.factor * answer.first['bill']['usd_per_hour']:.2f}/h"
+        check(wide, bound)
+        assert question.factor < 1.01 or ask(bound).code == 0
+
+
+@generated
+def test_an_added_offer_makes_no_answer_dearer(question: Question) -> None:
+    left_out = question.rows[question.place]
+    rows = tuple(row for row in question.rows if row != left_out)
+    if rows:
+        check(question.words(), question.with_rows(*rows).words())
