@@ -3,7 +3,6 @@
 import ast
 import importlib
 import inspect
-import json
 import re
 import resource
 import subprocess
@@ -23,15 +22,24 @@ from advisor.render.answer import Answer
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("advisor", "catalog", "simulator", "evidence", "probes", "kernels")
-MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
-MAX_SIMULATOR_FILES = 140
-MAX_FILES_OF_A_QUESTION = 100
-MAX_FRAMES_OF_A_QUESTION = 30
 MAX_HELP_S = 0.45
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".csv", ".txt", ".json", ".sh", ".yml", ""}
 CONVERSION = re.compile(r"[*/] ?1e-?(?:3|6|9|12)\b|\b1e-?(?:3|6|9|12) ?[*/]|\b1024 ?\*\* ?\d")
 HEAVY = ("torch", "triton", "rich", "typer", "pandas", "scipy")
+HOMONYMS = {
+    "Axis": 2, "BeforeAfter": 2, "Beside": 2, "Bill": 3, "Block": 2, "Candidate": 2, "Case": 3,
+    "Checkpoint": 2, "Comparison": 4, "Conditions": 2, "Config": 4, "Exchange": 2, "Failures": 2,
+    "Fleet": 2, "Hardware": 2, "Kept": 2, "Launch": 2, "Layout": 2, "Limits": 2, "Line": 3, "Load": 2,
+    "Machine": 2, "Market": 2, "Needs": 2, "Objectives": 2, "Operators": 7, "Option": 2, "Order": 2,
+    "Outcome": 2, "Ownership": 2, "Pair": 2, "Parameter": 3, "Part": 2, "Pass": 3, "Performance": 2,
+    "Plan": 2, "Point": 5, "PowerLimit": 2, "PowerPoint": 2, "Progress": 2, "Question": 2, "Rejected": 2,
+    "Row": 3, "Run": 2, "Rung": 2, "Score": 2, "Served": 2, "Shared": 2, "ShowInput": 2, "StageMemory": 2,
+    "Step": 2, "Table": 2, "Topology": 2, "TrainingInput": 2,
+}  # fmt: skip
+"""Public class names with several meanings, and how many: what is left to rename.
+
+`Operators` of the mixers and `Config` of the kernels each mean one thing: those who find them expect the name."""
 
 
 def tracked_files() -> list[Path]:
@@ -76,47 +84,6 @@ def imported_by(file: Path, modules: Collection[str]) -> set[str]:
             whole = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in modules else node.module for name in whole}
     return found & set(modules)
-
-
-def followed(arguments: list[str]) -> tuple[set[str], list[str]]:
-    """The rooms' files whose functions a command runs, and the deepest stack of such functions."""
-    script = f"""
-import gc, json, os, sys
-from advisor.__main__ import main
-gc.disable()  # a generator that is collected closes wherever that happens, on top of whoever runs then
-rooms = tuple(f"{{os.getcwd()}}/{{room}}/" for room in {ROOMS!r})
-paths, files, depth, deepest, stack = {{}}, set(), 0, 0, []
-def path_of(code):
-    if code not in paths:
-        path = os.path.realpath(code.co_filename)
-        is_function = code.co_flags & 1  # bodies of classes and modules run when they are imported
-        paths[code] = path if is_function and path.startswith(rooms) else None
-    return paths[code]
-def watch(frame, event, argument):
-    global depth, deepest, stack
-    if event not in ("call", "return") or path_of(frame.f_code) is None:
-        return
-    depth += 1 if event == "call" else -1
-    if event == "call":
-        files.add(paths[frame.f_code])
-    if depth > deepest:
-        names, above = [], frame
-        while above is not None:
-            if path_of(above.f_code):
-                names.append(f"{{paths[above.f_code]}}:{{above.f_code.co_qualname}}")
-            above = above.f_back
-        deepest, stack = depth, names[::-1]
-sys.setprofile(watch)
-code = main({[*arguments, "--quiet", "--json"]!r})
-sys.setprofile(None)
-print(json.dumps([code, sorted(files), stack]), file=sys.stderr)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    code, files, stack = json.loads(done.stderr.splitlines()[-1])
-    assert code == 0
-    return set(files), stack
 
 
 def test_import_contracts_hold() -> None:
@@ -164,13 +131,6 @@ def test_no_catch_all_module_names() -> None:
     assert bad == []
 
 
-def test_files_are_short() -> None:
-    long = {
-        str(f): n for f in python_files() if (n := len((ROOT / f).read_text().splitlines())) > MAX_FILE_LINES
-    }
-    assert long == {}
-
-
 def test_functions_are_short() -> None:
     long = {
         f"{file}:{node.name}": lines
@@ -179,10 +139,6 @@ def test_functions_are_short() -> None:
         if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
     }
     assert long == {}
-
-
-def test_the_simulator_has_few_files() -> None:
-    assert sum(file.parts[0] == "simulator" for file in python_files()) <= MAX_SIMULATOR_FILES
 
 
 def test_no_place_within_a_room_is_called_like_another() -> None:
@@ -198,15 +154,6 @@ def test_nothing_imports_itself_by_a_detour() -> None:
     modules = {module_of(file): file for file in python_files() if file.parts[0] in ROOMS}
     graph = {name: imported_by(file, modules) - {name} for name, file in modules.items()}
     assert set(TopologicalSorter(graph).static_order()) == graph.keys()
-
-
-@pytest.mark.slow
-def test_a_question_runs_few_files_and_frames() -> None:
-    """`recommend` for one accelerator, as a reader would follow it with a debugger."""
-    question = ["recommend", "--model", "8b", "--gpu", "h100-sxm", "--engine", "vllm", "--top", "1"]
-    files, frames = followed(question)
-    assert len(files) <= MAX_FILES_OF_A_QUESTION, sorted(files)
-    assert len(frames) <= MAX_FRAMES_OF_A_QUESTION, frames
 
 
 def test_help_is_quick() -> None:
@@ -331,6 +278,19 @@ def public_functions(module: ModuleType) -> Iterator[tuple[str, Callable[..., ob
             yield from (
                 (f"{name}.{m}", f) for m, f in methods if inspect.isfunction(f) and not m.startswith("_")
             )
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """No two classes share a public name, but for those of `HOMONYMS`. The table may only shrink: remove an entry when
+    its classes are renamed, and never add one."""
+    names = Counter(
+        node.name
+        for file in python_files()
+        if file.parts[0] in ROOMS
+        for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name: times for name, times in names.items() if times > 1} == HOMONYMS
 
 
 @pytest.mark.parametrize("module", modules_of("simulator"))
