@@ -121,10 +121,6 @@ class UnknownCost:
     what: str
     reason: Reason
 
-    def document_fields(self) -> dict[str, str]:
-        """Fields by which a document names the item and the reason."""
-        return {"what": self.what, **self.reason.document_fields()}
-
 
 @dataclass(frozen=True, slots=True)
 class Bill:
@@ -246,7 +242,9 @@ class SharedPurchase:
     num_idle: int
     """Accelerators that no replica uses."""
     offer: Offer | None
-    bill: Bill
+    """None for hardware that is already there."""
+    usd_per_hour: float
+    """Price of the machines [USD/h]; the bill of the option has the sum, with storage and egress."""
     machines: tuple[SharedMachines, ...]
 
     @property

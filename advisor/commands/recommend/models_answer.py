@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from advisor.catalog.units import HOURS_PER_MONTH
 from advisor.cli.measures import parse_budget
 from advisor.cli.models_input import scenarios_of
 from advisor.cli.notes import progress
@@ -178,5 +179,7 @@ def _bills(fleet: Option) -> list[str]:
     """A month of each purchase; what is not known is said once."""
     if len(fleet.purchases) == 1:
         return [bill_words(fleet.bill)]
-    parts = [f"{usd_words(each.bill.usd_per_month)} for {_taken(each)}" for each in fleet.purchases]
+    parts = [
+        f"{usd_words(each.usd_per_hour * HOURS_PER_MONTH)} for {_taken(each)}" for each in fleet.purchases
+    ]
     return [f"Option 1 costs {usd_words(fleet.bill.usd_per_month)} a month: {', '.join(parts)}."]

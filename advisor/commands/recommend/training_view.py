@@ -71,7 +71,9 @@ def training_answer(
 def _explained(first: TrainingOption, found: TrainingRecommendation) -> list[Block]:
     chart = days_chart(found.options, found.pareto)
     blocks: list[Block] = [] if chart.is_empty else [chart]
-    blocks.append(waterfall_chart(first.performance.modelled_s, f"One step of option 1 ({first.plan.words})"))
+    blocks.append(
+        waterfall_chart(first.performance.breakdown_s, f"One step of option 1 ({first.plan.words})")
+    )
     blocks += [_memory_block(first), _bills_table(first), *_explanation(first, found)]
     blocks += rejected_tables(found.rejected)
     if found.what_would_change:
@@ -281,7 +283,7 @@ def _sections(found: TrainingRecommendation, *, by_time: bool) -> tuple[Section,
     ]
     if first.performance.reinforcement is not None:
         clusters.append(_loop_table(found.options))
-    step = waterfall_chart(first.performance.modelled_s, f"One step of option 1 ({first.plan.words})")
+    step = waterfall_chart(first.performance.breakdown_s, f"One step of option 1 ({first.plan.words})")
     return (
         Section("Clusters", tuple(clusters)),
         Section("One step", (step,)),

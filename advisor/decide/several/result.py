@@ -12,8 +12,9 @@ from advisor.decide.decision import Comparison, Counts, Decision
 from advisor.decide.offers import machine_of, offer_of, seller_words, stale_price_warnings
 from advisor.decide.option import Machine, Option, Role, SharedMachines, SharedPerformance, SharedPurchase
 from advisor.decide.options import ages_days, option_of, owned_note
-from advisor.decide.purchase import bill_of, sum_of_bills
+from advisor.decide.purchase import bill_of, machines_bill, sum_of_bills
 from advisor.decide.race import Report
+from advisor.decide.ranking import Planned
 from advisor.decide.recommend import SCREENED_ONLY
 from advisor.decide.scenario import Scenario
 from advisor.decide.several.blocks import (
@@ -101,10 +102,13 @@ def _option(rank: int, fleet: Fleet, found: Sequence[Sized]) -> Option:
     """A fleet as an option; a part for each model, which pays for the accelerators that it uses."""
     plans = {place: plan for block in fleet for place, plan in zip(block.places, block.plans, strict=True)}
     parts = tuple(
-        replace(option_of(rank, plans[place], one.scenario), model=one.done.model.id)
+        _part(option_of(rank, plans[place], one.scenario), plans[place], one.done.model.id)
         for place, one in enumerate(found)
     )
     purchases = tuple(_purchase(block, found) for block in fleet)
+    # Weights and answers are stored and sent once, at the first provider's price.
+    (price, usd), *rest = [(block.order.unit.price, block.order.usd_per_hour) for block in fleet]
+    bills = [bill_of(price, usd, found[0].scenario.beside), *(machines_bill(*each) for each in rest)]
     low, high = usd_range(fleet)
     total = usd_per_hour(fleet)
     basis = weakest(*(each.served.basis for each in parts))
@@ -119,7 +123,7 @@ def _option(rank: int, fleet: Fleet, found: Sequence[Sized]) -> Option:
         ),
         layout=None,
         offer=purchases[0].offer,
-        bill=sum_of_bills([each.bill for each in purchases]),
+        bill=sum_of_bills(bills),
         performance=SharedPerformance(
             usd_per_hour=Quantity(total, min(low, total), max(high, total), basis),
             expected_usd_per_hour=expected_usd_per_hour(fleet),
@@ -134,6 +138,12 @@ def _option(rank: int, fleet: Fleet, found: Sequence[Sized]) -> Option:
     )
 
 
+def _part(option: Option, plan: Planned, model: str) -> Option:
+    """The option of one model, which pays for its accelerators alone."""
+    bought = plan.found.purchase
+    return replace(option, model=model, bill=machines_bill(bought.placement.price, bought.usd_per_hour))
+
+
 def _purchase(block: Block, found: Sequence[Sized]) -> SharedPurchase:
     order, one = block.order, found[0]
     price = order.unit.price
@@ -143,7 +153,7 @@ def _purchase(block: Block, found: Sequence[Sized]) -> SharedPurchase:
         machine=machine_of(order.unit, order.num_units),
         num_idle=order.num_accelerators - used,
         offer=offer_of(price, one.scenario.as_of),
-        bill=bill_of(price, order.usd_per_hour, one.scenario.beside),
+        usd_per_hour=order.usd_per_hour,
         machines=tuple(
             SharedMachines(
                 each.count,

@@ -52,8 +52,8 @@ from advisor.simulator.training.memory import stage_memory
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.plan_check import plan_words
 
-NOT_MODELLED: Final = {"data_loading": None}
-"""Parts of a step that no plan's time contains."""
+_NOT_MODELLED: Final = "data_loading"
+"""Part of a step that no plan's time contains."""
 _LONGEST_ANSWER = 4.0
 """Of the mean: where answers are cut off."""
 
@@ -128,7 +128,7 @@ def option_of(
             days=step.scaled(run.num_steps / left / DAY_S),
             goodput_fraction=run.goodput.goodput_fraction,
             failures=_failures(run),
-            breakdown_s={**breakdown_s, **NOT_MODELLED},
+            breakdown_s=modelled(breakdown_s),
             bubble_fraction=breakdown_s.get("bubble", 0.0) / sum(breakdown_s.values()),
             bottleneck=bottleneck_of(breakdown_s),
             power_w=energy.power_w if chip_power else None,
@@ -142,6 +142,11 @@ def option_of(
         bills=_bills(run, scenario, known, others),
         reasons=doubts_of(step.basis, price, scenario.as_of),
     )
+
+
+def modelled(breakdown_s: Mapping[str, float]) -> dict[str, float]:
+    """Return the parts of a step that are modelled [s]; they add up to the step."""
+    return {name: seconds for name, seconds in breakdown_s.items() if name != _NOT_MODELLED}
 
 
 def cluster_machine(accelerator: Accelerator, count: int) -> Machine:

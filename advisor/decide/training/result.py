@@ -122,8 +122,8 @@ class TrainingPerformance:
     """Duration of the whole run, failures included."""
     goodput_fraction: float
     failures: Failures
-    breakdown_s: Mapping[str, float | None]
-    """Time of one step by part [s]; None for a part that is not modelled."""
+    breakdown_s: Mapping[str, float]
+    """Time of one step by modelled part [s]; the parts add up to the step."""
     bubble_fraction: float
     bottleneck: str
     power_w: float | None
@@ -135,11 +135,6 @@ class TrainingPerformance:
     basis: Basis
     reinforcement: Reinforcement | None = None
     """One step of a reinforcement learning loop; None for other work."""
-
-    @property
-    def modelled_s(self) -> dict[str, float]:
-        """The parts of a step that are modelled [s]; they add up to the step."""
-        return {name: seconds for name, seconds in self.breakdown_s.items() if seconds is not None}
 
 
 @dataclass(frozen=True, slots=True)

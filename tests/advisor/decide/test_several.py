@@ -197,7 +197,7 @@ def test_a_fleet_adds_up(found: Decision, sized: list[Sized]) -> None:
         usd_per_hour = fleet.shared.usd_per_hour.value
         assert [part.model for part in fleet.parts] == list(RATES)
         assert usd_per_hour == pytest.approx(sum(part.bill.usd_per_hour for part in fleet.parts))
-        assert usd_per_hour == pytest.approx(sum(each.bill.usd_per_hour for each in fleet.purchases))
+        assert usd_per_hour == pytest.approx(sum(each.usd_per_hour for each in fleet.purchases))
         assert usd_per_hour == pytest.approx(fleet.bill.usd_per_hour)
         assert fleet.shared.chance <= min(part.served.chance for part in fleet.parts)
         machines = [each for bought in fleet.purchases for each in bought.machines]
@@ -213,7 +213,7 @@ def test_a_fleet_adds_up(found: Decision, sized: list[Sized]) -> None:
         (whole, *rest) = fleet.purchases
         if not rest:  # each model pays for the accelerators that it uses
             each_usd = {round(one.bill.usd_per_hour / one.machine.num_accelerators, 6) for one in fleet.parts}
-            assert each_usd == {round(whole.bill.usd_per_hour / used, 6)}
+            assert each_usd == {round(whole.usd_per_hour / used, 6)}
     one = sized[0].plans["h100-sxm"][0]
     assert found.options[0].parts[0].layout.num_replicas == one.found.purchase.num_replicas
 

@@ -160,7 +160,7 @@ def test_dollars_are_linear_in_the_price() -> None:
     assert {"on_demand", "spot", "owned"} <= terms
     spot = next(bill for bill in option.bills if bill.term == "spot")
     assert spot.goodput_fraction < option.performance.goodput_fraction
-    parts = sum(option.performance.modelled_s.values())
+    parts = sum(option.performance.breakdown_s.values())
     assert parts == pytest.approx(option.performance.step_time_s.value)
 
 
