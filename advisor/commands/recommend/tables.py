@@ -17,6 +17,7 @@ from advisor.render.option_table import (
     OptionColumn,
     cells_of,
     ladder_columns,
+    offer_words,
     per_month,
     replica_words,
     runs_of,
@@ -90,7 +91,12 @@ def how_sure(found: Decision, shown: Sequence[Option]) -> str:
     best, ranks = shown[0], {option.rank for option in shown}
     safe = next((option for option in shown if option.role == "safe_pick"), None)
     (condition, first), lines = _doubt(best), list[str]()
-    lines.append(f"{safe.rank} is the safe pick" if safe else f"none is safe to take: {first} 1 first")
+    if safe is not None:
+        lines.append(f"{safe.rank} is the safe pick")
+    elif found.safe_pick is not None:
+        lines.append(f"the safe pick is {_beside(found.safe_pick)}")
+    else:
+        lines.append(f"none is safe to take: {first} 1 first")
     if best.role == "cheapest_if_it_holds":
         lines.append(f"1 is the cheapest if {condition}" + (f": {first} it first" if safe else ""))
     elif safe is not None and safe is not best:
@@ -108,6 +114,12 @@ def how_sure(found: Decision, shown: Sequence[Option]) -> str:
             condition, first = _doubt(bold)
             chances.append(f"{bold.rank} saves {100 * saved:.0f} % if {condition}: {first} it first")
     return "; ".join((*lines, *chances)) + "."
+
+
+def _beside(option: Option) -> str:
+    """An option that is not among those that are shown."""
+    cost = f"{usd(option.bill.usd_per_hour)}/h, {usd(option.served.usd_per_million_tokens.value)} per million tokens"
+    return f"{take_words(option)} with {runs_of(option)} from {offer_words(option.offer)} ({cost})"
 
 
 def _surely_cheaper(found: Decision, ranks: Collection[int]) -> list[str]:
